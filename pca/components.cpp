@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <mutex>
+#include <type_traits>
 #include <utility>
 
 #include "pca/dense.h"
@@ -43,7 +44,8 @@ struct Target {
   std::vector<Piece>& pieces;  // [own digest blocks x k]
 };
 
-/// Writes one digest block of P and adds its share of P P'.
+/// Writes one digest block of P and adds its share of P P'. Value: of the tiles, float or double.
+template <class Value>
 class ComponentsWork {
  public:
   ComponentsWork(const Pass& pass, const std::vector<double>& combinations, const Target& target)
@@ -57,7 +59,8 @@ class ComponentsWork {
         tile_(rows_ * tile_stride_),
         result_(padded(pass.components, kComponentUnit) * stride_),
         panel_(gram_rows_ * kPanelStride),
-        scratch_(rows_ * kColumnSlack) {}
+        scratch_(rows_ * kColumnSlack),
+        mean_(pass.tile_width + kColumnSlack) {}
 
   void operator()(std::int64_t block, std::span<double> partial) {
     guess_ = target_.ranges.now();
@@ -84,21 +87,38 @@ class ComponentsWork {
                     std::int64_t at,
                     std::int64_t width,
                     std::span<double> partial) {
-    pass_.rows->read_tile(begin, width, tile_.data(), tile_stride_);
-    pass_.kernels->combine(combinations_.data(),
-                           padded(pass_.components, kComponentUnit),
-                           tile_.data(),
-                           tile_stride_,
-                           rows_,
-                           width,
-                           result_.data() + at,
-                           stride_,
-                           scratch_.data());
+    const auto& kernels = pass_.kernels->template of<Value>();
+    read_tile(*pass_.rows, begin, width, tile_.data(), tile_stride_);
+    kernels.combine(combinations_.data(),
+                    padded(pass_.components, kComponentUnit),
+                    tile_.data(),
+                    tile_stride_,
+                    rows_,
+                    width,
+                    means(begin, width),
+                    result_.data() + at,
+                    stride_,
+                    scratch_.data());
     for (std::int64_t c = at; c < at + width; c += kPanelColumns) {
       const auto part = std::min(kPanelColumns, at + width - c);
-      pass_.kernels->widen(result_.data() + c, stride_, pass_.components, part, panel_.data());
+      pass_.kernels->float32.widen(
+          result_.data() + c, stride_, pass_.components, part, panel_.data());
       pass_.kernels->gram(panel_.data(), gram_rows_, part, partial.data());
     }
+  }
+
+  /// Of the columns of W at `begin`, where they are to be subtracted: a combination's factors sum
+  /// to zero up to rounding, which means beyond 1e8 of the spread would show. Float64 alone has
+  /// such.
+  const double* means(std::int64_t begin, std::int64_t width) {
+    if (!std::is_same_v<Value, double> || !pass_.centred) return nullptr;
+    if (pass_.mean.empty()) {
+      pass_.kernels->template of<Value>().mean(
+          tile_.data(), tile_stride_, rows_, width, mean_.data());
+    } else {
+      std::copy_n(pass_.mean.begin() + begin, width, mean_.data());
+    }
+    return mean_.data();
   }
 
   /// The result's columns, of W from `begin` on, each row with the sign that is likely its own.
@@ -121,10 +141,11 @@ class ComponentsWork {
   std::int64_t tile_stride_;
   std::int64_t stride_;
   std::int64_t gram_rows_;
-  Lines<float> tile_;
+  Lines<Value> tile_;
   Lines<float> result_;
   Lines<double> panel_;
   Lines<double> scratch_;
+  Lines<double> mean_;            // see means()
   std::vector<RowRange> guess_;   // when the block was begun
   std::vector<RowRange> ranges_;  // with the block
 };
@@ -206,7 +227,8 @@ Components write_components(const Pass& pass,
   std::vector<Piece> pieces(blocks * pass.components);
   const Target target{matrix, ranges, pieces};
   const auto gram = ordered_sum(blocks, pass.threads, rows * rows, [&] {
-    return BlockWork(ComponentsWork(pass, combinations, target));
+    return pass.rows->info().float64 ? BlockWork(ComponentsWork<double>(pass, combinations, target))
+                                     : BlockWork(ComponentsWork<float>(pass, combinations, target));
   });
   return {lower_of(gram, pass.components, rows), ranges.now(), std::move(pieces)};
 }

@@ -25,7 +25,7 @@ struct FitOptions {
   std::uint64_t seed = 0;         // of random and shuffled
   SnapshotRange snapshots;        // those used; n is their number
   std::filesystem::path gram;     // also write their Gram matrix here (.npy); empty: do not
-  std::span<float> mean = {};     // [M] receives theirs, of this rank's columns; empty: not wanted;
+  std::span<double> mean = {};    // [M] receives theirs, of this rank's columns; empty: not wanted;
                                   // not of kind random, which does not read them
   std::int64_t threads = 0;       // 0: all cores this process may use
   std::int64_t tile_bytes = 32 << 20;  // memory of all tiles together, >= 1 MiB; at least one tile

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <type_traits>
 
 #include "checkpoints/npy.h"
 #include "pca/dense.h"
@@ -23,16 +24,18 @@ std::string parameter_of(const SourceInfo& info, std::int64_t column) {
   return formatted(" (of parameter {})", std::prev(next)->name);
 }
 
-/// Throws for the first value of a tile [n x width] that is not finite, `stride` apart.
+/// Throws for the first value of a tile [n x width] that is not finite as float32, rows `stride`
+/// apart.
+template <class Value>
 void require_finite(const SnapshotSource& source,
-                    const float* tile,
+                    const Value* tile,
                     std::int64_t stride,
                     std::int64_t begin,
                     std::int64_t width) {
   for (std::int64_t i = 0; i < source.rows(); ++i) {
     for (std::int64_t c = 0; c < width; ++c) {
-      const float value = tile[i * stride + c];
-      require(std::isfinite(value),
+      const Value value = tile[i * stride + c];
+      require(std::abs(value) <= kLargestFloat32,
               "[pca::fit] needs finite snapshots, received {} in row {} ({}), column {}{}",
               value,
               i,
@@ -51,7 +54,8 @@ bool finite_diagonal(std::span<const double> gram, std::int64_t rows) {
   return true;
 }
 
-/// Adds one block's share of the Gram matrix.
+/// Adds one block's share of the Gram matrix. Value: of the tiles, float or double.
+template <class Value>
 class GramWork {
  public:
   explicit GramWork(const Pass& pass)
@@ -66,7 +70,7 @@ class GramWork {
     const auto [first, end] = pass_.block(block, kBlockColumns);
     for (std::int64_t begin = first; begin < end; begin += pass_.tile_width) {
       const auto width = std::min(pass_.tile_width, end - begin);
-      pass_.rows->read_tile(begin, width, tile_.data(), stride_);
+      read_tile(*pass_.rows, begin, width, tile_.data(), stride_);
       for (std::int64_t c = 0; c < width; c += kPanelColumns) {
         add_panel(begin + c, tile_.data() + c, std::min(kPanelColumns, width - c), partial);
       }
@@ -75,20 +79,21 @@ class GramWork {
 
  private:
   void add_panel(std::int64_t begin,
-                 const float* tile,
+                 const Value* tile,
                  std::int64_t width,
                  std::span<double> partial) {
     const auto padded_rows = padded(rows_, pass_.kernels->row_unit);
+    const auto& kernels = pass_.kernels->template of<Value>();
     const bool wanted = !pass_.mean.empty();
     bool finite = true;
-    if (pass_.centred || wanted) {
-      finite = pass_.kernels->mean(tile, stride_, rows_, width, mean_.data());
+    if (pass_.centred || wanted || std::is_same_v<Value, double>) {
+      finite = kernels.mean(tile, stride_, rows_, width, mean_.data());
     }
     if (wanted) std::copy_n(mean_.data(), width, pass_.mean.begin() + begin);
     if (pass_.centred) {
-      pass_.kernels->centre(tile, stride_, rows_, width, mean_.data(), panel_.data());
+      kernels.centre(tile, stride_, rows_, width, mean_.data(), panel_.data());
     } else {
-      pass_.kernels->widen(tile, stride_, rows_, width, panel_.data());
+      kernels.widen(tile, stride_, rows_, width, panel_.data());
     }
     if (finite) pass_.kernels->gram(panel_.data(), padded_rows, width, partial.data());
     if (finite && (pass_.centred || finite_diagonal(partial, padded_rows))) return;
@@ -99,7 +104,7 @@ class GramWork {
   const Pass& pass_;
   std::int64_t rows_;
   std::int64_t stride_;
-  Lines<float> tile_;
+  Lines<Value> tile_;
   Lines<double> panel_;
   Lines<double> mean_;  // of the panel's columns
 };
@@ -109,7 +114,8 @@ class GramWork {
 std::vector<double> gram_matrix(const Pass& pass) {
   const auto rows = padded(pass.rows->rows(), pass.kernels->row_unit);
   const auto gram = ordered_sum(pass.blocks(kBlockColumns), pass.threads, rows * rows, [&pass] {
-    return BlockWork(GramWork(pass));
+    return pass.rows->info().float64 ? BlockWork(GramWork<double>(pass))
+                                     : BlockWork(GramWork<float>(pass));
   });
   return lower_of(gram, pass.rows->rows(), rows);
 }

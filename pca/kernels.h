@@ -21,17 +21,17 @@ inline constexpr std::int64_t kColumnSlack = 32;
 /// Components are padded to a multiple of this.
 inline constexpr std::int64_t kComponentUnit = 8;
 
-struct Kernels {
-  const char* name;
-  std::int64_t row_unit;  // rows of a Gram matrix are padded to a multiple of this
-
-  /// mean [width] of each column of w [rows x width]. False if a value of w is not finite.
+/// The loops over a tile of snapshots whose values are float or double.
+template <class Value>
+struct TileKernels {
+  /// mean [width] of each column of w [rows x width]. False if a value of w is not finite as
+  /// float32.
   bool (*mean)(
-      const float* w, std::int64_t stride, std::int64_t rows, std::int64_t width, double* mean);
+      const Value* w, std::int64_t stride, std::int64_t rows, std::int64_t width, double* mean);
 
   /// x[i] = w[i] - mean; x is zero up to a multiple of 8 columns. w [rows x width], mean [width],
   /// x [rows x kPanelStride], width <= kPanelColumns.
-  void (*centre)(const float* w,
+  void (*centre)(const Value* w,
                  std::int64_t stride,
                  std::int64_t rows,
                  std::int64_t width,
@@ -40,27 +40,49 @@ struct Kernels {
 
   /// x[i] = w[i] in float64; otherwise as centre.
   void (*widen)(
-      const float* w, std::int64_t stride, std::int64_t rows, std::int64_t width, double* x);
+      const Value* w, std::int64_t stride, std::int64_t rows, std::int64_t width, double* x);
+
+  /// p = c' (w - mean). c [rows x components], w [rows x width], mean [width] or null for 0,
+  /// p [components x width] rounded to float32; components a multiple of kComponentUnit; scratch
+  /// [rows x kColumnSlack].
+  void (*combine)(const double* c,
+                  std::int64_t components,
+                  const Value* w,
+                  std::int64_t stride,
+                  std::int64_t rows,
+                  std::int64_t width,
+                  const double* mean,
+                  float* p,
+                  std::int64_t p_stride,
+                  double* scratch);
+};
+
+struct Kernels {
+  const char* name;
+  std::int64_t row_unit;  // rows of a Gram matrix are padded to a multiple of this
+  TileKernels<float> float32;
+  TileKernels<double> float64;
 
   /// Lower triangle of g += x x'. x [rows x kPanelStride], g [rows x rows], rows a multiple of
   /// row_unit; entries above the diagonal receive unspecified values.
   void (*gram)(const double* x, std::int64_t rows, std::int64_t width, double* g);
 
-  /// p = c' w. c [rows x components], w [rows x width], p [components x width] rounded to float32;
-  /// components a multiple of kComponentUnit; scratch [rows x kColumnSlack].
-  void (*combine)(const double* c,
-                  std::int64_t components,
-                  const float* w,
-                  std::int64_t stride,
-                  std::int64_t rows,
-                  std::int64_t width,
-                  float* p,
-                  std::int64_t p_stride,
-                  double* scratch);
-
   /// Smallest and largest of p [width] and 0, folded into *low and *high.
   void (*extremes)(const float* p, std::int64_t width, float* low, float* high);
+
+  /// Of tiles of this type.
+  template <class Value>
+  const TileKernels<Value>& of() const {
+    if constexpr (sizeof(Value) == sizeof(float)) {
+      return float32;
+    } else {
+      return float64;
+    }
+  }
 };
+
+/// Values beyond it are refused in a tile of doubles, too: P and what is made of it are float32.
+inline constexpr double kLargestFloat32 = 3.4028234663852886e38;
 
 enum class KernelSet { automatic, avx512, avx2, baseline };
 

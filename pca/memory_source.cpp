@@ -4,6 +4,7 @@
 #include <cstring>
 #include <functional>
 #include <numeric>
+#include <type_traits>
 #include <utility>
 
 #include "checkpoints/float_formats.h"
@@ -13,13 +14,13 @@
 namespace dimred::pca {
 namespace {
 
-/// Elements of one type, `stride` elements apart, as float32.
-template <class Stored, class Convert>
-void convert(const std::byte* from, std::int64_t stride, std::span<float> out, Convert as_float) {
-  for (float& value : out) {
+/// Elements of one type, `stride` elements apart.
+template <class Stored, class Value, class Convert>
+void convert(const std::byte* from, std::int64_t stride, std::span<Value> out, Convert converted) {
+  for (Value& value : out) {
     Stored stored;
     std::memcpy(&stored, from, sizeof(Stored));  // nothing says that it is aligned
-    value = as_float(stored);
+    value = static_cast<Value>(converted(stored));
     from += stride * static_cast<std::int64_t>(sizeof(Stored));
   }
 }
@@ -33,14 +34,15 @@ std::int64_t item_bytes(const std::string& dtype) {
   return 2;
 }
 
-void read_tensor(const MemoryTensor& tensor, std::int64_t first, std::span<float> out) {
+template <class Value>
+void read_tensor(const MemoryTensor& tensor, std::int64_t first, std::span<Value> out) {
   const std::byte* from = tensor.data + first * tensor.stride * item_bytes(tensor.dtype);
-  if (tensor.dtype == "F32" && tensor.stride == 1) {
+  if (tensor.stride == 1 && tensor.dtype == (std::is_same_v<Value, float> ? "F32" : "F64")) {
     std::memcpy(out.data(), from, out.size_bytes());
   } else if (tensor.dtype == "F32") {
     convert<float>(from, tensor.stride, out, std::identity());
   } else if (tensor.dtype == "F64") {
-    convert<double>(from, tensor.stride, out, checkpoints::from_double);
+    convert<double>(from, tensor.stride, out, std::identity());
   } else {
     convert<std::uint16_t>(
         from,
@@ -56,6 +58,15 @@ class MemorySource final : public SnapshotSource {
       : SnapshotSource(std::move(info)), rows_(std::move(rows)), ends_(std::move(ends)) {}
 
   void read(std::int64_t row, std::int64_t begin, std::span<float> out) const override {
+    read_row(row, begin, out);
+  }
+  void read_float64(std::int64_t row, std::int64_t begin, std::span<double> out) const override {
+    read_row(row, begin, out);
+  }
+
+ private:
+  template <class Value>
+  void read_row(std::int64_t row, std::int64_t begin, std::span<Value> out) const {
     auto tensor = std::ranges::upper_bound(ends_, begin) - ends_.begin();
     while (!out.empty()) {
       const std::int64_t start = tensor == 0 ? 0 : ends_[tensor - 1];
@@ -66,7 +77,6 @@ class MemorySource final : public SnapshotSource {
     }
   }
 
- private:
   std::vector<MemoryRow> rows_;
   std::vector<std::int64_t> ends_;  // of each tensor of a row, in columns
 };
@@ -103,6 +113,9 @@ std::unique_ptr<SnapshotSource> memory_source(std::vector<MemoryRow> rows) {
   }
   SourceInfo info = info_of(descriptions);
   info.files.clear();
+  info.float64 = std::ranges::any_of(rows, [](const MemoryRow& row) {
+    return std::ranges::find(row.tensors, "F64", &MemoryTensor::dtype) != row.tensors.end();
+  });
   std::vector<std::int64_t> ends;
   for (const MemoryTensor& tensor : rows.front().tensors) {
     ends.push_back((ends.empty() ? 0 : ends.back()) + elements_of(tensor.shape));

@@ -15,14 +15,15 @@
 namespace dimred::pca {
 namespace {
 
-/// Columns [begin, begin + width) of all rows, as Kernels::widen leaves them in `panel`.
+/// Columns [begin, begin + width) of all rows, as TileKernels::widen leaves them in `panel`.
 void widen(const Kernels& kernels,
            const Basis& basis,
            std::int64_t begin,
            std::int64_t width,
            double* panel) {
   if (basis.dtype == BasisDtype::float32) {
-    kernels.widen(basis.values.data() + begin, basis.columns, basis.components, width, panel);
+    kernels.float32.widen(
+        basis.values.data() + begin, basis.columns, basis.components, width, panel);
     return;
   }
   for (std::int64_t i = 0; i < basis.components; ++i) {

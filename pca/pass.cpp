@@ -5,14 +5,15 @@
 namespace dimred::pca {
 namespace {
 
-std::int64_t bytes_per_thread(std::int64_t n,
+std::int64_t bytes_per_thread(const SnapshotSource& rows,
                               std::int64_t k,
                               std::int64_t tile_width,
                               std::int64_t write_width) {
-  const auto floats =
-      n * (tile_width + kColumnSlack) + padded(k, kComponentUnit) * (write_width + kColumnSlack);
+  const auto n = rows.rows();
+  const auto tile = n * (tile_width + kColumnSlack);
+  const auto result = padded(k, kComponentUnit) * (write_width + kColumnSlack);
   const auto doubles = std::max(n, k) * kPanelStride + n * kColumnSlack;
-  return 4 * floats + 8 * doubles;
+  return (rows.info().float64 ? 8 : 4) * tile + 4 * result + 8 * doubles;
 }
 
 }  // namespace
@@ -34,10 +35,9 @@ Pass pass_over(const SnapshotSource& rows,
                std::int64_t threads,
                std::int64_t tile_bytes,
                const layout::ColumnRange& own) {
-  const auto n = rows.rows();
   std::int64_t write_width = kDigestColumns;
   std::int64_t tile_width = kBlockColumns;
-  const auto bytes = [&] { return bytes_per_thread(n, components, tile_width, write_width); };
+  const auto bytes = [&] { return bytes_per_thread(rows, components, tile_width, write_width); };
   while (write_width > kPanelColumns && threads * bytes() > tile_bytes) {
     write_width /= 2;
     tile_width = std::min(tile_width, write_width);

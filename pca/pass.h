@@ -26,7 +26,7 @@ struct Pass {
   std::int64_t write_width = 0;  // columns written at a time: tile_width 2^i, up to kDigestColumns
   layout::ColumnRange own;       // this rank's columns, maybe none
   bool centred = true;           // the Gram matrix is that of the centred snapshots
-  std::span<float> mean = {};    // [M] receives the rows' with the Gram matrix; empty: not wanted
+  std::span<double> mean = {};   // [M] receives the rows' with the Gram matrix; empty: not wanted
 
   /// Blocks of `width` columns, kBlockColumns or kDigestColumns, that the own columns lie in:
   /// counted from column 0 whatever the rank, so that only the first and the last may be cut.

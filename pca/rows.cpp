@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string_view>
+#include <tuple>
+#include <type_traits>
 #include <utility>
 
 #include "checkpoints/safetensors.h"
@@ -22,6 +24,8 @@ namespace fs = std::filesystem;
 
 using Json = nlohmann::json;
 
+constexpr std::string_view kFloat64 = "F64";  // as safetensors names it
+
 Row snapshot_row(const fs::path& path) {
   const auto info = checkpoints::read_snapshot_info(path);
   return {path,
@@ -34,12 +38,26 @@ Row snapshot_row(const fs::path& path) {
           info.epoch};
 }
 
-/// The float tensors of a file of the row, behind those that it has.
+/// Whether both are the same values under two names, as tied weights are in PyTorch's files.
+bool is_tied(const checkpoints::StoredTensor& a, const checkpoints::StoredTensor& b) {
+  const auto place = [](const auto& tensor) {
+    return std::tuple(tensor.pieces.front().offset, tensor.pieces.front().elements);
+  };
+  return !a.pieces.empty() && !b.pieces.empty() && a.pieces.front().elements > 0 &&
+         place(a) == place(b) && a.dtype == b.dtype && a.shape == b.shape && a.stride == b.stride;
+}
+
+/// The float tensors of a file of the row, behind those that it has; tied ones once, under the
+/// first of their names.
 void add_tensors(Row& row,
                  std::vector<layout::Parameter>& parameters,
                  const std::vector<checkpoints::StoredTensor>& tensors) {
+  std::vector<const checkpoints::StoredTensor*> taken;
   for (const auto& tensor : tensors) {
     if (!checkpoints::is_float_type(tensor.dtype) || is_running_statistic(tensor.name)) continue;
+    const auto tied = [&](const auto* other) { return is_tied(*other, tensor); };
+    if (std::ranges::any_of(taken, tied)) continue;
+    taken.push_back(&tensor);
     parameters.push_back({tensor.name, tensor.shape});
     for (const auto& piece : tensor.pieces) {
       auto& run = row.runs.emplace_back();
@@ -164,12 +182,30 @@ void share_rows(std::vector<Row>& rows, const Ranks& ranks) {
   }
 }
 
+/// Elements [first, first + out.size()) of a run, in the order of the file.
+template <class Value>
+void read_values(const InputFile& file,
+                 const FloatRun& run,
+                 std::int64_t first,
+                 std::span<Value> out) {
+  if constexpr (std::is_same_v<Value, float>) {
+    checkpoints::read_floats(file, run.dtype, run.offset, first, out);
+  } else if (run.dtype == kFloat64) {
+    file.read(run.offset + first * std::int64_t{sizeof(double)}, std::as_writable_bytes(out));
+  } else {
+    std::vector<float> values(out.size());
+    checkpoints::read_floats(file, run.dtype, run.offset, first, values);
+    std::ranges::copy(values, out.begin());
+  }
+}
+
 /// Elements [first, first + out.size()) in the shape's order. Reads all that lies between those at
 /// the least and the greatest distance from the tensor's first.
+template <class Value>
 void read_strided(const InputFile& file,
                   const FloatRun& run,
                   std::int64_t first,
-                  std::span<float> out) {
+                  std::span<Value> out) {
   std::vector<std::int64_t> positions(out.size());
   for (std::size_t i = 0; i < out.size(); ++i) {
     auto rest = first + static_cast<std::int64_t>(i);
@@ -177,8 +213,8 @@ void read_strided(const InputFile& file,
       positions[i] += rest % run.shape[axis] * run.stride[axis];
   }
   const auto [low, high] = std::ranges::minmax(positions);
-  std::vector<float> stored(high - low + 1);
-  checkpoints::read_floats(file, run.dtype, run.offset, low, stored);
+  std::vector<Value> stored(high - low + 1);
+  read_values(file, run, low, std::span(stored));
   for (std::size_t i = 0; i < out.size(); ++i) out[i] = stored[positions[i] - low];
 }
 
@@ -210,15 +246,17 @@ SourceInfo info_of(const std::vector<Row>& rows) {
     info.files.insert(info.files.end(), row.files.begin(), row.files.end());
     if (row.epoch >= 0) info.epochs.push_back(row.epoch);
     info.bytes_verified += row.bytes_verified;
+    info.float64 |= std::ranges::find(row.runs, kFloat64, &FloatRun::dtype) != row.runs.end();
   }
   if (std::ssize(info.epochs) < info.rows) info.epochs.clear();
   return info;
 }
 
+template <class Value>
 void read_runs(std::span<const InputFile> files,
                const std::vector<FloatRun>& runs,
                std::int64_t begin,
-               std::span<float> out) {
+               std::span<Value> out) {
   // The last run that starts at or before `begin`; empty runs share their start with the next.
   auto run = std::ranges::upper_bound(runs, begin, {}, &FloatRun::begin) - 1;
   for (; !out.empty(); ++run) {
@@ -226,7 +264,7 @@ void read_runs(std::span<const InputFile> files,
     const auto count = std::min(run->size - first, std::ssize(out));
     const auto& file = files[run->file];
     if (run->stride.empty()) {
-      checkpoints::read_floats(file, run->dtype, run->offset, first, out.first(count));
+      read_values(file, *run, first, out.first(count));
     } else {
       read_strided(file, *run, first, out.first(count));
     }
@@ -234,6 +272,15 @@ void read_runs(std::span<const InputFile> files,
     begin += count;
   }
 }
+
+template void read_runs(std::span<const InputFile>,
+                        const std::vector<FloatRun>&,
+                        std::int64_t,
+                        std::span<float>);
+template void read_runs(std::span<const InputFile>,
+                        const std::vector<FloatRun>&,
+                        std::int64_t,
+                        std::span<double>);
 
 std::vector<Row> read_rows(const std::vector<fs::path>& files, const Ranks& ranks) {
   std::vector<Row> rows(files.size());

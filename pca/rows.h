@@ -48,11 +48,12 @@ void set_layout(Row& row, const std::vector<layout::Parameter>& parameters);
 SourceInfo info_of(const std::vector<Row>& rows);
 
 /// Columns [begin, begin + out.size()) of a row that `runs` (sorted, gapless) make up, as float32
-/// (checkpoints/float_formats.h: what is not finite as float32 is for fit to refuse).
+/// (checkpoints/float_formats.h: what is not finite as float32 is for fit to refuse) or as float64.
+template <class Value>
 void read_runs(std::span<const InputFile> files,
                const std::vector<FloatRun>& runs,
                std::int64_t begin,
-               std::span<float> out);
+               std::span<Value> out);
 
 /// The rows of snapshots or of weight files (checkpoints/tensor_table.h), or of shards that a JSON
 /// index names as Hugging Face's do. File i is read and verified by

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <sstream>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include "checkpoints/npy.h"
@@ -26,6 +27,9 @@ class SelectedSource final : public SnapshotSource {
       : SnapshotSource(info_of(source.info(), rows)), source_(source), rows_(std::move(rows)) {}
   void read(std::int64_t row, std::int64_t begin, std::span<float> out) const override {
     source_.read(rows_[row], begin, out);
+  }
+  void read_float64(std::int64_t row, std::int64_t begin, std::span<double> out) const override {
+    source_.read_float64(rows_[row], begin, out);
   }
 
  private:
@@ -92,6 +96,9 @@ class FilesSource final : public SnapshotSource {
   void read(std::int64_t row, std::int64_t begin, std::span<float> out) const override {
     read_runs(files_[row], rows_[row].runs, begin, out);
   }
+  void read_float64(std::int64_t row, std::int64_t begin, std::span<double> out) const override {
+    read_runs(files_[row], rows_[row].runs, begin, out);
+  }
 
  private:
   std::vector<Row> rows_;
@@ -101,6 +108,7 @@ class FilesSource final : public SnapshotSource {
 /// Values read at a time where they are converted on the way.
 constexpr std::int64_t kElementsAtATime = 16384;
 
+/// T: of the file's values.
 template <class T>
 class NpyMatrix final : public SnapshotSource {
  public:
@@ -110,35 +118,58 @@ class NpyMatrix final : public SnapshotSource {
         data_offset_(header.data_offset),
         fortran_(header.fortran_order) {}
   void read(std::int64_t row, std::int64_t begin, std::span<float> out) const override {
+    read_row(row, begin, out);
+  }
+  void read_tile(std::int64_t begin,
+                 std::int64_t width,
+                 float* out,
+                 std::int64_t stride) const override {
+    if (!fortran_) return SnapshotSource::read_tile(begin, width, out, stride);
+    read_column_tile(begin, width, out, stride);
+  }
+  void read_float64(std::int64_t row, std::int64_t begin, std::span<double> out) const override {
+    read_row(row, begin, out);
+  }
+  void read_float64_tile(std::int64_t begin,
+                         std::int64_t width,
+                         double* out,
+                         std::int64_t stride) const override {
+    if (!fortran_) return SnapshotSource::read_float64_tile(begin, width, out, stride);
+    read_column_tile(begin, width, out, stride);
+  }
+
+ private:
+  template <class Value>
+  void read_row(std::int64_t row, std::int64_t begin, std::span<Value> out) const {
     if (fortran_) {
       read_columns(begin, std::ssize(out), [&](std::int64_t column, const T* values) {
-        out[column] = values[row];
+        out[column] = static_cast<Value>(values[row]);
       });
     } else {
       read_run(row * columns() + begin, out);
     }
   }
 
-  void read_tile(std::int64_t begin,
-                 std::int64_t width,
-                 float* out,
-                 std::int64_t stride) const override {
-    if (!fortran_) return SnapshotSource::read_tile(begin, width, out, stride);
+  template <class Value>
+  void read_column_tile(std::int64_t begin,
+                        std::int64_t width,
+                        Value* out,
+                        std::int64_t stride) const {
     read_columns(begin, width, [&](std::int64_t column, const T* values) {
       for (std::int64_t i = 0; i < rows(); ++i) {
-        out[i * stride + column] = values[i];
+        out[i * stride + column] = static_cast<Value>(values[i]);
       }
     });
   }
 
- private:
   /// Values [index, index + size) of the file.
   void read_values(std::int64_t index, std::span<T> out) const {
     file_.read(data_offset_ + index * sizeof(T), std::as_writable_bytes(out));
   }
 
-  void read_run(std::int64_t index, std::span<float> out) const {
-    if constexpr (sizeof(T) == sizeof(float)) {
+  template <class Value>
+  void read_run(std::int64_t index, std::span<Value> out) const {
+    if constexpr (std::is_same_v<T, Value>) {
       read_values(index, out);
     } else {
       std::vector<T> part(std::min<std::size_t>(out.size(), kElementsAtATime));
@@ -177,9 +208,13 @@ bool is_weights_file(const fs::path& path) {
          std::ranges::any_of(other_kinds, is_kind);
 }
 
-/// The weights in a checkpoint's own folder, as Hugging Face names them; empty: it has none.
+/// The weights in a checkpoint's own folder, as Hugging Face and PEFT name them; empty: it has
+/// none.
 fs::path weights_in(const fs::path& folder) {
-  for (const auto* name : {"model.safetensors", "pytorch_model.bin"}) {
+  for (const auto* name : {"model.safetensors",
+                           "pytorch_model.bin",
+                           "adapter_model.safetensors",
+                           "adapter_model.bin"}) {
     if (fs::exists(folder / (name + std::string(index_ending))))
       return folder / (name + std::string(index_ending));
     if (fs::exists(folder / name)) return folder / name;
@@ -280,7 +315,8 @@ std::unique_ptr<SnapshotSource> npy_matrix(const fs::path& path, std::string_vie
   SourceInfo info{.rows = header.shape[0],
                   .columns = header.shape[1],
                   .files = {path},
-                  .item_bytes = header.item_bytes};
+                  .item_bytes = header.item_bytes,
+                  .float64 = header.item_bytes == 8};
   for (std::int64_t i = 0; i < info.rows; ++i) info.names.push_back(formatted("{}[{}]", path, i));
   if (header.item_bytes == 8) return std::make_unique<NpyMatrix<double>>(std::move(info), header);
   return std::make_unique<NpyMatrix<float>>(std::move(info), header);

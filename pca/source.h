@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "pca/ranks.h"
+#include "support/errors.h"
 
 namespace dimred::pca {
 
@@ -24,10 +25,11 @@ struct SourceInfo {
                                      // none (.npy, safetensors)
   std::int64_t bytes_verified = 0;   // read for digests before the fit, by this rank
   int item_bytes = 4;                // of a value in the file
+  bool float64 = false;              // some values are: a fit reads them by read_float64
 };
 
-/// The snapshot matrix, float32, rows in the order taken; read by columns, so that it may be larger
-/// than memory. Reading is safe from several threads at once.
+/// The snapshot matrix, rows in the order taken; read by columns, so that it may be larger than
+/// memory. Reading is safe from several threads at once.
 class SnapshotSource {
  public:
   explicit SnapshotSource(SourceInfo info) : info_(std::move(info)) {}
@@ -35,7 +37,8 @@ class SnapshotSource {
   const SourceInfo& info() const { return info_; }
   std::int64_t rows() const { return info_.rows; }
   std::int64_t columns() const { return info_.columns; }
-  /// W[row, begin : begin + out.size()]. Throws std::runtime_error on a read error.
+  /// W[row, begin : begin + out.size()], rounded to float32. Throws std::runtime_error on a read
+  /// error.
   virtual void read(std::int64_t row, std::int64_t begin, std::span<float> out) const = 0;
   /// W[:, begin : begin + width] into out [n x width], rows `stride` apart. One read() a row,
   /// unless the file's order makes another way faster.
@@ -47,10 +50,39 @@ class SnapshotSource {
       read(i, begin, {out + i * stride, static_cast<std::size_t>(width)});
     }
   }
+  /// read() without rounding. Only where info().float64.
+  virtual void read_float64(std::int64_t, std::int64_t, std::span<double>) const {
+    check(false, "only a source of float64 values is asked for them");
+  }
+  /// read_tile() without rounding. Only where info().float64.
+  virtual void read_float64_tile(std::int64_t begin,
+                                 std::int64_t width,
+                                 double* out,
+                                 std::int64_t stride) const {
+    for (std::int64_t i = 0; i < rows(); ++i) {
+      read_float64(i, begin, {out + i * stride, static_cast<std::size_t>(width)});
+    }
+  }
 
  private:
   SourceInfo info_;
 };
+
+/// The values of a tile in the type that a pass works in.
+inline void read_tile(const SnapshotSource& source,
+                      std::int64_t begin,
+                      std::int64_t width,
+                      float* out,
+                      std::int64_t stride) {
+  source.read_tile(begin, width, out, stride);
+}
+inline void read_tile(const SnapshotSource& source,
+                      std::int64_t begin,
+                      std::int64_t width,
+                      double* out,
+                      std::int64_t stride) {
+  source.read_float64_tile(begin, width, out, stride);
+}
 
 /// Which snapshots of a source a fit uses. Epochs are those that the snapshots carry; where they
 /// carry none, their places in the order taken, counted from 1.
@@ -88,7 +120,7 @@ std::unique_ptr<SnapshotSource> open_source(const std::filesystem::path& path,
 std::unique_ptr<SnapshotSource> open_files(std::vector<std::filesystem::path> files,
                                            const Ranks& ranks = {});
 
-/// A 2-D .npy as rows of float32 (float64 is rounded). `place` starts the error texts.
+/// The rows of a 2-D .npy. `place` starts the error texts.
 /// Throws as checkpoints::read_npy_header, and std::invalid_argument unless it has 2 dimensions,
 /// both at least 1.
 std::unique_ptr<SnapshotSource> npy_matrix(const std::filesystem::path& path,

@@ -1,5 +1,6 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
@@ -9,24 +10,28 @@
 
 #include <chrono>
 #include <exception>
+#include <filesystem>
 #include <future>
 #include <map>
-#include <mutex>
 #include <optional>
+#include <string_view>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <variant>
 
 #include "checkpoints/folder_lock.h"
 #include "checkpoints/run_config.h"
-#include "checkpoints/snapshot.h"
 #include "checkpoints/state.h"
 #include "layout/layout.h"
 #include "layout/shard.h"
 #include "pca/basis.h"
 #include "pca/fit.h"
 #include "pca/memory_source.h"
+#include "pca/parameter_choice.h"
+#include "python/hdf5_guard.h"
 #include "python/method_bindings.h"
+#include "python/recording.h"
 #include "python/watched_source.h"
 #include "support/errors.h"
 #include "support/version.h"
@@ -36,33 +41,28 @@
 namespace dimred::python {
 namespace {
 
+namespace fs = std::filesystem;
 namespace nb = nanobind;
 using nb::literals::operator""_a;
 
 using Shape = std::vector<std::int64_t>;
 using Array = nb::ndarray<nb::ro, nb::ndim<1>, nb::device::cpu>;
-using Vector = nb::ndarray<nb::numpy, float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+template <class Value>
+using Vector = nb::ndarray<nb::numpy, Value, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Matrix = nb::ndarray<nb::numpy, float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-using Counters = nb::ndarray<nb::numpy, std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
-/// This library and libdimred_pca each hold our lock around HDF5, which is one library.
-std::mutex hdf5;
-
-/// Throws std::runtime_error for what lies in files, std::invalid_argument for their absence.
-template <class Work>
-auto with_hdf5(Work work) {
-  const nb::gil_scoped_release released;
-  const std::scoped_lock lock(hdf5);
-  return work();
-}
 
 struct Source {
   std::vector<Array> arrays;  // that the rows lie in
   std::unique_ptr<pca::SnapshotSource> rows;
 };
 
-std::vector<std::filesystem::path> paths_of(const std::vector<std::string>& files) {
-  return {files.begin(), files.end()};
+/// Names of rows are paths, whose bytes need not be UTF-8.
+nb::list names_of(const Source& source) {
+  nb::list names;
+  for (const auto& name : source.rows->info().names) {
+    names.append(nb::steal(PyUnicode_DecodeFSDefaultAndSize(name.data(), std::ssize(name))));
+  }
+  return names;
 }
 
 /// As arrays of NumPy, which own the vectors.
@@ -81,22 +81,23 @@ nb::dict arrays_of(std::map<std::string, std::vector<Value>>& vectors) {
 
 /// The newest state of a run folder, or the state that the folder is: its folder, its scalars as
 /// JSON, its vectors and counters in the file's order. Throws as checkpoints::read_state.
-nb::tuple read_run_state(const std::string& folder) {
+nb::tuple read_run_state(const fs::path& folder) {
   auto [path, state] = [&folder] {
     const nb::gil_scoped_release released;
     const auto states = checkpoints::states_of(folder);
-    const auto newest = states.empty() ? folder : states.back().string();
+    const auto newest = states.empty() ? folder : states.back();
     return std::pair(newest, checkpoints::read_state(newest));
   }();
   return nb::make_tuple(
       path, state.scalars.dump(), arrays_of(state.vectors), arrays_of(state.counters));
 }
 
-/// The run that a state belongs to, and its configuration as TOML; empty where it lies outside one.
-/// Throws as checkpoints::read_config.
-nb::tuple run_of_state(const std::string& state) {
+/// The run that a state belongs to, and its configuration as TOML; None and an empty text where it
+/// lies outside one. Throws as checkpoints::read_config.
+nb::tuple run_of_state(const fs::path& state) {
   const auto run = checkpoints::run_of(state);
-  return nb::make_tuple(run.string(), run.empty() ? "" : checkpoints::read_config(run));
+  if (run.empty()) return nb::make_tuple(nb::none(), "");
+  return nb::make_tuple(run, checkpoints::read_config(run));
 }
 
 using Floats = nb::ndarray<nb::ro, const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
@@ -116,11 +117,11 @@ void replace_values(const Arrays& arrays, Vectors& vectors) {
 /// The state after the newest one of a run, whose scalars still are `taken`: what is given in place
 /// of its own, durable, under the run's lock; returns its folder. Throws std::invalid_argument
 /// where the run has another newest state, std::runtime_error where somebody else holds the run.
-std::string write_run_state(const std::string& run,
-                            const std::string& taken,
-                            const std::string& scalars,
-                            const std::map<std::string, Floats>& vectors,
-                            const std::map<std::string, Integers>& counters) {
+fs::path write_run_state(const fs::path& run,
+                         const std::string& taken,
+                         const std::string& scalars,
+                         const std::map<std::string, Floats>& vectors,
+                         const std::map<std::string, Integers>& counters) {
   const nb::gil_scoped_release released;
   const checkpoints::FolderLock lock(run);
   const auto states = checkpoints::states_of(run);
@@ -136,9 +137,8 @@ std::string write_run_state(const std::string& run,
   replace_values(vectors, state.vectors);
   replace_values(counters, state.counters);
   // All others stay, as the run's manifest lists them.
-  const checkpoints::StateStore store(std::filesystem::path(run) / "checkpoints",
-                                      std::ssize(states) + 1);
-  return store.save(state).string();
+  const checkpoints::StateStore store(run / "checkpoints", std::ssize(states) + 1);
+  return store.save(state);
 }
 
 using TensorArguments = std::tuple<std::string, Shape, std::string, Array>;
@@ -170,12 +170,18 @@ Value named(const std::vector<std::pair<std::string, Value>>& values, const std:
   refuse("[dimred.fit] needs one of {}, received '{}'", known, name);
 }
 
-/// A row, whole, into an array of its length.
-void read_row(const Source& source, std::int64_t row, const Vector& out) {
+/// A row, whole, into an array of its length, of float64 where the source's values are.
+template <class Value>
+void read_row(const Source& source, std::int64_t row, const Vector<Value>& out) {
   check(row >= 0 && row < source.rows->rows() && std::cmp_equal(out.size(), source.rows->columns()),
         "a row of the source, and an array as long as one");
   const nb::gil_scoped_release released;
-  source.rows->read(row, 0, {out.data(), out.size()});
+  const std::span values(out.data(), out.size());
+  if constexpr (std::is_same_v<Value, double>) {
+    source.rows->read_float64(row, 0, values);
+  } else {
+    source.rows->read(row, 0, values);
+  }
 }
 
 constexpr auto kBetweenSignals = std::chrono::milliseconds(50);
@@ -209,14 +215,14 @@ void watched(WatchedSource& source, const nb::object& progress, Work work) {
 /// Writes to `output`, or into `matrix`, which has room for the most rows that there can be;
 /// returns the sidecar's text of a matrix in memory.
 std::string fit(const Source& source,
-                const std::variant<std::string, Matrix>& output,
+                const std::variant<Matrix, fs::path>& output,
                 std::int64_t components,
                 double variance,
                 const std::string& kind,
                 const std::string& blocks,
                 std::uint64_t seed,
                 std::int64_t threads,
-                std::optional<Vector> mean,
+                std::optional<Vector<double>> mean,
                 const nb::object& progress) {
   const pca::FitOptions options{
       .components = components,
@@ -224,14 +230,14 @@ std::string fit(const Source& source,
       .kind = named(pca::kind_names(), kind),
       .blocks = named(pca::blocks_names(), blocks),
       .seed = seed,
-      .mean = mean ? std::span(mean->data(), mean->size()) : std::span<float>(),
+      .mean = mean ? std::span(mean->data(), mean->size()) : std::span<double>(),
       .threads = threads};
   const auto columns = static_cast<std::size_t>(source.rows->columns());
   check(!mean || mean->size() == columns, "a mean has one value a column");
   WatchedSource rows(*source.rows);
   std::string sidecar;
   watched(rows, progress, [&] {
-    if (const auto* path = std::get_if<std::string>(&output)) {
+    if (const auto* path = std::get_if<fs::path>(&output)) {
       pca::fit(rows, options, *path);
     } else {
       const auto& matrix = std::get<Matrix>(output);
@@ -242,56 +248,28 @@ std::string fit(const Source& source,
 }
 
 /// Throws as pca::read_basis_header, with `values` as pca::load_basis.
-void check_basis(const std::string& npy, bool values) {
+void check_basis(const fs::path& npy, bool values) {
   const nb::gil_scoped_release released;
   const pca::BasisFile file = pca::read_basis_header(npy);
   if (values) pca::load_basis(npy, file.layout, layout::shard_of(file.layout, 0, 1));
 }
 
-/// A copy of a network's values, and the snapshots that are made of it.
-class Recording {
- public:
-  Recording(const std::vector<std::tuple<std::string, Shape>>& parameters,
-            std::int64_t buffers,
-            std::int64_t counters) {
-    std::vector<layout::Parameter> table(parameters.size());
-    for (std::size_t i = 0; i < table.size(); ++i) {
-      std::tie(table[i].name, table[i].shape) = parameters[i];
-    }
-    const layout::Layout layout = layout::make_layout(table);
-    snapshot_.layout_json = layout::to_json(layout);
-    snapshot_.layout_hash = layout.hash;
-    snapshot_.weights.resize(layout.file_size);
-    snapshot_.buffers.resize(buffers);
-    snapshot_.counters.resize(counters);
-  }
-  Vector weights() { return array_of<Vector>(snapshot_.weights); }
-  Vector buffers() { return array_of<Vector>(snapshot_.buffers); }
-  Counters counters() { return array_of<Counters>(snapshot_.counters); }
-
-  void write(const std::string& path, std::int64_t epoch, std::int64_t step) {
-    snapshot_.epoch = epoch;
-    snapshot_.step = step;
-    with_hdf5([&] { checkpoints::write_snapshot(path, snapshot_); });
-  }
-
- private:
-  /// The property that returns it keeps this object, whose memory it is, alive.
-  template <class Result, class Value>
-  Result array_of(std::vector<Value>& values) {
-    return Result(values.data(), {values.size()}, nb::handle());
-  }
-
-  checkpoints::Snapshot snapshot_;
-};
+/// A text of ours may name a path whose bytes are no UTF-8.
+void set_error(PyObject* type, std::string_view text) {
+  const auto message =
+      nb::steal(PyUnicode_DecodeUTF8(text.data(), std::ssize(text), "surrogateescape"));
+  PyErr_SetObject(type, message.ptr());
+}
 
 void translate(const std::exception_ptr& exception, void*) {
   try {
     std::rethrow_exception(exception);
   } catch (const nb::builtin_exception&) {
     throw;  // nanobind's own are runtime errors, too
+  } catch (const std::invalid_argument& error) {
+    set_error(PyExc_ValueError, error.what());
   } catch (const std::runtime_error& error) {
-    PyErr_SetString(PyExc_OSError, error.what());
+    set_error(PyExc_OSError, error.what());
   }
 }
 
@@ -299,23 +277,32 @@ void translate(const std::exception_ptr& exception, void*) {
 
 NB_MODULE(_core, module) {
   nb::register_exception_translator(translate);
+  hold_forks();
   module.attr("version") = std::string(version());
   nb::class_<Source>(module, "Source")
       .def_prop_ro("rows", [](const Source& source) { return source.rows->rows(); })
       .def_prop_ro("columns", [](const Source& source) { return source.rows->columns(); })
-      .def_prop_ro("names", [](const Source& source) { return source.rows->info().names; })
+      .def_prop_ro("float64", [](const Source& source) { return source.rows->info().float64; })
+      .def_prop_ro("names", names_of)
       .def_prop_ro("layout", [](const Source& source) { return source.rows->info().layout_json; })
-      .def("read", read_row, "row"_a, "out"_a);
+      .def("read", read_row<float>, "row"_a, "out"_a)
+      .def("read", read_row<double>, "row"_a, "out"_a)
+      .def(
+          "choose",
+          [](Source& source, const std::vector<std::string>& names) {
+            source.rows = pca::chosen_parameters(std::move(source.rows), names);
+          },
+          "names"_a);
   module.def(
       "open_path",
-      [](const std::string& path) {
+      [](const fs::path& path) {
         return with_hdf5([&] { return Source{{}, pca::open_source(path)}; });
       },
       "path"_a);
   module.def(
       "open_files",
-      [](const std::vector<std::string>& files) {
-        return with_hdf5([&] { return Source{{}, pca::open_files(paths_of(files))}; });
+      [](const std::vector<fs::path>& files) {
+        return with_hdf5([&] { return Source{{}, pca::open_files(files)}; });
       },
       "files"_a);
   module.def("open_arrays", source_of_arrays, "rows"_a);
@@ -342,17 +329,7 @@ NB_MODULE(_core, module) {
              "vectors"_a,
              "counters"_a);
   module.def("check_basis", check_basis, "npy"_a, "values"_a);
-  nb::class_<Recording>(module, "Recording")
-      .def(nb::init<const std::vector<std::tuple<std::string, Shape>>&,
-                    std::int64_t,
-                    std::int64_t>(),
-           "parameters"_a,
-           "buffers"_a,
-           "counters"_a)
-      .def_prop_ro("weights", &Recording::weights)
-      .def_prop_ro("buffers", &Recording::buffers)
-      .def_prop_ro("counters", &Recording::counters)
-      .def("write", &Recording::write, "path"_a, "epoch"_a, "step"_a);
+  bind_recording(module);
 }
 
 }  // namespace dimred::python

@@ -25,12 +25,23 @@ class WatchedSource final : public pca::SnapshotSource {
     count(std::ssize(out));
     source_.read(row, begin, out);
   }
+  void read_float64(std::int64_t row, std::int64_t begin, std::span<double> out) const override {
+    count(std::ssize(out));
+    source_.read_float64(row, begin, out);
+  }
   void read_tile(std::int64_t begin,
                  std::int64_t width,
                  float* out,
                  std::int64_t stride) const override {
     count(rows() * width);
     source_.read_tile(begin, width, out, stride);
+  }
+  void read_float64_tile(std::int64_t begin,
+                         std::int64_t width,
+                         double* out,
+                         std::int64_t stride) const override {
+    count(rows() * width);
+    source_.read_float64_tile(begin, width, out, stride);
   }
 
   /// Makes the next read throw Interrupted; from any thread.

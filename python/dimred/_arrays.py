@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +18,24 @@ def is_torch(value: Any) -> bool:
     return type(value).__module__.partition(".")[0] == "torch" or hasattr(value, "detach")
 
 
+def dtype_name(value: Any) -> str:
+    """Of a tensor of any framework, as NumPy calls it."""
+    return str(getattr(value.dtype, "name", value.dtype)).removeprefix("torch.")
+
+
+def as_numbers(value: Any) -> NDArray[Any]:
+    """The array; bfloat16 of torch as float32."""
+    if is_torch(value):
+        value = value.detach().cpu()
+        return cast(NDArray[Any], (value.float() if dtype_name(value) == "bfloat16" else value).numpy())
+    return np.asarray(value)
+
+
 def as_array(value: Any) -> tuple[NDArray[Any], str]:
     """The array and the name of its type; bfloat16 as the 16 bits of each value."""
     if is_torch(value):
         value = value.detach().cpu()
-        dtype = str(value.dtype).removeprefix("torch.")
+        dtype = dtype_name(value)
         return (value.view(_torch_int16(value)).numpy() if dtype == "bfloat16" else value.numpy()), dtype
     array = np.asarray(value)
     dtype = array.dtype.name
@@ -42,24 +55,39 @@ def is_matrix(source: Any) -> bool:
     return hasattr(source, "__dlpack__") or hasattr(source, "__array__") or isinstance(source, memoryview)
 
 
-def matrix_rows(source: Any) -> list[Row]:
-    """The rows of an n x M array, read where they lie."""
+def matrix_rows(source: Any, name: str = "array") -> list[Row]:
+    """The rows of an n x M array, read where they lie. name: of the array, for those of the rows."""
     array, dtype = as_array(source)
     if array.ndim != 2:
-        raise ValueError(f"[dimred.fit] needs an array of 2 dimensions, n snapshots x M values, received shape {array.shape}")
+        raise ValueError(
+            f"[dimred.fit] needs an array of 2 dimensions, n snapshots x M values, received shape {array.shape}"
+        )
     if dtype not in FLOATS:
         raise ValueError(f"[dimred.fit] needs an array of {', '.join(FLOATS)}, received {dtype}")
     shape = (array.shape[1],)
-    return [(f"array[{i}]", [("", shape, FLOATS[dtype], row)]) for i, row in enumerate(array)]
+    return [(f"{name}[{i}]", [("", shape, FLOATS[dtype], row)]) for i, row in enumerate(array)]
 
 
 def state_row(name: str, state: Mapping[str, Any]) -> Row:
-    """The float tensors of a state dict, in its order."""
+    """The float tensors of a state dict, in its order; tied ones once, under the first of their names."""
     tensors: list[Tensor] = []
+    places = set()
     for key, value in state.items():
-        if not hasattr(value, "shape"):
+        if not hasattr(value, "shape") or (place := _place(value)) in places:
             continue
+        places.add(place)
         array, dtype = as_array(value)
         if dtype in FLOATS:
             tensors.append((key, array.shape, FLOATS[dtype], np.ascontiguousarray(array).reshape(-1)))
     return name, tensors
+
+
+def _place(value: Any) -> tuple[Any, ...]:
+    """Where its values lie: the same for tied parameters; of an empty tensor like no other."""
+    if 0 in value.shape:
+        return (id(value), "empty")
+    if is_torch(value):
+        return (value.data_ptr(), tuple(value.shape), value.stride())
+    if isinstance(value, np.ndarray):
+        return (value.ctypes.data, value.shape, value.strides)
+    return (id(value),)

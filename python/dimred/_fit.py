@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,11 +19,19 @@ from dimred._sources import open_source
 Kind = Literal["pca", "span", "random", "shuffled"]
 
 
+class _AtMost(int):
+    """A number of components that nobody gave: fewer where there are fewer."""
+
+
+DEFAULT = _AtMost(32)
+
+
 def fit(
     source: Any,
-    components: float | None = 32,
+    components: float | None = DEFAULT,
     kind: Kind = "pca",
     *,
+    exclude: str | Iterable[str] = (),
     output: str | os.PathLike[str] | None = None,
     blocks: Literal["whole", "layers"] = "whole",
     seed: int = 0,
@@ -33,11 +42,14 @@ def fit(
 
     source: an n x M array (NumPy, torch, JAX: anything with DLPack, a buffer or __array__; float32, float64, float16 or
         bfloat16, read where it lies); a folder, a pattern or a list of .h5, .safetensors (also sharded, by their index) or
-        .pt/.pth/.bin/.ckpt files (PyTorch's, MindSpore's; nothing in them is run); an .npy; a list of state dicts or of vectors.
-        Files are taken in natural number order. BatchNorm's running statistics and integers are left out.
-    components: k, rows of the basis; needs n - 1 >= k (span: n >= k). None: n - 1, at most M (span: n). A float in (0, 1): the fewest
-        components that explain more than this part of the variance (kinds pca and shuffled), by the same two passes.
+        .pt/.pth/.bin/.ckpt files (PyTorch's, MindSpore's; nothing in them is run), folders of Hugging Face's checkpoints or PEFT's
+        adapters; an .npy; a list of state dicts or of vectors. Files are taken in natural number order. BatchNorm's running statistics
+        and integers are left out, and tied weights taken once. float64 is centred before it is rounded.
+    components: k, rows of the basis; needs n - 1 >= k (span: n >= k), where it is given; of fewer than 33 snapshots, n - 1 with a
+        warning. None: n - 1, at most M (span: n). A float in (0, 1): the fewest components that explain more than this part of the
+        variance (kinds pca and shuffled), by the same two passes.
     kind: "pca"; "span" of the snapshots, not centred; "random" rows; "shuffled": the components with each layer's columns moved.
+    exclude: patterns (fnmatch's) of names of parameters that stay out, such as "*.bias".
     output: write pca_mat.npy and its .json here; else the basis lives in memory until it is saved, or in a temporary file where it would
         take more than half of the memory that is free.
     blocks: "layers" fits each parameter by itself.
@@ -48,15 +60,21 @@ def fit(
     Raises ValueError for snapshots that differ in name or shape (the first difference), are too few or hold a value that is not
     finite (file and parameter), FileNotFoundError, and OSError for damage or a full disk.
     """
-    rows = open_source(source)
-    mean = None if kind == "random" else np.empty(rows.columns, np.float32)
+    rows = open_source(source, exclude)
+    mean = None if kind == "random" else np.empty(rows.columns, np.float64)
     most = min(rows.rows if kind == "span" else rows.rows - 1, rows.columns)
+    if isinstance(components, _AtMost) and kind != "random" and 1 <= most < components:
+        warnings.warn(
+            f"[dimred.fit] takes {most} components, not {components}, which {rows.rows} snapshots do not have",
+            stacklevel=2,
+        )
+        components = most
     k, variance = (most, 0.0) if components is None else _counted(components, most)
     with _Progress(progress) as report:
         arguments = (k, variance, kind, blocks, seed, threads, mean, report)
         if output is not None:
             path = Path(output)
-            _core.fit(rows, str(path), *arguments)
+            _core.fit(rows, path, *arguments)
             return Basis._of_files(path, mean)
         room = max(1, k or most)  # the core refuses what k cannot be; 0 is all of a span
         if 4 * room * rows.columns < _available_memory() / 2:
@@ -64,7 +82,7 @@ def fit(
             return Basis._in_memory(matrix, _core.fit(rows, matrix, *arguments), mean)
         with tempfile.TemporaryDirectory(prefix="dimred-") as folder:  # mapped, then deleted
             path = Path(folder) / "pca_mat.npy"
-            _core.fit(rows, str(path), *arguments)
+            _core.fit(rows, path, *arguments)
             return Basis._of_files(path, mean)
 
 

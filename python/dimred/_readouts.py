@@ -15,19 +15,19 @@ from numpy.typing import NDArray
 from dimred import _core
 from dimred._sources import open_source
 
-Floats = NDArray[np.float32]
+Weights = NDArray[Any]  # float32, or float64
 KINDS = ("mean", "ema", "greedy", "learned")
 
 
 @dataclass
 class Average:
-    """w: [M] float32, sum of coefficients [n] times snapshots. names, shapes: of its parameters; empty where the snapshots had none.
+    """w: [M] float32 (float64 of snapshots of float64), sum of coefficients [n] times snapshots. names, shapes: of its parameters; empty where the snapshots had none.
 
     loss: of w, where it was evaluated; gain: (mean, low, high) of the last snapshot's losses minus those of w, with the 95 % interval of
     the pairs, where evaluate gives a loss for each sample. evaluations: of weights, spent on all that.
     """
 
-    w: Floats
+    w: Weights
     coefficients: NDArray[np.float64]
     snapshots: list[str]
     names: list[str]
@@ -36,22 +36,37 @@ class Average:
     gain: tuple[float, float, float] | None = None
     evaluations: int = 0
 
-    def arrays(self) -> dict[str, Floats]:
+    def arrays(self) -> dict[str, Weights]:
         """The parameters by name, views of w. Without BatchNorm's running statistics: see recalibrate_batchnorm."""
         if not self.names:
             raise ValueError("[dimred.average] these snapshots have no names: use w")
         return dict(_split(self.w, self.names, self.shapes))
 
     def load_into(self, model: Any) -> None:
-        """Copies them into the parameters of a torch module that have these names."""
+        """Copies them into the parameters of a torch module that have these names, also as a tied weight's or without an adapter's.
+
+        ValueError for a name or shape that the model does not have, which then stays as it was.
+        """
         import torch
 
-        parameters = dict(model.named_parameters())
-        for name, value in self.arrays().items():
-            if name not in parameters or tuple(parameters[name].shape) != value.shape:
+        arrays = self.arrays()
+        parameters = _parameters_of(model, list(arrays))
+        for (name, value), parameter in zip(arrays.items(), parameters, strict=True):
+            if parameter is None or tuple(parameter.shape) != value.shape:
                 raise ValueError(f"[dimred.average] the model has no parameter {name} {list(value.shape)}")
-            with torch.no_grad():
-                parameters[name].copy_(torch.from_numpy(value))
+        with torch.no_grad():
+            for value, parameter in zip(arrays.values(), parameters, strict=True):
+                parameter.copy_(torch.from_numpy(value))
+
+
+def _parameters_of(model: Any, names: list[str]) -> list[Any]:
+    """The parameter of each name; None where the model has none."""
+    from dimred._modules import adapter_names, aliases, bare, plain_names
+
+    known = {name: parameter for parameter, own in aliases(bare(model)).items() for name in own}
+    adapters = adapter_names(model)
+    plain = dict(zip(plain_names(list(known), adapters), known.values(), strict=True))
+    return [known.get(name, plain.get(short)) for name, short in zip(names, plain_names(names, adapters), strict=True)]
 
 
 def average(
@@ -60,7 +75,7 @@ def average(
     *,
     last: int = 10,
     decay: float = 0.9,
-    evaluate: Callable[[Floats], Any] | None = None,
+    evaluate: Callable[[Weights], Any] | None = None,
     loss_and_grad: Callable[..., tuple[Any, Any]] | None = None,
     steps: int = 50,
     batches: Iterable[Any] | None = None,
@@ -97,7 +112,13 @@ def average(
         assert loss_and_grad is not None
         w, coefficients = _learned(rows, taken, w, loss_and_grad, steps, batches)
     parameters = json.loads(rows.layout)["parameters"] if rows.layout else []
-    result = Average(w, coefficients, [rows.names[i] for i in taken], [p["name"] for p in parameters], [tuple(p["shape"]) for p in parameters])
+    result = Average(
+        w,
+        coefficients,
+        [rows.names[i] for i in taken],
+        [p["name"] for p in parameters],
+        [tuple(p["shape"]) for p in parameters],
+    )
     if evaluate is not None:
         losses = judge(w)
         result.loss, result.gain = float(losses.mean()), _interval(judge(_row(rows, taken[-1])) - losses)
@@ -108,33 +129,42 @@ def average(
 class _Judge:
     """Losses of weights, and how often they were asked for."""
 
-    def __init__(self, evaluate: Callable[[Floats], Any] | None) -> None:
+    def __init__(self, evaluate: Callable[[Weights], Any] | None) -> None:
         self._evaluate, self.count = evaluate, 0
 
-    def __call__(self, w: Floats) -> NDArray[np.float64]:
+    def __call__(self, w: Weights) -> NDArray[np.float64]:
         assert self._evaluate is not None
         self.count += 1
         losses = np.atleast_1d(np.asarray(self._evaluate(w), np.float64))
         if losses.ndim != 1 or np.isnan(losses).any():
-            raise ValueError(f"[dimred.average] evaluate needs to give a loss or a vector of losses, received shape {losses.shape}, or NaN")
+            raise ValueError(
+                f"[dimred.average] evaluate needs to give a loss or a vector of losses, received shape {losses.shape}, or NaN"
+            )
         return losses
 
 
-def _row(rows: _core.Source, i: int) -> Floats:
-    w = np.empty(rows.columns, np.float32)
+def _dtype(rows: _core.Source) -> type[np.floating[Any]]:
+    """That the rows lose nothing in."""
+    return np.float64 if rows.float64 else np.float32
+
+
+def _row(rows: _core.Source, i: int) -> Weights:
+    w = np.empty(rows.columns, _dtype(rows))
     rows.read(i, w)
     if not np.isfinite(w).all():
-        raise ValueError(f"[dimred.average] {rows.names[i]} has a value that is not finite, at column {int(np.argmin(np.isfinite(w)))}")
+        raise ValueError(
+            f"[dimred.average] {rows.names[i]} has a value that is not finite, at column {int(np.argmin(np.isfinite(w)))}"
+        )
     return w
 
 
-def _combined(rows: _core.Source, taken: range, coefficients: NDArray[np.float64]) -> Floats:
+def _combined(rows: _core.Source, taken: range, coefficients: NDArray[np.float64]) -> Weights:
     """In float64, by parts."""
     total = np.zeros(rows.columns)
     for i, c in zip(taken, coefficients, strict=True):
         if c != 0:
             total += c * _row(rows, i)
-    return total.astype(np.float32)
+    return total.astype(_dtype(rows))
 
 
 def _greedy(rows: _core.Source, taken: range, judge: _Judge) -> NDArray[np.float64]:
@@ -144,7 +174,7 @@ def _greedy(rows: _core.Source, taken: range, judge: _Judge) -> NDArray[np.float
     total = _row(rows, taken[order[0]]).astype(np.float64)
     for i in order[1:]:
         trial = total + _row(rows, taken[i])
-        loss = float(judge((trial / (len(chosen) + 1)).astype(np.float32)).mean())
+        loss = float(judge((trial / (len(chosen) + 1)).astype(_dtype(rows))).mean())
         if loss < best:
             chosen, best, total = [*chosen, i], loss, trial
     coefficients = np.zeros(len(taken))
@@ -153,8 +183,13 @@ def _greedy(rows: _core.Source, taken: range, judge: _Judge) -> NDArray[np.float
 
 
 def _learned(
-    rows: _core.Source, taken: range, w: Floats, loss_and_grad: Callable[..., Any], steps: int, batches: Iterable[Any] | None
-) -> tuple[Floats, NDArray[np.float64]]:
+    rows: _core.Source,
+    taken: range,
+    w: Weights,
+    loss_and_grad: Callable[..., Any],
+    steps: int,
+    batches: Iterable[Any] | None,
+) -> tuple[Weights, NDArray[np.float64]]:
     from dimred._basis import Basis
     from dimred._minimize import minimize
 
@@ -174,7 +209,7 @@ def _interval(difference: NDArray[np.float64]) -> tuple[float, float, float] | N
     return mean, mean - half, mean + half
 
 
-def _split(w: Floats, names: list[str], shapes: list[tuple[int, ...]]) -> Iterator[tuple[str, Floats]]:
+def _split(w: Weights, names: list[str], shapes: list[tuple[int, ...]]) -> Iterator[tuple[str, Weights]]:
     begin = 0
     for name, shape in zip(names, shapes, strict=True):
         size = math.prod(shape)
@@ -191,7 +226,11 @@ def recalibrate_batchnorm(model: Any, batches: Iterable[Any], forward: Callable[
     """
     import torch
 
-    layers = [module for module in model.modules() if isinstance(module, torch.nn.modules.batchnorm._BatchNorm) and module.track_running_stats]
+    layers = [
+        module
+        for module in model.modules()
+        if isinstance(module, torch.nn.modules.batchnorm._BatchNorm) and module.track_running_stats
+    ]
     if not layers:
         return 0
     call = forward or (lambda batch: model(batch[0] if isinstance(batch, (tuple, list)) else batch))

@@ -3,19 +3,51 @@
 from __future__ import annotations
 
 import glob
+import json
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from dimred import _core
 from dimred._arrays import Row, is_matrix, matrix_rows, state_row
 
 
-def open_source(source: Any) -> _core.Source:
+def open_source(source: Any, exclude: str | Iterable[str] = ()) -> _core.Source:
     """The snapshot matrix: see dimred.fit."""
+    rows = _opened(source)
+    patterns = [exclude] if isinstance(exclude, str) else list(exclude)
+    if patterns:
+        rows.choose(_left(rows, patterns))
+    return rows
+
+
+def _left(rows: _core.Source, patterns: list[str]) -> list[str]:
+    """The names of parameters that fit no pattern."""
+    names = [parameter["name"] for parameter in json.loads(rows.layout)["parameters"]] if rows.layout else []
+    if not names:
+        raise ValueError(
+            f"[dimred.fit] exclude needs snapshots that name their parameters, received {rows.names[0]}, which has no names"
+        )
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern) for name in names):
+            raise ValueError(
+                f"[dimred.fit] needs exclude to fit a parameter's name, received {pattern!r} for {len(names)} names such as {names[0]}"
+            )
+    left = [name for name in names if not any(fnmatchcase(name, pattern) for pattern in patterns)]
+    if not left:
+        raise ValueError(
+            f"[dimred.fit] needs exclude to leave a parameter, received {', '.join(patterns)} for all {len(names)} of them"
+        )
+    return left
+
+
+def _opened(source: Any) -> _core.Source:
     if isinstance(source, (str, os.PathLike)):
         return _open_path(os.fspath(source))
     if is_matrix(source):
@@ -36,7 +68,9 @@ def _item_row(index: int, item: Any) -> Row:
         return state_row(name, item)
     if is_matrix(item):
         return name, [("", *tensor[1:]) for tensor in state_row(name, {"": item})[1]]
-    raise TypeError(f"[dimred.fit] needs a list of paths, of state dicts or of vectors, received {type(item).__name__} in it")
+    raise TypeError(
+        f"[dimred.fit] needs a list of paths, of state dicts or of vectors, received {type(item).__name__} in it"
+    )
 
 
 def natural(path: Path) -> list[Any]:
@@ -53,8 +87,23 @@ def _open_path(text: str) -> _core.Source:
         return _open_files(found)
     if not path.exists():
         raise FileNotFoundError(f"[dimred.fit] '{text}' does not exist")
+    if path.suffix == ".npy" and (rows := _other_npy(path)):
+        return _core.open_arrays(rows)
     _name_python()
-    return _core.open_path(str(path / "snapshots" if (path / "snapshots").is_dir() else path))
+    return _core.open_path(path / "snapshots" if (path / "snapshots").is_dir() else path)
+
+
+def _other_npy(path: Path) -> list[Row]:
+    """The rows of a file of float16, or of the other byte order, which the core leaves to NumPy; none for all others."""
+    try:
+        array = np.load(path, mmap_mode="r")
+    except (OSError, ValueError):
+        return []  # the core says what is wrong with it
+    other = array.dtype.newbyteorder("=").name in ("float16", "float32", "float64") and array.dtype.str not in (
+        "<f4",
+        "<f8",
+    )
+    return matrix_rows(array, str(path)) if other else []
 
 
 def _open_files(files: list[Path]) -> _core.Source:
@@ -62,7 +111,7 @@ def _open_files(files: list[Path]) -> _core.Source:
         if not file.exists():
             raise FileNotFoundError(f"[dimred.fit] '{file}' does not exist")
     _name_python()
-    return _core.open_files([str(file) for file in files])
+    return _core.open_files(files)
 
 
 def _name_python() -> None:

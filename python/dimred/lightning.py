@@ -9,7 +9,9 @@ from typing import Any
 
 from lightning.pytorch import Callback
 
-from dimred._recorder import CallbackOptions, SnapshotRecorder
+from dimred._callbacks import SnapshotOptions
+from dimred._recorder import SnapshotRecorder
+from dimred._schedule import share_ends
 
 
 class SnapshotCallback(Callback):  # type: ignore[misc]
@@ -17,25 +19,47 @@ class SnapshotCallback(Callback):  # type: ignore[misc]
 
         Trainer(callbacks=[SnapshotCallback("snapshots", per_epoch=2)], ...)
 
-    every_steps, per_epoch, from_epoch: as SnapshotRecorder's; steps are Trainer.global_step, and epochs the Trainer's: per_epoch (2
-    where neither is given) needs a training set of known length. A fit from a checkpoint goes on with the recording.
+    every_steps: by Trainer.global_step, which counts the steps of all optimizers. per_epoch (2 where neither is given): evenly over
+    the batches of the Trainer's epoch, whatever steps they make; needs a training set of known length, and a snapshot waits for the
+    next step where there was none since the last one. from_epoch, trainable_only: as SnapshotRecorder's. A fit from a checkpoint goes
+    on with the recording.
     """
 
-    def __init__(self, folder: str | os.PathLike[str], *, every_steps: int | None = None, per_epoch: int | None = None, from_epoch: int = 1) -> None:
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        every_steps: int | None = None,
+        per_epoch: int | None = None,
+        from_epoch: int = 1,
+        trainable_only: bool = True,
+    ) -> None:
         super().__init__()
-        self._options = CallbackOptions(folder, every_steps, per_epoch, from_epoch)
+        self._options = SnapshotOptions(folder, every_steps, per_epoch, from_epoch, trainable_only)
         self.recorder: SnapshotRecorder | None = None
+        self._due, self._old_step = False, 0  # the last step whose weights are recorded, or another epoch's
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """Where a fit begins."""
         batches = trainer.num_training_batches
-        steps = math.ceil(batches / trainer.accumulate_grad_batches) if math.isfinite(batches) else None
-        self.recorder = self._options.recorder(pl_module, steps, trainer.global_step, trainer.global_rank)
+        length = int(batches) if math.isfinite(batches) else None
+        self.recorder = self._options.recorder(pl_module, length, trainer.global_step, trainer.global_rank)
+        self._due = False
 
-    def on_train_batch_end(self, trainer: Any, *_: Any) -> None:
+    def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
+        """The weights that it begins with are those of the epoch before."""
+        self._old_step = trainer.global_step
+
+    def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         """A batch makes none, one or, of several optimizers, more steps."""
-        while self.recorder is not None and self.recorder.steps < trainer.global_step:
-            self.recorder.step()
+        if self.recorder is None:
+            return
+        before, self.recorder.steps = self.recorder.steps, trainer.global_step
+        epoch = trainer.current_epoch + 1
+        self._due |= self._ends_share(before, epoch, batch_idx, trainer)
+        if self._due and trainer.global_step > self._old_step:
+            self.recorder.snapshot(epoch)
+            self._due, self._old_step = False, trainer.global_step
 
     def on_train_end(self, *_: Any) -> None:
         """The last snapshot is durable when fit() returns."""
@@ -46,3 +70,13 @@ class SnapshotCallback(Callback):  # type: ignore[misc]
         """So it is when fit() raises; its own error is the one to see."""
         with suppress(Exception):
             self.on_train_end()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copies, such as those for other processes, make recorders of their own."""
+        return self.__dict__ | {"recorder": None}
+
+    def _ends_share(self, before: int, epoch: int, batch: int, trainer: Any) -> bool:
+        options = self._options
+        if options.every_steps is not None:
+            return bool(trainer.global_step // options.every_steps > before // options.every_steps)
+        return epoch >= options.from_epoch and share_ends(batch, int(trainer.num_training_batches), options.per_epoch)

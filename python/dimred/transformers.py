@@ -12,8 +12,9 @@ from torch import Tensor
 from transformers import Trainer, TrainerCallback
 
 from dimred._basis import Basis
+from dimred._callbacks import SnapshotOptions
 from dimred._optimizer import SubspaceOptimizer
-from dimred._recorder import CallbackOptions, SnapshotRecorder
+from dimred._recorder import SnapshotRecorder
 
 
 class SnapshotCallback(TrainerCallback):  # type: ignore[misc]
@@ -21,9 +22,8 @@ class SnapshotCallback(TrainerCallback):  # type: ignore[misc]
 
         Trainer(model, arguments, callbacks=[SnapshotCallback("snapshots", per_epoch=2)], ...)
 
-    every_steps, per_epoch, from_epoch: as SnapshotRecorder's; steps are the optimizer's, epochs the Trainer's:
-    per_epoch (2 where neither is given) needs a training set of known length. A training from a checkpoint goes on
-    with the recording.
+    every_steps, per_epoch, from_epoch, trainable_only: as SnapshotRecorder's; steps are the optimizer's, epochs the Trainer's:
+    per_epoch (2 where neither is given) needs a training set of known length. A training from a checkpoint goes on with the recording.
     """
 
     def __init__(
@@ -33,8 +33,9 @@ class SnapshotCallback(TrainerCallback):  # type: ignore[misc]
         every_steps: int | None = None,
         per_epoch: int | None = None,
         from_epoch: int = 1,
+        trainable_only: bool = True,
     ) -> None:
-        self._options = CallbackOptions(folder, every_steps, per_epoch, from_epoch)
+        self._options = SnapshotOptions(folder, every_steps, per_epoch, from_epoch, trainable_only)
         self.recorder: SnapshotRecorder | None = None
 
     def on_train_begin(
@@ -56,6 +57,10 @@ class SnapshotCallback(TrainerCallback):  # type: ignore[misc]
         """The last snapshot is durable when train() returns."""
         if self.recorder is not None:
             self.recorder.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copies, such as those for other processes, make recorders of their own."""
+        return self.__dict__ | {"recorder": None}
 
 
 class SubspaceTrainer(Trainer):  # type: ignore[misc]

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "pca/fit.h"
+#include "pca/parameter_choice.h"
 #include "support/errors.h"
 #include "tests/pca/matrices.h"
 #include "tests/pca/sources.h"
@@ -54,7 +55,31 @@ TEST(MemorySource, JoinsTensorsOfAllFloatTypesWithoutRunningStatistics) {
                        tensor<std::uint16_t>("brain", {1}, "BF16", brain)}};
   const auto source = memory_source({row});
   EXPECT_EQ(all_of(*source), (std::vector<float>{1, 2, 3, 4, 5, 6}));
+  ASSERT_TRUE(source->info().float64);
+  std::vector<double> values(4);
+  source->read_float64(0, 1, values);
+  EXPECT_EQ(values, (std::vector<double>{2, 3, 4, 5}));
   EXPECT_EQ(source->info().layout_json.find("running_mean"), std::string::npos);
+}
+
+TEST(MemorySource, GivesTheColumnsOfChosenParameters) {
+  const std::vector<float> a{1, 2};
+  const std::vector<double> b{3, 4, 5 + 1e-12};
+  const std::vector<float> c{6};
+  const MemoryRow row{"row",
+                      {tensor<float>("a", {2}, "F32", a),
+                       tensor<double>("b", {3}, "F64", b),
+                       tensor<float>("c", {1}, "F32", c)}};
+  const auto source = chosen_parameters(memory_source({row, row}), {"c", "b"});
+  EXPECT_EQ(all_of(*source), (std::vector<float>{3, 4, 5, 6, 3, 4, 5, 6}));
+  std::vector<double> values(2);
+  source->read_float64(1, 2, values);
+  EXPECT_EQ(values, (std::vector<double>{5 + 1e-12, 6}));
+  EXPECT_EQ(source->info().layout_json.find("\"a\""), std::string::npos);
+  EXPECT_NE(thrown<std::invalid_argument>([&] {
+              chosen_parameters(memory_source({row}), {"d"});
+            }).find("needs parameters of the snapshots, received d"),
+            std::string::npos);
 }
 
 TEST(MemorySource, RefusesOtherShapesAndTypesByName) {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import importlib.util
 import multiprocessing
 import os
 import pickle
@@ -12,6 +13,7 @@ import socket
 from collections.abc import Callable
 from copy import deepcopy
 from pathlib import Path
+from typing import Any
 
 import accelerate
 import h5py
@@ -23,7 +25,7 @@ import safetensors.torch
 import torch
 import transformers
 from conftest import PACKAGE, REPOSITORY
-from lightning.pytorch.callbacks import LearningRateMonitor
+from lightning.pytorch.callbacks import GradientAccumulationScheduler, LearningRateMonitor
 from lightning.pytorch.loggers import CSVLogger
 from torch import nn
 from torch.nn import functional
@@ -88,10 +90,29 @@ class Module(lightning.LightningModule):
         return None
 
 
-def fit(module: Module, epochs: int, *callbacks, **others) -> None:
+class ByHand(Module):
+    """Steps by manual optimization: of two optimizers a batch, or of one in every second batch."""
+
+    def __init__(self, two: bool) -> None:
+        super().__init__(sgd)
+        self.two, self.automatic_optimization = two, False
+
+    def configure_optimizers(self) -> list[torch.optim.Optimizer]:
+        return [sgd(self.network[:2]), sgd(self.network[2:])] if self.two else [sgd(self.network)]
+
+    def training_step(self, batch, index: int) -> None:
+        x, y = batch
+        self.manual_backward(functional.mse_loss(self.network(x), y))
+        optimizers = self.optimizers() if self.two else [self.optimizers()]
+        for optimizer in optimizers if self.two or index % 2 == 1 else []:
+            optimizer.step()
+            optimizer.zero_grad()
+
+
+def fit(module: Module, epochs: int, *callbacks, batch: int = BATCH, **others) -> None:
     trainer = lightning.Trainer(max_epochs=epochs, accelerator="cpu", logger=False, enable_checkpointing=False, enable_progress_bar=False,
                                 enable_model_summary=False, callbacks=list(callbacks))  # fmt: skip
-    trainer.fit(module, DataLoader(TensorDataset(*data()), BATCH), **others)
+    trainer.fit(module, DataLoader(TensorDataset(*data()), batch), **others)
     module.trainer_of_last_fit = trainer
 
 
@@ -106,6 +127,49 @@ def test_lightning_records_the_weights_of_its_steps(tmp_path: Path) -> None:
     assert names(tmp_path / "w") == [f"snapshot_{step:08d}.h5" for step in (3, 5, 8, 10)]
     for step in (3, 5, 8, 10):
         np.testing.assert_array_equal(stored(tmp_path / "w" / f"snapshot_{step:08d}.h5"), after[step - 1])
+
+
+def epochs_of(folder: Path) -> dict[int, int]:
+    """The epoch that each snapshot carries, by step."""
+    carried = {}
+    for file in sorted(folder.glob("*.h5")):
+        with h5py.File(file) as snapshot:
+            carried[int(snapshot.attrs["step"])] = int(snapshot.attrs["epoch"])
+    return carried
+
+
+@pytest.mark.parametrize(
+    ("make", "others", "expected"),
+    [
+        (lambda: ByHand(two=True), [], {6: 1, 10: 1, 16: 2, 20: 2}),
+        (lambda: ByHand(two=False), [], {1: 1, 2: 1, 3: 2, 4: 2}),
+        (lambda: Module(sgd), [GradientAccumulationScheduler({0: 1, 1: 4})], {3: 1, 5: 1, 6: 2, 7: 2}),
+    ],
+    ids=["two optimizers", "accumulation by hand", "accumulation by schedule"],
+)
+def test_lightning_s_epochs_are_its_trainer_s(make, others: list, expected: dict[int, int], tmp_path: Path) -> None:
+    """5 batches an epoch, of which two get a snapshot, whatever steps they make."""
+    fit(make(), 2, LightningSnapshots(tmp_path / "w", per_epoch=2), *others)
+    assert epochs_of(tmp_path / "w") == expected
+    fit(make(), 2, LightningSnapshots(tmp_path / "last", per_epoch=2, from_epoch=2), *others)
+    assert epochs_of(tmp_path / "last") == {step: epoch for step, epoch in expected.items() if epoch == 2}
+
+
+def test_lightning_s_epochs_outlive_another_batch_size(tmp_path: Path) -> None:
+    module = Module(sgd)
+    fit(module, 1, LightningSnapshots(tmp_path / "w", per_epoch=1))
+    module.trainer_of_last_fit.save_checkpoint(tmp_path / "last.ckpt")
+    callback = LightningSnapshots(tmp_path / "w", per_epoch=1)
+    fit(Module(sgd), 3, callback, batch=BATCH // 2, ckpt_path=tmp_path / "last.ckpt")
+    assert epochs_of(tmp_path / "w") == {5: 1, 15: 2, 25: 3}
+    copied = pickle.loads(pickle.dumps(deepcopy(callback)))
+    assert callback.recorder is not None and copied.recorder is None
+
+
+def test_steps_of_two_optimizers_make_one_snapshot(tmp_path: Path) -> None:
+    """Each 3 steps, of which a batch makes 2: its weights are those after both."""
+    fit(ByHand(two=True), 1, LightningSnapshots(tmp_path / "w", every_steps=3))
+    assert epochs_of(tmp_path / "w") == {4: 1, 6: 1, 10: 1}
 
 
 def test_lightning_goes_on_with_a_recording(tmp_path: Path) -> None:
@@ -141,6 +205,24 @@ def test_trainer_records_the_weights_of_its_steps(tmp_path: Path) -> None:
     assert names(tmp_path / "w") == [f"snapshot_{step:08d}.h5" for step in (3, 5, 8, 10)]
     for step in (3, 5, 8, 10):
         np.testing.assert_array_equal(stored(tmp_path / "w" / f"snapshot_{step:08d}.h5"), seen[step - 1])
+
+
+def test_a_training_that_broke_off_is_recorded_on(tmp_path: Path) -> None:
+    """Trainer tells no callback of an error; the next training takes the folder over."""
+    broken = PlainTrainer(Regression(), arguments(tmp_path / "out", 2, save_strategy="steps", save_steps=5), train_dataset=Rows(),
+                          callbacks=[TrainerSnapshots(tmp_path / "w", per_epoch=5)])  # fmt: skip
+
+    def fail(_: object, arguments: object, state: transformers.TrainerState, *__, **___) -> None:
+        if state.global_step == 7:
+            raise RuntimeError("the loader broke")
+
+    broken.add_callback(type("Fails", (transformers.TrainerCallback,), {"on_step_end": fail}))
+    with pytest.raises(RuntimeError, match="the loader broke"):
+        broken.train()
+    again = PlainTrainer(Regression(), arguments(tmp_path / "out", 2), train_dataset=Rows(),
+                         callbacks=[TrainerSnapshots(tmp_path / "w", per_epoch=5)])  # fmt: skip
+    again.train(resume_from_checkpoint=str(tmp_path / "out" / "checkpoint-5"))
+    assert epochs_of(tmp_path / "w") == {step: 1 + (step > 5) for step in range(1, 11)}
 
 
 def test_trainer_takes_searched_steps(tmp_path: Path) -> None:
@@ -318,20 +400,49 @@ def test_lightning_reads_the_step_size_as_the_rate(tmp_path: Path) -> None:
 
 
 def test_the_page_s_code_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its last part alone needs PEFT, which reads back what the descent found."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "docs").symlink_to(REPOSITORY / "docs")
     page = (REPOSITORY / "docs" / "how-to" / "use_with_lightning_and_transformers.md").read_text()
-    (tmp_path / "page.py").write_text("".join(re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)))
+    blocks = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    assert ["from peft" in block for block in blocks] == [False, False, True]
+    has_peft = importlib.util.find_spec("peft") is not None
+    (tmp_path / "page.py").write_text("".join(blocks if has_peft else blocks[:-1]))
     torch.manual_seed(5)
     known = runpy.run_path(str(tmp_path / "page.py"))
     assert len(names(tmp_path / "snapshots")) == 60 and len(names(tmp_path / "line")) == 20
     assert known["trainer"].state.log_history[-1]["train_loss"] < 4.5  # log 256 = 5.5 before the first step
+    if not has_peft:
+        pytest.skip("without peft, which scripts/setup.sh --tests installs: the last part of the page")
+    check_adapter(known, tmp_path)
+
+
+def check_adapter(known: dict[str, Any], folder: Path) -> None:
+    from peft import PeftModel
+
+    adapted, basis, saved = known["adapted"], known["basis"], known["saved"]
+    trained = {name: value.detach() for name, value in adapted.named_parameters() if value.requires_grad}
+    assert basis.names == list(trained)
+    assert [name.replace(".default", "") for name in basis.names] == saved.names  # PEFT's files name no adapter
+    again = PeftModel.from_pretrained(known["model"].__class__(known["model"].config), folder / "adapter")
+    assert all(torch.equal(value, trained[name]) for name, value in again.named_parameters() if name in trained)
+    last = dimred.average(folder / "adapters", last=1)
+    moved = torch.cat([value.flatten() for value in trained.values()]).numpy()
+    assert 0 < np.linalg.norm(moved - last.w) < np.linalg.norm(last.w)  # the descent began there
+    np.testing.assert_allclose(saved.project(adapted.state_dict()), saved.project(moved), rtol=1e-6)
+    last.load_into(adapted)
+    np.testing.assert_array_equal(torch.cat([adapted.get_parameter(name).flatten() for name in trained]).detach(), last.w)
+    dimred.average(folder / "lora", last=1).load_into(adapted)  # of a file, under its names
+    np.testing.assert_array_equal(torch.cat([adapted.get_parameter(name).flatten() for name in trained]).detach(), last.w)
 
 
 def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
     for make, text in (
         (lambda: LightningSnapshots(tmp_path, every_steps=2, per_epoch=2), "needs every_steps or per_epoch"),
         (lambda: TrainerSnapshots(tmp_path, every_steps=2, per_epoch=2), "needs every_steps or per_epoch"),
+        (lambda: TrainerSnapshots(tmp_path, every_steps=2.5), r"\[SnapshotCallback\] needs every_steps as a whole number >= 1, received 2.5"),
+        (lambda: LightningSnapshots(tmp_path, per_epoch=0), "needs per_epoch as a whole number >= 1, received 0"),
+        (lambda: LightningSnapshots(tmp_path, every_steps=1, from_epoch=2), "needs per_epoch where from_epoch is given"),
         (lambda: Subspace(Regression(), arguments(tmp_path, 1, gradient_accumulation_steps=2), basis=None), "gradient_accumulation_steps = 1"),
         (lambda: Subspace(Regression(), arguments(tmp_path, 1), basis=None, optimizers=(sgd(network()), None)), "received optimizers="),
     ):

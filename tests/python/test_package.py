@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import inspect
 import itertools
 import json
 import os
+import pickle
 import re
 import runpy
 import signal
@@ -96,7 +98,129 @@ def test_state_dicts_name_their_parameters(snapshots: np.ndarray) -> None:
     assert_allclose(basis.project(state_of(snapshots[3])), basis.project(snapshots[3]))
 
 
+def exact(of: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Singular values and rows by NumPy, in the type of the array."""
+    _, values, rows = np.linalg.svd(of - of.mean(axis=0), full_matrices=False)
+    return values[:k], rows[:k] * np.sign(rows[np.arange(k), np.abs(rows[:k]).argmax(axis=1)])[:, None]
+
+
+def test_float64_is_centred_before_it_is_rounded(tmp_path: Path, execute) -> None:
+    """W = 1e5 + 1e-3 x signal, of which float32 keeps nothing: its spacing there is 0.008."""
+    from sklearn.decomposition import PCA
+
+    random = np.random.default_rng(0)
+    of = 1e5 + 1e-3 * (random.standard_normal((20, 8)).cumsum(axis=0) @ random.standard_normal((8, 700)))
+    values, rows = exact(of, K)
+    for name, array in (("c", of), ("fortran", np.asfortranarray(of))):
+        np.save(tmp_path / f"{name}.npy", array)
+    for folder in ("torch", "safe"):
+        (tmp_path / folder).mkdir()
+    for i, row in enumerate(of):
+        state = {"half": torch.zeros(2, dtype=torch.float16), "a": torch.from_numpy(row[:300].reshape(20, 15)).T, "b": torch.from_numpy(row[300:])}
+        torch.save(state, tmp_path / "torch" / f"{i}.pt")
+        save_file({"a": row[:300], "b": row[300:]}, tmp_path / "safe" / f"{i}.safetensors")
+    transposed = of.copy()
+    transposed[:, :300] = of[:, :300].reshape(20, 20, 15).transpose(0, 2, 1).reshape(20, 300)
+    _, rows_of_torch = exact(np.concatenate([np.zeros((20, 2)), transposed], axis=1), K)
+    for source in (of, np.asfortranarray(of), torch.from_numpy(of), list(of), [{"w": row} for row in of], tmp_path / "c.npy",
+                   tmp_path / "fortran.npy", tmp_path / "safe", tmp_path / "torch"):  # fmt: skip
+        basis = dimred.fit(source, K)
+        assert_allclose(basis.singular_values, values, rtol=1e-7)
+        assert_allclose(basis.components, rows_of_torch if isinstance(source, Path) and source.name == "torch" else rows, atol=1e-6)
+    assert_allclose(dimred.fit(of, K).mean, of.mean(axis=0), rtol=1e-15)
+    execute("dimred", "pca", tmp_path / "c.npy", f"--components={K}", "--output", tmp_path / "command.npy")
+    assert_array_equal(np.load(tmp_path / "command.npy"), dimred.fit(of, K).components)
+    span = np.linalg.svd(of, full_matrices=False)[2][:1]
+    assert_allclose(np.abs(dimred.fit(of, 1, "span").components), np.abs(span), atol=1e-7)
+    ours, theirs = dimred.SnapshotPCA(K).fit(of), PCA(K, svd_solver="full").fit(of)
+    assert_allclose(ours.transform(of), theirs.transform(of), atol=1e-6 * np.abs(theirs.transform(of)).max())
+    assert_allclose(dimred.average(of, last=20).w, of.mean(axis=0), rtol=1e-15)
+    with pytest.raises(ValueError, match=r"needs finite snapshots, received 1e\+39 in row 3"):
+        dimred.fit(np.where(np.arange(20)[:, None] == 3, 1e39, of), K)
+
+
+def test_float64_of_float32_values_and_float32_agree(snapshots: np.ndarray) -> None:
+    narrow, wide = dimred.fit(snapshots, K), dimred.fit(snapshots.astype(np.float64), K)
+    assert_allclose(wide.components, narrow.components, atol=1e-7)
+    assert_array_equal(wide.singular_values, narrow.singular_values)
+    assert_array_equal(wide.mean, narrow.mean)
+
+
+def test_parameters_are_left_out_by_pattern(snapshots: np.ndarray, tmp_path: Path) -> None:
+    states = [state_of(row) for row in snapshots]
+    expected = np.concatenate([snapshots[:, slice(*bounds(name))] for name in ("conv.weight", "fc.weight")], axis=1)
+    for source in (states, write_snapshots(tmp_path, snapshots)):
+        basis = dimred.fit(source, K, exclude=["*.bias"])
+        rows_of(basis, expected)
+        assert basis.names == ["conv.weight", "fc.weight"]
+    assert_array_equal(dimred.fit([state | {"fc.weight": state["fc.weight"].astype(np.float64)} for state in states], K, exclude="conv.*").components,
+                       dimred.fit([{"fc.weight": state["fc.weight"].astype(np.float64)} for state in states], K).components)  # fmt: skip
+    for source, exclude, text in ((states, "head.*", r"needs exclude to fit a parameter's name, received 'head\.\*' for 3 names such as conv.weight"),
+                                  (states, ("conv.*", "fc.*"), "needs exclude to leave a parameter"),
+                                  (snapshots, "fc.*", "exclude needs snapshots that name their parameters")):  # fmt: skip
+        with pytest.raises(ValueError, match=text):
+            dimred.fit(source, K, exclude=exclude)
+
+
+def test_fewer_snapshots_than_33_give_fewer_components(snapshots: np.ndarray) -> None:
+    with pytest.warns(UserWarning, match="takes 8 components, not 32, which 9 snapshots do not have"):
+        assert len(dimred.fit(snapshots)) == 8
+    with pytest.warns(UserWarning, match="takes 9 components, not 32"):
+        assert len(dimred.fit(snapshots, kind="span")) == 9
+    with pytest.raises(ValueError, match="needs n - 1 >= k, received n = 9, k = 32"):
+        dimred.fit(snapshots, 32)
+    with pytest.raises(ValueError, match="received n = 1, k = 32"):
+        dimred.fit(snapshots[:1])
+
+
+def test_tied_weights_are_one_parameter(tmp_path: Path) -> None:
+    """By their storage, in memory and in PyTorch's files."""
+    torch.manual_seed(0)
+    states = []
+    for i in range(N):
+        weight, bias = torch.randn(5, 3), torch.randn(3)
+        states.append({"embedding.weight": weight, "head.weight": weight, "head.bias": bias, "none": torch.zeros(0), "none2": torch.zeros(0)})
+        torch.save(states[-1], tmp_path / f"{i}.pt")
+    expected = np.stack([torch.cat([state["embedding.weight"].flatten(), state["head.bias"]]).numpy() for state in states])
+    arrays = [{name: value.numpy() for name, value in state.items()} for state in states]
+    for source in (states, tmp_path, arrays):
+        basis = dimred.fit(source, K)
+        rows_of(basis, expected)
+        assert basis.names == ["embedding.weight", "head.bias", "none", "none2"]
+        assert_allclose(basis.project(states[0]), basis.project(expected[0]))
+    model = torch.nn.ModuleDict({"embedding": torch.nn.Embedding(5, 3), "head": torch.nn.Linear(3, 5)})
+    model["head"].weight = model["embedding"].weight
+    average = dimred.average([{"head.weight": state["head.weight"]} for state in states])  # as safetensors may keep it
+    average.load_into(model)
+    assert model["head"].weight is model["embedding"].weight
+    assert_array_equal(model["embedding"].weight.detach(), average.arrays()["head.weight"])
+
+
 # Sources in files.
+
+
+def test_npy_of_other_types_are_read_as_the_arrays_are(snapshots: np.ndarray, tmp_path: Path) -> None:
+    for dtype in ("<f2", ">f2", ">f4", ">f8"):
+        np.save(tmp_path / "w.npy", snapshots.astype(dtype))
+        basis, expected = dimred.fit(tmp_path / "w.npy", K), dimred.fit(snapshots.astype(dtype), K)
+        assert_array_equal(basis.components, expected.components)
+        assert basis.snapshots[3] == f"{tmp_path / 'w.npy'}[3]"
+    np.save(tmp_path / "w.npy", snapshots.astype(np.complex64))
+    with pytest.raises(OSError, match="w.npy"):
+        dimred.fit(tmp_path / "w.npy", K)
+
+
+def test_folders_need_not_be_utf_8(snapshots: np.ndarray, tmp_path: Path) -> None:
+    folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9"))
+    write_snapshots(folder, snapshots)
+    basis = dimred.fit(folder, K, output=folder / "p.npy")
+    rows_of(basis, snapshots)
+    basis.save(folder / "saved.npy")
+    assert dimred.Basis.load(folder / "saved.npy") == basis
+    assert dimred.average(folder, last=1).snapshots == [str(folder / f"snapshot_{N:08d}.h5")]
+    with pytest.raises(OSError, match="damaged|snapshot"):
+        (folder / "snapshot_00000003.h5").write_bytes(b"dimred-snapshot 1\n")
+        dimred.fit(folder, K)
 
 
 def write_snapshots(folder: Path, rows: np.ndarray) -> Path:
@@ -402,6 +526,40 @@ def test_a_saved_basis_is_loaded_as_it_was(snapshots: np.ndarray, tmp_path: Path
     assert not (tmp_path / "other.npy").exists()
 
 
+def test_a_basis_behaves_as_a_value(snapshots: np.ndarray, tmp_path: Path) -> None:
+    states = [state_of(row) for row in snapshots]
+    basis = dimred.fit(states, K)
+    assert len(basis) == K
+    centred = snapshots.astype(np.float64) - snapshots.astype(np.float64).mean(axis=0)
+    assert_allclose(basis.transform(snapshots), centred @ basis.components.astype(np.float64).T, rtol=1e-9, atol=1e-9)
+    assert_allclose(basis.transform(states[2]), basis.transform(snapshots[2]), rtol=1e-12)
+    assert_allclose(basis.transform(basis.inverse_transform([1.0, -2, 3, 4])), [1, -2, 3, 4], atol=1e-6)
+    assert_allclose(basis.project(torch.from_numpy(snapshots).bfloat16()), basis.project(snapshots), rtol=0.05, atol=0.5)
+    basis.save(tmp_path / "p.npy")
+    for same in (pickle.loads(pickle.dumps(basis)), copy.deepcopy(basis), dimred.Basis.load(tmp_path / "p.npy"), dimred.fit(states, K)):
+        assert same == basis and hash(same) == hash(basis)
+        assert not same.components.flags.writeable
+    for other in (dimred.fit(states, K - 1), dimred.fit(snapshots, K), dimred.fit(states, K, "span"), None):
+        assert other != basis
+    without = dimred.Basis(basis.components, None, None)
+    for call, size in ((without.transform, M), (without.inverse_transform, K)):
+        with pytest.raises(ValueError, match="needs the mean of the snapshots"):
+            call(np.zeros(size))
+
+
+def test_a_basis_on_a_full_disk_says_which_file_and_why(tmp_path: Path) -> None:
+    done = run_python("""
+import resource, signal, sys, numpy, dimred
+basis = dimred.fit(numpy.random.default_rng(0).normal(size=(9, 500)), 4)
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+basis.save(sys.argv[1])
+""", str(tmp_path / "p.npy"))  # fmt: skip
+    assert re.fullmatch(rf"OSError: \[Errno 27\] \[Basis.save\] cannot write the file, File too large: '{tmp_path}/p.npy'",
+                        done.stderr.splitlines()[-1]), done.stderr  # fmt: skip
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_matrices_of_other_programs_are_loaded_and_checked(tmp_path: Path) -> None:
     rows = np.linalg.qr(np.random.default_rng(3).normal(size=(50, 3)))[0].T
     np.save(tmp_path / "theirs.npy", np.asfortranarray(rows))  # scikit-learn's components_: float64, Fortran order
@@ -481,6 +639,39 @@ def test_the_estimator_agrees_with_scikit_learn_s(snapshots: np.ndarray) -> None
     assert_allclose(ours.inverse_transform(ours.transform(snapshots)), theirs.inverse_transform(theirs.transform(snapshots)), atol=1e-4)
 
 
+def test_the_noise_model_is_scikit_learn_s(snapshots: np.ndarray) -> None:
+    from sklearn.decomposition import PCA
+
+    few = snapshots[:, :40].astype(np.float64)
+    ours, theirs = dimred.SnapshotPCA(3).fit(few), PCA(3, svd_solver="full").fit(few)
+    assert_allclose(ours.noise_variance_, theirs.noise_variance_, rtol=1e-9)
+    assert_allclose(ours.get_covariance(), theirs.get_covariance(), atol=1e-6)
+    assert_allclose(ours.get_covariance() @ ours.get_precision(), np.eye(40), atol=1e-9)
+    assert_allclose(ours.score_samples(few), theirs.score_samples(few), rtol=1e-6)
+    assert_allclose(ours.score(few), theirs.score(few), rtol=1e-6)
+    all_of_few = load_iris().data  # every direction is a component: no noise is left, nor needed
+    whole, theirs = dimred.SnapshotPCA().fit(all_of_few), PCA(svd_solver="full").fit(all_of_few)
+    assert whole.noise_variance_ == 0
+    assert_allclose(whole.score_samples(all_of_few), theirs.score_samples(all_of_few), rtol=1e-5)
+    exact_rank = dimred.SnapshotPCA(N - 1).fit(few)
+    for call in (lambda: exact_rank.score(few), lambda: dimred.SnapshotPCA(N - 1).fit(few).score_samples(few)):
+        with pytest.raises(ValueError, match="needs variance that the components leave over, received n_components_=8 with noise_variance_=0"):
+            call()
+
+
+def test_partial_fits_are_the_fit_of_all_rows(snapshots: np.ndarray) -> None:
+    whole = dimred.SnapshotPCA(K).fit(snapshots)
+    parts = dimred.SnapshotPCA(K)
+    assert len(parts.partial_fit(snapshots[:3]).components_) == 2
+    assert parts.partial_fit(snapshots[3:4]).partial_fit(snapshots[4:]).n_samples_ == N
+    assert_array_equal(parts.components_, whole.components_)
+    assert_array_equal(parts.mean_, whole.mean_)
+    parts.fit(snapshots[:5])
+    assert parts.partial_fit(snapshots[5:]).n_samples_ == N - 5  # fit() begins another one
+    with pytest.raises(ValueError, match="features"):
+        parts.partial_fit(snapshots[:, :5])
+
+
 def parametrized(name: str) -> list[Any]:
     """The values of the case's own pytest.mark.parametrize, but for those of solvers."""
     [mark] = [mark for mark in getattr(pca_cases, name).pytestmark if "solver" not in mark.args[0]]
@@ -489,17 +680,18 @@ def parametrized(name: str) -> list[Any]:
 
 # Of scikit-learn's own tests of its PCA, those that apply; a case with several solvers runs once, as there is one here.
 PCA_CASES: dict[str, dict[Any, list[Any]]] = {
+    "test_pca": {"n_components": [1, 2, 3]},
     "test_pca_explained_variance_empirical": {"X": [np.random.RandomState(0).randn(100, 80), np.random.RandomState(1).randn(60, 90)]},
     "test_pca_singular_values_consistency": {}, "test_pca_singular_values": {}, "test_pca_check_projection": {},
     "test_pca_check_projection_list": {}, "test_pca_deterministic_output": {}, "test_variance_correctness": {"copy": [True]},
     "test_pca_inverse": {"whiten": [False]}, "test_pca_n_components_mostly_explained_variance_ratio": {},
     "test_infer_dim_by_explained_variance": {("X", "n_components", "n_components_validated"): parametrized("test_infer_dim_by_explained_variance")},
     "test_n_components_none": {"data": [load_iris().data], "n_components_": [4]}}  # fmt: skip
-NO_MODEL = "no noise model, so no covariance, score or noise variance"
-NO_MLE = "no noise model, so no n_components='mle'"
+K_OF_THEIRS = "needs k = 0, or k = n_samples"
+NO_MLE = "no n_components='mle'"
 OTHERS = {
-    "test_pca": NO_MODEL, "test_pca_score": NO_MODEL, "test_pca_score3": NO_MODEL, "test_pca_score_consistency_solvers": NO_MODEL,
-    "test_pca_sanity_noise_variance": NO_MODEL, "test_pca_zero_noise_variance_edge_cases": NO_MODEL,
+    "test_pca_score": "no whitening", "test_pca_score3": K_OF_THEIRS, "test_pca_zero_noise_variance_edge_cases": K_OF_THEIRS,
+    "test_pca_score_consistency_solvers": "one solver", "test_pca_sanity_noise_variance": "1,797 rows for what a test of ours compares",
     "test_n_components_mle": NO_MLE, "test_n_components_mle_error": NO_MLE, "test_pca_dim": NO_MLE, "test_mle_redundant_data": NO_MLE,
     "test_mle_simple_case": NO_MLE, "test_fit_mle_too_few_samples": NO_MLE, "test_pca_mle_array_api_compliance": NO_MLE,
     "test_pca_validation": "compares the words of its messages", "test_feature_names_out": "compares the class's name",
@@ -607,6 +799,116 @@ def test_what_a_write_raises_reaches_the_loop(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(ValueError, match="every_steps or epochs_of"):
         dimred.SnapshotRecorder(model, tmp_path)
+
+
+def test_what_trains_is_recorded(tmp_path: Path) -> None:
+    model = network()
+    model[0].requires_grad_(False)
+    names = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
+    with (pytest.warns(UserWarning, match="records the 4 parameters that train, of 18 values, and not the 2 frozen ones, of 40"),
+          dimred.SnapshotRecorder(model, tmp_path / "s", every_steps=1) as recorder):  # fmt: skip
+        for _ in range(3):
+            with torch.no_grad():
+                model[3].weight += torch.randn(2, 4)
+            recorder.step()
+        model[3].requires_grad_(False)  # frozen later: it is recorded, as it was from the start
+        recorder.step()
+        model[0].bias.requires_grad_(True)
+        with pytest.raises(ValueError, match=r"received 0\.bias, which was frozen when the recorder was made; trainable_only=False records all"):
+            recorder.step()
+    basis = dimred.fit(tmp_path / "s", 2)
+    assert basis.names == names
+    with h5py.File(tmp_path / "s" / "snapshot_00000004.h5") as file:
+        layout = json.loads(bytes(np.array(file["layout"])) if file["layout"].shape else file["layout"][()])
+    assert layout["lacks"] == ["0.weight", "0.bias"] and len(layout["frozen"]) == 32
+    assert [row["name"] for row in layout["buffers"]] == ["1.running_mean", "1.running_var"]
+    with dimred.SnapshotRecorder(model, tmp_path / "all", every_steps=1, trainable_only=False) as recorder:
+        recorder.step()
+    assert dimred.average(tmp_path / "all").names == [name for name, _ in model.named_parameters()]
+    with pytest.raises(ValueError, match="needs a parameter that trains, received a model that is frozen as a whole; trainable_only=False"):
+        dimred.SnapshotRecorder(model.requires_grad_(False), tmp_path / "none", every_steps=1)
+
+
+def test_a_state_dict_is_recorded_by_kinds(tmp_path: Path) -> None:
+    """As a fit of state dicts takes it: statistics and integers are no parameters."""
+    model = network()
+    with dimred.SnapshotRecorder(model.state_dict(), tmp_path, every_steps=1) as recorder:
+        recorder.step()
+    average = dimred.average(tmp_path)
+    assert average.names == [name for name, _ in model.named_parameters()]
+    assert_array_equal(average.w, torch.nn.utils.parameters_to_vector(model.parameters()).detach())
+
+
+def test_a_folder_has_one_recorder(tmp_path: Path) -> None:
+    first = dimred.SnapshotRecorder(network(), tmp_path, every_steps=1)
+    said = f"needs a folder that nobody records into, received '{tmp_path}', which process {os.getpid()} has"
+    with pytest.raises(ValueError, match=said):
+        dimred.SnapshotRecorder(network(), tmp_path, every_steps=1)
+    done = run_python("""
+import sys, numpy, dimred
+dimred.SnapshotRecorder({"w": numpy.ones(3, numpy.float32)}, sys.argv[1], every_steps=1, first_step=1)
+""", str(tmp_path))  # fmt: skip
+    assert said in done.stderr.splitlines()[-1]
+    first.step()
+    with dimred.SnapshotRecorder(network(), tmp_path, every_steps=1, first_step=1) as second:  # takes it over in this process
+        with pytest.raises(ValueError, match="is closed; to go on, make another with first_step=1"):
+            first.step()
+        second.step()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["snapshot_00000001.h5", "snapshot_00000002.h5"]
+
+
+def test_a_recorder_stays_in_its_process(tmp_path: Path) -> None:
+    """A fork's child is refused at once, whatever the writer does; its end leaves the parent's folder alone."""
+    recorder = dimred.SnapshotRecorder({"w": np.zeros(100_000, np.float32)}, tmp_path, every_steps=1)
+    for _ in range(3):
+        recorder.step()
+        child = os.fork()
+        if child == 0:
+            refused = 1
+            try:
+                recorder.step()
+            except RuntimeError as error:
+                refused = 0 if f"needs the process {os.getppid()} that made it" in str(error) else 2
+            with dimred.SnapshotRecorder({"w": np.zeros(3, np.float32)}, tmp_path / "child", every_steps=1, first_step=1) as own:
+                own.step()  # HDF5 is whole in the child
+            recorder.close()
+            os._exit(refused)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert (tmp_path / ".lock").exists()
+    recorder.close()
+    assert sorted(path.name for path in tmp_path.glob("*.h5")) == [f"snapshot_{step:08d}.h5" for step in (1, 2, 3)]
+    for made in (lambda: copy.deepcopy(recorder), lambda: pickle.dumps(recorder)):
+        with pytest.raises(TypeError, match="cannot be copied or pickled, as a folder has one recorder"):
+            made()
+
+
+def test_arguments_of_a_recorder_are_checked_before_its_folder_is_made(tmp_path: Path) -> None:
+    model = network()
+    for model, options, text in (
+        (model, {"every_steps": 2.5}, "needs every_steps as a whole number >= 1, received 2.5"),
+        (model, {"every_steps": True}, "received True"),
+        (model, {"every_steps": 0}, "received 0"),
+        (model, {"epochs_of": 4, "per_epoch": 1.0}, r"needs per_epoch as a whole number >= 1, received 1\.0"),
+        (model, {"epochs_of": 4, "from_epoch": 0}, "needs from_epoch as a whole number >= 1, received 0"),
+        (model, {"every_steps": 1, "first_step": -1}, "needs first_step as a whole number >= 0, received -1"),
+        (model, {"every_steps": 1, "from_epoch": 2}, "needs epochs_of where from_epoch is given"),
+        ({"w": torch.zeros(3, dtype=torch.complex64)}, {"every_steps": 1}, r"needs real parameters, received complex64 \(w\)"),
+        ({"w": np.zeros(3, np.complex128)}, {"every_steps": 1}, r"received complex128 \(w\)"),
+    ):
+        with pytest.raises(ValueError, match=text):
+            dimred.SnapshotRecorder(model, tmp_path / "s", **options)
+    with pytest.raises(TypeError, match="needs a torch module or a mapping from names to arrays, received str"):
+        dimred.SnapshotRecorder("model.pt", tmp_path / "s", every_steps=1)
+    with pytest.raises(TypeError, match="received int for epoch"):
+        dimred.SnapshotRecorder({"epoch": 3}, tmp_path / "s", every_steps=1)
+    assert not (tmp_path / "s").exists()
+    with pytest.warns(UserWarning, match=r"rounds float64 to the float32 of snapshots \(w\)"):
+        dimred.SnapshotRecorder({"w": np.zeros(3)}, tmp_path / "s", every_steps=np.int64(2)).close()
+    grown = {"w": np.zeros(3, np.float32)}
+    with dimred.SnapshotRecorder(grown, tmp_path / "s", every_steps=1) as recorder:
+        grown["w"] = np.zeros(4, np.float32)
+        with pytest.raises(ValueError, match=r"needs the model that the recorder was made for: w \[3\] has come, gone or changed its shape"):
+            recorder.step()
 
 
 # What a reader does.

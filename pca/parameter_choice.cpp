@@ -1,0 +1,84 @@
+#include "pca/parameter_choice.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "layout/layout.h"
+#include "support/errors.h"
+
+namespace dimred::pca {
+namespace {
+
+/// Columns [begin, begin + size), which the whole has from column `from` on.
+struct Part {
+  std::int64_t begin = 0;
+  std::int64_t size = 0;
+  std::int64_t from = 0;
+};
+
+class ChosenSource final : public SnapshotSource {
+ public:
+  ChosenSource(std::unique_ptr<SnapshotSource> whole, SourceInfo info, std::vector<Part> parts)
+      : SnapshotSource(std::move(info)), whole_(std::move(whole)), parts_(std::move(parts)) {}
+
+  void read(std::int64_t row, std::int64_t begin, std::span<float> out) const override {
+    read_parts(begin, out, [&](std::int64_t from, std::span<float> part) {
+      whole_->read(row, from, part);
+    });
+  }
+  void read_float64(std::int64_t row, std::int64_t begin, std::span<double> out) const override {
+    read_parts(begin, out, [&](std::int64_t from, std::span<double> part) {
+      whole_->read_float64(row, from, part);
+    });
+  }
+
+ private:
+  /// read_part(column of the whole, where its values go), for all that `out` has.
+  template <class Value, class ReadPart>
+  void read_parts(std::int64_t begin, std::span<Value> out, ReadPart read_part) const {
+    auto part = std::ranges::upper_bound(parts_, begin, {}, &Part::begin) - 1;
+    for (; !out.empty(); ++part) {
+      const auto skipped = begin - part->begin;
+      const auto count = std::min(part->size - skipped, std::ssize(out));
+      read_part(part->from + skipped, out.first(count));
+      out = out.subspan(count);
+      begin += count;
+    }
+  }
+
+  std::unique_ptr<SnapshotSource> whole_;
+  std::vector<Part> parts_;
+};
+
+}  // namespace
+
+std::unique_ptr<SnapshotSource> chosen_parameters(std::unique_ptr<SnapshotSource> source,
+                                                  const std::vector<std::string>& names) {
+  auto info = source->info();
+  require(!info.layout_json.empty(),
+          "[pca::chosen_parameters] needs snapshots that name their parameters, received none with "
+          "a layout");
+  std::set<std::string> wanted(names.begin(), names.end());
+  std::vector<layout::Parameter> parameters;
+  std::vector<Part> parts;
+  info.columns = 0;
+  for (const auto& entry : layout::layout_from_json(info.layout_json).entries) {
+    if (wanted.erase(entry.name) == 0) continue;
+    parameters.push_back({entry.name, entry.shape});
+    if (entry.size > 0) parts.push_back({info.columns, entry.size, entry.file_offset});
+    info.columns += entry.size;
+  }
+  require(wanted.empty(),
+          "[pca::chosen_parameters] needs parameters of the snapshots, received {}",
+          wanted.empty() ? "" : *wanted.begin());
+  require(info.columns > 0,
+          "[pca::chosen_parameters] needs a parameter that has values, received {} names",
+          names.size());
+  const auto layout = layout::make_layout(parameters);
+  info.layout_hash = layout.hash;
+  info.layout_json = layout::to_json(layout);
+  return std::make_unique<ChosenSource>(std::move(source), std::move(info), std::move(parts));
+}
+
+}  // namespace dimred::pca

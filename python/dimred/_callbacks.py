@@ -1,0 +1,52 @@
+"""What the callbacks of trainers share."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from dimred._recorder import SnapshotRecorder, close_earlier
+from dimred._schedule import whole_number
+
+SCOPE = "[SnapshotCallback]"
+
+
+class SnapshotOptions:
+    """What a callback takes, and the recorder that it makes of that where a training begins."""
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        every_steps: int | None,
+        per_epoch: int | None,
+        from_epoch: int,
+        trainable_only: bool,
+    ) -> None:
+        if every_steps is not None and per_epoch is not None:
+            raise ValueError(f"{SCOPE} needs every_steps or per_epoch, received both")
+        for name, value in (("every_steps", every_steps), ("per_epoch", per_epoch), ("from_epoch", from_epoch)):
+            if value is not None:
+                whole_number(SCOPE, name, value, 1)
+        if every_steps is not None and from_epoch > 1:
+            raise ValueError(f"{SCOPE} needs per_epoch where from_epoch is given, received every_steps")
+        self.folder, self.every_steps, self.per_epoch, self.from_epoch = (
+            Path(folder),
+            every_steps,
+            per_epoch or 2,
+            from_epoch,
+        )
+        self.trainable_only = trainable_only
+
+    def recorder(self, model: Any, epoch_steps: int | None, first_step: int, rank: int) -> SnapshotRecorder:
+        """epoch_steps: of the optimizer in an epoch; None where the training set does not say its length."""
+        if self.every_steps is None and epoch_steps is None:
+            raise ValueError(f"{SCOPE} needs every_steps: the training set does not say its length")
+        close_earlier(self.folder)  # of a training that broke off
+        if self.every_steps is not None:
+            when: dict[str, Any] = {"every_steps": self.every_steps}
+        else:
+            when = {"epochs_of": epoch_steps, "per_epoch": self.per_epoch, "from_epoch": self.from_epoch}
+        return SnapshotRecorder(
+            model, self.folder, **when, first_step=first_step, trainable_only=self.trainable_only, rank=rank
+        )

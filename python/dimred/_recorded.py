@@ -1,0 +1,169 @@
+"""The values of a model that a recorder copies."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dimred import _core
+from dimred._arrays import as_numbers, dtype_name, is_torch
+
+SCOPE = "[SnapshotRecorder]"
+Named = list[tuple[str, Any]]
+Table = list[tuple[str, tuple[int, ...]]]
+
+
+@dataclass(frozen=True)
+class Values:
+    """Of a model, by name, in the order of registration. frozen: parameters that need no gradient."""
+
+    parameters: Named
+    frozen: Named
+    buffers: Named  # of floats
+    counters: Named
+
+
+class Recorded:
+    """What is recorded of a model, decided once."""
+
+    def __init__(self, model: Any, trainable_only: bool) -> None:
+        self._model, self._trainable_only = model, trainable_only
+        values = values_of(model, trainable_only)
+        if not values.parameters:
+            raise ValueError(
+                f"{SCOPE} needs a parameter that trains, received a model that is frozen as a whole; trainable_only=False records it"
+            )
+        _refuse_types(values)
+        self.tables = tuple(_table(part) for part in (values.parameters, values.buffers, values.counters))
+        self._names = {name for name, _ in values.parameters}
+        self.lacks = [name for name, _ in values.frozen]
+        self.frozen_digest = _digest(values.frozen) if values.frozen else ""
+        if values.frozen:
+            warnings.warn(f"{SCOPE} records the {len(values.parameters)} parameters that train, of {_count(values.parameters)} values, and not "
+                          f"the {len(values.frozen)} frozen ones, of {_count(values.frozen)}; trainable_only=False records all",
+                          stacklevel=3)  # fmt: skip
+
+    def copy(self, weights: NDArray[Any], buffers: NDArray[Any], counters: NDArray[Any]) -> None:
+        """The values as they are now. ValueError for a model that has changed, by name."""
+        now = values_of(self._model, False)
+        named = dict(now.parameters)
+        thawed = [
+            name
+            for name, value in now.parameters
+            if self._trainable_only and name not in self._names and _trains(value)
+        ]
+        if thawed:
+            raise ValueError(f"{SCOPE} needs to know from the start what trains, received {thawed[0]}, which was frozen when the recorder was "
+                             "made; trainable_only=False records all")  # fmt: skip
+        parameters = [(name, named[name]) for name, _ in self.tables[0] if name in named]
+        for part, table, out in zip(
+            (parameters, now.buffers, now.counters), self.tables, (weights, buffers, counters), strict=True
+        ):
+            _require_same(_table(part), table)
+            _copy(part, out)
+
+
+def values_of(model: Any, trainable_only: bool) -> Values:
+    """A torch module's parameters and buffers, or those of a mapping, as a state dict has them."""
+    if isinstance(model, Mapping):
+        return _values_of_mapping(model)
+    if not hasattr(model, "named_parameters"):
+        raise TypeError(
+            f"{SCOPE} needs a torch module or a mapping from names to arrays, received {type(model).__name__}"
+        )
+    from dimred._modules import bare, is_sharded
+
+    model = bare(model)
+    named = list(model.named_parameters())
+    if is_sharded([parameter for _, parameter in named], model):
+        raise TypeError(f"{SCOPE} needs whole parameters, received a model sharded by FSDP")
+    buffers = list(model.named_buffers())
+    return Values([(name, value) for name, value in named if value.requires_grad or not trainable_only],
+                  [(name, value) for name, value in named if trainable_only and not value.requires_grad],
+                  [(name, value) for name, value in buffers if value.is_floating_point()],
+                  [(name, value) for name, value in buffers if not value.is_floating_point()])  # fmt: skip
+
+
+def _values_of_mapping(model: Mapping[str, Any]) -> Values:
+    values = Values([], [], [], [])
+    for name, value in model.items():
+        if not hasattr(value, "shape"):
+            raise TypeError(f"{SCOPE} needs a mapping from names to arrays, received {type(value).__name__} for {name}")
+        if not _is_float(value):
+            values.counters.append((name, value))
+        elif name.endswith(("running_mean", "running_var")):
+            values.buffers.append((name, value))
+        else:
+            values.parameters.append((name, value))
+    return values
+
+
+def _trains(value: Any) -> bool:
+    return bool(getattr(value, "requires_grad", True))
+
+
+def _is_float(value: Any) -> bool:
+    return "float" in dtype_name(value) or "complex" in dtype_name(value)
+
+
+def _refuse_types(values: Values) -> None:
+    for name, value in [*values.parameters, *values.buffers]:
+        if "complex" in dtype_name(value):
+            raise ValueError(
+                f"{SCOPE} needs real parameters, received {dtype_name(value)} ({name}); record torch.view_as_real of it"
+            )
+    if wide := [name for name, value in values.parameters if dtype_name(value) == "float64"]:
+        warnings.warn(
+            f"{SCOPE} rounds float64 to the float32 of snapshots ({wide[0]}); dimred.fit takes a list of state dicts as it is",
+            stacklevel=4,
+        )
+
+
+def _table(named: Named) -> Table:
+    return [(name, tuple(int(extent) for extent in value.shape)) for name, value in named]
+
+
+def _count(named: Named) -> int:
+    return sum(int(np.prod(shape, dtype=np.int64)) for _, shape in _table(named))
+
+
+def _digest(frozen: Named) -> str:
+    """As a run of the trainer has it of its frozen part; reads it once."""
+    digest = _core.FrozenDigest(_table(frozen))
+    for _, value in frozen:
+        digest.update(np.ascontiguousarray(as_numbers(value), np.float32).reshape(-1))
+    return digest.hex()
+
+
+def _require_same(now: Table, table: Table) -> None:
+    if now != table:
+        lost = next((entry for entry in table if entry not in now), None) or next(
+            entry for entry in now if entry not in table
+        )
+        raise ValueError(
+            f"{SCOPE} needs the model that the recorder was made for: {lost[0]} {list(lost[1])} has come, gone or changed its shape"
+        )
+
+
+def _copy(named: Named, out: NDArray[Any]) -> None:
+    """One behind another, converted to the type of `out`."""
+    begin = 0
+    for _, value in named:
+        shape = tuple(int(extent) for extent in value.shape)
+        end = begin + int(np.prod(shape, dtype=np.int64))
+        _copy_one(value, out[begin:end].reshape(shape))
+        begin = end
+
+
+def _copy_one(value: Any, out: NDArray[Any]) -> None:
+    if is_torch(value):
+        import torch
+
+        torch.from_numpy(out).copy_(value.detach())
+    else:
+        out[...] = np.asarray(value)

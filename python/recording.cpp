@@ -1,0 +1,183 @@
+#include "python/recording.h"
+
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/filesystem.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "checkpoints/folder_lock.h"
+#include "checkpoints/snapshot.h"
+#include "layout/layout.h"
+#include "python/hdf5_guard.h"
+#include "support/descriptor.h"
+#include "support/digest.h"
+#include "support/errors.h"
+#include "support/file_lock.h"
+
+namespace dimred::python {
+namespace {
+
+namespace fs = std::filesystem;
+namespace nb = nanobind;
+using nb::literals::operator""_a;
+
+using Table = std::vector<std::tuple<std::string, std::vector<std::int64_t>>>;  // names, shapes
+using Vector = nb::ndarray<nb::numpy, float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Counters = nb::ndarray<nb::numpy, std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Floats = nb::ndarray<nb::ro, const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+layout::Layout layout_of(const Table& table) {
+  std::vector<layout::Parameter> parameters(table.size());
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    std::tie(parameters[i].name, parameters[i].shape) = table[i];
+  }
+  return layout::make_layout(parameters);
+}
+
+std::int64_t values_of(const Table& table) {
+  std::int64_t values = 0;
+  for (const auto& [name, shape] : table) {
+    values += std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
+  }
+  return values;
+}
+
+nlohmann::ordered_json rows_of(const Table& table) {
+  auto rows = nlohmann::ordered_json::array();
+  for (const auto& [name, shape] : table) rows.push_back({{"name", name}, {"shape", shape}});
+  return rows;
+}
+
+/// The digest of a frozen part, as training::frozen_digest has it.
+class FrozenDigest {
+ public:
+  explicit FrozenDigest(const Table& table) { stream_.update(layout_of(table).hash); }
+  /// The next values in the table's order.
+  void update(const Floats& values) { stream_.update(std::span(values.data(), values.size())); }
+  std::string hex() const { return stream_.hex(); }
+
+ private:
+  DigestStream stream_;
+};
+
+/// A folder that no other recorder has, in this process or another, by the lock that runs have. A
+/// fork's child holds it no more than others do.
+class OwnFolder {
+ public:
+  explicit OwnFolder(const fs::path& folder)
+      : file_(folder / checkpoints::FolderLock::file_name), lock_(open_locked(file_)) {
+    const auto process = lock_ < 0 ? checkpoints::holder_of(folder) : "";
+    require(lock_ >= 0,
+            "[SnapshotRecorder] needs a folder that nobody records into, received '{}', which "
+            "process {} has; close() its recorder or choose another folder",
+            folder,
+            process.empty() ? "(unknown)" : process);
+    const auto own = std::to_string(owner_);
+    if (::ftruncate(lock_, 0) == 0 && ::pwrite(lock_, own.data(), own.size(), 0) < 0)
+      errno = 0;  // for the text above alone: a full disk is no reason to stop here
+  }
+  OwnFolder(const OwnFolder&) = delete;
+  OwnFolder& operator=(const OwnFolder&) = delete;
+  ~OwnFolder() { give_up(); }
+
+  /// The lock's file goes, too, so that a fork's copies of its descriptor hold nobody up.
+  void give_up() {
+    if (lock_ >= 0 && ::getpid() == owner_) ::unlink(file_.c_str());
+    lock_.close();
+  }
+
+ private:
+  fs::path file_;
+  pid_t owner_ = ::getpid();
+  Descriptor lock_;
+};
+
+/// A copy of a network's values, and the snapshots that are made of it.
+class Recording {
+ public:
+  /// lacks: names of the parameters that are not recorded; frozen: the digest of their values.
+  Recording(const fs::path& folder,
+            const Table& parameters,
+            const Table& buffers,
+            const Table& counters,
+            const std::vector<std::string>& lacks,
+            const std::string& frozen)
+      : folder_(folder) {
+    const layout::Layout layout = layout_of(parameters);
+    auto table = nlohmann::ordered_json::parse(layout::to_json(layout));
+    table["buffers"] = rows_of(buffers);
+    table["counters"] = rows_of(counters);
+    if (!lacks.empty()) {
+      table["frozen"] = frozen;
+      table["lacks"] = lacks;
+    }
+    snapshot_.layout_json = table.dump();
+    snapshot_.layout_hash = layout.hash;
+    snapshot_.weights.resize(layout.file_size);
+    snapshot_.buffers.resize(values_of(buffers));
+    snapshot_.counters.resize(values_of(counters));
+  }
+  Vector weights() { return array_of<Vector>(snapshot_.weights); }
+  Vector buffers() { return array_of<Vector>(snapshot_.buffers); }
+  Counters counters() { return array_of<Counters>(snapshot_.counters); }
+
+  void write(const fs::path& path, std::int64_t epoch, std::int64_t step) {
+    snapshot_.epoch = epoch;
+    snapshot_.step = step;
+    with_hdf5([&] { checkpoints::write_snapshot(path, snapshot_); });
+  }
+
+  void close() { folder_.give_up(); }
+
+ private:
+  /// The property that returns it keeps this object, whose memory it is, alive.
+  template <class Result, class Value>
+  Result array_of(std::vector<Value>& values) {
+    return Result(values.data(), {values.size()}, nb::handle());
+  }
+
+  OwnFolder folder_;
+  checkpoints::Snapshot snapshot_;
+};
+
+}  // namespace
+
+void bind_recording(nb::module_& module) {
+  nb::class_<FrozenDigest>(module, "FrozenDigest")
+      .def(nb::init<const Table&>(), "parameters"_a)
+      .def("update", &FrozenDigest::update, "values"_a)
+      .def("hex", &FrozenDigest::hex);
+  nb::class_<Recording>(module, "Recording")
+      .def(nb::init<const fs::path&,
+                    const Table&,
+                    const Table&,
+                    const Table&,
+                    const std::vector<std::string>&,
+                    const std::string&>(),
+           "folder"_a,
+           "parameters"_a,
+           "buffers"_a,
+           "counters"_a,
+           "lacks"_a,
+           "frozen"_a)
+      .def_prop_ro("weights", &Recording::weights)
+      .def_prop_ro("buffers", &Recording::buffers)
+      .def_prop_ro("counters", &Recording::counters)
+      .def("write", &Recording::write, "path"_a, "epoch"_a, "step"_a)
+      .def("close", &Recording::close);
+}
+
+}  // namespace dimred::python
