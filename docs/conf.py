@@ -54,6 +54,7 @@ NAVIGATION = {
         "docs/reference/stores",
         "docs/reference/verification",
         "docs/reference/mapping",
+        "docs/reference/columns",
         "docs/reference/glossary",
         "docs/reference/releases",
         "docs/results/README",

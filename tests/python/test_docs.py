@@ -276,6 +276,15 @@ def test_the_reference_of_options_is_what_the_build_says(binaries: Path) -> None
     assert done.returncode == 0, done.stderr
 
 
+def test_every_column_is_on_the_page_of_columns() -> None:
+    page = (DOCS / "reference" / "columns.md").read_text().partition("## steps.csv")
+    for source, text in (("lib/training/curve.cpp", page[0]), ("stage2/telemetry.cpp", page[2])):
+        header = re.search(r"constexpr auto header =(.*?);", (REPOSITORY / source).read_text(), re.DOTALL)[1]
+        columns = "".join(re.findall(r'"(.*?)(?:\\n)?"', header)).split(",")
+        assert len(columns) > 10
+        assert [name for name in columns if f"`{name}`" not in text] == []
+
+
 def test_no_merge_is_left_half() -> None:
     """In any file of ours."""
     marked = subprocess.run(["git", "grep", "-lE", "^(<<<<<<<|>>>>>>>) "], cwd=REPOSITORY, capture_output=True, text=True, check=False)
