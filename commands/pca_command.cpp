@@ -163,6 +163,10 @@ int pca_command(const std::vector<std::string>& arguments, const RunOnRanks& run
   options.fewer_allowed = !table.was_set("components");
   if (options.kind == pca::Kind::span && options.fewer_allowed) options.components = 0;
   if (fs::is_directory(options.snapshots / "snapshots")) options.snapshots /= "snapshots";
+  if (options.ranks.check_options) {
+    check_paths(options);
+    return exit_success;
+  }
   if (!run_on_ranks) return fit(options, {});
   return run_on_ranks(
       table, options.ranks, [&](const pca::Ranks& ranks) { return fit(options, ranks); });

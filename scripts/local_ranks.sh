@@ -2,12 +2,19 @@
 # Sourced by run_stage_1.sh and run_stage_2.sh: start COMMAND [OPTION...] runs `dimred COMMAND` on as many ranks of this machine as
 # --ranks says; by default on one for each CUDA device, else on one.
 
+# How many devices CUDA would see: of CUDA_VISIBLE_DEVICES those before the first that is not there.
 cuda_devices() {
+  local listed all name count=0
+  listed=$(nvidia-smi -L 2>/dev/null) || true
+  all=$(grep -c '^GPU' <<<"$listed") || true
   if [ -n "${CUDA_VISIBLE_DEVICES+set}" ]; then
-    tr ',' '\n' <<<"$CUDA_VISIBLE_DEVICES" | grep -c . || true
-  else
-    { nvidia-smi -L 2>/dev/null || true; } | grep -c '^GPU' || true
+    while read -r name; do
+      if [[ $name =~ ^[0-9]+$ ]]; then [ "$name" -lt "$all" ] || break; else [[ -n $name && $listed = *"UUID: $name"* ]] || break; fi
+      count=$((count + 1))
+    done < <(tr ',' '\n' <<<"$CUDA_VISIBLE_DEVICES")
+    all=$count
   fi
+  echo "$all"
 }
 
 # Whether torchrun, mpirun or srun has started this process as one of several.
@@ -36,7 +43,5 @@ start() {
     [ "$ranks" = 0 ] || [ -n "$device" ] || arguments+=(--device cuda)
   fi
   if [ "${ranks:-1}" -le 1 ]; then exec "$root/build/bin/dimred" "${arguments[@]}"; fi
-  echo "$ranks ranks on this machine, by torchrun"
-  exec "$root/.venv/bin/python" -m torch.distributed.run --no-python --standalone --nproc-per-node "$ranks" \
-    "$root/build/bin/dimred" "${arguments[@]}"
+  exec "$root/.venv/bin/python" "$root/scripts/local_ranks.py" "$ranks" "$root/build/bin/dimred" "${arguments[@]}"
 }

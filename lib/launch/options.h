@@ -13,6 +13,7 @@ struct ConnectOptions {
   double rendezvous_timeout = 300;   // seconds for all ranks to come
   double collective_timeout = 1800;  // seconds that a healthy rank may let the others wait
   double heartbeat_timeout = 6;      // seconds of silence after which a rank is dead; 0: never
+  bool check_options = false;        // ends where the ranks would be started
 };
 
 inline void add_options(OptionTable& table, ConnectOptions& options) {
@@ -35,6 +36,9 @@ inline void add_options(OptionTable& table, ConnectOptions& options) {
             &options.heartbeat_timeout,
             "seconds without a sign of life after which a rank is dead and all end; 0: never",
             between(0, longest));
+  table.add("check_options",
+            &options.check_options,
+            "checks the options alone and ends, as scripts do before they start several ranks");
 }
 
 }  // namespace dimred::launch

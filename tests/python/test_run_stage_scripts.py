@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +15,7 @@ import pytest
 from conftest import REPOSITORY
 from PIL import Image
 
-LAUNCHER = "-m torch.distributed.run --no-python --standalone --nproc-per-node"
+LAUNCHER = "scripts/local_ranks.py"
 LAUNCHED = ("RANK", "WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "CUDA_VISIBLE_DEVICES")
 
 
@@ -23,7 +25,7 @@ def answers(tmp_path: Path):
     shutil.copytree(REPOSITORY / "scripts", tmp_path / "scripts")
     for program in ("build/bin/dimred", ".venv/bin/python", "tools/nvidia-smi"):
         (tmp_path / program).parent.mkdir(parents=True, exist_ok=True)
-        text = "printf 'GPU 0: A\\nGPU 1: B\\nGPU 2: C\\n'" if "nvidia" in program else 'echo "$(basename "$0") $*"'
+        text = "printf 'GPU 0: A (UUID: GPU-a)\\nGPU 1: B (UUID: GPU-b)\\nGPU 2: C (UUID: GPU-c)\\n'" if "nvidia" in program else 'echo "$(basename "$0") $*"'
         (tmp_path / program).write_text(f"#!/bin/bash\n{text}\n")
         (tmp_path / program).chmod(0o755)
 
@@ -44,16 +46,53 @@ def test_one_rank_is_the_program_itself(answers) -> None:
 
 def test_several_ranks_are_started_by_torchrun(answers) -> None:
     for ranks in (["--ranks", "4"], ["--ranks=4"]):
-        first, second = answers("run_stage_1.sh", "DATA", *ranks, "--epochs=2").stdout.splitlines()
-        assert first == "4 ranks on this machine, by torchrun"
-        assert second.startswith(f"python {LAUNCHER} 4 ") and second.endswith("bin/dimred stage1 --data DATA --output runs/stage1 --epochs=2")
+        [line] = answers("run_stage_1.sh", "DATA", *ranks, "--epochs=2").stdout.splitlines()
+        assert f"{LAUNCHER} 4 " in line and line.endswith("bin/dimred stage1 --data DATA --output runs/stage1 --epochs=2")
+
+
+@pytest.fixture
+def launched(tmp_path: Path):
+    """scripts/local_ranks.py on two ranks of a program of this text."""
+    program = tmp_path / "program"
+
+    def start(text: str) -> subprocess.Popen[str]:
+        program.write_text(f"#!/bin/bash\n{text}\n")
+        program.chmod(0o755)
+        command = [sys.executable, REPOSITORY / "scripts" / "local_ranks.py", "2", program, "stage1"]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    return start
+
+
+def test_options_are_checked_before_ranks_start(launched) -> None:
+    process = launched('echo "$@"; [ "${*: -1}" != --check_options ] || exit 2')
+    assert process.communicate(timeout=60) == ("stage1 --check_options\n", "")
+    assert process.returncode == 2
+
+
+def test_ranks_say_what_they_say_and_no_more(launched) -> None:
+    process = launched('[ "${*: -1}" != --check_options ] || exit 0; [ "$RANK" = 0 ] || { echo "error: so it is" >&2; exit 3; }; sleep 9')
+    assert process.communicate(timeout=60) == ("2 ranks on this machine, by torchrun\n", "error: so it is\n")
+    assert process.returncode == 3
+
+
+def test_an_interrupt_is_passed_on_and_ends_in_130(launched) -> None:
+    process = launched("""[ "${*: -1}" != --check_options ] || exit 0
+        trap 'echo stopped; exit 130' INT TERM; echo ready; for ((;;)); do sleep 0.1; done""")
+    assert [process.stdout.readline() for _ in range(3)][1:] == ["ready\n", "ready\n"]
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=60) == ("stopped\nstopped\n", "")
+    assert process.returncode == 130
 
 
 def test_each_cuda_device_has_a_rank(answers) -> None:
     said = answers("run_stage_1.sh", "DATA", gpus=True).stdout
     assert f"{LAUNCHER} 3 " in said and said.endswith("--output runs/stage1 --device cuda\n")
     assert f"{LAUNCHER} 2 " in answers("run_stage_1.sh", "DATA", gpus=True, CUDA_VISIBLE_DEVICES="0,2").stdout
-    assert answers("run_stage_1.sh", "DATA", gpus=True, CUDA_VISIBLE_DEVICES="").stdout.startswith("dimred stage1 ")
+    for wrong in ("", "junk,1", "7"):
+        assert answers("run_stage_1.sh", "DATA", gpus=True, CUDA_VISIBLE_DEVICES=wrong).stdout.startswith("dimred stage1 ")
+    assert answers("run_stage_1.sh", "DATA", CUDA_VISIBLE_DEVICES="0,1").stdout.startswith("dimred stage1 ")  # no device at all
+    assert f"{LAUNCHER} 2 " in answers("run_stage_1.sh", "DATA", gpus=True, CUDA_VISIBLE_DEVICES="0,GPU-b,junk,1").stdout
     assert f"{LAUNCHER} 3 " in answers("run_stage_1.sh", "DATA", "--device", "cuda", gpus=True).stdout
     for options in (["--device=cpu"], ["--device", "cuda:1"], ["--config", "mine.toml"]):
         said = answers("run_stage_1.sh", "DATA", *options, gpus=True).stdout

@@ -1,0 +1,76 @@
+"""The tree is what README says of it: every room and command is named, and a room links what it includes."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from conftest import REPOSITORY
+
+README = (REPOSITORY / "README.md").read_text()
+KEYWORDS = ("SHARED", "ONLY", "EXCEPT", "ALSO", "LINKS", "LIBRARIES")
+
+
+class Room(NamedTuple):
+    """One call of dimred_room() in a CMakeLists.txt."""
+
+    folder: Path
+    arguments: dict[str, list[str]]  # keyword -> words
+
+    def sources(self) -> list[Path]:
+        """Its files and their headers; of a folder that holds several targets those that ONLY names."""
+        if only := self.arguments.get("ONLY"):
+            return [file for name in only for file in (self.folder / name, (self.folder / name).with_suffix(".h")) if file.exists()]
+        left_out = [self.folder / name for name in self.arguments.get("EXCEPT", [])]
+        return [file for file in self.folder.rglob("*") if file.suffix in (".h", ".cpp", ".inc", ".cuh") and file not in left_out]
+
+    def included(self) -> set[str]:
+        """First parts of the paths that it includes in quotes."""
+        return {path.split("/")[0] for file in self.sources() for path in re.findall(r'^#include "(\w+/[^"]+)"', file.read_text(), re.MULTILINE)}
+
+
+def rooms() -> dict[str, Room]:
+    found = {}
+    for file in [*REPOSITORY.glob("*/CMakeLists.txt"), *REPOSITORY.glob("lib/*/CMakeLists.txt")]:
+        for name, text in re.findall(r"^dimred_room\((\w+)([^)]*)\)", file.read_text(), re.MULTILINE):
+            arguments: dict[str, list[str]] = {}
+            keyword = ""
+            for word in text.split():
+                if word in KEYWORDS:
+                    keyword = word
+                else:
+                    arguments.setdefault(keyword, []).append(word)
+            found[name] = Room(file.parent, arguments)
+    return found
+
+
+ROOMS = rooms()
+
+
+@pytest.mark.parametrize("name", ROOMS)
+def test_a_room_links_the_rooms_that_it_includes(name: str) -> None:
+    room = ROOMS[name]
+    links = set(room.arguments.get("LINKS", []))
+    folders = {"commands" if ROOMS[link].folder.name == "commands" else link for link in links}
+    assert room.included() & set(ROOMS) - {room.folder.name} - folders == set()
+
+
+def test_readme_names_every_room() -> None:
+    folders = {room.folder for room in ROOMS.values()}
+    assert len(folders) > 15
+    names = {folder.name if folder.parent.name == "lib" else f"{folder.name}/" for folder in folders}
+    assert sorted(name for name in names if f"`{name}`" not in README) == []
+
+
+def test_readme_names_every_command() -> None:
+    commands = re.findall(r'Subcommand\{\s*"(\w+)"', (REPOSITORY / "commands" / "front_main.cpp").read_text())
+    assert len(commands) > 10
+    assert sorted(name for name in commands if not re.search(rf"^\| .*`(dimred )?{name}\b", README, re.MULTILINE)) == []
+
+
+def test_the_first_screen_is_short() -> None:
+    entries = subprocess.run(["git", "ls-tree", "--name-only", "HEAD"], cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout.split()
+    assert len(entries) <= 26
