@@ -1,11 +1,7 @@
 #include "checkpoints/run_config.h"
 
 #include <algorithm>
-#include <array>
 #include <nlohmann/json.hpp>
-#include <span>
-#include <sstream>
-#include <string_view>
 
 #include "checkpoints/snapshot.h"
 #include "checkpoints/snapshot_list.h"
@@ -21,67 +17,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Options that may change when a run is taken up again: they do not alter what was computed so
-/// far. The batch of a rank follows from the global one and the ranks. `threads` stays where the
-/// run is deterministic.
-constexpr std::array free_options{"epochs",
-                                  "gradient_accumulation",
-                                  "threads",
-                                  "module_timeout",
-                                  "prefetch",
-                                  "prefetch_memory",
-                                  "num_preprocessing_threads",
-                                  "num_parallel_batches",
-                                  "data_on_device",
-                                  "cuda_graphs",
-                                  "datasets_use_caching",
-                                  "cache_memory",
-                                  "data_cache",
-                                  "stream_cache",
-                                  "stream_fetches",
-                                  "quiet",
-                                  "stop_at_step",
-                                  "yes",
-                                  "log_loss_every_n_iters",
-                                  "profile_every_n_iters",
-                                  "profile_at_task",
-                                  "time_history",
-                                  "print_model_statistics",
-                                  "tensorboard",
-                                  "tensorboard_steps",
-                                  "output",
-                                  "batch_size",
-                                  "backend",
-                                  "rendezvous_timeout",
-                                  "collective_timeout",
-                                  "heartbeat_timeout",
-                                  "store_cache",
-                                  "store_timeout",
-                                  "store_attempts",
-                                  "store_first_wait",
-                                  "store_longest_wait",
-                                  "store_hadoop",
-                                  "upload_checkpoints"};
-
-/// key -> value text of a config.toml that OptionTable::to_toml wrote: one assignment a line.
-std::map<std::string, std::string> assignments(const std::string& toml) {
-  std::map<std::string, std::string> result;
-  std::istringstream lines(toml);
-  for (std::string line; std::getline(lines, line);) {
-    const auto equals = line.find(" = ");
-    if (line.empty() || line[0] == '#' || equals == std::string::npos) continue;
-    result[line.substr(0, equals)] = line.substr(equals + 3);
-  }
-  return result;
-}
-
-void erase_free(std::map<std::string, std::string>& options) {
-  const auto found = options.find("deterministic");
-  const bool fixed = found != options.end() && found->second == "true";
-  for (const std::string_view name : free_options) {
-    const bool stays = fixed && name == "threads";
-    if (!stays) options.erase(std::string(name));
-  }
+/// The values of a config.toml, or of what a state or snapshot keeps of one, as TOML.
+std::map<std::string, std::string> values_in(const fs::path& file, const std::string& toml) {
+  std::map<std::string, std::string> values;
+  for (const auto& entry : read_toml(file, toml)) values[entry.name] = toml_value(entry);
+  return values;
 }
 
 constexpr auto kDigestLine = "# Written by dimred; XXH3-128 of what follows: ";
@@ -91,16 +31,15 @@ constexpr auto remedy =
     "; put the run's own config.toml back, or copy one of its states or snapshots to a place "
     "outside the run, where it is used by what it says itself";
 
-/// persistent_options as a state or snapshot keeps them; empty when it is of an earlier version, or
-/// neither.
-std::string recorded_options(const fs::path& path) {
-  nlohmann::json record;
-  if (is_state(path)) {
-    record = read_state_header(path).at("scalars");
-  } else if (fs::is_regular_file(path) && is_snapshot(path)) {
-    record = nlohmann::json::parse(read_snapshot_info(path).run_json, nullptr, false);
-  }
+std::string option_record(const nlohmann::json& record) {
   return record.is_object() ? record.value("config", "") : "";
+}
+
+/// RunConfig::persistent as a state or snapshot keeps it; empty where it does not, or is neither.
+std::string recorded_options(const fs::path& path) {
+  if (is_state(path)) return option_record(read_state_header(path).at("scalars"));
+  if (!fs::is_regular_file(path) || !is_snapshot(path)) return {};
+  return option_record(nlohmann::json::parse(read_snapshot_info(path).run_json, nullptr, false));
 }
 
 /// The record that a state, a snapshot, or the first snapshot of a folder holds.
@@ -117,7 +56,7 @@ fs::path recorded_at(const fs::path& run, const fs::path& path, std::string& opt
   auto states = states_of(run);
   for (; !states.empty(); states.pop_back()) {
     try {
-      options = recorded_options(states.back());
+      options = option_record(read_state_header(states.back()).at("scalars"));
       return states.back();
     } catch (const std::exception&) {  // a reader that needs this state itself will say so
       continue;
@@ -126,17 +65,19 @@ fs::path recorded_at(const fs::path& run, const fs::path& path, std::string& opt
   return {};
 }
 
-void require_recorded(const fs::path& run,
-                      const std::string& config,
-                      const fs::path& from,
-                      const std::string& recorded) {
-  const auto now = assignments(config);
-  for (const auto& [key, was] : assignments(recorded)) {
+void require_recorded(const OpenedRun& run, const fs::path& from, const std::string& recorded) {
+  require_environment(!recorded.empty(),
+                      "[run] {} keeps no options to check {} by: it is of another revision of "
+                      "dimred, which this one does not read",
+                      from,
+                      run.source);
+  const auto now = values_in(run.source, run.config);
+  for (const auto& [key, was] : values_in(from, recorded)) {
     const auto found = now.find(key);
     require_environment(
         found != now.end() && found->second == was,
         "[run] {} is not what {} was trained with: that has {} = {}, config.toml {}{}",
-        run / "config.toml",
+        run.source,
         from,
         key,
         was,
@@ -157,17 +98,16 @@ std::string with_digest(const std::string& toml) {
 }
 
 std::string read_config(const fs::path& folder) {
-  const auto path = folder / "config.toml";
+  const auto path = folder / config_name;
   require_environment(
       fs::is_regular_file(path), "[run] {} is missing, or is no file{}", path, remedy);
   auto text = read_text(path);
   const std::string head = kDigestLine;
-  const bool has_digest = text.starts_with(head);
-  require_environment(has_digest || !assignments(text).empty(),
-                      "[run] {} is damaged: it is empty, or no option is left in it{}",
+  require_environment(text.starts_with(head),
+                      "[run] {} is damaged, or of another revision of dimred: it does not begin "
+                      "with the digest of what follows{}",
                       path,
                       remedy);
-  if (!has_digest) return text;  // of a version that wrote none
   const auto line_end = std::min(text.find('\n'), text.size() - 1);
   const auto written = text.substr(head.size(), line_end - head.size());
   text.erase(0, line_end + 1);
@@ -179,21 +119,25 @@ std::string read_config(const fs::path& folder) {
   return text;
 }
 
-std::string persistent_options(const OptionTable& table) {
-  std::string text;
+RunConfig run_config(const OptionTable& table) {
+  RunConfig config{.toml = table.to_toml()};
   for (const auto& row : table.rows()) {
-    const auto value = row.show();
-    if (value.empty() ||
-        std::ranges::find(persistent_groups, row.group) == persistent_groups.end() ||
-        std::ranges::find(free_options, row.name) != free_options.end())
-      continue;
-    text += formatted("{} = {}\n", row.name, value);
+    if (!row.way_on.empty()) config.ways_on[row.name] = row.way_on;
+    if (holds(row.may_change, table)) {
+      config.may_change.insert(row.name);
+    } else if (row.persists && !row.show().empty()) {
+      config.persistent += formatted("{} = {}\n", row.name, row.show());
+    }
   }
-  return text;
+  return config;
+}
+
+std::vector<ConfigEntry> entries_of(const OpenedRun& run) {
+  return read_toml(run.source, '\n' + run.config);  // behind the line of the digest
 }
 
 bool is_run(const fs::path& folder) {
-  return fs::exists(folder / "config.toml") || !states_of(folder).empty();
+  return fs::exists(folder / config_name) || !states_of(folder).empty();
 }
 
 fs::path run_of(const fs::path& path) {
@@ -225,30 +169,22 @@ OpenedRun open_run(const fs::path& path) {
     run.config = options_outside_run(path);
     return run;
   }
-  run.source = run.folder / "config.toml";
+  run.source = run.folder / config_name;
   run.config = read_config(run.folder);
   std::string recorded;
   const auto from = recorded_at(run.folder, path, recorded);
-  require_recorded(run.folder, run.config, from, recorded);
-  if (!from.empty() && recorded.empty())
-    run.warning = formatted(
-        "{} is taken as it is: the states of this run are of an earlier version, which kept "
-        "nothing to check it by",
-        run.folder / "config.toml");
+  if (!from.empty()) require_recorded(run, from, recorded);
   return run;
 }
 
 namespace {
 
-/// The way on for who meant something else by the option `key`, which was `was`.
-std::string way_on(const std::string& key, const std::string& was) {
-  if (key == "total_epochs")
-    return formatted(
-        "; its schedule ends there: with --total_epochs {} more --epochs go on at the last rate, "
-        "and another --output starts anew",
-        was);
-  return formatted("{}; choose another --output",
-                   key == "global_batch_size" ? " (batch_size x ranks unless given)" : "");
+/// The way on for who meant something else by an option that was `was`.
+std::string way_on(const RunConfig& config, const std::string& option, const std::string& was) {
+  const auto found = config.ways_on.find(option);
+  auto text = found == config.ways_on.end() ? "; choose another --output" : found->second;
+  if (const auto place = text.find("{}"); place != std::string::npos) text.replace(place, 2, was);
+  return text;
 }
 
 }  // namespace
@@ -256,24 +192,19 @@ std::string way_on(const std::string& key, const std::string& was) {
 void require_same_configuration(const fs::path& folder,
                                 const std::string& earlier,
                                 const RunConfig& config) {
-  auto before = assignments(earlier);
-  for (const auto& [key, value] : config.defaults) {
-    if (!value.empty()) before.try_emplace(key, value);
-  }
-  auto now = assignments(config.toml);
-  erase_free(before);
-  erase_free(now);
-  for (const auto& [key, value] : before) now.try_emplace(key, "(unset)");
-  for (const auto& [key, value] : now) {
-    const auto found = before.find(key);
-    const auto was = found == before.end() ? "(unset)" : found->second;
-    require(was == value,
+  const std::string unset = "(unset)";
+  auto before = values_in(folder / config_name, earlier);
+  auto now = values_in(folder / config_name, config.toml);
+  for (const auto& [option, value] : before) now.try_emplace(option, unset);
+  for (const auto& [option, value] : now) {
+    const auto was = before.try_emplace(option, unset).first->second;
+    require(was == value || config.may_change.contains(option),
             "[run] {} belongs to another configuration: it has {} = {}, received {}{}",
             folder,
-            key,
+            option,
             was,
             value,
-            way_on(key, was));
+            way_on(config, option, was));
   }
 }
 

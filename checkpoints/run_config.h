@@ -2,34 +2,35 @@
 
 #include <filesystem>
 #include <map>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "support/options.h"
+#include "support/options_file.h"
 
 // The configuration of a run folder, and whether it is still what the run was made with.
 namespace dimred::checkpoints {
 
-/// The text of a run's config.toml, and the options' values when nobody sets them (as TOML texts;
-/// empty: unset), which is what a run of a version without an option had.
+inline constexpr auto config_name = "config.toml";
+
+/// The text of a run's config.toml, and what its rows say of a run that is taken up again.
 struct RunConfig {
   std::string toml;
-  std::map<std::string, std::string> defaults;
   std::filesystem::path module;  // a TorchScript module's file, which the folder keeps a copy of
-  std::string persistent;        // persistent_options of the same
+  std::string persistent;  // what the weights depend on, as TOML: states and snapshots keep it
+  std::set<std::string> may_change = {};            // options whose value may be another one
+  std::map<std::string, std::string> ways_on = {};  // Option::way_on
 };
 
-/// Groups of options that the use of a run's weights takes over.
-inline const std::vector<std::string> persistent_groups{"Data", "Model", "Loss", "Head"};
-
-/// The options of these groups, which determine the weights, as TOML: states and snapshots keep
-/// them.
-std::string persistent_options(const OptionTable& table);
+/// Of a table whose values are resolved; its module is still empty.
+RunConfig run_config(const OptionTable& table);
 
 /// The bytes of a run's small file. Throws std::invalid_argument naming it where it is none.
 std::string read_text(const std::filesystem::path& file);
 
 /// config.toml of a run, without its first line, which holds the digest of the rest. Throws
-/// std::runtime_error when it is missing or empty, or its digest differs.
+/// std::runtime_error when it is missing or does not begin so, or its digest differs.
 std::string read_config(const std::filesystem::path& folder);
 
 /// `toml` behind the line that read_config checks.
@@ -47,13 +48,15 @@ struct OpenedRun {
   std::filesystem::path folder;  // empty: a state or snapshot outside its run, or no run at all
   std::filesystem::path source;  // of the configuration: config.toml, or that state or snapshot
   std::string config;            // empty: nothing is known
-  std::string warning;           // what cannot be checked, for a person; empty: nothing
 };
 
+/// The entries of its configuration, with their places in its file.
+std::vector<ConfigEntry> entries_of(const OpenedRun& run);
+
 /// The run that `path` (a run folder, or a state, snapshot or other file in one) belongs to. Throws
-/// std::runtime_error when its config.toml is missing, empty or damaged, or says other things than
-/// the state or snapshot at `path`, or else the run's newest state. A state or snapshot outside a
-/// run says itself what it needs.
+/// std::runtime_error when its config.toml is missing or damaged, or says other things than the
+/// state or snapshot at `path`, or else the run's newest state, or that state says nothing. A state
+/// or snapshot outside a run says itself what it needs.
 OpenedRun open_run(const std::filesystem::path& path);
 
 /// Throws std::runtime_error for weights (.h5) whose digest is another than the manifest.json
@@ -62,8 +65,7 @@ OpenedRun open_run(const std::filesystem::path& path);
 void require_own(const std::filesystem::path& file);
 
 /// Throws std::invalid_argument naming `folder` and the first option whose value is another than in
-/// `earlier`, the TOML of the run there, but for those that say how far the run goes and how it is
-/// computed and shown (epochs, threads, prefetch, quiet ...).
+/// `earlier`, the TOML of the run there, and may not change.
 void require_same_configuration(const std::filesystem::path& folder,
                                 const std::string& earlier,
                                 const RunConfig& config);

@@ -40,8 +40,7 @@ OptionTable convert_table(ConvertOptions& options) {
       &options.target,
       "form to write; JPEG and PNG stay as they are, planes become PNG",
       {{"tfrecord", Target::tfrecord}, {"base64", Target::base64}, {"packed", Target::packed}});
-  table.add("output", &options.output, "new or empty folder");
-  table.positional("output");
+  table.add("output", &options.output, "new or empty folder").role(OptionRole::output).positional();
   table.add("files", &options.files, "of each part, for tfrecord and base64", between(1, 99999));
   table.add("shuffle",
             &options.shuffle,
@@ -114,7 +113,7 @@ void validate(const ConvertOptions& options,
   require(options.target != Target::packed || options.files == 1,
           "[data] files needs --to tfrecord or base64, received {} with packed, which is one file",
           options.files);
-  require(options.shuffle || !table.was_set("seed"),
+  require(options.shuffle || !table.was_set(&options.seed),
           "[data] seed needs shuffle, received {} without",
           options.seed);
   for (const auto& part : parts)
@@ -137,9 +136,11 @@ int data_convert(const std::vector<std::string>& arguments) {
   const auto parts = open_source(options.source);
   validate(options, table, parts);
   std::string job = "dimred data convert";
-  for (const auto* name : {"to", "files", "shuffle", "seed"})
-    for (const auto& row : table.rows())
-      if (row.name == name) job += formatted(" {} = {},", name, row.show());
+  for (const auto* field : std::initializer_list<const void*>{
+           &options.target, &options.files, &options.shuffle, &options.seed}) {
+    const auto& row = table.at(field);
+    job += formatted(" {} = {},", row.name, row.show());
+  }
   for (const auto& part : parts) job += formatted(" {}", source_text(part));
   for (const auto& part : parts) write_part(options, part, job);
   return exit_success;

@@ -29,8 +29,9 @@ OptionTable index_table(DataIndexOptions& options) {
                     "that belongs beside them: a run that streams them then begins with the first "
                     "few of them, in place of one pass over all");
   table.group("Data");
-  table.add("data", &options.data, "folder, file, list of files or pattern to read");
-  table.positional("data");
+  table.add("data", &options.data, "folder, file, list of files or pattern to read")
+      .role(OptionRole::data)
+      .positional();
   table.add("data_cache",
             &options.cache,
             "folder for indices and decompressed copies; default: .dimred beside the data, else "
@@ -41,9 +42,11 @@ OptionTable index_table(DataIndexOptions& options) {
                    "a record that cannot be read ends the tool, or is left out and counted",
                    {{"fail", false}, {"skip", true}});
   table.group("Output");
-  table.add("output", &options.output, formatted("a new file, named {}", data::shards_index_name));
-  table.add("overwrite", &options.overwrite, "replace an index that is there");
-  table.add("quiet", &options.quiet, "print errors only");
+  table.add("output", &options.output, formatted("a new file, named {}", data::shards_index_name))
+      .role(OptionRole::output);
+  table.add("overwrite", &options.overwrite, "replace an index that is there")
+      .role(OptionRole::overwrite);
+  table.add("quiet", &options.quiet, "print errors only").role(OptionRole::quiet);
   add_store_options(table, /*uploads=*/false, /*shards_alone=*/true);
   return table;
 }

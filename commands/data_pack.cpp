@@ -29,8 +29,7 @@ OptionTable pack_table(DataPackOptions& options) {
       "starts the other over with the next start");
   add_source_options(table, options.source);
   table.group("Output");
-  table.add("output", &options.output, "new or empty folder");
-  table.positional("output");
+  table.add("output", &options.output, "new or empty folder").role(OptionRole::output).positional();
   table.add_choice<PackEncoding>(
       "encoding",
       &options.pack.encoding,

@@ -42,7 +42,8 @@ OptionTable preview_table(PreviewOptions& options) {
   table.add("colour_jitter", &options.colour_jitter, "as of stage1", between(0, 10));
   table.add("seed", &options.seed, "of the random choices", at_least(0));
   table.group("Output");
-  table.add("output", &options.output, "the PNG file; replaced if it is there");
+  table.add("output", &options.output, "the PNG file; replaced if it is there")
+      .role(OptionRole::output);
   table.add("rows", &options.rows, "samples", between(1, 100));
   table.add("columns", &options.columns, "pictures of each", between(1, 100));
   add_store_options(table);

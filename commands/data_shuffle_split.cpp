@@ -33,8 +33,7 @@ OptionTable split_table(ShuffleSplitOptions& options) {
       "ends it, as the files must be of equal size");
   add_source_options(table, options.source);
   table.group("Output");
-  table.add("output", &options.output, "new or empty folder");
-  table.positional("output");
+  table.add("output", &options.output, "new or empty folder").role(OptionRole::output).positional();
   table.add("nranks", &options.ranks, "files to write", between(1, 1'000'000));
   table.add("seed", &options.seed, "of the shuffle and the repeats", at_least(0));
   add_store_options(table);

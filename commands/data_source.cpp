@@ -35,7 +35,9 @@ bool lies_in(const fs::path& path, const fs::path& folder) {
 void add_source_options(OptionTable& table, SourceOptions& options) {
   auto& dataset = options.dataset;
   table.group("Data");
-  table.add("data", &dataset.path, "folder, file, list of files or pattern to read");
+  table.add("data", &dataset.path, "folder, file, list of files or pattern to read")
+      .role(OptionRole::data)
+      .positional();
   table.add("test_data", &dataset.test_path, "of the test set, where it is not at --data");
   data::add_kind_option(table, dataset.kind, "kind of data set; auto: by what is there");
   table.add_choice<Split>("split",
@@ -49,20 +51,22 @@ void add_source_options(OptionTable& table, SourceOptions& options) {
   table.add("labels_offset",
             &dataset.labels_offset,
             "of TFRecord and Base64, taken off every label: 1 leaves out a background class 0");
-  table.add("data_cache",
-            &dataset.cache,
-            "folder for indices and decompressed copies; default: .dimred beside the data, else "
-            "~/.cache/dimred");
+  table
+      .add("data_cache",
+           &dataset.cache,
+           "folder for indices and decompressed copies; default: .dimred beside the data, else "
+           "~/.cache/dimred")
+      .of_this_machine();
   data::add_stream_options(table, options.stream_cache, options.stream_fetches);
   table.add_choice("on_bad_sample",
                    &dataset.skip_bad,
                    "a sample that cannot be read or decoded ends the tool, or is left out and "
                    "counted",
                    {{"fail", false}, {"skip", true}});
-  table.positional("data");
   table.group("Machine");
-  table.add("threads", &options.threads, "0: all cores of this process", between(0, 4096));
-  table.add("quiet", &options.quiet, "print errors only");
+  table.add("threads", &options.threads, "0: all cores of this process", between(0, 4096))
+      .role(OptionRole::threads);
+  table.add("quiet", &options.quiet, "print errors only").role(OptionRole::quiet);
 }
 
 std::string source_text(const SourcePart& part) {

@@ -52,7 +52,7 @@ void print_calibration(training::Setup& setup) {
 int evaluate_command(const std::vector<std::string>& arguments) {
   EvaluateOptions options;
   OptionTable table("dimred evaluate", "Loss and accuracy of saved weights.");
-  table.group("Evaluate");
+  table.group("Evaluate", {.essential = true});
   add_saved_options(table, options);
   table.add(
       "fit_temperature",
@@ -61,7 +61,6 @@ int evaluate_command(const std::vector<std::string>& arguments) {
       "the expected calibration errors");
   training::add_compute_options(table, options.common.run);
   training::add_data_options(table, options.common.data);
-  table.locate_after_adoption("data");
   table.add("seed",
             &options.common.run.seed,
             "of the batches and augmentation that BatchNorm is recalibrated with",

@@ -77,12 +77,14 @@ int export_command(const std::vector<std::string>& arguments) {
   ExportOptions options;
   OptionTable table("dimred export",
                     "Weights with a signature in a new version folder, for other programs.");
-  table.group("Export");
+  table.group("Export", {.essential = true});
   add_saved_options(table, options);
-  table.add("output",
-            &options.output,
-            "folder of the versions 1, 2, ..., each whole or not there (default: export/ in the "
-            "weights' run)");
+  table
+      .add("output",
+           &options.output,
+           "folder of the versions 1, 2, ..., each whole or not there (default: export/ in the "
+           "weights' run)")
+      .role(OptionRole::output);
   table.add("score", &options.score, "also measure the test accuracy, for signature.json");
   add_network_options(table, options.common);
   if (printed_help(table, arguments)) return exit_success;

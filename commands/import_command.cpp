@@ -29,10 +29,13 @@ int import_command(const std::vector<std::string>& arguments) {
       "What a configuration file of FastNN or MindSpore means here, line by line; exit "
       "code 2 when a line is refused.");
   table.group("What");
-  table.add(
-      "file", &file, "FastNN's key=value lines, MindSpore's boost dictionary or a rank_table.json");
-  table.positional("file");
-  table.add("output", &output, "write what is mapped as a .toml for --config");
+  table
+      .add("file",
+           &file,
+           "FastNN's key=value lines, MindSpore's boost dictionary or a rank_table.json")
+      .positional();
+  table.add("output", &output, "write what is mapped as a .toml for --config")
+      .role(OptionRole::output);
   if (printed_help(table, arguments)) return exit_success;
   require(!file.empty(), "[import] needs a file; see dimred import --help");
   const auto format = imports::format_of(file);

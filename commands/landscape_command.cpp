@@ -206,7 +206,7 @@ struct LandscapeOptions {
 };
 
 void add_plane_options(OptionTable& table, LandscapeOptions& options) {
-  table.group("Landscape");
+  table.group("Landscape", {.essential = true});
   table.add("landscape",
             &options.run,
             "a run folder, state or snapshot: its model and data, its path, and the center");
@@ -244,9 +244,11 @@ void add_surface_options(OptionTable& table, LandscapeOptions& options) {
             &options.surface.batchnorm_batches,
             "of batch_size training samples, to estimate them",
             at_least(1));
-  table.add("output", &options.output, "surface to write (.csv); the path gets NAME_path.csv");
-  table.add("overwrite", &options.overwrite, "replace existing outputs");
-  table.add("quiet", &options.common.run.quiet, "print errors only");
+  table.add("output", &options.output, "surface to write (.csv); the path gets NAME_path.csv")
+      .role(OptionRole::output);
+  table.add("overwrite", &options.overwrite, "replace existing outputs")
+      .role(OptionRole::overwrite);
+  table.add("quiet", &options.common.run.quiet, "print errors only").role(OptionRole::quiet);
 }
 
 fs::path path_output(const LandscapeOptions& options) {
@@ -255,20 +257,17 @@ fs::path path_output(const LandscapeOptions& options) {
 }
 
 /// All that can be refused is refused before anything is loaded.
-void check_options(const LandscapeOptions& options) {
-  const auto two = [&](const char* name, const std::vector<double>& values) {
-    const bool whole = std::ranges::all_of(values, [](double x) { return x == std::floor(x); });
-    require(values.size() == 2 && whole, "[inspect] {} needs two whole numbers", name);
-  };
-  const auto range = [&](const char* name, const std::vector<double>& values) {
-    require(values.empty() || (values.size() == 2 && values[0] < values[1]),
+void check_options(const LandscapeOptions& options, const OptionTable& table) {
+  for (const auto* values : {&options.components, &options.grid}) {
+    const bool whole = std::ranges::all_of(*values, [](double x) { return x == std::floor(x); });
+    require(values->size() == 2 && whole,
+            "[inspect] {} needs two whole numbers",
+            table.at(values).name);
+  }
+  for (const auto* values : {&options.a_range, &options.b_range})
+    require(values->empty() || (values->size() == 2 && values->front() < values->back()),
             "[inspect] {} needs LOW,HIGH with LOW < HIGH",
-            name);
-  };
-  two("components", options.components);
-  two("grid", options.grid);
-  range("a_range", options.a_range);
-  range("b_range", options.b_range);
+            table.at(values).name);
   require(options.components[0] != options.components[1],
           "[inspect] components needs two different rows, received {} twice",
           options.components[0]);
@@ -421,13 +420,12 @@ int landscape_command(const std::vector<std::string>& arguments) {
   table.add(
       "seed", &options.common.run.seed, "of the samples and of BatchNorm's batches", at_least(0));
   training::add_data_options(table, options.common.data);
-  table.locate_after_adoption("data");
   training::add_model_options(table, options.common.model);
   models::add_options(table, options.common.head);
   launch::add_options(table, options.common.ranks);
   add_store_options(table);
   if (printed_help(table, arguments)) return exit_success;
-  check_options(options);
+  check_options(options, table);
   const auto run = checkpoints::open_run(options.run);
   for (const auto& line : adopt_run(table, run, options.common, "not as the run: "))
     print(line + "\n");

@@ -1,4 +1,3 @@
-#include "commands/effects.h"
 #include "commands/ranks.h"
 #include "commands/remote.h"
 #include "commands/run.h"
@@ -27,9 +26,11 @@ struct LearningRateOptions {
 };
 
 void add_finder_options(OptionTable& table, LearningRateOptions& options) {
-  table.group("Learning rates");
-  table.add("find_learning_rate", &options.table, "table to write: rates and losses (.csv)");
-  table.add("overwrite", &options.overwrite, "replace an existing table");
+  table.group("Learning rates", {.essential = true});
+  table.add("find_learning_rate", &options.table, "table to write: rates and losses (.csv)")
+      .of_this_machine();
+  table.add("overwrite", &options.overwrite, "replace an existing table")
+      .role(OptionRole::overwrite);
   table.add("start_rate", &options.finder.start_rate, "rate of the first step", positive());
   table.add("end_rate", &options.finder.end_rate, "rate of the last step", positive());
   table.add("steps",
@@ -44,7 +45,7 @@ void add_finder_options(OptionTable& table, LearningRateOptions& options) {
             &options.common.run.seed,
             "of initial weights, sample order and augmentation",
             at_least(0));
-  table.add("quiet", &options.common.run.quiet, "print errors only");
+  table.add("quiet", &options.common.run.quiet, "print errors only").role(OptionRole::quiet);
 }
 
 /// All that can be refused is refused before anything is loaded.
@@ -109,7 +110,7 @@ int learning_rate_command(const std::vector<std::string>& arguments) {
   add_store_options(table);
   if (printed_help(table, arguments)) return exit_success;
   check_finder(options);
-  require_effects(table, options.optimizer);
+  table.locate_all();
   choose_network_by_data(table, options.common.model);
   training::resolve(options.common, launch::discover().size, table);
   return with_ranks(table, options.common, [&](const auto& ranks) { return find(options, ranks); });

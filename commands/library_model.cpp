@@ -32,9 +32,11 @@ OptionTable model_table_of(LibraryModelOptions& options) {
       "writes a network of timm, torchvision or FastNN as a TorchScript module, which "
       "stage1 and stage2 train as --model FILE.pt; nothing is downloaded");
   table.group("What");
-  table.add("name",
-            &options.name,
-            "timm:NAME, torchvision:NAME, or a name of FastNN's: overfeat, nasnet_mobile, ...");
+  table
+      .add("name",
+           &options.name,
+           "timm:NAME, torchvision:NAME, or a name of FastNN's: overfeat, nasnet_mobile, ...")
+      .positional();
   table.add("num_classes", &options.num_classes, "outputs", at_least(2));
   table.add("channels", &options.channels, "of the images", between(1, 4));
   table.add("image_size",
@@ -42,8 +44,8 @@ OptionTable model_table_of(LibraryModelOptions& options) {
             "side of the images that it is tried with; 0: what it was made for",
             between(0, 4096));
   table.add("seed", &options.seed, "of the weights drawn", at_least(0));
-  table.add("output", &options.output, "the file (default: NAME.pt, here)");
-  table.positional("name");
+  table.add("output", &options.output, "the file (default: NAME.pt, here)")
+      .role(OptionRole::output);
   return table;
 }
 

@@ -38,9 +38,11 @@ int model_command(const std::vector<std::string>& arguments) {
   OptionTable table("dimred inspect",
                     "what a network is made of: layers, shapes, parameters and compute");
   table.group("What");
-  table.add("model",
-            &options.model,
-            "network by name, or a TorchScript module's file (*.pt), whose code is run");
+  table
+      .add("model",
+           &options.model,
+           "network by name, or a TorchScript module's file (*.pt), whose code is run")
+      .may_name_a_file();
   table.add("module_timeout",
             &models::script_host().timeout,
             "seconds for a TorchScript module to be loaded and to come back from its first passes",
@@ -63,7 +65,7 @@ int model_command(const std::vector<std::string>& arguments) {
   if (options.image_size == 0) options.image_size = info.image_size;
   if (options.channels == 0) options.channels = options.image_size == 28 ? 1 : 3;
   const models::InputShape input{options.channels, options.image_size, options.image_size};
-  const bool any_classes = script && !table.was_set("classes");
+  const bool any_classes = script && !table.was_set(&options.classes);
   const auto network = any_classes ? models::load_script(options.model, input, /*classes=*/0)
                                    : models::make_network(options.model, input, options.classes);
   const auto summary = models::summarise(*network, input);

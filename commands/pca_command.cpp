@@ -38,21 +38,31 @@ struct PcaOptions {
   launch::ConnectOptions ranks;
 };
 
-OptionTable table_of(PcaOptions& options) {
-  OptionTable table("dimred pca",
-                    "principal components of weight snapshots as a k x M projection matrix");
+void add_file_options(OptionTable& table, PcaOptions& options) {
   table.group("Files");
-  table.add("snapshots",
-            &options.snapshots,
-            "run folder, folder of snapshots (.h5) or of weight files (.safetensors, .pt, .pth, "
-            ".bin, MindSpore's .ckpt), a list of such files (.txt, one a line), or one n x M .npy");
-  table.add("output",
-            &options.output,
-            "matrix to write (.npy); its sidecar .json gets the singular values and digests");
-  table.add("overwrite", &options.overwrite, "replace an existing output");
-  table.add("gram",
-            &options.gram,
-            "also write the Gram matrix of the centred snapshots used here (.npy, n x n float64)");
+  table
+      .add("snapshots",
+           &options.snapshots,
+           "run folder, folder of snapshots (.h5) or of weight files (.safetensors, .pt, .pth, "
+           ".bin, MindSpore's .ckpt), a list of such files (.txt, one a line), or one n x M .npy")
+      .role(OptionRole::input)
+      .positional();
+  table
+      .add("output",
+           &options.output,
+           "matrix to write (.npy); its sidecar .json gets the singular values and digests")
+      .role(OptionRole::output);
+  table.add("overwrite", &options.overwrite, "replace an existing output")
+      .role(OptionRole::overwrite);
+  table
+      .add("gram",
+           &options.gram,
+           "also write the Gram matrix of the centred snapshots used here (.npy, n x n float64)")
+      .role(OptionRole::output)
+      .of_this_machine();
+}
+
+void add_matrix_options(OptionTable& table, PcaOptions& options) {
   table.group("Snapshots");
   table.add("snapshot_from",
             &options.range.from,
@@ -81,16 +91,23 @@ OptionTable table_of(PcaOptions& options) {
                    "layers: k components for each layer by itself, a block-diagonal matrix",
                    pca::blocks_names());
   table.add("seed", &options.seed, "of random and shuffled", at_least(0));
+}
+
+OptionTable table_of(PcaOptions& options) {
+  OptionTable table("dimred pca",
+                    "principal components of weight snapshots as a k x M projection matrix");
+  add_file_options(table, options);
+  add_matrix_options(table, options);
   table.group("Machine");
-  table.add("threads", &options.threads, "0: all cores of this process", between(0, 4096));
+  table.add("threads", &options.threads, "0: all cores of this process", between(0, 4096))
+      .role(OptionRole::threads);
   table.add("tile_mb",
             &options.tile_mb,
             "memory of all column tiles together, in MiB; the result does not depend on it",
             between(1, 1 << 20));
-  table.add("quiet", &options.quiet, "print errors only");
+  table.add("quiet", &options.quiet, "print errors only").role(OptionRole::quiet);
   launch::add_options(table, options.ranks);
   add_store_options(table);
-  table.positional("snapshots");
   return table;
 }
 
@@ -160,7 +177,7 @@ int pca_command(const std::vector<std::string>& arguments, const RunOnRanks& run
   PcaOptions options;
   auto table = table_of(options);
   if (printed_help(table, arguments)) return exit_success;
-  options.fewer_allowed = !table.was_set("components");
+  options.fewer_allowed = !table.was_set(&options.components);
   if (options.kind == pca::Kind::span && options.fewer_allowed) options.components = 0;
   if (fs::is_directory(options.snapshots / "snapshots")) options.snapshots /= "snapshots";
   if (options.ranks.check_options) {

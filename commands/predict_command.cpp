@@ -111,12 +111,14 @@ int predict_command(const std::vector<std::string>& arguments) {
   OptionTable table("dimred predict",
                     "Classes of images, by a run's or an export's network: dimred predict "
                     "(RUN|EXPORT) IMAGE...; an IMAGE is a file, a folder or a pattern.");
-  table.group("Predict");
+  table.group("Predict", {.essential = true});
   add_saved_options(table, options);
-  table.add(
-      "top", &options.top, "classes shown for each image, the most probable first", at_least(1));
-  table.alias("top", "k");
-  table.add("csv", &options.csv, "also write image, rank, label, class, probability to this file");
+  table
+      .add(
+          "top", &options.top, "classes shown for each image, the most probable first", at_least(1))
+      .alias("k");
+  table.add("csv", &options.csv, "also write image, rank, label, class, probability to this file")
+      .of_this_machine();
   add_network_options(table, options.common);
   table.rest([&](const std::string& image) {
     require(!looks_like_url(image),

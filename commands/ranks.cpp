@@ -7,7 +7,6 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <set>
 #include <stdexcept>
 #include <thread>
 
@@ -133,11 +132,10 @@ int with_ranks(const OptionTable& table, const training::CommonOptions& options,
 }
 
 void require_same_options(const distributed::Ranks& ranks, const OptionTable& table) {
-  const std::set<std::string> own{"threads", "prefetch", "quiet"};
   // Another build may make its collectives in another order.
   distributed::Facts facts{{"the program", formatted("{}, revision {}", version(), revision())}};
   for (const auto& row : table.rows()) {
-    if (!own.contains(row.name)) facts.emplace_back(row.name, row.show());
+    if (!row.of_one_rank) facts.emplace_back(row.name, row.show());
   }
   distributed::require_agreement(*ranks.communicator, facts);
 }

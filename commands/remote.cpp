@@ -1,7 +1,6 @@
 #include "commands/remote.h"
 
 #include <algorithm>
-#include <array>
 #include <nlohmann/json.hpp>
 
 #include "commands/remote_output.h"
@@ -32,17 +31,15 @@ bool& reads_shards_alone() {
 
 /// Also where standard output is the command's answer.
 bool is_quiet(const std::string& command, const OptionTable& table) {
-  return command == "predict" || command == "inspect" ||
-         std::ranges::any_of(table.rows(), [](const Option& row) {
-           return row.name == "quiet" && row.show() == "true";
-         });
+  const auto* row = table.row(OptionRole::quiet);
+  return command == "predict" || command == "inspect" || (row != nullptr && row->value() == "true");
 }
 
 /// Unset: the command has no such option.
 std::optional<bool> overwrites(const OptionTable& table) {
-  const auto row = std::ranges::find(table.rows(), "overwrite", &Option::name);
-  if (row == table.rows().end()) return {};
-  return row->show() == "true";
+  const auto* row = table.row(OptionRole::overwrite);
+  if (row == nullptr) return {};
+  return row->value() == "true";
 }
 
 /// On rank 0, which writes it and sends it; the others only know its name.
@@ -60,34 +57,16 @@ fs::path locate_output(const std::string& command,
   return open_output(url, kind, overwrites(table), is_quiet(command, table), store_options());
 }
 
-/// Where a command writes, other than at --output, and where it only keeps things for itself.
-constexpr std::array never_remote = {
-    "gram", "data_cache", "store_cache", "store_hadoop", "find_learning_rate", "csv", "svg"};
-
-/// Downloaded data is shared and not sent back, and a list's images are not downloaded with it.
-void refuse_for_verify(const Option& row, const stores::Url& url, const OptionTable& table) {
-  const auto output = std::ranges::find(table.rows(), "output", &Option::name);
-  require(row.name != "weights" || !output->text.empty(),
-          "[stores] needs --output FOLDER or URL beside weights at {}",
-          url);
-  require(
-      row.name != "pairs" || url.path.ends_with(".bin"),
-      "[stores] needs FILE.bin, a pickle with its images, where pairs are at a URL, received {}",
-      url);
-}
-
 std::optional<fs::path> locate_row(const std::string& command,
                                    const Option& row,
                                    const OptionTable& table) {
-  if (row.kind == OptionKind::text && row.name != "model") return {};
+  if (row.kind == OptionKind::text && !row.names_file) return {};
   try {
     const auto url = stores::parse_url(row.text);
-    require(std::ranges::find(never_remote, row.name) == never_remote.end(),
-            "[stores] needs a path of this machine, received {}",
-            url);
-    if (row.name == "output") return locate_output(command, url, table);
-    if (command == "verify") refuse_for_verify(row, url, table);
-    const bool is_data = row.name == "data";
+    require(!row.of_this_machine, "[stores] needs a path of this machine, received {}", url);
+    if (row.role == OptionRole::output) return locate_output(command, url, table);
+    if (row.url_rule) row.url_rule(row.text, table);
+    const bool is_data = row.role == OptionRole::data;
     const bool shards_alone = is_data && reads_shards_alone();
     const auto streaming = is_data ? streaming_of(table) : std::nullopt;
     std::string note;
@@ -112,9 +91,8 @@ void add_store_options(OptionTable& table, bool uploads, bool shards_alone) {
 }
 
 void check_store_options(const OptionTable& table) {
-  const bool remote = std::ranges::any_of(table.rows(), [](const Option& row) {
-    return row.name == "output" && looks_like_url(row.text);
-  });
+  const auto* output = table.row(OptionRole::output);
+  const bool remote = output != nullptr && looks_like_url(output->text);
   require(remote || !store_options().upload_checkpoints,
           "[stores] --upload_checkpoints needs an --output that is a URL");
 }

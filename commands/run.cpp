@@ -100,8 +100,11 @@ bool printed_help(OptionTable& table,
                   const std::vector<std::string>& arguments,
                   const std::string& more) {
   const auto help = table.parse(arguments);
-  if (help) print(*help + more);
-  return help.has_value();
+  if (!help) return false;
+  // --help names and --help json are for programs.
+  const bool for_people = !help->starts_with("--") && !help->starts_with('{');
+  print(for_people ? *help + more : *help);
+  return true;
 }
 
 std::string summaries(std::span<const Subcommand> all, std::size_t column) {

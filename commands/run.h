@@ -43,8 +43,8 @@ std::vector<std::string> arguments_after(int count, char** values, int first);
 /// Prints `text` on standard output.
 void print(const std::string& text);
 
-/// Reads the arguments; prints --help, and `more` behind it, where they ask for it, and is then
-/// true.
+/// Reads the arguments; prints --help, and `more` behind a text for people, where they ask for it,
+/// and is then true.
 bool printed_help(OptionTable& table,
                   const std::vector<std::string>& arguments,
                   const std::string& more = {});

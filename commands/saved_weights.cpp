@@ -33,11 +33,13 @@ training::Weights load(const training::Setup& setup, const fs::path& path) {
 }  // namespace
 
 void add_saved_options(OptionTable& table, SavedOptions& saved) {
-  table.add("weights",
-            &saved.weights,
-            "a run folder, a state, a snapshot, a weight file (safetensors, PyTorch's .pt, "
-            "MindSpore's .ckpt), or a folder of snapshots or a list of them (.txt): their mean");
-  table.positional("weights");
+  table
+      .add("weights",
+           &saved.weights,
+           "a run folder, a state, a snapshot, a weight file (safetensors, PyTorch's .pt, "
+           "MindSpore's .ckpt), or a folder of snapshots or a list of them (.txt): their mean")
+      .essential()
+      .positional();
   table.add("recalibrate_batchnorm",
             &saved.recalibrate_batchnorm,
             "estimate BatchNorm's running statistics anew for a mean");
@@ -46,7 +48,6 @@ void add_saved_options(OptionTable& table, SavedOptions& saved) {
 void add_network_options(OptionTable& table, training::CommonOptions& common) {
   training::add_compute_options(table, common.run);
   training::add_data_options(table, common.data);
-  table.locate_after_adoption("data");
   training::add_model_options(table, common.model);
   models::add_options(table, common.head);
   add_store_options(table);
@@ -82,8 +83,7 @@ void refuse_run_options(const OptionTable& table,
                         const fs::path& folder,
                         const std::string& command) {
   for (const auto& row : table.rows()) {
-    const bool of_run = row.group == "Data" || row.group == "Model" || row.group == "Head";
-    require(!of_run || row.origin == OptionOrigin::default_value,
+    require(!row.persists || !row.was_set(),
             "[{}] {} is an export, whose signature.json says how images are prepared: --{} has no "
             "place",
             command,

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "commands/effects.h"
 #include "commands/import_command.h"
 #include "commands/model_command.h"
 #include "commands/ranks.h"
@@ -28,56 +27,77 @@ namespace fs = std::filesystem;
 void add_save_options(OptionTable& table, stage1::Options& options) {
   auto& saves = options.saves;
   table.group("Saves");
-  table.add("snapshots_per_epoch",
-            &saves.snapshots_per_epoch,
-            "weights saved for the PCA, evenly spread over an epoch; 0: none",
-            at_least(0));
+  table
+      .add("snapshots_per_epoch",
+           &saves.snapshots_per_epoch,
+           "weights saved for the PCA, evenly spread over an epoch; 0: none",
+           at_least(0))
+      .essential();
   table.add("snapshot_initial",
             &saves.snapshot_initial,
             "also save the weights before the first step, as epoch 0");
-  table.add("snapshot_from_epoch",
-            &saves.snapshot_from_epoch,
-            "first epoch with snapshots, counted from 1",
-            at_least(1));
+  table
+      .add("snapshot_from_epoch",
+           &saves.snapshot_from_epoch,
+           "first epoch with snapshots, counted from 1",
+           at_least(1))
+      .needs(above("snapshots_per_epoch"));
   table.add("keep_snapshots", &saves.keep_snapshots, "newest snapshots that stay", at_least(1));
-  table.add(
-      "yes",
-      &saves.yes,
-      "train a network of more than 1e9 parameters, or one whose snapshots may fill the disk");
+  table
+      .add("yes",
+           &saves.yes,
+           "train a network of more than 1e9 parameters, or one whose snapshots may fill the disk")
+      .may_change();
   table.add("checkpoint_every",
             &saves.checkpoint_every,
             "epochs between full resume states",
             at_least(1));
   table.add(
       "keep_checkpoints", &saves.keep_checkpoints, "newest resume states that stay", at_least(1));
-  table.add("resume_from",
-            &options.resume_from,
-            "continue another run (its folder or a state) in this run's folder");
+  table
+      .add("resume_from",
+           &options.resume_from,
+           "continue another run (its folder or a state) in this run's folder")
+      .role(OptionRole::input)
+      .essential();
 }
 
 void add_control_options(OptionTable& table, stage1::ControlOptions& options) {
   table.group("Control");
-  table.add("stop_at_step",
-            &options.stop_at_step,
-            "ends the run after so many steps; 0: by epochs alone",
-            at_least(0));
-  table.add("log_loss_every_n_iters",
-            &options.log_loss_every_n_iters,
-            "steps between two lines of loss, accuracy, rate and samples/s; 0: none",
-            at_least(0));
-  table.add("early_stopping_patience",
-            &options.early_stopping_patience,
-            "epochs without a better validation accuracy that end the run; 0: off",
-            at_least(0));
-  table.add("early_stopping_min_delta",
-            &options.early_stopping_min_delta,
-            "by how much an accuracy is better",
-            at_least(0));
-  table.add(
-      "keep_best", &options.keep_best, "keep the weights of the best validation accuracy in best/");
-  table.add("print_model_statistics",
-            &options.print_model_statistics,
-            "print the network's layers, parameters and compute before the first step");
+  table
+      .add("stop_at_step",
+           &options.stop_at_step,
+           "ends the run after so many steps; 0: by epochs alone",
+           at_least(0))
+      .may_change();
+  table
+      .add("log_loss_every_n_iters",
+           &options.log_loss_every_n_iters,
+           "steps between two lines of loss, accuracy, rate and samples/s; 0: none",
+           at_least(0))
+      .may_change();
+  table
+      .add("early_stopping_patience",
+           &options.early_stopping_patience,
+           "epochs without a better validation accuracy that end the run; 0: off",
+           at_least(0))
+      .needs_in_files(above("validation_fraction"));
+  table
+      .add("early_stopping_min_delta",
+           &options.early_stopping_min_delta,
+           "by how much an accuracy is better",
+           at_least(0))
+      .needs(above("early_stopping_patience"));
+  table
+      .add("keep_best",
+           &options.keep_best,
+           "keep the weights of the best validation accuracy in best/")
+      .needs_in_files(above("validation_fraction"));
+  table
+      .add("print_model_statistics",
+           &options.print_model_statistics,
+           "print the network's layers, parameters and compute before the first step")
+      .may_change();
 }
 
 void add_ema_options(OptionTable& table, method::AverageOptions& options) {
@@ -87,9 +107,11 @@ void add_ema_options(OptionTable& table, method::AverageOptions& options) {
             "decay of an exponential mean of the weights, with rows of its own in the curve, saved "
             "as ema.h5; 0: none",
             less_than(1));
-  table.add("ema_warmup",
-            &options.warmup,
-            "of update n at most (1 + n) / (10 + n), so that the mean forgets the beginning");
+  table
+      .add("ema_warmup",
+           &options.warmup,
+           "of update n at most (1 + n) / (10 + n), so that the mean forgets the beginning")
+      .needs(above("ema_decay"));
 }
 
 void add_bucket_options(OptionTable& table, training::BucketOptions& options) {
@@ -110,7 +132,6 @@ OptionTable stage1_table(training::CommonOptions& common, stage1::Options& optio
                     "Conventional training of a network; saves weight snapshots for the PCA.");
   training::add_run_options(table, common.run);
   training::add_data_options(table, common.data);
-  table.locate_after_adoption("data");
   training::add_model_options(table, common.model);
   training::add_loss_options(table, common);
   training::add_options(table, common.loss_scale);
@@ -124,21 +145,7 @@ OptionTable stage1_table(training::CommonOptions& common, stage1::Options& optio
   add_bucket_options(table, options.buckets);
   launch::add_options(table, common.ranks);
   add_store_options(table, /*uploads=*/true);
-  table.positional("data");
-  table.essential({"output",
-                   "data",
-                   "validation_fraction",
-                   "model",
-                   "epochs",
-                   "batch_size",
-                   "optimizer",
-                   "learning_rate",
-                   "schedule",
-                   "weight_decay",
-                   "snapshots_per_epoch",
-                   "resume_from",
-                   "device",
-                   "seed"});
+  table.of(&common.data.data).positional();
   return table;
 }
 
@@ -166,24 +173,21 @@ stage1::Options resolve(const training::CommonOptions& common,
                         const OptionTable& table) {
   options.epochs = common.run.epochs;
   auto& schedule = options.schedule;
-  if (!table.was_set("learning_rate"))
+  if (!table.was_set(&schedule.learning_rate))
     schedule.learning_rate =
         optimizers::usual_learning_rate(options.optimizer.kind).value_or(schedule.learning_rate);
   schedule.global_batch_size = static_cast<double>(*common.run.global_batch_size);
   const auto resolved = schedules::with_total(schedule, static_cast<double>(options.epochs));
   if (schedules::depends_on_length(schedule.kind)) schedule.total_epochs = resolved.total_epochs;
   schedule.anneal_to_epoch = resolved.anneal_to_epoch;
+  const auto& saves = options.saves;
+  require(saves.snapshots_per_epoch == 0 || saves.snapshot_from_epoch <= options.epochs,
+          "[stage1] snapshot_from_epoch needs at most the {} epochs, received {}",
+          options.epochs,
+          saves.snapshot_from_epoch);
   auto run = options;
   run.schedule = resolved;
   return run;
-}
-
-void require_validation_set(const stage1::ControlOptions& control,
-                            const training::DataOptions& data) {
-  const bool wanted = control.keep_best || control.early_stopping_patience > 0;
-  require(!wanted || data.validation_fraction > 0,
-          "[stage1] {} needs validation_fraction > 0, received 0",
-          control.keep_best ? "keep_best" : "early_stopping_patience");
 }
 
 /// A network or a folder of snapshots of this size is more often a slip than meant.
@@ -233,26 +237,20 @@ int stage1_command(const std::vector<std::string>& arguments) {
   auto table = stage1_table(common, options);
   auto flags = arguments;
   const auto fastnn = take_file(flags, "--fastnn");
-  if (const auto help = table.parse(flags)) {
-    print(*help + foreign_help("--fastnn", "instead of --config: FastNN's hyper-parameter file") +
-          finder_help);
-    return exit_success;
-  }
+  const auto foreign =
+      foreign_help("--fastnn", "instead of --config: FastNN's hyper-parameter file");
+  if (printed_help(table, flags, foreign + finder_help)) return exit_success;
   std::vector<std::string> remarks;
   if (!fastnn.empty()) remarks = adopt_import(table, imports::read_fastnn(fastnn));
   check_store_options(table);
   const auto overridden = adopt_run(
       table, checkpoints::open_run(options.resume_from), common, "not as the run resumed from: ");
-  keep_earlier_values(table, common.run.output);
   choose_network_by_data(table, common.model);
   const auto rank_info = launch::discover();
   training::resolve(common, rank_info.size, table);
   const auto resolved = resolve(common, options, table);
   stage1::validate(resolved);
   training::validate(options.hooks, rank_info.size);
-  require_validation_set(options.control, common.data);
-  require_effects(table, resolved);
-  require_effects(table, common);
 
   return with_ranks(table, common, [&](const auto& ranks) {
     const auto preprocessing = common.data.preprocessing_name;

@@ -1,12 +1,12 @@
 #include <torch/utils.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "checkpoints/npy.h"
 #include "checkpoints/snapshot.h"
 #include "checkpoints/snapshot_list.h"
 #include "checkpoints/state.h"
-#include "commands/effects.h"
 #include "commands/import_command.h"
 #include "commands/ranks.h"
 #include "commands/remote.h"
@@ -38,7 +38,6 @@ struct Plan {
   training::CommonOptions common;
   stage2::Options options;
   training::HookOptions hooks;
-  stage2::Resolved resolved;
 };
 
 /// Takes the checkpoint's data, model, loss and snapshots over; returns what flags override.
@@ -56,7 +55,7 @@ std::vector<std::string> adopt_checkpoint(OptionTable& table, Plan& plan) {
             other);
   }
   const auto run = checkpoints::open_run(plan.options.checkpoint);
-  require(!run.config.empty() || table.was_set("model"),
+  require(!run.config.empty() || table.was_set(&plan.common.model.model),
           "[stage2] {} belongs to no run folder: needs --model",
           plan.options.checkpoint.string());
   if (plan.options.snapshots.empty() && !run.folder.empty())
@@ -79,9 +78,8 @@ std::int64_t snapshots_in(const fs::path& path) {
 /// snapshots allow no more.
 void choose_components(Plan& plan, std::vector<std::string>& remarks) {
   auto& options = plan.options;
-  const auto& preset = method::preset(options.preset);
-  const auto basis = options.basis.value_or(preset.basis);
-  const bool centred = basis == method::BasisKind::pca || basis == method::BasisKind::shuffled;
+  const auto& [basis, components] = std::tie(options.constants.basis, options.constants.components);
+  const bool centred = basis == pca::Kind::pca || basis == pca::Kind::shuffled;
   const auto own_matrix = plan.common.run.output / "pca_mat.npy";
   if (!options.pca_mat.empty() || (centred && is_matrix(own_matrix))) {
     const auto& matrix = options.pca_mat.empty() ? own_matrix : options.pca_mat;
@@ -90,12 +88,12 @@ void choose_components(Plan& plan, std::vector<std::string>& remarks) {
   }
   if (!centred || !fs::exists(options.snapshots) || options.range != pca::SnapshotRange{}) return;
   const auto snapshots = snapshots_in(options.snapshots);
-  if (snapshots < 2 || snapshots > preset.components) return;
+  if (snapshots < 2 || snapshots > components) return;
   options.n_component = snapshots - 1;
   remarks.push_back(formatted("{} components, as there are {} snapshots; the preset's are {}",
                               *options.n_component,
                               snapshots,
-                              preset.components));
+                              components));
 }
 
 /// Those of our own kind, whose mean a start can be; oldest first.
@@ -116,14 +114,13 @@ bool is_early(const fs::path& snapshot, const fs::path& last) {
 /// back, or the checkpoint names weights of its own, the checkpoint is the start.
 void choose_start(Plan& plan, const OptionTable& table, std::vector<std::string>& remarks) {
   auto& options = plan.options;
-  const auto& preset = method::preset(options.preset);
-  if (options.start != method::Start::preset || preset.start_latest == 0) return;
-  if (options.start_latest) return;
-  require(!table.was_set("snapshots") || fs::exists(options.snapshots),
+  const auto latest = options.constants.start_latest;
+  if (table.was_set(&options.constants.start) || options.start_latest || latest == 0) return;
+  require(!table.was_set(&options.snapshots) || fs::exists(options.snapshots),
           "[stage2] no such --snapshots: {}",
           options.snapshots);
   const auto files = snapshots_to_average(options.snapshots);
-  const auto count = std::min(preset.start_latest, std::ssize(files));
+  const auto count = std::min(latest, std::ssize(files));
   std::string reason;
   if (!fs::exists(options.checkpoint / "config.toml")) {
     reason = "the checkpoint is one set of weights";
@@ -132,24 +129,31 @@ void choose_start(Plan& plan, const OptionTable& table, std::vector<std::string>
   } else if (is_early(files[files.size() - count], files.back())) {
     reason = formatted("the latest {} reach back into the first half of the run", count);
   }
-  if (reason.empty() && count == preset.start_latest) return;
-  options.start = reason.empty() ? method::Start::mean : method::Start::last;
+  if (reason.empty() && count == latest) return;
+  options.constants.start = reason.empty() ? method::Start::mean : method::Start::last;
+  options.start_latest = 0;
   remarks.push_back(
       formatted("start = {}, as {}; the preset's is the mean of the latest {} snapshots",
                 reason.empty() ? "mean" : "last",
                 reason.empty() ? formatted("there are {}", count) : reason,
-                preset.start_latest));
+                latest));
 }
 
-/// Where the preset wants more snapshots than there are.
-void fit_to_snapshots(Plan& plan, const OptionTable& table, std::vector<std::string>& remarks) {
-  if (!plan.options.n_component) choose_components(plan, remarks);
+/// Where the preset wants more snapshots than there are. A run that is taken up again keeps its
+/// start, which was chosen by snapshots that may be gone since.
+void fit_to_snapshots(Plan& plan, OptionTable& table, std::vector<std::string>& remarks) {
+  auto& options = plan.options;
+  if (!options.n_component) choose_components(plan, remarks);
+  if (!table.was_set(&options.constants.start))
+    keep_values(table,
+                plan.common.run.output,
+                {&options.constants.start, &options.start_latest, &options.start_file});
   choose_start(plan, table, remarks);
 }
 
 stage2::StartWeights start_weights(training::Setup& setup, const Plan& plan) {
   const auto& options = plan.options;
-  switch (plan.resolved.start) {
+  switch (options.constants.start) {
     case method::Start::mean:
       return {
           training::mean_of_snapshots(setup, options.snapshots, options.start_latest.value_or(0)),
@@ -219,26 +223,20 @@ void require_same_start(const distributed::Ranks& ranks,
   distributed::require_agreement(*ranks.communicator, facts);
 }
 
+/// 0: as many as the snapshots span.
+std::int64_t components_of(const stage2::Options& options) {
+  return options.n_component.value_or(0);
+}
+
 pca::FitOptions fit_options(const Plan& plan) {
-  pca::FitOptions fit{.components = plan.resolved.components,
-                      .blocks = plan.options.basis_blocks,
-                      .snapshots = plan.options.range,
-                      .threads = torch::get_num_threads()};
-  fit.seed = static_cast<std::uint64_t>(plan.options.basis_seed.value_or(plan.common.run.seed));
-  switch (plan.resolved.basis) {
-    case method::BasisKind::span:
-      fit.kind = pca::Kind::span;
-      break;
-    case method::BasisKind::random:
-      fit.kind = pca::Kind::random;
-      break;
-    case method::BasisKind::shuffled:
-      fit.kind = pca::Kind::shuffled;
-      break;
-    default:
-      fit.kind = pca::Kind::pca;
-  }
-  return fit;
+  const auto& options = plan.options;
+  const auto seed = options.basis_seed.value_or(plan.common.run.seed);
+  return {.components = components_of(options),
+          .kind = options.constants.basis.value(),
+          .blocks = options.basis_blocks,
+          .seed = static_cast<std::uint64_t>(seed),
+          .snapshots = options.range,
+          .threads = torch::get_num_threads()};
 }
 
 /// The matrix given, or that of this run folder, or a new one from the snapshots.
@@ -277,7 +275,7 @@ pca::Basis load_subspace(const Plan& plan,
   auto basis = pca::load_basis(file,
                                setup.model.flat.layout,
                                setup.model.columns.own,
-                               plan.options.pca_mat.empty() ? 0 : plan.resolved.components,
+                               plan.options.pca_mat.empty() ? 0 : components_of(plan.options),
                                pca::kBasisTolerance,
                                pca_ranks(*setup.communicator),
                                plan.options.basis_dtype);
@@ -310,7 +308,7 @@ int descend(Plan& plan,
   if (const auto line = describe_choice(preprocessing, plan.common); !line.empty())
     console.line(line);
   return train_run(ranks, setup, folder, "stage2", console, [&] {
-    const bool subspace = plan.resolved.basis != method::BasisKind::none;
+    const bool subspace = plan.options.constants.basis.has_value();
     training::keep_frozen(setup, folder.path());
     const Stopwatch clock;
     const auto file = subspace ? basis_file(plan, setup, folder, console) : fs::path();
@@ -320,9 +318,8 @@ int descend(Plan& plan,
     auto basis = load_subspace(plan, setup, file, console);
     if (start) console.line("start: " + start->weights.source);
     if (start && !start->weights.note.empty()) console.warn(start->weights.note);
-    console.line(formatted(
-        "preset {}: {}", plan.options.preset, method::preset(plan.options.preset).summary));
-    auto options = plan.resolved.train;
+    console.line(formatted("preset {}: {}", plan.options.preset, plan.options.constants.summary));
+    auto options = stage2::train_options(plan.options);
     options.epochs = plan.common.run.epochs;
     options.budget_steps = budget_steps;
     options.hooks = plan.hooks;
@@ -335,57 +332,42 @@ int descend(Plan& plan,
   });
 }
 
-}  // namespace
-
-int stage2_command(const std::vector<std::string>& arguments) {
-  Plan plan;
-  plan.common.run.epochs = 2;
+OptionTable stage2_table(Plan& plan) {
   OptionTable table("dimred stage2",
                     "Descent in the subspace of a projection matrix, and its baselines.");
   training::add_run_options(table, plan.common.run, /*least_epochs=*/0);
   training::add_step_event_options(table, plan.common.run.events);
   stage2::add_options(table, plan.options);
   training::add_data_options(table, plan.common.data);
-  table.locate_after_adoption("data");
   training::add_model_options(table, plan.common.model);
   training::add_loss_options(table, plan.common);
   training::add_options(table, plan.common.loss_scale);
   training::add_options(table, plan.hooks);
   launch::add_options(table, plan.common.ranks);
   add_store_options(table, /*uploads=*/true);
-  table.positional("checkpoint");
-  table.essential({"output",
-                   "checkpoint",
-                   "pca_mat",
-                   "snapshots",
-                   "preset",
-                   "n_component",
-                   "start",
-                   "basis",
-                   "epochs",
-                   "batch_size",
-                   "validation_fraction",
-                   "device",
-                   "seed"});
+  return table;
+}
+
+}  // namespace
+
+int stage2_command(const std::vector<std::string>& arguments) {
+  Plan plan;
+  plan.common.run.epochs = 2;
+  auto table = stage2_table(plan);
   auto flags = arguments;
   const auto boost = take_file(flags, "--boost");
-  if (const auto help = table.parse(flags)) {
-    print(*help +
-          foreign_help("--boost", "instead of --config: MindSpore's boost dictionary, JSON"));
-    return exit_success;
-  }
+  const auto foreign =
+      foreign_help("--boost", "instead of --config: MindSpore's boost dictionary, JSON");
+  if (printed_help(table, flags, foreign)) return exit_success;
   std::vector<std::string> remarks;
   if (!boost.empty()) remarks = adopt_import(table, imports::read_boost(boost));
   check_store_options(table);
   const auto overridden = adopt_checkpoint(table, plan);
-  keep_earlier_values(table, plan.common.run.output);
   fit_to_snapshots(plan, table, remarks);
-  plan.resolved = stage2::resolve(plan.options);
+  stage2::resolve(plan.options, table);
   const auto rank_info = launch::discover();
   training::resolve(plan.common, rank_info.size, table);
   training::validate(plan.hooks, rank_info.size);
-  require_effects(table, plan.resolved);
-  require_effects(table, plan.common);
   const bool on_gpu = training::parse_device(plan.common.run.device).is_cuda();
   require(on_gpu || plan.options.device_algebra == stage2::DeviceAlgebra::aten,
           "[stage2] --device_algebra fused needs --device cuda, received {}",

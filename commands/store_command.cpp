@@ -93,11 +93,9 @@ int run_tool(const StoreTool& tool, const std::vector<std::string>& arguments) {
   StoreOptions options;
   OptionTable table(formatted("dimred store {}", tool.name), tool.summary);
   table.group("Store");
-  table.add("from", &options.from, formatted("where it is: {}", tool.from));
-  table.positional("from");
+  table.add("from", &options.from, formatted("where it is: {}", tool.from)).positional();
   if (tool.to != nullptr) {
-    table.add("to", &options.to, formatted("where it shall be: {}", tool.to));
-    table.positional("to");
+    table.add("to", &options.to, formatted("where it shall be: {}", tool.to)).positional();
   }
   stores::add_options(table, options.stores, /*uploads=*/false);
   if (printed_help(table, arguments)) return exit_success;

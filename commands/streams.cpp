@@ -77,8 +77,8 @@ class StoredShards : public data::ShardSource {
 }  // namespace
 
 std::optional<StreamingOptions> streaming_of(const OptionTable& table) {
-  const auto* const cache = table.row("stream_cache");
-  const auto* const fetches = table.row("stream_fetches");
+  const auto* const cache = table.row(OptionRole::stream_cache);
+  const auto* const fetches = table.row(OptionRole::stream_fetches);
   if (cache == nullptr || fetches == nullptr) return std::nullopt;
   const StreamingOptions options{std::stod(cache->show()), std::stoll(fetches->show())};
   if (options.cache == 0) return std::nullopt;

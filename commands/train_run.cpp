@@ -1,9 +1,7 @@
 #include "commands/train_run.h"
 
 #include <algorithm>
-#include <array>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "commands/remote.h"
 #include "commands/run.h"
@@ -22,14 +20,14 @@ namespace {
 /// A stream_cache that was adopted is of the run's data, at a URL; other data may be on this
 /// machine.
 void leave_out_stream_cache(OptionTable& table,
-                            const fs::path& source,
+                            const training::DataOptions& data,
                             std::vector<std::string>& overridden) {
-  const auto& cache = *table.row("stream_cache");
-  if (looks_like_url(table.row("data")->text) || cache.show() == cache.default_value) return;
+  const auto& cache = table.at(&data.stream_cache);
+  if (looks_like_url(table.at(&data.data).text) || cache.show() == cache.default_value) return;
   const auto there = cache.show();
-  table.read_words("stream_cache=0", source.string());
-  overridden.push_back(
-      formatted("stream_cache = {} overrides {}, as data is on this machine", cache.show(), there));
+  table.set(&data.stream_cache, "0");
+  overridden.push_back(formatted(
+      "{} = {} overrides {}, as data is on this machine", cache.name, cache.show(), there));
 }
 
 /// An adopted precision that this device does not compute in gives way, and so do the lists that
@@ -40,22 +38,30 @@ void fit_precision(const OptionTable& table,
                    bool native,
                    std::vector<std::string>& overridden) {
   using enum training::PrecisionChoice;
-  const auto is_flag = [&](const char* name) { return table.origin(name) == OptionOrigin::flag; };
-  if (model.precision == float16 && !on_gpu && !is_flag("precision")) {
+  const auto is_flag = [&](const void* field) {
+    return table.at(field).origin == OptionOrigin::flag;
+  };
+  if (model.precision == float16 && !on_gpu && !is_flag(&model.precision)) {
     model.precision = native ? bfloat16 : float32;
     overridden.push_back(formatted("precision = {} overrides float16, which needs CUDA",
                                    native ? "bfloat16" : "float32"));
   }
-  if (model.precision == bfloat16 && !native && !is_flag("precision")) {
+  if (model.precision == bfloat16 && !native && !is_flag(&model.precision)) {
     model.precision = float32;
     overridden.emplace_back("precision = float32 overrides bfloat16, which is not native here");
   }
-  for (auto [name, list] :
-       {std::pair("amp_allow", &model.amp_allow), std::pair("amp_deny", &model.amp_deny)}) {
-    if (model.precision != float32 || list->empty() || is_flag(name)) continue;
+  for (auto* list : {&model.amp_allow, &model.amp_deny}) {
+    if (model.precision != float32 || list->empty() || is_flag(list)) continue;
     list->clear();
-    overridden.push_back(formatted("{} is left out in float32", name));
+    overridden.push_back(formatted("{} is left out in float32", table.at(list).name));
   }
+}
+
+/// The run's own copy of a module: the file that it was made from may be gone or another one.
+void use_own_module(const OptionTable& table, const fs::path& run, training::ModelOptions& model) {
+  const auto module = run / training::module_file;
+  const bool is_flag = table.at(&model.model).origin == OptionOrigin::flag;
+  if (!run.empty() && fs::exists(module) && !is_flag) model.model = module.string();
 }
 
 }  // namespace
@@ -69,35 +75,28 @@ std::vector<std::string> adopt_run(OptionTable& table,
     return {};
   }
   using training::PrecisionChoice;
-  const bool native = models::has_native_bfloat16(training::parse_device(common.run.device));
+  const auto device = training::parse_device(common.run.device);
+  const bool native = models::has_native_bfloat16(device);
   auto& precision = common.model.precision;
   if (precision == PrecisionChoice::automatic)
     precision = native ? PrecisionChoice::bfloat16 : PrecisionChoice::float32;
-  const bool own_cache = table.was_set("stream_cache");
-  // Behind the line of the digest, for the places in messages.
-  auto overridden =
-      table.adopt(read_toml(opened.source, '\n' + opened.config), checkpoints::persistent_groups);
-  if (!own_cache) leave_out_stream_cache(table, opened.source, overridden);
-  // The run's own copy of a module: the file that it was made from may be gone or another one.
-  const auto module = opened.folder / training::module_file;
-  if (!opened.folder.empty() && fs::exists(module) && table.origin("model") != OptionOrigin::flag)
-    common.model.model = module.string();
-  const bool on_gpu = training::parse_device(common.run.device).is_cuda();
-  fit_precision(table, common.model, on_gpu, native, overridden);
+  const bool own_cache = table.was_set(&common.data.stream_cache);
+  auto overridden = table.adopt(checkpoints::entries_of(opened));
+  if (!own_cache) leave_out_stream_cache(table, common.data, overridden);
+  use_own_module(table, opened.folder, common.model);
+  fit_precision(table, common.model, device.is_cuda(), native, overridden);
   for (auto& line : overridden) line.insert(0, otherwise);
-  if (!opened.warning.empty()) overridden.insert(overridden.begin(), opened.warning);
   return overridden;
 }
 
 checkpoints::RunConfig run_config(const training::CommonOptions& common, const OptionTable& table) {
-  return {.toml = table.to_toml(),
-          .defaults = table.defaults(),
-          .module = training::module_of(common.model),
-          .persistent = checkpoints::persistent_options(table)};
+  auto config = checkpoints::run_config(table);
+  config.module = training::module_of(common.model);
+  return config;
 }
 
 void choose_network_by_data(const OptionTable& table, training::ModelOptions& model) {
-  if (!table.was_set("model")) model.for_photographs = "resnet18";
+  if (!table.was_set(&model.model)) model.for_photographs = "resnet18";
 }
 
 std::string describe_choice(const std::optional<data::Recipe>& asked,
@@ -115,34 +114,16 @@ std::string describe_choice(const std::optional<data::Recipe>& asked,
       common.model.model);
 }
 
-void keep_earlier_values(OptionTable& table, const fs::path& run) {
-  // The defaults of these were others in earlier versions; 0 alone is an image_size of then, and
-  // convnet alone a model. Stage 2's start is chosen by snapshots that may be gone.
-  constexpr std::array changed{"image_size",
-                               "model",
-                               "learning_rate",
-                               "opt_epsilon",
-                               "adagrad_initial_accumulator_value",
-                               "adadelta_rho",
-                               "rmsprop_momentum",
-                               "rmsprop_decay",
-                               "preset",
-                               "start",
-                               "start_latest"};
-  const auto config = run / "config.toml";
-  if (!fs::exists(config)) return;
-  std::istringstream in(checkpoints::read_text(config));
-  for (std::string line; std::getline(in, line);) {
-    const auto name = line.substr(0, line.find(" = "));
-    const bool known = std::ranges::find(changed, name) != changed.end() &&
-                       table.row(name) != nullptr && !table.was_set(name);
-    if (!known || (name == "image_size" && line != "image_size = 0")) continue;
-    if (name == "model" && line != "model = \"convnet\"") continue;
-    if (line == "start = \"file\"" || line == "start_latest = 0") continue;
-    if (name == "start_latest" && table.origin("start") == OptionOrigin::flag) continue;
-    auto value = line.substr(line.find(" = ") + 3);
-    std::erase(value, '"');
-    table.read_words(formatted("{}={}", name, value), config.string());
+void keep_values(OptionTable& table,
+                 const fs::path& run,
+                 std::initializer_list<const void*> fields) {
+  if (run.empty() || !fs::exists(run / checkpoints::config_name)) return;
+  const auto entries =
+      checkpoints::entries_of({.folder = run, .config = checkpoints::read_config(run)});
+  for (const auto* field : fields) {
+    const auto& row = table.at(field);
+    const auto found = std::ranges::find(entries, row.name, &ConfigEntry::name);
+    if (!row.was_set() && found != entries.end()) table.set(field, found->text);
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -13,8 +14,8 @@
 namespace dimred::commands {
 
 /// Takes the data, model and loss of an opened run over into `common`, the table's fields; bfloat16
-/// and float16 only where they are native. Returns the run's warning, and a line that begins with
-/// `otherwise` for each option that is set otherwise. The run's stream_cache counts for `data` that
+/// and float16 only where they are native. Returns a line that begins with `otherwise` for each
+/// option that is set otherwise. The run's stream_cache counts for `data` that
 /// is given by a flag, too: the table must leave that row to be located after this. Without a
 /// configuration the table's own options count.
 std::vector<std::string> adopt_run(OptionTable& table,
@@ -33,9 +34,11 @@ void choose_network_by_data(const OptionTable& table, training::ModelOptions& mo
 std::string describe_choice(const std::optional<data::Recipe>& asked,
                             const training::CommonOptions& common);
 
-/// Keeps a run that is taken up again at its own values of options that nobody sets now, and whose
-/// defaults have changed since or were chosen by files that may be gone.
-void keep_earlier_values(OptionTable& table, const std::filesystem::path& run);
+/// Keeps a run that is taken up again at its own values of those options among `fields` that nobody
+/// sets now: such as were chosen by files that may be gone.
+void keep_values(OptionTable& table,
+                 const std::filesystem::path& run,
+                 std::initializer_list<const void*> fields);
 
 /// Trains inside a run folder: writes manifest.json as running and then as finished, interrupted or
 /// failed. Returns the exit code. A run that a signal stopped leaves a mark; when torchrun then

@@ -14,6 +14,7 @@
 #include "serving/verification.h"
 #include "support/atomic_file.h"
 #include "support/errors.h"
+#include "support/locations.h"
 #include "support/option_values.h"
 
 namespace dimred::commands {
@@ -114,7 +115,8 @@ int verify_export(const VerifyOptions& options, const serving::PairList& list) {
 
 /// In float32, unless another precision is asked for: distances of equal faces are small.
 int verify_run(VerifyOptions& options, OptionTable& table, const serving::PairList& list) {
-  if (!table.was_set("precision")) table.read_words("precision=float32", "verify");
+  const auto& precision = options.common.model.precision;
+  if (!table.was_set(&precision)) table.set(&precision, "float32");
   adopt_run_of(table, options, "verify");
   if (options.output.empty()) options.output = checkpoints::run_of(options.weights);
   require(!options.output.empty(), "[verify] needs --output FOLDER for weights without a run");
@@ -131,18 +133,33 @@ int verify_command(const std::vector<std::string>& arguments) {
   OptionTable table("dimred verify",
                     "Whether pairs of images show the same, by the distance of their embeddings: "
                     "dimred verify (RUN|EXPORT) --pairs FILE.");
-  table.group("Verify");
+  table.group("Verify", {.essential = true});
   add_saved_options(table, options);
   table.add("pairs",
             &options.pairs,
             "a list, a line \"path_a path_b 0\" or 1 (the same) for each pair; or FILE.bin, a "
             "pickle of (images, booleans) such as lfw.bin");
-  table.add("output",
-            &options.output,
-            "where verification.json and roc.csv go; unset: the weights' run folder");
+  table
+      .add("output",
+           &options.output,
+           "where verification.json and roc.csv go; unset: the weights' run folder")
+      .role(OptionRole::output);
   table.add("with_flipped",
             &options.with_flipped,
             "add the embedding of the image flipped left to right");
+  table.of(&options.weights).url_rule([](const std::string& url, const OptionTable& all) {
+    // Downloaded weights are shared and not sent back.
+    require(!all.row(OptionRole::output)->text.empty(),
+            "[stores] needs --output FOLDER or URL beside weights at {}",
+            without_credentials(url));
+  });
+  table.of(&options.pairs).url_rule([](const std::string& url, const OptionTable&) {
+    // A list's images are not downloaded with it.
+    require(split_url(url).path.ends_with(".bin"),
+            "[stores] needs FILE.bin, a pickle with its images, where pairs are at a URL, received "
+            "{}",
+            without_credentials(url));
+  });
   add_network_options(table, options.common);
   if (printed_help(table, arguments)) return exit_success;
   require(!options.weights.empty() && !options.pairs.empty(),

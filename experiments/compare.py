@@ -25,7 +25,7 @@ from typing import Any, TextIO
 import pandas as pd
 from comparison.engine import Engine, EngineError, open_local
 from comparison.jobs import Entry, Planner, cell, jobs_of
-from comparison.options import ConfigError, nearest, read_options_of
+from comparison.options import ConfigError, Tables, nearest
 from comparison.plan import Plan, read_plan
 from comparison.readings import Readings
 from comparison.results import Outcome, Reader, save_table, tidy
@@ -302,7 +302,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parse(arguments)
     try:
         check_engine(options)
-        plan = read_plan(options.config, partial(read_options_of, options.dimred))
+        plan = read_plan(options.config, Tables(options.dimred))
         for option in ("confirm", "choices"):
             if getattr(options, option) and not plan.confirmation_seeds:
                 raise ConfigError(f"{options.config}: --{option} needs confirmation_seeds")

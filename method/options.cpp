@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "method/presets.h"
 #include "support/errors.h"
 
 namespace dimred::method {
@@ -12,16 +13,11 @@ std::vector<std::pair<std::string, MethodKind>> method_names() {
           {"sgd", MethodKind::sgd}};
 }
 
-void require_in_range(const char* name, double value, const Range& range) {
-  require(
-      contains(range, value), "[method] {} needs {}, received {}", name, range_text(range), value);
-}
-
 void validate(MethodOptions options) {
-  for_each_hyperparameter(options,
-                          [](const char* name, auto value, const Range& range, const char*) {
-                            require_in_range(name, static_cast<double>(value), range);
-                          });
+  PenaltyOptions none;
+  OptionTable table("method", "");
+  add_options(table, options, none);
+  require_ranges(table, "method");
   const auto& rules = update_rules();
   require(std::ranges::any_of(rules, [&](const auto& r) { return r.first == options.update_rule; }),
           "[method] there is no update rule {}",

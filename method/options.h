@@ -7,7 +7,6 @@
 #include "method/inverse_hessian.h"
 #include "method/line_search.h"
 #include "schedules/schedule.h"
-#include "support/option_values.h"
 
 namespace dimred::method {
 
@@ -60,35 +59,8 @@ struct MethodOptions {
   Decay alpha_schedule = Decay::constant;  // of the residual part's alpha
 };
 
-/// Calls `visit(name, field, range, help)` for each number that a user may set: the one place where
-/// its name, range and meaning stand. Defaults are the fields' and the presets'.
-template <class Visit>
-void for_each_hyperparameter(MethodOptions& o, const Visit& visit) {
-  const Range part{.low = 0, .high = 1, .high_open = true};
-  visit(
-      "rho", o.search.rho, between_open(0, 1), "contraction of the step size after a failed trial");
-  visit("sigma",
-        o.search.sigma,
-        between_open(0, 1),
-        "sufficient decrease: loss <= loss + sigma t slope");
-  visit("trials", o.search.trials, between(1, 100), "step sizes tried: 1, rho, rho^2, ...");
-  visit("gamma", o.residual.gamma, part, "residual momentum: m <- gamma m + r");
-  visit("alpha", o.residual.alpha, at_least(0), "weight of the residual momentum in the step");
-  visit("curvature_floor", o.floors.absolute, at_least(0), "an update of H needs s'y above this");
-  visit("relative_curvature_floor", o.floors.relative, part, "and s'y / (|s| |y|) above this");
-  visit("learning_rate", o.rates.learning_rate, positive(), "step size of psgd and sgd");
-  visit("momentum", o.rates.momentum, part, "momentum of psgd and sgd");
-  visit("first_drop",
-        o.first_drop,
-        part,
-        "part of the run at which schedule = step first falls to a tenth, and again at 3/4");
-}
-
 /// Throws std::invalid_argument("[method] rho needs in (0, 1), received 2") for the first number
 /// out of range, or an unknown update rule.
 void validate(MethodOptions options);
-
-/// For validate() of structs that have a for_each_hyperparameter.
-void require_in_range(const char* name, double value, const Range& range);
 
 }  // namespace dimred::method

@@ -6,11 +6,11 @@
 namespace dimred::method {
 
 void validate(Preset preset) {
+  OptionTable table("method", "");
+  add_options(table, preset.method, preset.penalty);
+  add_options(table, preset.average);
+  require_ranges(table, "method");
   validate(preset.method);
-  for_each_hyperparameter(preset,
-                          [](const char* name, auto value, const Range& range, const char*) {
-                            require_in_range(name, static_cast<double>(value), range);
-                          });
 }
 
 namespace {
@@ -81,7 +81,7 @@ const std::vector<Preset> table = {
                 .rates = {.learning_rate = 2, .momentum = 0.9},
                 .schedule = Decay::step},
      .penalty = {.weight_decay = 1e-5, .weight_decay_all = true},
-     .basis = BasisKind::span,
+     .basis = pca::Kind::span,
      .start = Start::mean},
     {.name = "sgd",
      .summary = "baseline: momentum SGD in all weights, its rate annealed to zero",
@@ -89,20 +89,20 @@ const std::vector<Preset> table = {
                 .rates = {.learning_rate = 0.05, .momentum = 0.9},
                 .schedule = Decay::linear},
      .penalty = {.weight_decay = 5e-4},
-     .basis = BasisKind::none},
+     .basis = std::nullopt},
     /// timgaripov/swa: constant rate 0.05; its mean is of epochs, this one of steps.
     {.name = "swa",
      .summary = "baseline: momentum SGD at a constant rate, mean of its iterates",
      .method = {.kind = MethodKind::sgd, .rates = {.learning_rate = 0.05, .momentum = 0.9}},
      .penalty = {.weight_decay = 5e-4},
      .average = {.kind = AverageKind::uniform, .from = 0},
-     .basis = BasisKind::none},
+     .basis = std::nullopt},
     {.name = "ema",
      .summary = "baseline: momentum SGD at a constant rate, exponential mean of its iterates",
      .method = {.kind = MethodKind::sgd, .rates = {.learning_rate = 0.05, .momentum = 0.9}},
      .penalty = {.weight_decay = 5e-4},
      .average = {.kind = AverageKind::ema},
-     .basis = BasisKind::none},
+     .basis = std::nullopt},
     /// facebookresearch/schedule_free: beta 0.9, a constant rate; its advice for the published rate
     /// is 10 to 50 times SGD's, which is 1 to 5 times in this one.
     {.name = "schedule-free",
@@ -110,7 +110,7 @@ const std::vector<Preset> table = {
      .method = {.kind = MethodKind::sgd, .rates = {.learning_rate = 0.05, .momentum = 0}},
      .penalty = {.weight_decay = 5e-4},
      .average = {.kind = AverageKind::schedule_free},
-     .basis = BasisKind::none}};
+     .basis = std::nullopt}};
 
 }  // namespace
 

@@ -1,20 +1,21 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "method/average.h"
 #include "method/options.h"
+#include "pca/kinds.h"
+#include "support/options.h"
 
 namespace dimred::method {
 
-/// Weights that stage 2 starts from; `preset` in the options means the preset's own. soup: greedy
-/// soup of the snapshots by validation accuracy.
-enum class Start { preset, last, mean, soup, first, file };
+/// Weights that stage 2 starts from. soup: greedy soup of the snapshots by validation accuracy.
+enum class Start { last, mean, soup, first, file };
 
-/// The origin of P where no file is given (pca/kind.h); none: no subspace, only the residual step
-/// remains.
-enum class BasisKind { pca, span, random, shuffled, none };
+/// The rows of P where no file is given; nullopt: no subspace, only the residual step remains.
+using BasisKind = std::optional<pca::Kind>;
 
 /// Penalties that are added to the batch's loss, in the gradient and in every trial.
 struct PenaltyOptions {
@@ -31,7 +32,7 @@ struct Preset {
   MethodOptions method;
   PenaltyOptions penalty;
   AverageOptions average;
-  BasisKind basis = BasisKind::pca;
+  BasisKind basis = pca::Kind::pca;
   std::int64_t components = 32;  // of pca and random
   Start start = Start::last;
   std::int64_t start_latest = 0;  // of start = mean: the latest snapshots; 0: all
@@ -44,31 +45,10 @@ const std::vector<Preset>& presets();
 /// Throws std::invalid_argument for an unknown name, with the nearest.
 const Preset& preset(const std::string& name);
 
-/// As for_each_hyperparameter of MethodOptions.
-template <class Visit>
-void for_each_hyperparameter(PenaltyOptions& penalty, const Visit& visit) {
-  visit("weight_decay",
-        penalty.weight_decay,
-        at_least(0),
-        "added to loss and gradient of every method");
-  visit("sam_radius",
-        penalty.sam_radius,
-        at_least(0),
-        "the loss at w + radius g / |g| instead (SAM); one more gradient");
-}
-
-/// All numbers of a preset: its method's first.
-template <class Visit>
-void for_each_hyperparameter(Preset& preset, const Visit& visit) {
-  const Range part{.low = 0, .high = 1, .high_open = true};
-  for_each_hyperparameter(preset.method, visit);
-  for_each_hyperparameter(preset.penalty, visit);
-  visit("average_from",
-        preset.average.from,
-        part,
-        "part of the run before the first iterate that counts");
-  visit("ema_decay", preset.average.decay, part, "decay of average = ema in a step");
-}
+/// The rows of a step's constants, each with the method that it has an effect with.
+void add_options(OptionTable& table, MethodOptions& method, PenaltyOptions& penalty);
+/// The rows of the mean of the iterates.
+void add_options(OptionTable& table, AverageOptions& average);
 
 /// Throws std::invalid_argument for the first number out of range.
 void validate(Preset preset);

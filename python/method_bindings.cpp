@@ -5,16 +5,14 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <algorithm>
-#include <cmath>
 #include <map>
 #include <utility>
 
-#include "method/effects.h"
 #include "method/method.h"
 #include "method/presets.h"
-#include "schedules/schedule.h"
 #include "support/errors.h"
+#include "support/option_values.h"
+#include "support/options.h"
 #include "support/text.h"
 
 namespace dimred::python {
@@ -86,10 +84,11 @@ method::Preset preset_of_steps(const std::string& name) {
   std::vector<std::string> names;
   for (const auto& preset : method::presets()) {
     if (preset.average.kind == method::AverageKind::schedule_free) {
-      require(preset.name != name,
-              "[dimred] preset {} moves the weights between the mean and its iterates, which a step "
-              "here does not; the package schedulefree has it",
-              name);
+      require(
+          preset.name != name,
+          "[dimred] preset {} moves the weights between the mean and its iterates, which a step "
+          "here does not; the package schedulefree has it",
+          name);
     } else if (preset.name == name) {
       return preset;
     } else {
@@ -108,65 +107,39 @@ method::Preset preset_with(const std::string& name,
                            const std::map<std::string, double>& numbers,
                            const std::map<std::string, std::string>& words) {
   auto preset = preset_of_steps(name);
-  auto left = numbers;
-  const auto take = [&left](const char* option, auto& field, const Range& range, const char*) {
-    using Field = std::remove_reference_t<decltype(field)>;
-    const auto found = left.find(option);
-    if (found == left.end()) return;
-    const double value = found->second;
-    method::require_in_range(option, value, range);
-    require(!std::is_integral_v<Field> || std::trunc(value) == value,
-            "[method] {} needs a whole number, received {}",
-            option,
-            value);
-    field = static_cast<Field>(value);
-    left.erase(found);
+  OptionTable table("dimred", "");
+  table.group("Method", {.chosen_by = "preset"});
+  method::add_options(table, preset.method, preset.penalty);
+  const auto give = [&](const std::string& option, bool known, const std::string& value) {
+    require(known, "[dimred] knows no hyperparameter {}", option);
+    table.give(option, value, "[dimred]");
   };
-  method::for_each_hyperparameter(preset.method, take);
-  method::for_each_hyperparameter(preset.penalty, take);
-  require(left.empty(),
-          "[dimred] knows no hyperparameter {}",
-          left.empty() ? std::string() : left.begin()->first);
-  for (const auto& [option, value] : words) {
-    require(option == "update_rule", "[dimred] knows no hyperparameter {}", option);
-    preset.method.update_rule = value;
+  for (const auto& [option, value] : numbers) {
+    const auto* row = table.row(option);
+    const bool known =
+        row != nullptr && (row->kind == OptionKind::number || row->kind == OptionKind::integer);
+    give(option, known, number_text(value));
   }
+  for (const auto& [option, value] : words)
+    give(option, option == table.at(&preset.method.update_rule).name, value);
+  require_effects(table);
   method::validate(preset);
-  const auto require_effect = [&preset](const auto& given) {
-    for (const auto& [option, value] : given) {
-      const auto needed =
-          method::needed_for_effect(option, preset.method, preset.penalty, preset.average);
-      require(needed.empty(), "[stage2] {} has no effect: it needs {}", option, needed);
-    }
-  };
-  require_effect(numbers);
-  require_effect(words);
   return preset;
 }
 
-const char* name_of(method::Curvature curvature) {
-  return curvature == method::Curvature::same ? "same" : "between";
-}
-
-template <class Enum>
-std::string name_in(const std::vector<std::pair<std::string, Enum>>& names, Enum value) {
-  return std::ranges::find(names, value, &std::pair<std::string, Enum>::second)->first;
+/// A row's value as Python has it.
+nb::object object_of(const Option& row) {
+  if (row.kind == OptionKind::number) return nb::float_(std::stod(row.value()));
+  if (row.kind == OptionKind::integer) return nb::int_(std::stoll(row.value()));
+  return nb::str(row.value().c_str());
 }
 
 /// All that decides a step, as config.toml of a run of stage 2 says it.
 nb::dict options_of(method::Preset preset) {
+  OptionTable table("dimred", "");
+  method::add_options(table, preset.method, preset.penalty);
   nb::dict options;
-  const auto put = [&options](const char* name, auto value, const Range&, const char*) {
-    options[name] = value;
-  };
-  method::for_each_hyperparameter(preset.method, put);
-  method::for_each_hyperparameter(preset.penalty, put);
-  options["method"] = name_in(method::method_names(), preset.method.kind);
-  options["update_rule"] = preset.method.update_rule;
-  options["curvature"] = name_of(preset.method.curvature);
-  options["schedule"] = name_in(schedules::schedule_kinds(), preset.method.schedule);
-  options["alpha_schedule"] = name_in(schedules::schedule_kinds(), preset.method.alpha_schedule);
-  options["weight_decay_of"] = preset.penalty.weight_decay_all ? "all" : "weights";
+  for (const auto& row : table.rows()) options[row.name.c_str()] = object_of(row);
   return options;
 }
 
@@ -233,9 +206,7 @@ void bind_method(nb::module_& module) {
       .def_prop_ro("sam_radius",
                    [](const PresetMethod& method) { return method.preset().penalty.sam_radius; })
       .def_prop_ro("needs_basis",
-                   [](const PresetMethod& method) {
-                     return method.preset().basis != method::BasisKind::none;
-                   })
+                   [](const PresetMethod& method) { return method.preset().basis.has_value(); })
       .def_prop_ro("depends_on_length", [](const PresetMethod& method) {
         return method::depends_on_length(method.preset().method);
       });

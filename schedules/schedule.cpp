@@ -85,60 +85,92 @@ double learning_rate(const ScheduleOptions& options, double step, double steps_p
 namespace {
 
 void add_rates(OptionTable& table, ScheduleOptions& options) {
-  table.add_choice(
-      "schedule", &options.kind, "shape of the learning rate after the warm-up", schedule_kinds());
-  table.add("learning_rate",
-            &options.learning_rate,
-            "after the warm-up; unless given 0.001 for adam and adamweightdecay, 0.01 for adagrad "
-            "and rmsprop, 1 for adadelta",
-            positive());
+  table
+      .add_choice("schedule",
+                  &options.kind,
+                  "shape of the learning rate after the warm-up",
+                  schedule_kinds())
+      .essential();
+  table
+      .add("learning_rate",
+           &options.learning_rate,
+           "after the warm-up; unless given 0.001 for adam and adamweightdecay, 0.01 for adagrad "
+           "and rmsprop, 1 for adadelta",
+           positive())
+      .needs(!is("schedule", {"piecewise"}) || above("warmup_epochs") || above("warmup_steps"))
+      .essential();
   table.add("warmup_epochs",
             &options.warmup_epochs,
             "linear warm-up from start_learning_rate",
             at_least(0));
-  table.add(
-      "start_learning_rate", &options.start_learning_rate, "where the warm-up starts", at_least(0));
-  table.add(
-      "end_learning_rate", &options.end_learning_rate, "at the end of the schedule", at_least(0));
-  table.add("total_epochs",
-            &options.total_epochs,
-            "length of the schedule, may exceed the epochs trained; 0: epochs",
-            at_least(0));
-  table.add("power", &options.power, "of the polynomial schedule", positive());
-  table.add("factor",
-            &options.factor,
-            "of the step schedule and plsc at each milestone, of exponential at each decay",
-            positive(1));
-  table.add("milestones",
-            &options.milestones,
-            "epochs of the step schedule and plsc, ascending",
-            at_least(0));
+  table
+      .add("start_learning_rate",
+           &options.start_learning_rate,
+           "where the warm-up starts",
+           at_least(0))
+      .needs(above("warmup_epochs") || above("warmup_steps"));
+  table
+      .add("end_learning_rate",
+           &options.end_learning_rate,
+           "at the end of the schedule",
+           at_least(0))
+      .needs(is("schedule", {"linear", "cosine", "polynomial", "fastnn-polynomial"}));
+  table
+      .add("total_epochs",
+           &options.total_epochs,
+           "length of the schedule, may exceed the epochs trained; 0: epochs",
+           at_least(0))
+      .way_on(
+          "; its schedule ends there: with --total_epochs {} more --epochs go on at the last rate, "
+          "and another --output starts anew");
+  table.add("power", &options.power, "of the polynomial schedule", positive())
+      .needs(is("schedule", {"polynomial"}));
+  table
+      .add("factor",
+           &options.factor,
+           "of the step schedule and plsc at each milestone, of exponential at each decay",
+           positive(1))
+      .needs(is("schedule", {"step", "exponential", "plsc"}));
+  table
+      .add("milestones",
+           &options.milestones,
+           "epochs of the step schedule and plsc, ascending",
+           at_least(0))
+      .needs(is("schedule", {"step", "plsc"}));
 }
 
 void add_published(OptionTable& table, ScheduleOptions& options) {
-  table.add_choice("milestone_unit",
-                   &options.steps.milestones,
-                   "what milestones count",
-                   {{"epochs", false}, {"steps", true}});
+  table
+      .add_choice("milestone_unit",
+                  &options.steps.milestones,
+                  "what milestones count",
+                  {{"epochs", false}, {"steps", true}})
+      .needs(has_value("milestones"));
   table.add(
       "warmup_steps", &options.steps.warmup, "instead of warmup_epochs; 0: those", at_least(0));
   table.add("total_steps", &options.steps.total, "instead of total_epochs; 0: those", at_least(0));
-  table.add_choice("warmup_scheme",
-                   &options.warmup_scheme,
-                   "linear, or t2t: exponentially from a hundredth of learning_rate",
-                   {{"linear", WarmupScheme::linear}, {"t2t", WarmupScheme::t2t}});
-  table.add_choice("decay_scheme",
-                   &options.decay_scheme,
-                   "of exponential, polynomial and fastnn-polynomial: starts at half the schedule "
-                   "(luong234: 2/3), and comes in 5, 10 or 4 times",
-                   {{"none", DecayScheme::none},
-                    {"luong5", DecayScheme::luong5},
-                    {"luong10", DecayScheme::luong10},
-                    {"luong234", DecayScheme::luong234}});
-  table.add("pieces",
-            &options.pieces,
-            "of the piecewise schedule: end epoch and rate, -> linear, => exponential: "
-            "5:0.1->0.4,10:0.4=>0.8,20:0.08");
+  table
+      .add_choice("warmup_scheme",
+                  &options.warmup_scheme,
+                  "linear, or t2t: exponentially from a hundredth of learning_rate",
+                  {{"linear", WarmupScheme::linear}, {"t2t", WarmupScheme::t2t}})
+      .needs(above("warmup_epochs") || above("warmup_steps"));
+  table
+      .add_choice("decay_scheme",
+                  &options.decay_scheme,
+                  "of exponential, polynomial and fastnn-polynomial: starts at half the schedule "
+                  "(luong234: 2/3), and comes in 5, 10 or 4 times",
+                  {{"none", DecayScheme::none},
+                   {"luong5", DecayScheme::luong5},
+                   {"luong10", DecayScheme::luong10},
+                   {"luong234", DecayScheme::luong234}})
+      .needs(is("schedule", {"exponential", "polynomial", "fastnn-polynomial"}));
+  table
+      .add("pieces",
+           &options.pieces,
+           "of the piecewise schedule: end epoch and rate, -> linear, => exponential: "
+           "5:0.1->0.4,10:0.4=>0.8,20:0.08")
+      .needs(is("schedule", {"piecewise"}));
 }
 
 }  // namespace

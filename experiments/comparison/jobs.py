@@ -13,8 +13,7 @@ from typing import Any
 
 from dimred.runs import is_finished
 
-from .idle import idle
-from .options import RELATIVE
+from .options import BUDGET, EPOCHS, RELATIVE, SEED, Tables, as_text
 from .plan import Method, Options, Plan
 
 START = "stage 1"  # what the row of the common start is called
@@ -75,13 +74,6 @@ class Entry:
         return options.get("start") == "soup" or options.get("train_on") == "validation"
 
 
-def as_text(value: Any) -> str:
-    """A value as dimred's flags take it."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return ",".join(map(as_text, value)) if isinstance(value, list) else str(value)
-
-
 def sweep(table: dict[str, list[Any]]) -> list[Options]:
     """The cartesian product: one set of options for each combination."""
     return [dict(zip(table, values, strict=True)) for values in itertools.product(*table.values())]
@@ -109,13 +101,13 @@ class Planner:
         """The common start."""
         options = self.plan.stage1 | axes
         target = self.target(seed, "stage1", options)
-        return Job(target, named(START, seed, axes), "stage1", "stage1", (*options.items(), ("seed", seed)))
+        return Job(target, named(START, seed, axes), "stage1", "stage1", (*options.items(), (SEED, seed)))
 
     def matrix(self, seed: int, name: str, axes: Options, start: Job) -> Job:
         """A matrix of a start's snapshots; axes do not touch what [matrices.NAME] says itself."""
         known = self.plan.tables["pca"]
         options = axes | self.plan.matrices[name]
-        seeded = {"seed": seed} if "seed" in known and "seed" not in options else {}
+        seeded = {SEED: seed} if SEED in known and SEED not in options else {}
         folder = self.target(seed, name, options, start.target.name)
         gram = {"gram": folder / "gram.npy"} if "gram" in known else {}
         options |= seeded | gram | {"snapshots": start.target / "snapshots"}
@@ -132,16 +124,16 @@ class Planner:
         if method.command == "stage2":
             source = {"checkpoint": start.target} | ({"pca_mat": matrix.target} if matrix else {})
         else:
-            options = continued(dict(start.options), options)
+            options = continued(self.plan.ask, dict(start.options), options)
             source = {"resume_from": start.target}
-        options |= source | {"seed": seed}
+        options |= source | {SEED: seed}
         return Job(target, name, method.name, method.command, tuple(options.items()), tuple(needs))
 
     def takes(self, method: Method) -> dict[str, list[Any]]:
         """The axes of methods that apply to this one: options of its command that it does not set itself."""
-        known = {*self.plan.tables[method.command], *(["budget"] if method.command == "stage1" else [])}
+        known = {*self.plan.tables[method.command], *([BUDGET] if method.command == "stage1" else [])}
         own = {*method.options, *method.variants}
-        epochs = {"budget"} if own & {"epochs", "budget"} else set()  # one replaces the other
+        epochs = {BUDGET} if own & {EPOCHS, BUDGET} else set()  # one replaces the other
         return {k: v for k, v in self.plan.axes["methods"].items() if k in known - own - epochs}
 
     def entries(self, seeds: Sequence[int]) -> list[Entry]:
@@ -156,7 +148,7 @@ class Planner:
         yield Entry(seed, "start", START, "", tag("stage1", stage1), start)
         for method in self.plan.methods:
             for variant, swept_own in itertools.product(sweep(method.variants), sweep(self.takes(method))):
-                own = of_use(method, dict(start.options), variant, swept_own)
+                own = of_use(self.plan.ask, method, dict(start.options), variant | swept_own, swept_own)
                 name = variant.get("matrix")
                 options = own | {key: value for key, value in variant.items() if key != "matrix"}
                 swept = {k: v for k, v in self.plan.axes["matrices"].items() if k not in self.plan.matrices[name]} \
@@ -171,28 +163,28 @@ class Planner:
 
 def inherited(start: Options) -> Options:
     """The options that a continued stage 1 has from its start."""
-    return {k: v for k, v in start.items() if k != "seed"} | {"snapshots_per_epoch": 0}
+    return {k: v for k, v in start.items() if k != SEED} | {"snapshots_per_epoch": 0}
 
 
-def of_use(method: Method, start: Options, variant: Options, axes: Options) -> Options:
+def of_use(ask: Tables, method: Method, start: Options, chosen: Options, axes: Options) -> Options:
     """The axes without those that have no effect on the method with the others' values."""
     before = inherited(start) if method.command == "stage1" else {}
-    unused = idle(method.command, before | method.options | variant | axes)
+    unused = ask.idle(method.command, before | method.options | chosen)
     return {k: v for k, v in axes.items() if k not in unused}
 
 
-def continued(start: Options, options: Options) -> Options:
+def continued(ask: Tables, start: Options, options: Options) -> Options:
     """Options of stage 1 continued: `budget` = X and texts like "+2" count from the start's end; the start's own
     stay but for those that the others leave without effect."""
     options = dict(options)
-    if "budget" in options:
-        options["epochs"] = f"+{options.pop('budget')}"
+    if BUDGET in options:
+        options[EPOCHS] = f"+{options.pop(BUDGET)}"
     for key, value in options.items():
         if isinstance(value, str) and RELATIVE.match(value):
-            total = float(start["epochs"]) + float(value)
+            total = float(start[EPOCHS]) + float(value)
             options[key] = int(total) if total == int(total) else total
     whole = inherited(start) | options
-    return {k: v for k, v in whole.items() if k in options or k not in idle("stage1", whole)}
+    return {k: v for k, v in whole.items() if k in options or k not in ask.idle("stage1", whole)}
 
 
 def named(what: str, seed: int, axes: Options) -> str:

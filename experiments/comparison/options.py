@@ -1,20 +1,22 @@
-"""The options of dimred's subcommands, as their --help prints them, and the check of a table of them."""
+"""The options of dimred's subcommands, as their --help json says them, and the check of a table of them."""
 
 from __future__ import annotations
 
 import difflib
+import json
 import re
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-LINE = re.compile(r"  --(\w+)(?: (\S+))?(?:\s{2,}(.*))?$")
-CHOICES = re.compile(r"\(([^()|]+(?: \| [^()|;]+)+)(?:; default [^()]*)?\)")
-ALIAS = re.compile(r"; also (\w+)(?: \(|$)")  # another name for the same
 RELATIVE = re.compile(r"\+\d+(\.\d+)?$")  # "+2": so many epochs behind stage 1's end
+SET_BY_CALLERS = {"input", "output", "overwrite", "threads", "quiet"}  # roles: a comparison chooses these itself
+EPOCHS, BUDGET, SEED = "epochs", "budget", "seed"  # a run's length and draw, which a comparison itself reasons about
+TYPES: dict[str, tuple[type, ...]] = {"integer": (int,), "number": (int, float), "boolean": (bool,)}  # others: a text
+WORDS = {"integer": "a whole number", "number": "a number", "boolean": "true or false"}
 
 
 class ConfigError(ValueError):
@@ -23,60 +25,96 @@ class ConfigError(ValueError):
 
 @dataclass(frozen=True)
 class Option:
-    """One option: `kind` is N, X, NAME, TEXT, PATH, X,X,... or empty for a switch."""
+    """One option: its type is integer, number, boolean, text, path, choice or numbers."""
 
     name: str
-    kind: str
+    type: str
     choices: tuple[str, ...] = ()
+    role: str | None = None
+    acts: bool = True  # it has an effect beside the others' values
+    depends_on: frozenset[str] = frozenset()  # options that decide whether it does
 
     @property
     def is_list(self) -> bool:
         """Whether a value is itself a list."""
-        return self.kind.endswith("...")
+        return self.type == "numbers"
+
+    @property
+    def is_set_by_callers(self) -> bool:
+        """Whether a comparison chooses it itself: where a run reads and writes, and how it uses the machine."""
+        return self.role in SET_BY_CALLERS
 
     def rule(self, value: Any) -> str:
         """The rule that the value breaks; empty when it may pass (dimred itself checks ranges)."""
         if self.is_list:
-            numbers = isinstance(value, list) and all(Option("", "X").rule(item) == "" for item in value)
+            numbers = isinstance(value, list) and all(Option("", "number").rule(item) == "" for item in value)
             return "" if numbers else "needs a list of numbers"
         if self.choices:
             return "" if value in self.choices else f"needs one of {', '.join(self.choices)}"
-        wanted = {"N": int, "X": (int, float), "": bool}.get(self.kind, str)
-        wrong = not isinstance(value, wanted) or (self.kind in ("N", "X") and isinstance(value, bool))
-        names = {"N": "a whole number", "X": "a number", "": "true or false"}
-        return f"needs {names.get(self.kind, 'a text')}" if wrong else ""
+        wrong = not isinstance(value, TYPES.get(self.type, (str,)))
+        is_truth = isinstance(value, bool) and self.type in ("integer", "number")
+        return f"needs {WORDS.get(self.type, 'a text')}" if wrong or is_truth else ""
 
 
-def parse_help(text: str) -> dict[str, Option]:
-    """The option table from the text of --help, other names for an option included; descriptions may run over
-    several lines."""
-    below = re.sub(r"^(  --\w+(?: \S+)?)\n {10,}", r"\1  ", text, flags=re.MULTILINE)  # names too long for a line
-    joined = re.sub(r"\n {10,}", " ", below)
+def parse_table(text: str) -> dict[str, Option]:
+    """The option table from the text of --help json, other names for an option included."""
     options = {}
-    for line in joined.splitlines():
-        if found := LINE.match(line):
-            name, kind, description = found.groups(default="")
-            choices = CHOICES.search(description) if kind == "NAME" else None
-            options[name] = Option(name, kind, tuple(choices[1].split(" | ")) if choices else ())
-            if alias := ALIAS.search(description):
-                options[alias[1]] = options[name]
+    for row in json.loads(text)["options"]:
+        depends_on = frozenset(row["needs"]["depends_on"] if row["needs"] else ())
+        option = Option(row["name"], row["type"], tuple(row["choices"]), row["role"], row["acts"], depends_on)
+        options |= {name: option for name in (row["name"], row["alias"]) if name}
     return options
 
 
+def as_text(value: Any) -> str:
+    """A value as dimred's flags take it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return ",".join(map(as_text, value)) if isinstance(value, list) else str(value)
+
+
 @cache
-def told_by(binary: Path, command: str, made: int) -> dict[str, Option]:
-    """The options of `dimred command`, of the binary of that time (ns), which is asked once."""
-    done = subprocess.run([binary, command, "--help", "all"], capture_output=True, text=True, timeout=60, check=True)
-    return parse_help(done.stdout)
+def told_by(binary: Path, command: str, given: tuple[str, ...], made: int) -> dict[str, Option]:
+    """The options of `dimred command` beside the flags `given`, of the binary of that time (ns), asked once."""
+    words = [binary, command, *given, "--help", "json"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    if done.returncode == 2:
+        raise ConfigError(done.stderr.strip())
+    done.check_returncode()
+    return parse_table(done.stdout)
+
+
+class Tables:
+    """The options of a dimred program's subcommands."""
+
+    def __init__(self, binary: Path) -> None:
+        """Nothing is asked yet."""
+        self.binary = binary
+
+    def ask(self, command: str, given: tuple[str, ...] = ()) -> dict[str, Option]:
+        """Not to be changed. Raises ConfigError when the program cannot be asked."""
+        try:
+            made = self.binary.stat().st_mtime_ns if self.binary.exists() else 0  # found along PATH
+            return told_by(self.binary, command, given, made)
+        except (OSError, ValueError, subprocess.SubprocessError) as error:
+            if isinstance(error, ConfigError):
+                raise
+            rule = f"{self.binary} {command} --help json: {error}; is it built? (scripts/setup.sh)"
+            raise ConfigError(rule) from error
+
+    def idle(self, command: str, options: Mapping[str, Any], open_options: Collection[str] = ()) -> set[str]:
+        """Options that dimred refuses beside these, as they leave them without effect. `open_options` are given, too,
+        with values not known here: what depends on them is not among the answer."""
+        table = self.ask(command)
+        deciding = frozenset[str]().union(*(option.depends_on for option in table.values()))
+        given = {key: value for key, value in options.items() if key in deciding}
+        beside = self.ask(command, tuple(sorted(f"--{key}={as_text(value)}" for key, value in given.items())))
+        return {name for name, option in beside.items() if not option.acts and not option.depends_on & {*open_options}}
 
 
 def read_options_of(binary: Path, command: str) -> dict[str, Option]:
     """The options of `dimred command`, not to be changed. Raises ConfigError when it cannot be asked."""
-    try:
-        made = binary.stat().st_mtime_ns if binary.exists() else 0  # found along PATH
-        return told_by(binary, command, made)
-    except (OSError, subprocess.SubprocessError) as error:
-        raise ConfigError(f"{binary} {command} --help all: {error}; is it built? (scripts/setup.sh)") from error
+    return Tables(binary).ask(command)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from dimred.runs import flatten
 
-from .idle import idle
-from .options import RELATIVE, ConfigError, Option, line_of, nearest
+from .options import BUDGET, EPOCHS, RELATIVE, SEED, ConfigError, Option, Tables, line_of, nearest
 
-ROLES = ("method", "baseline", "control")
+OWN = "method"  # the role of what is compared with the baselines
+ROLES = (OWN, "baseline", "control")
 TOP = ("title", "question", "selection_seeds", "confirmation_seeds", "stage1", "matrices", "methods", "axes")
 AXES = ("stage1", "matrices", "methods")
-OURS = ("output", "quiet", "threads", "checkpoint", "resume_from", "pca_mat", "snapshots", "overwrite", "gram")
-EXTRA = ("role", "command", "matrix", "config")  # of a method; all else are options of its command
+EXTRA = ("role", "command", "matrix")  # of a method, beside its recipe; all else are options of its command
+RECIPE = "config"  # of a table: a file whose options it begins with
 NAME = re.compile(r"[A-Za-z0-9_-]+")  # of methods and matrices: parts of folder names
 Options = dict[str, Any]
 
@@ -45,15 +45,16 @@ class Plan:
     matrices: dict[str, Options]
     methods: list[Method]
     axes: dict[str, dict[str, list[Any]]]  # stage1 | matrices | methods -> option -> values
+    ask: Tables = field(repr=False)
     tables: dict[str, dict[str, Option]] = field(repr=False)  # of stage1, stage2, pca
 
 
 class Reader:
     """Turns a TOML text into a Plan; every complaint is one line with file, line and key."""
 
-    def __init__(self, file: Path, tables: Callable[[str], dict[str, Option]]) -> None:
-        """`tables` gives the options of a subcommand."""
-        self.file, self.ask = file, tables
+    def __init__(self, file: Path, ask: Tables) -> None:
+        """`ask` knows the options of the subcommands."""
+        self.file, self.ask = file, ask
         self.tables: dict[str, dict[str, Option]] = {}
         try:
             self.text = file.read_text()
@@ -71,7 +72,7 @@ class Reader:
     def table(self, command: str) -> dict[str, Option]:
         """Asked once."""
         if command not in self.tables:
-            self.tables[command] = self.ask(command)
+            self.tables[command] = self.ask.ask(command)
         return self.tables[command]
 
     def known(self, place: str, key: str, names: Iterable[str], what: str) -> None:
@@ -82,22 +83,24 @@ class Reader:
 
     def option(self, place: str, key: str, command: str) -> Option:
         """One that a comparison may set."""
-        if key in OURS or (key == "seed" and command != "pca"):
+        table = self.table(command)
+        ours = {name for name, option in table.items() if option.is_set_by_callers}
+        if key in ours or (key == SEED and command != "pca"):
             self.fail(f"{place}.{key}", "compare sets this option itself")
-        names = [name for name in self.table(command) if name not in (*OURS, "config", "help")]
-        extra = {"stage1": ["budget"], "stage2": []}.get(command, []) if "methods" in place else []
+        names = [name for name in table if name not in ours]
+        extra = {"stage1": [BUDGET], "stage2": []}.get(command, []) if "methods" in place else []
         self.known(place, key, [*names, *extra], f"option of dimred {command}")
-        return self.table(command).get(key, Option(key, "X"))
+        return table.get(key, Option(key, "number"))
 
     def value(self, place: str, key: str, option: Option, value: Any, relative: bool = False) -> None:
         """Checks one value."""
         checked = value
         if relative and isinstance(value, str) and (found := RELATIVE.match(value)):
-            checked = float(value) if found[1] and option.kind == "N" else 1
+            checked = float(value) if found[1] and option.type == "integer" else 1
         rule = option.rule(checked)
         if isinstance(value, str) and not value.isprintable():
             rule = "needs a printable text"
-        if not rule and relative and key == "budget" and checked != int(checked):
+        if not rule and relative and key == BUDGET and checked != int(checked):
             rule = "stage 1 continued needs whole epochs"
         if rule:
             self.fail(f"{place}.{key}", f"{rule}, received {value!r}")
@@ -114,14 +117,14 @@ class Reader:
         """With the options of the recipe that `config` names in front; its path is beside the TOML."""
         if not isinstance(table, dict):
             self.fail(place, f"needs a table, received {table!r}")
-        if "config" not in table:
+        if RECIPE not in table:
             return table
-        recipe = self.file.parent / str(table["config"])
+        recipe = self.file.parent / str(table[RECIPE])
         try:
             options = flatten(tomllib.loads(recipe.read_text()))
         except (OSError, tomllib.TOMLDecodeError) as error:
-            self.fail(f"{place}.config", f"{recipe}: {error}")
-        return options | {key: value for key, value in table.items() if key != "config"}
+            self.fail(f"{place}.{RECIPE}", f"{recipe}: {error}")
+        return options | {key: value for key, value in table.items() if key != RECIPE}
 
     def plain(self, place: str, table: Options, command: str) -> Options:
         """Options without sweeps."""
@@ -138,7 +141,7 @@ class Reader:
         """[methods.NAME]: a list as the value of an option is a sweep of its own."""
         place = f"methods.{name}"
         merged = self.merged(place, table)
-        command, role = merged.get("command", "stage2"), merged.get("role", "method")
+        command, role = merged.get("command", "stage2"), merged.get("role", OWN)
         if command not in ("stage1", "stage2"):
             self.fail(f"{place}.command", f"needs stage1 or stage2, received {command!r}")
         if role not in ROLES:
@@ -177,7 +180,7 @@ class Reader:
                 taking = [c for c in commands if key in self.table(c)]
                 command = taking[-1] if taking else commands[-1]
                 option = self.option(place, key, command)
-                continued = key == "budget" and any(sets_length(method) is False for method in methods)
+                continued = key == BUDGET and any(sets_length(method) is False for method in methods)
                 axes[table][key] = self.values(place, key, option, values, continued)
         return axes
 
@@ -211,12 +214,12 @@ class Reader:
             if not any(key not in own for own in matrices.values()):
                 self.fail(f"axes.matrices.{key}", "changes nothing: every matrix sets it itself, or there is none")
         for key in axes["methods"]:
-            takes = [m for m in methods if key in self.table(m.command) or (m.command == "stage1" and key == "budget")]
+            takes = [m for m in methods if key in self.table(m.command) or (m.command == "stage1" and key == BUDGET)]
             free = [m for m in takes if key not in m.options | m.variants]
             if not free:
                 self.fail(f"axes.methods.{key}", "changes nothing: every method that takes it sets it itself")
             swept = {*axes["methods"], *axes["stage1"]}
-            if all(key in idle(m.command, (stage1 if m.command == "stage1" else {}) | m.options, {*m.variants, *swept})
+            if all(key in self.ask.idle(m.command, (stage1 if m.command == "stage1" else {}) | m.options, {*m.variants, *swept})
                    for m in free):  # fmt: skip
                 self.fail(f"axes.methods.{key}", "changes nothing: no method has a use for it")
 
@@ -238,25 +241,25 @@ class Reader:
         axes = self.read_axes(methods)
         self.live(axes, stage1, matrices, methods)
         for method in methods:
-            if sets_length(method) is False and not {"epochs", "budget"} & set(axes["methods"]):
+            if sets_length(method) is False and not {EPOCHS, BUDGET} & set(axes["methods"]):
                 self.fail(f"methods.{method.name}", "needs epochs or budget")
-        if "epochs" not in stage1 | axes["stage1"]:
+        if EPOCHS not in stage1 | axes["stage1"]:
             self.fail("stage1.epochs", "is needed")
         for method in methods:
-            if {"epochs", "budget"} <= {*method.options, *method.variants}:
+            if {EPOCHS, BUDGET} <= {*method.options, *method.variants}:
                 self.fail(f"methods.{method.name}", "has both epochs and budget: one is the length")
         if not all(axes["stage1"].get("validation_fraction", [stage1.get("validation_fraction", 0)])):
             self.fail("stage1.validation_fraction", "needs > 0: validation chooses variants and the best baseline")
-        return Plan(self.toml.get("title", self.file.stem), selection, confirmation, stage1, matrices, methods,
-                    axes, self.tables)  # fmt: skip
+        title = self.toml.get("title", self.file.stem)
+        return Plan(title, selection, confirmation, stage1, matrices, methods, axes, self.ask, self.tables)
 
 
 def sets_length(method: Method) -> bool | None:
     """Whether stage 1 continued says itself how far; None for stage 2, which has a default."""
     own = {*method.options, *method.variants}
-    return bool({"epochs", "budget"} & own) if method.command == "stage1" else None
+    return bool({EPOCHS, BUDGET} & own) if method.command == "stage1" else None
 
 
-def read_plan(file: Path, tables: Callable[[str], dict[str, Option]]) -> Plan:
+def read_plan(file: Path, ask: Tables) -> Plan:
     """Reads and checks a comparison's TOML. Raises ConfigError."""
-    return Reader(file, tables).read()
+    return Reader(file, ask).read()

@@ -14,7 +14,6 @@ from dimred.runs import COSTS, BadRun
 from workbench.files import write_whole
 
 from .jobs import Entry, as_text
-from .plan import OURS
 from .readings import Reading, Readings
 from .schedule import Journal
 
@@ -76,13 +75,14 @@ class Reader:
 
 def foreign(run: Reading, entry: Entry) -> str:
     """How the run in an entry's folder is another than it should be; empty when it is not. Places may have moved,
-    and what is left to dimred (auto, preset) is in its config.toml as it was resolved."""
+    those that the comparison chose itself too, and what is left to dimred (auto) is in its config.toml as it was
+    resolved."""
     if run.seed != entry.seed:
         return f"{entry.job.target} is a run of seed {run.seed}"
     moved = run.config.get("output", str(entry.job.target)) != str(entry.job.target)
     for key, value in entry.job.options:
         has = run.config.get(key, value)
-        if key in OURS or value in ("auto", "preset"):
+        if isinstance(value, Path) or value == "auto":
             continue
         same = math.isclose(has, value) if is_number(has) and is_number(value) else as_text(has) == as_text(value)
         same = same or is_place(has, value, moved)

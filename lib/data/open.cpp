@@ -37,29 +37,19 @@ const DatasetFormat& format_of(const std::string& kind) {
   return *found;
 }
 
-/// Options that would have no effect are a misunderstanding.
+/// Options that would have no effect are a misunderstanding; what lies at the path decides it.
 void refuse_idle_options(const DatasetOptions& options, const DatasetFormat& format) {
-  const auto refuse = [&](bool idle, const char* name, const char* needed, const auto& value) {
-    require(!idle,
-            "[data::open] {} needs {}, received {} with data of the kind {}",
-            name,
-            needed,
-            value,
-            format.name);
+  const auto need = [&](bool holds, const char* rule) {
+    require(holds, "[data::open] {}, received data of the kind {}", rule, format.name);
   };
-  const auto* const records = "TFRecord or Base64 files";
   const bool mock = format.name == "mock";
-  refuse(options.labels_offset != 0 && !format.has_records,
-         "labels_offset",
-         records,
-         options.labels_offset);
-  refuse(!options.cache.empty() && !format.has_records, "data_cache", records, options.cache);
-  refuse(options.mock_shape != DatasetOptions{}.mock_shape && !mock,
-         "mock_shape",
-         "dataset = mock",
-         formatted("{} numbers", options.mock_shape.size()));
-  refuse(!options.path.empty() && mock, "data", "another dataset", options.path);
-  refuse(!options.test_path.empty() && mock, "test_data", "another dataset", options.test_path);
+  need(options.labels_offset == 0 || format.has_records,
+       "labels_offset needs TFRecord or Base64 files");
+  need(options.cache.empty() || format.has_records, "data_cache needs TFRecord or Base64 files");
+  need(options.mock_shape == DatasetOptions{}.mock_shape || mock,
+       "mock_shape needs dataset = mock");
+  need(options.path.empty() || !mock, "data needs another dataset");
+  need(options.test_path.empty() || !mock, "test_data needs another dataset");
 }
 
 /// The classes and samples that were announced, and the classes of the training set.
@@ -154,16 +144,22 @@ void add_kind_option(OptionTable& table, std::string& kind, const std::string& h
 }
 
 void add_stream_options(OptionTable& table, double& cache, std::int64_t& fetches) {
-  table.add("stream_cache",
-            &cache,
-            "GB of disk in store_cache through which the TFRecord files of a data URL are streamed "
-            "while they are used, 0: all are downloaded first; less than the data set needs "
-            "shuffle_buffer_size in training",
-            between(0, 1e9));
-  table.add("stream_fetches",
-            &fetches,
-            "of these files that each rank fetches at a time",
-            between(1, 256));
+  table
+      .add("stream_cache",
+           &cache,
+           "GB of disk in store_cache through which the TFRecord files of a data URL are streamed "
+           "while they are used, 0: all are downloaded first; less than the data set needs "
+           "shuffle_buffer_size in training",
+           between(0, 1e9))
+      .role(OptionRole::stream_cache)
+      .may_change();
+  table
+      .add("stream_fetches",
+           &fetches,
+           "of these files that each rank fetches at a time",
+           between(1, 256))
+      .role(OptionRole::stream_fetches)
+      .may_change();
 }
 
 }  // namespace dimred::data

@@ -18,7 +18,7 @@ struct ConnectOptions {
 
 inline void add_options(OptionTable& table, ConnectOptions& options) {
   constexpr double longest = 1e6;  // eleven days
-  table.group("Ranks (found in the environment of torchrun, srun or mpirun)");
+  table.group("Ranks (found in the environment of torchrun, srun or mpirun)", {.may_change = true});
   table.add_choice(
       "backend",
       &options.backend,

@@ -95,7 +95,7 @@ void validate(const HeadOptions& options) {
 
 void add_options(OptionTable& table, HeadOptions& options) {
   auto& margin = options.margin;
-  table.group("Head");
+  table.group("Head", {.persists = true});
   table.add_choice(
       "margin_loss",
       &margin.kind,

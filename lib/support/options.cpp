@@ -8,6 +8,7 @@
 
 #include "support/errors.h"
 #include "support/locations.h"
+#include "support/option_help.h"
 #include "support/options_file.h"
 
 namespace dimred {
@@ -15,20 +16,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What the value of a row has to be, as --help and messages call it, and in a TOML file.
+/// What the value of a row has to be, as messages call it, and in a TOML file.
 struct KindWords {
-  std::string_view metavar, noun;
+  std::string_view noun;
   ConfigType type;
 };
 
 constexpr std::array kind_words = {  // in the order of OptionKind
-    KindWords{" N", "a whole number", ConfigType::integer},
-    KindWords{" X", "a number", ConfigType::number},
-    KindWords{"", "true or false", ConfigType::boolean},
-    KindWords{" TEXT", "a quoted text", ConfigType::text},
-    KindWords{" PATH", "a quoted text", ConfigType::text},
-    KindWords{" NAME", "a quoted text", ConfigType::text},
-    KindWords{" X,X,...", "an array of numbers", ConfigType::numbers}};
+    KindWords{"a whole number", ConfigType::integer},
+    KindWords{"a number", ConfigType::number},
+    KindWords{"true or false", ConfigType::boolean},
+    KindWords{"a quoted text", ConfigType::text},
+    KindWords{"a quoted text", ConfigType::text},
+    KindWords{"a quoted text", ConfigType::text},
+    KindWords{"an array of numbers", ConfigType::numbers}};
 
 const KindWords& words_of(const Option& row) {
   return kind_words[static_cast<std::size_t>(row.kind)];
@@ -108,69 +109,24 @@ bool is_truth(const std::string& text) {
   return text == "true" || text == "false" || text == "True" || text == "False";
 }
 
-std::optional<OptionTable::Help> help_of(const std::vector<std::string>& arguments) {
+/// Takes --help, and the word behind it that says which, out of the arguments.
+std::optional<OptionTable::Help> take_help(std::vector<std::string>& arguments) {
+  using enum OptionTable::Help;
+  constexpr std::array words{
+      std::pair("all", all), std::pair("names", names), std::pair("json", json)};
   const auto asked = std::ranges::find_if(
       arguments, [](const auto& text) { return text == "--help" || text == "-h"; });
   if (asked == arguments.end()) return std::nullopt;
-  const auto what = asked + 1 == arguments.end() ? std::string() : asked[1];
-  if (what == "names") return OptionTable::Help::names;
-  return what == "all" ? OptionTable::Help::all : OptionTable::Help::essential;
+  const auto next = asked + 1;
+  const auto* const word = std::ranges::find_if(
+      words, [&](const auto& known) { return next != arguments.end() && *next == known.first; });
+  const bool found = word != words.end();
+  const auto what = found ? word->second : essential;
+  arguments.erase(asked, next + (found ? 1 : 0));
+  return what;
 }
 
 bool looks_named(const std::string& text) { return text.size() > 1 && text.front() == '-'; }
-
-constexpr std::size_t page_width = 100;
-constexpr std::size_t help_column = 34;
-
-/// The default without TOML's trappings: 1 for 1.0, name for "name"; empty when there is none.
-std::string plain_default(const Option& row) {
-  auto text = row.default_value;
-  if (text.empty()) return row.optional ? "unset" : "";
-  if (text.front() == '"' || text.front() == '[') text = text.substr(1, text.size() - 2);
-  if (row.kind == OptionKind::number && text.ends_with(".0")) text.resize(text.size() - 2);
-  return text;
-}
-
-std::string suffix(const Option& row) {
-  const auto value = plain_default(row);
-  std::string text = row.limits;
-  if (!value.empty()) text += (text.empty() ? "default " : "; default ") + value;
-  return text.empty() ? text : " (" + text + ")";
-}
-
-/// The words of `text` from `column` on, wrapped before page_width; later lines start at `column`.
-std::string wrapped(const std::string& text, std::size_t column) {
-  std::string out;
-  std::size_t at = column;
-  std::istringstream words(text);
-  for (std::string word; words >> word;) {
-    if (at != column && at + 1 + word.size() > page_width) {
-      out += '\n';
-      out.append(column, ' ');
-      at = column;
-    } else if (at != column) {
-      out += ' ';
-      ++at;
-    }
-    out += word;
-    at += word.size();
-  }
-  return out;
-}
-
-/// `label`, then `text` at help_column: beside it where there is room, else below it.
-std::string hanging(const std::string& label, const std::string& text) {
-  std::string out = "  " + label;
-  const bool beside = out.size() + 2 <= help_column;
-  if (!beside) out += '\n';
-  out.append(help_column - (beside ? out.size() : 0), ' ');
-  return out + wrapped(text, help_column) + '\n';
-}
-
-std::string upper(std::string name) {
-  for (auto& letter : name) letter = letter >= 'a' && letter <= 'z' ? letter - 'a' + 'A' : letter;
-  return name;
-}
 
 }  // namespace
 
@@ -212,24 +168,114 @@ OptionTable::OptionTable(std::string command, std::string summary)
   config_.help = "read options from this file: TOML, or key=value lines; flags override it";
 }
 
-void OptionTable::group(std::string heading) { group_ = std::move(heading); }
+std::string Option::value() const {
+  auto text = show();
+  const bool wrapped = !text.empty() && (text.front() == '"' || text.front() == '[');
+  return wrapped ? text.substr(1, text.size() - 2) : text;
+}
 
-void OptionTable::add_row(std::string name, std::string help, Option row) {
+Row& Row::needs(Condition condition) {
+  option_->needs = std::move(condition);
+  return *this;
+}
+
+Row& Row::needs_in_files(Condition condition) {
+  option_->idle_in_files = false;
+  return needs(std::move(condition));
+}
+
+Row& Row::chosen_by(std::string row) {
+  option_->chosen_by = std::move(row);
+  return *this;
+}
+
+Row& Row::may_change() {
+  option_->may_change = {};
+  return *this;
+}
+
+Row& Row::may_change_unless(Condition condition) {
+  option_->may_change = !std::move(condition);
+  return *this;
+}
+
+Row& Row::way_on(std::string text) {
+  option_->way_on = std::move(text);
+  return *this;
+}
+
+Row& Row::role(OptionRole role) {
+  option_->role = role;
+  // How a rank uses its machine is its own.
+  if (role == OptionRole::threads || role == OptionRole::quiet) option_->of_one_rank = true;
+  return *this;
+}
+
+Row& Row::of_one_rank() {
+  option_->of_one_rank = true;
+  return *this;
+}
+
+Row& Row::of_this_machine() {
+  option_->of_this_machine = true;
+  return *this;
+}
+
+Row& Row::may_name_a_file() {
+  option_->names_file = true;
+  return *this;
+}
+
+Row& Row::url_rule(std::function<void(const std::string&, const OptionTable&)> rule) {
+  option_->url_rule = std::move(rule);
+  return *this;
+}
+
+Row& Row::essential() {
+  option_->essential = true;
+  return *this;
+}
+
+Row& Row::positional() {
+  option_->positional = true;
+  return *this;
+}
+
+Row& Row::alias(std::string name) {
+  option_->help += formatted("; also {}", name);
+  option_->alias = std::move(name);
+  return *this;
+}
+
+Row& Row::locate_after_adoption() {
+  option_->waits_for_adoption = true;
+  return *this;
+}
+
+void OptionTable::group(std::string heading, RowDefaults defaults) {
+  group_ = std::move(heading);
+  defaults_ = std::move(defaults);
+}
+
+Row OptionTable::add_row(std::string name, std::string help, const void* field, Option row) {
   check(name != "config" && name != "help" && find(name) == nullptr,
         "two options are called " + name);
   row.name = std::move(name);
   row.help = std::move(help);
   row.group = group_;
+  row.persists = defaults_.persists;
+  row.essential = defaults_.essential;
+  row.chosen_by = defaults_.chosen_by;
+  if (defaults_.may_change) row.may_change = {};
+  row.field = field;
   row.default_value = row.show();
-  rows_.push_back(std::move(row));
+  return Row(rows_.emplace_back(std::move(row)));
 }
 
-void OptionTable::add_index(const std::string& name,
-                            const std::string& help,
-                            const std::vector<std::string>& texts,
-                            std::function<void(std::size_t)> assign,
-                            std::function<std::size_t()> show) {
-  Option row{.limits = joined(texts, " | "), .kind = OptionKind::choice};
+Option OptionTable::choice_row(const std::vector<std::string>& texts,
+                               std::function<void(std::size_t)> assign,
+                               std::function<std::size_t()> show) {
+  Option row{.limits = joined(texts, " | "), .kind = OptionKind::choice, .choices = texts};
   row.show = [show = std::move(show), texts] { return toml_string(texts[show()]); };
   row.assign = [assign = std::move(assign), texts, limits = row.limits](const std::string& text) {
     const auto found = std::ranges::find(texts, text);
@@ -239,35 +285,47 @@ void OptionTable::add_index(const std::string& name,
     }
     assign(found - texts.begin());
   };
-  add_row(name, help, std::move(row));
+  return row;
 }
 
-void OptionTable::positional(std::string_view name) { known(name).positional = true; }
+const Option& OptionTable::at(const void* field) const {
+  const auto found = std::ranges::find(rows_, field, &Option::field);
+  check(found != rows_.end(), formatted("{} has no option of such a field", command_));
+  return *found;
+}
 
-void OptionTable::essential(const std::vector<std::string_view>& names) {
-  for (const auto name : names) known(name).essential = true;
+Row OptionTable::of(const void* field) { return Row(rows_[&at(field) - rows_.data()]); }
+
+void OptionTable::choose_defaults(std::string chooser, std::function<void()> choose) {
+  choices_.push_back({std::move(chooser), std::move(choose)});
+  apply_choices();
+}
+
+void OptionTable::apply_choices() {
+  for (const auto& [chooser, choose] : choices_) {
+    choose();
+    for (auto& row : rows_) {
+      if (row.chosen_by != chooser) continue;
+      row.default_value = row.show();
+      if (row.was_set()) row.assign(row.text);
+    }
+  }
 }
 
 void OptionTable::rest(std::function<void(const std::string&)> take) { rest_ = std::move(take); }
-
-void OptionTable::locate_after_adoption(std::string_view name) {
-  known(name).waits_for_adoption = true;
-}
 
 void OptionTable::locate_all() {
   for (auto& row : rows_) row.waits_for_adoption = false;
   locate(rows_, *this);
 }
 
-void OptionTable::alias(std::string_view name, std::string alias) {
-  check(find(alias) == nullptr, "two options are called " + alias);
-  auto& row = known(name);
-  row.help += formatted("; also {}", alias);
-  row.alias = std::move(alias);
-}
-
 const Option* OptionTable::row(std::string_view name) const {
   const auto found = std::ranges::find(rows_, name, &Option::name);
+  return found == rows_.end() ? nullptr : &*found;
+}
+
+const Option* OptionTable::row(OptionRole role) const {
+  const auto found = std::ranges::find(rows_, role, &Option::role);
   return found == rows_.end() ? nullptr : &*found;
 }
 
@@ -279,17 +337,15 @@ Option* OptionTable::find(std::string_view name) {
   return nullptr;
 }
 
-Option& OptionTable::known(std::string_view name) {
-  auto* row = find(name);
-  check(row != nullptr && row != &config_, formatted("{} has no option {}", command_, name));
-  return *row;
-}
+std::string OptionTable::scope() const { return command_.substr(command_.rfind(' ') + 1); }
 
 std::string OptionTable::hint(std::string_view name, std::string_view prefix) const {
   auto names = texts_of(rows_, &Option::name);
   if (!prefix.empty()) names.insert(names.end(), {"config", "help"});
-  return suggestion(
-      name, names, formatted("; see {} --help{}", command_, has_essential() ? " all" : ""), prefix);
+  return suggestion(name,
+                    names,
+                    formatted("; see {} --help{}", command_, has_essential(*this) ? " all" : ""),
+                    prefix);
 }
 
 void OptionTable::apply(Option& row,
@@ -302,18 +358,10 @@ void OptionTable::apply(Option& row,
             "needs a path");
     row.assign(text);
   } catch (const std::invalid_argument& broken) {
-    refuse("{}: {}, received {}", source, broken.what(), printable(text));
+    refuse("{} {}, received {}", source, broken.what(), printable(text));
   }
   row.text = text;
   row.origin = origin;
-}
-
-OptionOrigin OptionTable::origin(std::string_view name) const {
-  return const_cast<OptionTable*>(this)->known(name).origin;
-}
-
-bool OptionTable::was_set(std::string_view name) const {
-  return origin(name) != OptionOrigin::default_value;
 }
 
 // What a configuration file says.
@@ -334,31 +382,46 @@ void OptionTable::apply(const ConfigEntry& entry) {
           printable(entry.text));
   const bool is_text = row->kind == OptionKind::text || row->kind == OptionKind::path;
   const bool none = entry.type == ConfigType::any && entry.text == "None" && is_text;
-  apply(*row, none ? "" : entry.text, source, OptionOrigin::file);
+  apply(*row, none ? "" : entry.text, source + ":", OptionOrigin::file);
 }
 
 void OptionTable::read_file(const fs::path& file) {
   for (const auto& entry : read_config_file(file)) apply(entry);
+  apply_choices();
 }
 
-std::vector<std::string> OptionTable::adopt(const std::vector<ConfigEntry>& entries,
-                                            const std::vector<std::string>& groups) {
+void OptionTable::give(std::string_view name, const std::string& text, std::string_view source) {
+  auto* row = find(name);
+  if (row == nullptr || row == &config_)
+    refuse("{}: {}: unknown option{}", source, printable(name), hint(name, ""));
+  apply(*row, text, formatted("{} {}", source, name), OptionOrigin::flag);
+  apply_choices();
+}
+
+void OptionTable::set(const void* field, const std::string& text) {
+  auto& row = rows_[&at(field) - rows_.data()];
+  apply(row, text, row.name + ":", OptionOrigin::file);
+  apply_choices();
+}
+
+std::vector<std::string> OptionTable::adopt(const std::vector<ConfigEntry>& entries) {
   std::vector<std::string> overridden;
   for (const auto& entry : entries) {
     auto* row = find(entry.name);
-    if (row == nullptr || std::ranges::find(groups, row->group) == groups.end()) continue;
-    if (row->origin == OptionOrigin::default_value) {
+    if (row == nullptr || !row->persists) continue;
+    if (!row->was_set()) {
       apply(entry);
       continue;
     }
     const auto own = *row;
     const auto here = row->show();
-    apply(*row, entry.text, formatted("{}: {}", entry.source, entry.name), OptionOrigin::file);
+    apply(*row, entry.text, formatted("{}: {}:", entry.source, entry.name), OptionOrigin::file);
     const auto there = row->show();
-    apply(*row, own.text, own.name, own.origin);
+    apply(*row, own.text, own.name + ":", own.origin);
     if (here != there)
       overridden.push_back(formatted("{} = {} overrides {}", row->name, here, there));
   }
+  apply_choices();
   locate_all();
   return overridden;
 }
@@ -427,23 +490,41 @@ std::vector<OptionTable::Flag> OptionTable::scan(const std::vector<std::string>&
   return flags;
 }
 
-std::optional<std::string> OptionTable::parse(const std::vector<std::string>& arguments) {
-  if (const auto what = help_of(arguments)) return help(*what);
+void OptionTable::read(const std::vector<std::string>& arguments) {
   const auto flags = scan(arguments);
   for (const auto& flag : flags) {
     if (flag.row == &config_) read_file(flag.text);
   }
   for (const auto& flag : flags) {
     if (flag.row != &config_) {
-      apply(*flag.row, flag.text, "--" + flag.row->name, OptionOrigin::flag);
+      apply(*flag.row, flag.text, formatted("--{}:", flag.row->name), OptionOrigin::flag);
     }
   }
+  apply_choices();
+}
+
+/// A person who asks for help gets it, whatever is wrong with the other arguments; who asks for
+/// JSON relies on what it says of them.
+std::string OptionTable::help_beside(const std::vector<std::string>& arguments, Help what) {
+  try {
+    read(arguments);
+  } catch (const std::invalid_argument&) {
+    if (what == Help::json) throw;
+  }
+  return help(what);
+}
+
+std::optional<std::string> OptionTable::parse(const std::vector<std::string>& arguments) {
+  auto others = arguments;
+  if (const auto what = take_help(others)) return help_beside(others, *what);
+  read(arguments);
   locate(rows_, *this);
   return std::nullopt;
 }
 
 void OptionTable::read_entries(const std::vector<ConfigEntry>& entries) {
   for (const auto& entry : entries) apply(entry);
+  apply_choices();
   locate(rows_, *this);
 }
 
@@ -457,50 +538,14 @@ void OptionTable::read_words(const std::string& words, const std::string& source
     require(given.insert(name).second, "{}: {}: given twice", source, printable(name));
     apply(ConfigEntry{.name = name, .text = word.substr(equals + 1), .source = source});
   }
+  apply_choices();
 }
 
 // What a table says of itself.
 
 std::string OptionTable::help(Help what) const {
-  if (what == Help::names) return completions();
-  const bool all = what == Help::all || !has_essential();
-  std::string out =
-      formatted("{}\n\nusage: {}", wrapped(formatted("{}: {}", command_, summary_), 0), command_);
-  for (const auto& row : rows_) {
-    if (row.positional) out += ' ' + upper(row.name);
-  }
-  out += " [options]\n";
-  const std::string* group = nullptr;
-  for (const auto& row : rows_) {
-    if (!all && !row.essential) continue;
-    if (group == nullptr || *group != row.group) out += formatted("\n{}:\n", row.group);
-    group = &row.group;
-    out += hanging(formatted("--{}{}", row.name, words_of(row).metavar), row.help + suffix(row));
-  }
-  out += "\nAlways:\n";
-  out += hanging("--config PATH", config_.help);
-  out += hanging("--help", "this text");
-  if (all) return out;
-  const auto others = std::ranges::count(rows_, false, &Option::essential);
-  return out + hanging("--help all", formatted("{} further options, too", others));
-}
-
-bool OptionTable::has_essential() const { return std::ranges::any_of(rows_, &Option::essential); }
-
-std::string OptionTable::completions() const {
-  std::string out = "--config PATH\n--help all\n";
-  for (const auto& row : rows_) {
-    out += "--" + row.name;
-    if (row.kind == OptionKind::path) out += " PATH";
-    if (row.kind == OptionKind::boolean) out += " true false";
-    if (row.kind == OptionKind::choice) {
-      auto values = row.limits;
-      std::erase(values, '|');
-      out += ' ' + values;
-    }
-    out += '\n';
-  }
-  return out;
+  if (what == Help::names) return completion_lines(*this);
+  return what == Help::json ? json_help(*this) : text_help(*this, what == Help::all);
 }
 
 std::string OptionTable::to_toml() const {
@@ -517,16 +562,24 @@ std::string OptionTable::to_toml() const {
   return out;
 }
 
-std::map<std::string, std::string> OptionTable::defaults() const {
-  std::map<std::string, std::string> result;
-  for (const auto& row : rows_) result[row.name] = row.default_value;
-  return result;
+void require_effects(const OptionTable& table) {
+  for (const auto& row : table.rows()) {
+    const bool asked = row.origin == OptionOrigin::flag || (row.was_set() && !row.idle_in_files);
+    const bool meant = !row.chosen_by.empty() && row.idle_in_files;  // also at the preset's value
+    const bool changed = meant || row.show() != row.default_value;
+    require(!asked || !changed || holds(row.needs, table),
+            "[{}] {} has no effect: it needs {}",
+            table.scope(),
+            row.name,
+            condition_text(row.needs));
+  }
 }
 
 void require_ranges(const OptionTable& table, std::string_view scope) {
   for (const auto& row : table.rows()) {
-    const auto value = row.show();
+    auto value = row.show();
     const bool number = row.kind == OptionKind::integer || row.kind == OptionKind::number;
+    if (value.ends_with(".0")) value.resize(value.size() - 2);
     if (!number || value.empty()) continue;  // an optional number that is not set
     try {
       row.assign(value);

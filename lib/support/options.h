@@ -10,12 +10,15 @@
 #include <utility>
 #include <vector>
 
+#include "support/condition.h"
 #include "support/option_values.h"
 #include "support/text.h"
 
-// One table of options per command: it parses flags and files, checks, prints --help and writes the
-// resolved config.toml. Every option is bound to a field; its default is that field's initial
-// value.
+// One table of options per command. A row says all that anybody has to know of an option, where it
+// is defined: it is what parses flags and files, checks, prints --help in its forms, writes
+// config.toml, refuses options without effect, and tells what a resume may change and a later use
+// takes over. Every option is bound to a field; its default is that field's initial value, and code
+// asks for a row by the field's address.
 namespace dimred {
 
 struct ConfigEntry;
@@ -24,6 +27,28 @@ enum class OptionOrigin { default_value, file, flag };
 
 /// The type of an option's TOML value, and of its value in --help.
 enum class OptionKind { integer, number, boolean, text, path, choice, numbers };
+
+/// What a row is to those who call any command: a place that another command has made (input), the
+/// data set, where this one writes, and so on.
+enum class OptionRole {
+  none,
+  input,
+  data,
+  output,
+  overwrite,
+  threads,
+  quiet,
+  stream_cache,
+  stream_fetches
+};
+
+/// What the rows of a group have in common.
+struct RowDefaults {
+  bool persists = false;    // Option::persists
+  bool may_change = false;  // Option::may_change, always
+  bool essential = false;   // Option::essential
+  std::string chosen_by;    // Option::chosen_by
+};
 
 /// One row. `assign` converts and checks a text (throws std::invalid_argument whose text is the
 /// rule alone, e.g. "needs a number in (0, 1)"); `show` prints the field as a TOML value
@@ -34,16 +59,66 @@ struct Option {
   std::string help;    // one line; the default, range and choices are appended by the table
   std::string limits;  // ">= 1", "in (0, 1)", "robust | dldr"; for --help
   OptionKind kind = OptionKind::text;
-  bool optional = false;            // the text "none" unsets it
-  bool positional = false;          // bare arguments fill it
-  bool waits_for_adoption = false;  // see OptionTable::locate_after_adoption()
-  bool essential = false;           // see OptionTable::essential()
-  std::string alias;  // another program's name for the same, accepted too; empty: none
+  std::vector<std::string> choices;  // of OptionKind::choice
+  bool optional = false;             // the text "none" unsets it
+  bool positional = false;           // bare arguments fill it
+  bool essential = false;            // --help lists it; --help all lists every row
+  bool persists = false;             // a later use of the run's weights takes it over
+  OptionRole role = OptionRole::none;
+  bool of_one_rank = false;         // ranks may differ in it
+  bool of_this_machine = false;     // a path that no URL may stand for
+  bool names_file = false;          // a text that may name a file, and so a URL
+  bool waits_for_adoption = false;  // see Row::locate_after_adoption()
+  Condition may_change = never();   // when a run that is taken up again may have another value
+  std::string way_on;               // for who meant to change it; {} is the run's value
+  Condition needs;                  // when it has an effect
+  bool idle_in_files = true;        // a file may set it where it has none
+  std::function<void(const std::string&, const OptionTable&)> url_rule;  // see Row::url_rule()
+  std::string alias;      // another program's name for the same, accepted too; empty: none
+  std::string chosen_by;  // a row whose value decides this one's default, as a preset does
+  const void* field = nullptr;
   std::function<void(const std::string&)> assign;
   std::function<std::string()> show;
-  std::string default_value;  // show() when the row was added
+  std::string default_value;  // show() when the row was added, or as chosen_by decides
   std::string text;           // as last given; empty: never
   OptionOrigin origin = OptionOrigin::default_value;
+
+  bool was_set() const { return origin != OptionOrigin::default_value; }  // by file or flag
+  /// show() without TOML's quotation marks and brackets: linear, 0.5, "1, 2".
+  std::string value() const;
+};
+
+/// A row that was just added, for the rest of its definition; of no use after the next row.
+class Row {
+ public:
+  explicit Row(Option& option) : option_(&option) {}
+
+  /// A flag that sets it to something else where this does not hold is refused.
+  Row& needs(Condition condition);
+  /// A file that does so is refused, too. Others may hold it, as every config.toml does.
+  Row& needs_in_files(Condition condition);
+  Row& chosen_by(std::string row);
+  Row& may_change();
+  Row& may_change_unless(Condition condition);
+  Row& way_on(std::string text);
+  Row& role(OptionRole role);
+  Row& of_one_rank();
+  Row& of_this_machine();
+  Row& may_name_a_file();
+  /// Called with a URL of this row before anything is fetched; throws std::invalid_argument for one
+  /// that will not do.
+  Row& url_rule(std::function<void(const std::string& url, const OptionTable& table)> rule);
+  Row& essential();
+  Row& positional();
+  /// The row may also be given as `name`, by flag or in a file.
+  Row& alias(std::string name);
+  /// How a URL of this row is located, other rows of a file that is adopted may say: parse() and
+  /// read_entries() leave it until OptionTable::adopt(), or until locate_all() where nothing is
+  /// adopted.
+  Row& locate_after_adoption();
+
+ private:
+  Option* option_;
 };
 
 /// The row of a field, still without its name: how its value is read and shown.
@@ -64,61 +139,55 @@ class OptionTable {
   OptionTable(std::string command, std::string summary);
 
   /// Rows added after this call belong to `heading`.
-  void group(std::string heading);
+  void group(std::string heading, RowDefaults defaults = {});
 
   /// A number, a switch, a text, a path or a list of numbers, as option_row() says.
   template <class Field>
-  void add(std::string name, Field* field, std::string help) {
-    add_row(std::move(name), std::move(help), option_row(field));
+  Row add(std::string name, Field* field, std::string help) {
+    return add_row(std::move(name), std::move(help), field, option_row(field));
   }
   /// A number, or a list of numbers, within `range`.
   template <class Field>
-  void add(std::string name, Field* field, std::string help, const Range& range) {
-    add_row(std::move(name), std::move(help), option_row(field, range));
+  Row add(std::string name, Field* field, std::string help, const Range& range) {
+    return add_row(std::move(name), std::move(help), field, option_row(field, range));
   }
 
   /// An enumeration; `names` in the order shown by --help.
   template <class Enum>
-  void add_choice(const std::string& name,
-                  Enum* field,
-                  const std::string& help,
-                  const std::vector<std::pair<std::string, Enum>>& names) {
+  Row add_choice(const std::string& name,
+                 Enum* field,
+                 const std::string& help,
+                 const std::vector<std::pair<std::string, Enum>>& names) {
     std::vector<std::string> texts;
     std::vector<Enum> values;
     for (const auto& [text, value] : names) {
       texts.push_back(text);
       values.push_back(value);
     }
-    add_index(
-        name,
-        help,
-        texts,
-        [field, values](std::size_t i) { *field = values[i]; },
-        [field, values] {
-          std::size_t i = 0;
-          while (i + 1 < values.size() && values[i] != *field) ++i;
-          return i;
-        });
+    const auto assign = [field, values](std::size_t i) { *field = values[i]; };
+    const auto show = [field, values] {
+      std::size_t i = 0;
+      while (i + 1 < values.size() && values[i] != *field) ++i;
+      return i;
+    };
+    return add_row(name, help, field, choice_row(texts, assign, show));
   }
 
-  /// Bare arguments fill this row: `dimred inspect FILE`. The flag --name works as well.
-  void positional(std::string_view name);
+  /// The row of a field, to go on with its definition. Throws std::logic_error where it has none.
+  Row of(const void* field);
+
+  /// The rows that name `chooser` as chosen_by have the defaults that its value decides: `choose`
+  /// sets their fields (and others) by it. Called whenever something was read; what was set stays.
+  void choose_defaults(std::string chooser, std::function<void()> choose);
 
   /// Bare arguments beyond the positional rows', in any place among the flags, go to `take`.
   void rest(std::function<void(const std::string&)> take);
-  /// The row may also be given as `alias`, by flag or in a file.
-  void alias(std::string_view name, std::string alias);
 
-  /// --help lists these rows alone, --help all every row. Without a call, --help lists every row.
-  void essential(const std::vector<std::string_view>& names);
-
-  /// How a URL of this row is located, other rows of a file that is adopted may say: parse() and
-  /// read_entries() leave it until adopt(), or until locate_all() where nothing is adopted.
-  void locate_after_adoption(std::string_view name);
   void locate_all();
 
   /// Reads flags (and the file behind --config FILE, which flags override). Returns the help text
-  /// if --help, --help all or --help names was asked for, else nullopt. Throws
+  /// if --help, or --help with all, json or names, was asked for, else nullopt; other flags beside
+  /// it decide what the help shows, and are checked for json alone. Throws
   /// std::invalid_argument("--flag: rule, received X") or
   /// ("--flag: unknown option; did you mean --y?") or ("file:line:column: key: rule, received X");
   /// all flag names are checked before the file is read. `--config` accepts TOML, or plain
@@ -136,41 +205,55 @@ class OptionTable {
   /// Reads key=value words between blanks; `source` begins the messages. A key is given once.
   void read_words(const std::string& words, const std::string& source);
 
-  /// Takes over from the entries of another command's config.toml what this table has in the named
-  /// groups and nobody has set yet; the file's other keys are ignored. Returns a line for each
-  /// option that was set here to something else than the file says: "pad = 2 overrides 0".
-  std::vector<std::string> adopt(const std::vector<ConfigEntry>& entries,
-                                 const std::vector<std::string>& groups);
+  /// Takes over from the entries of another command's config.toml the rows that persist and nobody
+  /// has set yet; the file's other keys are ignored. Returns a line for each option that was set
+  /// here to something else than the file says: "pad = 2 overrides 0".
+  std::vector<std::string> adopt(const std::vector<ConfigEntry>& entries);
 
-  bool was_set(std::string_view name) const;  // by file or flag
-  OptionOrigin origin(std::string_view name) const;
-  enum class Help { essential, all, names };
-  /// 100 columns; names: for a shell's completion, a line "--name value value" for each option, the
-  /// values being those of a choice, or PATH.
+  /// Sets the row of this name as a flag does; `source` begins the message.
+  void give(std::string_view name, const std::string& text, std::string_view source);
+  /// Sets the row of a field as a file does.
+  void set(const void* field, const std::string& text);
+  void set(const char* name, const std::string& text) = delete;
+
+  /// The row of a field. Throws std::logic_error where it has none.
+  const Option& at(const void* field) const;
+  const Option& at(const char* name) const = delete;
+  bool was_set(const void* field) const { return at(field).was_set(); }
+  bool was_set(const char* name) const = delete;
+
+  enum class Help { essential, all, names, json };
+  /// As option_help.h has it.
   std::string help(Help what = Help::all) const;
   std::string to_toml() const;  // every option with its resolved value, by group
-  std::map<std::string, std::string> defaults() const;  // name -> TOML value; empty: unset
   const std::string& command() const { return command_; }
+  const std::string& summary() const { return summary_; }
+  /// The last word of the command: stage1.
+  std::string scope() const;
   const std::vector<Option>& rows() const { return rows_; }
+  const Option& config() const { return config_; }
   const Option* row(std::string_view name) const;  // nullptr: there is none
+  const Option* row(OptionRole role) const;        // the first one; nullptr: there is none
 
  private:
   struct Flag {
     Option* row;
     std::string text;
   };
+  struct Choice {
+    std::string chooser;
+    std::function<void()> choose;
+  };
 
-  void add_row(std::string name, std::string help, Option row);
-  void add_index(const std::string& name,
-                 const std::string& help,
-                 const std::vector<std::string>& texts,
-                 std::function<void(std::size_t)> assign,
-                 std::function<std::size_t()> show);
+  Row add_row(std::string name, std::string help, const void* field, Option row);
+  static Option choice_row(const std::vector<std::string>& texts,
+                           std::function<void(std::size_t)> assign,
+                           std::function<std::size_t()> show);
   Option* find(std::string_view name);
-  Option& known(std::string_view name);
-  bool has_essential() const;
-  std::string completions() const;
   std::string hint(std::string_view name, std::string_view prefix) const;
+  std::string help_beside(const std::vector<std::string>& arguments, Help what);
+  void read(const std::vector<std::string>& arguments);
+  void apply_choices();
   std::vector<Flag> scan(const std::vector<std::string>& arguments);
   Option* free_positional(const std::vector<Flag>& flags);
   Flag bare_argument(const std::string& text, const std::vector<Flag>& earlier);
@@ -181,10 +264,18 @@ class OptionTable {
   std::string command_;
   std::string summary_;
   std::string group_ = "Options";
+  RowDefaults defaults_;
+  std::vector<Choice> choices_;
   std::vector<Option> rows_;
   std::function<void(const std::string&)> rest_;
   Option config_;  // --config itself: a flag, but no key of a file
 };
+
+/// Options that would change nothing beside the others are a misunderstanding: throws
+/// std::invalid_argument("[stage1] power has no effect: it needs schedule = polynomial") for the
+/// first that a flag, or a file where the row does not allow it, sets to another value than its
+/// default, or to any value where a preset decides the default.
+void require_effects(const OptionTable& table);
 
 /// Throws std::invalid_argument("[scope] name needs ..., received ...") for the first number of the
 /// table that lies outside its row's range: for options that did not come through parse().

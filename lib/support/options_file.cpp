@@ -101,6 +101,13 @@ std::size_t dots_in_keys(std::string_view text) {
 
 }  // namespace
 
+std::string toml_value(const ConfigEntry& entry) {
+  if (entry.type == ConfigType::text) return toml_string(entry.text);
+  if (entry.type == ConfigType::numbers)
+    return formatted("[{}]", joined(split_list(entry.text), ", "));
+  return entry.text;
+}
+
 std::vector<ConfigEntry> read_toml(const fs::path& file, const std::string& text) {
   // a.b.c = 1 makes a table in a table, each of some hundred bytes, and they end recursively.
   constexpr std::size_t most_dots = 4000;

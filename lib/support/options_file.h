@@ -16,6 +16,9 @@ struct ConfigEntry {
   ConfigType type = ConfigType::any;
 };
 
+/// The entry's value as TOML: "a text" in quotation marks, [1, 2], 0.5.
+std::string toml_value(const ConfigEntry& entry);
+
 /// The entries of a TOML file (name ends in .toml) or of a file of key=value lines, in file order.
 /// Throws std::invalid_argument("file:line:column: what") when it is missing or cannot be parsed.
 std::vector<ConfigEntry> read_config_file(const std::filesystem::path& file);

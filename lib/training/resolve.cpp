@@ -108,7 +108,7 @@ void resolve(CommonOptions& options, int ranks, const OptionTable& table) {
   resolve_script(options.model);
   const auto& model = options.model;
   const bool open = !options.data.preprocessing_name && !model.for_photographs.empty();
-  if (!table.was_set("image_size"))
+  if (!table.was_set(&options.data.image_size))
     resolve_image_size(options.data, open ? model.for_photographs : model.model);
   require(!options.run.deterministic || options.run.threads > 0,
           "[training::deterministic] deterministic needs threads >= 1, because sums depend on "
@@ -116,19 +116,11 @@ void resolve(CommonOptions& options, int ranks, const OptionTable& table) {
   require(!options.run.deterministic || !options.run.cudnn_autotune,
           "[training::deterministic] cudnn_autotune chooses algorithms by time, which "
           "deterministic = true excludes");
-  for (const auto& [name, wanted] : {std::pair("tf32", options.run.tf32),
-                                     std::pair("cudnn_autotune", options.run.cudnn_autotune)})
-    require(!wanted || options.run.device != "cpu",
-            "[training::device] {} needs --device cuda, received {}",
-            name,
-            options.run.device);
-  require(options.run.events.tensorboard || options.run.events.tensorboard_steps == 0,
-          "[training::events] tensorboard_steps needs tensorboard = true, received {}",
-          options.run.events.tensorboard_steps);
   if (!options.data.split_seed) options.data.split_seed = options.run.seed;
   if (options.data.label_noise > 0 && !options.data.label_noise_seed)
     options.data.label_noise_seed = options.run.seed;
   resolve_precision(options);
+  require_effects(table);
 }
 
 }  // namespace dimred::training

@@ -62,7 +62,6 @@ TEST_F(Run, IsFoundFromAllThatIsInIt) {
     const auto opened = open_run(run / name);
     EXPECT_EQ(fs::weakly_canonical(opened.folder / "x"), run / "x") << name;
     EXPECT_EQ(opened.config, toml) << name;
-    EXPECT_EQ(opened.warning, "") << name;
   }
 }
 
@@ -77,6 +76,7 @@ TEST_P(Emptied, ConfigurationIsRefusedByName) {
 INSTANTIATE_TEST_SUITE_P(RunConfig,
                          Emptied,
                          ::testing::Values("",
+                                           toml,  // without a digest
                                            "   \n \n",
                                            std::string(120, '\0'),
                                            with_digest(toml).substr(0, 20),
@@ -122,9 +122,9 @@ TEST_F(Run, IsCheckedByItsNewestReadableState) {
   EXPECT_EQ(open_run(run).config, toml);
 }
 
-TEST_F(Run, OfAnEarlierVersionIsTakenWithAWarning) {
+TEST_F(Run, WhoseStateSaysNothingIsRefused) {
   save_state(2, "");
-  EXPECT_THAT(open_run(run).warning, HasSubstr("earlier version"));
+  EXPECT_THAT(refusal(run), HasSubstr("it is of another revision of dimred"));
 }
 
 TEST_F(Run, IsNotNeededByWhatSaysItItself) {
@@ -142,19 +142,64 @@ TEST_F(Run, IsNotNeededByWhatSaysItItself) {
   EXPECT_EQ(open_run("").config, "");
 }
 
-TEST(LastingOptions, AreThoseThatSayWhatTheWeightsAre) {
+/// A table with every kind of row, as a run and its resume see it.
+struct Resumed {
   std::string model = "convnet", data = "here";
-  std::int64_t epochs = 3;
-  bool caching = true;
-  OptionTable table("test", "");
-  table.group("Run");
-  table.add("epochs", &epochs, "");
-  table.group("Data");
-  table.add("data", &data, "");
-  table.add("datasets_use_caching", &caching, "");
-  table.group("Model");
-  table.add("model", &model, "");
-  EXPECT_EQ(persistent_options(table), "data = \"here\"\nmodel = \"convnet\"\n");
+  std::int64_t epochs = 3, threads = 2, seed = 1;
+  bool caching = true, deterministic = false;
+  OptionTable table{"test", ""};
+
+  Resumed() {
+    table.group("Run");
+    table.add("epochs", &epochs, "").may_change();
+    table.add("threads", &threads, "").may_change_unless(is_on("deterministic"));
+    table.add("deterministic", &deterministic, "");
+    table.add("seed", &seed, "").way_on("; with --seed {} it goes on");
+    table.group("Data", {.persists = true});
+    table.add("data", &data, "");
+    table.add("datasets_use_caching", &caching, "").may_change();
+    table.group("Model", {.persists = true});
+    table.add("model", &model, "");
+  }
+
+  /// What a resume with these values is refused for; empty where it is not.
+  std::string refusal(const RunConfig& earlier) const {
+    try {
+      require_same_configuration("run", earlier.toml, run_config(table));
+    } catch (const std::invalid_argument& error) {
+      return error.what();
+    }
+    return {};
+  }
+};
+
+TEST(RunConfig, ThatPersistsIsWhatTheWeightsDependOn) {
+  const Resumed now;
+  EXPECT_EQ(run_config(now.table).persistent, "data = \"here\"\nmodel = \"convnet\"\n");
+}
+
+TEST(RunConfig, MayChangeWhereItsRowsSaySo) {
+  const Resumed before;
+  const auto earlier = run_config(before.table);
+  Resumed now;
+  EXPECT_EQ(now.refusal(earlier), "");
+  now.epochs = 9;
+  now.threads = 1;
+  now.caching = false;
+  EXPECT_EQ(now.refusal(earlier), "");
+  now.model = "lenet";
+  EXPECT_THAT(now.refusal(earlier),
+              HasSubstr("it has model = \"convnet\", received \"lenet\"; choose another --output"));
+  now.model = "convnet";
+  now.seed = 2;
+  EXPECT_THAT(now.refusal(earlier), HasSubstr("seed = 1, received 2; with --seed 1 it goes on"));
+}
+
+TEST(RunConfig, KeepsItsThreadsWhereItIsDeterministic) {
+  Resumed before, now;
+  before.deterministic = now.deterministic = true;
+  now.threads = 1;
+  EXPECT_THAT(now.refusal(run_config(before.table)), HasSubstr("threads = 2, received 1"));
 }
 
 }  // namespace

@@ -206,7 +206,7 @@ TEST(Options, RefuseNumbersOutOfRangeByName) {
     validate(options);
     FAIL() << "accepted";
   } catch (const std::invalid_argument& error) {
-    EXPECT_STREQ(error.what(), "[method] rho needs in (0, 1), received 1");
+    EXPECT_STREQ(error.what(), "[method] rho needs a number in (0, 1), received 1");
   }
   options = robust(0);
   options.update_rule = "sr7";

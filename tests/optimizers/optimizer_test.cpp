@@ -6,8 +6,10 @@
 #include <torch/optim/adam.h>
 
 #include <cmath>
+#include <set>
 
 #include "optimizers/clip.h"
+#include "tests/support/idle_rows.h"
 
 namespace dimred::optimizers {
 namespace {
@@ -283,6 +285,53 @@ TEST(Optimizer, RefusesOptionsOutOfRange) {
     o.kind = OptimizerKind::adam;
     o.sgd.nesterov = true;
   });
+}
+
+/// Weights after a few steps: all that an optimizer's own options can change.
+torch::Tensor trained(const OptimizerOptions& options) {
+  torch::manual_seed(1);
+  auto weights = torch::randn({64});
+  const auto optimizer =
+      make_optimizer(options, {{.columns = {0, 64}, .decay = true, .size = 64}}, weights);
+  StepControl control(torch::kCPU);
+  for (int t = 1; t <= 4; ++t) {
+    control.set(0.1, t);
+    optimizer->step(weights, torch::randn({64}), control);
+  }
+  return weights;
+}
+
+/// Whether one value of the row at least changes what an optimizer of this kind does, and is taken.
+bool acts(const Option& row, OptimizerKind kind) {
+  const OptimizerOptions plain{.kind = kind};
+  for (const auto& value : other_values(row)) {
+    auto options = plain;
+    OptionTable table("dimred test", "");
+    add_options(table, options);
+    table.give(row.name, value, "test");
+    const bool refused = is_refused(table);
+    const bool changes = !refused && !trained(options).equal(trained(plain));
+    EXPECT_EQ(refused, !changes) << name_of(kind) << ' ' << row.name << ' ' << value;
+    if (changes) return true;
+  }
+  return false;
+}
+
+TEST(Optimizer, OptionsThatItIgnoresAreRefusedAndNoOthers) {
+  std::set<std::string> acting;
+  for (const auto& [name, kind] : optimizer_kinds()) {
+    OptimizerOptions options{.kind = kind};
+    OptionTable table("dimred test", "");
+    add_options(table, options);
+    for (const auto& row : table.rows()) {
+      const auto& gradient = options.gradient;  // changed before the step
+      if (row.field == &options.kind || row.field == &gradient.max_gradient_norm ||
+          row.field == &gradient.centralize)
+        continue;
+      if (acts(row, kind)) acting.insert(row.name);
+    }
+  }
+  EXPECT_EQ(acting.size(), 16U);  // each with one optimizer at least
 }
 
 }  // namespace

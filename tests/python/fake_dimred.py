@@ -14,32 +14,18 @@ import sys
 import time
 from pathlib import Path
 
-HELP = """dimred {0}: fake
-
-Run:
-  --output PATH                   run folder
-  --epochs N                      passes (>= 0; default
-                                  2)
-  --seed N                        of everything (default 1)
-  --threads N                     (default 0)
-  --quiet                         errors only (default false)
-  --validation_fraction X         held out (in [0, 1); default 0)
-  --label_noise X                 labels replaced (in [0, 1]; default 0)
-  --milestones X,X,...            epochs, ascending (>= 0)
-  --snapshots_per_epoch N         (default 1)
-  --total_epochs X                (default 0)
-"""
+# name, type, role
+SHARED = (("output", "path", "output"), ("epochs", "integer"), ("seed", "integer"), ("threads", "integer", "threads"),
+          ("quiet", "boolean", "quiet"), ("validation_fraction", "number"), ("label_noise", "number"),
+          ("milestones", "numbers"), ("snapshots_per_epoch", "integer"), ("total_epochs", "number"))
 OWN = {
-    "stage1": "  --resume_from PATH              continue\n  --anneal_from_epoch X           (default -1)\n",
-    "stage2": "  --checkpoint PATH               where it starts\n  --pca_mat PATH                  matrix\n"
-    "  --preset TEXT                   robust, ... (default robust)\n  --alpha X               (default unset)\n"
-    "  --budget X                      replaces epochs (default unset)\n"
-    "  --start NAME                    weights to start\n"
-    "                                  from (last | first | mean; default last)\n",
-    "pca": "  --snapshots PATH                folder\n  --components N                  k (default 32)\n"
-    "  --kind NAME                     (pca | random; default pca)\n  --gram PATH                     also\n"
-    "  --overwrite                     (default false)\n",
+    "stage1": (("resume_from", "path", "input"), ("anneal_from_epoch", "number")),
+    "stage2": (("checkpoint", "path", "input"), ("pca_mat", "path", "input"), ("preset", "text"), ("alpha", "number"),
+               ("budget", "number"), ("start", "choice")),
+    "pca": (("snapshots", "path", "input"), ("components", "integer"), ("kind", "choice"), ("gram", "path", "output"),
+            ("overwrite", "boolean", "overwrite")),
 }
+CHOICES = {"start": ["last", "first", "mean"], "kind": ["pca", "random"]}
 COLUMNS = (
     "stage,method,weights,epoch,step,images,seconds,data_wait_seconds,forward_passes,backward_passes,learning_rate,"
     "train_loss,validation_loss,validation_accuracy,test_loss,test_accuracy,basis_bytes_read,wire_bytes"
@@ -49,6 +35,22 @@ COLUMNS = (
 def number(*texts: object) -> float:
     """The same for the same texts, in [0, 1)."""
     return int(hashlib.sha256("|".join(map(str, texts)).encode()).hexdigest()[:8], 16) / 2**32
+
+
+def table(command: str, given: dict[str, str]) -> dict[str, object]:
+    """As --help json says it; a baseline in all weights has no use for alpha."""
+    options = []
+    for name, kind, *role in SHARED + OWN[command]:
+        needs = {"text": "another preset", "depends_on": ["preset"]} if name == "alpha" else None
+        acts = needs is None or given.get("preset", "robust") not in ("sgd", "swa")
+        options.append({"name": name, "alias": None, "type": kind, "choices": CHOICES.get(name, []),
+                        "role": role[0] if role else None, "needs": needs, "acts": acts})
+    return {"command": f"dimred {command}", "options": options}
+
+
+def flags(words: list[str]) -> dict[str, str]:
+    """--name=value as a table."""
+    return dict(text.removeprefix("--").split("=", 1) for text in words)
 
 
 def write(file: Path, text: str) -> None:
@@ -98,14 +100,14 @@ def main() -> int:
     if command == "--version":
         print("dimred 0.1.0 (fake)")
         return 0
-    if rest == ["--help", "all"]:
-        print(HELP.format(command) + OWN[command])
+    if rest[-2:] == ["--help", "json"]:
+        print(json.dumps(table(command, flags(rest[:-2]))))
         return 0
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     line = " ".join(sys.argv[1:])
     with (Path(os.environ["FAKE_FOLDER"]) / "calls.txt").open("a") as calls:
         calls.write(f"{os.getpid()} {line}\n")
-    options = dict(text.removeprefix("--").split("=", 1) for text in rest)
+    options = flags(rest)
     for name, text in (("FAKE_FAIL", "needs more"), ("FAKE_NAN", "the loss is not finite")):
         if os.environ.get(name) and os.environ[name] in line:
             print(f"dimred {command}: error: {text}", file=sys.stderr)

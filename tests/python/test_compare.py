@@ -13,19 +13,23 @@ import compare
 import pandas as pd
 import pytest
 from comparison import readings
-from comparison.options import Option, parse_help
+from comparison.options import Option, parse_table
 from fake_comparison import COMPARE, CONFIG, SHORT, arguments, calls, results
 
 pytest_plugins = ["fake_comparison"]
 
 
 def test_help_of_dimred_is_understood(execute) -> None:
-    table = parse_help(execute("dimred", "stage1", "--help", "all"))
-    assert table["epochs"] == Option("epochs", "N")
-    assert table["precision"] == Option("precision", "NAME", ("float32", "bfloat16", "float16", "auto"))
-    assert table["batchnorm_statistics"].choices == ("averaged", "rank0", "synchronized")  # over several lines
+    table = parse_table(execute("dimred", "stage1", "--help", "json"))
+    assert table["epochs"] == Option("epochs", "integer")
+    assert table["precision"] == Option("precision", "choice", ("float32", "bfloat16", "float16", "auto"))
+    assert table["custom_white_list"] is table["amp_allow"]
     assert table["milestones"].is_list
-    assert table["flip"].kind == ""
+    assert not table["milestones"].acts
+    assert table["milestones"].depends_on == {"schedule"}
+    assert table["flip"].type == "boolean"
+    ours = {name for name, option in table.items() if option.is_set_by_callers}
+    assert ours == {"output", "quiet", "resume_from", "threads"}
     assert {"learning_rate", "momentum", "resume_from", "seed"} < set(table)
 
 

@@ -183,14 +183,6 @@ def test_images_of_one_size_are_not_cut_where_they_are_not_kept(tmp_path: Path, 
     assert "need a crop" in fails(2, "stage1", "--data", constant(tmp_path / "data"), *options)
 
 
-def test_a_run_of_a_version_with_other_defaults_goes_on(tmp_path: Path, execute) -> None:
-    command = ["stage1", *SMALL, "--output", tmp_path / "run"]
-    execute("dimred", *command, "--learning_rate=0.01")
-    config = tmp_path / "run" / "config.toml"
-    assert "continuing at epoch 1" in execute("dimred", *command)
-    assert "learning_rate = 0.01" in config.read_text()
-
-
 def test_images_of_one_size_are_taken_as_they_are(run: Path) -> None:
     assert 'preprocessing_name = "none"' in (run / "config.toml").read_text()
 

@@ -58,10 +58,9 @@ def test_threads_and_a_resume_see_the_same_images(tmp_path: Path, photos: Path, 
 
 
 def test_a_run_of_the_recipes_own_size_goes_on_with_it(tmp_path: Path, photos: Path, execute: Callable) -> None:
-    """Versions that did not ask the network for its size wrote image_size = 0 for 224."""
     recipe = [*SMALL, "--data", photos, "--preprocessing_name=imagenet", "--train_samples=8", "--test_samples=6", "--total_epochs=2",
-              "--output", tmp_path / "run"]  # fmt: skip
-    execute("dimred", "stage1", *recipe, "--image_size=0")
+              "--image_size=0", "--output", tmp_path / "run"]  # fmt: skip
+    execute("dimred", "stage1", *recipe)
     config = (tmp_path / "run" / "config.toml").read_text()
     assert "\nimage_size = 0\n" in config
     before = len(losses(tmp_path / "run"))

@@ -275,8 +275,8 @@ def test_what_diverges_ends_with_an_error(length: str, start: Path, tmp_path: Pa
 
 
 GIVEN = {
-    "--basis=random": "basis is of a matrix made here, but --pca_mat gives one",
-    "--snapshot_skip=1": "snapshot_skip is of a matrix made here",
+    "--basis=random": "basis has no effect: it needs pca_mat to be unset",
+    "--snapshot_skip=1": "snapshot_skip has no effect: it needs pca_mat to be unset",
     "--preset=sgd": "preset sgd has no subspace and takes no --pca_mat",
 }
 

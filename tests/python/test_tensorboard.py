@@ -108,7 +108,7 @@ def last_record(file: Path) -> bytes:
 def test_stage2_writes_its_steps_too(run: Path, tmp_path: Path, execute, fails) -> None:
     options = ["stage2", "--preset=robust", "--checkpoint", run, "--n_component=3", "--batch_size=50", "--threads=1", "--output",
                tmp_path / "two"]  # fmt: skip
-    assert "tensorboard_steps needs" in fails(2, *options, "--tensorboard_steps=2")
+    assert "tensorboard_steps has no effect: it needs tensorboard" in fails(2, *options, "--tensorboard_steps=2")
     execute("dimred", *options, "--epochs=1", "--tensorboard=true", "--tensorboard_steps=2")
     steps = read(tmp_path / "two" / "steps")
     assert steps == of_csv(tmp_path / "two" / "steps.csv", every=2)

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/idle_rows.h"
+
 namespace dimred::schedules {
 namespace {
 
@@ -251,6 +253,72 @@ TEST(Schedule, RefusesAStepOutside) {
   const auto options = warmed(ScheduleKind::linear);
   EXPECT_THROW(learning_rate(options, -1, 10), std::invalid_argument);
   EXPECT_THROW(learning_rate(options, 1, 0), std::invalid_argument);
+}
+
+/// A rate of this kind over 12 epochs, by options that it takes.
+ScheduleOptions usual(ScheduleKind kind, double warmup) {
+  using enum ScheduleKind;
+  ScheduleOptions options;
+  options.kind = kind;
+  options.learning_rate = 0.8;
+  options.warmup_epochs = warmup;
+  options.total_epochs = 12;
+  options.global_batch_size = 256;
+  if (kind == step || kind == plsc) options.milestones = {5};
+  if (kind == piecewise) options.pieces = "6:0.5,12:0.1";
+  if (kind == exponential || kind == fastnn_polynomial) options.decay_scheme = DecayScheme::luong5;
+  return options;
+}
+
+/// The rate at every step; empty where the options contradict each other.
+std::vector<double> curve_of(const ScheduleOptions& options) {
+  std::vector<double> curve;
+  try {
+    for (int i = 0; i < 12 * steps_per_epoch; ++i)
+      curve.push_back(learning_rate(options, i, steps_per_epoch));
+  } catch (const std::invalid_argument&) {
+    return {};
+  }
+  return curve;
+}
+
+/// What is tried of a row: whether one of its values at least changes the curve, and whether all
+/// are refused.
+struct Tried {
+  bool changes = false, refused = true;
+};
+
+Tried tried(const Option& row, const ScheduleOptions& before) {
+  auto values = other_values(row);
+  if (row.field == &before.pieces) values = {"6:0.5,12:0.2"};
+  Tried result;
+  for (const auto& value : values) {
+    auto options = before;
+    OptionTable table("dimred test", "");
+    add_options(table, options);
+    table.give(row.name, value, "test");
+    const auto curve = curve_of(options);
+    if (curve.empty()) continue;
+    result.changes = result.changes || curve != curve_of(before);
+    result.refused = result.refused && is_refused(table);
+  }
+  return result;
+}
+
+TEST(Schedule, OptionsThatAKindIgnoresAreRefusedAndNoOthers) {
+  for (const auto& [name, kind] : schedule_kinds()) {
+    for (const double warmup : {0, 2}) {
+      auto options = usual(kind, warmup);
+      if (curve_of(options).empty()) continue;  // a kind with a warm-up of its own
+      OptionTable table("dimred test", "");
+      add_options(table, options);
+      for (const auto& row : table.rows()) {
+        if (row.needs.test == Condition::Test::always) continue;
+        const auto [changes, refused] = tried(row, options);
+        EXPECT_EQ(refused, !changes) << name << ' ' << warmup << ' ' << row.name;
+      }
+    }
+  }
 }
 
 }  // namespace

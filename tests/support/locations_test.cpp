@@ -22,7 +22,7 @@ struct Fields {
 
 OptionTable table_of(Fields& fields) {
   OptionTable table("test", "of locations");
-  table.group("Data");
+  table.group("Data", {.persists = true});
   table.add("data", &fields.data, "data");
   table.add("output", &fields.output, "output");
   table.add("model", &fields.model, "model");
@@ -80,7 +80,7 @@ TEST(Locations, AnAdoptedFileMayHoldThem) {
   Fields fields;
   auto table = table_of(fields);
   table.parse({});
-  table.adopt(read_config_file(folder.write("c.toml", "data = \"s3://bucket3/x\"\n")), {"Data"});
+  table.adopt(read_config_file(folder.write("c.toml", "data = \"s3://bucket3/x\"\n")));
   EXPECT_EQ(fields.data, "/cache3/data");
 }
 
@@ -90,11 +90,11 @@ TEST(Locations, OfARowThatWaitsAreAskedForAfterTheAdoption) {
   Located located("/cache5");
   Fields fields;
   auto table = table_of(fields);
-  table.locate_after_adoption("data");
+  table.of(&fields.data).locate_after_adoption();
   table.parse({"--data=s3://bucket5/x", "--output=s3://bucket5/y"});
   EXPECT_THAT(located.asked, testing::ElementsAre("output"));
   const auto file = folder.write("c.toml", "data = \"s3://bucket5/old\"\nepochs = 3\n");
-  const auto overridden = table.adopt(read_config_file(file), {"Data"});
+  const auto overridden = table.adopt(read_config_file(file));
   EXPECT_THAT(located.asked, testing::ElementsAre("output", "data"));
   EXPECT_THAT(located.epochs, testing::ElementsAre(1, 3));
   EXPECT_EQ(fields.data, "/cache5/data");
@@ -106,7 +106,7 @@ TEST(Locations, OfARowThatWaitsAreAskedForWhereNothingIsAdopted) {
   Located located("/cache6");
   Fields fields;
   auto table = table_of(fields);
-  table.locate_after_adoption("data");
+  table.of(&fields.data).locate_after_adoption();
   table.parse({"--data=s3://bucket6/x"});
   EXPECT_TRUE(located.asked.empty());
   table.locate_all();

@@ -26,7 +26,7 @@ struct Everything {
   OptionTable table{"dimred test", "tries every kind of option"};
 
   Everything() {
-    table.group("Data");
+    table.group("Data", {.persists = true});
     table.add("data", &data, "folder of the data");
     table.add("batch_size", &batch_size, "samples of one step", at_least(1));
     table.group("Training");

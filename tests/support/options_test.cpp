@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "support/errors.h"
@@ -24,7 +26,7 @@ TEST(OptionTable, KeepsDefaultsWithoutArguments) {
   EXPECT_EQ(e.table.parse({}), std::nullopt);
   EXPECT_EQ(e.batch_size, 64);
   EXPECT_EQ(e.momentum, 0.9);
-  EXPECT_FALSE(e.table.was_set("batch_size"));
+  EXPECT_FALSE(e.table.was_set(&e.batch_size));
 }
 
 TEST(OptionTable, ReadsEveryKindFromFlags) {
@@ -53,7 +55,7 @@ TEST(OptionTable, ReadsEveryKindFromFlags) {
   EXPECT_EQ(e.data, "/x/y z");
   EXPECT_THAT(e.milestones, ElementsAre(3, 4.5));
   EXPECT_EQ(e.fruit, Fruit::quince);
-  EXPECT_EQ(e.table.origin("fruit"), OptionOrigin::flag);
+  EXPECT_EQ(e.table.at(&e.fruit).origin, OptionOrigin::flag);
 }
 
 TEST(OptionTable, TakesDashesAsUnderscoresInNamesOnly) {
@@ -87,7 +89,7 @@ INSTANTIATE_TEST_SUITE_P(OptionTable,
 
 TEST(OptionTable, SwitchLeavesTheBareArgumentBehindIt) {
   Everything e;
-  e.table.positional("data");
+  e.table.of(&e.data).positional();
   e.table.parse({"--nesterov", "folder"});
   EXPECT_TRUE(e.nesterov);
   EXPECT_EQ(e.data, std::filesystem::absolute("folder"));
@@ -95,8 +97,8 @@ TEST(OptionTable, SwitchLeavesTheBareArgumentBehindIt) {
 
 TEST(OptionTable, FillsPositionalRowsInOrder) {
   Everything e;
-  e.table.positional("data");
-  e.table.positional("name");
+  e.table.of(&e.data).positional();
+  e.table.of(&e.name).positional();
   e.table.parse({"first", "--batch_size", "3", "second"});
   EXPECT_EQ(e.data, std::filesystem::absolute("first"));
   EXPECT_EQ(e.name, "second");
@@ -104,8 +106,8 @@ TEST(OptionTable, FillsPositionalRowsInOrder) {
 
 TEST(OptionTable, PositionalRowGivenAsFlagIsTaken) {
   Everything e;
-  e.table.positional("data");
-  e.table.positional("name");
+  e.table.of(&e.data).positional();
+  e.table.of(&e.name).positional();
   e.table.parse({"--data", "x", "y"});
   EXPECT_EQ(e.data, std::filesystem::absolute("x"));
   EXPECT_EQ(e.name, "y");
@@ -140,12 +142,10 @@ TEST(OptionTable, AdoptingSaysWhatWasSetOtherwise) {
   const TemporaryFolder folder;
   const auto file = folder.write("config.toml", from.table.to_toml());
   into.table.parse({"--batch_size=7", "--data=/x"});
-  EXPECT_EQ(into.table.adopt(read_config_file(file), {"Data"}),
+  EXPECT_EQ(into.table.adopt(read_config_file(file)),
             std::vector<std::string>{"batch_size = 7 overrides 5"});
   EXPECT_EQ(into.batch_size, 7);
-  EXPECT_EQ(into.name, "run");  // of another group
-  EXPECT_EQ(into.table.adopt(read_config_file(file), {"Data", "Training"}).size(), 1U);
-  EXPECT_EQ(into.name, "a");
+  EXPECT_EQ(into.name, "run");  // it does not persist
 }
 
 TEST(OptionTable, NegativeNumberIsAValue) {
@@ -164,9 +164,9 @@ TEST(OptionTable, FlagOverridesFileOverridesDefault) {
   EXPECT_EQ(e.batch_size, 16);
   EXPECT_EQ(e.learning_rate, 0.5);
   EXPECT_EQ(e.name, "run");
-  EXPECT_EQ(e.table.origin("batch_size"), OptionOrigin::flag);
-  EXPECT_EQ(e.table.origin("learning_rate"), OptionOrigin::file);
-  EXPECT_EQ(e.table.origin("name"), OptionOrigin::default_value);
+  EXPECT_EQ(e.table.at(&e.batch_size).origin, OptionOrigin::flag);
+  EXPECT_EQ(e.table.at(&e.learning_rate).origin, OptionOrigin::file);
+  EXPECT_EQ(e.table.at(&e.name).origin, OptionOrigin::default_value);
 }
 
 TEST(OptionTable, FileReadLaterLeavesFlagsAlone) {
@@ -180,8 +180,8 @@ TEST(OptionTable, FileReadLaterLeavesFlagsAlone) {
 
 TEST(OptionTable, UnknownNamesInCodeAreOurBug) {
   Everything e;
-  EXPECT_THROW((void)e.table.was_set("nothing"), std::logic_error);
   double field = 0;
+  EXPECT_THROW((void)e.table.was_set(&field), std::logic_error);
   EXPECT_THROW(e.table.add("epochs", &field, ""), std::logic_error);
 }
 
@@ -208,21 +208,21 @@ TEST(OptionTable, HelpShowsGroupsRangesChoicesAndDefaults) {
 
 TEST(OptionTable, HelpIsTheEssentialRowsUnlessAllIsAskedFor) {
   Everything e;
-  e.table.essential({"data", "epochs"});
+  e.table.of(&e.data).essential();
+  e.table.of(&e.epochs).essential();
   const auto help = e.table.parse({"--help"});
   EXPECT_THAT(*help, AllOf(HasSubstr("--data"), HasSubstr("--epochs"), HasSubstr("--help all")));
   EXPECT_THAT(*help, HasSubstr("7 further options"));
   EXPECT_THAT(*help, Not(HasSubstr("--batch_size")));
   EXPECT_THAT(*e.table.parse({"--help", "all"}), HasSubstr("--batch_size"));
   EXPECT_EQ(e.table.help(), *e.table.parse({"-h", "all"}));
-  EXPECT_THROW(e.table.essential({"nothing"}), std::logic_error);
 }
 
 TEST(OptionTable, NamesForCompletionAreALineEach) {
   Everything e;
   EXPECT_EQ(*e.table.parse({"--help", "names"}),
             "--config PATH\n--help all\n--data PATH\n--batch_size\n--learning_rate\n--momentum\n"
-            "--epochs\n--nesterov true false\n--name\n--milestones\n--fruit apple  pear  quince\n");
+            "--epochs\n--nesterov true false\n--name\n--milestones\n--fruit apple pear quince\n");
 }
 
 TEST(OptionTable, NamesOfOtherTrainersAreTranslated) {
@@ -251,8 +251,117 @@ TEST(OptionTable, HelpFitsAHundredColumns) {
 
 TEST(OptionTable, HelpNamesPositionalArguments) {
   Everything e;
-  e.table.positional("data");
+  e.table.of(&e.data).positional();
   EXPECT_THAT(e.table.help(), HasSubstr("usage: dimred test DATA [options]\n"));
+}
+
+/// A schedule with options of its kinds, a preset that decides some, and a row of each property.
+struct Conditional {
+  std::string schedule = "linear", preset = "slow";
+  double power = 1, factor = 0.1, warmup = 0, rate = 0.1;
+  std::filesystem::path matrix;
+  std::int64_t seed = 0, threads = 0;
+  OptionTable table{"dimred train", "rows that depend on others"};
+
+  Conditional() {
+    table.add_choice("schedule",
+                     &schedule,
+                     "shape",
+                     {{"linear", std::string("linear")},
+                      {"step", std::string("step")},
+                      {"polynomial", std::string("polynomial")}});
+    table.add("power", &power, "of polynomial").needs(is("schedule", {"polynomial"}));
+    table.add("warmup", &warmup, "epochs");
+    table.add("factor", &factor, "of step").needs(is("schedule", {"step"}) || above("warmup"));
+    table.add("preset", &preset, "slow or fast");
+    table.choose_defaults("preset", [this] { rate = preset == "fast" ? 0.5 : 0.1; });
+    table.add("rate", &rate, "the preset's").chosen_by("preset").needs(above("power", 1));
+    table.add("matrix", &matrix, "given");
+    table.add("seed", &seed, "of one made here").needs_in_files(!has_value("matrix"));
+    table.add("threads", &threads, "of the machine").may_change_unless(is("preset", {"fast"}));
+  }
+  std::string refused(const Arguments& arguments) {
+    table.parse(arguments);
+    return refusal([&] { require_effects(table); });
+  }
+};
+
+TEST(Condition, OfAFlagThatDoesNotHoldIsNamed) {
+  EXPECT_EQ(Conditional().refused({"--power=2"}),
+            "[train] power has no effect: it needs schedule = polynomial");
+  EXPECT_EQ(Conditional().refused({"--factor=.2"}),
+            "[train] factor has no effect: it needs schedule = step or warmup > 0");
+  EXPECT_EQ(Conditional().refused({"--seed=2", "--matrix=/x"}),
+            "[train] seed has no effect: it needs matrix to be unset");
+  EXPECT_EQ(Conditional().refused({"--power=2", "--schedule=polynomial"}), "");
+  EXPECT_EQ(Conditional().refused({"--factor=.2", "--warmup=1"}), "");
+  EXPECT_EQ(Conditional().refused({"--power=1"}), "");  // the default
+}
+
+TEST(Condition, IsNotMetByARowThatHasItselfNoEffect) {
+  Conditional c;
+  c.power = 3;
+  EXPECT_THAT(c.refused({"--rate=.2"}), HasSubstr("rate has no effect: it needs power > 1"));
+  EXPECT_EQ(Conditional().refused({"--schedule=polynomial", "--power=3", "--rate=.2"}), "");
+}
+
+TEST(Condition, CountsForAFileWhereTheRowSaysSo) {
+  const TemporaryFolder folder;
+  const auto file = [&](const std::string& text) { return folder.write("a.toml", text).string(); };
+  EXPECT_EQ(Conditional().refused({"--config", file("power = 2.0\n")}), "");
+  EXPECT_THAT(Conditional().refused({"--config", file("seed = 2\n"), "--matrix=/x"}),
+              HasSubstr("seed has no effect"));
+  EXPECT_EQ(Conditional().refused({"--config", file("seed = 0\n"), "--matrix=/x"}), "");
+}
+
+TEST(Condition, IsSaidInWordsAndByTheRowsThatDecideIt) {
+  const Conditional c;
+  EXPECT_EQ(condition_text(!is("schedule", {"piecewise", "step"}) || above("warmup")),
+            "another schedule than piecewise or step or warmup > 0");
+  EXPECT_EQ(condition_text(above("a") || above("b")), "a or b > 0");
+  EXPECT_EQ(condition_text(is("a", {"x"}) || is("b", {"x"})), "a or b = x");
+  EXPECT_EQ(condition_text(is_on("a") && is("b", {"x", "y", "z"})), "a and b = x, y or z");
+  EXPECT_THAT(deciding_rows(above("rate") && is("schedule", {"step"}), c.table),
+              ElementsAre("rate", "preset", "power", "schedule"));
+  EXPECT_THROW(holds(is("nothing", {"x"}), c.table), std::logic_error);
+}
+
+TEST(OptionTable, APresetDecidesTheDefaultsOfWhatNobodySets) {
+  Conditional c;
+  c.table.parse({"--preset=fast"});
+  EXPECT_EQ(c.rate, 0.5);
+  EXPECT_EQ(c.table.at(&c.rate).default_value, "0.5");
+  c.table.parse({"--rate=.2"});
+  EXPECT_EQ(c.rate, 0.2);
+  EXPECT_EQ(c.table.at(&c.rate).default_value, "0.5");
+  // A preset's constant that is given is meant, at the preset's value, too.
+  EXPECT_THAT(Conditional().refused({"--preset=fast", "--rate=.5"}), HasSubstr("no effect"));
+}
+
+TEST(OptionTable, SaysAllThatItKnowsAsJson) {
+  Conditional c;
+  const auto said =
+      nlohmann::json::parse(*c.table.parse({"--preset=fast", "--matrix=/x", "--help", "json"}));
+  EXPECT_EQ(said.at("command"), "dimred train");
+  std::map<std::string, nlohmann::json> rows;
+  for (const auto& row : said.at("options")) rows[row.at("name")] = row;
+  EXPECT_EQ(rows.size(), c.table.rows().size());
+  EXPECT_EQ(rows["schedule"].at("choices"), nlohmann::json({"linear", "step", "polynomial"}));
+  EXPECT_EQ(rows["schedule"].at("needs"), nullptr);
+  EXPECT_EQ(rows["power"].at("needs"),
+            nlohmann::json({{"text", "schedule = polynomial"}, {"depends_on", {"schedule"}}}));
+  EXPECT_EQ(rows["power"].at("acts"), false);
+  EXPECT_EQ(rows["warmup"].at("acts"), true);
+  EXPECT_EQ(rows["seed"].at("acts"), false);
+  EXPECT_EQ(rows["rate"].at("default"), 0.5);
+  EXPECT_EQ(rows["rate"].at("chosen_by"), "preset");
+  EXPECT_EQ(rows["matrix"].at("value"), "/x");
+  EXPECT_EQ(rows["threads"].at("resume"), "fixed");
+  EXPECT_EQ(rows["threads"].at("type"), "integer");
+  EXPECT_THAT(refusal([&] {
+                c.table.parse({"--power=x", "--help", "json"});
+              }),
+              HasSubstr("--power: needs a number"));
 }
 
 TEST(Nearest, FindsTypingErrorsAndPartsOfNames) {

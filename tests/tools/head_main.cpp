@@ -62,8 +62,7 @@ int work(const std::vector<std::string>& arguments) {
   std::filesystem::path file;
   std::int64_t seed = 0, step = 0;
   OptionTable table("head_tool", "one step of a class-sharded softmax");
-  table.add("file", &file, "JSON");
-  table.positional("file");
+  table.add("file", &file, "JSON").positional();
   table.add("seed", &seed, "of the sample of classes");
   table.add("step", &step, "of the sample of classes");
   models::add_options(table, options);

@@ -18,7 +18,7 @@ std::int64_t resolved_size(const std::vector<std::string>& flags, const std::str
   table.parse(flags);
   const TemporaryFolder folder;
   std::ofstream(folder.path() / "config.toml") << config;
-  table.adopt(read_config_file(folder.path() / "config.toml"), {"Data", "Model"});
+  table.adopt(read_config_file(folder.path() / "config.toml"));
   resolve(options, /*ranks=*/1, table);
   return options.data.image_size;
 }

@@ -1,0 +1,148 @@
+#include "support/condition.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
+#include "support/errors.h"
+#include "support/options.h"
+#include "support/text.h"
+
+namespace dimred {
+namespace {
+
+using Test = Condition::Test;
+
+/// "a", "a or b", "a, b or c".
+std::string alternatives(const std::vector<std::string>& texts) {
+  if (texts.size() < 2) return joined(texts, "");
+  const std::vector<std::string> first(texts.begin(), texts.end() - 1);
+  return formatted("{} or {}", joined(first, ", "), texts.back());
+}
+
+const Option& named_row(const Condition& condition, const OptionTable& table) {
+  const auto* row = table.row(condition.row);
+  check(row != nullptr,
+        formatted("{} has no option {}, which another one needs", table.command(), condition.row));
+  return *row;
+}
+
+bool holds_as_written(const Condition& condition, const OptionTable& table) {
+  const auto part_holds = [&](const Condition& part) { return holds(part, table); };
+  if (condition.test == Test::always) return true;
+  if (condition.test == Test::all) return std::ranges::all_of(condition.parts, part_holds);
+  if (condition.test == Test::any) return std::ranges::any_of(condition.parts, part_holds);
+  const auto& row = named_row(condition, table);
+  const auto value = row.value();
+  switch (condition.test) {
+    case Test::is:
+      return std::ranges::count(condition.values, value) > 0 && holds(row.needs, table);
+    case Test::above:
+      return std::strtod(value.c_str(), nullptr) > condition.bound && holds(row.needs, table);
+    case Test::has_value:
+      return !value.empty() && holds(row.needs, table);
+    default:
+      return row.was_set();
+  }
+}
+
+Condition combined(Test test, Condition left, Condition right) {
+  Condition whole{.test = test};
+  for (auto* part : {&left, &right}) {
+    if (part->test == test && !part->negated)
+      whole.parts.insert(whole.parts.end(), part->parts.begin(), part->parts.end());
+    else
+      whole.parts.push_back(std::move(*part));
+  }
+  return whole;
+}
+
+/// What stands behind the row's name.
+std::string tail_text(const Condition& condition) {
+  if (condition.test == Test::is) return " = " + alternatives(condition.values);
+  return condition.test == Test::above ? formatted(" > {}", condition.bound) : "";
+}
+
+/// "schedule or alpha_schedule = step" where the tails are the same.
+std::string alternatives_text(const std::vector<Condition>& parts) {
+  const auto tail = tail_text(parts.front());
+  const bool same = std::ranges::all_of(parts, [&](const Condition& part) {
+    return !part.row.empty() && !part.negated && tail_text(part) == tail;
+  });
+  return same ? alternatives(texts_of(parts, &Condition::row)) + tail
+              : alternatives(texts_of(parts, condition_text));
+}
+
+void collect(const Condition& condition,
+             const OptionTable& table,
+             std::vector<std::string>& found) {
+  for (const auto& part : condition.parts) collect(part, table, found);
+  if (condition.row.empty()) return;
+  const auto& row = named_row(condition, table);
+  for (const auto& name : {row.name, row.chosen_by})
+    if (!name.empty() && std::ranges::find(found, name) == found.end()) found.push_back(name);
+  collect(row.needs, table, found);
+}
+
+}  // namespace
+
+Condition is(std::string row, std::vector<std::string> values) {
+  return {.test = Test::is, .row = std::move(row), .values = std::move(values)};
+}
+
+Condition is_on(std::string row) { return is(std::move(row), {"true"}); }
+
+Condition above(std::string row, double bound) {
+  return {.test = Test::above, .row = std::move(row), .bound = bound};
+}
+
+Condition has_value(std::string row) { return {.test = Test::has_value, .row = std::move(row)}; }
+
+Condition given(std::string row) { return {.test = Test::given, .row = std::move(row)}; }
+
+Condition operator!(Condition condition) {
+  condition.negated = !condition.negated;
+  return condition;
+}
+
+Condition operator&&(Condition left, Condition right) {
+  return combined(Test::all, std::move(left), std::move(right));
+}
+
+Condition operator||(Condition left, Condition right) {
+  return combined(Test::any, std::move(left), std::move(right));
+}
+
+bool holds(const Condition& condition, const OptionTable& table) {
+  return holds_as_written(condition, table) != condition.negated;
+}
+
+std::string condition_text(const Condition& condition) {
+  const auto& [test, negated, row, values, bound, parts] = condition;
+  switch (test) {
+    case Test::always:
+      return negated ? "something else" : "nothing";
+    case Test::is:
+      if (values == std::vector<std::string>{"true"}) return row + (negated ? " = false" : "");
+      return negated ? formatted("another {} than {}", row, alternatives(values))
+                     : formatted("{} = {}", row, alternatives(values));
+    case Test::above:
+      return negated ? formatted("{} <= {}", row, bound) : row + tail_text(condition);
+    case Test::has_value:
+    case Test::given:
+      return row + (negated ? " to be unset" : "");
+    case Test::all:
+      return joined(texts_of(parts, condition_text), " and ");
+    case Test::any:
+      return alternatives_text(parts);
+  }
+  return {};
+}
+
+std::vector<std::string> deciding_rows(const Condition& condition, const OptionTable& table) {
+  std::vector<std::string> found;
+  collect(condition, table, found);
+  return found;
+}
+
+}  // namespace dimred

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+// When an option has an effect, as a value: over other rows of the same table, which it names.
+namespace dimred {
+
+class OptionTable;
+
+struct Condition {
+  enum class Test { always, is, above, has_value, given, all, any };
+  Test test = Test::always;
+  bool negated = false;
+  std::string row;                  // of is, above, has_value and given
+  std::vector<std::string> values;  // of is
+  double bound = 0;                 // of above
+  std::vector<Condition> parts;     // of all and any
+};
+
+inline Condition never() { return {.negated = true}; }
+/// The row has one of these values, as its flag would give them.
+Condition is(std::string row, std::vector<std::string> values);
+/// A switch is on.
+Condition is_on(std::string row);
+/// A number is above `bound`.
+Condition above(std::string row, double bound = 0);
+/// A text, path, list or optional number is not empty.
+Condition has_value(std::string row);
+/// A flag or a file has set the row.
+Condition given(std::string row);
+Condition operator!(Condition condition);
+Condition operator&&(Condition left, Condition right);
+Condition operator||(Condition left, Condition right);
+
+/// By the rows' present values; a row that has itself no effect is as if it had no value. Throws
+/// std::logic_error for a row that the table does not have.
+bool holds(const Condition& condition, const OptionTable& table);
+
+/// "schedule = step, exponential or plsc", "warmup_epochs or warmup_steps", "pca_mat to be unset".
+std::string condition_text(const Condition& condition);
+
+/// The names of the rows that decide it, each once: those it names, those that these
+/// need, and the choosers of their defaults.
+std::vector<std::string> deciding_rows(const Condition& condition, const OptionTable& table);
+
+}  // namespace dimred

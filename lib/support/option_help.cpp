@@ -1,0 +1,194 @@
+#include "support/option_help.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string_view>
+#include <vector>
+
+#include "support/formatted.h"
+#include "support/options_file.h"
+
+namespace dimred {
+namespace {
+
+/// How --help shows a kind's value, and what its JSON calls it.
+struct KindNames {
+  std::string_view metavar, name;
+};
+
+constexpr std::array kind_names = {  // in the order of OptionKind
+    KindNames{" N", "integer"},
+    KindNames{" X", "number"},
+    KindNames{"", "boolean"},
+    KindNames{" TEXT", "text"},
+    KindNames{" PATH", "path"},
+    KindNames{" NAME", "choice"},
+    KindNames{" X,X,...", "numbers"}};
+
+constexpr std::array<const char*, 9> role_names = {  // in the order of OptionRole
+    "",
+    "input",
+    "data",
+    "output",
+    "overwrite",
+    "threads",
+    "quiet",
+    "stream_cache",
+    "stream_fetches"};
+
+const KindNames& names_of(const Option& row) {
+  return kind_names[static_cast<std::size_t>(row.kind)];
+}
+
+constexpr std::size_t page_width = 100;
+constexpr std::size_t help_column = 34;
+
+/// The default without TOML's trappings: 1 for 1.0, name for "name"; empty when there is none.
+std::string plain_default(const Option& row) {
+  auto text = row.default_value;
+  if (text.empty()) return row.optional ? "unset" : "";
+  if (text.front() == '"' || text.front() == '[') text = text.substr(1, text.size() - 2);
+  if (row.kind == OptionKind::number && text.ends_with(".0")) text.resize(text.size() - 2);
+  return text;
+}
+
+std::string suffix(const Option& row) {
+  const auto value = plain_default(row);
+  std::vector<std::string> parts;
+  if (!row.limits.empty()) parts.push_back(row.limits);
+  if (!value.empty()) parts.push_back("default " + value);
+  if (row.needs.test != Condition::Test::always)
+    parts.push_back("needs " + condition_text(row.needs));
+  return parts.empty() ? "" : formatted(" ({})", joined(parts, "; "));
+}
+
+/// The words of `text` from `column` on, wrapped before page_width; later lines start at `column`.
+std::string wrapped(const std::string& text, std::size_t column) {
+  std::string out;
+  std::size_t at = column;
+  std::istringstream words(text);
+  for (std::string word; words >> word;) {
+    if (at != column && at + 1 + word.size() > page_width) {
+      out += '\n';
+      out.append(column, ' ');
+      at = column;
+    } else if (at != column) {
+      out += ' ';
+      ++at;
+    }
+    out += word;
+    at += word.size();
+  }
+  return out;
+}
+
+/// `label`, then `text` at help_column: beside it where there is room, else below it.
+std::string hanging(const std::string& label, const std::string& text) {
+  std::string out = "  " + label;
+  const bool beside = out.size() + 2 <= help_column;
+  if (!beside) out += '\n';
+  out.append(help_column - (beside ? out.size() : 0), ' ');
+  return out + wrapped(text, help_column) + '\n';
+}
+
+std::string upper(std::string name) {
+  for (auto& letter : name) letter = letter >= 'a' && letter <= 'z' ? letter - 'a' + 'A' : letter;
+  return name;
+}
+
+/// A TOML value as JSON; null where it is unset.
+nlohmann::ordered_json json_value(const Option& row, const std::string& toml) {
+  if (toml.empty() || (row.optional && toml == "\"none\"")) return nullptr;
+  const auto entry = read_toml(row.name, formatted("{} = {}", row.name, toml)).front();
+  const bool is_json = row.kind == OptionKind::integer || row.kind == OptionKind::number ||
+                       row.kind == OptionKind::boolean;
+  if (is_json) return nlohmann::ordered_json::parse(entry.text);
+  if (row.kind == OptionKind::numbers)
+    return nlohmann::ordered_json::parse(formatted("[{}]", entry.text));
+  return entry.text;
+}
+
+nlohmann::ordered_json json_needs(const Option& row, const OptionTable& table) {
+  if (row.needs.test == Condition::Test::always) return nullptr;
+  return {{"text", condition_text(row.needs)}, {"depends_on", deciding_rows(row.needs, table)}};
+}
+
+nlohmann::ordered_json json_row(const Option& row, const OptionTable& table) {
+  const auto text_or_null = [](const std::string& text) {
+    return text.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(text);
+  };
+  return {{"name", row.name},
+          {"alias", text_or_null(row.alias)},
+          {"group", row.group},
+          {"help", row.help},
+          {"type", names_of(row).name},
+          {"limits", row.limits},
+          {"choices", row.choices},
+          {"optional", row.optional},
+          {"default", json_value(row, row.default_value)},
+          {"value", json_value(row, row.show())},
+          {"level", row.essential || !has_essential(table) ? "essential" : "all"},
+          {"positional", row.positional},
+          {"role", text_or_null(role_names.at(static_cast<std::size_t>(row.role)))},
+          {"resume", holds(row.may_change, table) ? "free" : "fixed"},
+          {"persists", row.persists},
+          {"rank", row.of_one_rank ? "one" : "all"},
+          {"chosen_by", text_or_null(row.chosen_by)},
+          {"needs", json_needs(row, table)},
+          {"acts", holds(row.needs, table)}};
+}
+
+}  // namespace
+
+bool has_essential(const OptionTable& table) {
+  return std::ranges::any_of(table.rows(), &Option::essential);
+}
+
+std::string text_help(const OptionTable& table, bool all) {
+  const auto& command = table.command();
+  std::string out = formatted(
+      "{}\n\nusage: {}", wrapped(formatted("{}: {}", command, table.summary()), 0), command);
+  for (const auto& row : table.rows()) {
+    if (row.positional) out += ' ' + upper(row.name);
+  }
+  out += " [options]\n";
+  const bool shortened = !all && has_essential(table);
+  const std::string* group = nullptr;
+  for (const auto& row : table.rows()) {
+    if (shortened && !row.essential) continue;
+    if (group == nullptr || *group != row.group) out += formatted("\n{}:\n", row.group);
+    group = &row.group;
+    out += hanging(formatted("--{}{}", row.name, names_of(row).metavar), row.help + suffix(row));
+  }
+  out += "\nAlways:\n";
+  out += hanging("--config PATH", table.config().help);
+  out += hanging("--help", "this text");
+  if (!shortened) return out;
+  const auto others = std::ranges::count(table.rows(), false, &Option::essential);
+  return out + hanging("--help all", formatted("{} further options, too", others));
+}
+
+std::string completion_lines(const OptionTable& table) {
+  std::string out = "--config PATH\n--help all\n";
+  for (const auto& row : table.rows()) {
+    out += "--" + row.name;
+    if (row.kind == OptionKind::path) out += " PATH";
+    if (row.kind == OptionKind::boolean) out += " true false";
+    for (const auto& choice : row.choices) out += ' ' + choice;
+    out += '\n';
+  }
+  return out;
+}
+
+std::string json_help(const OptionTable& table) {
+  auto options = nlohmann::ordered_json::array();
+  for (const auto& row : table.rows()) options.push_back(json_row(row, table));
+  const nlohmann::ordered_json whole{
+      {"command", table.command()}, {"summary", table.summary()}, {"options", options}};
+  return whole.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace dimred

@@ -1,0 +1,144 @@
+#include "method/presets.h"
+
+// The rows of a step's constants: the one place where their names, ranges and meanings stand, and
+// with which methods they have an effect.
+namespace dimred::method {
+namespace {
+
+constexpr Range part{.low = 0, .high = 1, .high_open = true};
+
+const std::vector<std::pair<std::string, Decay>> decays{{"constant", Decay::constant},
+                                                        {"linear", Decay::linear},
+                                                        {"cosine", Decay::cosine},
+                                                        {"step", Decay::step}};
+
+std::vector<std::pair<std::string, std::string>> rule_names() {
+  std::vector<std::pair<std::string, std::string>> names;
+  for (const auto& [name, rule] : update_rules()) names.emplace_back(name, name);
+  return names;
+}
+
+void add_search_options(OptionTable& table, ArmijoOptions& search) {
+  const auto searched = is("method", {"quasi-newton"});
+  table
+      .add("rho",
+           &search.rho,
+           "contraction of the step size after a failed trial",
+           between_open(0, 1))
+      .needs(searched);
+  table
+      .add("sigma",
+           &search.sigma,
+           "sufficient decrease: loss <= loss + sigma t slope",
+           between_open(0, 1))
+      .needs(searched);
+  table.add("trials", &search.trials, "step sizes tried: 1, rho, rho^2, ...", between(1, 100))
+      .needs(searched);
+}
+
+void add_residual_options(OptionTable& table, ResidualOptions& residual) {
+  const auto has_residual = is("method", {"quasi-newton", "psgd"});
+  table.add("gamma", &residual.gamma, "residual momentum: m <- gamma m + r", part)
+      .needs(has_residual);
+  table.add("alpha", &residual.alpha, "weight of the residual momentum in the step", at_least(0))
+      .needs(has_residual);
+}
+
+void add_curvature_options(OptionTable& table, MethodOptions& method) {
+  const auto learned = is("method", {"quasi-newton"});
+  table
+      .add("curvature_floor",
+           &method.floors.absolute,
+           "an update of H needs s'y above this",
+           at_least(0))
+      .needs(learned);
+  table
+      .add("relative_curvature_floor",
+           &method.floors.relative,
+           "and s'y / (|s| |y|) above this",
+           part)
+      .needs(learned);
+  table.add_choice("update_rule", &method.update_rule, "how H learns", rule_names()).needs(learned);
+  table
+      .add_choice("curvature",
+                  &method.curvature,
+                  "y from two batches, or from the same one before and after the step, "
+                  "Powell-damped (one more gradient)",
+                  {{"between", Curvature::between}, {"same", Curvature::same}})
+      .needs(learned);
+}
+
+void add_rate_options(OptionTable& table, MethodOptions& method) {
+  const auto has_rate = is("method", {"psgd", "sgd"});
+  table.add("learning_rate", &method.rates.learning_rate, "step size of psgd and sgd", positive())
+      .needs(has_rate);
+  table.add("momentum", &method.rates.momentum, "momentum of psgd and sgd", part).needs(has_rate);
+  table
+      .add_choice("alpha_schedule",
+                  &method.alpha_schedule,
+                  "how alpha falls over the budget or epochs",
+                  decays)
+      .needs(is("method", {"quasi-newton", "psgd"}));
+  table
+      .add_choice(
+          "schedule",
+          &method.schedule,
+          "how learning_rate falls over the budget or epochs; step: a tenth at first_drop and 3/4",
+          decays)
+      .needs(has_rate);
+  table
+      .add("first_drop",
+           &method.first_drop,
+           "part of the run at which schedule = step first falls to a tenth, and again at 3/4",
+           part)
+      .needs(is("schedule", {"step"}) || is("alpha_schedule", {"step"}));
+}
+
+}  // namespace
+
+void add_options(OptionTable& table, MethodOptions& method, PenaltyOptions& penalty) {
+  table.add_choice("method",
+                   &method.kind,
+                   "quasi-newton with a line search, psgd (SGD in the subspace), sgd (in all "
+                   "weights)",
+                   method_names());
+  add_search_options(table, method.search);
+  add_residual_options(table, method.residual);
+  add_curvature_options(table, method);
+  add_rate_options(table, method);
+  table.add("weight_decay",
+            &penalty.weight_decay,
+            "added to loss and gradient of every method",
+            at_least(0));
+  table
+      .add_choice("weight_decay_of",
+                  &penalty.weight_decay_all,
+                  "which parameters decay: weights, or biases and BatchNorm's, too",
+                  {{"weights", false}, {"all", true}})
+      .needs(above("weight_decay"));
+  table.add("sam_radius",
+            &penalty.sam_radius,
+            "the loss at w + radius g / |g| instead (SAM); one more gradient",
+            at_least(0));
+}
+
+void add_options(OptionTable& table, AverageOptions& average) {
+  table.add_choice("average",
+                   &average.kind,
+                   "mean of the iterates as the result: over steps, exponential, or of "
+                   "schedule-free SGD",
+                   {{"none", AverageKind::none},
+                    {"uniform", AverageKind::uniform},
+                    {"ema", AverageKind::ema},
+                    {"schedule_free", AverageKind::schedule_free}});
+  table
+      .add("average_from",
+           &average.from,
+           "part of the run before the first iterate that counts",
+           part)
+      .needs(is("average", {"uniform", "ema"}));
+  table.add("ema_decay", &average.decay, "decay of average = ema in a step", part)
+      .needs(is("average", {"ema"}));
+}
+
+}  // namespace dimred::method

@@ -1,0 +1,71 @@
+"""Other systems' names for our options: each of their targets is a row of a table, which dimred itself prints."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from workbench.groups import PLACES
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+LIB = REPOSITORY / "lib"
+
+
+def names_of(execute: Callable[..., str], *commands: str) -> set[str]:
+    """The options of these commands."""
+    tables = (json.loads(execute("dimred", *command.split(), "--help", "json")) for command in commands)
+    return {row["name"] for table in tables for row in table["options"]}
+
+
+def test_targets_of_the_imports_are_options(execute) -> None:
+    fastnn = (LIB / "imports/fastnn.cpp").read_text()
+    named = re.findall(r'\b(?:as|if_given|local_folder|chosen_files)\("(\w+)"', fastnn)
+    named += re.findall(r'\bof\((?:\w+|\{[^}]*\}), "(\w+)"\)', fastnn) + re.findall(
+        r'settings\.push_back\(\{"(\w+)"', fastnn
+    )
+    maps = re.findall(r"\bmap\(\{(\{.*?\})\}", fastnn)
+    found = {*named, *(name for text in maps for name in re.findall(r'\{"(\w+)", ', text))}
+    stage1 = names_of(execute, "stage1")
+    assert {"learning_rate", "prefetch", "test_data", "adam_beta1", "model", "total_steps", "bucket_mb"} <= found
+    assert found <= stage1, found - stage1
+    boost = (LIB / "imports/mindspore.cpp").read_text()
+    targets = {name for name in re.findall(r'\{"\w+",\s*"\w+",\s*"(\w*)",', boost) if name}
+    assert {"rho", "n_component", "collective_timeout"} <= targets
+    assert targets <= names_of(execute, "stage2")
+
+
+def test_options_that_make_no_other_experiment_are_options(execute) -> None:
+    assert set(PLACES) <= names_of(execute, "stage1", "stage2")
+
+
+def test_names_of_other_trainers_lead_to_options(execute) -> None:
+    """Commands that a name stands for are among them."""
+    text = (LIB / "support/translated.cpp").read_text()
+    targets = set(re.findall(r'Name\{"[\w-]+", "([\w-]+)"\}', text))
+    options = names_of(execute, "stage1", "stage2", "pca", "evaluate", "predict")
+    commands = set(re.findall(r"^  ([a-z]\w+) ", execute("dimred", "--help"), re.MULTILINE))
+    assert len(targets) > 20
+    assert targets <= options | commands, targets - options - commands
+
+
+def test_the_gate_finds_options_outside_their_table() -> None:
+    spec = importlib.util.spec_from_file_location("lint_options", REPOSITORY / "scripts" / "lint_options.py")
+    lint = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(lint)
+    names = {"power", "rate", "warmup_epochs"}
+    for text, found in (
+        ('table.add("power", &power, "of it").needs(is("rate", {"power", "rate"}) || above("warmup_epochs"));', []),
+        ('if (was_set("warmup_epochs")) f();', ["warmup_epochs"]),
+        ('constexpr std::array free{"power", "rate"};', ["power", "rate"]),
+        ('json["rate"] = 1; json.at("warmup_epochs"); put({{"warmup_epochs", 3}}); open("power");', []),
+    ):
+        assert [name for _, name in lint.uses_in_cpp(text, names)] == found, text
+    for text, found in (
+        ('FREE = ("power", "rate")\nprint("rate")', ["power", "rate"]),
+        ('table = {"warmup_epochs": 1}\ntable.get("warmup_epochs")\ntable[["rate", "power"]]', []),
+        ('ask("warmup_epochs")', ["warmup_epochs"]),
+    ):
+        assert sorted(name for _, name in lint.uses_in_python(text, names)) == found, text
