@@ -7,7 +7,7 @@
 namespace dimred::checkpoints {
 BackgroundWriter::BackgroundWriter(std::size_t max_pending) : max_pending_(max_pending) {
   require(max_pending >= 1, "[BackgroundWriter] needs max_pending >= 1, received 0");
-  thread_ = std::thread(&BackgroundWriter::run, this);
+  thread_ = std::jthread([this] { run(); });
 }
 
 BackgroundWriter::~BackgroundWriter() {
@@ -16,7 +16,6 @@ BackgroundWriter::~BackgroundWriter() {
     stopping_ = true;
   }
   changed_.notify_all();
-  thread_.join();
 }
 
 void BackgroundWriter::submit(std::function<void()> job) {

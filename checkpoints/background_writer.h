@@ -34,7 +34,7 @@ class BackgroundWriter {
   bool busy_ = false;
   bool stopping_ = false;
   std::exception_ptr failure_;
-  std::thread thread_;
+  std::jthread thread_;  // the last: it uses the others
 };
 
 }  // namespace dimred::checkpoints

@@ -85,29 +85,21 @@ Loader::Loader(const Dataset& dataset,
   options_.prefetch = bounded_prefetch(options_, preparer_.shape());
   if (options_.parallel_batches == 0) options_.parallel_batches = options_.prefetch;
   if (options_.pool == nullptr) options_.pool = std::make_shared<BatchPool>();
-  start_threads();
+  threads_ = start_threads(
+      "data::Loader", options_.threads, [this](std::int64_t) { work(); }, [this] { stop(); });
 }
 
-void Loader::start_threads() {
-  try {
-    while (std::ssize(threads_) < options_.threads) threads_.emplace_back([this] { work(); });
-  } catch (const std::exception& error) {
-    stop_threads();
-    cannot_start("data::Loader", std::ssize(threads_) + 1, options_.threads, error);
-  }
-}
-
-void Loader::stop_threads() {
+void Loader::stop() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
   }
   work_.notify_all();
-  for (auto& thread : threads_) thread.join();
 }
 
 Loader::~Loader() {
-  stop_threads();
+  stop();
+  threads_.clear();
   for (auto& pending : queue_) recycle(std::move(pending->batch));
 }
 

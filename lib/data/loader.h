@@ -91,8 +91,7 @@ class Loader {
   };
   struct Worker;
 
-  void start_threads();  // all, or none and std::runtime_error
-  void stop_threads();
+  void stop();
   void work() noexcept;
   PendingBatch* claimable();
   PendingBatch* start_next();
@@ -117,7 +116,7 @@ class Loader {
   std::deque<std::unique_ptr<PendingBatch>> queue_;  // steps in order
   LoaderReport report_;
   std::atomic<bool> stopping_ = false;
-  std::vector<std::thread> threads_;
+  std::vector<std::jthread> threads_;
 };
 
 }  // namespace dimred::data

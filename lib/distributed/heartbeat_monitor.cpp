@@ -9,6 +9,7 @@
 #include "distributed/job_store.h"
 #include "support/errors.h"
 #include "support/json.h"
+#include "support/parallel.h"
 
 namespace dimred::distributed {
 
@@ -44,19 +45,24 @@ HeartbeatMonitor::HeartbeatMonitor(c10::intrusive_ptr<c10d::Store> store,
       on_failure_(std::move(on_failure)),
       heartbeats_(options.size, Heartbeat{.beats = -1, .since = now()}),
       last_round_(now()) {
-  watcher_ = std::thread([this] { monitor_ranks(); });
-  if (timeout_ > 0) timer_ = std::thread([this] { check_store(); });
+  threads_ = start_threads(
+      "distributed",
+      timeout_ > 0 ? 2 : 1,
+      [this](std::int64_t thread) {
+        if (thread == 0) monitor_ranks();
+        if (thread == 1) check_store();
+      },
+      [this] { stop(); });
 }
 
-HeartbeatMonitor::~HeartbeatMonitor() {
+HeartbeatMonitor::~HeartbeatMonitor() { stop(); }
+
+void HeartbeatMonitor::stop() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
   }
   changed_.notify_all();
-  for (auto* thread : {&watcher_, &timer_}) {
-    if (thread->joinable()) thread->join();
-  }
 }
 
 void HeartbeatMonitor::monitor_ranks() {
@@ -161,11 +167,7 @@ std::optional<Failure> HeartbeatMonitor::failure(double seconds) {
 }
 
 void HeartbeatMonitor::leave() {
-  {
-    const std::lock_guard lock(mutex_);
-    stopping_ = true;
-  }
-  changed_.notify_all();
+  stop();
   const std::lock_guard lock(store_mutex_);
   store_->add(heartbeat_key(rank_), gone);
 }

@@ -43,7 +43,8 @@ struct HeartbeatOptions {
 /// counters.
 class HeartbeatMonitor {
  public:
-  /// `store` is used by the monitor alone. `on_failure` runs in the monitor's thread.
+  /// `store` is used by the monitor alone. `on_failure` runs in the monitor's thread. Throws
+  /// std::runtime_error where its threads cannot start.
   HeartbeatMonitor(c10::intrusive_ptr<c10d::Store> store,
                    const HeartbeatOptions& options,
                    std::function<void(const Failure&)> on_failure);
@@ -71,6 +72,7 @@ class HeartbeatMonitor {
     double since = 0;  // of this rank's clock, when `beats` changed
   };
 
+  void stop();
   void monitor_ranks();
   void check_store();
   void send_heartbeat();
@@ -92,7 +94,7 @@ class HeartbeatMonitor {
   std::condition_variable changed_;
   bool stopping_ = false;
   std::optional<Failure> failure_;
-  std::thread watcher_, timer_;
+  std::vector<std::jthread> threads_;  // the last: they use the others
 };
 
 }  // namespace dimred::distributed

@@ -70,7 +70,7 @@ Store open_store(const launch::RankInfo& rank_info, double timeout, bool serve) 
   const auto listener = serve ? std::optional(listen_at(address, rank_info)) : std::nullopt;
   auto result = std::make_shared<std::promise<Store>>();
   auto ready = result->get_future();
-  std::thread([=] {
+  std::jthread([=] {
     try {
       result->set_value(make_store(rank_info, address, timeout, listener));
     } catch (...) {

@@ -10,6 +10,7 @@
 #include "stores/attempts.h"
 #include "support/console.h"
 #include "support/list_files.h"
+#include "support/scope_exit.h"
 
 namespace dimred::stores {
 namespace {
@@ -81,8 +82,8 @@ Mirror::Mirror(fs::path run, Url url, StoreOptions options, fs::path staging)
   sigset_t before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this] { work(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  const ScopeExit unmasked([&] { pthread_sigmask(SIG_SETMASK, &before, nullptr); });
+  thread_ = std::jthread([this] { work(); });
 }
 
 Mirror::~Mirror() { stop(); }

@@ -53,7 +53,7 @@ class Mirror {
   std::condition_variable wake_;
   MirrorReport report_;
   std::atomic<bool> ended_ = false;  // also for the stores
-  std::thread thread_;
+  std::jthread thread_;              // the last: it uses the others
 };
 
 /// Name of the newest whole checkpoint of a run folder; empty when there is none. Throws

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "support/digest.h"
+#include "support/parallel.h"
 
 namespace dimred::stores {
 namespace {
@@ -37,16 +38,18 @@ ShardCache::ShardCache(std::vector<Found> shards, OpenStore open, ShardCacheOpti
   keys_.reserve(shards_.size());
   for (const auto& shard : shards_) keys_.push_back(key_of(shard));
   options_.store.stop = &ended_;
-  for (std::int64_t i = 0; i < options_.fetches; ++i) threads_.emplace_back([this] { work(); });
+  threads_ = start_threads(
+      "stores", options_.fetches, [this](std::int64_t) { work(); }, [this] { stop(); });
 }
 
-ShardCache::~ShardCache() {
+ShardCache::~ShardCache() { stop(); }
+
+void ShardCache::stop() {
   {
     const std::lock_guard lock(mutex_);
     ended_ = true;
   }
   wake_.notify_all();
-  for (auto& thread : threads_) thread.join();
 }
 
 void ShardCache::on_arrival(Arrival arrival) {

@@ -78,6 +78,7 @@ class ShardCache {
 
   enum class Outcome { here, elsewhere, no_room };
 
+  void stop();
   void work() noexcept;
   std::optional<Job> next_job();
   bool is_startable(std::size_t shard) const;
@@ -98,7 +99,7 @@ class ShardCache {
   std::size_t first_wanted_ = 0;  // those before it were here
   std::list<Waiter> waiters_;
   std::vector<Clock::time_point> not_before_;  // each may be tried
-  std::vector<std::thread> threads_;
+  std::vector<std::jthread> threads_;          // the last: they use the others
 };
 
 }  // namespace dimred::stores

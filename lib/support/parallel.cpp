@@ -6,8 +6,6 @@
 #include <atomic>
 #include <exception>
 #include <mutex>
-#include <thread>
-#include <vector>
 
 #include "support/errors.h"
 
@@ -28,28 +26,34 @@ void in_parallel(std::int64_t count,
       next = count;
     }
   };
-  std::vector<std::jthread> others;
-  const auto wanted = std::min(threads, count);
-  try {
-    while (std::ssize(others) + 1 < wanted) others.emplace_back(run);
-  } catch (const std::exception& error) {
-    next = count;
-    cannot_start("threads", std::ssize(others) + 1, wanted - 1, error);
-  }
+  auto others = start_threads(
+      "threads",
+      std::min(threads, count) - 1,
+      [&](std::int64_t /*i*/) { run(); },
+      [&] { next = count; });
   run();
   others.clear();
   if (failure) std::rethrow_exception(failure);
 }
 
-void cannot_start(const char* place,
-                  std::int64_t thread,
-                  std::int64_t threads,
-                  const std::exception& reason) {
-  fail_environment("[{}] cannot start thread {} of {} ({}); fewer threads may be allowed here",
-                   place,
-                   thread,
-                   threads,
-                   reason.what());
+std::vector<std::jthread> start_threads(const char* scope,
+                                        std::int64_t count,
+                                        const std::function<void(std::int64_t)>& work,
+                                        const std::function<void()>& stop) {
+  std::vector<std::jthread> threads;
+  try {
+    while (std::ssize(threads) < count) threads.emplace_back(work, std::ssize(threads));
+  } catch (const std::exception& error) {
+    stop();
+    const auto started = std::ssize(threads);
+    threads.clear();
+    fail_environment("[{}] cannot start thread {} of {} ({}); fewer threads may be allowed here",
+                     scope,
+                     started + 1,
+                     count,
+                     error.what());
+  }
+  return threads;
 }
 
 std::int64_t available_threads() {

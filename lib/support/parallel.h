@@ -1,8 +1,9 @@
 #pragma once
 
 #include <cstdint>
-#include <exception>
 #include <functional>
+#include <thread>
+#include <vector>
 
 namespace dimred {
 
@@ -13,11 +14,13 @@ void in_parallel(std::int64_t count,
                  std::int64_t threads,
                  const std::function<void(std::int64_t)>& work);
 
-/// Throws std::runtime_error("[scope] cannot start thread K of N: reason").
-[[noreturn]] void cannot_start(const char* place,
-                               std::int64_t thread,
-                               std::int64_t threads,
-                               const std::exception& reason);
+/// Starts `count` threads, of which number i calls work(i): all or none. Where one cannot start,
+/// `stop` is called, which has to end the work of the others, they are joined, and
+/// std::runtime_error("[scope] cannot start thread K of N: reason") is thrown.
+std::vector<std::jthread> start_threads(const char* scope,
+                                        std::int64_t count,
+                                        const std::function<void(std::int64_t)>& work,
+                                        const std::function<void()>& stop);
 
 /// Cores that this process may run on (its affinity mask, which a container or a launcher narrows),
 /// at least 1.

@@ -27,7 +27,6 @@ class TimeLimit {
       done_ = true;
     }
     changed_.notify_all();
-    clock_.join();
   }
   TimeLimit(const TimeLimit&) = delete;
   TimeLimit& operator=(const TimeLimit&) = delete;
@@ -36,7 +35,7 @@ class TimeLimit {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool done_ = false;
-  std::thread clock_;
+  std::jthread clock_;  // the last: it uses the others
 };
 
 }  // namespace dimred

@@ -269,7 +269,7 @@ TEST_F(Streamed, AWaitForABatchIsCalledOff) {
              {.batch_size = 3, .prefetch = 1, .stopped = [&stopped] { return stopped.load(); }});
   ASSERT_TRUE(pass.next());
   source->blocked = true;
-  std::thread stopper([&] {
+  std::jthread stopper([&] {
     while (!source->waiting) std::this_thread::yield();
     stopped = true;
   });

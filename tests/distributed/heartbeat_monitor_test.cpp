@@ -1,8 +1,13 @@
 #include "distributed/heartbeat_monitor.h"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
+#include <fstream>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -73,6 +78,36 @@ TEST(HeartbeatMonitor, ARankThatLeftIsNotMissed) {
   monitors.list[1]->leave();
   monitors.list[1].reset();
   EXPECT_FALSE(monitors.list[0]->failure(3).has_value());
+}
+
+/// Memory for the stack of one more thread, and not of two.
+void leave_room_for_one_thread() {
+  constexpr std::size_t stack = 64 << 20;
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, stack);
+  pthread_setattr_default_np(&attributes);
+  rlim_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  const auto now = pages * static_cast<rlim_t>(::getpagesize());
+  const rlimit limit{.rlim_cur = now + stack * 3 / 2, .rlim_max = now + stack * 3 / 2};
+  if (pages == 0 || ::setrlimit(RLIMIT_AS, &limit) != 0) std::exit(3);
+}
+
+TEST(HeartbeatMonitorDeathTest, SaysThatItsSecondThreadCannotStart) {
+  const auto start = [] {
+    const auto store = c10::make_intrusive<c10d::HashStore>();
+    leave_room_for_one_thread();
+    try {
+      const HeartbeatMonitor monitor(store, {.rank = 0, .size = 1}, [](const Failure&) {});
+    } catch (const std::runtime_error& error) {
+      std::fputs(error.what(), stderr);
+      std::exit(0);
+    }
+    std::exit(4);
+  };
+  EXPECT_EXIT(
+      start(), testing::ExitedWithCode(0), "\\[distributed\\] cannot start thread 2 of 2 \\(");
 }
 
 }  // namespace

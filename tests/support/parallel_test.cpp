@@ -27,5 +27,50 @@ TEST(InParallel, EndsAtAnExceptionAndThrowsIt) {
   EXPECT_EQ(calls, 3);
 }
 
+/// A thread's work; its third copy fails, as a thread does that the system does not start.
+struct WorkOfTwoThreads {
+  WorkOfTwoThreads(std::function<void()> work, int& copies)
+      : run(std::move(work)), copies_left(&copies) {}
+  WorkOfTwoThreads(WorkOfTwoThreads&&) = default;
+  WorkOfTwoThreads(const WorkOfTwoThreads& other) : run(other.run), copies_left(other.copies_left) {
+    if (--*copies_left < 0) throw std::runtime_error("no more");
+  }
+  void operator()(std::int64_t /*thread*/) const { run(); }
+
+  std::function<void()> run;
+  int* copies_left;
+};
+
+TEST(StartThreads, EndsThoseThatRunWhereOneCannotStart) {
+  std::atomic<bool> stopping = false;
+  std::atomic<int> ended = 0;
+  int copies = 2;
+  const std::function<void(std::int64_t)> work = WorkOfTwoThreads(
+      [&] {
+        while (!stopping) std::this_thread::yield();
+        ++ended;
+      },
+      copies);
+  try {
+    start_threads("scope", 4, work, [&] { stopping = true; });
+    FAIL() << "a thread was not started, and nobody said so";
+  } catch (const std::runtime_error& error) {
+    EXPECT_EQ(std::string(error.what()),
+              "[scope] cannot start thread 3 of 4 (no more); fewer threads may be allowed here");
+  }
+  EXPECT_EQ(ended, 2);
+}
+
+TEST(StartThreads, GivesEachItsNumber) {
+  std::vector<std::atomic<int>> called(3);
+  start_threads(
+      "scope", 3, [&](std::int64_t i) { ++called[static_cast<std::size_t>(i)]; }, [] {})
+      .clear();
+  for (const auto& times : called) EXPECT_EQ(times, 1);
+  EXPECT_TRUE(start_threads(
+                  "scope", 0, [](std::int64_t) {}, [] {})
+                  .empty());
+}
+
 }  // namespace
 }  // namespace dimred

@@ -19,7 +19,7 @@ void on_gloo_ranks(int ranks,
   ::setenv("TORCH_FR_BUFFER_SIZE", "0", 0);  // NOLINT(concurrency-mt-unsafe)
   const auto store = c10::make_intrusive<c10d::HashStore>();
   std::vector<std::exception_ptr> failures(static_cast<std::size_t>(ranks));
-  std::vector<std::thread> threads;
+  std::vector<std::jthread> threads;
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
       try {

@@ -58,7 +58,7 @@ TEST_F(DeviceStreams, LeaveOtherDevicesAlone) {
   if (torch::cuda::device_count() < 2) GTEST_SKIP() << "needs two CUDA devices";
   const torch::Device device(torch::kCUDA, 1);
   const auto values = torch::ones({100}, device);
-  std::thread([copied = copy_on_side_stream(values)] { copied.get(); }).join();
+  std::jthread([copied = copy_on_side_stream(values)] { copied.get(); }).join();
   EXPECT_EQ(read_back(values).get().sum().item<float>(), 100);
   EXPECT_FALSE(at::detail::getCUDAHooks().hasPrimaryContext(0));
 }
