@@ -3,16 +3,15 @@
 #include "method/quasi_newton.h"
 #include "method/sgd.h"
 #include "support/errors.h"
+#include "support/scope_exit.h"
 
 namespace dimred::method {
 
 StepReport Method::step(SubspaceSpace& space, double progress) {
-  const auto before = state_dict();
   try {
     return descend(space, progress);
   } catch (...) {
-    restore(before);
-    space.restore();
+    undo_after_error([&] { space.restore(); });
     throw;
   }
 }

@@ -39,7 +39,7 @@ class Method {
 
   /// One step on the space's batch. `progress` in [0, 1] is the part of the budget that is spent,
   /// for what is scheduled. If a call throws, the space is restored, the method is as before, and
-  /// the exception goes on.
+  /// the exception goes on, also where the space cannot be restored.
   StepReport step(SubspaceSpace& space, double progress);
 
   /// The state that it carries, by name, and back; throws std::invalid_argument for other names or
@@ -49,6 +49,8 @@ class Method {
   virtual void restore(const StateDict& dict) = 0;
 
  private:
+  /// step() without the way back for the space. It works on a copy of the method's state, which
+  /// takes the state's place once no call can throw any more.
   virtual StepReport descend(SubspaceSpace& space, double progress) = 0;
 };
 

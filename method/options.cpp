@@ -1,7 +1,5 @@
 #include "method/options.h"
 
-#include <algorithm>
-
 #include "method/presets.h"
 #include "support/errors.h"
 
@@ -18,10 +16,7 @@ void validate(MethodOptions options) {
   OptionTable table("method", "");
   add_options(table, options, none);
   require_ranges(table, "method");
-  const auto& rules = update_rules();
-  require(std::ranges::any_of(rules, [&](const auto& r) { return r.first == options.update_rule; }),
-          "[method] there is no update rule {}",
-          options.update_rule);
+  update_rule(options.update_rule);
 }
 
 }  // namespace dimred::method

@@ -1,8 +1,9 @@
 #include "method/quasi_newton.h"
 
-#include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <type_traits>
+#include <utility>
 
 #include "support/errors.h"
 
@@ -10,11 +11,6 @@ namespace dimred::method {
 namespace {
 
 using Eigen::VectorXd;
-
-UpdateRule* rule_called(const std::string& name) {
-  const auto& rules = update_rules();
-  return std::ranges::find(rules, name, [](const auto& rule) { return rule.first; })->second;
-}
 
 std::vector<double> list(const VectorXd& v) { return {v.begin(), v.end()}; }
 
@@ -26,7 +22,7 @@ VectorXd vector(std::span<const double> numbers) {
 
 QuasiNewton::QuasiNewton(const MethodOptions& options, std::span<const Eigen::Index> block_sizes)
     : options_(options),
-      rule_(rule_called(options.update_rule)),
+      rule_(update_rule(options.update_rule)),
       state_{InverseHessian(block_sizes)} {
   state_.s = VectorXd::Zero(std::reduce(block_sizes.begin(), block_sizes.end()));
   state_.last_gradient = state_.s;
@@ -80,36 +76,39 @@ StepReport QuasiNewton::descend(SubspaceSpace& space, double progress) {
   if (accepted) {
     report.step_size = report.search.step_size;
     next.s = report.step_size * d;
-    state_ = std::move(next);
   } else {
-    report.step_size = end_failed_search(report.search, std::move(next), d);
+    report.step_size = end_failed_search(report.search, d, next);
   }
   space.move_to(report.step_size);
   const bool knows_step = accepted || options_.failed_search == FailedSearch::dldr;
   if (knows_step && options_.curvature == Curvature::same)
-    learn_on_the_same_batch(space, g_k, report);
+    learn_on_the_same_batch(space, g_k, next, report);
   if (!residual.joint && alpha > 0) space.subtract_momentum(alpha);
+  static_assert(std::is_nothrow_move_assignable_v<State>);
+  state_ = std::move(next);
   return report;
 }
 
-/// Returns t, and keeps of `next`, the state after an accepted step, what the published version
+/// Returns t, and leaves of `next`, the state after an accepted step, what the published version
 /// does.
-double QuasiNewton::end_failed_search(const SearchResult& search, State next, const VectorXd& d) {
+double QuasiNewton::end_failed_search(const SearchResult& search,
+                                      const VectorXd& d,
+                                      State& next) const {
   switch (options_.failed_search) {
     case FailedSearch::no_step:
-      state_.has_last = false;  // s = 0 holds no curvature
+      next = state_;
+      next.has_last = false;  // s = 0 holds no curvature
       return 0;
     case FailedSearch::mindspore_latest:
+      next = state_;
       return 0;
     case FailedSearch::mindspore_first:
-      state_ = std::move(next);  // with the s of an earlier step
-      return search.step_size;
+      return search.step_size;  // with the s of an earlier step
     case FailedSearch::dldr:
       break;
   }
   const double t = search.step_size * options_.search.rho;
   next.s = t * d;
-  state_ = std::move(next);
   return t;
 }
 
@@ -126,16 +125,17 @@ void QuasiNewton::learn_between_batches(State& next,
 /// be compared with another batch. B s = -t g_k, because d = -H g_k.
 void QuasiNewton::learn_on_the_same_batch(SubspaceSpace& space,
                                           const VectorXd& g_k,
-                                          StepReport& report) {
+                                          State& next,
+                                          StepReport& report) const {
   space.gradient(Buffers::restore);
   ++report.gradients;
   const VectorXd y = space.project().g_k - g_k;
-  state_.has_last = false;
-  report.curvature = state_.s.dot(y);
+  next.has_last = false;
+  report.curvature = next.s.dot(y);
   report.update = UpdateOutcome::skipped;
   if (!y.allFinite()) return;
-  const VectorXd damped = state_.h.damped(state_.s, y, -report.step_size * g_k);
-  report.update = state_.h.update(state_.s, damped, rule_, options_.floors);
+  const VectorXd damped = next.h.damped(next.s, y, -report.step_size * g_k);
+  report.update = next.h.update(next.s, damped, rule_, options_.floors);
   if (report.update == UpdateOutcome::updated && damped != y) report.update = UpdateOutcome::damped;
 }
 

@@ -27,8 +27,9 @@ class QuasiNewton final : public Method {
   void learn_between_batches(State& next, const Eigen::VectorXd& g_k, StepReport& report) const;
   void learn_on_the_same_batch(SubspaceSpace& space,
                                const Eigen::VectorXd& g_k,
-                               StepReport& report);
-  double end_failed_search(const SearchResult& search, State next, const Eigen::VectorXd& d);
+                               State& next,
+                               StepReport& report) const;
+  double end_failed_search(const SearchResult& search, const Eigen::VectorXd& d, State& next) const;
 
   MethodOptions options_;
   UpdateRule* rule_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "support/errors.h"
 
@@ -32,18 +33,19 @@ StepReport Sgd::descend(SubspaceSpace& space, double progress) {
   report.not_finite = !projection.is_finite();
   if (report.not_finite) return report;
 
-  velocity_ = options_.rates.momentum * velocity_ + g_k;
-  report.slope = -rate * g_k.dot(velocity_);
-  report.direction_norm = velocity_.norm();
+  Eigen::VectorXd velocity = options_.rates.momentum * velocity_ + g_k;
+  report.slope = -rate * g_k.dot(velocity);
+  report.direction_norm = velocity.norm();
   report.residual_norm = std::sqrt(projection.residual_square());
 
-  space.set_line({.direction = -rate * velocity_,
+  space.set_line({.direction = -rate * velocity,
                   .projected = g_k,
                   .gamma = options_.residual.gamma,
                   .alpha = alpha,
                   .moves_momentum = options_.residual.alpha > 0,
                   .keeps_start = false});
   space.move_to(1);
+  velocity_ = std::move(velocity);
   report.step_size = rate;
   report.search.outcome = SearchOutcome::accepted;
   return report;

@@ -23,8 +23,8 @@ struct Projection {
 
 /// The line  w + t u  with  u = P'd - alpha m,  after  m <- gamma m + (g - P'g_k).
 struct Line {
-  const Eigen::VectorXd& direction;  // d [k]
-  const Eigen::VectorXd& projected;  // g_k [k]
+  Eigen::VectorXd direction;  // d [k]
+  Eigen::VectorXd projected;  // g_k [k]
   double gamma = 0;
   double alpha = 0;             // 0: u does without m
   bool moves_momentum = false;  // false: m stays as it is, and alpha is 0
@@ -68,8 +68,9 @@ class SubspaceSpace {
   /// w <- w - alpha m. One all-gather of M.
   virtual void subtract_momentum(double alpha) = 0;
 
-  /// w, m and the running statistics as before this step's gradient(). After a call that threw.
-  virtual void restore() noexcept = 0;
+  /// w, m and the running statistics as before this step's gradient(). After a call that threw; an
+  /// exception of its own is said on standard error, and the first one goes on.
+  virtual void restore() = 0;
 };
 
 }  // namespace dimred::method

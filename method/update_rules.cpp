@@ -1,5 +1,7 @@
 #include "method/update_rules.h"
 
+#include "support/errors.h"
+
 namespace dimred::method {
 
 const std::vector<std::pair<std::string, UpdateRule*>>& update_rules() {
@@ -9,6 +11,12 @@ const std::vector<std::pair<std::string, UpdateRule*>>& update_rules() {
   };
 #undef DIMRED_UPDATE_RULE
   return rules;
+}
+
+UpdateRule* update_rule(const std::string& name) {
+  for (const auto& [known, rule] : update_rules())
+    if (known == name) return rule;
+  refuse("[method] there is no update rule {}", name);
 }
 
 }  // namespace dimred::method

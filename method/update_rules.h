@@ -24,4 +24,7 @@ using UpdateRule = std::optional<Eigen::MatrixXd>(const Eigen::MatrixXd& inverse
 /// All of them by name; the first is the presets'.
 const std::vector<std::pair<std::string, UpdateRule*>>& update_rules();
 
+/// The one of this name; throws std::invalid_argument where there is none.
+UpdateRule* update_rule(const std::string& name);
+
 }  // namespace dimred::method

@@ -23,11 +23,12 @@ auto shifted(Setup& setup, const torch::Tensor& shift, const Work& work) {
   return work();
 }
 
-/// The running statistics of now, at the end of the scope again where `wanted`.
-auto kept_statistics(Setup& setup, bool wanted = true) {
-  return ScopeExit([&setup, wanted, before = RunningStatistics(setup)] {
-    if (wanted) before.restore(setup.model);
-  });
+/// `work`; the running statistics are afterwards as before, also when it throws.
+template <class Work>
+auto keeping_statistics(Setup& setup, const Work& work) {
+  const ScopeExit back(
+      [&setup, before = RunningStatistics(setup)] { before.restore(setup.model); });
+  return work();
 }
 
 }  // namespace
@@ -58,8 +59,8 @@ void NetworkSpace::gradient(method::Buffers buffers) {
     statistics_.emplace(setup_);
     shift_ = penalty_.sam_radius > 0 ? ascent() : torch::Tensor();
   }
-  const auto statistics = kept_statistics(setup_, !first);
-  auto own = shifted(setup_, shift_, [this] { return pass(); });
+  const auto pass_at_shift = [this] { return shifted(setup_, shift_, [this] { return pass(); }); };
+  auto own = first ? pass_at_shift() : keeping_statistics(setup_, pass_at_shift);
   add_decay(setup_.model, penalty_, own);
   set_gradient(std::move(own));
   decay_ = start_decay_loss(setup_, penalty_);
@@ -82,8 +83,8 @@ torch::Tensor NetworkSpace::pass() {
 
 /// radius g / |g| in all columns; none where g is not finite: the step then finds the same at w.
 torch::Tensor NetworkSpace::ascent() {
-  const auto statistics = kept_statistics(setup_);
   const auto own = pass();
+  restore_statistics();  // restore() does where it throws
   std::vector<double> square{inner_product(own, own)};
   communicator().all_reduce(square);
   const double norm = std::sqrt(square[0]);
@@ -93,18 +94,19 @@ torch::Tensor NetworkSpace::ascent() {
 }
 
 double NetworkSpace::loss() {
-  const auto result = [this] {
-    const auto statistics = kept_statistics(setup_, !trial_batchnorm_moving_);
+  const auto pass_at_shift = [this] {
     return shifted(
         setup_, shift_, [this] { return training::start_loss(setup_, step_->batch, step_->key); });
-  }();
+  };
+  const auto result =
+      trial_batchnorm_moving_ ? pass_at_shift() : keeping_statistics(setup_, pass_at_shift);
   ++passes_.forward;
   if (trial_batchnorm_moving_) training::share_running_statistics(setup_);
   const auto decay = start_decay_loss(setup_, penalty_);
   return result.get().mean_loss() + decay.get();  // the trial's one wait for the device
 }
 
-void NetworkSpace::restore() noexcept {
+void NetworkSpace::restore() {
   TensorSpace::restore();
   if (statistics_) restore_statistics();
 }

@@ -32,7 +32,7 @@ class NetworkSpace final : public TensorSpace {
 
   void gradient(method::Buffers buffers) override;
   double loss() override;
-  void restore() noexcept override;
+  void restore() override;
 
   /// The result of the last gradient(Buffers::move): the batch's own, without penalties.
   training::BatchResult result() const { return result_.get(); }

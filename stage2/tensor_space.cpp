@@ -101,12 +101,11 @@ void TensorSpace::subtract_momentum(double alpha) {
   weights_.sub_(all_gather(communicator_, momentum_, columns_), alpha);
 }
 
-void TensorSpace::restore() noexcept {
+void TensorSpace::restore() {
   const torch::NoGradGuard no_grad;
-  if (start_.defined()) weights_.copy_(start_);
   t_ = 0;
-  if (momentum_moved_) std::swap(momentum_, other_momentum_);
-  momentum_moved_ = false;
+  if (std::exchange(momentum_moved_, false)) std::swap(momentum_, other_momentum_);
+  if (start_.defined()) weights_.copy_(start_);
 }
 
 }  // namespace dimred::stage2

@@ -25,7 +25,7 @@ class TensorSpace : public method::SubspaceSpace {
   void set_line(const method::Line& line) override;
   void move_to(double t) override;
   void subtract_momentum(double alpha) override;
-  void restore() noexcept override;
+  void restore() override;
 
   const Subspace& subspace() const { return subspace_; }
   /// m, own columns: with the method's numbers it is the resume state.

@@ -5,8 +5,22 @@
 
 namespace dimred {
 
+/// For a handler: says the exception that it handles in one line on standard error. That is the
+/// second error, and ends here; the first one goes on.
+void say_second_error() noexcept;
+
+/// Calls `undo` while an error is on its way, which an error of `undo` must not replace.
+template <class Undo>
+void undo_after_error(const Undo& undo) noexcept {
+  try {
+    undo();
+  } catch (...) {
+    say_second_error();
+  }
+}
+
 /// Calls `undo` at the end of the scope, also when an exception leaves it. Then an exception of
-/// `undo` is lost: the first error is what counts.
+/// `undo` is said and lost: the first error is what counts.
 template <class Undo>
 class ScopeExit {
  public:
@@ -14,10 +28,10 @@ class ScopeExit {
   ScopeExit(const ScopeExit&) = delete;
   ScopeExit& operator=(const ScopeExit&) = delete;
   ~ScopeExit() noexcept(false) {
-    try {
+    if (std::uncaught_exceptions() == before_) {
       undo_();
-    } catch (...) {
-      if (std::uncaught_exceptions() == before_) throw;
+    } else {
+      undo_after_error(undo_);
     }
   }
 

@@ -21,8 +21,8 @@ class QuadraticSpace : public SubspaceSpace {
   }
 
   std::span<const Eigen::Index> block_sizes() const override { return blocks_; }
-  void gradient(Buffers) override {
-    before_ = {w, m};
+  void gradient(Buffers buffers) override {
+    if (buffers == Buffers::move) before_ = {w, m};
     g = curvature.cwiseProduct((w.array() - 1).matrix());
     if (disturb_gradient) disturb_gradient(g);
   }
@@ -38,7 +38,10 @@ class QuadraticSpace : public SubspaceSpace {
   void move_to(double t) override { w = t == 0 ? start_ : start_ + t * u; }
   double loss() override { return disturb_loss ? disturb_loss(value()) : value(); }
   void subtract_momentum(double alpha) override { w -= alpha * m; }
-  void restore() noexcept override { std::tie(w, m) = before_; }
+  void restore() override {
+    std::tie(w, m) = before_;
+    if (disturb_restore) disturb_restore();
+  }
 
   double value() const { return curvature.dot((w.array() - 1).square().matrix()) / 2; }
 
@@ -47,6 +50,7 @@ class QuadraticSpace : public SubspaceSpace {
   Eigen::VectorXd w, m, g, u;
   std::function<void(Eigen::VectorXd&)> disturb_gradient;
   std::function<double(double)> disturb_loss;  // of the trials
+  std::function<void()> disturb_restore;
 
  private:
   std::vector<Eigen::Index> blocks_;

@@ -7,6 +7,7 @@
 
 #include "method/presets.h"
 #include "tests/method/quadratic_space.h"
+#include "tests/tools/temporary_folder.h"
 
 namespace dimred::method {
 namespace {
@@ -123,6 +124,69 @@ TEST(QuasiNewton, RestoresWeightsMomentumAndStateWhenATrialThrows) {
   EXPECT_EQ(descent.space.w, w);
   EXPECT_EQ(descent.space.m, m);
   EXPECT_EQ(descent.method->state_dict(), numbers);
+}
+
+/// The state takes over what the step learnt only at its end: here the last gradient comes too
+/// late.
+TEST(QuasiNewton, RestoresItsStateWhenTheCurvatureOfTheSameBatchCannotBeMeasured) {
+  auto options = robust(0.005);
+  options.curvature = Curvature::same;
+  Descent descent(options, first_axes(2));
+  descent.step();
+  const VectorXd w = descent.space.w, m = descent.space.m;
+  const auto numbers = descent.method->state_dict();
+  descent.space.disturb_gradient = [calls = 0](VectorXd&) mutable {
+    if (++calls == 2) throw std::runtime_error("stopped");
+  };
+  EXPECT_THROW(descent.step(), std::runtime_error);
+  EXPECT_EQ(descent.space.w, w);
+  EXPECT_EQ(descent.space.m, m);
+  EXPECT_EQ(descent.method->state_dict(), numbers);
+}
+
+TEST(Method, LetsTheFirstErrorThroughWhereTheSpaceCannotBeRestored) {
+  for (const auto kind : {MethodKind::quasi_newton, MethodKind::psgd}) {
+    auto options = robust(0.005);
+    options.kind = kind;
+    Descent descent(options, first_axes(2));
+    descent.space.disturb_gradient = [](VectorXd&) { throw std::runtime_error("first"); };
+    descent.space.disturb_restore = [] { throw std::logic_error("second\nstack"); };
+    testing::internal::CaptureStderr();
+    std::string error;
+    try {
+      descent.step();
+    } catch (const std::exception& thrown) {
+      error = thrown.what();
+    }
+    EXPECT_EQ(testing::internal::GetCapturedStderr(),
+              "[dimred] what an error left behind could not be undone: second\n");
+    EXPECT_EQ(error, "first");
+  }
+}
+
+/// A step that fails may have no memory for anything that its way back would allocate.
+TEST(Method, DoesNotSaveItsStateToStep) {
+  struct Unsaved final : Method {
+    StateDict state_dict() const override { throw std::bad_alloc(); }
+    void restore(const StateDict& /*dict*/) override { throw std::bad_alloc(); }
+    StepReport descend(SubspaceSpace& space, double /*progress*/) override {
+      space.gradient(Buffers::move);
+      return {};
+    }
+  };
+  QuadraticSpace space(six_curvatures(), first_axes(2));
+  EXPECT_NO_THROW(Unsaved().step(space, 0));
+  bool restored = false;
+  space.disturb_restore = [&] { restored = true; };
+  space.disturb_gradient = [](VectorXd&) { throw std::runtime_error("stopped"); };
+  EXPECT_THROW(Unsaved().step(space, 0), std::runtime_error);
+  EXPECT_TRUE(restored);
+}
+
+TEST(QuasiNewton, RefusesAnUpdateRuleThatThereIsNot) {
+  const std::vector<Eigen::Index> blocks{2};
+  EXPECT_EQ(thrown<std::invalid_argument>([&] { QuasiNewton({.update_rule = "bgfs"}, blocks); }),
+            "[method] there is no update rule bgfs");
 }
 
 /// Two blocks of one row each in a separable problem: each learns its own curvature in one step, so

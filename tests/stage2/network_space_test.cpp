@@ -1,5 +1,6 @@
 #include "stage2/network_space.h"
 
+#include <ATen/record_function.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -107,6 +108,31 @@ TEST(NetworkSpace, APassThatThrowsLeavesWeightsAndStatisticsAsTheyWere) {
     EXPECT_THROW(method->step(toy.space, 0), std::runtime_error);
     EXPECT_TRUE(torch::equal(toy.setup.model.flat.weights, weights)) << pass;
     EXPECT_TRUE(torch::equal(toy.setup.model.flat.buffers, buffers)) << pass;
+  }
+}
+
+/// SAM's pass at w and the gradient's pass share one copy of them, which the step keeps anyway.
+TEST(NetworkSpace, CopiesRunningStatisticsOnceAStep) {
+  for (const double radius : {0.0, 0.05}) {
+    Toy toy(training::toy_setup(models::Precision::float32), {.sam_radius = radius});
+    static const void* buffers;
+    static int copies;
+    buffers = toy.setup.model.flat.buffers.data_ptr();
+    copies = 0;
+    const auto count = [](const at::RecordFunction& call) -> std::unique_ptr<at::ObserverContext> {
+      const auto inputs = call.inputs();
+      if (std::string_view(call.name()) == "aten::clone" &&
+          inputs[0].toTensor().data_ptr() == buffers)
+        ++copies;
+      return nullptr;
+    };
+    const auto handle = at::addThreadLocalCallback(
+        at::RecordFunctionCallback(count).needsInputs(true).scopes({at::RecordScope::FUNCTION}));
+    toy.gradient();
+    EXPECT_EQ(std::exchange(copies, 0), 1) << radius;
+    toy.space.loss();  // a trial begins with those that the gradient's pass has moved
+    EXPECT_EQ(copies, 1) << radius;
+    at::removeCallback(handle);
   }
 }
 

@@ -1,5 +1,6 @@
 #include "stage2/tensor_space.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "method/method.h"
@@ -71,6 +72,23 @@ TEST(TensorSpace, HasWeightsAndMomentumOfBeforeTheStepWhereTheGradientThrows) {
   problem.space.gradient_at_weights = []() -> torch::Tensor { throw std::runtime_error("lost"); };
   EXPECT_THROW(method->step(problem.space, 0), std::runtime_error);
   EXPECT_TRUE(torch::equal(problem.weights, weights));
+  EXPECT_TRUE(torch::equal(problem.space.momentum(), momentum));
+}
+
+/// As on a device that has failed: its weights take no copy any more.
+TEST(TensorSpace, LetsTheFirstErrorThroughWhereTheWeightsCannotBePutBack) {
+  Quadratic problem;
+  const auto method = make_method(preset("robust").method, problem.space.block_sizes());
+  method->step(problem.space, 0);
+  const auto momentum = problem.space.momentum().clone();
+  problem.space.trial = [&](double) -> double {
+    problem.weights.resize_({3});
+    throw std::invalid_argument("first");
+  };
+  testing::internal::CaptureStderr();
+  EXPECT_THROW(method->step(problem.space, 0), std::invalid_argument);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              testing::StartsWith("[dimred] what an error left behind could not be undone: "));
   EXPECT_TRUE(torch::equal(problem.space.momentum(), momentum));
 }
 

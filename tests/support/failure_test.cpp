@@ -5,6 +5,7 @@
 #include <typeinfo>
 
 #include "support/errors.h"
+#include "support/scope_exit.h"
 
 namespace dimred {
 namespace {
@@ -37,6 +38,24 @@ TEST(Failure, OfAnotherKindIsTheEnvironments) {
 
 TEST(Failure, IsEmptyWhereThereIsNone) {
   EXPECT_EQ(failure_of([] {}), "");
+}
+
+TEST(ScopeExit, LetsItsErrorThroughWhereItIsTheFirst) {
+  const auto leave = [] { const ScopeExit undo([] { throw std::logic_error("of the end"); }); };
+  EXPECT_THROW(leave(), std::logic_error);
+}
+
+TEST(ScopeExit, SaysItsErrorAndLetsTheFirstOneThrough) {
+  const auto leave = [](const auto& second) {
+    const ScopeExit undo([&] { throw second; });
+    throw std::invalid_argument("first");
+  };
+  testing::internal::CaptureStderr();
+  EXPECT_THROW(leave(std::runtime_error("second\nof two lines")), std::invalid_argument);
+  EXPECT_THROW(leave(2), std::invalid_argument);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "[dimred] what an error left behind could not be undone: second\n"
+            "[dimred] what an error left behind could not be undone: unknown error\n");
 }
 
 }  // namespace
