@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <csignal>
 #include <ctime>
 #include <initializer_list>
@@ -17,10 +18,12 @@ constexpr long same_keystroke_ms = 500;
 /// In the sum over ranks: more than all that their launchers have stopped.
 constexpr double stop_of_others = 1 << 20;
 
-volatile std::sig_atomic_t interrupted = 0;
-volatile std::sig_atomic_t terminated = 0;                 // by anybody
-volatile std::sig_atomic_t terminated_from_elsewhere = 0;  // not by the process that started this
-volatile long first_interrupt_ms = 0;
+// Written by a handler, which may run in any thread, and read by the threads that wait for data.
+std::atomic<bool> interrupted = false;
+std::atomic<bool> terminated = false;                 // by anybody
+std::atomic<bool> terminated_from_elsewhere = false;  // not by the process that started this
+std::atomic<long> first_interrupt_ms = 0;
+static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<long>::is_always_lock_free);
 int agreed_code = code_of_others;
 bool agreed_to_launcher = false;
 
@@ -32,11 +35,11 @@ long now_ms() {
 
 extern "C" void remember(int signal, siginfo_t* info, void* /*context*/) {
   if (signal != SIGINT) {
-    terminated = 1;
-    if (signal != SIGTERM || info->si_pid != getppid()) terminated_from_elsewhere = 1;
-  } else if (interrupted == 0) {
+    terminated = true;
+    if (signal != SIGTERM || info->si_pid != getppid()) terminated_from_elsewhere = true;
+  } else if (!interrupted) {
     first_interrupt_ms = now_ms();
-    interrupted = 1;
+    interrupted = true;
   } else if (now_ms() - first_interrupt_ms > same_keystroke_ms) {
     _exit(code_of_interrupt);
   }
@@ -57,11 +60,11 @@ void catch_stop_signals() {
   }
 }
 
-bool stop_received() { return interrupted != 0 || terminated != 0; }
+bool stop_received() { return interrupted || terminated; }
 
 bool stop_agreed(distributed::Communicator& communicator) {
-  std::array<double, 2> received{static_cast<double>(interrupted), static_cast<double>(terminated)};
-  if (terminated_from_elsewhere != 0) received[1] = stop_of_others;
+  std::array<double, 2> received{interrupted ? 1.0 : 0.0, terminated ? 1.0 : 0.0};
+  if (terminated_from_elsewhere) received[1] = stop_of_others;
   communicator.all_reduce(received);
   agreed_code = received[1] > 0 ? code_of_others : code_of_interrupt;
   agreed_to_launcher = received[0] == 0 && received[1] > 0 && received[1] < stop_of_others;
