@@ -85,10 +85,8 @@ int find(LearningRateOptions& options, const distributed::Ranks& ranks) {
     training::initialize(setup, options.transfer, /*folder=*/{}, console);
   const auto points =
       stage1::sweep(setup, options.finder, options.optimizer, training::BucketOptions{}, console);
-  distributed::on_rank_0(*ranks.communicator, [&] {
-    write_file_atomically(options.table, stage1::to_csv(points));
-    return std::string();
-  });
+  distributed::on_rank_0(*ranks.communicator,
+                         [&] { write_file_atomically(options.table, stage1::to_csv(points)); });
   console.line(finder_text(points, options));
   return exit_success;
 }

@@ -225,7 +225,6 @@ void require_consent(const training::Setup& setup,
             bytes_text(4 * parameters),
             bytes_text(room),
             output.string());
-    return std::string();
   });
 }
 

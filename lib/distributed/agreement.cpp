@@ -1,7 +1,5 @@
 #include "distributed/agreement.h"
 
-#include <nlohmann/json.hpp>
-
 #include "support/errors.h"
 #include "support/json.h"
 
@@ -39,8 +37,7 @@ void require_agreement(Communicator& communicator, const Facts& facts) {
   }
 }
 
-std::string on_rank_0(Communicator& communicator, const std::function<std::string()>& work) {
-  if (communicator.size() == 1) return work();
+std::string text_of_rank_0(Communicator& communicator, const std::function<std::string()>& work) {
   constexpr char done = '+';  // before the text, in place of a failure's kind
   std::string outcome;
   if (communicator.rank() == 0) {

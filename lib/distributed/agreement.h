@@ -1,7 +1,9 @@
 #pragma once
 
 #include <functional>
+#include <nlohmann/json.hpp>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -16,8 +18,24 @@ using Facts = std::vector<std::pair<std::string, std::string>>;
 /// that has it otherwise, and both texts. Cost: the texts go to every rank.
 void require_agreement(Communicator& communicator, const Facts& facts);
 
-/// Runs `work` on rank 0 alone and returns its text on every rank. When it throws, every rank
+/// on_rank_0() for a text.
+std::string text_of_rank_0(Communicator& communicator, const std::function<std::string()>& work);
+
+/// Runs `work` on rank 0 alone and returns on every rank what it returns: nothing, a text, or what
+/// JSON holds (a float64 keeps its bits; NaN and infinity are none). When it throws, every rank
 /// throws the same, as throw_failure() does, so that nobody is left waiting.
-std::string on_rank_0(Communicator& communicator, const std::function<std::string()>& work);
+template <class Work>
+auto on_rank_0(Communicator& communicator, const Work& work) -> std::invoke_result_t<Work> {
+  using Result = std::invoke_result_t<Work>;
+  if (communicator.size() == 1) return work();
+  if constexpr (std::is_void_v<Result>) {
+    text_of_rank_0(communicator, [&] { return work(), std::string(); });
+  } else if constexpr (std::is_same_v<Result, std::string>) {
+    return text_of_rank_0(communicator, work);
+  } else {
+    const auto text = text_of_rank_0(communicator, [&] { return nlohmann::json(work()).dump(); });
+    return nlohmann::json::parse(text).template get<Result>();
+  }
+}
 
 }  // namespace dimred::distributed

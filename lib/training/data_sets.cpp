@@ -1,7 +1,8 @@
 #include "training/data_sets.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
+#include <tuple>
+#include <utility>
 
 #include "data/decode.h"
 #include "data/label_noise.h"
@@ -94,15 +95,11 @@ void normalise_by_data(DataSets& data,
   }
   const bool whole = data.train->shape() && preprocessing.crop.cut == data::CropMode::none &&
                      preprocessing.change == nullptr;
-  const auto text = distributed::on_rank_0(communicator, [&] {
-    const auto statistics = whole ? data::channel_statistics(*data.train)
-                                  : data::prepared_statistics(*data.train, preprocessing, channels);
-    return nlohmann::json({statistics.mean, statistics.deviation})
-        .dump();  // reads back bit for bit
+  std::tie(preprocessing.mean, preprocessing.deviation) = distributed::on_rank_0(communicator, [&] {
+    auto statistics = whole ? data::channel_statistics(*data.train)
+                            : data::prepared_statistics(*data.train, preprocessing, channels);
+    return std::pair{std::move(statistics.mean), std::move(statistics.deviation)};
   });
-  const auto statistics = nlohmann::json::parse(text);
-  preprocessing.mean = statistics[0].get<std::vector<double>>();
-  preprocessing.deviation = statistics[1].get<std::vector<double>>();
 }
 
 data::LoaderOptions loading_of(const DataSets& data,
@@ -180,6 +177,35 @@ void arrange(DataSets& data, const DataOptions& options, std::uint64_t seed, int
   }
 }
 
+data::SharedDataset with_all_classes(data::SharedDataset set, const DataOptions& options) {
+  return data::with_unused_classes(std::move(set), options.num_classes);
+}
+
+/// The training and the test set with all their samples, and the record of them.
+void open_sets(DataSets& data, const DataOptions& options) {
+  const auto opened = dataset_options(options);
+  data.train = data::open_dataset(opened, /*train=*/true);
+  data.test = data::open_test_set_if_any(opened, data.train->class_names());
+  require(data.test || options.test_samples == 0,
+          "[training::data] test_samples needs a test set, received {} for {}, which has none",
+          options.test_samples,
+          data.train->title());
+  data.record =
+      record_of(*with_all_classes(data.train, options), with_all_classes(data.test, options).get());
+}
+
+/// Puts validation_fraction of the training samples aside.
+void hold_out(DataSets& data, const DataOptions& options, std::uint64_t seed) {
+  if (options.validation_fraction == 0) return;
+  auto split = data::split_indices(data.train->size(), options.validation_fraction, seed);
+  require(!split.held_out.empty(),
+          "[training::data] validation_fraction {} of {} samples holds out none",
+          options.validation_fraction,
+          data.train->size());
+  data.validation = data::subset(data.train, std::move(split.held_out));
+  data.train = data::subset(data.train, std::move(split.kept));
+}
+
 }  // namespace
 
 DataSets load_data(DataOptions& options,
@@ -191,48 +217,24 @@ DataSets load_data(DataOptions& options,
   const auto seed_of = [&](const std::optional<std::int64_t>& seed) -> std::uint64_t {
     return seed.value_or(run.seed);
   };
-  const auto opened = dataset_options(options);
-  data::SharedDataset train = data::open_dataset(opened, /*train=*/true);
-  data::SharedDataset test = data::open_test_set_if_any(opened, train->class_names());
-  require(test || options.test_samples == 0,
-          "[training::data] test_samples needs a test set, received {} for {}, which has none",
-          options.test_samples,
-          train->title());
-  const auto padded = [&](std::shared_ptr<const data::Dataset> set) {
-    return data::with_unused_classes(std::move(set), options.num_classes);
-  };
-  data.record = record_of(*padded(train), padded(test).get());
+  open_sets(data, options);
+  require_streamable(*data.train, options, preprocessing_of(options, run_seed));
+  const auto whole = data.train;
+  data.train = some_samples(whole, options.train_samples);
+  if (!options.preprocessing_name) choose_preprocessing(options, *data.train);
   data.preprocessing = preprocessing_of(options, run_seed);
-  require_streamable(*train, options, data.preprocessing);
   const auto of_recipe = std::ssize(data.preprocessing.mean);
-  const auto channels = of_recipe > 0 ? of_recipe : data::channels_of(*train);
-  const auto resident = [&](data::SharedDataset whole, std::int64_t count) {
-    auto part = some_samples(std::move(whole), count);
-    return kept(std::move(part), options, threads, data.preprocessing.crop, channels);
+  const auto channels = of_recipe > 0 ? of_recipe : data::channels_of(*whole);
+  const auto resident = [&](data::SharedDataset set) {
+    return kept(std::move(set), options, threads, data.preprocessing.crop, channels);
   };
-  train = resident(std::move(train), options.train_samples);
-  if (!options.preprocessing_name) {
-    choose_preprocessing(options, *train);
-    if (options.preprocessing_name != data::Recipe::none)
-      return load_data(options, run, communicator, threads);
-  }
-  if (test) test = resident(std::move(test), options.test_samples);
+  data.train = resident(std::move(data.train));
+  if (data.test) data.test = resident(some_samples(std::move(data.test), options.test_samples));
   data.train = data::with_label_noise(
-      std::move(train), options.label_noise, seed_of(options.label_noise_seed));
-  data.test = std::move(test);
-  if (options.validation_fraction > 0) {
-    auto split = data::split_indices(
-        data.train->size(), options.validation_fraction, seed_of(options.split_seed));
-    require(!split.held_out.empty(),
-            "[training::data] validation_fraction {} of {} samples holds out none",
-            options.validation_fraction,
-            data.train->size());
-    data.validation = data::subset(data.train, std::move(split.held_out));
-    data.train = data::subset(data.train, std::move(split.kept));
-  }
-  data.train = padded(std::move(data.train));
-  data.validation = padded(std::move(data.validation));
-  data.test = padded(std::move(data.test));
+      std::move(data.train), options.label_noise, seed_of(options.label_noise_seed));
+  hold_out(data, options, seed_of(options.split_seed));
+  for (auto* set : {&data.train, &data.validation, &data.test})
+    *set = with_all_classes(std::move(*set), options);
   normalise_by_data(data, communicator, channels);
   arrange(data, options, run_seed, communicator.size());
   data.image_shape = data::prepared_shape(data.preprocessing, *data.train);

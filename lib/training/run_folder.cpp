@@ -97,10 +97,7 @@ RunFolder::RunFolder(fs::path path,
                      distributed::Communicator& communicator,
                      const EventOptions& events)
     : path_(std::move(path)), events_(events), writes_(communicator.rank() == 0) {
-  distributed::on_rank_0(communicator, [&] {
-    take(config);
-    return std::string();
-  });
+  distributed::on_rank_0(communicator, [&] { take(config); });
 }
 
 void RunFolder::take(const checkpoints::RunConfig& wanted) {

@@ -192,10 +192,7 @@ PendingSnapshot start_snapshot(const Setup& setup, const Position& position) {
 }
 
 void wait_for(checkpoints::BackgroundWriter& writer, const Setup& setup) {
-  distributed::on_rank_0(*setup.communicator, [&] {
-    writer.wait();
-    return std::string();
-  });
+  distributed::on_rank_0(*setup.communicator, [&] { writer.wait(); });
 }
 
 std::optional<checkpoints::State> shared_state(
@@ -203,10 +200,10 @@ std::optional<checkpoints::State> shared_state(
   auto& communicator = *setup.communicator;
   const auto& layout = setup.model.flat.layout;
   std::optional<checkpoints::State> state;
-  const auto header = nlohmann::json::parse(distributed::on_rank_0(communicator, [&] {
+  const auto header = distributed::on_rank_0(communicator, [&] {
     state = read();
-    return state ? header_of(*state).dump() : std::string("null");
-  }));
+    return state ? header_of(*state) : nlohmann::json();
+  });
   if (header.is_null() || communicator.size() == 1) return state;
   if (!state) state = checkpoints::State{.scalars = header.at("scalars")};
   for (const auto& [name, size] : header.at("vectors").items()) {

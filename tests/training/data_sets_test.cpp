@@ -2,11 +2,17 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/inotify.h>
+#include <unistd.h>
 
+#include <array>
 #include <limits>
 
+#include "data/encode.h"
 #include "data/samplers.h"
+#include "support/descriptor.h"
 #include "tests/tools/streamed_toy.h"
+#include "tests/tools/temporary_folder.h"
 #include "tests/tools/toy_setup.h"
 #include "training/evaluate.h"
 
@@ -89,6 +95,61 @@ TEST(StreamedTraining, EvaluationNeedsNoRoomAndRecalibrationThatOfAPass) {
   EXPECT_THAT(refusal([&] { recalibrate_batchnorm(setup); }), HasSubstr("needs at least 400 B"));
   auto wider = streamed_setup(400, 6);
   EXPECT_EQ(refusal([&] { recalibrate_batchnorm(wider); }), "");
+}
+
+/// Counts how often files of a folder are opened.
+class OpenedFiles {
+ public:
+  explicit OpenedFiles(const std::filesystem::path& folder)
+      : events_(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC)) {
+    // With the closings between them, two openings of a file are not merged into one event.
+    EXPECT_GE(::inotify_add_watch(events_, folder.c_str(), IN_OPEN | IN_CLOSE), 0);
+  }
+  /// Since the last call.
+  int take() {
+    int count = 0;
+    alignas(inotify_event) std::array<char, 4096> read;
+    for (ssize_t size = 0; (size = ::read(events_, read.data(), read.size())) > 0;) {
+      for (ssize_t at = 0; at < size;) {
+        const auto& event = *reinterpret_cast<const inotify_event*>(read.data() + at);
+        if ((event.mask & IN_ISDIR) == 0 && (event.mask & IN_OPEN) != 0) ++count;
+        at += static_cast<ssize_t>(sizeof(inotify_event) + event.len);
+      }
+    }
+    return count;
+  }
+
+ private:
+  Descriptor events_;
+};
+
+/// To find out that their sizes differ, the headers are read: not more.
+TEST(LoadData, OpensImagesOfDifferingSizesOnce) {
+  constexpr int images = 6;
+  const TemporaryFolder folder;
+  std::filesystem::create_directories(folder / "set/a");
+  for (int i = 0; i < images; ++i) {
+    const data::ImageShape shape{3, 40 + i, 44};
+    put_file(
+        folder / "set/a" / formatted("{}.png", i),
+        data::to_png(std::vector<std::uint8_t>(static_cast<std::size_t>(shape.size())), shape));
+  }
+  const auto ranks = distributed::single_rank();
+  OpenedFiles files(folder / "set/a");
+  const auto load = [&](std::optional<data::Recipe> recipe) {
+    DataOptions options{.data = (folder / "set").string(),
+                        .preprocessing_name = recipe,
+                        .image_size = recipe ? 32 : 0,
+                        .photograph_recipe = data::Recipe::vgg,
+                        .photograph_size = 32};
+    const auto loaded = load_data(options, {.global_batch_size = 2}, *ranks, 1);
+    EXPECT_EQ(options.preprocessing_name, data::Recipe::vgg);
+    EXPECT_EQ(loaded.image_shape, (data::ImageShape{3, 32, 32}));
+    return files.take();
+  };
+  const int asked = load(data::Recipe::vgg);
+  EXPECT_GT(asked, 0);
+  EXPECT_EQ(load(std::nullopt), asked + images);
 }
 
 }  // namespace

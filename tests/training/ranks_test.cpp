@@ -278,12 +278,19 @@ INSTANTIATE_TEST_SUITE_P(Vector, EqualWeights, testing::Bool(), [](const auto& o
   return one.param ? "buffers" : "weights";
 });
 
-TEST(OnRank0, GivesTheTextOrTheErrorToAll) {
+TEST(OnRank0, GivesTheResultOrTheErrorToAll) {
   std::atomic<int> refused = 0;
   on_gloo_ranks(3, [&](distributed::Communicator& communicator) {
     const auto rank = communicator.rank();
     EXPECT_EQ(distributed::on_rank_0(communicator, [&] { return formatted("of {}", rank); }),
               "of 0");
+    EXPECT_EQ(distributed::on_rank_0(communicator, [&] { return rank == 0; }), true);
+    const auto numbers = [&] { return std::pair{std::vector{0.1 + rank, 1e-300}, rank}; };
+    EXPECT_EQ(distributed::on_rank_0(communicator, numbers),
+              (std::pair{std::vector{0.1, 1e-300}, 0}));
+    bool called = false;
+    distributed::on_rank_0(communicator, [&] { called = true; });
+    EXPECT_EQ(called, rank == 0);
     EXPECT_THROW(distributed::on_rank_0(
                      communicator,
                      [&]() -> std::string { throw std::runtime_error(formatted("{}", rank)); }),
