@@ -146,7 +146,7 @@ std::string explained_text(const std::vector<double>& ratios) {
 double orthonormality_error(const fs::path& file, const pca::BasisFile& basis) {
   constexpr double any = 1e30;
   const auto all = layout::shard_of(basis.layout, 0, 1);
-  return pca::load_basis(file, basis.layout, all, 0, any).orthonormality_error;
+  return pca::load_basis(file, basis.layout, all, {.tolerance = any}).orthonormality_error;
 }
 
 std::string blocks_text(const pca::Sidecar& sidecar) {

@@ -51,11 +51,11 @@ struct PathPoint {
 
 /// A measurement: where, on which samples, and how.
 struct Landscape {
-  training::Setup& setup;  // of this rank alone
-  distributed::Communicator& communicator;
-  Console& console;
-  const training::Plane& plane;
-  const data::Dataset& samples;
+  training::Setup* setup = nullptr;  // of this rank alone
+  distributed::Communicator* communicator = nullptr;
+  Console* console = nullptr;
+  const training::Plane* plane = nullptr;
+  const data::Dataset* samples = nullptr;
   training::LandscapeOptions options;
 };
 
@@ -113,14 +113,14 @@ std::vector<PathFile> path_files(const fs::path& path) {
 /// step; of two with one step the later in the list stays.
 std::vector<PathPoint> measure_path(const Landscape& landscape,
                                     const std::vector<PathFile>& files) {
-  auto& setup = landscape.setup;
+  auto& setup = *landscape.setup;
   const auto count = std::ssize(files);
   constexpr std::int64_t width = 7;
   const auto measure = [&](std::int64_t index) -> std::vector<double> {
     const auto weights = training::load_weights(setup, files[index].file);
     training::apply(setup.model, weights);
-    const auto at = training::coordinates(landscape.plane, setup.model.flat.weights);
-    const auto score = training::score_here(setup, landscape.samples, landscape.options);
+    const auto at = training::coordinates(*landscape.plane, setup.model.flat.weights);
+    const auto score = training::score_here(setup, *landscape.samples, landscape.options);
     return {static_cast<double>(weights.step),
             static_cast<double>(weights.epoch),
             at.a,
@@ -129,8 +129,11 @@ std::vector<PathPoint> measure_path(const Landscape& landscape,
             score.loss,
             score.accuracy};
   };
-  const auto numbers = training::shared_among(
-      landscape.communicator, count, width, measure, progress_on(landscape.console, "path", count));
+  const auto numbers = training::shared_among(*landscape.communicator,
+                                              count,
+                                              width,
+                                              measure,
+                                              progress_on(*landscape.console, "path", count));
   std::map<std::string, std::size_t> order;                          // of the sources
   std::map<std::pair<std::size_t, std::int64_t>, PathPoint> points;  // by source and step
   for (std::int64_t i = 0; i < count; ++i) {
@@ -160,12 +163,19 @@ std::string measure_surface(const Landscape& landscape,
   const auto at = [&](std::int64_t i) { return std::pair{a.at(i % a.points), b.at(i / a.points)}; };
   const auto measure = [&](std::int64_t i) -> std::vector<double> {
     const auto [along_a, along_b] = at(i);
-    const auto score = training::score_in_plane(
-        landscape.setup, landscape.plane, along_a, along_b, landscape.samples, landscape.options);
+    const auto score = training::score_in_plane(*landscape.setup,
+                                                *landscape.plane,
+                                                along_a,
+                                                along_b,
+                                                *landscape.samples,
+                                                landscape.options);
     return {score.loss, score.accuracy};
   };
-  const auto scores = training::shared_among(
-      landscape.communicator, count, 2, measure, progress_on(landscape.console, "surface", count));
+  const auto scores = training::shared_among(*landscape.communicator,
+                                             count,
+                                             2,
+                                             measure,
+                                             progress_on(*landscape.console, "surface", count));
   std::string text = "a,b,loss,accuracy\n";
   for (std::int64_t i = 0; i < count; ++i) {
     const auto [along_a, along_b] = at(i);
@@ -306,7 +316,7 @@ training::Plane plane_of(const training::Setup& setup, const LandscapeOptions& o
   auto basis = pca::load_basis(options.pca_mat,
                                setup.model.flat.layout,
                                layout::shard_of(setup.model.flat.layout, 0, 1),
-                               highest);
+                               {.components = highest});
   const auto row = [&](double component) {
     auto* values = basis.values.data() + (static_cast<std::int64_t>(component) - 1) * basis.columns;
     return torch::from_blob(values, {basis.columns}).clone().to(setup.model.device);
@@ -387,11 +397,11 @@ int measure(LandscapeOptions& options, const distributed::Ranks& ranks) {
   if (setup.model.batchnorm_layers > 0)
     console.line(options.surface.recalibrate ? "BatchNorm recalibrated for every point"
                                              : "BatchNorm's running statistics kept");
-  const Landscape landscape{.setup = setup,
-                            .communicator = *ranks.communicator,
-                            .console = console,
-                            .plane = plane,
-                            .samples = *samples,
+  const Landscape landscape{.setup = &setup,
+                            .communicator = ranks.communicator.get(),
+                            .console = &console,
+                            .plane = &plane,
+                            .samples = samples.get(),
                             .options = options.surface};
   const auto points = measure_path(landscape, files);
   using training::Coordinates;

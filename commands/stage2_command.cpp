@@ -175,11 +175,11 @@ stage2::StartWeights start_weights(training::Setup& setup, const Plan& plan) {
 
 /// A state of this run has the weights already, and the files that they began with may be gone.
 std::optional<stage2::StartWeights> start_unless_resumed(training::Setup& setup, const Plan& plan) {
-  const auto states = distributed::on_rank_0(*setup.communicator, [&]() -> std::string {
+  const bool resumes = distributed::on_rank_0(*setup.communicator, [&] {
     const checkpoints::StateStore store(plan.common.run.output / "checkpoints", 1);
-    return store.list().empty() ? "none" : "some";
+    return !store.list().empty();
   });
-  if (states == "some") return {};
+  if (resumes) return {};
   const Stopwatch clock;
   auto start = start_weights(setup, plan);
   start.cost.seconds = clock.seconds();
@@ -249,9 +249,7 @@ fs::path basis_file(const Plan& plan,
     return plan.options.pca_mat;
   }
   auto file = folder.path() / "pca_mat.npy";
-  const auto there = distributed::on_rank_0(
-      *setup.communicator, [&]() -> std::string { return is_matrix(file) ? "yes" : "no"; });
-  if (there == "yes") {
+  if (distributed::on_rank_0(*setup.communicator, [&] { return is_matrix(file); })) {
     console.line("reusing " + file.string());
     return file;
   }
@@ -272,13 +270,13 @@ pca::Basis load_subspace(const Plan& plan,
     console.line("no subspace");
     return {};
   }
-  auto basis = pca::load_basis(file,
-                               setup.model.flat.layout,
-                               setup.model.columns.own,
-                               plan.options.pca_mat.empty() ? 0 : components_of(plan.options),
-                               pca::kBasisTolerance,
-                               pca_ranks(*setup.communicator),
-                               plan.options.basis_dtype);
+  auto basis =
+      pca::load_basis(file,
+                      setup.model.flat.layout,
+                      setup.model.columns.own,
+                      {.components = plan.options.pca_mat.empty() ? 0 : components_of(plan.options),
+                       .dtype = plan.options.basis_dtype},
+                      pca_ranks(*setup.communicator));
   const bool rounded = basis.dtype == pca::BasisDtype::bfloat16;
   console.line(formatted("basis {} x {}{}{}",
                          basis.components,

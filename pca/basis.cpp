@@ -69,7 +69,11 @@ OwnBlocks blocks_of(const layout::Layout& layout,
       if (begin >= end) continue;
       const BasisBlock part{block.index, start + begin - range.begin, start + end - range.begin};
       const bool goes_on = !own.ranges.empty() && own.ranges.back().index == part.index;
-      goes_on ? void(own.ranges.back().end = part.end) : own.ranges.push_back(part);
+      if (goes_on) {
+        own.ranges.back().end = part.end;
+      } else {
+        own.ranges.push_back(part);
+      }
     }
     start += range.size();
   }
@@ -82,11 +86,11 @@ constexpr double kRoundedBlock = 0x1p-7 + 0x1p-16;
 
 /// The parts that the steps of one load share.
 struct Load {
-  const fs::path& path;
-  const SnapshotSource& matrix;           // its rows are P's
-  const std::optional<Sidecar>& sidecar;  // with digests, or none
-  const ShardTarget& target;
-  Basis& basis;
+  fs::path path;
+  const SnapshotSource* matrix = nullptr;  // its rows are P's
+  const Sidecar* sidecar = nullptr;        // with digests; null: there is none
+  const ShardTarget* target = nullptr;
+  Basis* basis = nullptr;
 };
 
 void check_sidecar(const fs::path& npy,
@@ -149,8 +153,8 @@ std::string digest_of_tile(std::span<const float> tile, std::int64_t width) {
 /// Columns [begin, end) of all rows: verified, then put into memory order.
 void load_tile(const Load& load, std::int64_t begin, std::int64_t end, std::int64_t block) {
   const auto width = end - begin;
-  std::vector<float> tile(load.matrix.rows() * width);
-  load.matrix.read_tile(begin, width, tile.data(), width);
+  std::vector<float> tile(load.matrix->rows() * width);
+  load.matrix->read_tile(begin, width, tile.data(), width);
   if (load.sidecar) {
     require_environment(
         digest_of_tile(tile, width) == load.sidecar->digests[block],
@@ -160,7 +164,7 @@ void load_tile(const Load& load, std::int64_t begin, std::int64_t end, std::int6
         end,
         sidecar_path(load.path).filename());
   }
-  for (std::int64_t j = 0; j < load.basis.components; ++j) {
+  for (std::int64_t j = 0; j < load.basis->components; ++j) {
     const std::span row(tile.data() + j * width, width);
     const auto bad = checkpoints::first_not_finite(row);
     require_environment(
@@ -170,11 +174,14 @@ void load_tile(const Load& load, std::int64_t begin, std::int64_t end, std::int6
         j,
         begin + bad.value_or(0));
     const auto scatter = [&](auto& values) {
-      load.target.scatter(
-          begin, row, std::span(values).subspan(j * load.basis.columns, load.basis.columns));
+      load.target->scatter(
+          begin, row, std::span(values).subspan(j * load.basis->columns, load.basis->columns));
     };
-    load.basis.dtype == BasisDtype::float32 ? scatter(load.basis.values)
-                                            : scatter(load.basis.bfloats);
+    if (load.basis->dtype == BasisDtype::float32) {
+      scatter(load.basis->values);
+    } else {
+      scatter(load.basis->bfloats);
+    }
   }
 }
 
@@ -182,9 +189,9 @@ void load_tile(const Load& load, std::int64_t begin, std::int64_t end, std::int6
 std::vector<layout::ColumnRange> tiles_of(const Load& load) {
   const auto unit = load.sidecar ? load.sidecar->digest_columns : kDigestColumns;
   std::vector<layout::ColumnRange> tiles;
-  for (const auto& range : load.target.needed()) {
+  for (const auto& range : load.target->needed()) {
     for (std::int64_t block = range.begin / unit; block * unit < range.end; ++block) {
-      layout::ColumnRange tile{block * unit, std::min((block + 1) * unit, load.matrix.columns())};
+      layout::ColumnRange tile{block * unit, std::min((block + 1) * unit, load.matrix->columns())};
       if (!load.sidecar) {
         tile = {std::max(tile.begin, range.begin), std::min(tile.end, range.end)};
       } else if (!tiles.empty() && tiles.back() == tile) {
@@ -196,7 +203,7 @@ std::vector<layout::ColumnRange> tiles_of(const Load& load) {
   return tiles;
 }
 
-/// Fills the values of load.basis.
+/// Fills the values of load.basis->
 void load_values(const Load& load, std::int64_t threads) {
   const auto tiles = tiles_of(load);
   in_parallel(std::ssize(tiles), threads, [&](std::int64_t i) {
@@ -206,17 +213,18 @@ void load_values(const Load& load, std::int64_t threads) {
   });
 }
 
-/// Fills `basis`, which has its dtype, but for its error; true when the shard is all columns.
+/// Fills `basis` but for its error; true when the shard is all columns.
 bool load_columns(const fs::path& npy,
                   const layout::Layout& layout,
                   const layout::Shard& shard,
-                  std::int64_t components,
+                  const LoadOptions& options,
                   std::int64_t threads,
                   Basis& basis) {
   const auto matrix = npy_matrix(npy, "pca::load_basis");
   const auto sidecar = read_sidecar(npy);
   if (sidecar) check_sidecar(npy, checkpoints::read_npy_header(npy), *sidecar);
   const auto columns = layout_of_columns(npy, *matrix, layout, sidecar);
+  const auto components = options.components;
   require(
       components >= 0 && components <= matrix->rows(),
       "[pca::load_basis] '{}' has {} components, n_component needs at most that many, received {}",
@@ -224,6 +232,7 @@ bool load_columns(const fs::path& npy,
       matrix->rows(),
       components);
   const ShardTarget target(columns, shard);
+  basis.dtype = options.dtype;
   basis.components = components > 0 ? components : matrix->rows();
   basis.columns = target.columns();
   const auto own =
@@ -231,8 +240,12 @@ bool load_columns(const fs::path& npy,
   basis.blocks = own.ranges;
   basis.block_count = own.count;
   const auto size = basis.components * basis.columns;
-  basis.dtype == BasisDtype::float32 ? basis.values.resize(size) : basis.bfloats.resize(size);
-  load_values({npy, *matrix, sidecar, target, basis}, threads);
+  if (basis.dtype == BasisDtype::float32) {
+    basis.values.resize(size);
+  } else {
+    basis.bfloats.resize(size);
+  }
+  load_values({npy, matrix.get(), sidecar ? &*sidecar : nullptr, &target, &basis}, threads);
   return target.needed() == std::vector<layout::ColumnRange>{{0, layout.global_size}};
 }
 
@@ -262,20 +275,18 @@ BasisFile read_basis_header(const fs::path& npy) {
 Basis load_basis(const fs::path& npy,
                  const layout::Layout& layout,
                  const layout::Shard& shard,
-                 std::int64_t components,
-                 double tolerance,
-                 const Ranks& ranks,
-                 BasisDtype dtype) {
+                 const LoadOptions& options,
+                 const Ranks& ranks) {
   const auto threads = std::min<std::int64_t>(2, available_threads());
+  const auto tolerance = options.tolerance;
   Basis basis;
-  basis.dtype = dtype;
   bool complete = ranks.size > 1;
-  agree(ranks, [&] { complete |= load_columns(npy, layout, shard, components, threads, basis); });
+  agree(ranks, [&] { complete |= load_columns(npy, layout, shard, options, threads, basis); });
   basis.orthonormality_error = std::numeric_limits<double>::quiet_NaN();
   if (tolerance <= 0 || !complete) return basis;
   const auto measured = measure_orthonormality(basis, threads, ranks);
   basis.orthonormality_error = measured.error;
-  const bool small_blocks = basis.block_count > 1 && dtype == BasisDtype::bfloat16;
+  const bool small_blocks = basis.block_count > 1 && basis.dtype == BasisDtype::bfloat16;
   const double limit = small_blocks ? std::max(tolerance, kRoundedBlock) : tolerance;
   require(measured.error <= limit || measured.apparent_blocks < 2,
           "[pca::load_basis] needs the sidecar {} with its blocks beside '{}': its rows are "
@@ -290,7 +301,7 @@ Basis load_basis(const fs::path& npy,
           limit,
           measured.error,
           npy,
-          dtype == BasisDtype::float32 ? "'" : "', rounded to bfloat16");
+          basis.dtype == BasisDtype::float32 ? "'" : "', rounded to bfloat16");
   return basis;
 }
 

@@ -59,27 +59,30 @@ struct BasisFile {
 /// Header and sidecar alone; for `inspect` and error texts.
 BasisFile read_basis_header(const std::filesystem::path& npy);
 
+struct LoadOptions {
+  std::int64_t components = 0;         // > 0: the first so many rows; 0: all
+  double tolerance = kBasisTolerance;  // of |P P' - I|; 0: not checked
+  BasisDtype dtype = BasisDtype::float32;
+};
+
 /// Loads the columns of `shard` of a k x M .npy (both orders, float32 or float64) into memory
 /// order. The columns are those of the layout, in file order; where a sidecar stands beside it, its
 /// layout may hold the same parameters in another order (safetensors files are sorted by type and
 /// name), and each is found by its name. Checked: shape against the layout, the sidecar's names and
-/// shapes, block digests where the sidecar has them, finiteness, orthonormality (|P P' - I| <=
-/// tolerance; pass 0 to skip; P P' is summed over the ranks, whose shards together are all columns;
-/// one rank alone checks only a shard of all columns). `components` > 0 takes the first so many
-/// rows. In bfloat16 each value is rounded to nearest, ties to even, on its way into the shard, and
-/// orthonormality is that of the rounded rows. A sidecar's blocks must each hold whole parameters;
-/// orthonormality is then that of each block. An exception of one rank is thrown by all.
-/// Throws std::invalid_argument for another model's matrix or rows that are not orthonormal (says
-/// the error measured, and where it looks so, that a block-diagonal matrix has lost its sidecar:
-/// without it P P' has the number of blocks in its diagonal), std::runtime_error for a damaged
-/// file. Cost: one read of the shard's columns (with a sidecar, of the whole digest blocks of 16384
-/// columns they lie in); memory: the shard and 2 digest blocks.
+/// shapes, block digests where the sidecar has them, finiteness, orthonormality (P P' is summed
+/// over the ranks, whose shards together are all columns; one rank alone checks only a shard of all
+/// columns). In bfloat16 each value is rounded to nearest, ties to even, on its way into the shard,
+/// and orthonormality is that of the rounded rows. A sidecar's blocks must each hold whole
+/// parameters; orthonormality is then that of each block. An exception of one rank is thrown by
+/// all. Throws std::invalid_argument for another model's matrix or rows that are not orthonormal
+/// (says the error measured, and where it looks so, that a block-diagonal matrix has lost its
+/// sidecar: without it P P' has the number of blocks in its diagonal), std::runtime_error for a
+/// damaged file. Cost: one read of the shard's columns (with a sidecar, of the whole digest blocks
+/// of 16384 columns they lie in); memory: the shard and 2 digest blocks.
 Basis load_basis(const std::filesystem::path& npy,
                  const layout::Layout& layout,
                  const layout::Shard& shard,
-                 std::int64_t components = 0,
-                 double tolerance = kBasisTolerance,
-                 const Ranks& ranks = {},
-                 BasisDtype dtype = BasisDtype::float32);
+                 const LoadOptions& options = {},
+                 const Ranks& ranks = {});
 
 }  // namespace dimred::pca

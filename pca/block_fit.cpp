@@ -22,9 +22,9 @@ constexpr double kWorthARow = 1e-12;
 /// One block's work in progress.
 class Block {
  public:
-  Block(const BlockPlan& shared, const layout::ColumnRange& columns)
-      : shared_(shared),
-        pass_(within(shared.pass, columns)),
+  Block(BlockPlan shared, const layout::ColumnRange& columns)
+      : shared_(std::move(shared)),
+        pass_(within(shared_.pass, columns)),
         columns_(columns),
         n_(pass_.rows->rows()),
         width_(padded(pass_.components, kComponentUnit)) {
@@ -38,8 +38,8 @@ class Block {
                                                      : leading_combinations(leading_pairs());
     fit_.seconds_gram = watch.seconds();
     const auto components = write_orthonormal(std::move(combinations));
-    const auto flip = rows_to_flip(components.ranges, shared_.ranks);
-    agree(shared_.ranks,
+    const auto flip = rows_to_flip(components.ranges, *shared_.ranks);
+    agree(*shared_.ranks,
           [&] { fit_.digests = fix_signs(pass_, flip, components.pieces, shared_.matrix); });
     fit_.seconds_components = watch.seconds() - fit_.seconds_gram;
     return std::move(fit_);
@@ -51,8 +51,8 @@ class Block {
       fit_.gram.assign(shared_.gram.begin(), shared_.gram.end());
       return;
     }
-    agree(shared_.ranks, [&] { fit_.gram = gram_matrix(pass_); });
-    sum_over(shared_.ranks, fit_.gram);
+    agree(*shared_.ranks, [&] { fit_.gram = gram_matrix(pass_); });
+    sum_over(*shared_.ranks, fit_.gram);
     count_pass();
   }
 
@@ -61,9 +61,9 @@ class Block {
   /// The block's eigenpairs; sets the number of rows and the variances.
   Eigenpairs leading_pairs() {
     Eigenpairs pairs{std::vector<double>(n_), std::vector<double>(n_ * n_)};
-    on_rank_0(shared_.ranks, [&] { pairs = eigenpairs(fit_.gram, n_); });
-    broadcast_from_rank_0(shared_.ranks, pairs.values);
-    broadcast_from_rank_0(shared_.ranks, pairs.vectors);
+    on_rank_0(*shared_.ranks, [&] { pairs = eigenpairs(fit_.gram, n_); });
+    broadcast_from_rank_0(*shared_.ranks, pairs.values);
+    broadcast_from_rank_0(*shared_.ranks, pairs.vectors);
     count_rows(pairs.values);
     for (const double value : pairs.values) fit_.total += std::max(0.0, value);
     std::copy_n(pairs.values.begin(), fit_.rows, fit_.variances.begin());
@@ -104,18 +104,18 @@ class Block {
     fit_.rows = std::min(pass_.components, columns_.size());
     std::vector<double> c(n_ * width_);
     for (std::int64_t j = 0; j < fit_.rows; ++j) c[j * width_ + j] = 1;
-    on_rank_0(shared_.ranks, [&] { orthonormalize(fit_.gram, fit_.rows, c, width_); });
-    broadcast_from_rank_0(shared_.ranks, c);
+    on_rank_0(*shared_.ranks, [&] { orthonormalize(fit_.gram, fit_.rows, c, width_); });
+    broadcast_from_rank_0(*shared_.ranks, c);
     return c;
   }
 
   /// One pass that writes P, measured.
   Components write_measured(const std::vector<double>& combinations) {
     Components components;
-    agree(shared_.ranks,
+    agree(*shared_.ranks,
           [&] { components = write_components(pass_, combinations, shared_.matrix); });
     count_pass();
-    sum_over(shared_.ranks, components.gram);
+    sum_over(*shared_.ranks, components.gram);
     fit_.orthonormality_error = identity_error(components.gram, fit_.rows);
     return components;
   }
@@ -124,9 +124,9 @@ class Block {
   Components write_orthonormal(std::vector<double> combinations) {
     auto components = write_measured(combinations);
     if (fit_.orthonormality_error <= kOrthonormal) return components;
-    on_rank_0(shared_.ranks,
+    on_rank_0(*shared_.ranks,
               [&] { orthonormalize(components.gram, fit_.rows, combinations, width_); });
-    broadcast_from_rank_0(shared_.ranks, combinations);
+    broadcast_from_rank_0(*shared_.ranks, combinations);
     components = write_measured(combinations);
     fit_.reorthonormalized = true;
     require_environment(fit_.orthonormality_error <= 1e-6,
@@ -135,7 +135,7 @@ class Block {
     return components;
   }
 
-  const BlockPlan& shared_;
+  BlockPlan shared_;
   Pass pass_;
   layout::ColumnRange columns_;
   std::int64_t n_;

@@ -13,11 +13,11 @@ namespace dimred::pca {
 
 /// The parts that the blocks of one fit share.
 struct BlockPlan {
-  const Pass& pass;  // over all of this rank's columns
+  Pass pass;  // over all of this rank's columns
   Kind kind = Kind::pca;
   bool all_rows = true;  // refuse fewer directions than k; otherwise rows of zeros
-  const Ranks& ranks;
-  const MatrixTarget& matrix;
+  const Ranks* ranks = nullptr;
+  MatrixTarget matrix;
   std::span<const double> gram =
       {};  // of the one block, summed over the ranks; empty: not measured
 };

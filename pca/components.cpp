@@ -39,9 +39,9 @@ class SharedRanges {
 
 /// Where the threads of a pass put their blocks of P.
 struct Target {
-  const MatrixTarget& matrix;
-  SharedRanges& ranges;
-  std::vector<Piece>& pieces;  // [own digest blocks x k]
+  MatrixTarget matrix;
+  SharedRanges* ranges = nullptr;
+  std::span<Piece> pieces;  // [own digest blocks x k]
 };
 
 /// Writes one digest block of P and adds its share of P P'. Value: of the tiles, float or double.
@@ -63,7 +63,7 @@ class ComponentsWork {
         mean_(pass.tile_width + kColumnSlack) {}
 
   void operator()(std::int64_t block, std::span<double> partial) {
-    guess_ = target_.ranges.now();
+    guess_ = target_.ranges->now();
     ranges_ = guess_;
     std::vector<DigestStream> streams(guess_.size());
     const auto [first, end] = pass_.block(block, kDigestColumns);
@@ -74,7 +74,7 @@ class ComponentsWork {
       }
       write(begin, width, streams);
     }
-    target_.ranges.fold(ranges_);
+    target_.ranges->fold(ranges_);
     Piece* pieces = target_.pieces.data() + block * pass_.components;
     for (std::size_t j = 0; j < guess_.size(); ++j) {
       pieces[j] = {guess_[j].negative(), streams[j].hex()};
@@ -136,7 +136,7 @@ class ComponentsWork {
 
   const Pass& pass_;
   const std::vector<double>& combinations_;
-  const Target& target_;
+  Target target_;
   std::int64_t rows_;
   std::int64_t tile_stride_;
   std::int64_t stride_;
@@ -225,7 +225,7 @@ Components write_components(const Pass& pass,
   const auto rows = padded(pass.components, pass.kernels->row_unit);
   SharedRanges ranges(pass.components);
   std::vector<Piece> pieces(blocks * pass.components);
-  const Target target{matrix, ranges, pieces};
+  const Target target{matrix, &ranges, pieces};
   const auto gram = ordered_sum(blocks, pass.threads, rows * rows, [&] {
     return pass.rows->info().float64 ? BlockWork(ComponentsWork<double>(pass, combinations, target))
                                      : BlockWork(ComponentsWork<float>(pass, combinations, target));

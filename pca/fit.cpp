@@ -227,7 +227,7 @@ class Fit {
   /// P in `matrix`; returns its digests, all ranks'.
   std::vector<std::string> write(const MatrixTarget& matrix, FitReport& report) {
     const bool whole = options_.blocks == Blocks::whole;
-    const BlockPlan shared{problem_.pass, options_.kind, whole, ranks_, matrix, problem_.gram};
+    const BlockPlan shared{problem_.pass, options_.kind, whole, &ranks_, matrix, problem_.gram};
     std::vector<std::string> digests;
     for (const auto& block : problem_.blocks) {
       auto part = fit_block(shared, block);

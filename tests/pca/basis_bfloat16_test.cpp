@@ -55,8 +55,8 @@ TEST(LoadBfloat16, RoundsInMemoryOrder) {
   write_npy<float>(folder / "p.npy", rows, false);
   std::vector<std::uint16_t> expected;
   for (const float value : in_memory_order(layout, rows)) expected.push_back(rounded(value));
-  const Basis basis =
-      load_basis(folder / "p.npy", layout, whole(layout), 0, 0.1, {}, BasisDtype::bfloat16);
+  const Basis basis = load_basis(
+      folder / "p.npy", layout, whole(layout), {.tolerance = 0.1, .dtype = BasisDtype::bfloat16});
   EXPECT_TRUE(basis.bfloats == expected);
   EXPECT_TRUE(basis.values.empty());
   // float64 sums of the same products in another order
@@ -66,8 +66,7 @@ TEST(LoadBfloat16, RoundsInMemoryOrder) {
 TEST(LoadBfloat16, OfShardsReassemblesTheWhole) {
   const Fitted fitted;
   const auto load = [&](const layout::Shard& shard, const Ranks& ranks) {
-    return load_basis(
-        fitted.npy, fitted.layout, shard, 0, kBasisTolerance, ranks, BasisDtype::bfloat16);
+    return load_basis(fitted.npy, fitted.layout, shard, {.dtype = BasisDtype::bfloat16}, ranks);
   };
   const Basis all = load(whole(fitted.layout), {});
   EXPECT_NEAR(all.orthonormality_error, testing::orthonormality_error(values_of(all)), 1e-13);
@@ -95,7 +94,7 @@ TEST(LoadBfloat16, ChecksTheRowsAsRounded) {
   rows(0, 4) = std::sqrt(1 - rows(0, 3) * rows(0, 3));
   write_npy<float>(folder / "p.npy", rows, false);
   const auto load = [&](BasisDtype dtype) {
-    return load_basis(folder / "p.npy", layout, whole(layout), 0, kBasisTolerance, {}, dtype);
+    return load_basis(folder / "p.npy", layout, whole(layout), {.dtype = dtype});
   };
   EXPECT_LT(load(BasisDtype::float32).orthonormality_error, 1e-6);
   const std::string text = thrown<std::invalid_argument>([&] { load(BasisDtype::bfloat16); });
@@ -133,8 +132,7 @@ TEST(LoadBfloat16, NeedsHalfTheMemory) {
   file.close();
   const auto rise = [&](BasisDtype dtype) {
     const double before = peak_megabytes(true);
-    const Basis basis =
-        load_basis(folder / "p.npy", layout, whole(layout), 0, kBasisTolerance, {}, dtype);
+    const Basis basis = load_basis(folder / "p.npy", layout, whole(layout), {.dtype = dtype});
     EXPECT_EQ(basis.orthonormality_error, 0);
     return peak_megabytes(false) - before;
   };

@@ -49,11 +49,11 @@ TEST(LoadBasis, TakesTheFirstComponents) {
   const layout::Layout layout = model();
   const Matrix rows = testing::random_rows(6, layout.file_size, 2);
   write_npy<float>(folder / "p.npy", rows, false);
-  const Basis basis = load_basis(folder / "p.npy", layout, whole(layout), 2);
+  const Basis basis = load_basis(folder / "p.npy", layout, whole(layout), {.components = 2});
   EXPECT_EQ(basis.components, 2);
   EXPECT_TRUE(basis.values == in_memory_order(layout, rows.topRows(2)));
   for (const std::int64_t components : {-1, 7}) {
-    EXPECT_THROW(load_basis(folder / "p.npy", layout, whole(layout), components),
+    EXPECT_THROW(load_basis(folder / "p.npy", layout, whole(layout), {.components = components}),
                  std::invalid_argument);
   }
 }
@@ -85,7 +85,7 @@ TEST(LoadBasis, SumsOrthonormalityOverRanks) {
   const Fitted fitted;
   const auto load = [&](const Ranks& ranks, int part) {
     const layout::Shard shard = layout::shard_of(fitted.layout, part, 2);
-    return load_basis(fitted.npy, fitted.layout, shard, 0, 1e-3, ranks).orthonormality_error;
+    return load_basis(fitted.npy, fitted.layout, shard, {}, ranks).orthonormality_error;
   };
   for (const auto& text :
        ThreadRanks(2).run([&](const Ranks& ranks) { EXPECT_LT(load(ranks, ranks.rank), 1e-6); })) {
@@ -106,8 +106,8 @@ TEST(LoadBasis, RefusesRowsThatAreNotOrthonormal) {
   const std::string text =
       thrown<std::invalid_argument>([&] { load_basis(folder / "p.npy", layout, whole(layout)); });
   EXPECT_NE(text.find("<= 0.001, received 0.25"), std::string::npos) << text;
-  EXPECT_TRUE(
-      std::isnan(load_basis(folder / "p.npy", layout, whole(layout), 0, 0).orthonormality_error));
+  EXPECT_TRUE(std::isnan(
+      load_basis(folder / "p.npy", layout, whole(layout), {.tolerance = 0}).orthonormality_error));
 }
 
 TEST(LoadBasis, RefusesAnotherModel) {
@@ -142,7 +142,7 @@ TEST(LoadBasis, FindsAFlippedBitByTheDigests) {
     damaged[position] = static_cast<char>(damaged[position] ^ 1);
     put_file(fitted.npy, damaged);
     const std::string text = thrown<std::runtime_error>(
-        [&] { load_basis(fitted.npy, fitted.layout, whole(fitted.layout), 2); });
+        [&] { load_basis(fitted.npy, fitted.layout, whole(fitted.layout), {.components = 2}); });
     EXPECT_NE(text.find("differ from their digest"), std::string::npos) << position << text;
     // A rank reads only the blocks that hold its columns.
     EXPECT_EQ(thrown<std::runtime_error>([&] { load_basis(fitted.npy, fitted.layout, last); }) ==

@@ -171,7 +171,7 @@ TEST(LoadBasisOfLayers, SaysWhichColumnsAreWhichBlock) {
     const auto outcomes = ThreadRanks(size).run([&](const Ranks& ranks) {
       const auto shard = layout::shard_of(layers.layout, ranks.rank, size);
       parts[static_cast<std::size_t>(ranks.rank)] =
-          load_basis(layers.npy, layers.layout, shard, 0, kBasisTolerance, ranks);
+          load_basis(layers.npy, layers.layout, shard, {}, ranks);
     });
     for (int rank = 0; rank < size; ++rank) {
       SCOPED_TRACE(formatted("{} of {}", rank, size));
@@ -215,7 +215,7 @@ TEST(LoadBasisOfLayers, SaysWhenTheSidecarIsMissing) {
   const auto whole = layout::shard_of(layers.layout, 0, 1);
   const auto load = [&](BasisDtype dtype) {
     return thrown<std::invalid_argument>(
-        [&] { load_basis(layers.npy, layers.layout, whole, 0, kBasisTolerance, {}, dtype); });
+        [&] { load_basis(layers.npy, layers.layout, whole, {.dtype = dtype}); });
   };
   const std::string text = load(BasisDtype::float32);
   EXPECT_NE(text.find("needs the sidecar p.json"), std::string::npos) << text;
@@ -228,7 +228,8 @@ TEST(LoadBasisOfLayers, ChecksEachBlock) {
   const Layers layers;
   const auto whole = layout::shard_of(layers.layout, 0, 1);
   const auto load = [&](std::int64_t components) {
-    return load_basis(layers.npy, layers.layout, whole, components).orthonormality_error;
+    return load_basis(layers.npy, layers.layout, whole, {.components = components})
+        .orthonormality_error;
   };
   EXPECT_LT(load(0), 2.5e-7);
   EXPECT_LT(load(1), 2.5e-7);  // also of the first rows alone
@@ -243,8 +244,7 @@ TEST(LoadBasisOfLayers, ChecksEachBlock) {
 TEST(LoadBasisOfLayers, TakesWhatBfloat16LeavesOfSmallBlocks) {
   const Layers layers;
   const auto whole = layout::shard_of(layers.layout, 0, 1);
-  const Basis basis =
-      load_basis(layers.npy, layers.layout, whole, 0, kBasisTolerance, {}, BasisDtype::bfloat16);
+  const Basis basis = load_basis(layers.npy, layers.layout, whole, {.dtype = BasisDtype::bfloat16});
   EXPECT_GT(basis.orthonormality_error, kBasisTolerance);   // of the block of 4 columns
   EXPECT_LT(basis.orthonormality_error, 0x1p-7 + 0x1p-16);  // (1 + 2^-8)^2 - 1
 }

@@ -48,7 +48,7 @@ void expect_loads(int size, const std::filesystem::path& npy) {
   const layout::Layout layout = testing::six_layers();
   const auto outcomes = ThreadRanks(size).run([&](const Ranks& ranks) {
     const auto shard = layout::shard_of(layout, ranks.rank, size);
-    const Basis basis = load_basis(npy, layout, shard, 0, kBasisTolerance, ranks);
+    const Basis basis = load_basis(npy, layout, shard, {}, ranks);
     EXPECT_LT(basis.orthonormality_error, 5e-7);
   });
   EXPECT_EQ(common_error(outcomes), "no error");

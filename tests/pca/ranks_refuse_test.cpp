@@ -135,7 +135,7 @@ TEST(RanksRefuse, DamageOfABasisInOneShard) {
   put_file(folder / "p.npy", bytes);
   const layout::Layout layout = one_vector(kColumns);
   const std::string error = common_error(ThreadRanks(3).run([&](const Ranks& ranks) {
-    load_basis(folder / "p.npy", layout, layout::shard_of(layout, ranks.rank, 3), 0, 1e-3, ranks);
+    load_basis(folder / "p.npy", layout, layout::shard_of(layout, ranks.rank, 3), {}, ranks);
   }));
   EXPECT_NE(error.find("environment: [pca::load_basis]"), std::string::npos) << error;
   EXPECT_NE(error.find("columns 98304 to 103305 differ from their digest"), std::string::npos)

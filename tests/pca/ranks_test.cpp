@@ -144,7 +144,7 @@ TEST(FitByRanks, LeavesOneFileWhoseDigestsHoldForEveryShard) {
     std::vector<Basis> parts(static_cast<std::size_t>(size));
     const auto outcomes = ThreadRanks(size).run([&](const Ranks& ranks) {
       parts[static_cast<std::size_t>(ranks.rank)] = load_basis(
-          folder / "p.npy", layout, layout::shard_of(layout, ranks.rank, size), 0, 1e-3, ranks);
+          folder / "p.npy", layout, layout::shard_of(layout, ranks.rank, size), {}, ranks);
     });
     EXPECT_EQ(common_error(outcomes), "no error");
     std::int64_t columns = 0;
