@@ -8,6 +8,7 @@
 #include "distributed/agreement.h"
 #include "support/errors.h"
 #include "support/locations.h"
+#include "support/named.h"
 #include "support/options_file.h"
 #include "training/builtin_hooks.h"
 #include "training/signals.h"
@@ -103,13 +104,11 @@ std::string describe_choice(const std::optional<data::Recipe>& asked,
                             const training::CommonOptions& common) {
   const auto chosen = *common.data.preprocessing_name;
   if (asked || chosen == data::Recipe::none) return {};
-  const auto named = std::ranges::find(
-      data::recipe_names(), chosen, &std::pair<std::string, data::Recipe>::second);
   return formatted(
       "images of differing sizes: {}--preprocessing_name {} --image_size {}, as {} was "
       "made for",
       common.model.for_photographs.empty() ? "" : formatted("--model {} ", common.model.model),
-      named->first,
+      listed_name(data::recipe_names(), chosen),
       common.data.image_size,
       common.model.model);
 }
@@ -131,10 +130,8 @@ namespace {
 
 /// True on every rank when torchrun starts anew what a signal stopped.
 bool stopped_before(const distributed::Ranks& ranks) {
-  const auto answer = distributed::on_rank_0(*ranks.communicator, [&]() -> std::string {
-    return distributed::was_stopped(ranks.rank_info) ? "yes" : "no";
-  });
-  return answer == "yes";
+  return distributed::on_rank_0(*ranks.communicator,
+                                [&] { return distributed::was_stopped(ranks.rank_info); });
 }
 
 /// Calls, bytes and seconds of each kind of collective, of rank 0.

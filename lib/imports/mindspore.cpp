@@ -98,6 +98,7 @@ void take_one_spelling(const std::string& file, const json& reduction, std::vect
           printable(option_text(one)),
           printable(option_text(other)));
   const auto line = std::ranges::find(lines, "dim_reduce.n_component", &Line::key);
+  check(line != lines.end(), "a component count without its line");
   line->answer = Answer::no_effect;
   line->settings.clear();
 }

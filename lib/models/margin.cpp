@@ -1,12 +1,12 @@
 #include "models/margin.h"
 
-#include <algorithm>
 #include <cmath>
 #include <numbers>
 #include <utility>
 #include <vector>
 
 #include "support/errors.h"
+#include "support/named.h"
 
 namespace dimred::models {
 namespace {
@@ -20,9 +20,7 @@ const std::vector<std::pair<std::string, MarginKind>> margin_kinds = {
     {"cosface", MarginKind::cosface},
     {"combined", MarginKind::combined}};
 
-std::string name(MarginKind kind) {
-  return std::ranges::find(margin_kinds, kind, &std::pair<std::string, MarginKind>::second)->first;
-}
+std::string name(MarginKind kind) { return listed_name(margin_kinds, kind); }
 
 /// A margin that the kind leaves at its neutral value may be given as that value alone.
 double number_of(const std::optional<double>& given,
