@@ -81,7 +81,7 @@ struct Value {
 
 struct Message {
   Bytes bytes;
-  const std::filesystem::path& path;
+  std::filesystem::path path;
 
   protobuf::Fields fields(Bytes part) const { return {part, bytes.data(), scope}; }
 

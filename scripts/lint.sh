@@ -23,6 +23,7 @@ find_races() {
 status=0
 .venv/bin/clang-format --dry-run -Werror "${files[@]}" || status=1
 python3 scripts/lint_names.py "${all[@]}" || status=1
+python3 scripts/lint_source.py "${all[@]}" || status=1
 python3 scripts/lint_includes.py "${files[@]}" || status=1
 git ls-files --cached --others --exclude-standard -- '*.py' | xargs python3 scripts/lint_options.py "${all[@]}" || status=1
 .venv/bin/lizard -l cpp --CCN 15 --length 60 --warnings_only "${files[@]}" || status=1

@@ -41,9 +41,9 @@ class EarlyStopping final : public Hook {
     const bool better =
         best_.add(row.validation_accuracy.value(), options_.early_stopping_min_delta);
     if (better && options_.keep_best) {
-      auto snapshot = training::start_snapshot(run.setup, run.position);
+      auto snapshot = training::start_snapshot(*run.setup, *run.position);
       if (snapshot)
-        run.writer.submit([this, snapshot = std::move(snapshot)] { store_.save(snapshot()); });
+        run.writer->submit([this, snapshot = std::move(snapshot)] { store_.save(snapshot()); });
     }
     report_end(run);
   }
@@ -69,7 +69,7 @@ class EarlyStopping final : public Hook {
  private:
   void report_end(const training::RunView& run) const {
     if (!should_stop(run)) return;
-    run.console.line(
+    run.console->line(
         formatted("early stopping: no better validation accuracy in {} epochs; the best was {} %",
                   best_.without,
                   100 * best_.best));

@@ -26,16 +26,18 @@ class Ema final : public Hook {
 
   void begin(const training::RunView& run) override {
     if (weights_.count > 0) return;  // restored
-    make_room(run.setup);
+    make_room(*run.setup);
     add(run);
   }
 
-  void after_step(const training::RunView& run, const training::StepReport& /*step*/) override {
+  void after_step(const training::RunView& run,
+                  const training::StepReport& /*step*/,
+                  const models::Minibatch& /*batch*/) override {
     add(run);
   }
 
   void evaluate(const training::RunView& run, std::vector<training::CurveRow>& rows) override {
-    auto& setup = run.setup;
+    auto& setup = *run.setup;
     auto& flat = setup.model.flat;
     const ScopeExit back([&flat,
                           weights = flat.weights.detach().clone(),
@@ -44,17 +46,17 @@ class Ema final : public Hook {
     auto row = rows.front();
     row.weights = "ema";
     row.learning_rate = row.train_loss = std::nullopt;
-    training::add_scores(setup, row, run.console);
+    training::add_scores(setup, row, *run.console);
     rows.push_back(row);
-    auto snapshot = training::start_snapshot(setup, run.position);
+    auto snapshot = training::start_snapshot(setup, *run.position);
     if (!snapshot) return;
-    run.writer.submit([file = run.folder.path() / "ema.h5", snapshot = std::move(snapshot)] {
+    run.writer->submit([file = run.folder->path() / "ema.h5", snapshot = std::move(snapshot)] {
       checkpoints::write_snapshot(file, snapshot());
     });
   }
 
   void save(const training::RunView& run, checkpoints::State& state) override {
-    state.vectors[weights_key] = training::full_vector(run.setup, weights_.values);
+    state.vectors[weights_key] = training::full_vector(*run.setup, weights_.values);
     state.vectors[buffers_key] = models::to_vector(buffers_.values);
     state.scalars[updates_key] = weights_.count;
   }
@@ -76,8 +78,8 @@ class Ema final : public Hook {
   }
 
   void add(const training::RunView& run) {
-    training::add(weights_, options_, run.setup.model.flat.weights);
-    training::add(buffers_, options_, run.setup.model.flat.buffers);
+    training::add(weights_, options_, run.setup->model.flat.weights);
+    training::add(buffers_, options_, run.setup->model.flat.buffers);
   }
 
   method::AverageOptions options_;

@@ -15,21 +15,23 @@ class Snapshots final : public Hook {
   }
 
   void begin(const training::RunView& run) override {
-    if (run.setup.communicator->rank() == 0) {
+    if (run.setup->communicator->rank() == 0) {
       const auto different = checkpoints::difference(list_, store_.folder());
-      if (!different.empty()) run.console.warn(different + "; training goes on without them");
+      if (!different.empty()) run.console->warn(different + "; training goes on without them");
     }
-    if (options_.snapshot_initial && run.position.step == 0) take(run);
+    if (options_.snapshot_initial && run.position->step == 0) take(run);
   }
 
-  void after_step(const training::RunView& run, const training::StepReport& /*step*/) override {
+  void after_step(const training::RunView& run,
+                  const training::StepReport& /*step*/,
+                  const models::Minibatch& /*batch*/) override {
     if (due(run)) take(run);
   }
 
   void end(const training::RunView& run) override {
-    if (options_.snapshots_per_epoch == 0 || run.setup.communicator->rank() != 0) return;
+    if (options_.snapshots_per_epoch == 0 || run.setup->communicator->rank() != 0) return;
     const auto count = std::ssize(list_.digests);  // the writer has done its work
-    run.console.line(
+    run.console->line(
         count > 1 ? formatted("{} snapshots: enough for up to {} components", count, count - 1)
                   : formatted("{} snapshots: a PCA needs 2 or more; more --epochs or a larger "
                               "--snapshots_per_epoch writes them",
@@ -37,8 +39,8 @@ class Snapshots final : public Hook {
   }
 
   void save(const training::RunView& run, checkpoints::State& state) override {
-    if (run.setup.communicator->rank() != 0) return;
-    run.writer.wait();  // the list is complete then
+    if (run.setup->communicator->rank() != 0) return;
+    run.writer->wait();  // the list is complete then
     state.scalars[state_key] = checkpoints::to_json(list_);
   }
 
@@ -57,19 +59,19 @@ class Snapshots final : public Hook {
   static constexpr auto state_key = "snapshots";
 
   void take(const training::RunView& run) {
-    auto snapshot = training::start_snapshot(run.setup, run.position);
+    auto snapshot = training::start_snapshot(*run.setup, *run.position);
     if (!snapshot) return;
-    run.writer.submit([this, snapshot = std::move(snapshot)] {
+    run.writer->submit([this, snapshot = std::move(snapshot)] {
       const auto file = store_.save(snapshot());
       list_.add(file.filename().string(), checkpoints::snapshot_digest(file));
     });
   }
 
   bool due(const training::RunView& run) const {
-    const auto& position = run.position;
+    const auto& position = *run.position;
     const auto a_epoch = options_.snapshots_per_epoch;
     if (a_epoch == 0 || position.epoch + 1 < options_.snapshot_from_epoch) return false;
-    const auto steps = run.setup.data.steps_per_epoch();
+    const auto steps = run.setup->data.steps_per_epoch();
     const auto before = [&](std::int64_t step) { return step * a_epoch / steps; };
     return before(position.step_in_epoch) > before(position.step_in_epoch - 1);
   }

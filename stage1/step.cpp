@@ -19,7 +19,7 @@ optimizers::SumOverRanks sum_of(const training::Setup& network) {
 
 /// flat.weights from flat.gradient by the control's numbers.
 void update_weights(Descent& descent) {
-  auto& setup = descent.setup;
+  auto& setup = *descent.setup;
   if (descent.optimizer->is_idle(descent.control)) return;
   const auto update = [&descent, &flat = setup.model.flat] {
     optimizers::prepare_gradient(
@@ -38,7 +38,7 @@ void update_weights(Descent& descent) {
 Descent::Descent(training::Setup& network,
                  const optimizers::OptimizerOptions& options,
                  const training::BucketOptions& bucket_options)
-    : setup(network),
+    : setup(&network),
       gradient(options.gradient),
       segments(optimizers::segments_of(network.model.flat.layout)),
       sum_over_ranks(sum_of(network)),
@@ -53,10 +53,10 @@ training::BatchResult descend(Descent& descent,
                               const training::Step& step,
                               double learning_rate,
                               std::int64_t number) {
-  auto& flat = descent.setup.model.flat;
-  auto& scale = descent.setup.model.loss_scale;
+  auto& flat = descent.setup->model.flat;
+  auto& scale = descent.setup->model.loss_scale;
   const auto pending = training::start_loss_and_gradient(
-      descent.setup, step.batch, step.global_count, step.key, &descent.buckets);
+      *descent.setup, step.batch, step.global_count, step.key, &descent.buckets);
   descent.buckets.finish();
   const auto overflow =
       scale.active() ? training::read_back(scale.unscale(flat.gradient)) : training::HostCopy();
@@ -65,7 +65,7 @@ training::BatchResult descend(Descent& descent,
   if (!std::isfinite(result.loss_sum)) return result;
   RECORD_USER_SCOPE("optimizer step");
   const bool fits =
-      !scale.active() || training::on_all_ranks(descent.setup, overflow.get().item<float>() == 0);
+      !scale.active() || training::on_all_ranks(*descent.setup, overflow.get().item<float>() == 0);
   scale.update(!fits);
   if (!fits) return result;
   descent.control.set(learning_rate, number);

@@ -12,7 +12,7 @@ namespace dimred::stage1 {
 
 /// A network and what descends on its loss.
 struct Descent {
-  training::Setup& setup;
+  training::Setup* setup;
   optimizers::GradientOptions gradient;
   std::vector<optimizers::Segment> segments;
   optimizers::SumOverRanks sum_over_ranks;  // of sharded segments' squares

@@ -16,10 +16,12 @@ class StepLog final : public Hook {
 
   void begin(const training::RunView& /*run*/) override { clock_.restart(); }
 
-  void after_step(const training::RunView& run, const training::StepReport& step) override {
+  void after_step(const training::RunView& run,
+                  const training::StepReport& step,
+                  const models::Minibatch& /*batch*/) override {
     sums_.add(step.result);
     ++steps_;
-    if (run.position.step % every_ == 0) run.console.line(line(run.position.step));
+    if (run.position->step % every_ == 0) run.console->line(line(run.position->step));
   }
 
  private:

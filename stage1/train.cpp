@@ -31,7 +31,7 @@ class Conventional final : public training::Stage {
 
   double learning_rate(const Run& run) const {
     return schedules::learning_rate(
-        options_.schedule, run.position.step, run.setup.data.steps_per_epoch());
+        options_.schedule, run.position.step, run.setup->data.steps_per_epoch());
   }
 
   training::CurveRow named_row(const Run& run) const override {
@@ -45,8 +45,12 @@ class Conventional final : public training::Stage {
 
   std::optional<std::int64_t> epochs() const override { return options_.epochs; }
 
+  bool is_done(const training::Position& position) const override {
+    return position.epoch >= options_.epochs;
+  }
+
   void prepare(Run& run, const std::filesystem::path& resumed_from) override {
-    training::begin(run.setup, options_.transfer, run.folder.path(), resumed_from, run.console);
+    training::begin(*run.setup, options_.transfer, run.folder->path(), resumed_from, *run.console);
   }
 
   training::BatchResult step(Run& run, const training::Step& now) override {
@@ -61,14 +65,14 @@ class Conventional final : public training::Stage {
 
   void describe_epoch(Run& run) override {
     const auto& buckets = descent_.buckets;
-    if (run.setup.communicator->size() > 1)
-      run.console.line(training::describe(buckets.overlap(), buckets.count()));
+    if (run.setup->communicator->size() > 1)
+      run.console->line(training::describe(buckets.overlap(), buckets.count()));
   }
 
   void save(const Run& run, checkpoints::State& state) override {
     state.scalars["optimizer"] = optimizer_;
     for (const auto& [name, vector] : vectors_)
-      state.vectors[name] = training::full_vector(run.setup, vector);
+      state.vectors[name] = training::full_vector(*run.setup, vector);
   }
 
   void restore(Run& run, const checkpoints::State& state) override {
@@ -80,7 +84,7 @@ class Conventional final : public training::Stage {
             saved,
             optimizer_);
     for (auto& [name, vector] : vectors_)
-      models::from_file(run.setup.model.flat.layout, state.vectors.at(name), vector);
+      models::from_file(run.setup->model.flat.layout, state.vectors.at(name), vector);
   }
 
  private:
@@ -109,14 +113,14 @@ class Conventional final : public training::Stage {
 /// In this order after each step.
 void add_hooks(Run& run, const Options& options, const Conventional& stage) {
   const auto& control = options.control;
-  run.hooks.add(make_snapshots(options.saves, run.folder));
+  run.hooks.add(make_snapshots(options.saves, *run.folder));
   run.hooks.add(make_step_log(control, [&run, &stage] { return stage.learning_rate(run); }));
   run.hooks.add(make_ema(options.ema));
-  run.hooks.add(make_early_stopping(control, run.folder));
+  run.hooks.add(make_early_stopping(control, *run.folder));
   if (const auto last = control.stop_at_step; last > 0)
     run.hooks.add(training::stop_when(
-        [last](const training::RunView& view) { return view.position.step >= last; }));
-  training::add_hooks(run.hooks, options.hooks, run.setup.communicator->size());
+        [last](const training::RunView& view) { return view.position->step >= last; }));
+  training::add_hooks(run.hooks, options.hooks, run.setup->communicator->size());
 }
 
 }  // namespace
@@ -140,9 +144,9 @@ training::EpochEnd train(training::Setup& setup,
           setup.data.steps_per_epoch(),
           options.saves.snapshots_per_epoch);
   Conventional stage(setup, options);
-  Run run{.setup = setup,
-          .folder = folder,
-          .console = console,
+  Run run{.setup = &setup,
+          .folder = &folder,
+          .console = &console,
           .states = {folder.checkpoints(), options.saves.keep_checkpoints},
           .checkpoint_every = options.saves.checkpoint_every,
           .resume_from = options.resume_from};

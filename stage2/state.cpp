@@ -60,12 +60,12 @@ void restore_own(const training::Setup& setup,
 
 void save(checkpoints::State& state, const training::Setup& setup, const Descent& descent) {
   state.scalars["length"] = descent.length;
-  state.scalars["method"] = descent.method.state_dict();
-  state.scalars["coordinates"] = coordinates(setup, descent.space.subspace());
-  state.vectors[momentum_key] = gathered(setup, descent.space.momentum());
-  if (descent.average.values.defined()) {
-    state.scalars["average_count"] = descent.average.count;
-    state.vectors[average_key] = gathered(setup, descent.average.values);
+  state.scalars["method"] = descent.method->state_dict();
+  state.scalars["coordinates"] = coordinates(setup, descent.space->subspace());
+  state.vectors[momentum_key] = gathered(setup, descent.space->momentum());
+  if (descent.average->values.defined()) {
+    state.scalars["average_count"] = descent.average->count;
+    state.vectors[average_key] = gathered(setup, descent.average->values);
   }
 }
 
@@ -79,12 +79,12 @@ void restore(const checkpoints::State& state,
           "choose another --output",
           length,
           descent.length);
-  require_same_basis(scalars, setup, descent.space.subspace());
-  descent.method.restore(scalars.at("method").get<method::Method::StateDict>());
-  restore_own(setup, state, momentum_key, descent.space.momentum());
-  if (descent.average.values.defined()) {
-    restore_own(setup, state, average_key, descent.average.values);
-    descent.average.count = checkpoints::count_of(scalars, "average_count");
+  require_same_basis(scalars, setup, descent.space->subspace());
+  descent.method->restore(scalars.at("method").get<method::Method::StateDict>());
+  restore_own(setup, state, momentum_key, descent.space->momentum());
+  if (descent.average->values.defined()) {
+    restore_own(setup, state, average_key, descent.average->values);
+    descent.average->count = checkpoints::count_of(scalars, "average_count");
   }
 }
 

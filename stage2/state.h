@@ -10,9 +10,9 @@ namespace dimred::stage2 {
 
 /// The descent that a state is of: it goes on only in the same one.
 struct Descent {
-  method::Method& method;
-  TensorSpace& space;
-  training::Average& average;
+  method::Method* method = nullptr;
+  TensorSpace* space = nullptr;
+  training::Average* average = nullptr;
   double length = 0;               // budget or epochs
   bool depends_on_length = false;  // the steps depend on it
 };

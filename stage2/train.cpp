@@ -50,14 +50,14 @@ class SubspaceDescent final : public training::Stage {
   }
 
   bool is_done(const Position& position) const override {
-    return epochs() ? Stage::is_done(position) : is_spent(position);
+    return epochs() ? position.epoch >= *epochs() : is_spent(position);
   }
 
   bool is_spent(const Position& position) const {
     return epochs_spent(position.totals, options_.budget_steps) >= options_.budget;
   }
 
-  void open_files(Run& run) override { log_.emplace(run.folder.steps(), steps_prefix_); }
+  void open_files(Run& run) override { log_.emplace(run.folder->steps(), steps_prefix_); }
 
   void start(Run& run) override {
     check(start_.has_value(), "neither a state nor a start");
@@ -102,10 +102,10 @@ class SubspaceDescent final : public training::Stage {
   }
 
   void describe_epoch(Run& run) override {
-    run.console.line(counts_.describe());
+    run.console->line(counts_.describe());
     if (!searches_warned_ && counts_.trials > 0 && counts_.failed == counts_.steps) {
       searches_warned_ = true;
-      run.console.warn(
+      run.console->warn(
           "no line search of this epoch found a lower loss; a larger --batch_size, more "
           "--trials or a smaller --alpha may help");
     }
@@ -166,8 +166,7 @@ class SubspaceDescent final : public training::Stage {
   void write_weights(const Run& run, const char* name) const {
     const auto snapshot = training::start_snapshot(setup_, run.position);
     distributed::on_rank_0(*setup_.communicator, [&] {
-      checkpoints::write_snapshot(run.folder.path() / name, snapshot());
-      return std::string();
+      checkpoints::write_snapshot(run.folder->path() / name, snapshot());
     });
   }
 
@@ -178,21 +177,21 @@ class SubspaceDescent final : public training::Stage {
     constexpr double clear_rise = 1.02;  // of a loss
     const auto steps = run.position.step;
     if (space_.subspace().components() > 0 && steps > 0 && steps < few_steps)
-      run.console.line(formatted(
+      run.console->line(formatted(
           "{} steps are few for stage 2, whose recipes take {} or more; more --epochs or a smaller "
           "--batch_size makes more",
           steps,
           few_steps));
     if (!first_ || !last_ || steps == 0) return;
     if (last_->accuracy < first_->accuracy - noise)
-      run.console.warn(formatted(
+      run.console->warn(formatted(
           "stage 2 ended at {}, below the {} of its start, whose weights are in {}; a larger "
           "--batch_size, fewer --epochs or another --preset may help",
           percent(last_->accuracy),
           percent(first_->accuracy),
-          (run.folder.path() / "start.h5").string()));
+          (run.folder->path() / "start.h5").string()));
     else if (last_->loss > clear_rise * first_->loss)
-      run.console.warn(formatted(
+      run.console->warn(formatted(
           "the loss rose from {} to {} while the accuracy held: the network is over-confident; "
           "--label_smoothing 0.1 or fewer --epochs may help",
           first_->loss,
@@ -229,9 +228,9 @@ class SubspaceDescent final : public training::Stage {
   }
 
   Descent descent() {
-    return {.method = *method_,
-            .space = space_,
-            .average = average_,
+    return {.method = method_.get(),
+            .space = &space_,
+            .average = &average_,
             .length = epochs() ? *epochs() : options_.budget,
             .depends_on_length =
                 depends_on_length(options_.method) || method::depends_on_length(options_.average)};
@@ -305,13 +304,13 @@ training::EpochEnd train(training::Setup& setup,
   subspace.own_columns =
       distributed::own_columns(setup.model.flat.gradient, setup.model.columns).numel();
   SubspaceDescent stage(setup, std::move(subspace), std::move(start), options);
-  Run run{.setup = setup,
-          .folder = folder,
-          .console = console,
+  Run run{.setup = &setup,
+          .folder = &folder,
+          .console = &console,
           .states = {folder.checkpoints(), options.keep_checkpoints}};
   if (options.budget > 0)
     run.hooks.add(training::stop_when(
-        [&stage](const training::RunView& view) { return stage.is_spent(view.position); }));
+        [&stage](const training::RunView& view) { return stage.is_spent(*view.position); }));
   training::add_hooks(run.hooks, options.hooks, setup.communicator->size());
   return training::train(run, stage);
 }

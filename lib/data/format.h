@@ -25,7 +25,7 @@ struct DatasetOptions {
 
 /// Which part of a data set is to be opened, and where it is looked for.
 struct DatasetRequest {
-  const DatasetOptions& options;
+  DatasetOptions options;
   std::filesystem::path path;
   bool train = true;                     // the training set, else the test set
   bool named = false;                    // the path is the test set's own: all of it is

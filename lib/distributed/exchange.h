@@ -11,7 +11,7 @@ namespace dimred::distributed {
 
 /// Some of a backend's ranks, in an order that all of them know.
 struct Peers {
-  const c10::intrusive_ptr<c10d::Backend>& backend;
+  c10::intrusive_ptr<c10d::Backend> backend;
   std::vector<int> ranks;
   std::size_t own = 0;  // this rank's place among them
 };

@@ -58,8 +58,8 @@ void validate(const Problem& problem, const Machine& machine) {
 
 /// The functions below share these.
 struct Model {
-  const Problem& problem;
-  const Machine& machine;
+  Problem problem;
+  Machine machine;
 
   std::int64_t ranks() const { return machine.ranks; }
   /// Of ranks that fill them; else exchanges are direct, as on one.

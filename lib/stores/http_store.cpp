@@ -14,8 +14,8 @@ namespace {
 
 /// One response: what arrives goes to the sink, unless it is an error's page.
 struct Response {
-  CURL* curl;
-  const StoreOptions& options;
+  CURL* curl = nullptr;
+  const StoreOptions* options = nullptr;
   const Sink* sink = nullptr;  // null: only the header is wanted
   const Item* expected = nullptr;
   std::int64_t offset = 0;
@@ -82,7 +82,7 @@ std::size_t take_body(char* bytes, std::size_t, std::size_t size, void* pointer)
 
 /// Called several times a second, also while nothing arrives; not 0 ends the transfer.
 int stops(void* response, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
-  return is_stopped(static_cast<const Response*>(response)->options) ? 1 : 0;
+  return is_stopped(*static_cast<const Response*>(response)->options) ? 1 : 0;
 }
 
 bool passing(CURLcode code) {
@@ -119,7 +119,7 @@ class HttpStore : public Store {
 
   /// The first byte is asked for, not HEAD: signed links allow GET alone.
   std::optional<Item> stat(const Url& url) override {
-    Response response{.curl = curl_.get(), .options = options()};
+    Response response{.curl = curl_.get(), .options = &options()};
     const auto code = perform(url, "0-0", response);
     const auto status = response.status();
     if (status == 404 || status == 410) return {};
@@ -139,7 +139,7 @@ class HttpStore : public Store {
   void read(const Url& url, const Item& expected, std::int64_t offset, const Sink& sink) override {
     if (offset >= expected.size) return;
     Response response{.curl = curl_.get(),
-                      .options = options(),
+                      .options = &options(),
                       .sink = &sink,
                       .expected = &expected,
                       .offset = offset};

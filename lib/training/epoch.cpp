@@ -25,12 +25,6 @@ std::string epoch_text(double epoch) {
   return std::string(3 - std::min<std::size_t>(text.size(), 3), ' ') + text;
 }
 
-/// A step that was made, and the batch that its report's images are of.
-struct DoneStep {
-  DeviceBatch batch;
-  StepReport report;
-};
-
 /// Reports once why passes are launched kernel by kernel though they should be recorded.
 void report_graphs(Model& model, Console& console) {
   if (!model.graphs || model.graphs->reported || model.graphs->failure.empty()) return;
@@ -39,28 +33,41 @@ void report_graphs(Model& model, Console& console) {
                model.graphs->failure);
 }
 
-/// The next batch and its step, timed. Throws Stopped as next_on_all_ranks() does.
-DoneStep one_step(const Setup& setup,
-                  Position& position,
-                  Batches& batches,
-                  const std::function<BatchResult(const Step&)>& step) {
-  RECORD_USER_SCOPE("step");
-  const Stopwatch clock;
-  const double waited_before = batches.seconds_waited();
-  auto batch = next_on_all_ranks(batches, *setup.communicator);
-  check(batch.has_value(), "an epoch has fewer batches than steps");
-  std::function<void()> prefetch;
-  if (!setup.model.device.is_cpu()) prefetch = [&batches] { batches.prefetch(); };
-  const Step now{.batch = batch->tensors,
-                 .global_count = batch->global_count,
-                 .key = {position.epoch, position.step_in_epoch},
-                 .prefetch_next = prefetch};
-  StepReport report{.result = step(now), .images = batch->global_count, .batch = now.batch};
+/// The next batch and its step, timed, between the hooks. Throws Stopped as next_on_all_ranks()
+/// does.
+void take_step(const RunView& run,
+               Position& position,
+               Batches& batches,
+               const std::function<BatchResult(const Step&)>& step,
+               Hooks& hooks) {
+  const auto& setup = *run.setup;
+  hooks.call(&Hook::before_step, run);
+  std::optional<DeviceBatch> batch;
+  StepReport report;
+  {
+    RECORD_USER_SCOPE("step");
+    const Stopwatch clock;
+    const double waited_before = batches.seconds_waited();
+    batch = next_on_all_ranks(batches, *setup.communicator);
+    check(batch.has_value(), "an epoch has fewer batches than steps");
+    std::function<void()> prefetch;
+    if (!setup.model.device.is_cpu()) prefetch = [&batches] { batches.prefetch(); };
+    report.images = batch->global_count;
+    report.result = step({.batch = batch->tensors,
+                          .global_count = batch->global_count,
+                          .key = {position.epoch, position.step_in_epoch},
+                          .prefetch_next = prefetch});
+    report.seconds = clock.seconds();
+    report.data_wait_seconds = batches.seconds_waited() - waited_before;
+  }
   // A result that is not finite has no part in the epoch's means.
   if (std::isfinite(report.result.loss_sum)) position.epoch_sums.add(report.result);
-  report.seconds = clock.seconds();
-  report.data_wait_seconds = batches.seconds_waited() - waited_before;
-  return {std::move(*batch), std::move(report)};
+  ++position.step_in_epoch;
+  ++position.step;
+  position.row_due = true;
+  position.totals.images += report.images;
+  hooks.call(&Hook::after_step, run, report, batch->tensors);
+  batches.recycle(std::move(*batch));
 }
 
 /// What an epoch under way costs, on top of what the run has cost before.
@@ -174,30 +181,20 @@ EpochEnd run_epoch(const RunView& run,
                    const std::string& label,
                    const std::function<BatchResult(const Step&)>& step,
                    Hooks& hooks) {
-  auto& setup = run.setup;
+  auto& setup = *run.setup;
   const auto batches = training_batches(setup, position.epoch, position.step_in_epoch);
   EpochCosts costs(setup, position.totals, *batches);
   const auto steps = setup.data.steps_per_epoch();
   const auto is_enough = [&] { return position.step_in_epoch < steps && hooks.should_stop(run); };
-  const auto next_step = [&] {
-    hooks.call(&Hook::before_step, run);
-    auto done = one_step(setup, position, *batches, step);
-    ++position.step_in_epoch;
-    ++position.step;
-    position.row_due = true;
-    position.totals.images += done.report.images;
-    hooks.call(&Hook::after_step, run, done.report);
-    batches->recycle(std::move(done.batch));
-  };
   auto end = EpochEnd::finished;
   try {
     bool enough = position.row_due && is_enough();
     while (!enough && position.step_in_epoch < steps) {
-      next_step();
+      take_step(run, position, *batches, step, hooks);
       enough = is_enough();
       costs.count_time();
       costs.count_bytes();
-      run.console.progress(costs.progress(label, position.epoch_sums));
+      run.console->progress(costs.progress(label, position.epoch_sums));
     }
     // Not only after the evaluation that follows.
     if (enough) {
@@ -211,9 +208,9 @@ EpochEnd run_epoch(const RunView& run,
   costs.count_time();
   // A run that goes on asks all ranks again whether to stop.
   if (end != EpochEnd::stopped) costs.count_bytes();
-  run.console.clear();
-  report_graphs(setup.model, run.console);
-  report_data(setup, batches->report(), costs.seconds(), run.console);
+  run.console->clear();
+  report_graphs(setup.model, *run.console);
+  report_data(setup, batches->report(), costs.seconds(), *run.console);
   return end;
 }
 

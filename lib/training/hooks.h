@@ -19,11 +19,12 @@ namespace dimred::training {
 
 /// A run under way, as its hooks see it.
 struct RunView {
-  Setup& setup;
-  const Position& position;
-  const RunFolder& folder;
-  Console& console;
-  checkpoints::BackgroundWriter& writer;  // its jobs are done in order, before the next state's
+  Setup* setup = nullptr;
+  const Position* position = nullptr;
+  const RunFolder* folder = nullptr;
+  Console* console = nullptr;
+  checkpoints::BackgroundWriter* writer =
+      nullptr;  // its jobs are done in order, before the next state's
 };
 
 struct StepReport {
@@ -31,7 +32,6 @@ struct StepReport {
   std::int64_t images = 0;       // over all ranks
   double seconds = 0;            // of this rank's step and its wait for data; no hooks
   double data_wait_seconds = 0;  // of these
-  models::Minibatch batch;       // this rank's, until after_step returns
 };
 
 /// One thing that a run does beside training. Every rank has the same hooks and calls them at the
@@ -48,8 +48,10 @@ class Hook {
   virtual void begin(const RunView& /*run*/) {}
   /// Before a step's batch is waited for. A signal may end the run then, without the step.
   virtual void before_step(const RunView& /*run*/) {}
-  /// The position counts the step already.
-  virtual void after_step(const RunView& /*run*/, const StepReport& /*step*/) {}
+  /// The position counts the step already. `batch` is this rank's, until this returns.
+  virtual void after_step(const RunView& /*run*/,
+                          const StepReport& /*step*/,
+                          const models::Minibatch& /*batch*/) {}
   /// At an evaluation: may add rows (of other weights) behind that of the present weights.
   virtual void evaluate(const RunView& /*run*/, std::vector<CurveRow>& /*rows*/) {}
   /// After an epoch's evaluation; `row` is that of the present weights.

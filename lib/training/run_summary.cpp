@@ -29,17 +29,17 @@ std::int64_t peak_of_device(const torch::Device& device) {
 class RunSummary final : public Hook {
  public:
   void end(const RunView& run) override {
-    const auto& totals = run.position.totals;
+    const auto& totals = run.position->totals;
     if (totals.seconds <= 0) return;
     const double images = totals.images;
     const double waited = totals.data_wait_seconds;
-    const auto memory = peak_memory(run.setup.model);
+    const auto memory = peak_memory(run.setup->model);
     const auto device =
         memory.device > 0 ? formatted(", {} on the device", bytes_text(memory.device)) : "";
-    run.console.line(
+    run.console->line(
         formatted("{} steps, {} images in {}: {} images/s ({} compute), {} waited for data ({} %); "
                   "peak memory {}{}",
-                  count_text(run.position.step),
+                  count_text(run.position->step),
                   count_text(totals.images),
                   duration_text(totals.seconds),
                   count_text(std::lround(images / totals.seconds)),

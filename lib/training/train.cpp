@@ -13,22 +13,22 @@ namespace {
 /// The newest valid state of this folder, else of the run to continue, else none; `from` becomes
 /// its run.
 std::optional<checkpoints::State> find_state(Run& run, std::filesystem::path& from) {
-  auto saved = newest_state(run.states, run.setup, run.console);
+  auto saved = newest_state(run.states, *run.setup, *run.console);
   if (saved) {
-    from = run.folder.path();
+    from = run.folder->path();
   } else if (!run.resume_from.empty()) {
     from = run.resume_from;
-    saved = shared_state(run.setup, [&] { return std::optional(read_run_state(from)); });
+    saved = shared_state(*run.setup, [&] { return std::optional(read_run_state(from)); });
   }
   return saved;
 }
 
 void restore(Run& run, Stage& stage, const checkpoints::State& saved, bool own) {
   auto& position = run.position;
-  position = restore_network(saved, stage.named_row(run).stage, run.setup);
+  position = restore_network(saved, stage.named_row(run).stage, *run.setup);
   if (own) run.curve_prefix = prefix_from_json(saved.scalars.at("curve"));
   stage.restore(run, saved);
-  run.hooks.call(&Hook::restore, run.setup, saved, own);
+  run.hooks.call(&Hook::restore, *run.setup, saved, own);
   if (!stage.epochs()) return;
   require(own || position.epoch < *stage.epochs(),
           "[training] epochs needs more than the {} of --resume_from, received {}",
@@ -42,25 +42,25 @@ void start_or_resume(Run& run, Stage& stage) {
   const auto saved = find_state(run, from);
   stage.prepare(run, from);
   if (saved) {
-    restore(run, stage, *saved, from == run.folder.path());
-    run.console.line(formatted(
+    restore(run, stage, *saved, from == run.folder->path());
+    run.console->line(formatted(
         "continuing at epoch {}, step {} of {}", run.position.epoch, run.position.step, from));
   }
-  run.curve.emplace(run.folder.curve(), run.curve_prefix);
+  run.curve.emplace(run.folder->curve(), run.curve_prefix);
   stage.open_files(run);
   if (!saved) stage.start(run);
 }
 
 /// The files that the state counts are durable before the state is.
 void save_state(Run& run, Stage& stage) {
-  require_equal_weights(run.setup, run.position);
+  require_equal_weights(*run.setup, run.position);
   const ScopedSeconds saving(run.position.totals.seconds);
-  auto saved = network_state(run.setup, stage.named_row(run).stage, run.position);
+  auto saved = network_state(*run.setup, stage.named_row(run).stage, run.position);
   saved.scalars["curve"] = to_json(run.curve_prefix);
   stage.save(run, saved);
   run.hooks.call(&Hook::save, run.view(), saved);
-  if (run.setup.communicator->rank() != 0) return;
-  run.writer.submit([&store = run.states, &folder = run.folder, saved = std::move(saved)] {
+  if (run.setup->communicator->rank() != 0) return;
+  run.writer.submit([&store = run.states, &folder = *run.folder, saved = std::move(saved)] {
     for (const auto& file : {folder.curve().path, folder.steps().path})
       if (std::filesystem::exists(file)) sync_file(file);
     store.save(saved);
@@ -69,12 +69,12 @@ void save_state(Run& run, Stage& stage) {
 
 CurveRow scored_row(Run& run, Stage& stage) {
   const auto& position = run.position;
-  const double steps = run.setup.data.steps_per_epoch();
+  const double steps = run.setup->data.steps_per_epoch();
   auto row = stage.named_row(run);
   row.epoch = position.epoch + position.step_in_epoch / steps;
   row.step = position.step;
   row.totals = position.totals;
-  add_scores(run.setup, row, run.console);
+  add_scores(*run.setup, row, *run.console);
   stage.see_row(row);
   return row;
 }
@@ -82,7 +82,7 @@ CurveRow scored_row(Run& run, Stage& stage) {
 void record(Run& run, const CurveRow& row, double train_accuracy) {
   run.curve->append(row);
   run.curve_prefix = run.curve->prefix();
-  run.console.line(describe(row, train_accuracy));
+  run.console->line(describe(row, train_accuracy));
 }
 
 /// None when no batch of the epoch had a loss that is finite.
@@ -94,17 +94,18 @@ std::optional<double> mean_loss(const BatchResult& sums) {
 void evaluate_epoch(Run& run, Stage& stage) {
   auto& position = run.position;
   const auto sums = position.epoch_sums;
-  const bool whole = position.step_in_epoch == run.setup.data.steps_per_epoch();
+  const bool whole = position.step_in_epoch == run.setup->data.steps_per_epoch();
   if (whole) finish_epoch(position);
   // The state before is durable before this epoch counts as done: no more than one is ever lost.
-  wait_for(run.writer, run.setup);
+  wait_for(run.writer, *run.setup);
   std::vector<CurveRow> rows{scored_row(run, stage)};
   rows.front().train_loss = mean_loss(sums);
   run.hooks.call(&Hook::evaluate, run.view(), rows);
   for (const auto& row : rows) record(run, row, sums.accuracy());
   position.row_due = false;
   stage.describe_epoch(run);
-  if (run.setup.model.loss_scale.active()) run.console.line(describe(run.setup.model.loss_scale));
+  if (run.setup->model.loss_scale.active())
+    run.console->line(describe(run.setup->model.loss_scale));
   if (whole) run.hooks.call(&Hook::after_epoch, run.view(), rows.front());
 }
 
@@ -148,10 +149,10 @@ EpochEnd train_epochs(Run& run, Stage& stage) {
 }  // namespace
 
 EpochEnd train(Run& run, Stage& stage) {
-  if (!run.setup.data.test)
-    run.console.line(formatted("no test set: the curve's test columns stay empty{}",
-                               run.setup.data.validation
-                                   ? ""
+  if (!run.setup->data.test)
+    run.console->line(formatted(
+        "no test set: the curve's test columns stay empty{}",
+        run.setup->data.validation ? ""
                                    : "; --test_data names one, --validation_fraction 0.1 holds out "
                                      "a part of the training set instead"));
   try {
@@ -165,7 +166,7 @@ EpochEnd train(Run& run, Stage& stage) {
     end = train_epochs(run, stage);
   } catch (const Stopped&) {  // in the stage's end, with which a resume begins
   }
-  wait_for(run.writer, run.setup);
+  wait_for(run.writer, *run.setup);
   run.hooks.call(&Hook::end, run.view());
   return end;
 }

@@ -12,9 +12,9 @@ namespace dimred::training {
 
 /// A run under way. All ranks have one; files are written by rank 0.
 struct Run {
-  Setup& setup;
-  const RunFolder& folder;
-  Console& console;
+  Setup* setup = nullptr;
+  const RunFolder* folder = nullptr;
+  Console* console = nullptr;
   checkpoints::StateStore states;
   std::int64_t checkpoint_every = 1;       // epochs between full states, >= 1
   std::filesystem::path resume_from = {};  // another run, whose state a fresh run begins with
@@ -24,7 +24,7 @@ struct Run {
   std::optional<CurveWriter> curve = {};
   checkpoints::BackgroundWriter writer{};  // the last: what it still has to do needs the others
 
-  RunView view() { return {setup, position, folder, console, writer}; }
+  RunView view() { return {setup, &position, folder, console, &writer}; }
 };
 
 /// What a stage adds to the loop that both share. Everything is called on all ranks at the same
@@ -39,7 +39,7 @@ class Stage {
   virtual std::string epoch_label(const Position& position) const = 0;
   /// The run ends after so many; none: it ends by a budget.
   virtual std::optional<std::int64_t> epochs() const = 0;
-  virtual bool is_done(const Position& position) const { return position.epoch >= epochs(); }
+  virtual bool is_done(const Position& position) const = 0;
 
   /// Before a state is restored; `resumed_from` is its run, empty for a fresh start.
   virtual void prepare(Run& /*run*/, const std::filesystem::path& /*resumed_from*/) {}

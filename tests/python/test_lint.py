@@ -34,6 +34,30 @@ def test_a_private_name_of_two_files_of_a_room_is_reported(tmp_path: Path, body:
     assert found == ["pca/b.cpp:4: size_of is a name of pca/a.cpp:4, too"]
 
 
+def test_references_in_structs_and_bare_threads_are_reported(tmp_path: Path) -> None:
+    text = """struct Plan {
+  const std::vector<int>& sizes;
+  std::function<void(const Plan&)> work;  // not a volatile one, nor a std::thread
+  std::thread::id owner;
+  std::thread thread;
+};
+class Walk {
+  const Plan& plan_;
+};
+volatile int stopped = 0;
+extern "C" void forget(const volatile void* start);
+"""
+    (tmp_path / "a.h").write_text(text)
+    done = subprocess.run([sys.executable, REPOSITORY / "scripts" / "lint_source.py", "a.h"], cwd=tmp_path, capture_output=True,
+                          text=True, timeout=60, check=False)  # fmt: skip
+    assert done.returncode == 1, done.stderr
+    assert [line.split(": ")[:2] for line in done.stdout.splitlines()] == [
+        ["a.h:2", "Plan::sizes is a reference in a struct"],
+        ["a.h:5", "std::thread"],
+        ["a.h:10", "volatile"],
+    ]
+
+
 def test_a_static_function_is_private(tmp_path: Path) -> None:
     text = "namespace dimred {\nstatic int size_of() { return 1; }\n}\n"
     found = names_reported(tmp_path, pca__a_dot_cpp=text, pca__hooks__b_dot_cpp=text)

@@ -4,10 +4,12 @@
 #include <unistd.h>
 
 #include <cmath>
+#include <type_traits>
 
 #include "support/errors.h"
 #include "tests/tools/toy_setup.h"
 #include "training/device/device.h"
+#include "training/train.h"
 #include "training/weights/average.h"
 
 namespace dimred::training {
@@ -79,14 +81,17 @@ class Noting final : public Hook {
   explicit Noting(std::string& notes, std::int64_t last) : notes_(notes), last_(last) {}
   void begin(const RunView& /*run*/) override { notes_ += "begin "; }
   void before_step(const RunView& run) override {
-    notes_ += formatted("before{} ", run.position.step);
+    notes_ += formatted("before{} ", run.position->step);
   }
-  void after_step(const RunView& run, const StepReport& step) override {
-    notes_ += formatted("after{} ", run.position.step);
+  void after_step(const RunView& run,
+                  const StepReport& step,
+                  const models::Minibatch& batch) override {
+    notes_ += formatted("after{} ", run.position->step);
     EXPECT_EQ(step.images, 32);
+    EXPECT_EQ(batch.images.size(0), 32);
     EXPECT_GE(step.seconds, step.data_wait_seconds);
   }
-  bool should_stop(const RunView& run) const override { return run.position.step == last_; }
+  bool should_stop(const RunView& run) const override { return run.position->step == last_; }
 
  private:
   std::string& notes_;
@@ -103,7 +108,7 @@ TEST(Hooks, AreCalledAroundEachStepUntilOneWantsTheEnd) {
     Console quiet(/*quiet=*/true);
     checkpoints::BackgroundWriter writer;
     Position position;
-    const RunView run{setup, position, folder, quiet, writer};
+    const RunView run{&setup, &position, &folder, &quiet, &writer};
     std::string notes;
     Hooks hooks;
     hooks.add(nullptr);
@@ -122,6 +127,18 @@ TEST(Hooks, AreCalledAroundEachStepUntilOneWantsTheEnd) {
     std::filesystem::remove_all(path);
   }
 }
+
+/// All that a stage has to say, but for when it is done. A run by a budget has no number of epochs
+/// that an epoch could be compared with.
+struct StageWithoutEnd : Stage {
+  CurveRow named_row(const Run& /*run*/) const override { return {}; }
+  std::string epoch_label(const Position& /*position*/) const override { return {}; }
+  std::optional<std::int64_t> epochs() const override { return {}; }
+  BatchResult step(Run& /*run*/, const Step& /*now*/) override { return {}; }
+  void save(const Run& /*run*/, checkpoints::State& /*state*/) override {}
+  void restore(Run& /*run*/, const checkpoints::State& /*state*/) override {}
+};
+static_assert(std::is_abstract_v<StageWithoutEnd>);
 
 }  // namespace
 }  // namespace dimred::training

@@ -19,17 +19,19 @@ namespace fs = std::filesystem;
 class BatchesHook final : public Hook {
  public:
   void begin(const RunView& run) override {
-    folder_ = run.folder.path() / "batches";
-    create_folders_inside(run.folder.path(), folder_);
-    const auto rank = run.setup.communicator->rank();
-    if (rank == 0) write_named_weights(run.setup.model, file("weights_", run.position.step, ""));
+    folder_ = run.folder->path() / "batches";
+    create_folders_inside(run.folder->path(), folder_);
+    const auto rank = run.setup->communicator->rank();
+    if (rank == 0) write_named_weights(run.setup->model, file("weights_", run.position->step, ""));
     if (rank > 0) suffix_ = formatted(".rank{}", rank);
   }
 
-  void after_step(const RunView& run, const StepReport& step) override {
-    const auto& [images, labels] = step.batch;
+  void after_step(const RunView& run,
+                  const StepReport& step,
+                  const models::Minibatch& batch) override {
+    const auto& [images, labels] = batch;
     checkpoints::write_safetensors(
-        file("step_", run.position.step, suffix_),
+        file("step_", run.position->step, suffix_),
         {{"images", images.sizes().vec(), models::to_vector(images.contiguous())},
          {"loss", {}, {static_cast<float>(step.result.mean_loss())}}},
         {{"labels", labels.sizes().vec(), models::to_integers(labels)}});

@@ -39,26 +39,29 @@ class Profiler final : public Hook {
   }
 
   void begin(const RunView& run) override {
-    active_ = run.setup.communicator->rank() == rank_;
+    active_ = run.setup->communicator->rank() == rank_;
     if (!active_) return;
-    traces_ = traces_in(run.folder.path());
+    traces_ = traces_in(run.folder->path());
     // Without a device kineto would print that it found none.
-    if (run.setup.model.device.is_cpu()) ::setenv("KINETO_LOG_LEVEL", "5", /*overwrite=*/0);
+    if (run.setup->model.device.is_cpu()) ::setenv("KINETO_LOG_LEVEL", "5", /*overwrite=*/0);
   }
 
   void before_step(const RunView& run) override {
-    const bool due = active_ && (run.position.step + 1) % every_ == 0 && traces_ < most_traces;
-    if (due) start(run.setup.model.device);
+    const bool due = active_ && (run.position->step + 1) % every_ == 0 && traces_ < most_traces;
+    if (due) start(run.setup->model.device);
   }
 
-  void after_step(const RunView& run, const StepReport& /*step*/) override {
+  void after_step(const RunView& run,
+                  const StepReport& /*step*/,
+                  const models::Minibatch& /*batch*/) override {
     if (!recording_) return;
-    if (run.setup.model.device.is_cuda()) torch::cuda::synchronize(run.setup.model.device.index());
+    if (run.setup->model.device.is_cuda())
+      torch::cuda::synchronize(run.setup->model.device.index());
     const auto trace = profiler::disableProfiler();
     recording_ = false;
-    write(*trace, trace_file(run.folder.path(), run.position.step));
+    write(*trace, trace_file(run.folder->path(), run.position->step));
     if (++traces_ == most_traces)
-      run.console.line(formatted("profiler: {} traces, no more are recorded", most_traces));
+      run.console->line(formatted("profiler: {} traces, no more are recorded", most_traces));
   }
 
  private:

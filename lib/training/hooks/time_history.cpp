@@ -17,15 +17,17 @@ constexpr auto state_key = "step_times";
 class TimeHistory final : public Hook {
  public:
   void begin(const RunView& run) override {
-    if (run.setup.communicator->rank() != 0) return;
-    path_ = run.folder.path() / "step_times.csv";
+    if (run.setup->communicator->rank() != 0) return;
+    path_ = run.folder->path() / "step_times.csv";
     out_ = open_csv(path_, time_header, prefix_);
   }
 
-  void after_step(const RunView& run, const StepReport& step) override {
+  void after_step(const RunView& run,
+                  const StepReport& step,
+                  const models::Minibatch& /*batch*/) override {
     seconds_.push_back(step.seconds);
     if (path_.empty()) return;
-    out_ << run.position.step << std::fixed << std::setprecision(6) << ',' << step.seconds << ','
+    out_ << run.position->step << std::fixed << std::setprecision(6) << ',' << step.seconds << ','
          << std::setprecision(1) << step.images / step.seconds << ',' << std::setprecision(6)
          << step.data_wait_seconds << '\n';
   }
@@ -34,7 +36,7 @@ class TimeHistory final : public Hook {
     if (path_.empty()) return;
     flush();
     state.scalars[state_key] = to_json(prefix_of(path_));
-    run.writer.submit([path = path_] { sync_file(path); });
+    run.writer->submit([path = path_] { sync_file(path); });
   }
 
   void restore(const Setup& /*setup*/, const checkpoints::State& state, bool own) override {
@@ -49,7 +51,7 @@ class TimeHistory final : public Hook {
     const auto at = [&](std::size_t percent) {
       return duration_text(seconds_[(seconds_.size() - 1) * percent / 100]);
     };
-    run.console.line(
+    run.console->line(
         formatted("a step: median {}, 95 % within {}, longest {}", at(50), at(95), at(100)));
   }
 

@@ -85,24 +85,29 @@ torch::Tensor add_gradient(Model& model,
   return sums_of(evaluation);
 }
 
-/// A pass over each part of the batch, in its graph where the setup records passes.
+/// pass(part, scale): by its graph, or where that is null (nothing is recorded) as it is.
+torch::Tensor run_pass(RecordedPass* graph,
+                       const Model& model,
+                       const models::Minibatch& part,
+                       double scale,
+                       const Pass& pass) {
+  return graph != nullptr ? graph->run(part, scale, pass)
+                          : pass(part, scale_on(model.device, scale));
+}
+
+/// `pass` over each part of the batch, which returns its sums.
+template <class PartPass>
 PendingResult over_parts(Setup& setup,
                          const models::Minibatch& batch,
                          ForwardKey key,
-                         RecordedPass PassGraphs::*recorded,
-                         double scale,
-                         const Pass& work,
+                         const PartPass& pass,
                          GradientBuckets* buckets = nullptr) {
-  auto& model = setup.model;
   const auto sums = std::make_shared<PendingResult::Sums>(setup.communicator);
-  const auto parts = parts_of(model, batch);
-  for (std::size_t pass = 0; pass < parts.size(); ++pass) {
-    const auto& part = parts[pass];
-    seed_pass(setup, key, pass);
-    if (buckets != nullptr && pass + 1 == parts.size()) buckets->begin();
-    sums->add(model.graphs ? (*model.graphs.*recorded).run(part, scale, work)
-                           : work(part, scale_on(model.device, scale)),
-              part.labels.size(0));
+  const auto parts = parts_of(setup.model, batch);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    seed_pass(setup, key, i);
+    if (buckets != nullptr && i + 1 == parts.size()) buckets->begin();
+    sums->add(pass(parts[i]), parts[i].labels.size(0));
   }
   return PendingResult(sums);
 }
@@ -145,16 +150,14 @@ PendingResult start_loss_and_gradient(Setup& setup,
   check(!model.graphs || global_count == batch.labels.size(0),
         "passes of one rank alone are recorded");
   model.flat.gradient.zero_();
-  auto result = over_parts(
-      setup,
-      batch,
-      key,
-      &PassGraphs::gradient,
-      model.loss_scale.value(),
-      [&](const models::Minibatch& part, const torch::Tensor& scale) {
-        return add_gradient(model, part, global_count, scale);
-      },
-      buckets);
+  auto* graph = model.graphs ? &model.graphs->gradient : nullptr;
+  const Pass gradient = [&](const models::Minibatch& part, const torch::Tensor& scale) {
+    return add_gradient(model, part, global_count, scale);
+  };
+  const auto pass = [&](const models::Minibatch& part) {
+    return run_pass(graph, model, part, model.loss_scale.value(), gradient);
+  };
+  auto result = over_parts(setup, batch, key, pass, buckets);
   if (buckets != nullptr) buckets->start_rest();
   // After every step, so that a state saved in the middle of an epoch changes nothing.
   share_running_statistics(setup);
@@ -163,10 +166,14 @@ PendingResult start_loss_and_gradient(Setup& setup,
 
 PendingResult start_loss(Setup& setup, const models::Minibatch& batch, ForwardKey key) {
   const torch::NoGradGuard no_grad;
-  const auto loss = [&](const models::Minibatch& part, const torch::Tensor& /*scale*/) {
-    return sums_of(setup.model.objective->evaluate(part, models::Mode::train));
+  auto& model = setup.model;
+  auto* graph = model.graphs ? &model.graphs->loss : nullptr;
+  const Pass loss = [&](const models::Minibatch& part, const torch::Tensor& /*scale*/) {
+    return sums_of(model.objective->evaluate(part, models::Mode::train));
   };
-  return over_parts(setup, batch, key, &PassGraphs::loss, /*scale=*/1, loss);
+  return over_parts(setup, batch, key, [&](const models::Minibatch& part) {
+    return run_pass(graph, model, part, /*scale=*/1, loss);
+  });
 }
 
 }  // namespace dimred::training
