@@ -11,10 +11,10 @@
 #include "support/errors.h"
 #include "support/formatted.h"
 #include "support/stopwatch.h"
-#include "training/hooks.h"
 #include "training/input/batches.h"
 #include "training/input/data_report.h"
 #include "training/signals.h"
+#include "training/train.h"
 
 namespace dimred::training {
 namespace {
@@ -35,13 +35,10 @@ void report_graphs(Model& model, Console& console) {
 
 /// The next batch and its step, timed, between the hooks. Throws Stopped as next_on_all_ranks()
 /// does.
-void take_step(const RunView& run,
-               Position& position,
-               Batches& batches,
-               const std::function<BatchResult(const Step&)>& step,
-               Hooks& hooks) {
+void take_step(Run& run, Stage& stage, Batches& batches) {
   const auto& setup = *run.setup;
-  hooks.call(&Hook::before_step, run);
+  auto& position = run.position;
+  run.hooks.call(&Hook::before_step, run.view());
   std::optional<DeviceBatch> batch;
   StepReport report;
   {
@@ -53,10 +50,11 @@ void take_step(const RunView& run,
     std::function<void()> prefetch;
     if (!setup.model.device.is_cpu()) prefetch = [&batches] { batches.prefetch(); };
     report.images = batch->global_count;
-    report.result = step({.batch = batch->tensors,
-                          .global_count = batch->global_count,
-                          .key = {position.epoch, position.step_in_epoch},
-                          .prefetch_next = prefetch});
+    report.result = stage.step(run,
+                               {.batch = batch->tensors,
+                                .global_count = batch->global_count,
+                                .key = {position.epoch, position.step_in_epoch},
+                                .prefetch_next = prefetch});
     report.seconds = clock.seconds();
     report.data_wait_seconds = batches.seconds_waited() - waited_before;
   }
@@ -66,7 +64,7 @@ void take_step(const RunView& run,
   ++position.step;
   position.row_due = true;
   position.totals.images += report.images;
-  hooks.call(&Hook::after_step, run, report, batch->tensors);
+  run.hooks.call(&Hook::after_step, run.view(), report, batch->tensors);
   batches.recycle(std::move(*batch));
 }
 
@@ -176,21 +174,21 @@ std::string describe(const CurveRow& row, double train_accuracy) {
   return text;
 }
 
-EpochEnd run_epoch(const RunView& run,
-                   Position& position,
-                   const std::string& label,
-                   const std::function<BatchResult(const Step&)>& step,
-                   Hooks& hooks) {
+EpochEnd run_epoch(Run& run, Stage& stage) {
   auto& setup = *run.setup;
+  auto& position = run.position;
+  const auto label = stage.epoch_label(position);
   const auto batches = training_batches(setup, position.epoch, position.step_in_epoch);
   EpochCosts costs(setup, position.totals, *batches);
   const auto steps = setup.data.steps_per_epoch();
-  const auto is_enough = [&] { return position.step_in_epoch < steps && hooks.should_stop(run); };
+  const auto is_enough = [&] {
+    return position.step_in_epoch < steps && run.hooks.should_stop(run.view());
+  };
   auto end = EpochEnd::finished;
   try {
     bool enough = position.row_due && is_enough();
     while (!enough && position.step_in_epoch < steps) {
-      take_step(run, position, *batches, step, hooks);
+      take_step(run, stage, *batches);
       enough = is_enough();
       costs.count_time();
       costs.count_bytes();

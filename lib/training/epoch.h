@@ -10,8 +10,8 @@
 
 namespace dimred::training {
 
-struct RunView;  // hooks.h
-class Hooks;
+struct Run;  // train.h
+class Stage;
 
 /// Where a run stands; with the weights and optimiser vectors it is the whole resume state.
 struct Position {
@@ -48,13 +48,9 @@ struct Step {
 /// after the last step; enough: in the middle of the epoch a hook wanted the end.
 enum class EpochEnd { finished, stopped, enough };
 
-/// Runs the rest of epoch position.epoch: for each batch `step` (returns the batch's result)
-/// between the hooks' before_step and after_step. Keeps `position`, which is the run's, data waits
-/// and the progress line. Whether a loss that is not finite ends the run, `step` decides.
-EpochEnd run_epoch(const RunView& run,
-                   Position& position,
-                   const std::string& label,
-                   const std::function<BatchResult(const Step&)>& step,
-                   Hooks& hooks);
+/// Runs the rest of epoch run.position.epoch: each step of the stage between the hooks' before_step
+/// and after_step. Keeps the position, data waits and the progress line. Whether a loss that is not
+/// finite ends the run, the stage's step decides.
+EpochEnd run_epoch(Run& run, Stage& stage);
 
 }  // namespace dimred::training

@@ -115,12 +115,7 @@ bool is_state_due(Run& run, const Stage& stage, EpochEnd end) {
 }
 
 EpochEnd train_epoch(Run& run, Stage& stage) {
-  auto end = run_epoch(
-      run.view(),
-      run.position,
-      stage.epoch_label(run.position),
-      [&](const Step& now) { return stage.step(run, now); },
-      run.hooks);
+  auto end = run_epoch(run, stage);
   const auto trained = run.position;
   try {
     if (end != EpochEnd::stopped) evaluate_epoch(run, stage);

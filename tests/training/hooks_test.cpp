@@ -98,6 +98,24 @@ class Noting final : public Hook {
   std::int64_t last_;
 };
 
+/// All that a stage has to say, but for when it is done. A run by a budget has no number of epochs
+/// that an epoch could be compared with.
+struct StageOfLosses : Stage {
+  CurveRow named_row(const Run& /*run*/) const override { return {}; }
+  std::string epoch_label(const Position& /*position*/) const override { return {}; }
+  std::optional<std::int64_t> epochs() const override { return {}; }
+  BatchResult step(Run& run, const Step& now) override {
+    return loss_only(*run.setup, now.batch, now.key);
+  }
+  void save(const Run& /*run*/, checkpoints::State& /*state*/) override {}
+  void restore(Run& /*run*/, const checkpoints::State& /*state*/) override {}
+};
+static_assert(std::is_abstract_v<StageOfLosses>);
+
+struct EndlessStage final : StageOfLosses {
+  bool is_done(const Position& /*position*/) const override { return false; }
+};
+
 /// Three steps of the toy data make an epoch.
 TEST(Hooks, AreCalledAroundEachStepUntilOneWantsTheEnd) {
   for (const std::int64_t last : {2, 3}) {
@@ -106,20 +124,14 @@ TEST(Hooks, AreCalledAroundEachStepUntilOneWantsTheEnd) {
         std::filesystem::temp_directory_path() / formatted("dimred_hooks_{}", ::getpid());
     const RunFolder folder(path, {}, *setup.communicator);
     Console quiet(/*quiet=*/true);
-    checkpoints::BackgroundWriter writer;
-    Position position;
-    const RunView run{&setup, &position, &folder, &quiet, &writer};
+    Run run{
+        .setup = &setup, .folder = &folder, .console = &quiet, .states = {folder.checkpoints(), 1}};
     std::string notes;
-    Hooks hooks;
-    hooks.add(nullptr);
-    hooks.add(std::make_unique<Noting>(notes, last));
-    hooks.call(&Hook::begin, run);
-    const auto end = run_epoch(
-        run,
-        position,
-        "",
-        [&](const Step& step) { return loss_only(setup, step.batch, step.key); },
-        hooks);
+    run.hooks.add(nullptr);
+    run.hooks.add(std::make_unique<Noting>(notes, last));
+    run.hooks.call(&Hook::begin, run.view());
+    EndlessStage stage;
+    const auto end = run_epoch(run, stage);
     // The end of an epoch is no end in its middle.
     EXPECT_EQ(end, last == 2 ? EpochEnd::enough : EpochEnd::finished);
     const std::string two = "begin before0 after1 before1 after2 ";
@@ -127,18 +139,6 @@ TEST(Hooks, AreCalledAroundEachStepUntilOneWantsTheEnd) {
     std::filesystem::remove_all(path);
   }
 }
-
-/// All that a stage has to say, but for when it is done. A run by a budget has no number of epochs
-/// that an epoch could be compared with.
-struct StageWithoutEnd : Stage {
-  CurveRow named_row(const Run& /*run*/) const override { return {}; }
-  std::string epoch_label(const Position& /*position*/) const override { return {}; }
-  std::optional<std::int64_t> epochs() const override { return {}; }
-  BatchResult step(Run& /*run*/, const Step& /*now*/) override { return {}; }
-  void save(const Run& /*run*/, checkpoints::State& /*state*/) override {}
-  void restore(Run& /*run*/, const checkpoints::State& /*state*/) override {}
-};
-static_assert(std::is_abstract_v<StageWithoutEnd>);
 
 }  // namespace
 }  // namespace dimred::training

@@ -86,11 +86,12 @@ torch::Tensor add_gradient(Model& model,
 }
 
 /// pass(part, scale): by its graph, or where that is null (nothing is recorded) as it is.
+template <class PartPass>
 torch::Tensor run_pass(RecordedPass* graph,
                        const Model& model,
                        const models::Minibatch& part,
                        double scale,
-                       const Pass& pass) {
+                       const PartPass& pass) {
   return graph != nullptr ? graph->run(part, scale, pass)
                           : pass(part, scale_on(model.device, scale));
 }
@@ -151,7 +152,7 @@ PendingResult start_loss_and_gradient(Setup& setup,
         "passes of one rank alone are recorded");
   model.flat.gradient.zero_();
   auto* graph = model.graphs ? &model.graphs->gradient : nullptr;
-  const Pass gradient = [&](const models::Minibatch& part, const torch::Tensor& scale) {
+  const auto gradient = [&](const models::Minibatch& part, const torch::Tensor& scale) {
     return add_gradient(model, part, global_count, scale);
   };
   const auto pass = [&](const models::Minibatch& part) {
@@ -168,7 +169,7 @@ PendingResult start_loss(Setup& setup, const models::Minibatch& batch, ForwardKe
   const torch::NoGradGuard no_grad;
   auto& model = setup.model;
   auto* graph = model.graphs ? &model.graphs->loss : nullptr;
-  const Pass loss = [&](const models::Minibatch& part, const torch::Tensor& /*scale*/) {
+  const auto loss = [&](const models::Minibatch& part, const torch::Tensor& /*scale*/) {
     return sums_of(model.objective->evaluate(part, models::Mode::train));
   };
   return over_parts(setup, batch, key, [&](const models::Minibatch& part) {
