@@ -11,6 +11,7 @@
 #include "data/encode.h"
 #include "data/samplers.h"
 #include "support/descriptor.h"
+#include "support/formatted.h"
 #include "tests/tools/streamed_toy.h"
 #include "tests/tools/temporary_folder.h"
 #include "tests/tools/toy_setup.h"

@@ -124,7 +124,7 @@ TEST(Hooks, AreCalledAroundEachStepUntilOneWantsTheEnd) {
         std::filesystem::temp_directory_path() / formatted("dimred_hooks_{}", ::getpid());
     const RunFolder folder(path, {}, *setup.communicator);
     Console quiet(/*quiet=*/true);
-    Run run{
+    training::Run run{
         .setup = &setup, .folder = &folder, .console = &quiet, .states = {folder.checkpoints(), 1}};
     std::string notes;
     run.hooks.add(nullptr);
