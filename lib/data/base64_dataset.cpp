@@ -5,9 +5,9 @@
 
 #include "data/base64.h"
 #include "data/decode.h"
-#include "data/paths.h"
 #include "data/record_readers.h"
 #include "data/shard_names.h"
+#include "data/splits.h"
 #include "support/errors.h"
 #include "support/option_values.h"
 #include "support/text.h"
@@ -68,7 +68,8 @@ RecordIndex scan_base64(Bytes file) {
   const auto text = text_of(file);
   std::vector<std::uint8_t> scratch;
   std::optional<bool> label_first;
-  for (std::size_t offset = 0; offset < text.size();) {
+  const std::size_t begin = text.starts_with(byte_order_mark) ? byte_order_mark.size() : 0;
+  for (std::size_t offset = begin; offset < text.size();) {
     auto line = text.substr(offset, text.find('\n', offset) - offset);
     const auto next = offset + line.size() + 1;
     if (line.ends_with('\r')) line.remove_suffix(1);
@@ -106,8 +107,9 @@ std::vector<fs::path> base64_files(const DatasetRequest& request) {
   const auto& path = request.path;
   const bool all = request.takes_all();
   if (fs::is_regular_file(path) && all) return {path};
-  for (const auto& name : split_names(request.train))
-    if (fs::is_regular_file(path / name / list_name)) return {path / name / list_name};
+  if (const auto inner = folder_with(list_name, path, request.train, /*itself=*/false);
+      !inner.empty())
+    return {inner / list_name};
   if (all && fs::is_regular_file(path / list_name)) return {path / list_name};
   if (all && !fs::is_directory(path)) return find_shards(path, request.train);
   return {};
@@ -115,7 +117,7 @@ std::vector<fs::path> base64_files(const DatasetRequest& request) {
 
 bool holds_base64(const fs::path& path) {
   if (!fs::is_directory(path)) return path.filename() == list_name;
-  return fs::exists(path / list_name) || fs::exists(path / "train" / list_name);
+  return !folder_with(list_name, path, /*train=*/true, /*itself=*/true).empty();
 }
 
 }  // namespace

@@ -1,13 +1,11 @@
 #include <algorithm>
-#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "data/class_names.h"
 #include "data/format.h"
-#include "data/paths.h"
 #include "data/read_file.h"
-#include "support/atomic_file.h"
 #include "support/digest.h"
 #include "support/errors.h"
 #include "support/text.h"
@@ -54,9 +52,9 @@ std::pair<fs::path, const Form*> find(const fs::path& folder) {
 
 std::vector<std::string> read_names(const fs::path& file, std::int64_t classes) {
   std::vector<std::string> names;
-  std::istringstream in(fs::exists(file) ? InputFile(file).text(1 << 20) : "");
-  for (std::string line; std::getline(in, line);)
-    if (const auto name = trimmed(line); !name.empty()) names.emplace_back(name);
+  if (fs::exists(file))
+    for_each_line(read_text(file, "cifar"),
+                  [&](std::string_view line, std::int64_t) { names.emplace_back(line); });
   if (names.empty()) return numbered_classes(classes);
   require_environment(std::ssize(names) == classes,
                       "[cifar] {}: needs {} names, received {}",

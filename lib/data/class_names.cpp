@@ -26,6 +26,23 @@ std::string_view name_in(std::string_view line, std::size_t number, const std::s
   return trimmed(line.substr(digits + 1));
 }
 
+/// Where one of two names that may look the same writes accents as marks of their own.
+std::string accents_remark(const std::vector<std::string>& odd) {
+  const auto has_mark = [](std::string_view name) {  // U+0300 to U+036F
+    for (std::size_t at = 0; at + 1 < name.size(); ++at) {
+      const auto next = static_cast<unsigned char>(name[at + 1]);
+      if (name[at] == '\xCC' || (name[at] == '\xCD' && next <= 0xAF)) return true;
+    }
+    return false;
+  };
+  const auto marked = std::ranges::find_if(odd, has_mark);
+  if (marked == odd.end() || std::ranges::all_of(odd, has_mark)) return {};
+  return formatted(
+      " (names with accents as letters of their own, Unicode's NFD, and in one letter, NFC, look "
+      "the same and are different: rename {})",
+      *marked);
+}
+
 }  // namespace
 
 void require_class_name(std::string_view name, const char* scope, std::string_view where) {
@@ -64,11 +81,13 @@ std::vector<std::string> ordered_classes(std::vector<std::string> names,
   std::ranges::set_symmetric_difference(names, sorted, std::back_inserter(odd));
   require(
       odd.empty(),
-      "[image_files] {}: needs the training set's {} classes, received {}; only one of them has {}",
+      "[image_files] {}: needs the training set's {} classes, received {}; only one of them has "
+      "{}{}",
       parent,
       expected.size(),
       names.size(),
-      odd.empty() ? "" : odd.front());
+      odd.empty() ? "" : odd.front(),
+      accents_remark(odd));
   return expected;
 }
 

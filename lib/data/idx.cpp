@@ -12,6 +12,7 @@
 #include "data/inflated_file.h"
 #include "data/paths.h"
 #include "data/planes.h"
+#include "data/unread_files.h"
 #include "support/digest.h"
 #include "support/errors.h"
 #include "support/text.h"
@@ -72,14 +73,25 @@ std::size_t data_size(const GzFile& input, const std::vector<std::uint32_t>& dim
   return size;
 }
 
+/// train-images-idx3-ubyte as MNIST's site names it, or train-images.idx3-ubyte as some archives
+/// do, plain or .gz; empty when there is none.
+fs::path file_of(const fs::path& folder, const std::string& name) {
+  auto dotted = name;
+  dotted[dotted.find("-idx")] = '.';
+  for (const auto& form : {name, name + ".gz", dotted, dotted + ".gz"})
+    if (fs::is_regular_file(folder / form)) return folder / form;
+  return {};
+}
+
 fs::path find_file(const fs::path& folder, const std::string& name) {
-  for (const auto& path : {folder / name, folder / (name + ".gz")})
-    if (fs::is_regular_file(path)) return path;
-  refuse(
-      "[idx] needs {} or the same with .gz, received {} (Fashion-MNIST is in the Debian "
-      "package dataset-fashion-mnist)",
-      folder / name,
-      fs::is_directory(folder) ? "a folder without it" : "no such folder");
+  auto file = file_of(folder, name);
+  require(!file.empty(),
+          "[idx] needs {}, or the same with .idx or .gz, received {} (Fashion-MNIST is in the "
+          "Debian package dataset-fashion-mnist)",
+          folder / name,
+          fs::is_directory(folder) ? "a folder without it" + remark_on_files_in(folder)
+                                   : "no such folder");
+  return file;
 }
 
 }  // namespace
@@ -128,8 +140,7 @@ namespace formats {
 DatasetFormat idx() {
   return {.holds =
               [](const fs::path& folder) {
-                return fs::exists(folder / "train-images-idx3-ubyte") ||
-                       fs::exists(folder / "train-images-idx3-ubyte.gz");
+                return !file_of(folder, "train-images-idx3-ubyte").empty();
               },
           .open =
               [](const DatasetRequest& request) {

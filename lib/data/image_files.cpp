@@ -11,6 +11,7 @@
 #include "data/decode.h"
 #include "data/paths.h"
 #include "data/read_file.h"
+#include "data/unread_files.h"
 #include "support/digest.h"
 #include "support/errors.h"
 #include "support/text.h"
@@ -42,7 +43,7 @@ class ImageFiles : public Dataset {
         "[image_files] {}: needs a JPEG or PNG file, received {} bytes that begin as neither{}",
         origin(index),
         scratch.size(),
-        html_remark(text_of(scratch)));
+        remark_on(path(at)));
     if (is_named_png(list_.paths.at(at)) != (*encoding == Encoding::png)) misnamed_[at] = true;
     return {.encoding = *encoding, .bytes = scratch, .label = list_.labels[at]};
   }

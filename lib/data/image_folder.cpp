@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <system_error>
 
@@ -6,7 +7,10 @@
 #include "data/format.h"
 #include "data/image_files.h"
 #include "data/paths.h"
+#include "data/splits.h"
+#include "data/unread_files.h"
 #include "support/errors.h"
+#include "support/text.h"
 
 namespace dimred::data {
 namespace {
@@ -58,7 +62,10 @@ void find_images(const fs::path& folder,
   // Not by recursive_directory_iterator: it does not name the inner folder that it cannot read.
   scanning(folder, [&] {
     for (const auto& entry : fs::directory_iterator(folder)) {
-      if (entry.is_directory()) {
+      const bool hidden = entry.path().filename().string().starts_with('.');
+      if (hidden) {
+        ++list.ignored;
+      } else if (entry.is_directory()) {
         refuse_loop(entry, top);
         find_images(entry.path(), top, skip, found, list);
       } else if (is_image_name(entry.path().filename().string())) {
@@ -68,6 +75,60 @@ void find_images(const fs::path& folder,
       }
     }
   });
+}
+
+/// What a folder of class folders holds, as far as it matters whether these are classes.
+struct ClassFolder {
+  std::set<std::string> folders;
+  bool has_images = false;
+};
+
+ClassFolder look_into(const fs::path& folder) {
+  ClassFolder found;
+  scanning(folder, [&] {
+    for (const auto& entry : fs::directory_iterator(folder)) {
+      const auto name = entry.path().filename().string();
+      if (name.starts_with('.')) continue;
+      found.has_images = found.has_images || is_image_name(name);
+      if (found.has_images) return;  // a class; the rest may be a million images
+      if (entry.is_directory()) found.folders.insert(name);
+    }
+  });
+  return found;
+}
+
+/// Folders that all hold the same folders and no image (fold_1, fold_2), one alone that holds no
+/// image (train in train), or folders whose names say both splits (seg_train, seg_test) may be
+/// parts of a data set, not its classes.
+void refuse_parts(const fs::path& root) {
+  auto names = class_folders(root);
+  std::ranges::sort(names);
+  std::vector<ClassFolder> inner;
+  bool same = true, train = false, test = false;
+  for (const auto& name : names) {
+    inner.push_back(look_into(root / name));
+    if (inner.back().has_images || inner.back().folders.empty()) return;
+    same = same && inner.back().folders == inner.front().folders;
+    const auto said = splits_named_in(name);
+    train = train || said.train;
+    test = test || said.test;
+  }
+  if (names.empty()) return;
+  const bool alike = same && (names.size() == 1 || inner.front().folders.size() > 1);
+  if (!alike && !(train && test)) return;
+  const auto shown = [](const auto& all) {
+    constexpr std::ptrdiff_t most = 3;
+    const std::vector<std::string> few(
+        all.begin(), std::next(all.begin(), std::min<std::ptrdiff_t>(most, std::ssize(all))));
+    return name_list(few) + (std::ssize(all) > most ? ", ..." : "");
+  };
+  refuse(
+      "[image_folder] {}: {} may be the classes, or parts of the data set whose classes are {}; "
+      "--data {} (and --test_data) takes a part, --dataset folder takes them as classes",
+      root,
+      shown(names),
+      shown(inner.front().folders),
+      root / names.front());
 }
 
 /// The class's images, sorted, as paths below the root.
@@ -93,7 +154,14 @@ std::unique_ptr<Dataset> open_image_folder(const fs::path& folder,
           folder);
   const auto names = class_folders(folder);
   require(
-      !names.empty(), "[image_folder] needs a folder for each class, received none in {}", folder);
+      !names.empty(),
+      "[image_folder] needs a folder for each class, received none in {}{}{}",
+      folder,
+      look_into(folder).has_images
+          ? ", but images; a pattern ('FOLDER/*/*.png') or a list (lines \"path label\") can say "
+            "their classes, too"
+          : "",
+      remark_on_files_in(folder));
   ImageFileList list{.kind = "folder", .root = folder};
   list.class_names = ordered_classes(names, class_names, path_text(folder));
   std::int32_t label = 0;
@@ -138,7 +206,9 @@ DatasetFormat folder() {
               return all ? open_image_pattern(path.string(), request.class_names) : nullptr;
             auto folder = split_folder(path, request.train);
             if (folder.empty() && all) folder = path;  // class folders alone
-            return folder.empty() ? nullptr : open_image_folder(folder, request.class_names);
+            if (folder.empty()) return nullptr;
+            if (request.options.kind != "folder") refuse_parts(folder);
+            return open_image_folder(folder, request.class_names);
           }};
 }
 }  // namespace formats

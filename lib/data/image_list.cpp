@@ -6,8 +6,9 @@
 #include "data/class_names.h"
 #include "data/image_files.h"
 #include "data/open.h"
-#include "data/paths.h"
 #include "data/read_file.h"
+#include "data/splits.h"
+#include "data/unread_files.h"
 #include "support/errors.h"
 #include "support/option_values.h"
 #include "support/text.h"
@@ -91,6 +92,22 @@ std::vector<std::string> names_of_numbers(const fs::path& names_file,
   return names;
 }
 
+/// Of a training set, as of class folders. Labels beyond the classes are refused by their lines.
+void require_no_empty_class(const ImageFileList& list, const std::string& file) {
+  const std::set<std::int32_t> used(list.labels.begin(), list.labels.end());
+  std::int32_t empty = 0;
+  while (used.contains(empty)) ++empty;
+  require(empty >= std::ssize(list.class_names),
+          "[list] {}: needs at least one image in each class, received none with the label {} "
+          "({} classes, labels {} to {}); number the labels 0, 1, 2, ... without a gap, and name "
+          "no other classes in labels.txt",
+          file,
+          empty,
+          list.class_names.size(),
+          *used.begin(),
+          *used.rbegin());
+}
+
 /// The folder that the paths start from: the list's or its `images`, whichever holds the first of
 /// the files that are there at all. Cost: two looks for each file that is in neither.
 fs::path root_of(const TextList& paths, const fs::path& folder) {
@@ -108,7 +125,14 @@ std::string content_of(const fs::path& file) {
     require(file.extension() != end,
             "[list] {} is an archive; unpack it and give the folder that it makes",
             file);
-  return read_text(file, "list");
+  auto text = read_text(file, "list");
+  const auto remark = remark_on(file);
+  require(remark.empty() && text.find('\0') == std::string::npos,
+          "[list] {}: needs a text of lines \"path label\", received {} bytes that are none{}",
+          file,
+          text.size(),
+          remark);
+  return text;
 }
 
 /// Whether the labels of a list are numbers, by its first line.
@@ -120,9 +144,8 @@ bool has_numbers(const fs::path& file) {
 /// The file of a list data set, or an empty path.
 fs::path list_file(const fs::path& path, bool train) {
   if (fs::is_regular_file(path)) return train ? path : fs::path();
-  for (const auto* end : {".txt", "/label.txt"})
-    for (const auto& name : split_names(train))
-      if (fs::is_regular_file(path / (name + end))) return path / (name + end);
+  for (const auto* ending : {".txt", "/label.txt"})
+    if (auto file = split_file(path, train, ending); !file.empty()) return file;
   return train && fs::is_regular_file(path / "label.txt") ? path / "label.txt" : fs::path();
 }
 
@@ -188,6 +211,7 @@ ImageFileList parse_image_list(std::string_view text,
     refuse_label(name,
                  entries[bad - list.labels.begin()],
                  formatted("needs one of the {} classes", list.class_names.size()));
+  if (class_names.empty()) require_no_empty_class(list, name);
   return list;
 }
 

@@ -8,6 +8,7 @@
 // clang-format on
 
 #include <algorithm>
+#include <array>
 #include <csetjmp>
 #include <cstdlib>
 #include <optional>
@@ -50,8 +51,9 @@ struct Errors {
 struct Decompressor : Errors {
   jpeg_decompress_struct info{};
   jpeg_progress_mgr progress{};
-  bool ended_early = false;
-  std::int64_t ended_at = 0;  // scanline, of the reduced image
+  bool ended = false;         // all bytes have been taken; libjpeg goes on with an end mark
+  bool ended_early = false;   // before all of the image's data had come
+  std::int64_t ended_at = 0;  // row of the full image
   int ended_scan = 0;
 };
 
@@ -63,10 +65,17 @@ void on_message(j_common_ptr info, int level) {
   if (level >= 0) return;  // a trace
   ++info->err->num_warnings;
   auto& decompressor = of(info);
-  if (info->err->msg_code != JWRN_JPEG_EOF || decompressor.ended_early) return;
+  const auto& library = decompressor.info;
+  if (info->err->msg_code == JWRN_JPEG_EOF && !decompressor.ended) {
+    decompressor.ended = true;
+    decompressor.ended_scan = library.input_scan_number;
+  }
+  // The decoder of coefficients has met the mark before its last bit: rows from here on are grey.
+  if (info->err->msg_code != JWRN_HIT_MARKER || !decompressor.ended || decompressor.ended_early)
+    return;
   decompressor.ended_early = true;
-  decompressor.ended_at = decompressor.info.output_scanline;
-  decompressor.ended_scan = decompressor.info.input_scan_number;
+  decompressor.ended_at =
+      std::int64_t{library.input_iMCU_row} * library.max_v_samp_factor * DCTSIZE;
 }
 
 void on_progress(j_common_ptr info) {
@@ -239,24 +248,42 @@ class TiffReader {
   bool is_little_;
 };
 
-/// EXIF's orientation tag in the payload of an APP1 marker; 1 where there is none.
-int exif_orientation(Bytes payload) {
+/// EXIF's orientation tag in the payload of an APP1 marker; 1 for a value that it does not have,
+/// nullopt where there is no such tag.
+std::optional<int> exif_orientation(Bytes payload) {
   constexpr std::string_view magic("Exif\0\0", 6);
   constexpr std::uint32_t orientation_tag = 0x0112;
-  if (!text_of(payload).starts_with(magic)) return 1;
+  if (!text_of(payload).starts_with(magic)) return std::nullopt;
   const TiffReader tiff(payload.subspan(magic.size()));
-  if (tiff.number(2, 2).value_or(0) != 42) return 1;
+  if (tiff.number(2, 2).value_or(0) != 42) return std::nullopt;
   const std::size_t directory = tiff.number(4, 4).value_or(0);
   const auto entries = tiff.number(directory, 2).value_or(0);
   for (std::size_t i = 0; i < entries; ++i) {
     const auto entry = directory + 2 + 12 * i;
     const auto tag = tiff.number(entry, 2);
-    if (!tag) return 1;
+    if (!tag) return std::nullopt;
     if (*tag != orientation_tag) continue;
-    const auto value = tiff.number(entry + 8, 2).value_or(1);
-    return value >= 1 && value <= 8 ? value : 1;
+    // SHORT or LONG, or the same with a sign; other types are no orientation.
+    constexpr std::array<std::size_t, 10> bytes_of_type{0, 0, 0, 2, 4, 0, 0, 0, 2, 4};
+    const auto type = tiff.number(entry + 2, 2).value_or(0);
+    const auto size = type < bytes_of_type.size() ? bytes_of_type[type] : 0;
+    const auto value = tiff.number(entry + 8, size).value_or(1);
+    return size > 0 && value >= 1 && value <= 8 ? value : 1;
   }
-  return 1;
+  return std::nullopt;
+}
+
+/// XMP's in the same place: tiff:Orientation="6" or <tiff:Orientation>6<.
+std::optional<int> xmp_orientation(Bytes payload) {
+  const auto text = text_of(payload);
+  if (!text.starts_with("http://ns.adobe.com/xap/1.0/")) return std::nullopt;
+  for (const std::string_view name : {"tiff:Orientation=\"", "tiff:Orientation>"}) {
+    const auto at = text.find(name);
+    if (at == text.npos || at + name.size() >= text.size()) continue;
+    const int value = text[at + name.size()] - '0';
+    if (value >= 1 && value <= 8) return value;
+  }
+  return std::nullopt;
 }
 
 // Only plain data lives here: longjmp runs no destructors. Returns false after an error.
@@ -297,13 +324,15 @@ bool compress(const std::uint8_t* pixels,
 EncodedHeader jpeg_header(Bytes bytes) {
   require_environment(sniff(bytes) == Encoding::jpeg, "[jpeg] needs a JPEG file's first bytes");
   EncodedHeader header;
+  std::optional<int> exif, xmp;  // the first of each; EXIF's counts, as for Pillow
   std::size_t at = 2;
   while (const auto segment = segment_at(bytes, at)) {
     constexpr std::uint8_t start_of_scan = 0xDA, app1 = 0xE1, end = 0xD9;
     if (segment->marker == start_of_scan || segment->marker == end) break;
     if (segment->marker == app1) {
-      const auto orientation = exif_orientation(segment->payload);
-      if (orientation != 1) header.orientation = orientation;
+      if (!exif) exif = exif_orientation(segment->payload);
+      if (!xmp) xmp = xmp_orientation(segment->payload);
+      header.orientation = exif.value_or(xmp.value_or(1));
     }
     if (is_frame(segment->marker)) {
       require_environment(segment->payload.size() >= 6, "[jpeg] the frame header is too short");
@@ -338,18 +367,23 @@ void decode_jpeg(
                       "[jpeg] needs 1, 3 or 4 components, received {}",
                       components);
   require_environment(sound, "[jpeg] {}", decompressor.text);
-  if (!decompressor.ended_early) return;
-  const auto row_reached = decompressor.ended_at * reduction;
+  if (!decompressor.ended) return;
+  const bool whole = !decompressor.ended_early && !progressive;
+  const auto row_reached = whole ? height : decompressor.ended_at;
   const bool enough = progressive ? decompressor.ended_scan >= 2 : is_enough(row_reached, height);
   require_environment(enough,
                       "[jpeg] the file ends early, at row {} of {}{}",
                       row_reached,
                       height,
                       progressive ? " (in the first scan)" : "");
-  image.damage =
-      progressive
-          ? formatted("ends early, in scan {}", decompressor.ended_scan)
-          : formatted("ends early: rows from about {} of {} on are missing", row_reached, height);
+  if (progressive) {
+    image.damage = formatted("ends early, in scan {}", decompressor.ended_scan);
+  } else {
+    image.damage =
+        whole
+            ? "ends without its end mark; all rows are there"
+            : formatted("ends early: rows from about {} of {} on are missing", row_reached, height);
+  }
 }
 
 std::string to_jpeg(Bytes pixels, const ImageShape& shape, int quality) {

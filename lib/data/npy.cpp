@@ -3,8 +3,8 @@
 
 #include "data/format.h"
 #include "data/mapped_array.h"
-#include "data/paths.h"
 #include "data/planes.h"
+#include "data/splits.h"
 #include "support/errors.h"
 
 namespace dimred::data {

@@ -4,8 +4,9 @@
 #include <utility>
 
 #include "data/idx.h"
-#include "data/paths.h"
 #include "data/shard_source.h"
+#include "data/splits.h"
+#include "data/unread_files.h"
 #include "support/errors.h"
 #include "support/text.h"
 
@@ -97,11 +98,12 @@ std::unique_ptr<Dataset> open_part(const DatasetOptions& options,
   if (train) refuse_idle_options(options, format);
   auto dataset = format.open({options, path, train, named, class_names});
   require(dataset != nullptr || !needed,
-          "[data::open] needs {} for the {} set, received {}{}",
+          "[data::open] needs {} for the {} set, received {}{}{}",
           train ? format.train_files : format.test_files,
           split_text(train),
           path,
-          train ? "" : ", which has none; test_data can name it");
+          train ? "" : ", which has none; test_data can name it",
+          dataset == nullptr && needed ? remark_on_files_in(path) : "");
   if (!dataset) return nullptr;
   require_as_announced(*dataset, options, train, class_names);
   return dataset;

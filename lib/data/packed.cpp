@@ -9,7 +9,7 @@
 #include "data/bytes.h"
 #include "data/format.h"
 #include "data/mapped_file.h"
-#include "data/paths.h"
+#include "data/splits.h"
 #include "support/digest.h"
 #include "support/errors.h"
 
@@ -211,11 +211,7 @@ class PackedDataset : public Dataset {
 
 fs::path packed_file(const DatasetRequest& request) {
   if (fs::is_regular_file(request.path) && request.takes_all()) return request.path;
-  for (const auto& name : split_names(request.train)) {
-    auto file = request.path / formatted("{}.packed", name);
-    if (fs::is_regular_file(file)) return file;
-  }
-  return {};
+  return split_file(request.path, request.train, ".packed");
 }
 
 bool holds_packed(const fs::path& path) {

@@ -30,26 +30,4 @@ std::vector<fs::path> matches(const fs::path& pattern, const char* scope) {
   return paths;
 }
 
-const std::vector<std::string>& split_names(bool train) {
-  static const std::vector<std::string> of_train = {"train"};
-  static const std::vector<std::string> of_test = {
-      "test", "val", "validation", "validation_preprocess"};
-  return train ? of_train : of_test;
-}
-
-fs::path split_folder(const fs::path& path, bool train) {
-  for (const auto& name : split_names(train)) {
-    if (fs::is_directory(path / name)) return path / name;
-  }
-  return {};
-}
-
-fs::path folder_with(const std::string& name, const fs::path& path, bool train, bool itself) {
-  if (itself && fs::is_regular_file(path / name)) return path;
-  const auto folder = split_folder(path, train);
-  return !folder.empty() && fs::is_regular_file(folder / name) ? folder : fs::path();
-}
-
-const char* split_text(bool train) { return train ? "training" : "test"; }
-
 }  // namespace dimred::data

@@ -55,6 +55,13 @@ class LabelledPlanes : public Dataset {
     return formatted("{}, image {}", planes_.images_file, index);
   }
 
+  std::vector<std::string> notes() const override {
+    const auto lowest = std::ranges::min(planes_.labels);
+    if (lowest == 0) return {};
+    return {formatted(
+        "{}: no image has the label 0; the lowest is {}", path_text(planes_.labels_file), lowest)};
+  }
+
   std::string description() const override {
     const auto& shape = planes_.shape;
     return formatted("{} {}, {} images of {}{} x {}, {}",

@@ -10,6 +10,7 @@
 #include "data/codecs.h"
 #include "data/encode.h"
 #include "data/inflated_file.h"
+#include "data/jitter.h"
 #include "support/errors.h"
 
 // libpng's row interface. Errors leave by longjmp, so the functions below it own nothing.
@@ -48,7 +49,7 @@ void take(png_structp png, png_bytep to, std::size_t count) {
 
 void on_warning(png_structp /*png*/, png_const_charp /*text*/) {}
 
-/// Any PNG as 8-bit grey or RGB.
+/// Any PNG as 8-bit grey or RGB; libpng's own grey of colours is rounded otherwise than Pillow's.
 void configure_png(const Reader& reader, int channels) {
   auto* png = reader.png;
   const auto colour = png_get_color_type(png, reader.info);
@@ -57,8 +58,6 @@ void configure_png(const Reader& reader, int channels) {
   png_set_strip_alpha(png);
   const bool is_grey = (colour & PNG_COLOR_MASK_COLOR) == 0;
   if (channels == 3 && is_grey) png_set_gray_to_rgb(png);
-  // ITU-R 601 luma, as Pillow's.
-  if (channels == 1 && !is_grey) png_set_rgb_to_gray(png, PNG_ERROR_ACTION_NONE, 0.299, 0.587);
 }
 
 /// Moves the columns of the region together; `pixels` are its rows, whole.
@@ -111,6 +110,16 @@ bool read_rows(Reader& reader,
   return true;
 }
 
+/// Of colours, with Pillow's rounding.
+void to_grey(Image& image) {
+  const auto* from = image.pixels.data();
+  const auto count = image.pixels.size() / 3;
+  for (std::size_t i = 0; i < count; ++i, from += 3)
+    image.pixels[i] = grey_of(from[0], from[1], from[2]);
+  image.pixels.resize(count);
+  image.channels = 1;
+}
+
 }  // namespace
 
 EncodedHeader png_header(Bytes bytes) {
@@ -134,6 +143,10 @@ EncodedHeader png_header(Bytes bytes) {
 
 void decode_png(Bytes bytes, const Region& region, int channels, Image& image) {
   const auto stored = png_header(bytes).stored;
+  if (channels == 1 && stored.channels == 3) {
+    decode_png(bytes, region, 3, image);
+    return to_grey(image);
+  }
   const auto height = stored.height;
   Reader reader{.rest = bytes, .interlaced = bytes[interlacing_at] != 0};
   image.set_region(region, channels);

@@ -7,10 +7,11 @@
 #include <cerrno>
 #include <cstring>
 
-#include "data/paths.h"
+#include "support/bytes.h"
 #include "support/descriptor.h"
 #include "support/errors.h"
 #include "support/open_file.h"
+#include "support/text.h"
 
 namespace dimred::data {
 
@@ -50,7 +51,7 @@ void read_file(const std::string& name,
 std::string read_text(const std::filesystem::path& path, const char* scope) {
   std::vector<std::uint8_t> bytes;
   read_file(path, scope, bytes);
-  return {bytes.begin(), bytes.end()};
+  return std::string(without_byte_order_mark(text_of(bytes), formatted("[{}] {}", scope, path)));
 }
 
 }  // namespace dimred::data

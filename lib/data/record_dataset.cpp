@@ -7,6 +7,7 @@
 #include "data/class_names.h"
 #include "data/paths.h"
 #include "data/shard_index.h"
+#include "data/unread_files.h"
 #include "support/digest.h"
 #include "support/errors.h"
 
@@ -97,11 +98,13 @@ RecordDataset::RecordDataset(const RecordFormat& format,
   facts_.class_names = names_of_classes(options_, format_, entries_);
   keep_labels_in_range();
   require_environment(!entries_.empty(),
-                      "[{}] {}: needs at least one good record, received {} bad ones in {} files",
+                      "[{}] {}: needs at least one good record, received {} bad ones in {} files; "
+                      "the first: {}",
                       format_,
                       name_of(0),
                       skipped_,
-                      options_.files.size());
+                      options_.files.size(),
+                      notes_.empty() ? "" : notes_.front());
   facts_.size = std::ssize(entries_);
 }
 
@@ -150,7 +153,8 @@ void RecordDataset::look_at(const std::vector<RecordShard>& shards) {
 void RecordDataset::leave_out(const RecordIndex& index) {
   skipped_ = index.problem_count;
   if (skipped_ > 0 && !options_.skip_bad) {
-    const auto& first = index.problems.front();
+    auto first = index.problems.front();
+    if (first.offset == 0 && !options_.source) first.text += remark_on(options_.files[first.shard]);
     throw std::runtime_error(problem_text(format_, name_of(first.shard), first, skipped_));
   }
   for (const auto& problem : index.problems)
@@ -163,6 +167,13 @@ void RecordDataset::keep_labels_in_range() {
   const auto is_bad = [&](const RecordEntry& entry) {
     return entry.label < low || entry.label >= high;
   };
+  const auto lowest = std::ranges::min_element(entries_, {}, &RecordEntry::label);
+  if (lowest != entries_.end() && lowest->label > low)
+    lowest_ = formatted(
+        "no record has the label {}, the lowest is {}; --labels_offset {} makes that class 0",
+        low,
+        lowest->label,
+        lowest->label);
   const auto bad = std::ranges::find_if(entries_, is_bad);
   if (bad == entries_.end()) return;
   require_environment(
@@ -191,6 +202,7 @@ std::vector<std::string> RecordDataset::notes() const {
   const auto more = skipped_ - std::ssize(notes);
   if (more > 0) notes.push_back(formatted("skipped {} more", more));
   if (!misnamed_.empty()) notes.push_back(misnamed_);
+  if (!lowest_.empty()) notes.push_back(lowest_);
   return notes;
 }
 

@@ -76,7 +76,7 @@ class RecordDataset : public Dataset {
   std::unique_ptr<StreamedFiles> streamed_;
   std::vector<RecordEntry> entries_;
   std::int64_t skipped_ = 0;
-  std::string remark_, misnamed_;
+  std::string remark_, misnamed_, lowest_;
   std::vector<std::string> notes_;
 };
 

@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
+#include <optional>
+#include <set>
 #include <utility>
 
 #include "data/class_names.h"
-#include "data/mapped_file.h"
 #include "data/paths.h"
-#include "support/bytes.h"
+#include "data/read_file.h"
+#include "data/splits.h"
 #include "support/errors.h"
 #include "support/list_files.h"
 #include "support/option_values.h"
@@ -25,41 +28,131 @@ std::vector<fs::path> files_matching(const fs::path& pattern) {
   return files;
 }
 
-/// Names that begin with a dot, our caches, what is being written or downloaded, and texts are no
-/// shards.
+/// Names that begin with a dot or _ (Spark's _SUCCESS), our caches, what is being written or
+/// downloaded, texts and checksums are no shards.
 bool may_be_shard(const fs::path& path) {
   const auto name = path.filename().string();
-  if (name.starts_with('.')) return false;
-  const auto ends = {".tmp", ".part", ".of", ".txt", ".json", ".md", ".index"};
+  if (name.starts_with('.') || name.starts_with('_')) return false;
+  const auto ends = {".tmp",
+                     ".part",
+                     ".of",
+                     ".txt",
+                     ".json",
+                     ".md",
+                     ".index",
+                     ".csv",
+                     ".tsv",
+                     ".pbtxt",
+                     ".md5",
+                     ".sha256",
+                     ".crc",
+                     ".yaml"};
   return std::ranges::none_of(ends, [&](const char* end) { return name.ends_with(end); });
-}
-
-bool is_named_for_split(const fs::path& path, bool train) {
-  const auto parts =
-      train ? std::vector<std::string>{"train"} : std::vector<std::string>{"test", "val", "eval"};
-  const auto name = lower_case(path.filename().string());
-  return std::ranges::any_of(
-      parts, [&](const auto& part) { return name.find(part) != std::string::npos; });
 }
 
 std::vector<fs::path> files_in(const fs::path& folder) {
   std::vector<fs::path> files;
+  if (folder.empty()) return files;
   for (const auto& item : fs::directory_iterator(folder))
     if (item.is_regular_file() && may_be_shard(item.path())) files.push_back(item.path());
   sort_naturally(files);
   return files;
 }
 
+/// The sets that the file's name says, which must not be both.
+NamedSplits splits_of(const fs::path& file) {
+  const auto said = splits_named_in(file.filename().string());
+  require(!said.train || !said.test,
+          "[shards] {}: its name says the training set and the test set; name the files of each "
+          "with a pattern (--data, --test_data)",
+          file);
+  return said;
+}
+
+/// A shard's number of how many: "train-00003-of-00010.tfrecord".
+struct Part {
+  std::string set, pattern;  // "train-.tfrecord", "train-*-of-00010.tfrecord"
+  std::int64_t number = 0, count = 0;
+};
+
+/// nullopt: the name says no such number.
+std::optional<Part> part_of(const std::string& name) {
+  constexpr std::string_view digits = "0123456789", of = "-of-";
+  const auto at = name.rfind(of);
+  if (at == std::string::npos || at == 0) return std::nullopt;
+  const auto begin = name.find_last_not_of(digits, at - 1) + 1;
+  const auto end = std::min(name.find_first_not_of(digits, at + of.size()), name.size());
+  const auto number = number_in<std::int64_t>(name.substr(begin, at - begin));
+  const auto count = number_in<std::int64_t>(name.substr(at + of.size(), end - at - of.size()));
+  if (!number || !count) return std::nullopt;
+  const auto head = name.substr(0, begin);
+  auto tail = name.substr(end);
+  if (tail.ends_with(".gz")) tail.resize(tail.size() - 3);  // some of a set may be compressed
+  return Part{head + tail, head + '*' + name.substr(at), *number, *count};
+}
+
+/// Whoever names a folder wants the whole set; a part of one is named by a pattern or a list.
+void require_all_parts(const std::vector<fs::path>& files) {
+  std::map<std::string, std::vector<Part>> sets;
+  for (const auto& file : files)
+    if (auto part = part_of(file.filename().string())) sets[part->set].push_back(std::move(*part));
+  for (const auto& [name, parts] : sets) {
+    const auto& first = parts.front();
+    std::set<std::int64_t> numbers;
+    for (const auto& part : parts) {
+      require(part.count == first.count,
+              "[shards] {}: needs the shards of one set, received some of {} and some of {}; name "
+              "those of one with a pattern or a list",
+              files.front().parent_path(),
+              first.pattern,
+              part.pattern);
+      numbers.insert(part.number);
+    }
+    auto missing = numbers.contains(first.count) ? 1 : 0;  // some count from 1
+    while (numbers.contains(missing)) ++missing;
+    require(std::ssize(numbers) >= first.count,
+            "[shards] {}: needs all {} shards, received {} without number {}; a pattern or a list "
+            "names a part of a set",
+            files.front().parent_path() / first.pattern,
+            first.count,
+            numbers.size(),
+            missing);
+  }
+}
+
+/// Those of a split among the shards in a folder and those in its folder of that split, sorted.
+/// Where neither is there, the training set is all in the folder that `is_plain` takes but the
+/// test set's.
+std::vector<fs::path> files_of_split(std::vector<fs::path> beside,
+                                     std::vector<fs::path> inside,
+                                     bool train,
+                                     bool (*is_plain)(const fs::path&)) {
+  auto named = beside;
+  std::erase_if(named, [&](const auto& file) {
+    const auto said = splits_of(file);
+    return train ? !said.train : !said.test;
+  });
+  require(named.empty() || inside.empty(),
+          "[shards] needs the {} set in one place, received {} and {}; name one of them with --{}",
+          split_text(train),
+          named.empty() ? fs::path() : named.front(),
+          inside.empty() ? fs::path() : inside.front().parent_path(),
+          split_option(train));
+  auto files = named.empty() ? std::move(inside) : std::move(named);
+  if (files.empty() && train) {
+    std::erase_if(beside,
+                  [&](const auto& file) { return splits_of(file).test || !is_plain(file); });
+    files = std::move(beside);
+  }
+  require_all_parts(files);
+  return files;
+}
+
 std::vector<fs::path> files_of_split(const fs::path& folder, bool train) {
-  const auto files = files_in(folder);
-  auto found = files;
-  std::erase_if(found, [&](const auto& file) { return !is_named_for_split(file, train); });
-  if (!found.empty()) return found;
-  if (const auto inner = split_folder(folder, train); !inner.empty()) return files_in(inner);
-  if (!train) return {};
-  found = files;
-  std::erase_if(found, [&](const auto& file) { return is_named_for_split(file, false); });
-  return found;
+  return files_of_split(
+      files_in(folder), files_in(split_folder(folder, train)), train, [](const fs::path&) {
+        return true;
+      });
 }
 
 }  // namespace
@@ -83,30 +176,28 @@ std::vector<fs::path> parse_file_list(std::string_view text,
 }
 
 std::vector<fs::path> read_file_list(const fs::path& list) {
-  return parse_file_list(text_of(MappedFile(list).bytes()), list, [](const fs::path& path) {
+  return parse_file_list(read_text(list, "shards"), list, [](const fs::path& path) {
     return fs::is_regular_file(path);
   });
 }
 
 std::vector<std::string> training_shards(std::vector<std::string> names, bool pattern) {
   std::erase_if(names, [](const std::string& name) { return !may_be_shard(name); });
-  const auto is_beside = [](const fs::path& file) {
-    return !file.has_parent_path() && is_named_for_split(file, /*train=*/true);
-  };
-  const auto is_inside = [](const fs::path& file) { return file.parent_path() == "train"; };
-  const auto is_of_no_split = [](const fs::path& file) {  // only by its name: it is not here yet
-    return !file.has_parent_path() && !is_named_for_split(file, /*train=*/false) &&
-           file.extension().string().starts_with(".tfrecord");
-  };
-  const bool beside = std::ranges::any_of(names, is_beside);
-  const bool inside = std::ranges::any_of(names, is_inside);
-  std::erase_if(names, [&](const fs::path& file) {
-    return !pattern && !(beside   ? is_beside(file)
-                         : inside ? is_inside(file)
-                                  : is_of_no_split(file));
-  });
   std::ranges::sort(names, natural_less);
-  return names;
+  if (pattern) return names;
+  const auto& folders = split_names(/*train=*/true);
+  std::vector<fs::path> beside, inside;
+  for (const fs::path file : names) {
+    const auto folder = lower_case(file.parent_path().string());
+    if (folder.empty()) beside.push_back(file);
+    if (std::ranges::find(folders, folder) != folders.end()) inside.push_back(file);
+  }
+  // One of no split is taken by its name only: it is not here yet.
+  const auto is_plain = [](const fs::path& file) {
+    return file.extension().string().starts_with(".tfrecord");
+  };
+  return texts_of(files_of_split(std::move(beside), std::move(inside), /*train=*/true, is_plain),
+                  [](const fs::path& file) { return file.string(); });
 }
 
 std::vector<fs::path> shards_at(const fs::path& where, bool train) {

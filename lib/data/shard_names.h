@@ -10,11 +10,12 @@ namespace dimred::data {
 
 /// The shards behind a path: a file, a pattern with * ? [ ] {a,b}, a list of them (.txt, one a
 /// line, relative to its folder), or a folder, of which the files of the training or the other
-/// split are taken by name: "train" in the name, or "test", "val" or "eval" (train-00000-of-00010,
-/// flowers_validation_00000-of-00005.tfrecord); the files of a subfolder train, or test, val,
-/// validation, as well. Where no name and no subfolder says train, all are of the training set but
-/// those of the other split. In natural number order. Throws std::invalid_argument when there are
-/// none.
+/// split are taken by whole words of their names (data/splits.h: latest-train-00000-of-00010,
+/// flowers_validation_00000-of-00005.tfrecord), or else the files of its split_folder. Where no
+/// name and no subfolder says train, all are of the training set but those of the other split. In
+/// natural number order. Throws std::invalid_argument when there are none, a name says both splits,
+/// a split is both in the folder and in a subfolder, or a folder lacks some of the shards that
+/// -of-00010 in a name announces.
 std::vector<std::filesystem::path> find_shards(const std::filesystem::path& where, bool train);
 /// The same; empty when there are none.
 std::vector<std::filesystem::path> shards_at(const std::filesystem::path& where, bool train);

@@ -4,7 +4,9 @@
 
 #include "support/bytes.h"
 #include "support/errors.h"
+#include "support/option_values.h"
 #include "support/protobuf_message.h"
+#include "support/text.h"
 
 namespace dimred::data {
 namespace {
@@ -52,6 +54,22 @@ Feature read_feature(Bytes content, const std::uint8_t* origin) {
   return feature;
 }
 
+/// For messages: "none", "1 byte string (7)", "3 floats".
+std::string content_of(const Feature& feature) {
+  if (feature.kind == Feature::Kind::none) return "none";
+  const bool is_bytes = feature.kind == Feature::Kind::bytes;
+  const auto* const other = feature.kind == Feature::Kind::integers ? "integer" : "float";
+  constexpr std::size_t longest = 20;
+  const auto text = text_of(feature.bytes);
+  return formatted("{} {}{}{}",
+                   feature.count,
+                   is_bytes ? "byte string" : other,
+                   feature.count == 1 ? "" : "s",
+                   is_bytes && feature.count > 0 && text.size() <= longest
+                       ? formatted(" ({})", printable(text))
+                       : "");
+}
+
 std::string field(int number, std::string_view content) {
   return protobuf::Message().bytes(number, content).text();
 }
@@ -92,6 +110,21 @@ void visit_features(Bytes message,
   }
 }
 
+namespace {
+
+/// The features of a record that lacks the one looked for; empty where it has that one.
+std::string names_beside(Bytes message, const Feature& looked_for) {
+  if (looked_for.kind != Feature::Kind::none) return {};
+  constexpr std::size_t most = 6;
+  std::vector<std::string> names;
+  visit_features(message, [&](std::string_view name, const Feature&) {
+    if (names.size() < most) names.push_back(printable(name));
+  });
+  return names.empty() ? "" : formatted(" (the record has {})", name_list(names));
+}
+
+}  // namespace
+
 ImageExample parse_image_example(Bytes message) {
   ImageExample example;
   Feature encoded, label;
@@ -102,14 +135,16 @@ ImageExample parse_image_example(Bytes message) {
     if (name == "image/class/text" && feature.count > 0)
       example.class_name = text_of(feature.bytes);
   });
-  require_environment(
-      encoded.kind == Feature::Kind::bytes && encoded.count == 1,
-      "[tf.Example] needs the feature image/encoded with one byte string, received {}",
-      encoded.kind == Feature::Kind::bytes ? encoded.count : 0);
-  require_environment(
-      label.kind == Feature::Kind::integers && label.count == 1,
-      "[tf.Example] needs the feature image/class/label with one integer, received {}",
-      label.kind == Feature::Kind::integers ? label.count : 0);
+  require_environment(encoded.kind == Feature::Kind::bytes && encoded.count == 1,
+                      "[tf.Example] needs the feature image/encoded with one byte string, received "
+                      "{}{}",
+                      content_of(encoded),
+                      names_beside(message, encoded));
+  require_environment(label.kind == Feature::Kind::integers && label.count == 1,
+                      "[tf.Example] needs the feature image/class/label with one integer, received "
+                      "{}{}",
+                      content_of(label),
+                      names_beside(message, label));
   example.encoded = encoded.bytes;
   example.label = label.integer;
   return example;

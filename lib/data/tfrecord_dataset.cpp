@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <limits>
 
@@ -7,6 +6,7 @@
 #include "data/inflated_file.h"
 #include "data/record_readers.h"
 #include "data/shard_names.h"
+#include "data/splits.h"
 #include "data/tf_example.h"
 #include "data/tfrecord.h"
 #include "support/errors.h"
@@ -177,8 +177,8 @@ bool begins_with_tfrecord(const fs::path& folder) {
 
 bool holds_tfrecord(const fs::path& path) {
   if (fs::is_directory(path))
-    return std::ranges::any_of(std::array{".", "train", "test", "val", "validation"},
-                               [&](const char* name) { return begins_with_tfrecord(path / name); });
+    return begins_with_tfrecord(path) || begins_with_tfrecord(split_folder(path, true)) ||
+           begins_with_tfrecord(split_folder(path, false));
   try {
     const auto files = shards_at(path, /*train=*/true);
     return !files.empty() && is_tfrecord(files.front());

@@ -63,6 +63,22 @@ void write_file(const Dataset& dataset,
   file.commit();
 }
 
+/// The lines of labels.txt. Throws std::invalid_argument for a name that would be read otherwise
+/// than it is.
+std::string labels_text(const Dataset& dataset) {
+  std::string labels;
+  for (std::size_t i = 0; i < dataset.class_names().size(); ++i) {
+    const auto& name = dataset.class_names()[i];
+    require_class_name(name, "data", "labels.txt");
+    require(trimmed(name) == name,
+            "[data] labels.txt needs class names without blanks at their ends, received '{}'; "
+            "rename the class, or convert to packed",
+            name);
+    labels += formatted("{}:{}\n", i, name);
+  }
+  return labels;
+}
+
 }  // namespace
 
 SkippedSamples write_records(const Dataset& dataset,
@@ -74,6 +90,7 @@ SkippedSamples write_records(const Dataset& dataset,
           "[data] needs at least one sample for each of {} files, received {}",
           files,
           plan.count);
+  labels_text(dataset);  // before anything is written
   std::vector<SkippedSamples> left_out(files);
   std::mutex mutex;  // one report at a time
   const Progress report = [&](std::int64_t samples) {
@@ -100,13 +117,9 @@ std::vector<std::string> shard_names(const std::string& name, std::int64_t count
 }
 
 void write_lists(const Dataset& dataset, const RecordPlan& plan, const OutputFolder& folder) {
-  std::string labels, files;
-  for (std::size_t i = 0; i < dataset.class_names().size(); ++i) {
-    require_class_name(dataset.class_names()[i], "data", "labels.txt");
-    labels += formatted("{}:{}\n", i, dataset.class_names()[i]);
-  }
-  write_file_atomically(folder.path() / "labels.txt", labels);
+  write_file_atomically(folder.path() / "labels.txt", labels_text(dataset));
   if (plan.form != RecordForm::base64) return;
+  std::string files;
   for (const auto& name : plan.names) files += name + '\n';
   write_file_atomically(folder.path() / "file_list.txt", files);
 }

@@ -7,6 +7,7 @@
 
 #include "support/errors.h"
 #include "support/option_values.h"
+#include "support/text.h"
 
 namespace dimred {
 namespace {
@@ -138,6 +139,7 @@ class Builder : public nlohmann::detail::json_sax_dom_parser<Json> {
 
 template <class Json>
 Json parse(std::string_view text, std::string_view source, const JsonLimits& limits) {
+  text = without_byte_order_mark(text, source);
   Measure(text, source, limits).run();
   Json value;
   Builder<Json> builder(value, source);

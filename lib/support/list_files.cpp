@@ -54,7 +54,9 @@ std::vector<fs::path> list_files(const fs::path& folder,
     const std::string name = item.path().filename().string();
     const bool wanted = std::ranges::any_of(
         extensions, [&](const std::string& extension) { return name.ends_with(extension); });
-    if (wanted && !name.ends_with(".tmp") && item.is_regular_file()) files.push_back(item.path());
+    // "._a.pt" is what macOS keeps beside a.pt on other file systems.
+    if (name.starts_with('.') || name.ends_with(".tmp")) continue;
+    if (wanted && item.is_regular_file()) files.push_back(item.path());
   }
   sort_naturally(files);
   return files;

@@ -7,7 +7,7 @@
 namespace dimred {
 
 /// Files of a folder that end in one of `extensions`, in natural number order (…_2 before …_10).
-/// Temporary files are skipped. Throws std::invalid_argument when the folder is missing.
+/// Temporary and hidden files are skipped. Throws std::invalid_argument when the folder is missing.
 std::vector<std::filesystem::path> list_files(const std::filesystem::path& folder,
                                               const std::vector<std::string>& extensions);
 

@@ -35,13 +35,15 @@ std::string source_of(const fs::path& file, std::size_t line, std::size_t column
 
 std::string read_text(const fs::path& file) {
   constexpr std::int64_t most = 256 << 10;
+  std::string text;
   try {
-    return InputFile(file).text(most);
+    text = InputFile(file).text(most);
   } catch (const std::exception&) {
     refuse("--config: needs a readable file, received {} (of at most {} bytes)",
            without_credentials(file.string()),
            most);
   }
+  return std::string(without_byte_order_mark(text, path_text(file)));
 }
 
 struct Value {

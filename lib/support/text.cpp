@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <numeric>
 
+#include "support/errors.h"
 #include "support/formatted.h"
 #include "support/translated.h"
 
@@ -36,6 +37,13 @@ std::string_view trimmed(std::string_view text) {
   const auto first = text.find_first_not_of(white);
   if (first == std::string_view::npos) return {};
   return text.substr(first, text.find_last_not_of(white) - first + 1);
+}
+
+std::string_view without_byte_order_mark(std::string_view text, std::string_view source) {
+  require_environment(!text.starts_with("\xFF\xFE") && !text.starts_with("\xFE\xFF"),
+                      "{}: needs a text in UTF-8, received one in UTF-16; save it as UTF-8",
+                      source);
+  return text.starts_with(byte_order_mark) ? text.substr(byte_order_mark.size()) : text;
 }
 
 std::string environment_text(const char* name) {

@@ -14,6 +14,13 @@ namespace dimred {
 /// `text` without white space at its ends.
 std::string_view trimmed(std::string_view text);
 
+/// What editors of Windows put before a text in UTF-8.
+inline constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
+
+/// The text of a file in UTF-8 without the byte-order mark that it may begin with. Throws
+/// std::runtime_error("source: ...") for the marks of UTF-16 and UTF-32.
+std::string_view without_byte_order_mark(std::string_view text, std::string_view source);
+
 /// The environment variable; empty where it is not set.
 std::string environment_text(const char* name);
 

@@ -144,10 +144,13 @@ EpochEnd train_epochs(Run& run, Stage& stage) {
 }  // namespace
 
 EpochEnd train(Run& run, Stage& stage) {
-  if (!run.setup->data.test)
-    run.console->line(formatted(
-        "no test set: the curve's test columns stay empty{}",
-        run.setup->data.validation ? ""
+  const auto& data = run.setup->data;
+  run.console->line("training set: " + data.train->title());
+  if (data.test) run.console->line("test set: " + data.test->title());
+  if (!data.test)
+    run.console->line(formatted("no test set: the curve's test columns stay empty{}",
+                               data.validation
+                                   ? ""
                                    : "; --test_data names one, --validation_fraction 0.1 holds out "
                                      "a part of the training set instead"));
   try {

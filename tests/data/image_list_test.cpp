@@ -6,6 +6,7 @@
 
 #include "data/image_files.h"
 #include "data/open.h"
+#include "support/errors.h"
 #include "tests/data/shade_files.h"
 
 namespace dimred::data {
@@ -15,14 +16,17 @@ TEST(ImageList, ReadsPathsWithBlanksAndLabels) {
   const TemporaryFolder folder;
   put(folder / "images/one two.png", image(1));
   put(folder / "images/3.png", image(3));
-  put(folder / "label.txt", "one two.png 2\r\n\n  3.png\t0 \n");
+  put(folder / "label.txt", "\xEF\xBB\xBFone two.png 1\r\n\n  3.png\t0 \n");
   const auto dataset = open_image_list(folder / "label.txt");
   ASSERT_EQ(dataset->size(), 2);
-  EXPECT_EQ(dataset->class_names(), numbered_classes(3));
-  EXPECT_EQ(label_of(*dataset, 0), 2);
+  EXPECT_EQ(dataset->class_names(), numbered_classes(2));
+  EXPECT_EQ(label_of(*dataset, 0), 1);
   EXPECT_EQ(shade_of(*dataset, 1), 3);
-  put(folder / "labels.txt", "0: cow\n1: cat\n2: dog\n");
-  EXPECT_EQ(open_image_list(folder / "label.txt")->class_names()[2], "dog");
+  put(folder / "labels.txt",
+      "\xEF\xBB\xBF"
+      "0: cow\r\n1: cat\r\n");
+  EXPECT_EQ(open_image_list(folder / "label.txt")->class_names(),
+            (std::vector<std::string>{"cow", "cat"}));
   put(folder / "words.txt", "3.png dog\none two.png cat\n");
   const auto words = open_image_list(folder / "words.txt");
   EXPECT_EQ(words->class_names(), (std::vector<std::string>{"cat", "dog"}));
@@ -47,6 +51,39 @@ TEST(ImageList, NamesTheLineThatIsBad) {
             std::string::npos);
   EXPECT_NE(text("\n\n").find("needs a line for each image"), std::string::npos);
   EXPECT_NE(text("a.png 1000000\n").find("needs labels < 1000000"), std::string::npos);
+}
+
+/// As a folder without an image does.
+TEST(ImageList, RefusesAClassWithoutAnImage) {
+  const TemporaryFolder folder;
+  const auto text = [&](const std::string& content, const std::vector<std::string>& names = {}) {
+    put(folder / "label.txt", content);
+    return thrown<std::invalid_argument>(
+        [&] { open_image_list(folder / "label.txt", names, /*numbers=*/true); });
+  };
+  const auto from_one = text("a.png 1\nb.png 2\n");
+  EXPECT_NE(from_one.find("received none with the label 0 (3 classes, labels 1 to 2)"),
+            std::string::npos)
+      << from_one;
+  put(folder / "labels.txt", "cow\ncat\ndog\n");
+  EXPECT_NE(text("a.png 0\nb.png 1\n").find("none with the label 2"), std::string::npos);
+  EXPECT_EQ(text("a.png 1\n", {"cow", "cat", "dog"}), "no exception");  // a test set
+}
+
+TEST(ImageList, SaysWhatIsNoList) {
+  const TemporaryFolder folder;
+  const auto text = [&](const std::string& content) {
+    put(folder / "label.txt", content);
+    return failure_of([&] { open_image_list(folder / "label.txt"); });
+  };
+  EXPECT_NE(text({'\x78', '\x9c', '\0', 'x'}).find("which is compressed with zlib"),
+            std::string::npos);
+  EXPECT_NE(text("\xFF\xFE"
+                 "a")
+                .find("received one in UTF-16"),
+            std::string::npos);
+  EXPECT_NE(text(std::string("a\0b 1\n", 6)).find("received 6 bytes that are none"),
+            std::string::npos);
 }
 
 /// Twelve classes: as words they would be sorted 0, 1, 10, 11, 2, ...

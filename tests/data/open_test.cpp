@@ -2,10 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 #include <vector>
 
+#include "support/errors.h"
 #include "tests/data/shade_files.h"
 
 namespace dimred::data {
@@ -50,6 +53,88 @@ TEST(OpenDataset, FindsTheKindAndTheParts) {
   EXPECT_EQ(open_dataset(options, true)->shape(), (ImageShape{1, 8, 8}));
   options.num_samples = 7;
   EXPECT_EQ(open_dataset(options, true)->size(), 7);
+}
+
+struct FolderCase {
+  std::vector<std::string> images;
+  std::vector<std::string> classes;  // of the training set
+  std::string refusal;
+};
+
+/// A part of a data set never becomes a class, and neither does a hidden folder.
+TEST(OpenDataset, TellsPartsFromClasses) {
+  const std::vector<FolderCase> cases{
+      {{"Training/cat/1.png", "Training/dog/1.png", "Testing/cat/1.png", "Testing/dog/1.png"},
+       {"cat", "dog"},
+       ""},
+      {{"TRAIN/cat/1.png", "Valid/cat/1.png"}, {"cat"}, ""},
+      {{"fold_1/cat/1.png", "fold_1/dog/1.png", "fold_2/cat/1.png", "fold_2/dog/1.png"},
+       {},
+       "fold_1, fold_2 may be the classes, or parts of the data set whose classes are cat, dog"},
+      {{"train/train/cat/1.png", "train/train/dog/1.png"}, {}, "train may be the classes, or"},
+      {{"seg_train/seg_train/a/1.png"}, {}, "seg_train may be the classes, or"},
+      {{"1.png", "2.png"}, {}, "but images; a pattern"},
+      {{"seg_train/seg_train/a/1.png", "seg_test/seg_test/a/1.png"},
+       {},
+       "seg_test, seg_train may be the classes"},
+      {{"a/images/1.png", "b/images/1.png"}, {"a", "b"}, ""},  // Tiny ImageNet's
+      {{"a/1.png", "a/x/1.png", "a/y/1.png", "b/x/1.png", "b/y/1.png"}, {"a", "b"}, ""},
+      {{"train_station/1.png", "test_tube/1.png"}, {"test_tube", "train_station"}, ""},
+      {{"a/1.png", "a/.ipynb_checkpoints/1-checkpoint.png", ".b/1.png"}, {"a"}, ""}};
+  for (const auto& [images, classes, refusal] : cases) {
+    const TemporaryFolder folder;
+    for (const auto& file : images) put(folder / file, image(1));
+    SCOPED_TRACE(images.front());
+    std::shared_ptr<const Dataset> train;
+    const auto text =
+        failure_of([&] { train = open_dataset({.path = folder.path()}, /*train=*/true); });
+    EXPECT_NE(text.find(refusal), std::string::npos) << text;
+    EXPECT_EQ(text.empty(), refusal.empty()) << text;
+    if (!train) continue;
+    EXPECT_EQ(train->class_names(), classes);
+    const auto of_test = std::ranges::count_if(images, [](const auto& file) {
+      return file.starts_with("Testing") || file.starts_with("Valid");
+    });
+    const auto hidden = std::ranges::count_if(
+        images, [](const auto& file) { return file.find("/.") != file.npos || file[0] == '.'; });
+    EXPECT_EQ(train->size(), std::ssize(images) - of_test - hidden);
+    const auto as_said = open_dataset({.kind = "folder", .path = folder.path()}, true);
+    EXPECT_EQ(as_said->class_names(), classes);
+  }
+  const TemporaryFolder folder;
+  put(folder / "fold_1/cat/1.png", image(1));
+  put(folder / "fold_1/dog/1.png", image(1));
+  EXPECT_EQ(open_dataset({.kind = "folder", .path = folder.path()}, true)->class_names(),
+            std::vector<std::string>{"fold_1"});
+}
+
+/// One line with what is there, not with what another reader would have needed.
+TEST(OpenDataset, SaysWhatTheFilesSeemToBe) {
+  const auto refusal = [](const std::string& name, const std::string& content) {
+    const TemporaryFolder folder;
+    put(folder / name, content);
+    return failure_of([&] { open_dataset({.path = folder.path()}, /*train=*/true); });
+  };
+  const std::vector<std::tuple<std::string, std::string, std::string>> cases{
+      {"train-00000-of-00001", "\x78\x9c" + std::string(30, 'z'), "which is compressed with zlib"},
+      {"train-00000-of-00001", "\x1f\x8b\x08", "which is gz that is damaged or cut off"},
+      {"emnist-letters-train-images-idx3-ubyte", "x", "train-images-idx3-ubyte"},
+      {"data_batch_1", "\x80\x02}", "the binary version is read"},
+      {"train-00000-of-00001", std::string(40, '1'), "does not begin as a TFRecord shard does"},
+      {"train.parquet", "PAR1", "is a Parquet file"},
+      {"images.zip", "PK\x03\x04", "is an archive"}};
+  for (const auto& [name, content, expected] : cases)
+    EXPECT_NE(refusal(name, content).find(expected), std::string::npos) << refusal(name, content);
+}
+
+/// macOS writes accents as letters of their own.
+TEST(OpenDataset, SaysThatNamesWhichLookTheSameDiffer) {
+  const TemporaryFolder folder;
+  put(folder / "train/caf\xC3\xA9/1.png", image(1));
+  put(folder / "test/cafe\xCC\x81/1.png", image(1));
+  const auto text =
+      failure_of([&] { open_dataset({.path = folder.path()}, /*train=*/false, {"caf\xC3\xA9"}); });
+  EXPECT_NE(text.find("NFD"), std::string::npos) << text;
 }
 
 TEST(OpenDataset, SaysThatThereIsNoTestSetByItsType) {

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <new>
 
+#include "data/class_names.h"
 #include "data/decode.h"
 #include "data/encode.h"
 #include "data/image_files.h"
@@ -207,6 +208,23 @@ TEST(WriteRecords, RefusesNamesThatALineCannotHold) {
   const auto plan = conversion_plan(RecordForm::base64, {"a"}, 7, std::nullopt);
   EXPECT_THAT(error_of([&] { write_lists(source, plan, OutputFolder(folder / "out", "job")); }),
               HasSubstr("without control characters, received new\\nline"));
+}
+
+/// Names come back from labels.txt as they are, or nothing is written.
+TEST(WriteRecords, NamesAreReadBackEqual) {
+  const TemporaryFolder folder;
+  ConstructedDataset source(7, {1, 8, 8});
+  source.names = {"cat", "#a", "7:cat", "a\"b", "in side", "10", "\xC3\xA9"};
+  auto plan = conversion_plan(RecordForm::tfrecord, {"train"}, 7, std::nullopt);
+  const OutputFolder output(folder / "out", "job");
+  write_records(source, plan, output, {});
+  write_lists(source, plan, output);
+  EXPECT_EQ(read_class_names(folder / "out/labels.txt"), source.names);
+  source.names[2] = "dog ";
+  const OutputFolder other(folder / "other", "job");
+  EXPECT_THAT(error_of([&] { write_records(source, plan, other, {}); }),
+              HasSubstr("without blanks at their ends, received 'dog '"));
+  EXPECT_FALSE(other.has("train"));
 }
 
 TEST(WriteRecords, RepeatsSamplesEvenly) {

@@ -199,10 +199,13 @@ TEST(Base64Files, NameBadLines) {
 
 TEST(Shards, AreFoundByNameOfTheirSplit) {
   const TemporaryFolder folder;
-  for (const auto* name : {"flowers_train_00010-of-11.tfrecord",
-                           "flowers_train_00002-of-11.tfrecord",
+  for (const auto* name : {"flowers_train_10.tfrecord",
+                           "flowers_train_2.tfrecord",
                            "flowers_validation_0.tfrecord",
                            "labels.txt",
+                           "train_labels.csv",
+                           "train.tfrecord.md5",
+                           "_SUCCESS",
                            ".train",
                            "train-1.tmp",
                            "train-1.part",
@@ -213,9 +216,8 @@ TEST(Shards, AreFoundByNameOfTheirSplit) {
     for (const auto& file : files) texts.push_back(file.filename());
     return texts;
   };
-  EXPECT_THAT(
-      names(find_shards(folder.path(), true)),
-      ElementsAre("flowers_train_00002-of-11.tfrecord", "flowers_train_00010-of-11.tfrecord"));
+  EXPECT_THAT(names(find_shards(folder.path(), true)),
+              ElementsAre("flowers_train_2.tfrecord", "flowers_train_10.tfrecord"));
   EXPECT_THAT(names(find_shards(folder.path(), false)),
               ElementsAre("flowers_validation_0.tfrecord"));
   EXPECT_EQ(find_shards(folder.path() / "*_train_*", true).size(), 2U);
@@ -233,6 +235,55 @@ TEST(Shards, AreFoundByNameOfTheirSplit) {
   EXPECT_THAT(names(find_shards(plain.path() / "{1,eval}.tfrecord", true)),
               ElementsAre("1.tfrecord", "eval.tfrecord"));
   EXPECT_THAT(error_of([&] { find_shards(deep.path() / "no*", true); }), HasSubstr("no*"));
+}
+
+struct NamedFolder {
+  std::vector<std::string> files, train, test;
+  std::string refusal;  // of the training set, or of the test set
+};
+
+TEST(Shards, BelongToTheSplitThatWholeWordsOfTheirNamesSay) {
+  const std::vector<NamedFolder> cases{
+      {{"latest-train.tfrecord", "latest-val.tfrecord"},
+       {"latest-train.tfrecord"},
+       {"latest-val.tfrecord"},
+       ""},
+      {{"retrieval-train.tfrecord", "retrieval-test.tfrecord"},
+       {"retrieval-train.tfrecord"},
+       {"retrieval-test.tfrecord"},
+       ""},
+      {{"contest-0", "contest-1"}, {"contest-0", "contest-1"}, {}, ""},
+      {{"myTrain2017", "interval-eval"}, {"myTrain2017"}, {"interval-eval"}, ""},
+      {{"Training/0", "Valid/0"}, {"0"}, {"0"}, ""},
+      {{"train-val-0", "train-1"}, {}, {}, "its name says the training set and the test set"},
+      {{"train.tfrecord", "valid.tfrecord", "valid/0"}, {"train.tfrecord"}, {}, "in one place"},
+      {{"train/0", "Train/0"}, {}, {}, "has train and Train; name one of them with --data"},
+      {{"train-00000-of-00003", "train-00002-of-00003"}, {}, {}, "train-*-of-00003"},
+      {{"a-train-00001-of-00002", "a-train-00002-of-00002.gz"},
+       {"a-train-00001-of-00002", "a-train-00002-of-00002.gz"},
+       {},
+       ""},
+      {{"train-0-of-1", "train-0-of-2", "train-1-of-2"}, {}, {}, "the shards of one set"}};
+  for (const auto& [files, train, test, refusal] : cases) {
+    const TemporaryFolder folder;
+    for (const auto& file : files) {
+      fs::create_directories((folder / file).parent_path());
+      folder.write(file, "x");
+    }
+    std::vector<std::string> found[2];
+    const auto text = error_of([&] {
+      for (const bool of_train : {true, false})
+        for (const auto& file : shards_at(folder.path(), of_train))
+          found[of_train ? 0 : 1].push_back(file.filename());
+    });
+    SCOPED_TRACE(files.front());
+    EXPECT_THAT(
+        text,
+        refusal.empty() ? testing::Eq("") : testing::Matcher<std::string>(HasSubstr(refusal)));
+    if (!refusal.empty()) continue;
+    EXPECT_EQ(found[0], train);
+    EXPECT_EQ(found[1], test);
+  }
 }
 
 }  // namespace

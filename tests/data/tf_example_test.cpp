@@ -93,9 +93,9 @@ TEST(TfExample, TheLastOfANameCounts) {
 TEST(TfExample, NamesWhatIsMissing) {
   const auto picture = map_entry("image/encoded", bytes_feature("picture"));
   EXPECT_THAT(error_of([&] { parse(message(map_entry("image/class/label", label_7))); }),
-              HasSubstr("needs the feature image/encoded with one byte string, received 0"));
+              HasSubstr("needs the feature image/encoded with one byte string, received none"));
   EXPECT_THAT(error_of([&] { parse(message(picture)); }),
-              HasSubstr("needs the feature image/class/label with one integer, received 0"));
+              HasSubstr("needs the feature image/class/label with one integer, received none"));
   const auto two = field(3, field(1, "\x01\x02"));
   EXPECT_THAT(error_of([&] { parse(message(picture + map_entry("image/class/label", two))); }),
               HasSubstr("with one integer, received 2"));

@@ -74,6 +74,47 @@ def test_exif_orientation_is_applied(ask: Ask, tmp_path: Path, orientation: int)
     np.testing.assert_array_equal(region_of(ask, path, tmp_path / "out", 3, 5, 20, 30), expected[3:23, 5:35])
 
 
+def orientation_tag(order: str, kind: int, value: int) -> bytes:
+    """EXIF with that tag alone, of type 1 BYTE, 3 SHORT or 4 LONG."""
+    content = struct.pack(order + {1: "Bxxx", 3: "Hxx", 4: "I"}[kind], value)
+    head = (b"MM" if order == ">" else b"II") + struct.pack(order + "HIHHHI", 42, 8, 1, 0x0112, kind, 1)
+    return b"Exif\0\0" + head + content + bytes(4)
+
+
+def with_app1(path: Path, *payloads: bytes) -> Path:
+    data = path.read_bytes()
+    segments = b"".join(b"\xff\xe1" + struct.pack(">H", len(payload) + 2) + payload for payload in payloads)
+    path.write_bytes(data[:2] + segments + data[2:])
+    return path
+
+
+XMP = b'http://ns.adobe.com/xap/1.0/\0<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:Description tiff:Orientation="8"/></x:xmpmeta>'
+TAGS = {
+    **{f"{order} {kind}": [orientation_tag(order, kind, 6)] for order in "<>" for kind in (1, 3, 4)},
+    "the first of two": [orientation_tag("<", 3, 6), orientation_tag("<", 3, 3)],
+    "XMP": [XMP],
+    "EXIF before XMP": [XMP, orientation_tag(">", 4, 3)],
+}
+
+
+@pytest.mark.parametrize("name", TAGS)
+def test_orientation_is_what_pillow_reads(ask: Ask, tmp_path: Path, name: str) -> None:
+    path = with_app1(save(photograph(40, 61), tmp_path / "a.jpg"), *TAGS[name])
+    expected = np.asarray(ImageOps.exif_transpose(Image.open(path)))
+    np.testing.assert_array_equal(decoded(ask, path, tmp_path / "out"), expected)
+
+
+@pytest.mark.parametrize("mode", ["RGB", "P", "RGBA"])
+def test_a_colour_png_becomes_pillows_grey(ask: Ask, tmp_path: Path, mode: str) -> None:
+    pixels = np.random.default_rng(2).integers(0, 256, (37, 53, 3), np.uint8)
+    path = save(Image.fromarray(pixels).convert(mode), tmp_path / "a.png")
+    expected = np.asarray(Image.open(path).convert("RGB").convert("L"))
+    np.testing.assert_array_equal(decoded(ask, path, tmp_path / "out", 1)[..., 0], expected)
+    path = interlaced(pixels, tmp_path / "interlaced.png")
+    expected = np.asarray(Image.fromarray(pixels).convert("L"))
+    np.testing.assert_array_equal(decoded(ask, path, tmp_path / "out", 1)[..., 0], expected)
+
+
 @pytest.mark.parametrize("mode", ["RGB", "L", "P", "1", "RGBA", "LA"])
 def test_png_decodes_as_pillow_does(ask: Ask, tmp_path: Path, mode: str) -> None:
     path = save(photograph(37, 53).convert(mode), tmp_path / "a.png")
@@ -107,6 +148,16 @@ def test_a_missing_tail_is_borne_and_said(ask: Ask, tmp_path: Path) -> None:
     assert "on are missing" in " ".join(ask("decode", png, 0, 0, 0, 0, 9999, 9999, 3, tmp_path / "out"))
     answer = " ".join(ask("decode", cut_short(png, 0.5), 0, 0, 0, 0, 9999, 9999, 3, tmp_path / "out"))
     assert answer.startswith("error: [png] the file ends early")
+
+
+@pytest.mark.parametrize("size", [(8, 8), (21, 27), (64, 64), (65, 40), (200, 8)])
+@pytest.mark.parametrize("options", [{"subsampling": 0}, {"subsampling": 2}, {"restart_marker_blocks": 1}])
+def test_all_rows_are_there_without_the_end_mark(ask: Ask, tmp_path: Path, size: tuple[int, int], options: dict[str, int]) -> None:
+    path = save(photograph(*size), tmp_path / "a.jpg", **options)
+    expected = np.asarray(Image.open(path))
+    path.write_bytes(path.read_bytes()[:-2])
+    np.testing.assert_array_equal(decoded(ask, path, tmp_path / "out"), expected)
+    assert "ends without its end mark" in " ".join(ask("decode", path, 0, 0, 0, 0, 9999, 9999, 3, tmp_path / "out"))
 
 
 def test_a_small_png_is_borne_as_far_as_its_bytes_go(ask: Ask, tmp_path: Path) -> None:

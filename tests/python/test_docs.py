@@ -244,7 +244,7 @@ def test_files_that_a_page_shows_are_those() -> None:
     """The build compiles them, and other tests run them. An extension fits into 60 lines."""
     shown = [(page, *found) for page in PAGES
              for found in re.findall(r"All of\s`([^`]+)`:\n\n```cpp\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)]  # fmt: skip
-    assert [file for _, file, _ in shown] == ["lib/data/npy.cpp", "lib/data/equalize.cpp", "schedules/inverse_sqrt.cpp", "method/sr1.cpp", "lib/training/hooks/batches.cpp"]
+    assert [file for _, file, _ in shown] == ["lib/data/equalize.cpp", "schedules/inverse_sqrt.cpp", "method/sr1.cpp", "lib/training/hooks/batches.cpp"]
     for page, file, text in shown:
         assert text == (REPOSITORY / file).read_text(), page
         assert len(text.splitlines()) <= 60

@@ -34,6 +34,7 @@ double peak(bool reset) {
 TEST(Json, IsReadAsTheLibraryDoes) {
   const std::string text = R"({"b": [1, -2.5, "x\n\u00e9", {}], "a": {"d": null, "c": true}})";
   EXPECT_EQ(parse_json(text, "x"), nlohmann::json::parse(text));
+  EXPECT_EQ(parse_json("\xEF\xBB\xBF" + text, "x"), nlohmann::json::parse(text));
   EXPECT_EQ(parse_ordered_json(text, "x").dump(), nlohmann::ordered_json::parse(text).dump());
   EXPECT_EQ(parse_json(std::string(32, '[') + std::string(32, ']'), "x").size(), 1U);
 }

@@ -17,7 +17,9 @@ using testing::ElementsAre;
 TEST(TomlFile, ReadsEveryKind) {
   const TemporaryFolder folder;
   Everything e;
-  e.table.read_file(folder.write("a.toml", R"(# a comment
+  e.table.read_file(folder.write("a.toml",
+                                 "\xEF\xBB\xBF"
+                                 R"(# a comment
 batch_size = 1_000
 learning_rate = 1   # a whole number is a number too
 momentum = "none"
@@ -81,7 +83,7 @@ TEST(KeyValueFile, RestOfTheLineIsTheValue) {
   const TemporaryFolder folder;
   Everything e;
   e.table.read_file(folder.write("job.conf",
-                                 "# a comment\r\n"
+                                 "\xEF\xBB\xBF# a comment\r\n"
                                  "\r\n"
                                  "batch_size=10\r\n"
                                  "  learning_rate = 0.05  \n"

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+// Where the training set and the test set of a data set lie, by the names of files and folders.
+namespace dimred::data {
+
+/// The names that the folder (or file, or list) of a split may have, the usual one first: train,
+/// training; or test, testing, val, valid, validation, validation_preprocess as MindSpore's
+/// ImageNet has it, eval.
+const std::vector<std::string>& split_names(bool train);
+
+/// The sets that a name says by whole words: "latest-train_00.tfrecord" is of the training set
+/// alone. Words are runs of letters, and begin anew at a capital behind a small letter.
+struct NamedSplits {
+  bool train = false, test = false;
+};
+NamedSplits splits_named_in(std::string_view name);
+
+/// path/NAME`ending` for the first of split_names that `is_there` holds for, written in small
+/// letters, with a capital first letter or in capitals; empty when there is none. Throws
+/// std::invalid_argument where one name is there in two of these forms.
+std::filesystem::path split_entry(const std::filesystem::path& path,
+                                  bool train,
+                                  std::string_view ending,
+                                  bool (*is_there)(const std::filesystem::path&));
+
+/// The same of folders.
+std::filesystem::path split_folder(const std::filesystem::path& path, bool train);
+
+/// The same of regular files that end in `ending`.
+std::filesystem::path split_file(const std::filesystem::path& path,
+                                 bool train,
+                                 std::string_view ending);
+
+/// The folder of a split that holds the file `name`: `path` itself, where `itself` is true, or the
+/// split_folder in it; empty when there is none.
+std::filesystem::path folder_with(const std::string& name,
+                                  const std::filesystem::path& path,
+                                  bool train,
+                                  bool itself);
+
+/// "training" or "test", for messages.
+const char* split_text(bool train);
+
+/// The option that names the set, for messages.
+const char* split_option(bool train);
+
+}  // namespace dimred::data
