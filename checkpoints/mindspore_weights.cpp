@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <set>
 
 #include "checkpoints/float_formats.h"
 #include "checkpoints/shape.h"
@@ -52,23 +51,6 @@ constexpr std::array types{
     Type{"Int16", 2, "", append_integers<std::int16_t>},
     Type{"Int32", 4, "", append_integers<std::int32_t>},
     Type{"Int64", 8, "", append_integers<std::int64_t>}};
-
-/// What its optimizers put before a weight's name. Source: mindspore/nn/optim.
-constexpr std::array<std::string_view, 15> optimizer_state{"moments",
-                                                           "moment1",
-                                                           "moment2",
-                                                           "vhat",
-                                                           "adam_m",
-                                                           "adam_v",
-                                                           "lamb_m",
-                                                           "lamb_v",
-                                                           "accum",
-                                                           "stat",
-                                                           "linear",
-                                                           "moment",
-                                                           "mean_square",
-                                                           "mean_grad",
-                                                           "prev"};
 
 /// One Value of the checkpoint: a tensor, or a slice of one.
 struct Value {
@@ -235,7 +217,7 @@ std::string name_from_mindspore(std::string_view name) {
 
 WeightsFile read_mindspore_weights(const std::filesystem::path& path) {
   return with_tensors(path, [](const std::vector<Tensor>& tensors, Bytes) {
-    WeightsFile file{.format = std::string(scope), .tensors = {}};
+    WeightsFile file{.format = std::string(scope)};
     for (const auto& from : tensors) {
       auto& tensor = file.tensors.emplace_back();
       tensor.name = from.first.tag;
@@ -249,16 +231,8 @@ WeightsFile read_mindspore_weights(const std::filesystem::path& path) {
 
 std::vector<StoredTensor> mindspore_table(const std::filesystem::path& path) {
   return with_tensors(path, [](const std::vector<Tensor>& tensors, Bytes bytes) {
-    std::set<std::string_view> names;
-    for (const auto& tensor : tensors) names.insert(tensor.first.tag);
-    const auto is_state = [&names](std::string_view name) {
-      const auto dot = std::min(name.find('.'), name.size() - 1);
-      return std::ranges::find(optimizer_state, name.substr(0, dot)) != optimizer_state.end() &&
-             names.contains(name.substr(dot + 1));
-    };
     std::vector<StoredTensor> table;
     for (const auto& from : tensors) {
-      if (!from.type->is_float() || from.shape.empty() || is_state(from.first.tag)) continue;
       auto& tensor = table.emplace_back();
       tensor.name = name_from_mindspore(from.first.tag);
       tensor.dtype = from.type->dtype;

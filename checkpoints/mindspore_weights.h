@@ -15,8 +15,7 @@ namespace dimred::checkpoints {
 /// mindspore/ccsrc/utils/checkpoint.proto, mindspore/train/serialization.py.
 WeightsFile read_mindspore_weights(const std::filesystem::path& path);
 
-/// Where the weights in it lie, under PyTorch's names; without scalars (learning_rate,
-/// global_step) and without what an optimizer keeps of a weight (moments.NAME beside NAME).
+/// Where the tensors in it lie, under PyTorch's names.
 std::vector<StoredTensor> mindspore_table(const std::filesystem::path& path);
 
 /// MindSpore's name for a parameter as PyTorch's.

@@ -7,7 +7,6 @@
 #include "checkpoints/safetensors.h"
 #include "checkpoints/shape.h"
 #include "checkpoints/weights_file.h"
-#include "support/text.h"
 
 namespace dimred::checkpoints {
 namespace {
@@ -40,7 +39,9 @@ Table pytorch_table(const fs::path& path) {
   return table;
 }
 
-Table stored_tensors(const fs::path& path) {
+}  // namespace
+
+Table read_tensor_table(const fs::path& path) {
   if (path.extension() == ".safetensors") return safetensors_table(path);
   switch (weights_format(path)) {
     case WeightsFormat::safetensors:
@@ -50,15 +51,6 @@ Table stored_tensors(const fs::path& path) {
     default:
       return mindspore_table(path);
   }
-}
-
-}  // namespace
-
-Table read_tensor_table(const fs::path& path) {
-  auto table = stored_tensors(path);
-  const auto names = without_module(texts_of(table, &StoredTensor::name));
-  for (std::size_t i = 0; i < table.size(); ++i) table[i].name = names[i];
-  return table;
 }
 
 }  // namespace dimred::checkpoints

@@ -16,17 +16,16 @@ struct StoredTensor {
     std::int64_t offset = 0;  // bytes from the start of the file
   };
   std::string name;
-  std::string dtype;  // as safetensors names it; read_floats takes those of is_float_type
+  std::string dtype;  // as safetensors names it, or empty; read_floats takes those of is_float_type
   std::vector<std::int64_t> shape;
   std::vector<std::int64_t>
       stride;                 // in elements, where they lie in another order than the shape's
   std::vector<Piece> pieces;  // one, where there is a stride
 };
 
-/// The tensors of a file that read_weights takes, in its order; MindSpore's floats alone, without
-/// its optimizer's state, under the names that PyTorch has; without DataParallel's "module.". The
-/// checksums of PyTorch's and MindSpore's files are compared, which reads them once. Throws as
-/// read_weights, but for values.
+/// The tensors of a file that read_weights takes, in its order, MindSpore's under the names that
+/// PyTorch has; which of them are weights says choose_weights. The checksums of PyTorch's and
+/// MindSpore's files are compared, which reads them once. Throws as read_weights, but for values.
 std::vector<StoredTensor> read_tensor_table(const std::filesystem::path& path);
 
 }  // namespace dimred::checkpoints

@@ -9,6 +9,7 @@
 #include "checkpoints/mindspore_weights.h"
 #include "checkpoints/pytorch_weights.h"
 #include "checkpoints/safetensors.h"
+#include "checkpoints/weight_names.h"
 #include "support/atomic_file.h"
 #include "support/errors.h"
 #include "support/option_values.h"
@@ -53,15 +54,6 @@ std::size_t found_among(const Names& names, const std::set<std::string>& wanted)
 
 }  // namespace
 
-std::vector<std::string> without_module(std::vector<std::string> names) {
-  constexpr std::string_view prefix = "module.";
-  const bool all =
-      std::ranges::all_of(names, [&](const std::string& name) { return name.starts_with(prefix); });
-  if (!all) return names;
-  for (auto& name : names) name.erase(0, prefix.size());
-  return names;
-}
-
 WeightsFormat weights_format(const fs::path& path) {
   using namespace std::string_view_literals;
   const InputFile file(path);
@@ -86,7 +78,7 @@ WeightsFormat weights_format(const fs::path& path) {
 }
 
 WeightsFile read_safetensors_weights(const fs::path& path) {
-  WeightsFile file{.format = "safetensors", .tensors = {}};
+  WeightsFile file{.format = "safetensors"};
   for (const auto& info : read_safetensors_header(path)) {
     WeightTensor tensor{.name = info.name, .shape = info.shape};
     tensor.floating = info.dtype.starts_with("F") || info.dtype == "BF16";
@@ -117,11 +109,35 @@ WeightsFile read_weights(const fs::path& path) {
 }
 
 void fit_names(WeightsFile& file, const std::set<std::string>& wanted) {
-  auto best = names_of(file);
-  const auto unwrapped = without_module(best);
-  for (const auto& other : {unwrapped, from_mindspore(best), from_mindspore(unwrapped)})
-    if (found_among(other, wanted) > found_among(best, wanted)) best = other;
+  const auto all = names_of(file);
+  const std::set<std::string> different(all.begin(), all.end());
+  std::erase_if(file.tensors, [&](const WeightTensor& tensor) {
+    const bool state = !wanted.contains(tensor.name) && is_training_state(tensor.name, different);
+    if (state) file.left_out.push_back(tensor.name);
+    return state;
+  });
+  const auto own = names_of(file);
+  auto best = own;
+  for (const auto& names : {own, from_mindspore(own), without_compiled(own)}) {
+    const auto prefix = prefix_to_drop(names, wanted);
+    auto shorter = names;
+    for (auto& name : shorter) name.erase(0, prefix.size());
+    if (found_among(shorter, wanted) <= found_among(best, wanted)) continue;
+    best = std::move(shorter);
+    file.renamed = prefix.empty() ? "" : formatted("the prefix {} of all names is dropped", prefix);
+    if (prefix.empty() && names != own && names == without_compiled(own))
+      file.renamed = "torch.compile's _orig_mod. in names is dropped";
+  }
   for (std::size_t i = 0; i < best.size(); ++i) file.tensors[i].name = best[i];
+}
+
+std::string remarks_on(const WeightsFile& file) {
+  auto text = file.renamed;
+  if (!file.left_out.empty())
+    text += formatted("{}left out as training state: {}",
+                      text.empty() ? "" : "; ",
+                      count_and_names(file.left_out));
+  return text;
 }
 
 }  // namespace dimred::checkpoints

@@ -22,6 +22,9 @@ struct WeightTensor {
 struct WeightsFile {
   std::string format;                 // "safetensors", "PyTorch", "MindSpore"
   std::vector<WeightTensor> tensors;  // different names, in the file's order
+  // What fit_names did, for a person to know:
+  std::string renamed;                // "the prefix model. of all names is dropped"
+  std::vector<std::string> left_out;  // training state
 };
 
 enum class WeightsFormat { safetensors, pytorch, mindspore };
@@ -39,13 +42,15 @@ WeightsFile read_weights(const std::filesystem::path& path);
 /// The same of a file that is known to be safetensors, but for the checks of names.
 WeightsFile read_safetensors_weights(const std::filesystem::path& path);
 
-/// The names without the "module." that all begin with (DataParallel's, and its distributed kin's).
-std::vector<std::string> without_module(std::vector<std::string> names);
-
-/// Gives the tensors the names that a network of PyTorch has for them, where that finds more of
-/// `wanted` than the names as they are: without a leading "module." that all have (DataParallel),
-/// and MindSpore's as PyTorch's: gamma, beta, moving_mean, moving_variance -> weight, bias,
-/// running_mean, running_var, and of its ResNet down_sample_layer, end_point -> downsample, fc.
+/// Gives the tensors the names that a network has for them, and leaves out what a training program
+/// keeps beside weights (checkpoints/weight_names.h), unless it is `wanted`. Of the names as they
+/// are, without a prefix that all have, and MindSpore's as PyTorch's, those are taken that find
+/// most of `wanted`: gamma, beta, moving_mean, moving_variance -> weight, bias, running_mean,
+/// running_var, and of its ResNet down_sample_layer, end_point -> downsample, fc.
 void fit_names(WeightsFile& file, const std::set<std::string>& wanted);
+
+/// "the prefix model. of all names is dropped; left out as training state: 3 tensors (n_averaged,
+/// ...)"; empty where nothing is.
+std::string remarks_on(const WeightsFile& file);
 
 }  // namespace dimred::checkpoints

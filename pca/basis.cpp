@@ -125,13 +125,15 @@ layout::Layout layout_of_columns(const fs::path& npy,
                                  const SnapshotSource& matrix,
                                  const layout::Layout& layout,
                                  const std::optional<Sidecar>& sidecar) {
-  require(
-      matrix.columns() == layout.global_size,
-      "[pca::load_basis] needs k x M with M = {} parameters of the model, received {} x {} in '{}'",
-      layout.global_size,
-      matrix.rows(),
-      matrix.columns(),
-      npy);
+  const bool named = sidecar && !sidecar->layout_json.empty();
+  require(matrix.columns() == layout.global_size,
+          "[pca::load_basis] needs k x M with M = {} parameters of the model, received {} x {} in "
+          "'{}'{}",
+          layout.global_size,
+          matrix.rows(),
+          matrix.columns(),
+          npy,
+          named ? "; " + layout::first_difference(layout, sidecar->layout_json) : "");
   if (!sidecar || sidecar->layout_hash.empty() || sidecar->layout_hash == layout.hash) {
     return layout;
   }

@@ -306,6 +306,7 @@ FitReport begin_report(Problem& problem,
   report.seed = options.seed;
   report.rows = problem.snapshots->rows();
   report.columns = source.columns();
+  report.left_out = source.info().left_out;
   report.kernels = problem.pass.kernels->name;
   report.bytes_read = source.info().bytes_verified;
   if (options.variance > 0) choose_components(problem, options, ranks, report);

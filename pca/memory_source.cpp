@@ -8,8 +8,10 @@
 #include <utility>
 
 #include "checkpoints/float_formats.h"
+#include "checkpoints/weight_names.h"
 #include "pca/rows.h"
 #include "support/errors.h"
+#include "support/text.h"
 
 namespace dimred::pca {
 namespace {
@@ -85,6 +87,19 @@ std::int64_t elements_of(const std::vector<std::int64_t>& shape) {
   return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
 }
 
+void keep_weights(MemoryRow& row) {
+  if (row.tensors.empty() || row.tensors.front().name.empty()) return;  // a plain vector
+  const auto chosen = checkpoints::choose_weights(texts_of(row.tensors, &MemoryTensor::name),
+                                                  std::vector<bool>(row.tensors.size(), true));
+  std::vector<MemoryTensor> weights;
+  for (std::size_t i = 0; i < row.tensors.size(); ++i) {
+    if (!chosen.names[i]) continue;
+    weights.push_back(std::move(row.tensors[i]));
+    weights.back().name = *chosen.names[i];
+  }
+  row.tensors = std::move(weights);
+}
+
 /// The row as those of files are described.
 Row described(const MemoryRow& from) {
   Row row{.path = from.name, .files = {}, .runs = {}, .layout_hash = {}, .layout_json = {}};
@@ -107,8 +122,7 @@ std::unique_ptr<SnapshotSource> memory_source(std::vector<MemoryRow> rows) {
   require(!rows.empty(), "[pca::memory_source] needs at least one snapshot, received none");
   std::vector<Row> descriptions;
   for (MemoryRow& row : rows) {
-    std::erase_if(row.tensors,
-                  [](const auto& tensor) { return is_running_statistic(tensor.name); });
+    keep_weights(row);
     descriptions.push_back(described(row));
   }
   SourceInfo info = info_of(descriptions);

@@ -25,8 +25,8 @@ struct MemoryRow {
   std::vector<MemoryTensor> tensors;
 };
 
-/// Rows in memory, which must outlive the source; they are read where they lie. As of a safetensors
-/// file, tensors with the names of BatchNorm's running statistics are left out. Throws
+/// Rows in memory, which must outlive the source; they are read where they lie. As of a file,
+/// what is no weight by its name is left out. Throws
 /// std::invalid_argument without rows, for a row without values, another type, and as open_source
 /// for rows of different layouts.
 std::unique_ptr<SnapshotSource> memory_source(std::vector<MemoryRow> rows);

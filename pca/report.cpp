@@ -5,6 +5,7 @@
 #include <numbers>
 #include <numeric>
 
+#include "checkpoints/weight_names.h"
 #include "support/errors.h"
 #include "support/formatted.h"
 
@@ -96,6 +97,9 @@ std::vector<double> random_walk_ratio(std::int64_t snapshots, std::int64_t count
 std::string describe(const FitReport& report) {
   const double seconds = report.seconds_total - report.seconds_fsync;
   auto text = shapes_text(report) + variance_text(report);
+  if (!report.left_out.empty())
+    text += formatted("left out as training state: {}\n",
+                      checkpoints::count_and_names(report.left_out));
   text += formatted(
       "|P P' - I| <= {}{}\n",
       report.orthonormality_error,

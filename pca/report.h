@@ -26,6 +26,7 @@ struct FitReport {
   double seconds_fsync = 0, seconds_total = 0;      // rank 0's, as those above; with fsync
   std::string kernels;                              // "avx512", "avx2" or "baseline"; rank 0's
   std::string peak_memory;                          // filled by the caller that wants it
+  std::vector<std::string> left_out;  // of the first snapshot, as training state; rank 0's
 };
 
 /// The same report on every rank: bytes_read the sum of theirs, times and kernels rank 0's.

@@ -12,6 +12,7 @@
 #include "checkpoints/safetensors.h"
 #include "checkpoints/snapshot.h"
 #include "checkpoints/tensor_table.h"
+#include "checkpoints/weight_names.h"
 #include "layout/layout.h"
 #include "support/errors.h"
 #include "support/json.h"
@@ -47,39 +48,46 @@ bool is_tied(const checkpoints::StoredTensor& a, const checkpoints::StoredTensor
          place(a) == place(b) && a.dtype == b.dtype && a.shape == b.shape && a.stride == b.stride;
 }
 
-/// The float tensors of a file of the row, behind those that it has; tied ones once, under the
-/// first of their names.
-void add_tensors(Row& row,
-                 std::vector<layout::Parameter>& parameters,
-                 const std::vector<checkpoints::StoredTensor>& tensors) {
-  std::vector<const checkpoints::StoredTensor*> taken;
-  for (const auto& tensor : tensors) {
-    if (!checkpoints::is_float_type(tensor.dtype) || is_running_statistic(tensor.name)) continue;
-    const auto tied = [&](const auto* other) { return is_tied(*other, tensor); };
-    if (std::ranges::any_of(taken, tied)) continue;
-    taken.push_back(&tensor);
-    parameters.push_back({tensor.name, tensor.shape});
-    for (const auto& piece : tensor.pieces) {
-      auto& run = row.runs.emplace_back();
-      run = {tensor.dtype, row.columns, piece.elements, piece.offset};
-      run.file = row.files.size() - 1;
-      if (!tensor.stride.empty()) run.shape = tensor.shape;
-      run.stride = tensor.stride;
-      row.columns += piece.elements;
+/// The weights among the tensors of the row's files; tied ones once, under the first of their
+/// names.
+void take_weights(Row& row, const std::vector<std::vector<checkpoints::StoredTensor>>& files) {
+  std::vector<std::string> names;
+  std::vector<bool> floating;
+  for (const auto& tensors : files) {
+    for (const auto& tensor : tensors) {
+      names.push_back(tensor.name);
+      floating.push_back(checkpoints::is_float_type(tensor.dtype));
     }
   }
-}
-
-void complete(Row& row, const std::vector<layout::Parameter>& parameters) {
+  auto chosen = checkpoints::choose_weights(names, floating);
+  row.left_out = std::move(chosen.left_out);
+  std::vector<layout::Parameter> parameters;
+  auto name = chosen.names.begin();
+  for (std::size_t file = 0; file < files.size(); ++file) {
+    std::vector<const checkpoints::StoredTensor*> taken;
+    for (const auto& tensor : files[file]) {
+      const auto& weight = *name++;
+      const auto tied = [&](const auto* other) { return is_tied(*other, tensor); };
+      if (!weight || std::ranges::any_of(taken, tied)) continue;
+      taken.push_back(&tensor);
+      parameters.push_back({*weight, tensor.shape});
+      for (const auto& piece : tensor.pieces) {
+        auto& run = row.runs.emplace_back();
+        run = {tensor.dtype, row.columns, piece.elements, piece.offset};
+        run.file = file;
+        if (!tensor.stride.empty()) run.shape = tensor.shape;
+        run.stride = tensor.stride;
+        row.columns += piece.elements;
+      }
+    }
+  }
   require(row.columns > 0, "[pca::open_source] '{}' holds no float tensors", row.path);
   set_layout(row, parameters);
 }
 
 Row weights_row(const fs::path& path) {
   Row row{.path = path, .files = {path}, .runs = {}, .layout_hash = {}, .layout_json = {}};
-  std::vector<layout::Parameter> parameters;
-  add_tensors(row, parameters, checkpoints::read_tensor_table(path));
-  complete(row, parameters);
+  take_weights(row, {checkpoints::read_tensor_table(path)});
   return row;
 }
 
@@ -99,7 +107,7 @@ std::map<std::string, std::set<std::string>> shards_of(const fs::path& index) {
 
 Row sharded_row(const fs::path& index) {
   Row row{.path = index, .files = {}, .runs = {}, .layout_hash = {}, .layout_json = {}};
-  std::vector<layout::Parameter> parameters;
+  std::vector<std::vector<checkpoints::StoredTensor>> files;
   for (const auto& [shard, names] : shards_of(index)) {
     require(fs::path(shard).filename() == shard && fs::exists(index.parent_path() / shard),
             "[pca::open_source] '{}' names the shard '{}', which is not beside it",
@@ -107,9 +115,7 @@ Row sharded_row(const fs::path& index) {
             shard);
     row.files.push_back(index.parent_path() / shard);
     auto tensors = checkpoints::read_tensor_table(row.files.back());
-    std::erase_if(tensors, [&](const auto& tensor) {
-      return !names.contains(tensor.name) && !names.contains("module." + tensor.name);
-    });
+    std::erase_if(tensors, [&](const auto& tensor) { return !names.contains(tensor.name); });
     require_environment(
         tensors.size() == names.size(),
         "[pca::open_source] '{}' lists {} tensors of the shard {}, which holds {} of them",
@@ -117,9 +123,9 @@ Row sharded_row(const fs::path& index) {
         names.size(),
         shard,
         tensors.size());
-    add_tensors(row, parameters, tensors);
+    files.push_back(std::move(tensors));
   }
-  complete(row, parameters);
+  take_weights(row, files);
   return row;
 }
 
@@ -220,10 +226,6 @@ void read_strided(const InputFile& file,
 
 }  // namespace
 
-bool is_running_statistic(std::string_view name) {
-  return name.ends_with("running_mean") || name.ends_with("running_var");
-}
-
 void set_layout(Row& row, const std::vector<layout::Parameter>& parameters) {
   const layout::Layout layout = layout::make_layout(parameters);
   row.layout_hash = layout.hash;
@@ -248,6 +250,7 @@ SourceInfo info_of(const std::vector<Row>& rows) {
     info.bytes_verified += row.bytes_verified;
     info.float64 |= std::ranges::find(row.runs, kFloat64, &FloatRun::dtype) != row.runs.end();
   }
+  info.left_out = first.left_out;
   if (std::ssize(info.epochs) < info.rows) info.epochs.clear();
   return info;
 }

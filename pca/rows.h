@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "layout/layout.h"
@@ -33,12 +32,10 @@ struct Row {
   std::string layout_hash;
   std::string layout_json;
   std::int64_t columns = 0;
-  std::int64_t bytes_verified = 0;  // by this rank
-  std::int64_t epoch = -1;          // -1: the file carries none
+  std::int64_t bytes_verified = 0;    // by this rank
+  std::int64_t epoch = -1;            // -1: the file carries none
+  std::vector<std::string> left_out;  // training state; known to the rank that read the row
 };
-
-/// BatchNorm's statistics are floats in a state_dict, but no weights.
-bool is_running_statistic(std::string_view name);
 
 /// Gives the row the layout of its tensors.
 void set_layout(Row& row, const std::vector<layout::Parameter>& parameters);

@@ -5,14 +5,20 @@
 #include <string_view>
 
 #include "checkpoints/float_formats.h"
+#include "checkpoints/weight_names.h"
+#include "support/text.h"
 
 namespace dimred::pca {
 
 std::optional<layout::Layout> at_file_offsets(const layout::Layout& network,
                                               const layout::Layout& file) {
   if (network.entries.size() != file.entries.size()) return std::nullopt;
+  const auto names = texts_of(file.entries, &layout::Entry::name);
+  const auto wanted = texts_of(network.entries, &layout::Entry::name);
+  const auto prefix = checkpoints::prefix_to_drop(names, {wanted.begin(), wanted.end()});
   std::map<std::string_view, const layout::Entry*> in_file;
-  for (const auto& entry : file.entries) in_file.emplace(entry.name, &entry);
+  for (const auto& entry : file.entries)
+    in_file.emplace(std::string_view(entry.name).substr(prefix.size()), &entry);
   auto moved = network;
   for (auto& entry : moved.entries) {
     const auto found = in_file.find(entry.name);

@@ -11,7 +11,7 @@
 namespace dimred::pca {
 
 /// `network` with the offsets in files that its parameters have in `file`, another order of the
-/// same (name, shape) set; nullopt when the sets differ.
+/// same (name, shape) set, whose names may all have one prefix more; nullopt when the sets differ.
 std::optional<layout::Layout> at_file_offsets(const layout::Layout& network,
                                               const layout::Layout& file);
 

@@ -21,11 +21,12 @@ struct SourceInfo {
                                              // and error texts
   std::vector<std::filesystem::path> files;  // behind it, which an output must not replace
   std::string layout_hash, layout_json;      // empty when the rows carry none (a plain .npy)
-  std::vector<std::int64_t> epochs;  // of each row, counted from 1; empty when the rows carry
-                                     // none (.npy, safetensors)
-  std::int64_t bytes_verified = 0;   // read for digests before the fit, by this rank
-  int item_bytes = 4;                // of a value in the file
-  bool float64 = false;              // some values are: a fit reads them by read_float64
+  std::vector<std::int64_t> epochs;   // of each row, counted from 1; empty when the rows carry
+                                      // none (.npy, safetensors)
+  std::int64_t bytes_verified = 0;    // read for digests before the fit, by this rank
+  int item_bytes = 4;                 // of a value in the file
+  std::vector<std::string> left_out;  // of the first row, as training state; rank 0 knows it
+  bool float64 = false;               // some values are: a fit reads them by read_float64
 };
 
 /// The snapshot matrix, rows in the order taken; read by columns, so that it may be larger than
@@ -106,8 +107,8 @@ std::vector<std::filesystem::path> snapshot_files(const std::filesystem::path& p
 
 /// The snapshots of a folder or list, or of one n x M .npy (C or Fortran order, float32 or
 /// float64). Of weight files (PyTorch's, MindSpore's, safetensors, whole or in shards that an
-/// index names): float tensors in file order, without BatchNorm's running statistics; the sidecar
-/// says which order, and load_basis finds each by its name. All digests are verified here, in
+/// index names): the weights in file order (checkpoints/weight_names.h); the sidecar says which
+/// order, and load_basis finds each by its name. All digests are verified here, in
 /// parallel; with several ranks, each verifies every R-th file of rank 0's list, and what one of
 /// them throws, all throw. Throws std::invalid_argument when empty, missing, mixed, of different
 /// layouts (names the file and the first entry that differs), std::runtime_error when a file is

@@ -43,8 +43,8 @@ def fit(
     source: an n x M array (NumPy, torch, JAX: anything with DLPack, a buffer or __array__; float32, float64, float16 or
         bfloat16, read where it lies); a folder, a pattern or a list of .h5, .safetensors (also sharded, by their index) or
         .pt/.pth/.bin/.ckpt files (PyTorch's, MindSpore's; nothing in them is run), folders of Hugging Face's checkpoints or PEFT's
-        adapters; an .npy; a list of state dicts or of vectors. Files are taken in natural number order. BatchNorm's running statistics
-        and integers are left out, and tied weights taken once. float64 is centred before it is rounded.
+        adapters; an .npy; a list of state dicts or of vectors. Files are taken in natural number order. BatchNorm's statistics, integers
+        and training state (an optimizer's moments, learning_rate, n_averaged) are left out, and tied weights taken once. float64 is centred before it is rounded.
     components: k, rows of the basis; needs n - 1 >= k (span: n >= k), where it is given; of fewer than 33 snapshots, n - 1 with a
         warning. None: n - 1, at most M (span: n). A float in (0, 1): the fewest components that explain more than this part of the
         variance (kinds pca and shuffled), by the same two passes.

@@ -334,7 +334,7 @@ def test_damaged_mindspore_files_are_named(tmp_path: Path, twin, refused) -> Non
     assert "Qint4x2" in refused(file) and "conv1.weight" in refused(file)
 
 
-def test_another_model_lists_the_first_names_and_shapes(tmp_path: Path, twin, unfit) -> None:
+def test_another_model_lists_the_first_names_and_shapes(tmp_path: Path, twin, unfit, logits) -> None:
     state = twin.state_dict()
     state["fc.weight"] = torch.ones(5, 64)
     del state["bn1.running_mean"]
@@ -343,7 +343,10 @@ def test_another_model_lists_the_first_names_and_shapes(tmp_path: Path, twin, un
     assert "2 tensors differ" in line
     assert "fc.weight: expected [10,64], received [5,64]" in line and "bn1.running_mean: expected [16], received none" in line
     torch.save({**twin.state_dict(), "fc2.weight": torch.ones(1)}, tmp_path / "twin.pt")
-    assert "1 tensors more" in unfit(tmp_path / "twin.pt") and "fc2.weight" in unfit(tmp_path / "twin.pt")
+    assert close(logits(tmp_path / "twin.pt"), twin)  # unused
+    torch.save({**twin.state_dict(), "layer3.3.conv1.weight": torch.ones(1)}, tmp_path / "twin.pt")
+    line = unfit(tmp_path / "twin.pt")
+    assert "belongs to a larger model: it has 1 tensors more than the network, among them layer3.3.conv1.weight" in line
     buffer = io.BytesIO()
     torch.save(build("convnet", 1, 32, 32, 10).state_dict(), buffer)
     (tmp_path / "twin.pt").write_bytes(buffer.getvalue())

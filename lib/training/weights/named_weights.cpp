@@ -1,6 +1,7 @@
 #include "training/weights/named_weights.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -91,6 +92,25 @@ std::string shape_of(const WeightTensor& tensor) {
   return (tensor.floating ? "" : "integers ") + nlohmann::json(tensor.shape).dump();
 }
 
+/// Empty where one of them is none.
+std::vector<std::int64_t> whole_numbers(const std::vector<float>& values) {
+  constexpr float beyond = 0x1p63F;
+  const bool whole = std::ranges::all_of(
+      values, [](float value) { return value == std::floor(value) && std::abs(value) < beyond; });
+  if (!whole) return {};
+  return {values.begin(), values.end()};
+}
+
+/// The names of a few, for a message.
+template <class Items, class Name>
+std::string some_names(const Items& items, Name name) {
+  constexpr std::size_t most = 3;
+  auto names = texts_of(items, name);
+  const bool more = names.size() > most;
+  names.resize(std::min(most, names.size()));
+  return name_list(names) + (more ? ", ..." : "");
+}
+
 /// Looks the network's tensors up one after another.
 class Matcher {
  public:
@@ -126,6 +146,12 @@ class Matcher {
 
   Matching result;
 
+  /// Whether none of the network's names is in the file.
+  bool found_nothing() const {
+    return std::ranges::none_of(used_,
+                                [&](const std::string& name) { return file_.contains(name); });
+  }
+
   void list_unused(const WeightsFile& file) {
     for (const auto& tensor : file.tensors)
       if (!used_.contains(tensor.name)) result.unused.push_back(tensor.name);
@@ -157,14 +183,22 @@ class Matcher {
     return tensor;
   }
 
+  /// Some programs store counts as floats, or as [1] in place of a scalar.
   void fill_counter(const std::string& name,
                     std::int64_t size,
                     std::vector<std::int64_t>::iterator target) {
     const auto* tensor = take(name);
-    if (tensor == nullptr || !selected_(name) || tensor->floating ||
-        std::ssize(tensor->integers) != size)
+    if (tensor == nullptr || !selected_(name)) return;
+    const auto counts = tensor->floating ? whole_numbers(tensor->values) : tensor->integers;
+    if (std::ssize(counts) != size) {
+      result.problems.push_back(formatted("{}: expected {} whole numbers, received {}{}",
+                                          name,
+                                          size,
+                                          shape_of(*tensor),
+                                          tensor->floating ? " floats" : ""));
       return;
-    std::ranges::copy(tensor->integers, target);
+    }
+    std::ranges::copy(counts, target);
     result.loaded.push_back(name);
   }
 
@@ -229,6 +263,12 @@ Matching match(const Model& model,
   matcher.fill_buffers(model.objective->buffers());
   matcher.fill(flat.frozen_layout, state.vectors["frozen"]);
   matcher.list_unused(file);
+  if (matcher.found_nothing())
+    matcher.result.problems.insert(
+        matcher.result.problems.begin(),
+        formatted("no name is in both: the file has {}; the network has {}",
+                  some_names(file.tensors, &WeightTensor::name),
+                  some_names(models::all_tensors(*model.objective), &models::NamedTensor::name)));
   return std::move(matcher.result);
 }
 

@@ -62,6 +62,7 @@ checkpoints::State initial_state(const Model& model,
   auto state = std::move(matching.state);
   state.scalars = {{"source", utf8_text(options.initialize_from.string())},
                    {"format", file.format},
+                   {"remarks", checkpoints::remarks_on(file)},
                    {"loaded", matching.loaded},
                    {"excluded", matching.excluded},
                    {"unused", matching.unused},
@@ -85,6 +86,7 @@ void report(const nlohmann::json& summary, Console& console) {
                          summary.at("loaded").size(),
                          summary.at("excluded").size(),
                          some_of(summary.at("excluded"))));
+  if (const std::string remarks = summary.at("remarks"); !remarks.empty()) console.line(remarks);
   if (const auto& unused = summary.at("unused"); !unused.empty())
     console.line(formatted("unused: {} tensors of the file{}", unused.size(), some_of(unused)));
   if (const auto& drawn = summary.at("frozen_as_drawn"); !drawn.empty())

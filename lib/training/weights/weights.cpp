@@ -4,10 +4,12 @@
 #include <cmath>
 #include <functional>
 #include <optional>
+#include <set>
 
 #include "checkpoints/snapshot.h"
 #include "checkpoints/snapshot_list.h"
 #include "checkpoints/state.h"
+#include "checkpoints/weight_names.h"
 #include "support/errors.h"
 #include "support/list_files.h"
 #include "training/state.h"
@@ -118,7 +120,31 @@ std::optional<Weights> from_end(const fs::path& run, const ChooseRanges& choose)
   return weights;
 }
 
-/// Every tensor of the network, and nothing else but what MindSpore keeps beside weights.
+/// The name with * for each of its numbers.
+std::string pattern_of(const std::string& name) {
+  std::string pattern;
+  for (const char letter : name) {
+    const bool digit = letter >= '0' && letter <= '9';
+    if (!digit) pattern += letter;
+    if (digit && !pattern.ends_with('*')) pattern += '*';
+  }
+  return pattern;
+}
+
+/// The first of the unused names that goes on where a network's names end: layer1.3 behind
+/// layer1.2. The file is then of a deeper network; empty where there is none.
+std::string deeper(const Matching& matching) {
+  std::set<std::string> used;
+  for (const auto& name : matching.loaded) used.insert(pattern_of(name));
+  const auto found = std::ranges::find_if(matching.unused, [&](const std::string& name) {
+    const auto pattern = pattern_of(name);
+    return pattern.find('*') != std::string::npos && used.contains(pattern);
+  });
+  return found == matching.unused.end() ? "" : *found;
+}
+
+/// Every tensor of the network. Others are unused, which the note says; those of a deeper network
+/// of the same names are refused.
 Weights from_weights_file(const Model& model, const fs::path& path) {
   const auto file = foreign_weights(model, path);
   std::vector<float> nothing(model.flat.layout.global_size);
@@ -128,17 +154,23 @@ Weights from_weights_file(const Model& model, const fs::path& path) {
           "[training::weights] {} belongs to another model: {}",
           path,
           first_problems(matching));
-  require(matching.unused.empty() || file.format == "MindSpore",
-          "[training::weights] {} belongs to another model: it has {} tensors more than the "
-          "network, the first one is {}",
+  const auto more = deeper(matching);
+  require(more.empty(),
+          "[training::weights] {} belongs to a larger model: it has {} tensors more than the "
+          "network, among them {}",
           path,
           matching.unused.size(),
-          matching.unused.empty() ? "" : matching.unused.front());
+          more);
+  auto note = checkpoints::remarks_on(file);
+  if (!matching.unused.empty())
+    note += formatted(
+        "{}unused: {}", note.empty() ? "" : "; ", checkpoints::count_and_names(matching.unused));
   auto& state = matching.state;
   return {.values = layout::own_part(model.flat.layout, std::move(state.vectors.at("weights"))),
           .buffers = std::move(state.vectors.at("buffers")),
           .counters = std::move(state.counters.at("counters")),
           .layout_json = carried_layout(model),
+          .note = std::move(note),
           .source = file.format + " " + path.string()};
 }
 

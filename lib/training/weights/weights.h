@@ -21,7 +21,7 @@ struct Weights {
   std::string kind = "raw";          // raw | mean, as curve.csv says
   bool needs_recalibration = false;  // averaged: BatchNorm's running statistics do not fit
   bool other_normalisation = false;  // than in training
-  std::string note;    // what a person should know: they were trained on other samples
+  std::string note;    // what a person should know: trained on other samples, tensors left out
   std::string source;  // for messages: "snapshot runs/a/snapshots/snapshot_00000938.h5"
 };
 

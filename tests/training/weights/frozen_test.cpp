@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "checkpoints/safetensors.h"
+#include "support/errors.h"
 #include "tests/tools/dropout_net.h"
 #include "tests/tools/temporary_folder.h"
 #include "tests/tools/toy_setup.h"
@@ -199,6 +200,73 @@ TEST(NamedWeights, OfASnapshotAreTheNetworksTensors) {
   keep_frozen(setup, folder.path());
   EXPECT_NE(thrown<std::runtime_error>([&] { named_weights(setup.model, path); }).find("digest"),
             std::string::npos);
+}
+
+/// Two convolutions with BatchNorm, and a file with the network's tensors under `prefix`, counts as
+/// floats.
+struct ForeignFile {
+  ForeignFile() {
+    setup.model.objective = models::classifier(std::make_shared<TwoNorms>(), {});
+    setup.model.flat =
+        models::flatten(*setup.model.objective, layout::MemoryFormat::contiguous, torch::kCPU);
+    setup.model.columns = distributed::columns_of(setup.model.flat.layout, *setup.communicator);
+    for (const auto& [name, tensor, rows, first] : models::all_tensors(*setup.model.objective)) {
+      const auto values = tensor.is_floating_point() ? tensor : torch::full_like(tensor, count);
+      floats.push_back({name,
+                        tensor.sizes().vec(),
+                        models::to_vector(values.to(torch::kFloat).contiguous().flatten())});
+    }
+  }
+
+  /// What load_weights says of it: the weights' note, or the refusal.
+  std::string load(const std::string& prefix = "") {
+    auto renamed = floats;
+    for (auto& tensor : renamed) tensor.name = prefix + tensor.name;
+    checkpoints::write_safetensors(folder / "w.safetensors", renamed, {});
+    return failure_of([&] { weights = load_weights(setup, folder / "w.safetensors"); });
+  }
+
+  static constexpr std::int64_t count = 5;
+  const TemporaryFolder folder;
+  Setup setup = toy_setup(models::Precision::float32, std::make_shared<DropoutNet>());
+  std::vector<checkpoints::FloatTensor> floats;
+  Weights weights;
+};
+
+TEST(ForeignWeights, CountsMayBeFloatsAndNamesMayHaveOnePrefix) {
+  ForeignFile file;
+  for (const std::string prefix : {"", "module._orig_mod.", "model."}) {
+    EXPECT_EQ(file.load(prefix), "");
+    EXPECT_EQ(file.weights.counters,
+              (std::vector<std::int64_t>{ForeignFile::count, ForeignFile::count}));
+    EXPECT_EQ(file.weights.note,
+              prefix.empty() ? "" : "the prefix " + prefix + " of all names is dropped");
+  }
+  const auto counter = std::ranges::find_if(
+      file.floats, [](const auto& tensor) { return tensor.name.ends_with("tracked"); });
+  ASSERT_NE(counter, file.floats.end());
+  counter->values = {0.5F};
+  EXPECT_NE(file.load().find("expected 1 whole numbers, received [] floats"), std::string::npos)
+      << file.load();
+}
+
+TEST(ForeignWeights, WhatIsNotOfTheNetworkIsSaid) {
+  ForeignFile file;
+  file.floats.push_back({"learning_rate", {2}, {1, 2}});
+  file.floats.push_back({"extra.weight", {1}, {1}});
+  EXPECT_EQ(file.load(), "");
+  EXPECT_EQ(
+      file.weights.note,
+      "left out as training state: 1 tensor (learning_rate); unused: 1 tensor (extra.weight)");
+  file.floats.back().name = "conv3.weight";  // behind conv1 and conv2
+  EXPECT_NE(file.load().find("belongs to a larger model: it has 1 tensors more than the network, "
+                             "among them conv3.weight"),
+            std::string::npos);
+  file.floats = {{"a.b", {1}, {1}}, {"c.d", {1}, {1}}};
+  EXPECT_NE(file.load().find("no name is in both: the file has a.b, c.d; the network has "
+                             "conv1.weight, conv1.bias, norm1.weight, ..."),
+            std::string::npos)
+      << file.load();
 }
 
 /// The frozen part that states rely on is not replaced by another start.
