@@ -65,6 +65,7 @@ int data_index(const std::vector<std::string>& arguments) {
           "[data] needs an --output named {}, received {}",
           data::shards_index_name,
           options.output);
+  require_regular_or_absent(options.output);
   require(options.overwrite || !std::filesystem::exists(options.output),
           "[data] needs a new --output or --overwrite, received {}, which is there",
           options.output);

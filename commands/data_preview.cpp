@@ -9,8 +9,8 @@
 #include "data/presets.h"
 #include "data/resident.h"
 #include "data/statistics.h"
-#include "support/atomic_file.h"
 #include "support/errors.h"
+#include "support/result_file.h"
 
 namespace dimred::commands {
 namespace {
@@ -70,6 +70,7 @@ int data_preview(const std::vector<std::string>& arguments) {
   PreviewOptions options;
   auto table = preview_table(options);
   if (printed_help(table, arguments)) return exit_success;
+  require_result_place(options.output);
   const auto parts = open_source(options.source);
   auto dataset = parts.front().dataset;
   auto preprocessing = preprocessing_of(options, *dataset);
@@ -84,7 +85,7 @@ int data_preview(const std::vector<std::string>& arguments) {
   const auto rows = std::min(options.rows, dataset->size());
   for (std::int64_t row = 0; row < rows; ++row) indices.push_back(row * dataset->size() / rows);
   const auto sheet = data::contact_sheet(*dataset, preprocessing, indices, options.columns);
-  write_file_atomically(options.output, data::to_png(sheet.pixels, sheet.shape));
+  write_result(options.output, data::to_png(sheet.pixels, sheet.shape));
   std::string text =
       formatted("{}: {} samples of {}\n", options.output, rows, dataset->description());
   for (const auto index : indices) text += formatted("  {}\n", dataset->origin(index));

@@ -11,10 +11,10 @@
 
 #include "commands/run.h"
 #include "schedules/schedule.h"
-#include "support/atomic_file.h"
 #include "support/errors.h"
 #include "support/formatted.h"
 #include "support/option_values.h"
+#include "support/result_file.h"
 
 namespace dimred::commands {
 namespace {
@@ -166,6 +166,7 @@ int inspect_schedule(const std::vector<std::string>& arguments) {
   table.add("csv", &options.csv, "write step,epoch,learning_rate of every step to this file")
       .of_this_machine();
   if (printed_help(table, arguments)) return exit_success;
+  if (!options.csv.empty()) require_result_place(options.csv);
   constexpr std::int64_t most = 20'000'000;
   require(options.epochs <= most / options.steps_per_epoch,
           "[inspect] needs at most {} steps, received {} epochs of {}",
@@ -181,7 +182,7 @@ int inspect_schedule(const std::vector<std::string>& arguments) {
                   text_drawing(curve),
                   landmarks(curve)));
   if (options.csv.empty()) return exit_success;
-  write_file_atomically(options.csv, rates_csv(curve));
+  write_result(options.csv, rates_csv(curve));
   print(formatted("wrote {}\n", options.csv));
   return exit_success;
 }

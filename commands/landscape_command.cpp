@@ -19,11 +19,11 @@
 #include "distributed/agreement.h"
 #include "models/margin.h"
 #include "pca/basis.h"
-#include "support/atomic_file.h"
 #include "support/console.h"
 #include "support/errors.h"
 #include "support/list_files.h"
 #include "support/option_values.h"
+#include "support/result_file.h"
 #include "support/stopwatch.h"
 #include "training/data_sets.h"
 #include "training/weights/frozen.h"
@@ -291,7 +291,8 @@ void check_options(const LandscapeOptions& options, const OptionTable& table) {
   const auto folder = options.output.has_parent_path() ? options.output.parent_path() : ".";
   require(fs::is_directory(folder), "[inspect] needs an existing folder for --output");
   for (const auto& path : {options.output, path_output(options)}) {
-    require(options.overwrite || !fs::exists(path),
+    require_result_place(path);
+    require(options.overwrite || !fs::is_regular_file(path),
             "[inspect] {} exists already; choose another --output or give --overwrite",
             path);
   }
@@ -411,8 +412,8 @@ int measure(LandscapeOptions& options, const distributed::Ranks& ranks) {
       axis_of(options.b_range, along(points, &Coordinates::b), options.grid[1], options, "b");
   const auto surface = measure_surface(landscape, a, b);
   if (ranks.rank_info.rank != 0) return exit_success;
-  write_file_atomically(path_output(options), path_csv(points));
-  write_file_atomically(options.output, surface);
+  write_result(path_output(options), path_csv(points));
+  write_result(options.output, surface);
   console.line(formatted("wrote {}, {}", options.output, path_output(options)));
   return exit_success;
 }

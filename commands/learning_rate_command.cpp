@@ -6,8 +6,8 @@
 #include "distributed/agreement.h"
 #include "optimizers/optimizer.h"
 #include "stage1/learning_rate_finder.h"
-#include "support/atomic_file.h"
 #include "support/errors.h"
+#include "support/result_file.h"
 #include "training/data_sets.h"
 #include "training/weights/transfer.h"
 
@@ -55,7 +55,8 @@ void check_finder(const LearningRateOptions& options) {
   require(fs::is_directory(file.parent_path()),
           "[find_learning_rate] needs an existing folder, received {}",
           file.parent_path());
-  require(options.overwrite || !fs::exists(file),
+  require_result_place(file);
+  require(options.overwrite || !fs::is_regular_file(file),
           "[find_learning_rate] {} is there already; --overwrite replaces it",
           file);
   stage1::validate(options.finder);
@@ -86,7 +87,7 @@ int find(LearningRateOptions& options, const distributed::Ranks& ranks) {
   const auto points =
       stage1::sweep(setup, options.finder, options.optimizer, training::BucketOptions{}, console);
   distributed::on_rank_0(*ranks.communicator,
-                         [&] { write_file_atomically(options.table, stage1::to_csv(points)); });
+                         [&] { write_result(options.table, stage1::to_csv(points)); });
   console.line(finder_text(points, options));
   return exit_success;
 }

@@ -10,6 +10,7 @@
 #include "launch/rank_info.h"
 #include "pca/fit.h"
 #include "pca/source.h"
+#include "support/atomic_file.h"
 #include "support/console.h"
 #include "support/errors.h"
 #include "support/formatted.h"
@@ -122,6 +123,7 @@ void check_paths(const PcaOptions& options) {
   require(
       !fs::is_directory(output), "[pca] needs a file for --output, received the folder {}", output);
   for (const auto& path : {output, fs::path(output).replace_extension(".json"), options.gram}) {
+    require_regular_or_absent(path);
     require(options.overwrite || path.empty() || !fs::exists(path),
             "[pca] {} exists already; choose another {} or give --overwrite",
             path,

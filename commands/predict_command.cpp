@@ -13,10 +13,10 @@
 #include "serving/export.h"
 #include "serving/find_images.h"
 #include "serving/predict.h"
-#include "support/atomic_file.h"
 #include "support/errors.h"
 #include "support/locations.h"
 #include "support/option_values.h"
+#include "support/result_file.h"
 
 namespace dimred::commands {
 namespace {
@@ -74,7 +74,7 @@ int predict_images(const PredictOptions& options,
   Predictions output(classes, images);
   serving::predict(
       setup, images, options.top, [&](const auto& prediction) { output.add(prediction); });
-  if (!options.csv.empty()) write_file_atomically(options.csv, output.csv());
+  if (!options.csv.empty()) write_result(options.csv, output.csv());
   if (output.unusable() == 0) return exit_success;
   return report("dimred predict",
                 formatted("{} of {} images could not be used", output.unusable(), images.size()),
@@ -135,6 +135,7 @@ int predict_command(const std::vector<std::string>& arguments) {
           "[predict] the run or export comes first: dimred predict {} {}",
           last,
           options.weights);
+  if (!options.csv.empty()) require_result_place(options.csv);
   require(launch::discover().size == 1, "[predict] runs alone, received several ranks");
   const auto exported = serving::find_export(options.weights);
   if (exported.empty()) return predict_with_run(options, table);

@@ -131,6 +131,7 @@ std::string to_json(const Sidecar& sidecar) {
 
 void require_replaceable(const fs::path& npy) {
   const auto path = sidecar_path(npy);
+  require_regular_or_absent(path);
   if (fs::exists(path)) require_ours(text_of_file(path), path);
 }
 

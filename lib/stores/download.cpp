@@ -58,6 +58,7 @@ class PartFile {
 
  private:
   Descriptor open(const fs::path& to) const {
+    require_regular_or_absent(to);
     create_folders(to.parent_path());
     auto opened = open_locked(path_);
     if (opened < 0) throw StoreError("another process downloads {}", to);

@@ -15,8 +15,17 @@
 
 namespace dimred {
 
+namespace {
+
+std::filesystem::path replaceable(std::filesystem::path path) {
+  require_regular_or_absent(path);
+  return path;
+}
+
+}  // namespace
+
 AtomicFile::AtomicFile(std::filesystem::path final_path)
-    : final_path_(std::move(final_path)),
+    : final_path_(replaceable(std::move(final_path))),
       temporary_path_(final_path_.string() + ".tmp"),
       descriptor_(open_locked(temporary_path_)) {
   require_environment(
@@ -79,6 +88,17 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view t
   AtomicFile file(path);
   file.append(text);
   file.commit();
+}
+
+void require_regular_or_absent(const std::filesystem::path& path) {
+  namespace fs = std::filesystem;
+  const auto status = fs::symlink_status(path);
+  const bool other =
+      fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status);
+  require(!other,
+          "[file] '{}' is a {}, which would be replaced; needs a regular file or a new name",
+          path,
+          fs::is_symlink(status) ? "link" : "device, pipe or socket");
 }
 
 void remove_stale_temporaries(const std::filesystem::path& folder, std::string_view prefix) {

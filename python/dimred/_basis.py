@@ -253,6 +253,8 @@ class _Written:
     """A file that appears under its name when it is complete and durable."""
 
     def __init__(self, path: Path, write: Any) -> None:
+        if path.is_symlink() or (path.exists() and not path.is_file()):
+            raise ValueError(f"[Basis.save] '{path}' is a link, a device or a pipe, which would be replaced")
         self._path, self._write = path, write
         self._temporary = path.with_name(path.name + ".tmp")
 

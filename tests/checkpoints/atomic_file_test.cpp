@@ -1,8 +1,11 @@
 #include "support/atomic_file.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "support/result_file.h"
 #include "tests/tools/temporary_folder.h"
 
 namespace {
@@ -52,6 +56,49 @@ TEST(AtomicFile, LeavesTheOldFileAndNothingElseWhenAbandoned) {
   { AtomicFile(folder / "file").append(bytes("new and longer")); }
   EXPECT_EQ(text_of_file(folder / "file"), "old");
   EXPECT_EQ(folder.count(), 1U);
+}
+
+/// Each stands for a kind that a rename would destroy; a device, where this process may make one.
+TEST(AtomicFile, ReplacesNothingButFiles) {
+  const TemporaryFolder folder;
+  const auto is_refused = [&](const char* name) {
+    const auto text = thrown<std::invalid_argument>([&] { AtomicFile file(folder / name); });
+    return text.find("would be replaced") != std::string::npos;
+  };
+  ASSERT_EQ(mkfifo((folder / "fifo").c_str(), 0600), 0);
+  put_file(folder / "target", "kept");
+  std::filesystem::create_symlink("target", folder / "link");
+  EXPECT_TRUE(is_refused("fifo"));
+  EXPECT_TRUE(is_refused("link"));
+  if (mknod((folder / "null").c_str(), S_IFCHR | 0600, makedev(1, 3)) == 0) {
+    EXPECT_TRUE(is_refused("null"));
+  }
+  EXPECT_TRUE(std::filesystem::is_fifo(folder / "fifo"));
+  EXPECT_EQ(text_of_file(folder / "target"), "kept");
+}
+
+TEST(WriteResult, GoesWhereThePathLeads) {
+  const TemporaryFolder folder;
+  write_result(folder / "file", "new");
+  EXPECT_EQ(text_of_file(folder / "file"), "new");
+  std::filesystem::create_symlink("file", folder / "link");
+  write_result(folder / "link", "behind the link");
+  EXPECT_TRUE(std::filesystem::is_symlink(folder / "link"));
+  EXPECT_EQ(text_of_file(folder / "file"), "behind the link");
+  ASSERT_EQ(mkfifo((folder / "fifo").c_str(), 0600), 0);
+  std::string read;
+  std::thread reader([&] { read = text_of_file(folder / "fifo"); });
+  write_result(folder / "fifo", "through the pipe");
+  reader.join();
+  EXPECT_EQ(read, "through the pipe");
+  EXPECT_TRUE(std::filesystem::is_fifo(folder / "fifo"));
+  write_result("/dev/null", "gone");
+  const Descriptor opened(open_no_follow(folder / "open", O_RDWR | O_CREAT));
+  write_result("/dev/fd/" + std::to_string(opened), "a");
+  write_result("/proc/self/fd/" + std::to_string(opened), "b");
+  EXPECT_EQ(text_of_file(folder / "open"), "ab");
+  EXPECT_THROW(write_result(folder.path(), "x"), std::invalid_argument);
+  EXPECT_THROW(require_result_place(folder / "none/file"), std::invalid_argument);
 }
 
 TEST(AtomicFile, LeavesNothingWhenItCannotEvenStart) {

@@ -47,13 +47,13 @@ TEST(OpenFile, APipeIsRefusedAndNotWaitedFor) {
   for (const auto& write : writers()) EXPECT_THROW(write(folder / "name"), std::runtime_error);
 }
 
-TEST(OpenFile, ALinkInTheFinalPlaceIsReplacedNotFollowed) {
+TEST(OpenFile, ALinkInTheFinalPlaceIsNeitherReplacedNorFollowed) {
   const TemporaryFolder folder;
   put_file(folder / "outside", "precious");
   fs::create_symlink("outside", folder / "name");
-  write_file_atomically(folder / "name", "text");
-  EXPECT_FALSE(fs::is_symlink(folder / "name"));
-  EXPECT_EQ(text_of_file(folder / "name") + text_of_file(folder / "outside"), "textprecious");
+  EXPECT_THROW(write_file_atomically(folder / "name", "text"), std::invalid_argument);
+  EXPECT_TRUE(fs::is_symlink(folder / "name"));
+  EXPECT_EQ(text_of_file(folder / "outside"), "precious");
 }
 
 TEST(OpenFile, StreamsTruncateAppendAndCut) {

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <set>
 
+#include "support/atomic_file.h"
 #include "support/errors.h"
 #include "support/text.h"
 #include "training/builtin_hooks.h"
@@ -81,6 +82,7 @@ class Profiler final : public Hook {
   /// Under its name only when it is complete. torch does not say when it cannot write.
   static void write(profiler::ProfilerResult& trace, const fs::path& file) {
     const auto partial = file.string() + ".tmp";
+    require_regular_or_absent(file);
     fs::remove(partial);  // a link there would be followed
     trace.save(partial);
     std::error_code failed;
