@@ -9,7 +9,9 @@
 #include "checkpoints/snapshot.h"
 #include "checkpoints/state.h"
 #include "checkpoints/step_names.h"
+#include "support/atomic_file.h"
 #include "support/errors.h"
+#include "support/json.h"
 #include "support/list_files.h"
 #include "support/text.h"
 
@@ -33,6 +35,29 @@ std::string digest_or_none(const fs::path& file) {
     return snapshot_digest(file);
   } catch (const std::exception&) {  // empty, cut or overwritten
     return "";
+  }
+}
+
+/// Whether a file has the name of a snapshot, and of the step that it holds; one that is damaged is
+/// for its reader to refuse.
+bool holds_its_step(const fs::path& file) {
+  const auto name = file.filename().string();
+  if (!kSnapshotNames.matches(name)) return false;
+  try {
+    return kSnapshotNames.name_of(read_snapshot_info(file).step) == name;
+  } catch (const std::exception&) {
+    return true;
+  }
+}
+
+/// By its manifest, which says "running" while it does and after a kill.
+bool has_ended(const fs::path& run) {
+  try {
+    const auto manifest = parse_json(InputFile(run / "manifest.json").text(JsonLimits{}.bytes), "");
+    const auto outcome = manifest.value("outcome", "");
+    return outcome == "finished" || outcome == "interrupted";
+  } catch (const std::exception&) {
+    return false;
   }
 }
 
@@ -103,7 +128,7 @@ std::string difference(const SnapshotList& list, const fs::path& folder) {
     there.insert(name);
     if (const auto ours = list.digests.find(name); ours != list.digests.end()) {
       if (ours->second != digest_or_none(file)) changed.push_back(name);
-    } else if (kSnapshotNames.matches(name) && natural_less(newest, name)) {
+    } else if (!list.ended && natural_less(newest, name) && holds_its_step(file)) {
       expected.add(name, "");
     } else {
       others.push_back(name);
@@ -132,7 +157,9 @@ std::optional<SnapshotList> list_of_run(const fs::path& folder) {
     try {
       const auto scalars = read_state_header(states.back()).at("scalars");
       if (!scalars.contains("snapshots")) return {};
-      return snapshot_list_from_json(scalars.at("snapshots"));
+      auto list = snapshot_list_from_json(scalars.at("snapshots"));
+      list.ended = has_ended(run);
+      return list;
     } catch (const std::exception&) {  // an older state may be whole
       continue;
     }

@@ -20,6 +20,7 @@ struct SnapshotList {
   };
   std::int64_t keep = std::numeric_limits<std::int64_t>::max();
   std::map<std::string, std::string, Older> digests;  // by file name
+  bool ended = false;  // the run has ended, so that there are no newer ones; no part of the JSON
 
   /// One more; the oldest beyond `keep` is no longer expected.
   void add(const std::string& name, const std::string& digest);
@@ -32,7 +33,8 @@ SnapshotList list_present(const std::filesystem::path& folder, const std::string
 
 /// How a folder's .h5 files differ from what the run has written; empty when they do not: "36 of
 /// 40 snapshots of FOLDER are there, missing: ...". Snapshots that are newer than the list are the
-/// run's, saved after the state.
+/// run's, saved after the state, unless it has ended or they hold another step than their names
+/// say.
 std::string difference(const SnapshotList& list, const std::filesystem::path& folder);
 
 /// The list in the newest readable state beside `folder`, which is the snapshots/ of a run; nullopt

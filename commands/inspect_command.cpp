@@ -330,15 +330,22 @@ Inspection inspect_manifest(const fs::path& file) {
   result.text = text_row("manifest.json",
                          sealed ? "whole, digest verified" : "unknown, of an earlier version");
   for (const auto& [name, value] : manifest.items()) {
-    if (name == "files" || name == "digest" || (value.is_structured() && value.empty())) continue;
+    if (name == "files" || name == "digest" || name == "digests" ||
+        (value.is_structured() && value.empty()))
+      continue;
     result.text +=
         text_row("  " + name, value.is_string() ? value.get<std::string>() : value.dump());
   }
   if (manifest.contains("files")) result.add(inspect_sizes(manifest["files"], file.parent_path()));
-  const auto curve = file.parent_path() / "curve.csv";
-  if (manifest.contains("curve") && fs::exists(curve) &&
-      file_digest(curve) != manifest["curve"].at("digest").get<std::string>())
-    result.add({text_row("curve.csv", "DAMAGED: it is not what the run wrote"), true});
+  auto digests = manifest.value("digests", nlohmann::ordered_json::object());
+  for (const fs::path table : {"curve.csv", "steps.csv"})
+    if (const auto key = table.stem().string(); manifest.contains(key))
+      digests[table.string()] = manifest[key].at("digest");
+  for (const auto& [name, digest] : digests.items()) {
+    const auto part = file.parent_path() / name;
+    if (fs::is_regular_file(part) && file_digest(part) != digest.get<std::string>())
+      result.add({text_row(name, "DAMAGED: it is not what the run wrote"), true});
+  }
   return result;
 }
 
@@ -402,6 +409,7 @@ Inspection inspect_run(const fs::path& folder) {
   add("best", inspect_part);
   add("pca_mat.npy", inspect_file);
   add("start.h5", inspect_file);
+  add("ema.h5", inspect_file);
   add("final.h5", inspect_file);
   return result;
 }

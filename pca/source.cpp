@@ -1,9 +1,12 @@
 #include "pca/source.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <numeric>
 #include <sstream>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -87,22 +90,41 @@ std::vector<std::int64_t> rows_in(const SourceInfo& info, const SnapshotRange& r
   return rows;
 }
 
+/// Half of the files that this process may have open, so that the rest of it has the other half.
+std::size_t most_open_files() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return 1 << 20;
+  return limit.rlim_cur / 2;
+}
+
 class FilesSource final : public SnapshotSource {
  public:
   FilesSource(SourceInfo info, std::vector<Row> rows)
       : SnapshotSource(std::move(info)), rows_(std::move(rows)) {
-    for (const Row& row : rows_) files_.emplace_back(row.files.begin(), row.files.end());
+    std::size_t left = most_open_files();
+    for (const Row& row : rows_) {
+      if (row.files.size() > left) break;
+      left -= row.files.size();
+      open_.emplace_back(row.files.begin(), row.files.end());
+    }
   }
   void read(std::int64_t row, std::int64_t begin, std::span<float> out) const override {
-    read_runs(files_[row], rows_[row].runs, begin, out);
+    read_row(row, begin, out);
   }
   void read_float64(std::int64_t row, std::int64_t begin, std::span<double> out) const override {
-    read_runs(files_[row], rows_[row].runs, begin, out);
+    read_row(row, begin, out);
   }
 
  private:
+  template <class Value>
+  void read_row(std::int64_t row, std::int64_t begin, std::span<Value> out) const {
+    const auto& [files, runs] = std::tie(rows_[row].files, rows_[row].runs);
+    if (std::cmp_less(row, open_.size())) return read_runs(open_[row], runs, begin, out);
+    read_runs(std::vector<InputFile>(files.begin(), files.end()), runs, begin, out);
+  }
+
   std::vector<Row> rows_;
-  std::vector<std::vector<InputFile>> files_;  // of each row
+  std::vector<std::vector<InputFile>> open_;  // of the first rows; others are opened to be read
 };
 
 /// Values read at a time where they are converted on the way.

@@ -65,6 +65,8 @@ class Dataset {
   /// The state of files that are known by their paths, which the description lacks: changes when
   /// one of them is written to. Cost: a stat(2) a file. Empty where a file's content is known.
   virtual std::string files_state() const { return {}; }
+  /// The digest of all decoded pixels, where they are kept (data/resident.h); empty elsewhere.
+  virtual std::string pixel_digest() const { return {}; }
   /// Tells data whose files are fetched as they are needed what comes next. Cost: 10 ms at most.
   virtual void expect(const Upcoming& /*upcoming*/) const {}
   /// The capacity for such data; nullopt for other data, whose files are all here.

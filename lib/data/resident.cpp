@@ -72,6 +72,8 @@ class Resident : public DatasetView {
             .damage = damaged_.has(at) ? damaged_.text(at) : ""};
   }
 
+  std::string pixel_digest() const override { return digest_; }
+
   std::string description() const override {
     return formatted("{}, pixels xxh3 {}", whole_->description(), digest_);
   }

@@ -230,6 +230,8 @@ DataSets load_data(DataOptions& options,
   };
   data.train = resident(std::move(data.train));
   if (data.test) data.test = resident(some_samples(std::move(data.test), options.test_samples));
+  note_pixels(*data.train, data.record.train);
+  if (data.test) note_pixels(*data.test, *data.record.test);
   data.train = data::with_label_noise(
       std::move(data.train), options.label_noise, seed_of(options.label_noise_seed));
   hold_out(data, options, seed_of(options.split_seed));

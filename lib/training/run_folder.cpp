@@ -14,7 +14,9 @@
 #include "distributed/agreement.h"
 #include "models/script.h"
 #include "support/atomic_file.h"
+#include "support/digest.h"
 #include "support/errors.h"
+#include "support/json.h"
 #include "support/version.h"
 #include "training/curve.h"
 #include "training/input/data_report.h"
@@ -67,6 +69,10 @@ constexpr std::array parts{"config.toml",
                            "ema.h5",
                            "start.h5",
                            "final.h5"};
+
+/// Those of them that carry no digest of their own and have none elsewhere in the manifest.
+constexpr std::array without_digest{
+    "step_times.csv", module_file, frozen_file_name, initialization_file_name};
 
 /// Bytes of each file, so that one that is gone, empty, cut or longer afterwards is known.
 nlohmann::json sizes_of_parts(const fs::path& run) {
@@ -176,9 +182,10 @@ void RunFolder::write_manifest(const Setup& setup,
   nlohmann::ordered_json manifest;
   manifest["command"] = command;
   manifest["outcome"] = outcome;
-  // So that a curve that is cut afterwards, at the end of a line too, is known.
-  if (const auto curve = path_ / "curve.csv"; outcome == "finished" && fs::exists(curve))
-    manifest["curve"] = to_json(prefix_of(curve));
+  // So that a table that is cut afterwards, at the end of a line too, or changed is known.
+  for (const fs::path table : {"curve.csv", "steps.csv"})
+    if (outcome == "finished" && fs::exists(path_ / table))
+      manifest[table.stem().string()] = to_json(prefix_of(path_ / table));
   manifest["seed"] = setup.seed;
   manifest["revision"] = revision();
   manifest["versions"] = {{"dimred", version()}, {"torch", TORCH_VERSION}};
@@ -195,6 +202,11 @@ void RunFolder::write_manifest(const Setup& setup,
   manifest["sample_order"] = data.sample_order;
   manifest["class_names"] = data.train->class_names();
   manifest["data_pipeline"] = to_json(data.report, data.validation != nullptr);
+  // A run that had ended already has read nothing in this start: what it read is still true.
+  if (outcome == "finished" && !earlier_manifest_.empty() && work() == earlier_work_) {
+    const auto earlier = parse_ordered_json(earlier_manifest_, (path_ / "manifest.json").string());
+    if (earlier.contains("data_pipeline")) manifest["data_pipeline"] = earlier["data_pipeline"];
+  }
   manifest["mean"] = data.preprocessing.mean;
   manifest["deviation"] = data.preprocessing.deviation;
   manifest["parameters"] = model.flat.layout.global_size;
@@ -206,6 +218,8 @@ void RunFolder::write_manifest(const Setup& setup,
   // manifest.
   if (outcome == "finished" || outcome == "interrupted") {
     manifest["files"] = sizes_of_parts(path_);
+    for (const auto* name : without_digest)
+      if (fs::exists(path_ / name)) manifest["digests"][name] = file_digest(path_ / name);
     for (const auto* name : {"start.h5", "final.h5"})
       if (fs::exists(path_ / name))
         manifest["weights"][name] = checkpoints::snapshot_digest(path_ / name);

@@ -150,6 +150,7 @@ Position restore_network(const checkpoints::State& saved, const std::string& sta
           "[training::state] a run goes on with the data that it began with, but {}; choose "
           "another --output for other data",
           different);
+  keep_pixels(data, setup.data.record);
   require(scalars.at("steps_per_epoch") == setup.data.steps_per_epoch(),
           "[training::state] the state has {} steps an epoch, data and batch size now give {}",
           scalars.at("steps_per_epoch").get<std::int64_t>(),

@@ -97,6 +97,21 @@ TEST_F(Series, GoesOnBehindTheState) {
   EXPECT_EQ(difference(list, snapshots), "");
 }
 
+/// Another run's with a later name: it holds another step, or the run has ended.
+TEST_F(Series, TakesNoOthersForItsNewest) {
+  fs::copy_file(file(3), snapshots / "snapshot_00000099.h5");
+  EXPECT_THAT(difference(list, snapshots), HasSubstr("not of this run: snapshot_00000099.h5"));
+  fs::remove(snapshots / "snapshot_00000099.h5");
+  save(7);
+  put_file(folder / "manifest.json", R"({"outcome": "running"})");
+  EXPECT_EQ(difference(*list_of_run(snapshots), snapshots), "");
+  for (const char* outcome : {"finished", "interrupted"}) {
+    put_file(folder / "manifest.json", std::string(R"({"outcome": ")") + outcome + "\"}");
+    EXPECT_THAT(difference(*list_of_run(snapshots), snapshots),
+                HasSubstr("not of this run: snapshot_00000007.h5"));
+  }
+}
+
 // Killed between the deletion of the oldest and the next state.
 TEST_F(Series, LosesItsOldestToNewerOnesWhereTheRunKeepsOnlySome) {
   list.keep = 6;

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import stat
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -15,7 +16,7 @@ from faults.draws import evenly
 from . import forged
 from .judge import Verdict, attempt
 from .measured import apart, bytes_of, run
-from .site import Site, Use, ignored
+from .site import Site, Use, ignored, printed
 from .uses import NEWEST, uses
 
 LARGE = 60 << 20  # bytes
@@ -35,6 +36,7 @@ class Replay:
     needs: str = ""
     says: str = ""
     secret: str = ""  # what no message and no file may hold
+    node: Path | None = None  # what must be a device, a pipe or a link afterwards, too
 
 
 def checked(site: Site, replay: Replay) -> Verdict:
@@ -48,6 +50,8 @@ def checked(site: Site, replay: Replay) -> Verdict:
         return replace(verdict, problem="went unnoticed", outcome="silent")
     if replay.says not in text:
         return replace(verdict, problem=f"does not say {replay.says!r}: {text[-200:]}", outcome="wrong")
+    if replay.node and (not replay.node.is_symlink() and (replay.node.is_file() or not replay.node.exists())):
+        return replace(verdict, problem=f"replaces {replay.node.name}", outcome="outside")
     if replay.secret and (replay.secret in text or held(site.work, replay.secret)):
         return replace(verdict, problem="shows the secret", outcome="wrong")
     return verdict
@@ -363,6 +367,64 @@ def others(site: Site) -> Iterator[Replay]:
         yield Replay("7 forged", "a snapshot of step -5", refusing(name, name, snapshot), known["evaluate"], early, "refused")
 
 
+def nodes(site: Site) -> Iterator[Replay]:
+    """8. A device, a pipe or a link in the place of an output; devices where this user may make them."""
+    known, node = uses(site), site.work / "node"
+    data, weights = f"file://{site.root}/data/t10k-labels-idx1-ubyte", f"{site.work}/export/1"
+    written = {
+        "predict": Use("predict --csv", ("predict", weights, f"{site.root}/image.png", "--threads=1", f"--csv={node}.csv"), printed),
+        "preview": Use("preview", ("data", "preview", f"{site.root}/data", f"--output={node}.png", "--rows=1", "--columns=1"), ignored),
+        "schedule": Use("schedule", ("inspect", "--schedule", "--epochs=1", "--steps_per_epoch=2", f"--csv={node}.csv"), ignored),
+    }
+    refused = {
+        "pca": refusing("pca", *known["pca"].words[:-1], f"--output={node}.npy"),
+        "sidecar": refusing("pca", *known["pca"].words[:-1], f"--output={node}.npy"),
+        "store get": refusing("store get", "store", "get", data, node),
+        "export": refusing("export", *known["export"].words[:2], f"--output={node}", "--score=false", "--threads=1"),
+    }
+    ends = {"predict": ".csv", "preview": ".png", "schedule": ".csv", "pca": ".npy", "sidecar": ".json"}
+    like = {name: known[name] for name in ("predict", "pca", "export")} | {"sidecar": known["pca"]}
+    for name, use in {**written, **refused}.items():
+        place = Path(f"{node}{ends.get(name, '')}")
+        for kind in ("device", "pipe", "link"):
+            if kind == "device" and os.geteuid() != 0 or kind == "pipe" and name in written:  # which waits for a reader
+                continue
+
+            def disturbed(kind: str = kind, place: Path = place) -> tuple[Path, int]:
+                if kind == "device":
+                    os.mknod(place, 0o600 | stat.S_IFCHR, os.makedev(1, 3))  # as /dev/null
+                elif kind == "pipe":
+                    os.mkfifo(place)
+                else:
+                    (site.work / "target").write_text("kept\n")
+                    place.symlink_to("target")
+                return site.work / "stage1/config.toml", 0
+
+            needs = "refused" if name in refused else ""
+            yield Replay("8 nodes", f"{name} to a {kind}", use, like.get(name, known["inspect export"]), disturbed, needs, node=place)
+
+
+def changes(site: Site) -> Iterator[Replay]:
+    """9. What a digest knows, and what a run did not write."""
+    known = uses(site)
+
+    def step_digit() -> tuple[Path, int]:
+        file = site.work / "stage2/steps.csv"
+        text = file.read_text()
+        file.write_text(text[:-20] + text[-20:].translate(str.maketrans("0123456789", "1234567890")))
+        return file, 0
+
+    yield Replay("9 changes", "a digit of steps.csv", known["inspect stage2"], known["inspect stage2"], step_digit, "refused", "steps.csv")
+
+    def anothers() -> tuple[Path, int]:
+        file = site.work / "stage1/snapshots/snapshot_00000099.h5"
+        shutil.copyfile(site.other / "stage1/snapshots/snapshot_00000008.h5", file)
+        return file, 0
+
+    for name in ("pca", "inspect stage1", "stage2"):
+        yield Replay("9 changes", "another run's snapshot", known[name], known[name], anothers, "refused", "not of this run")
+
+
 TESTS = {
     "5 TorchScript": ("test_script_models.py", "touches_files or terminal"),  # also code that runs while a module is loaded
     "7 several ranks": ("test_ranks_stops.py", "signal_to_one_rank_stops_all or stopped_rank"),  # wire_bytes, and the 38 seconds
@@ -387,7 +449,7 @@ def some(replays: list[Replay]) -> list[Replay]:
 
 
 def all_of(site: Site, only: str, *, short: bool) -> Iterator[Verdict]:
-    replays = [replay for part in (links, configs, snapshots, states, hdf5, scripts, bombs, others) for replay in part(site)]
+    replays = [replay for part in (links, configs, snapshots, states, hdf5, scripts, bombs, others, nodes, changes) for replay in part(site)]
     replays = [replay for replay in replays if only in f"{replay.kind}: {replay.use.name}: {replay.name}"]
     for replay in some(replays) if short else replays:
         yield checked(site, replay)

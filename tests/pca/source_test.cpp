@@ -1,6 +1,7 @@
 #include "pca/source.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include "checkpoints/npy.h"
 #include "checkpoints/safetensors.h"
@@ -8,6 +9,7 @@
 #include "layout/layout.h"
 #include "pca/basis.h"
 #include "support/errors.h"
+#include "support/scope_exit.h"
 #include "tests/pca/matrices.h"
 #include "tests/pca/sources.h"
 
@@ -101,6 +103,21 @@ TEST(OpenSource, FitsAFolderOfSnapshotsInNumberOrder) {
             }).find("another model: parameter 0: expected other"),
             std::string::npos);
 
+  // With fewer files at a time than there are snapshots, the others are opened to be read.
+  std::vector<std::filesystem::path> files;
+  const std::filesystem::directory_iterator opened("/proc/self/fd");
+  const auto now = static_cast<rlim_t>(std::distance(begin(opened), end(opened)));
+  while (files.size() < 2 * now + 32)
+    for (int i = 0; i < 12; ++i) files.push_back(snapshots / formatted("s_{}.h5", i));
+  rlimit limit{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const rlimit few{2 * now + 32, limit.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+  const ScopeExit restored([&] { ::setrlimit(RLIMIT_NOFILE, &limit); });
+  const auto many = all_of(*open_files(files));
+  const auto last = std::span(many).last(source->columns());
+  EXPECT_EQ(std::vector<float>(last.begin(), last.end()), testing::to_float(matrix.row(11)));
+
   put_file(folder / "list.txt", "snapshots/s_3.h5\n\nsnapshots/s_1.h5 \r\n");
   Matrix two(2, layout.file_size);
   two << matrix.row(3), matrix.row(1);
@@ -110,18 +127,20 @@ TEST(OpenSource, FitsAFolderOfSnapshotsInNumberOrder) {
 TEST(OpenSource, ReadsSafetensorsOfEveryFloatType) {
   const TemporaryFolder folder;
   // 1, -2.5 and 0.0999755859375 (the half next to 0.1), in F32, F64, F16 and BF16; a counter and a
-  // running mean, which are no weights.
+  // running mean, a moment and a rate, which are no weights.
   const std::string data = bytes_of_values<float>({1, -2.5}) + bytes_of_values<double>({-2.5}) +
                            bytes_of_values<std::uint16_t>({0x3C00, 0xC100, 0x2E66, 0x0001}) +
                            bytes_of_values<std::uint16_t>({0x3F80, 0xC020}) +
-                           bytes_of_values<std::int64_t>({7}) + bytes_of_values<float>({9});
+                           bytes_of_values<std::int64_t>({7}) + bytes_of_values<float>({9, 5, 6});
   const std::string header =
       R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
       R"("b":{"dtype":"F64","shape":[1],"data_offsets":[8,16]},)"
       R"("c":{"dtype":"F16","shape":[2,2],"data_offsets":[16,24]},)"
       R"("d":{"dtype":"BF16","shape":[2],"data_offsets":[24,28]},)"
       R"("n":{"dtype":"I64","shape":[],"data_offsets":[28,36]},)"
-      R"("bn.running_mean":{"dtype":"F32","shape":[1],"data_offsets":[36,40]}})";
+      R"("bn.running_mean":{"dtype":"F32","shape":[1],"data_offsets":[36,40]},)"
+      R"("moments.a":{"dtype":"F32","shape":[1],"data_offsets":[40,44]},)"
+      R"("learning_rate":{"dtype":"F32","shape":[1],"data_offsets":[44,48]}})";
   const auto length = static_cast<std::uint64_t>(header.size());
   put_file(folder / "m.safetensors",
            bytes_of_values(std::vector<std::uint64_t>{length}) + header + data);
@@ -130,6 +149,7 @@ TEST(OpenSource, ReadsSafetensorsOfEveryFloatType) {
             (std::vector<float>{1, -2.5, -2.5, 1, -2.5, 0.0999755859375, 0x1p-24F, 1, -2.5}));
   EXPECT_NE(source->info().layout_json.find("\"c\""), std::string::npos);
   EXPECT_EQ(source->info().layout_json.find("running_mean"), std::string::npos);
+  EXPECT_EQ(source->info().left_out, (std::vector<std::string>{"moments.a", "learning_rate"}));
 }
 
 TEST(OpenSource, ValueBeyondFloatIsRefusedByTheFitAsOneThatIsNotFinite) {

@@ -3,7 +3,9 @@
 
 #include <fstream>
 #include <map>
+#include <nlohmann/json.hpp>
 
+#include "checkpoints/run_config.h"
 #include "support/errors.h"
 #include "tests/tools/disturbed_net.h"
 #include "tests/tools/toy_setup.h"
@@ -210,6 +212,22 @@ TEST_F(Files, RunFolderRefusesADamagedConfiguration) {
   std::fstream(folder_ / "config.toml").seekp(static_cast<std::streamoff>(size) - 2).put('3');
   EXPECT_THROW(read_config(folder_), std::runtime_error);
   EXPECT_THROW(start("seed = 3\n"), std::runtime_error);
+}
+
+TEST_F(Files, AFinishedRunThatIsStartedAgainKeepsWhatItHasRead) {
+  auto setup =
+      toy_setup(models::Precision::float32, models::make_network("convnet", {1, 28, 28}, 10));
+  setup.data.report.training.bad_samples = 7;
+  const auto finish = [&] {
+    const RunFolder folder(folder_, {.toml = "seed = 1\n"}, *ranks_);
+    if (!std::filesystem::exists(folder_ / "curve.csv"))
+      CurveWriter(folder_ / "curve.csv", {}).append({.stage = "stage1", .method = "sgd"});
+    folder.write_manifest(setup, "stage1", "finished", nlohmann::json::object());
+    return checkpoints::read_text(folder_ / "manifest.json");
+  };
+  const auto first = finish();
+  setup.data.report = {};
+  EXPECT_EQ(finish(), first);
 }
 
 TEST_F(Files, RunFolderStartsWhereAKilledStartLeftItsTemporaryFile) {

@@ -16,9 +16,18 @@ DataPart part_of(const data::Dataset& dataset) {
 /// A set that is not there is null.
 nlohmann::json part_json(const std::optional<DataPart>& part) {
   if (!part) return nullptr;
-  return {{"description", utf8_text(part->description)},
-          {"samples", part->samples},
-          {"digest", utf8_text(part->digest)}};
+  nlohmann::json json{{"description", utf8_text(part->description)},
+                      {"samples", part->samples},
+                      {"digest", utf8_text(part->digest)}};
+  if (!part->pixels.empty()) json["pixels"] = {{"of", part->pixels_of}, {"digest", part->pixels}};
+  return json;
+}
+
+/// Whether both know the pixels of as many samples of one shape, and they differ.
+bool has_other_pixels(const nlohmann::json& before, const nlohmann::json& after) {
+  if (!before.contains("pixels") || !after.contains("pixels")) return false;
+  return before["pixels"].at("of") == after["pixels"].at("of") &&
+         before["pixels"] != after["pixels"];
 }
 
 std::string described(const nlohmann::json& part) {
@@ -41,6 +50,25 @@ DataRecord record_of(const data::Dataset& train, const data::Dataset* test) {
   return {part_of(train),
           test == nullptr ? std::nullopt : std::optional(part_of(*test)),
           train.class_names()};
+}
+
+void note_pixels(const data::Dataset& used, DataPart& part) {
+  part.pixels = used.pixel_digest();
+  const auto shape = used.shape();
+  if (part.pixels.empty() || !shape) return;
+  part.pixels_of =
+      formatted("{} x {} x {} x {}", used.size(), shape->channels, shape->height, shape->width);
+}
+
+void keep_pixels(const nlohmann::json& saved, DataRecord& now) {
+  const auto keep = [](const nlohmann::json& before, DataPart& part) {
+    if (!before.is_object() || !before.contains("pixels") || !part.pixels.empty()) return;
+    before["pixels"].at("of").get_to(part.pixels_of);
+    before["pixels"].at("digest").get_to(part.pixels);
+  };
+  if (!is_known(saved, now)) return;
+  keep(saved.at("train"), now.train);
+  if (now.test) keep(saved.at("test"), *now.test);
 }
 
 nlohmann::json to_json(const DataRecord& record) {
@@ -78,6 +106,13 @@ std::string other_samples(const nlohmann::json& saved, const DataRecord& now) {
                           ? before == after
                           : before.at("samples") == after.at("samples") &&
                                 before.at("digest") == after.at("digest");
+    if (same && has_other_pixels(before, after))
+      return formatted(
+          "images of the {} set have changed under their names: the digest of all pixels was {}, "
+          "now it is {} (datasets_use_caching = false does not compare them)",
+          key,
+          before["pixels"].at("digest").get<std::string>(),
+          part->pixels);
     if (same) continue;
     return formatted("the {} set has other samples: it was {}; now it is {}",
                      key,

@@ -16,6 +16,9 @@ struct DataPart {
   std::string description;
   std::int64_t samples = 0;
   std::string digest;  // Dataset::digest
+  /// Of what is kept decoded for this run: size and digest of its pixels, which files of the same
+  /// names may have changed. Empty where they are decoded again and again.
+  std::string pixels_of, pixels;
 };
 
 struct DataRecord {
@@ -25,6 +28,13 @@ struct DataRecord {
 };
 
 DataRecord record_of(const data::Dataset& train, const data::Dataset* test);
+
+/// Notes the pixels of a data set as it is used.
+void note_pixels(const data::Dataset& used, DataPart& part);
+
+/// Keeps the digests of pixels that `saved` knows and `now` does not, so that a start without them
+/// does not lose them.
+void keep_pixels(const nlohmann::json& saved, DataRecord& now);
 
 /// For a state's scalars; texts as UTF-8.
 nlohmann::json to_json(const DataRecord& record);

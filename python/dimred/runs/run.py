@@ -134,6 +134,8 @@ def read_run(folder: Path | str, finished: bool = False) -> Run:
     check_prefix(folder, folder / "curve.csv", manifest)
     config = read_options(folder / "config.toml")
     steps = folder / "steps.csv"
+    if steps.is_file():
+        check_prefix(folder, steps, manifest)
     return Run(
         folder=folder,
         curve=curve,

@@ -52,6 +52,27 @@ TEST(DataRecord, AStateGoesOnWithItsOwnData) {
             std::string::npos);
 }
 
+/// Files are known by their names; what is kept decoded is known by its pixels, too.
+TEST(DataRecord, ImagesThatHaveChangedUnderTheirNamesAreNotTheRunsOwn) {
+  auto setup = recorded_setup();
+  auto& pixels = setup.data.record.train;
+  pixels.pixels_of = "96 x 1 x 28 x 28";
+  pixels.pixels = "before";
+  const auto state = network_state(setup, "stage1", {});
+  EXPECT_NO_THROW(restore_network(state, "stage1", setup));
+  pixels.pixels = "after";
+  const auto changed = record_refusal(state, setup);
+  EXPECT_NE(changed.find("images of the train set have changed under their names: the digest of "
+                         "all pixels was before, now it is after"),
+            std::string::npos)
+      << changed;
+  pixels.pixels_of = "48 x 1 x 28 x 28";  // a part of them, which says nothing
+  EXPECT_NO_THROW(restore_network(state, "stage1", setup));
+  auto without = recorded_setup();
+  restore_network(state, "stage1", without);
+  EXPECT_EQ(without.data.record.train.pixels, "before");  // a later start compares again
+}
+
 TEST(DataRecord, ATestSetThatComesOrGoesIsAnotherOne) {
   auto with = recorded_setup(), without = recorded_setup();
   without.data.record.test.reset();
