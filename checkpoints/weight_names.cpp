@@ -15,7 +15,7 @@ template <std::size_t size>
 using Words = std::array<std::string_view, size>;
 
 template <class List>
-bool holds(const List& words, std::string_view word) {
+bool is_among(const List& words, std::string_view word) {
   return std::ranges::find(words, word) != words.end();
 }
 
@@ -87,16 +87,17 @@ std::size_t found_without(std::size_t letters,
 }  // namespace
 
 bool is_training_state(std::string_view name, const std::set<std::string>& names) {
-  if (holds(alone, name) || is_of_group(name) || is_of_profiler(name)) return true;
+  if (is_among(alone, name) || is_of_group(name) || is_of_profiler(name)) return true;
   const auto first = name.substr(0, name.find_first_of("./"));
   const auto last_at = name.find_last_of("./");
   const auto last = last_at == name.npos ? name : name.substr(last_at + 1);
   for (const auto part : std::views::split(name, '.'))
-    if (holds(of_any, std::string_view(part.begin(), part.end()))) return true;
+    if (is_among(of_any, std::string_view(part.begin(), part.end()))) return true;
   if (last_at == name.npos) return false;
-  if (holds(holders, first)) return true;
-  return (holds(of_weight, first) && names.contains(std::string(name.substr(first.size() + 1)))) ||
-         (holds(of_weight, last) && names.contains(std::string(name.substr(0, last_at))));
+  if (is_among(holders, first)) return true;
+  return (is_among(of_weight, first) &&
+          names.contains(std::string(name.substr(first.size() + 1)))) ||
+         (is_among(of_weight, last) && names.contains(std::string(name.substr(0, last_at))));
 }
 
 bool is_statistic(std::string_view name) {

@@ -317,6 +317,21 @@ Inspection inspect_sizes(const nlohmann::ordered_json& sizes, const fs::path& ru
   return result;
 }
 
+/// A row for each file of a run that has not the digest which its manifest says.
+Inspection inspect_digests(const nlohmann::ordered_json& manifest, const fs::path& run) {
+  Inspection result;
+  auto digests = manifest.value("digests", nlohmann::ordered_json::object());
+  for (const fs::path table : {"curve.csv", "steps.csv"})
+    if (const auto key = table.stem().string(); manifest.contains(key))
+      digests[table.string()] = manifest[key].at("digest");
+  for (const auto& [name, digest] : digests.items()) {
+    const auto part = run / name;
+    if (fs::is_regular_file(part) && file_digest(part) != digest.get<std::string>())
+      result.add({text_row(name, "DAMAGED: it is not what the run wrote"), true});
+  }
+  return result;
+}
+
 /// The manifest of a run and its files.
 Inspection inspect_manifest(const fs::path& file) {
   Inspection result;
@@ -337,15 +352,7 @@ Inspection inspect_manifest(const fs::path& file) {
         text_row("  " + name, value.is_string() ? value.get<std::string>() : value.dump());
   }
   if (manifest.contains("files")) result.add(inspect_sizes(manifest["files"], file.parent_path()));
-  auto digests = manifest.value("digests", nlohmann::ordered_json::object());
-  for (const fs::path table : {"curve.csv", "steps.csv"})
-    if (const auto key = table.stem().string(); manifest.contains(key))
-      digests[table.string()] = manifest[key].at("digest");
-  for (const auto& [name, digest] : digests.items()) {
-    const auto part = file.parent_path() / name;
-    if (fs::is_regular_file(part) && file_digest(part) != digest.get<std::string>())
-      result.add({text_row(name, "DAMAGED: it is not what the run wrote"), true});
-  }
+  result.add(inspect_digests(manifest, file.parent_path()));
   return result;
 }
 

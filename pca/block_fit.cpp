@@ -22,8 +22,8 @@ constexpr double kWorthARow = 1e-12;
 /// One block's work in progress.
 class Block {
  public:
-  Block(BlockPlan shared, const layout::ColumnRange& columns)
-      : shared_(std::move(shared)),
+  Block(const BlockPlan& shared, const layout::ColumnRange& columns)
+      : shared_(shared),
         pass_(within(shared_.pass, columns)),
         columns_(columns),
         n_(pass_.rows->rows()),

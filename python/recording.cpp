@@ -35,9 +35,9 @@ namespace nb = nanobind;
 using nb::literals::operator""_a;
 
 using Table = std::vector<std::tuple<std::string, std::vector<std::int64_t>>>;  // names, shapes
-using Vector = nb::ndarray<nb::numpy, float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using FloatVector = nb::ndarray<nb::numpy, float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Counters = nb::ndarray<nb::numpy, std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Floats = nb::ndarray<nb::ro, const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Values = nb::ndarray<nb::ro, const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 layout::Layout layout_of(const Table& table) {
   std::vector<layout::Parameter> parameters(table.size());
@@ -66,7 +66,7 @@ class FrozenDigest {
  public:
   explicit FrozenDigest(const Table& table) { stream_.update(layout_of(table).hash); }
   /// The next values in the table's order.
-  void update(const Floats& values) { stream_.update(std::span(values.data(), values.size())); }
+  void update(const Values& values) { stream_.update(std::span(values.data(), values.size())); }
   std::string hex() const { return stream_.hex(); }
 
  private:
@@ -130,8 +130,8 @@ class Recording {
     snapshot_.buffers.resize(values_of(buffers));
     snapshot_.counters.resize(values_of(counters));
   }
-  Vector weights() { return array_of<Vector>(snapshot_.weights); }
-  Vector buffers() { return array_of<Vector>(snapshot_.buffers); }
+  FloatVector weights() { return array_of<FloatVector>(snapshot_.weights); }
+  FloatVector buffers() { return array_of<FloatVector>(snapshot_.buffers); }
   Counters counters() { return array_of<Counters>(snapshot_.counters); }
 
   void write(const fs::path& path, std::int64_t epoch, std::int64_t step) {

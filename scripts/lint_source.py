@@ -10,11 +10,13 @@ import pathlib
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 
 COMMENT_OR_TEXT = re.compile(r'//.*|"(?:\\.|[^"\\])*"')
 
 
-def findings_of_lines(file):
+def findings_of_lines(file: str) -> Iterator[tuple[int, str]]:
+    """Line and text of what a line says by itself."""
     for number, line in enumerate(pathlib.Path(file).read_text().splitlines(), 1):
         code = COMMENT_OR_TEXT.sub("", line)
         if re.search(r"\bstd::thread\b(?!::)", code):
@@ -23,7 +25,8 @@ def findings_of_lines(file):
             yield number, "volatile: threads and signal handlers share std::atomic values that are lock-free"
 
 
-def reference_members(files):
+def reference_members(files: list[str]) -> Iterator[tuple[str, int, str]]:
+    """File, line and text of each."""
     options = "--langmap=C++:+.h.inc.cu.cuh --languages=C++ --kinds-C++=m --fields=+szn --output-format=json"
     command = ["ctags", *options.split(), "-f", "-", "-L", "-"]
     done = subprocess.run(command, input="\n".join(files), capture_output=True, text=True, check=True)
@@ -32,7 +35,8 @@ def reference_members(files):
             yield tag["path"], tag["line"], f"{tag['scope'].split('::')[-1]}::{tag['name']} is a reference in a struct"
 
 
-def main():
+def main() -> int:
+    """1 where something is found."""
     files = sys.argv[1:]
     found = [(file, *finding) for file in files for finding in findings_of_lines(file)]
     found = sorted(found + list(reference_members(files)))

@@ -1,4 +1,4 @@
-"""Starts `dimred` on several ranks of this machine, for local_ranks.sh: torchrun's launcher without its banner and traceback.
+"""Starts `dimred` on several ranks of this machine, for local_ranks.sh: torchrun's launcher, without its noise.
 
     .venv/bin/python scripts/local_ranks.py RANKS PROGRAM COMMAND [OPTION...]
 
@@ -25,7 +25,8 @@ def launch(ranks: str, command: list[str]) -> int:
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # as torchrun does, with a banner
     logging.disable(logging.CRITICAL)  # what went wrong is said by the ranks, in one line
     try:
-        run.run(run.parse_args(["--no-python", "--standalone", "--nproc-per-node", ranks, *command]))
+        words = ["--no-python", "--standalone", "--nproc-per-node", ranks, *command]
+        run.run(run.parse_args(words))  # type: ignore[no-untyped-call]
     except ChildFailedError as error:
         _, first = error.get_first_failure()
         return first.exitcode if first.exitcode >= 0 else 128 - first.exitcode
@@ -36,7 +37,7 @@ def launch(ranks: str, command: list[str]) -> int:
 
 
 def end_children(signal: int) -> None:
-    """Passes a signal on to the ranks that torchrun does not know yet, as it has only begun to start them, and waits for them."""
+    """Passes a signal on to the ranks that torchrun has only begun to start, and does not know yet; waits for them."""
     try:
         children = [int(child) for child in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()]
     except OSError:  # a kernel without this file

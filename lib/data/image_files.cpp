@@ -38,12 +38,12 @@ class ImageFiles : public Dataset {
     const auto at = checked(index, "image_files");
     read_file(path(at), "image_files", scratch);
     const auto encoding = sniff(scratch);
-    require_environment(
-        encoding.has_value(),
-        "[image_files] {}: needs a JPEG or PNG file, received {} bytes that begin as neither{}",
-        origin(index),
-        scratch.size(),
-        remark_on(path(at)));
+    if (!encoding)  // only then: the remark reads the file once more
+      fail_environment(
+          "[image_files] {}: needs a JPEG or PNG file, received {} bytes that begin as neither{}",
+          origin(index),
+          scratch.size(),
+          remark_on(path(at)));
     if (is_named_png(list_.paths.at(at)) != (*encoding == Encoding::png)) misnamed_[at] = true;
     return {.encoding = *encoding, .bytes = scratch, .label = list_.labels[at]};
   }

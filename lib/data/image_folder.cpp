@@ -62,13 +62,12 @@ void find_images(const fs::path& folder,
   // Not by recursive_directory_iterator: it does not name the inner folder that it cannot read.
   scanning(folder, [&] {
     for (const auto& entry : fs::directory_iterator(folder)) {
-      const bool hidden = entry.path().filename().string().starts_with('.');
-      if (hidden) {
-        ++list.ignored;
-      } else if (entry.is_directory()) {
+      const auto name = entry.path().filename().string();
+      const bool hidden = name.starts_with('.');
+      if (!hidden && entry.is_directory()) {
         refuse_loop(entry, top);
         find_images(entry.path(), top, skip, found, list);
-      } else if (is_image_name(entry.path().filename().string())) {
+      } else if (!hidden && is_image_name(name)) {
         found.push_back(entry.path().string().substr(skip));
       } else {
         ++list.ignored;

@@ -77,6 +77,17 @@ void require_as_announced(const Dataset& dataset,
           dataset.title());
 }
 
+[[noreturn]] void refuse_missing_part(const DatasetFormat& format,
+                                      bool train,
+                                      const std::filesystem::path& path) {
+  refuse("[data::open] needs {} for the {} set, received {}{}{}",
+         train ? format.train_files : format.test_files,
+         split_text(train),
+         path,
+         train ? "" : ", which has none; test_data can name it",
+         remark_on_files_in(path));
+}
+
 /// nullptr where the path has no such part, unless it is `needed`.
 std::unique_ptr<Dataset> open_part(const DatasetOptions& options,
                                    bool train,
@@ -97,15 +108,8 @@ std::unique_ptr<Dataset> open_part(const DatasetOptions& options,
   const auto& format = format_of(kind);
   if (train) refuse_idle_options(options, format);
   auto dataset = format.open({options, path, train, named, class_names});
-  require(dataset != nullptr || !needed,
-          "[data::open] needs {} for the {} set, received {}{}{}",
-          train ? format.train_files : format.test_files,
-          split_text(train),
-          path,
-          train ? "" : ", which has none; test_data can name it",
-          dataset == nullptr && needed ? remark_on_files_in(path) : "");
-  if (!dataset) return nullptr;
-  require_as_announced(*dataset, options, train, class_names);
+  if (!dataset && needed) refuse_missing_part(format, train, path);
+  if (dataset) require_as_announced(*dataset, options, train, class_names);
   return dataset;
 }
 

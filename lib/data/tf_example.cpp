@@ -55,7 +55,7 @@ Feature read_feature(Bytes content, const std::uint8_t* origin) {
 }
 
 /// For messages: "none", "1 byte string (7)", "3 floats".
-std::string content_of(const Feature& feature) {
+std::string described(const Feature& feature) {
   if (feature.kind == Feature::Kind::none) return "none";
   const bool is_bytes = feature.kind == Feature::Kind::bytes;
   const auto* const other = feature.kind == Feature::Kind::integers ? "integer" : "float";
@@ -138,12 +138,12 @@ ImageExample parse_image_example(Bytes message) {
   require_environment(encoded.kind == Feature::Kind::bytes && encoded.count == 1,
                       "[tf.Example] needs the feature image/encoded with one byte string, received "
                       "{}{}",
-                      content_of(encoded),
+                      described(encoded),
                       names_beside(message, encoded));
   require_environment(label.kind == Feature::Kind::integers && label.count == 1,
                       "[tf.Example] needs the feature image/class/label with one integer, received "
                       "{}{}",
-                      content_of(label),
+                      described(label),
                       names_beside(message, label));
   example.encoded = encoded.bytes;
   example.label = label.integer;

@@ -165,7 +165,7 @@ OptionTable::OptionTable(std::string command, std::string summary)
     : command_(std::move(command)), summary_(std::move(summary)) {
   config_.name = "config";
   config_.kind = OptionKind::path;
-  config_.help = "read options from this file: TOML, or key=value lines; flags override it";
+  config_.help = "options of a file: TOML, or key=value lines; flags override it";
 }
 
 std::string Option::value() const {

@@ -88,6 +88,16 @@ nlohmann::json sizes_of_parts(const fs::path& run) {
   return sizes;
 }
 
+/// The sizes and digests of a run's files.
+void add_files(nlohmann::ordered_json& manifest, const fs::path& run) {
+  manifest["files"] = sizes_of_parts(run);
+  for (const auto* name : without_digest)
+    if (fs::exists(run / name)) manifest["digests"][name] = file_digest(run / name);
+  for (const auto* name : {"start.h5", "final.h5"})
+    if (fs::exists(run / name))
+      manifest["weights"][name] = checkpoints::snapshot_digest(run / name);
+}
+
 std::string processor() {
   std::ifstream in("/proc/cpuinfo");
   for (std::string line; std::getline(in, line);) {
@@ -216,14 +226,7 @@ void RunFolder::write_manifest(const Setup& setup,
   manifest["details"] = details;
   // Only where the run has ended: a run that goes on writes these files anew before its next
   // manifest.
-  if (outcome == "finished" || outcome == "interrupted") {
-    manifest["files"] = sizes_of_parts(path_);
-    for (const auto* name : without_digest)
-      if (fs::exists(path_ / name)) manifest["digests"][name] = file_digest(path_ / name);
-    for (const auto* name : {"start.h5", "final.h5"})
-      if (fs::exists(path_ / name))
-        manifest["weights"][name] = checkpoints::snapshot_digest(path_ / name);
-  }
+  if (outcome == "finished" || outcome == "interrupted") add_files(manifest, path_);
   checkpoints::add_digest(manifest);
   write_file_atomically(
       path_ / "manifest.json",

@@ -148,11 +148,11 @@ EpochEnd train(Run& run, Stage& stage) {
   run.console->line("training set: " + data.train->title());
   if (data.test) run.console->line("test set: " + data.test->title());
   if (!data.test)
-    run.console->line(formatted("no test set: the curve's test columns stay empty{}",
-                               data.validation
-                                   ? ""
-                                   : "; --test_data names one, --validation_fraction 0.1 holds out "
-                                     "a part of the training set instead"));
+    run.console->line(
+        formatted("no test set: the curve's test columns stay empty{}",
+                  data.validation ? ""
+                                  : "; --test_data names one, --validation_fraction 0.1 holds out "
+                                    "a part of the training set instead"));
   try {
     start_or_resume(run, stage);
   } catch (const Stopped&) {  // before the first step: there is nothing to save

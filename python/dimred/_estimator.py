@@ -38,9 +38,9 @@ class SnapshotPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
     def fit(self, X: ArrayLike, y: Any = None) -> Self:
         """X: [n_samples, n_features]."""
-        X = validate_data(self, X, dtype=FLOATS, ensure_min_samples=2)
-        self._seen = []
-        return self._fit(X, self.n_components)
+        rows: NDArray[Any] = validate_data(self, X, dtype=FLOATS, ensure_min_samples=2)
+        self._seen: list[NDArray[Any]] = []
+        return self._fit(rows, self.n_components)
 
     def partial_fit(self, X: ArrayLike, y: Any = None) -> Self:
         """The exact fit of all rows that were given to it since the last fit(), which it keeps: n_samples_ x n_features values.
@@ -53,7 +53,7 @@ class SnapshotPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         rows = np.concatenate(self._seen)
         most = min(len(rows) - 1, rows.shape[1])
         counted = isinstance(self.n_components, (int, np.integer)) and self.n_components > 0
-        return self._fit(rows, min(self.n_components, most) if counted else self.n_components)  # type: ignore[type-var]
+        return self._fit(rows, min(self.n_components, most) if counted else self.n_components)
 
     def transform(self, X: ArrayLike) -> NDArray[Any]:
         """Coordinates [n_samples, k] of the centred rows, in the type of X."""
@@ -93,7 +93,7 @@ class SnapshotPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         spare = np.maximum(self.explained_variance_ - self.noise_variance_, 0.0)
         covariance = (components.T * spare) @ components
         covariance.flat[:: len(covariance) + 1] += self.noise_variance_
-        return covariance
+        return np.asarray(covariance)
 
     def get_precision(self) -> Numbers:
         """The inverse of get_covariance()."""
@@ -116,7 +116,7 @@ class SnapshotPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
                              "between 0 and 1")  # fmt: skip
         basis = dimred.fit(X, wanted, threads=self.threads, progress=False)
         self.components_ = np.asarray(basis.components)
-        self.mean_ = basis.mean
+        self.mean_: Numbers = np.asarray(basis.mean)  # a fit of kind pca has one
         self.singular_values_ = basis.singular_values
         self.explained_variance_ = basis.singular_values**2 / (n_samples - 1)
         self.explained_variance_ratio_ = basis.explained_variance_ratio

@@ -234,7 +234,7 @@ class SubspaceOptimizer(torch.optim.Optimizer):
         )
         text = json.dumps(scalars)
         state = _core.write_run_state(str(run), taken.text, text, vectors, counters)
-        self._taken, self._space.cost = TakenRun(SCOPE, state, text), Cost()
+        self._taken, self._space.cost = TakenRun(SCOPE, str(state), text), Cost()
         return Path(state)
 
     def _checksum(self) -> str | None:

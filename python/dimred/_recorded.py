@@ -39,7 +39,7 @@ class Recorded:
                 f"{SCOPE} needs a parameter that trains, received a model that is frozen as a whole; trainable_only=False records it"
             )
         _refuse_types(values)
-        self.tables = tuple(_table(part) for part in (values.parameters, values.buffers, values.counters))
+        self.tables = (_table(values.parameters), _table(values.buffers), _table(values.counters))
         self._names = {name for name, _ in values.parameters}
         self.lacks = [name for name, _ in values.frozen]
         self.frozen_digest = _digest(values.frozen) if values.frozen else ""

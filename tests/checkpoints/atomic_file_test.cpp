@@ -87,7 +87,7 @@ TEST(WriteResult, GoesWhereThePathLeads) {
   EXPECT_EQ(text_of_file(folder / "file"), "behind the link");
   ASSERT_EQ(mkfifo((folder / "fifo").c_str(), 0600), 0);
   std::string read;
-  std::thread reader([&] { read = text_of_file(folder / "fifo"); });
+  std::jthread reader([&] { read = text_of_file(folder / "fifo"); });
   write_result(folder / "fifo", "through the pipe");
   reader.join();
   EXPECT_EQ(read, "through the pipe");

@@ -32,7 +32,8 @@ TEST(NaturalLess, ComparesDigitsAsNumbers) {
 
 TEST(ListFiles, SortsNaturallyAndSkipsTemporariesAndFolders) {
   const TemporaryFolder folder;
-  for (const auto* name : {"s_10.h5", "s_9.h5", "s_100.h5", "s_1.npy", "s_2.h5.tmp", "s_3.txt", "._s_9.h5"}) {
+  for (const auto* name :
+       {"s_10.h5", "s_9.h5", "s_100.h5", "s_1.npy", "s_2.h5.tmp", "s_3.txt", "._s_9.h5"}) {
     put_file(folder / name, "");
   }
   std::filesystem::create_directory(folder / "s_4.h5");

@@ -5,6 +5,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "checkpoints/run_config.h"
 #include "checkpoints/safetensors.h"
 #include "checkpoints/sealed_json.h"
 #include "checkpoints/snapshot_list.h"
@@ -31,9 +32,11 @@ void expect_damaged(const Outcome& outcome, const std::string& named) {
   EXPECT_THAT(outcome.output + outcome.errors, HasSubstr(named));
 }
 
+constexpr auto options_of_run = "model = \"convnet\"\n";
+
 fs::path write_state(const fs::path& folder) {
   checkpoints::State state;
-  state.scalars = {{"step", 938}, {"epoch", 1}};
+  state.scalars = {{"step", 938}, {"epoch", 1}, {"config", options_of_run}};
   state.vectors["weights"] = std::vector<float>(40, 0.25F);
   state.counters["counters"] = {1, 2, 3};
   return checkpoints::StateStore(folder, 3).save(state);
@@ -205,7 +208,7 @@ TEST(InspectDataSet, ShowsBothHalvesOrTheDamage) {
 class InspectRun : public testing::Test {
  protected:
   InspectRun() {
-    folder.write("config.toml", "epochs = 1\n");
+    folder.write("config.toml", checkpoints::with_digest(options_of_run));
     folder.write("manifest.json", R"({"outcome": "finished", "seed": 7, "details": {}})");
     folder.write("curve.csv",
                  "stage,step,test_accuracy\nstage1,469,0.81\nstage1,938,0.89\nstage1,14");
@@ -233,6 +236,7 @@ TEST_F(InspectRun, SnapshotsThatItsStateListsAreMissed) {
   const auto snapshots = folder.path() / "snapshots";
   checkpoints::State state;
   state.scalars = {{"step", 939},
+                   {"config", options_of_run},
                    {"snapshots", checkpoints::to_json(checkpoints::list_present(snapshots))}};
   checkpoints::StateStore(folder.path() / "checkpoints", 3).save(state);
   expect_shown(inspect(folder.path()), {"snapshot_00000002.h5"});

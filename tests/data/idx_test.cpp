@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 fs::path images_of(const TemporaryFolder& folder) {
   return folder.path() / "train-images-idx3-ubyte";
 }
-fs::path labels_of(const TemporaryFolder& folder) {
+fs::path label_file(const TemporaryFolder& folder) {
   return folder.path() / "train-labels-idx1-ubyte";
 }
 fs::path gz(const fs::path& path) { return path.string() + ".gz"; }
@@ -73,9 +73,9 @@ TEST(Idx, ReadsTheRealFashionMnist) {
 TEST(Idx, ReadsPlainAndGzAlike) {
   const TemporaryFolder plain, packed;
   write_file(images_of(plain), little_images());
-  write_file(labels_of(plain), little_labels());
+  write_file(label_file(plain), little_labels());
   write_gz(gz(images_of(packed)), little_images());
-  write_gz(gz(labels_of(packed)), little_labels());
+  write_gz(gz(label_file(packed)), little_labels());
   const std::array datasets = {open_idx(plain.path(), true), open_idx(packed.path(), true)};
   const auto pixels = little_pixels();
   std::vector<std::uint8_t> scratch;
@@ -101,7 +101,7 @@ TEST(Idx, DescriptionSeesEveryPixelAndLabel) {
   const TemporaryFolder folder;
   const auto description = [&](const Content& images, const Content& labels) {
     write_file(images_of(folder), images);
-    write_file(labels_of(folder), labels);
+    write_file(label_file(folder), labels);
     return open_idx(folder.path(), true)->description();
   };
   const auto sound = description(little_images(), little_labels());
@@ -120,7 +120,7 @@ TEST(Idx, MissingFileNamesItAndTheDebianPackage) {
     open_idx(folder.path(), true);
     FAIL() << "opened without labels";
   } catch (const std::invalid_argument& error) {
-    expect_contains(error.what(), labels_of(folder).string());
+    expect_contains(error.what(), label_file(folder).string());
     expect_contains(error.what(), "a folder without it");
     expect_contains(error.what(), "dataset-fashion-mnist");
   }
@@ -136,7 +136,7 @@ TEST(Idx, MissingFileNamesItAndTheDebianPackage) {
 TEST(Idx, HasTheClassesItIsTold) {
   const TemporaryFolder folder;
   write_file(images_of(folder), little_images());
-  write_file(labels_of(folder), idx_bytes({5}, {3, 26, 4, 1, 5}));
+  write_file(label_file(folder), idx_bytes({5}, {3, 26, 4, 1, 5}));
   EXPECT_THROW(open_idx(folder.path(), true), std::runtime_error);
   EXPECT_EQ(open_idx(folder.path(), true, 27)->classes(), 27);
 }
@@ -144,7 +144,7 @@ TEST(Idx, HasTheClassesItIsTold) {
 TEST(Idx, ReadRefusesAnIndexOutside) {
   const TemporaryFolder folder;
   write_file(images_of(folder), little_images());
-  write_file(labels_of(folder), little_labels());
+  write_file(label_file(folder), little_labels());
   const auto dataset = open_idx(folder.path(), true);
   std::vector<std::uint8_t> scratch;
   EXPECT_THROW(dataset->read(-1, scratch), std::invalid_argument);
@@ -155,7 +155,7 @@ class DamagedIdx : public ::testing::Test {
  protected:
   void SetUp() override {
     write_file(images_of(folder_), little_images());
-    write_file(labels_of(folder_), little_labels());
+    write_file(label_file(folder_), little_labels());
   }
   // The images as gz, passed through `spoil`; the plain file is removed.
   void pack_images(const Content& content, const std::function<void(Content&)>& spoil) {
@@ -208,19 +208,19 @@ TEST_F(DamagedIdx, WrongMagicNumberIsRefused) {
   write_file(images_of(folder_), floats);
   expect_contains(damage(folder_), "magic number 2051, received 3331");
   write_file(images_of(folder_), little_images());
-  write_file(labels_of(folder_), little_images());
+  write_file(label_file(folder_), little_images());
   expect_contains(damage(folder_), "magic number 2049, received 2051");
 }
 
 TEST_F(DamagedIdx, LabelOutOfRangeIsRefused) {
-  write_file(labels_of(folder_), idx_bytes({5}, {3, 1, 11, 1, 5}));
+  write_file(label_file(folder_), idx_bytes({5}, {3, 1, 11, 1, 5}));
   expect_contains(damage(folder_), "labels < 10, received 11 at index 2");
-  write_file(labels_of(folder_), idx_bytes({5}, {3, 1, 10, 1, 5}));
+  write_file(label_file(folder_), idx_bytes({5}, {3, 1, 10, 1, 5}));
   expect_contains(damage(folder_), "labels < 10, received 10 at index 2");
 }
 
 TEST_F(DamagedIdx, UnequalCountsAreRefused) {
-  write_file(labels_of(folder_), idx_bytes({4}, {3, 1, 4, 1}));
+  write_file(label_file(folder_), idx_bytes({4}, {3, 1, 4, 1}));
   expect_contains(damage(folder_), "as many labels as images (5), received 4");
 }
 
@@ -282,8 +282,8 @@ TEST_F(DamagedIdx, PlainFileWithBytesLeftOverIsRefused) {
 }
 
 TEST_F(DamagedIdx, FolderInPlaceOfAFileIsMissing) {
-  fs::remove(labels_of(folder_));
-  fs::create_directory(labels_of(folder_));
+  fs::remove(label_file(folder_));
+  fs::create_directory(label_file(folder_));
   EXPECT_THROW(open_idx(folder_.path(), true), std::invalid_argument);
 }
 

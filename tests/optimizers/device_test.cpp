@@ -2,6 +2,7 @@
 #include <torch/cuda.h>
 #include <torch/utils.h>
 
+#include "cuda/cuda.h"
 #include "optimizers/optimizer.h"
 
 namespace dimred::optimizers {
@@ -28,7 +29,9 @@ torch::Tensor stepped(OptimizerKind kind, torch::Device device) {
 
 /// Rates are float32 on the device and float64 on the processor: a few roundings of 6e-8 a step.
 TEST(DeviceOptimizers, TakeTheProcessorsSteps) {
-  if (!torch::cuda::is_available()) GTEST_SKIP() << "needs a CUDA device";
+  // Named here, so that this program loads torch's CUDA part, too.
+  if (cuda::library().functions == nullptr || !torch::cuda::is_available())
+    GTEST_SKIP() << "needs a CUDA device";
   for (const auto& [name, kind] : optimizer_kinds())
     EXPECT_TRUE(torch::allclose(
         stepped(kind, torch::kCUDA), stepped(kind, torch::kCPU), /*rtol=*/1e-5, /*atol=*/1e-5))

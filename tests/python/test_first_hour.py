@@ -121,7 +121,7 @@ def test_more_epochs_than_the_schedule_has_are_refused_with_the_way_on(run: Path
     shutil.copytree(run, copy)
     more = [*SMALL, "--epochs=3", "--snapshots_per_epoch=3", "--output", copy]
     line = fails(2, "stage1", *more)
-    assert "has total_epochs = 2.0, received 3.0; its schedule ends there: with --total_epochs 2.0 more --epochs go on" in line
+    assert "has total_epochs = 2, received 3; its schedule ends there: with --total_epochs 2 more --epochs go on" in line
     assert "epoch   3" in execute("dimred", "stage1", *more, "--total_epochs=2")
 
 

@@ -218,7 +218,7 @@ def test_folders_need_not_be_utf_8(snapshots: np.ndarray, tmp_path: Path) -> Non
     basis.save(folder / "saved.npy")
     assert dimred.Basis.load(folder / "saved.npy") == basis
     assert dimred.average(folder, last=1).snapshots == [str(folder / f"snapshot_{N:08d}.h5")]
-    with pytest.raises(OSError, match="damaged|snapshot"):
+    with pytest.raises(OSError, match=r"damaged|snapshot"):
         (folder / "snapshot_00000003.h5").write_bytes(b"dimred-snapshot 1\n")
         dimred.fit(folder, K)
 
@@ -883,15 +883,15 @@ def test_a_recorder_stays_in_its_process(tmp_path: Path) -> None:
 
 
 def test_arguments_of_a_recorder_are_checked_before_its_folder_is_made(tmp_path: Path) -> None:
-    model = network()
+    whole = network()
     for model, options, text in (
-        (model, {"every_steps": 2.5}, "needs every_steps as a whole number >= 1, received 2.5"),
-        (model, {"every_steps": True}, "received True"),
-        (model, {"every_steps": 0}, "received 0"),
-        (model, {"epochs_of": 4, "per_epoch": 1.0}, r"needs per_epoch as a whole number >= 1, received 1\.0"),
-        (model, {"epochs_of": 4, "from_epoch": 0}, "needs from_epoch as a whole number >= 1, received 0"),
-        (model, {"every_steps": 1, "first_step": -1}, "needs first_step as a whole number >= 0, received -1"),
-        (model, {"every_steps": 1, "from_epoch": 2}, "needs epochs_of where from_epoch is given"),
+        (whole, {"every_steps": 2.5}, "needs every_steps as a whole number >= 1, received 2.5"),
+        (whole, {"every_steps": True}, "received True"),
+        (whole, {"every_steps": 0}, "received 0"),
+        (whole, {"epochs_of": 4, "per_epoch": 1.0}, r"needs per_epoch as a whole number >= 1, received 1\.0"),
+        (whole, {"epochs_of": 4, "from_epoch": 0}, "needs from_epoch as a whole number >= 1, received 0"),
+        (whole, {"every_steps": 1, "first_step": -1}, "needs first_step as a whole number >= 0, received -1"),
+        (whole, {"every_steps": 1, "from_epoch": 2}, "needs epochs_of where from_epoch is given"),
         ({"w": torch.zeros(3, dtype=torch.complex64)}, {"every_steps": 1}, r"needs real parameters, received complex64 \(w\)"),
         ({"w": np.zeros(3, np.complex128)}, {"every_steps": 1}, r"received complex128 \(w\)"),
     ):

@@ -35,7 +35,9 @@ Ended run_scaled(const std::filesystem::path& folder, std::int64_t stop_at_step)
   options.control.stop_at_step = stop_at_step;
   options.saves.snapshots_per_epoch = 0;
   Console console(/*quiet=*/true);
-  const training::RunFolder run_folder(folder, {}, *setup.communicator);
+  setup.persistent_options = "seed = 1\n";
+  const training::RunFolder run_folder(
+      folder, {.toml = setup.persistent_options}, *setup.communicator);
   train(setup, run_folder, options, console);
   ended.state = training::read_run_state(folder);
   return ended;

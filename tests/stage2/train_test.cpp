@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <torch/utils.h>
 
 #include <set>
 #include <sstream>
@@ -55,7 +56,9 @@ EpochEnd run_case(const std::filesystem::path& folder, const Case& wanted) {
   options.method.rates.learning_rate = 1e-3;
   options.recalibrate_batchnorm = wanted.recalibrate;
   Console console(/*quiet=*/true);
-  const training::RunFolder run_folder(folder, {}, *setup.communicator);
+  setup.persistent_options = "seed = 1\n";
+  const training::RunFolder run_folder(
+      folder, {.toml = setup.persistent_options}, *setup.communicator);
   return train(setup, run_folder, {}, start, options, console);
 }
 
@@ -120,6 +123,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST_P(StoppedOutsideOfSteps, GoesOnToTheSameEnd) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");  // a signal stops all of a process
+  torch::set_num_threads(1);  // in the process that stops, too, whatever earlier tests left here
   const TemporaryFolder folder;
   const auto stopped = std::filesystem::path(training::shared_path((folder / "stopped").string()));
   const auto stop = [&] {

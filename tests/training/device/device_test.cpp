@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <torch/cuda.h>
 
+#include "support/formatted.h"
 #include "tests/tools/temporary_folder.h"
 
 namespace dimred::training {
@@ -28,8 +29,10 @@ TEST(Device, AnOrdinalIsOneOfThose) {
   for (const std::string index : {"2", "99", "128", "255", "256", "257"}) {
     const auto text = thrown<std::runtime_error>([&] { cuda_device("cuda:" + index, 2); });
     EXPECT_EQ(text,
-              "[training::device] there is no CUDA device " + index +
-                  ", only 2, counted from 0; received --device cuda:" + index);
+              formatted("[training::device] there is no CUDA device {}, only 2, counted from 0; "
+                        "received --device cuda:{}",
+                        index,
+                        index));
   }
 }
 
