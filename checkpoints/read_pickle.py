@@ -21,8 +21,18 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, ClassVar, NamedTuple
 
-STORAGES = {"Float": "F32", "Double": "F64", "Half": "F16", "BFloat16": "BF16", "Bool": "BOOL",
-            "Byte": "U8", "Char": "I8", "Short": "I16", "Int": "I32", "Long": "I64"}  # fmt: skip
+STORAGES = {
+    "Float": "F32",
+    "Double": "F64",
+    "Half": "F16",
+    "BFloat16": "BF16",
+    "Bool": "BOOL",
+    "Byte": "U8",
+    "Char": "I8",
+    "Short": "I16",
+    "Int": "I32",
+    "Long": "I64",
+}
 BYTES = {"F64": 8, "I64": 8, "F32": 4, "I32": 4, "F16": 2, "BF16": 2, "I16": 2, "BOOL": 1, "U8": 1, "I8": 1}
 MOST_DIMENSIONS = 64
 WRAPPERS = ("state_dict", "model_state_dict", "model", "module")  # under which training programs save them
@@ -73,7 +83,9 @@ class Tensor(NamedTuple):
     def strides(self) -> tuple[int, ...]:
         """Empty where the elements lie in the shape's order."""
         ends = itertools.accumulate(self.shape[:0:-1], initial=1, func=lambda step, n: step * n)
-        in_order = all(n == 1 or step == own for n, step, own in zip(self.shape[::-1], self.stride[::-1], ends, strict=False))
+        in_order = all(
+            n == 1 or step == own for n, step, own in zip(self.shape[::-1], self.stride[::-1], ends, strict=False)
+        )
         return () if in_order or self.elements() == 0 else self.stride
 
     def rows(self, stored: bytes) -> Iterator[memoryview]:
@@ -124,16 +136,26 @@ class Values(pickle.Unpickler):
 class Weights(Values):
     """Values and tensors."""
 
-    allowed: ClassVar = {("collections", "OrderedDict"): OrderedDict, ("torch._utils", "_rebuild_tensor_v2"): tensor_from,
-               ("torch._utils", "_rebuild_parameter"): parameter_from,
-               **{("torch", f"{name}Storage"): ElementType(type) for name, type in STORAGES.items()}}  # fmt: skip
-    refusal = ("which weights alone do not need; refused, nothing of it was run "
-               "(save the weights alone: torch.save(model.state_dict(), FILE))")  # fmt: skip
+    allowed: ClassVar = {
+        ("collections", "OrderedDict"): OrderedDict,
+        ("torch._utils", "_rebuild_tensor_v2"): tensor_from,
+        ("torch._utils", "_rebuild_parameter"): parameter_from,
+        **{("torch", f"{name}Storage"): ElementType(type) for name, type in STORAGES.items()},
+    }
+    refusal = (
+        "which weights alone do not need; refused, nothing of it was run "
+        "(save the weights alone: torch.save(model.state_dict(), FILE))"
+    )
 
     def persistent_load(self, pid: Any) -> Storage:
         """('storage', class, key, location, elements)."""
         kind, element, key, _, elements = pid
-        if kind != "storage" or not isinstance(element, ElementType) or type(key) is not str or type(elements) is not int:
+        if (
+            kind != "storage"
+            or not isinstance(element, ElementType)
+            or type(key) is not str
+            or type(elements) is not int
+        ):
             raise Refused("needs a storage of torch's, received another persistent id")
         return Storage(element.name, key, elements)
 
@@ -173,7 +195,7 @@ def content(archive: zipfile.ZipFile, record: str) -> bytes:
 
 
 def folder_of(names: list[str]) -> str:
-    """"name/" of the one "name/data.pkl"."""
+    """ "name/" of the one "name/data.pkl"."""
     if any(name.endswith("/constants.pkl") for name in names):
         raise Refused("is a TorchScript program; save its weights alone: torch.save(model.state_dict(), FILE)")
     for name in names:
@@ -204,7 +226,9 @@ def check(archive: zipfile.ZipFile, folder: str, name: str, tensor: Tensor) -> N
     storage, record = tensor.storage, f"{folder}data/{tensor.storage.key}"
     stored = checked(lambda: archive.getinfo(record), record).file_size
     if stored != storage.elements * BYTES[storage.type]:
-        raise Refused(f'"{name}" needs a storage of {storage.elements} elements of {BYTES[storage.type]} bytes, received {stored} bytes')
+        raise Refused(
+            f'"{name}" needs a storage of {storage.elements} elements of {BYTES[storage.type]} bytes, received {stored} bytes'
+        )
     if not tensor.lies_within():
         raise Refused(f'"{name}" needs a shape and strides within its storage of {storage.elements}')
 
@@ -212,8 +236,12 @@ def check(archive: zipfile.ZipFile, folder: str, name: str, tensor: Tensor) -> N
 def write_safetensors(archive: zipfile.ZipFile, folder: str, tensors: dict[str, Tensor], out: BinaryIO) -> None:
     """One storage in memory at a time: tensors that share one follow each other."""
     ends = [0, *itertools.accumulate(tensor.bytes() for tensor in tensors.values())]
-    header = json.dumps({name: {"dtype": tensor.storage.type, "shape": tensor.shape, "data_offsets": ends[i : i + 2]}
-                         for i, (name, tensor) in enumerate(tensors.items())}).encode()  # fmt: skip
+    header = json.dumps(
+        {
+            name: {"dtype": tensor.storage.type, "shape": tensor.shape, "data_offsets": ends[i : i + 2]}
+            for i, (name, tensor) in enumerate(tensors.items())
+        }
+    ).encode()
     out.write(struct.pack("<Q", len(header)) + header)
     key, stored = None, b""
     for tensor in tensors.values():
@@ -262,18 +290,33 @@ def table(file: str, out: BinaryIO) -> None:
             header = archive.getinfo(record).header_offset
             stream.seek(header + 26)
             begins[key] = header + 30 + sum(struct.unpack("<HH", stream.read(4)))
-        out.write(json.dumps([[name, tensor.storage.type, tensor.shape, tensor.strides(),
-                               begins[tensor.storage.key] + tensor.offset * BYTES[tensor.storage.type]]
-                              for name, tensor in tensors.items()]).encode())  # fmt: skip
+        out.write(
+            json.dumps(
+                [
+                    [
+                        name,
+                        tensor.storage.type,
+                        tensor.shape,
+                        tensor.strides(),
+                        begins[tensor.storage.key] + tensor.offset * BYTES[tensor.storage.type],
+                    ]
+                    for name, tensor in tensors.items()
+                ]
+            ).encode()
+        )
 
 
 def pairs(file: str, out: BinaryIO) -> None:
     """(images as bytes, booleans): the number of pairs, the images' sizes, the booleans as bytes, the images."""
     with open(file, "rb") as stream:
         top = value_of(Values(stream, encoding="bytes"))
-    if not (isinstance(top, (tuple, list)) and len(top) == 2 and all(isinstance(part, (tuple, list)) for part in top)
-            and all(isinstance(image, bytes) for image in top[0])
-            and all(isinstance(same, int) and same in (0, 1) for same in top[1])):  # fmt: skip
+    if not (
+        isinstance(top, (tuple, list))
+        and len(top) == 2
+        and all(isinstance(part, (tuple, list)) for part in top)
+        and all(isinstance(image, bytes) for image in top[0])
+        and all(isinstance(same, int) and same in (0, 1) for same in top[1])
+    ):
         raise Refused("needs a pickle of two lists, images as bytes and booleans")
     images, same = top
     if len(images) != 2 * len(same):

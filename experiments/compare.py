@@ -31,18 +31,7 @@ from comparison.readings import Readings
 from comparison.results import Outcome, Reader, save_table, tidy
 from comparison.rows import Rows
 from comparison.schedule import Busy, Journal, Scheduler, Stopped, take
-from comparison.summary import (
-    EQUALS,
-    NOTES,
-    Condition,
-    Ranked,
-    choose,
-    conditions,
-    ranking,
-    shown,
-    summarise,
-    within,
-)  # fmt: skip
+from comparison.summary import EQUALS, NOTES, Condition, Ranked, choose, conditions, ranking, shown, summarise, within
 from workbench.files import write_whole
 from workbench.jobs import DIMRED
 
@@ -57,17 +46,26 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("config", type=Path, metavar="CONFIG", help="TOML file of the comparison")
     parser.add_argument("--output", type=Path, help="default: runs/<name of CONFIG>")
     parser.add_argument("--confirm", action="store_true", help="run the chosen ones on the confirmation seeds")
-    parser.add_argument("--choices", type=Path, metavar="FILE",
-                        help="confirm what this choices.json froze, without the selection")  # fmt: skip
+    parser.add_argument(
+        "--choices", type=Path, metavar="FILE", help="confirm what this choices.json froze, without the selection"
+    )
     parser.add_argument("--rows", type=Path, metavar="FILE", help="lines of finished runs, to go on from and to add to")
-    parser.add_argument("--jobs", type=int, help="runs at a time (default: cores / threads); of slurm: jobs, each a worker")
+    parser.add_argument(
+        "--jobs", type=int, help="runs at a time (default: cores / threads); of slurm: jobs, each a worker"
+    )
     parser.add_argument("--threads", type=int, default=1, help="of each run (default: %(default)s)")
     parser.add_argument("--dry_run", action="store_true", help="only check CONFIG and list what would run")
     parser.add_argument("--dimred", type=Path, default=DIMRED)
     parser.add_argument("--engine", default="local", help="where runs run: local, dask, slurm (default: %(default)s)")
-    parser.add_argument("--scheduler", metavar="ADDRESS", help="of dask: one that is there (default: one with --jobs workers here)")
-    parser.add_argument("--cluster", type=Path, metavar="FILE", help="of slurm: TOML of arguments of dask-jobqueue's SLURMCluster")
-    parser.add_argument("--on_interrupt", help="of dask and slurm: cancel or leave the runs at Ctrl-C (default: cancel)")
+    parser.add_argument(
+        "--scheduler", metavar="ADDRESS", help="of dask: one that is there (default: one with --jobs workers here)"
+    )
+    parser.add_argument(
+        "--cluster", type=Path, metavar="FILE", help="of slurm: TOML of arguments of dask-jobqueue's SLURMCluster"
+    )
+    parser.add_argument(
+        "--on_interrupt", help="of dask and slurm: cancel or leave the runs at Ctrl-C (default: cancel)"
+    )
     options = parser.parse_args(arguments)
     if options.threads < 1 or (options.jobs is not None and options.jobs < 1):
         parser.error("--jobs and --threads need >= 1")
@@ -99,9 +97,16 @@ def engine_of(options: argparse.Namespace) -> Callable[[Path, TextIO], Engine]:
     try:
         from comparison.dask_engine import Asked, check, open_dask
     except ModuleNotFoundError as error:
-        raise EngineError(f"--engine {options.engine}: {error}; scripts/compare.sh installs requirements/engine.txt") from None
+        raise EngineError(
+            f"--engine {options.engine}: {error}; scripts/compare.sh installs requirements/engine.txt"
+        ) from None
     asked = Asked(
-        options.engine == "slurm", options.jobs, options.threads, options.scheduler, options.cluster, options.on_interrupt == "leave"
+        options.engine == "slurm",
+        options.jobs,
+        options.threads,
+        options.scheduler,
+        options.cluster,
+        options.on_interrupt == "leave",
     )
     check(asked)
     return partial(open_dask, asked, options.dimred)
@@ -109,8 +114,11 @@ def engine_of(options: argparse.Namespace) -> Callable[[Path, TextIO], Engine]:
 
 def all_axes(plan: Plan) -> dict[str, list[Any]]:
     """Axes by the name of their column."""
-    return {f"{table}.{key}": [cell(value) for value in values]
-            for table, sweeps in plan.axes.items() for key, values in sweeps.items()}  # fmt: skip
+    return {
+        f"{table}.{key}": [cell(value) for value in values]
+        for table, sweeps in plan.axes.items()
+        for key, values in sweeps.items()
+    }
 
 
 def choices_of(outcomes: Sequence[Outcome], plan: Plan) -> Choices:
@@ -128,7 +136,10 @@ def frozen_of(plan: Plan) -> dict[str, Any]:
 
 def save_choices(file: Path, choices: Choices, plan: Plan) -> None:
     """As JSON, with the plan that they were made for."""
-    value = [{"condition": dict(c), "variants": v, **{key: b[metric] for key, metric in LISTS.items()}} for c, (v, b) in choices.items()]
+    value = [
+        {"condition": dict(c), "variants": v, **{key: b[metric] for key, metric in LISTS.items()}}
+        for c, (v, b) in choices.items()
+    ]
     text = json.dumps({"plan": frozen_of(plan), "choices": value}, indent=1)
     write_whole(file, lambda path: path.write_text(text))
 
@@ -151,7 +162,9 @@ def read_choices(file: Path, plan: Plan) -> Choices:
             ranked = {metric: [(method, variant) for method, variant in item[key]] for key, metric in LISTS.items()}
             found[tuple(item["condition"].items())] = (dict(item["variants"]), ranked)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise ConfigError(f"{file} is damaged or of another version ({error}); remove it to choose and confirm anew") from None
+        raise ConfigError(
+            f"{file} is damaged or of another version ({error}); remove it to choose and confirm anew"
+        ) from None
     if place := difference(before, frozen_of(plan)):
         raise ConfigError(f"{file} was frozen with another {place}; remove it to choose and confirm anew")
     return found
@@ -228,7 +241,9 @@ class Comparison:
 
     def done_already(self) -> list[Outcome]:
         """The results of a selection that was made here, for the tables; nothing is run."""
-        done = [entry for entry in self.selection if self.rows.has(entry) or all(job.done() for job in jobs_of([entry]))]
+        done = [
+            entry for entry in self.selection if self.rows.has(entry) or all(job.done() for job in jobs_of([entry]))
+        ]
         return self.outcomes(done, "selection")
 
     def run(self) -> int:
@@ -266,8 +281,9 @@ class Comparison:
         entries = self.planner.entries(self.plan.confirmation_seeds)
         return [entry for entry in entries if chosen(entry, choices) or leads(entry, choices)]
 
-    def report(self, output: Path, selection: list[Outcome], confirmation: list[Outcome],
-               choices: Choices | None) -> None:  # fmt: skip
+    def report(
+        self, output: Path, selection: list[Outcome], confirmation: list[Outcome], choices: Choices | None
+    ) -> None:
         """Saves and prints the tables."""
         axes = all_axes(self.plan)
         everything = [*selection, *confirmation]

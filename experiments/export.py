@@ -49,8 +49,10 @@ def network_of(folder: Path, signature: dict) -> torch.nn.Module:
     elif name in NAMES:
         network = build(name, channels, height, width, signature["output"]["shape"][1])
     else:
-        raise ExportError(f"{name} has no PyTorch twin in experiments/dimred_twins, so that only weights.safetensors "
-                          f"can be had; those with one: {', '.join(NAMES)}")  # fmt: skip
+        raise ExportError(
+            f"{name} has no PyTorch twin in experiments/dimred_twins, so that only weights.safetensors "
+            f"can be had; those with one: {', '.join(NAMES)}"
+        )
     weights = load_file(folder / "weights.safetensors")
     try:
         network.load_state_dict(weights)
@@ -65,8 +67,9 @@ def check(what: str, logits: np.ndarray, expected: np.ndarray) -> float:
     difference = float(np.abs(logits - expected).max())
     bound = TOLERANCE * max(1.0, float(np.abs(expected).max()))
     if logits.shape != expected.shape or not difference <= bound:
-        raise ExportError(f"{what} gives other logits than the C++ network: they differ by {difference:.3g}, "
-                          f"more than {bound:.3g}")  # fmt: skip
+        raise ExportError(
+            f"{what} gives other logits than the C++ network: they differ by {difference:.3g}, more than {bound:.3g}"
+        )
     return difference
 
 
@@ -76,8 +79,15 @@ def write_onnx(network: torch.nn.Module, images: torch.Tensor, name: str, file: 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that there is another exporter, which wants a Python module
         try:
-            torch.onnx.export(network, (images,), str(file), dynamo=False, input_names=["images"],
-                              output_names=[name], dynamic_axes=batch)  # fmt: skip
+            torch.onnx.export(
+                network,
+                (images,),
+                str(file),
+                dynamo=False,
+                input_names=["images"],
+                output_names=[name],
+                dynamic_axes=batch,
+            )
         except Exception as error:  # the exporter's own are of many kinds
             reason = str(error).strip().partition("\n")[0]
             raise ExportError(f"torch's ONNX exporter cannot take the network: {reason}") from error

@@ -77,8 +77,10 @@ def draw(face: Face, random: np.random.Generator, size: int) -> Image.Image:
     gaze = random.uniform(-0.3, 0.3)
 
     def box(x: float, y: float, half_width: float, half_height: float) -> list[float]:
-        return [*(middle + scale * np.array([x - half_width, y - half_height])),
-                *(middle + scale * np.array([x + half_width, y + half_height]))]  # fmt: skip
+        return [
+            *(middle + scale * np.array([x - half_width, y - half_height])),
+            *(middle + scale * np.array([x + half_width, y + half_height])),
+        ]
 
     def line(points: list[tuple[float, float]], thickness: float, fill: tuple[int, ...]) -> None:
         pen.line([tuple(middle + scale * np.array(p)) for p in points], fill=fill, width=max(1, int(scale * thickness)))
@@ -87,20 +89,34 @@ def draw(face: Face, random: np.random.Generator, size: int) -> Image.Image:
     pen.ellipse(box(0, -0.03, half_width + 0.04, half_height + 0.04), fill=colour(face.hair_colour))
     pen.ellipse(box(0, 0, half_width, half_height), fill=colour(face.skin))
     down, parting = face.hair
-    pen.chord(box(parting * 0.3, -half_height + down / 2, half_width * 0.95, down), 180, 360, fill=colour(face.hair_colour))
+    pen.chord(
+        box(parting * 0.3, -half_height + down / 2, half_width * 0.95, down), 180, 360, fill=colour(face.hair_colour)
+    )
     apart, height, radius, slant = face.eyes
     over, tilt, thickness = face.brows
     for sign in (-1, 1):
         x, y = sign * apart, height + sign * slant
         pen.ellipse(box(x, y, radius * 1.6, radius), fill=(245, 245, 245))
         pen.ellipse(box(x + gaze * radius, y, radius * 0.75, radius * 0.75), fill=colour(face.iris))
-        line([(x - 0.06, y - over + sign * tilt), (x + 0.06, y - over - sign * tilt)], thickness, colour(face.hair_colour * 0.7))
+        line(
+            [(x - 0.06, y - over + sign * tilt), (x + 0.06, y - over - sign * tilt)],
+            thickness,
+            colour(face.hair_colour * 0.7),
+        )
     length, width = face.nose
-    line([(0, height + 0.03), (width, height + length), (-width * 0.6, height + length)], 0.012, colour(face.skin * 0.65))
+    line(
+        [(0, height + 0.03), (width, height + length), (-width * 0.6, height + length)], 0.012, colour(face.skin * 0.65)
+    )
     mouth, half, lips = face.mouth
-    line([(-half, mouth - smile), (0, mouth + smile * 0.6), (half, mouth - smile)], lips, colour(face.skin * np.array([0.8, 0.4, 0.4])))
+    line(
+        [(-half, mouth - smile), (0, mouth + smile * 0.6), (half, mouth - smile)],
+        lips,
+        colour(face.skin * np.array([0.8, 0.4, 0.4])),
+    )
     image = image.rotate(random.uniform(-12, 12), Image.Resampling.BICUBIC)
-    return image.filter(ImageFilter.GaussianBlur(DRAWN * random.uniform(0.3, 0.8))).resize((size, size), Image.Resampling.BOX)
+    return image.filter(ImageFilter.GaussianBlur(DRAWN * random.uniform(0.3, 0.8))).resize(
+        (size, size), Image.Resampling.BOX
+    )
 
 
 def lit(image: Image.Image, random: np.random.Generator) -> Image.Image:
@@ -147,8 +163,10 @@ def write_set(root: Path, options: argparse.Namespace) -> None:
         (root / "test" / f"{identity:05}").mkdir(parents=True, exist_ok=True)
         for file in files[:tests]:
             file.rename(root / "test" / f"{identity:05}" / file.name)
-    people = [write_images(root / "others" / f"{person:05}", options.seed, options.identities + person, 8, options.size)
-              for person in range(options.others)]  # fmt: skip
+    people = [
+        write_images(root / "others" / f"{person:05}", options.seed, options.identities + person, 8, options.size)
+        for person in range(options.others)
+    ]
     (root / "pairs.txt").write_text("\n".join(pair_lines(people, root, options.seed)) + "\n")
 
 
@@ -156,7 +174,9 @@ def main(arguments: list[str] | None = None) -> int:
     """Returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, help="a new one")
-    parser.add_argument("--identities", type=int, default=200, help="classes of the training set (default: %(default)s)")
+    parser.add_argument(
+        "--identities", type=int, default=200, help="classes of the training set (default: %(default)s)"
+    )
     parser.add_argument("--images", type=int, default=30, help="of each (default: %(default)s)")
     parser.add_argument("--others", type=int, default=100, help="identities of the pairs (default: %(default)s)")
     parser.add_argument("--size", type=int, default=32, help="of the square images (default: %(default)s)")
@@ -169,8 +189,10 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"faces: {options.folder} is there already", file=sys.stderr)
         return 1
     write_set(options.folder, options)
-    print(f"{options.identities} identities with {options.images} images each; {2 * PAIRS_OF_ONE * options.others} pairs of "
-          f"{options.others} others: {options.folder}")  # fmt: skip
+    print(
+        f"{options.identities} identities with {options.images} images each; {2 * PAIRS_OF_ONE * options.others} pairs of "
+        f"{options.others} others: {options.folder}"
+    )
     return 0
 
 

@@ -1,6 +1,6 @@
 """Copies a folder of images as grey JPEGs: what stands in for X-rays where there are none.
 
-    python experiments/grey_folder.py photographs grey
+python experiments/grey_folder.py photographs grey
 """
 
 from __future__ import annotations

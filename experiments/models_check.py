@@ -39,11 +39,37 @@ def row(name: str, folder: Path) -> tuple[str, str, str]:
         model = folder / f"{name}.pt"
         report = call("model", name, "--num_classes", 1001, "--output", model)
         parameters = re.search(r": (\d+) parameters", report)[1]  # type: ignore[index]
-    call("stage1", "--dataset", "mock", "--mock_shape", f"3,{side},{side}", "--num_classes", 1001, "--train_samples", 2, "--test_samples", 2,
-         "--batch_size", 2, "--epochs", 1, "--snapshots_per_epoch", 0, "--learning_rate", 1e-4, "--model", model,
-         "--output", folder / name)  # fmt: skip
+    call(
+        "stage1",
+        "--dataset",
+        "mock",
+        "--mock_shape",
+        f"3,{side},{side}",
+        "--num_classes",
+        1001,
+        "--train_samples",
+        2,
+        "--test_samples",
+        2,
+        "--batch_size",
+        2,
+        "--epochs",
+        1,
+        "--snapshots_per_epoch",
+        0,
+        "--learning_rate",
+        1e-4,
+        "--model",
+        model,
+        "--output",
+        folder / name,
+    )
     manifest = json.loads((folder / name / "manifest.json").read_text())
-    return "built in" if native else builder if isinstance(builder, str) else "models/library.py", parameters, str(manifest["outcome"])
+    return (
+        "built in" if native else builder if isinstance(builder, str) else "models/library.py",
+        parameters,
+        str(manifest["outcome"]),
+    )
 
 
 def main(names: list[str]) -> int:

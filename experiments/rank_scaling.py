@@ -16,14 +16,15 @@ import statistics
 import sys
 from pathlib import Path
 
-from dimred.runs import is_finished, read_run, read_runs
 from workbench.jobs import DIMRED, REPOSITORY, flags
 from workbench.page import page
 from workbench.ranks import ranks_of, rate, wire_per_step
 from workbench.text_table import text_table, write_csv
 
+from dimred.runs import is_finished, read_run, read_runs
+
 sys.path.insert(0, str(REPOSITORY / "tests"))
-from ranks import run_ranks  # noqa: E402
+from ranks import run_ranks
 
 HEADER = ["fixed", "ranks", "global batch", "round", "images/s", "sent per step, MB", "test accuracy"]
 
@@ -54,20 +55,32 @@ def main() -> None:
     for round_ in range(options.rounds):
         for (fixed, ranks), batch in plan.items():
             folder = options.output / f"round_{round_}" / f"{fixed.split()[0]}_{ranks}"
-            common = {"global_batch_size": batch, "epochs": options.epochs, "model": options.model, "threads": 1,
-                      "train_samples": options.train_samples, "snapshots_per_epoch": 0, "seed": round_ + 1,
-                      "learning_rate": 0.05, "output": folder.resolve()}  # fmt: skip
+            common = {
+                "global_batch_size": batch,
+                "epochs": options.epochs,
+                "model": options.model,
+                "threads": 1,
+                "train_samples": options.train_samples,
+                "snapshots_per_epoch": 0,
+                "seed": round_ + 1,
+                "learning_rate": 0.05,
+                "output": folder.resolve(),
+            }
             if not is_finished(folder):
                 folder.parent.mkdir(parents=True, exist_ok=True)
                 done = run_ranks(options.dimred, ["stage1", *flags(common)], ranks, patience=3600)
                 if any(done.codes):
                     raise SystemExit(done.errors)
             run = read_run(folder)
-            rows.append([fixed, ranks, batch, round_, rate(run), wire_per_step(run) / 1e6,
-                         float(run.result()["test_accuracy"])])  # fmt: skip
+            rows.append(
+                [fixed, ranks, batch, round_, rate(run), wire_per_step(run) / 1e6, float(run.result()["test_accuracy"])]
+            )
     write_csv(options.output / "results.csv", HEADER, rows)
-    print(text_table(["fixed", "ranks", "global batch", "images/s", "against 1 rank", "sent per step", "test %"],
-                     summary(rows)))  # fmt: skip
+    print(
+        text_table(
+            ["fixed", "ranks", "global batch", "images/s", "against 1 rank", "sent per step", "test %"], summary(rows)
+        )
+    )
     print(f"{os.cpu_count()} cores; median (lowest to highest) of {options.rounds} rounds")
     runs = read_runs(sorted((options.output / "round_0").iterdir(), key=lambda f: ranks_of(read_run(f))))
     (options.output / "report.html").write_text(page("Stage 1 by the number of ranks", runs, None), encoding="utf-8")
@@ -84,8 +97,17 @@ def summary(rows: list[list[object]]) -> list[list[str]]:
         ratios = [row[4] / alone[row[3]] for row in mine if row[3] in alone]
         ratio = f"{statistics.median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f})" if ratios else "–"
         accuracies = [100 * row[6] for row in mine]
-        table.append([fixed, f"{ranks}", f"{batch}", f"{statistics.median(rates):,.0f} ({min(rates):,.0f}-{max(rates):,.0f})",
-                      ratio, f"{mine[0][5]:.2f} MB", f"{statistics.mean(accuracies):.2f} ± {statistics.pstdev(accuracies):.2f}"])  # fmt: skip
+        table.append(
+            [
+                fixed,
+                f"{ranks}",
+                f"{batch}",
+                f"{statistics.median(rates):,.0f} ({min(rates):,.0f}-{max(rates):,.0f})",
+                ratio,
+                f"{mine[0][5]:.2f} MB",
+                f"{statistics.mean(accuracies):.2f} ± {statistics.pstdev(accuracies):.2f}",
+            ]
+        )
     return table
 
 

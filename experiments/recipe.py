@@ -25,9 +25,10 @@ from pathlib import Path
 from typing import Any
 
 from comparison.options import ConfigError, nearest, read_options_of
-from dimred.runs import BadRun, read_run
 from workbench.jobs import DIMRED
 from workbench.recipe_steps import VERIFIED, RecipeError, Step, command_line, network_of, require_made_so, require_order
+
+from dimred.runs import BadRun, read_run
 
 PLACES = ("data", "pretraining_data")  # options, and texts that say what belongs there
 TEXTS = ("title", "source", "cost", "gives", *PLACES)
@@ -52,10 +53,14 @@ def filled(name: str, value: Any, places: dict[str, str]) -> Any:
     try:
         return value.format_map(places)
     except (LookupError, ValueError, AttributeError, TypeError) as error:
-        raise RecipeError(f"{name}: needs one of {', '.join(places)} in braces ({{{{ is a brace), received {value!r}") from error
+        raise RecipeError(
+            f"{name}: needs one of {', '.join(places)} in braces ({{{{ is a brace), received {value!r}"
+        ) from error
 
 
-def read_recipe(file: Path, output: Path, given: dict[str, Path | None], short: bool, backbone: Path | None = None) -> Recipe:
+def read_recipe(
+    file: Path, output: Path, given: dict[str, Path | None], short: bool, backbone: Path | None = None
+) -> Recipe:
     """Checks the file's shape; its options are checked by dimred. `backbone`: weights in the place of that step."""
     try:
         tables = tomllib.loads(file.read_text())
@@ -108,11 +113,18 @@ def with_network(steps: list[Step], said: dict[str, str], data: Path, output: Pa
     folder = data / "train" if (data / "train").is_dir() else data
     classes = sum(place.is_dir() for place in folder.iterdir()) if folder.is_dir() else 0
     if classes < 2:
-        raise RecipeError(f"--data: needs a folder for each class, for which {said['network']} is written; received {data}")
+        raise RecipeError(
+            f"--data: needs a folder for each class, for which {said['network']} is written; received {data}"
+        )
     networks, changed = {}, []
     for step in steps:
         fixed = "_fixed" if "trainable_include_patterns" in step.options else ""  # a part of a module trains only so
-        network = Step(f"network{fixed}", "model", {"name": said["network"] + fixed, "num_classes": classes}, output / f"network{fixed}.pt")
+        network = Step(
+            f"network{fixed}",
+            "model",
+            {"name": said["network"] + fixed, "num_classes": classes},
+            output / f"network{fixed}.pt",
+        )
         own = {"model": str(network.output), "preprocessing_name": said["preprocessing_name"]}
         if "model" in step.options:
             networks[network.name] = network
@@ -186,12 +198,18 @@ def parser(description: str) -> argparse.ArgumentParser:
     parser.add_argument("recipe", type=Path, help="a file of experiments/recipes")
     parser.add_argument("--data", type=Path, help="what the recipe trains on")
     parser.add_argument("--pretraining_data", type=Path, help="what its backbone trains on")
-    parser.add_argument("--backbone", type=Path, help="weights in the place of a backbone of ours: a state_dict of torch, safetensors, a run;"
-                        " of scripts/slim_checkpoint.sh with their network")  # fmt: skip
+    parser.add_argument(
+        "--backbone",
+        type=Path,
+        help="weights in the place of a backbone of ours: a state_dict of torch, safetensors, a run;"
+        " of scripts/slim_checkpoint.sh with their network",
+    )
     parser.add_argument("--short", action="store_true", help="a few minutes on a CPU")
     parser.add_argument("--output", type=Path, help="default: runs/NAME, or runs/NAME_short")
     parser.add_argument("--ranks", type=int, help="other than the recipe's")
-    parser.add_argument("--set", nargs="*", action="extend", default=[], metavar="STEP.OPTION=VALUE", help="other than the recipe's")
+    parser.add_argument(
+        "--set", nargs="*", action="extend", default=[], metavar="STEP.OPTION=VALUE", help="other than the recipe's"
+    )
     parser.add_argument("--dry_run", action="store_true", help="only print the commands")
     parser.add_argument("--dimred", type=Path, default=DIMRED)
     return parser

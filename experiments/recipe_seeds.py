@@ -17,23 +17,38 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from dimred.runs import Run, flatten, read_runs
 from workbench.jobs import DIMRED, CommandFailed, fit, pair, train
 from workbench.text_table import text_table, write_csv
 
+from dimred.runs import Run, flatten, read_runs
+
 ENDS = ("stage1", "continued", "annealed", "stage2")
-METRICS = {"test_accuracy": ("final test accuracy, %", 100, 2), "test_loss": ("final test loss", 1, 4)}  # title, factor, digits
+METRICS = {
+    "test_accuracy": ("final test accuracy, %", 100, 2),
+    "test_loss": ("final test loss", 1, 4),
+}  # title, factor, digits
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     here = Path(__file__).parent
-    parser.add_argument("--recipe", type=Path, default=here / "recipes" / "fashion_demo.toml",
-                        help="stage 1's options (default: the demo's)")
+    parser.add_argument(
+        "--recipe",
+        type=Path,
+        default=here / "recipes" / "fashion_demo.toml",
+        help="stage 1's options (default: the demo's)",
+    )
     parser.add_argument("--stage2_recipe", type=Path, help="stage 2's options")
-    parser.add_argument("--stage2", type=pair, nargs="*", action="extend", default=[], metavar="OPTION=VALUE",
-                        help="further options of stage 2, e.g. batch_size=256")
+    parser.add_argument(
+        "--stage2",
+        type=pair,
+        nargs="*",
+        action="extend",
+        default=[],
+        metavar="OPTION=VALUE",
+        help="further options of stage 2, e.g. batch_size=256",
+    )
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--extra_epochs", type=int, default=2, help="of stage 2 and its baselines")
@@ -41,7 +56,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=1, help="seeds at a time")
     parser.add_argument("--threads", type=int, default=2, help="of each process")
     parser.add_argument("--dimred", type=Path, default=DIMRED)
-    return parser.parse_args(arguments)  # fmt: skip
+    return parser.parse_args(arguments)
 
 
 def run_seed(options: argparse.Namespace, seed: int) -> None:
@@ -52,12 +67,20 @@ def run_seed(options: argparse.Namespace, seed: int) -> None:
     stage1 = {"config": options.recipe, "seed": seed, "threads": options.threads}
     train(binary, "stage1", folder / "stage1", stage1)
     fit(binary, folder / "stage1", folder / "pca_mat.npy", options.components, options.threads)
-    stage2 = {"config": options.stage2_recipe, "checkpoint": folder / "stage1", "seed": seed,
-              "pca_mat": folder / "pca_mat.npy", "epochs": options.extra_epochs,
-              "threads": options.threads}  # fmt: skip
+    stage2 = {
+        "config": options.stage2_recipe,
+        "checkpoint": folder / "stage1",
+        "seed": seed,
+        "pca_mat": folder / "pca_mat.npy",
+        "epochs": options.extra_epochs,
+        "threads": options.threads,
+    }
     train(binary, "stage2", folder / "stage2", stage2 | dict(options.stage2))
-    onward = stage1 | {"resume_from": folder / "stage1", "snapshots_per_epoch": 0,
-                       "epochs": first + options.extra_epochs}  # fmt: skip
+    onward = stage1 | {
+        "resume_from": folder / "stage1",
+        "snapshots_per_epoch": 0,
+        "epochs": first + options.extra_epochs,
+    }
     train(binary, "stage1", folder / "continued", onward)
     train(binary, "stage1", folder / "annealed", onward | {"anneal_from_epoch": first})
 
@@ -96,8 +119,17 @@ def save(path: Path, by_seed: dict[int, list[Run]]) -> None:
         for run in runs:
             final = run.result()
             epochs = run.curve["epoch"].max() - run.start_epoch
-            rows.append([seed, run.name, run.method, *(final[metric] for metric in METRICS), final["weights"],
-                         epochs, *map(run.costs().get, costs)])  # fmt: skip
+            rows.append(
+                [
+                    seed,
+                    run.name,
+                    run.method,
+                    *(final[metric] for metric in METRICS),
+                    final["weights"],
+                    epochs,
+                    *map(run.costs().get, costs),
+                ]
+            )
     write_csv(path, header, rows)
 
 
@@ -110,10 +142,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (CommandFailed, OSError, ValueError) as error:
         print(error, file=sys.stderr)
         return 1
-    by_seed = {
-        seed: read_runs(options.output / f"seed_{seed}" / end for end in ENDS)
-        for seed in options.seeds
-    }
+    by_seed = {seed: read_runs(options.output / f"seed_{seed}" / end for end in ENDS) for seed in options.seeds}
     for metric in METRICS:
         print(table(by_seed, metric), end="\n\n")
     save(options.output / "results.csv", by_seed)

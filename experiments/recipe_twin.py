@@ -22,13 +22,25 @@ from pathlib import Path
 import pandas as pd
 import recipe
 from comparison.options import ConfigError
-from dimred.runs import BadRun, read_run
 from dimred_twins.training import CannotFollow, require_followable, train_as
 from workbench.files import write_whole
 from workbench.text_table import text_table
 
-HEADER = ("run", "steps", "first epoch", "twin", "last epoch", "twin", "step 1 apart", "steps 1-10", "epochs apart",
-          "seconds", "twin")  # fmt: skip
+from dimred.runs import BadRun, read_run
+
+HEADER = (
+    "run",
+    "steps",
+    "first epoch",
+    "twin",
+    "last epoch",
+    "twin",
+    "step 1 apart",
+    "steps 1-10",
+    "epochs apart",
+    "seconds",
+    "twin",
+)
 
 
 def both_losses(step: recipe.Step) -> tuple[pd.DataFrame, str]:
@@ -57,8 +69,14 @@ def compare(name: str, table: pd.DataFrame, tolerance: float) -> tuple[list[str]
     if between > tolerance * first["loss"]:
         wrong.append(f"{name}: epochs differ by {between:.4f}, more than {tolerance:g} of {first['loss']:.4f}")
     numbers = (first["loss"], first["twin_loss"], last["loss"], last["twin_loss"])
-    return [name, str(len(table)), *(f"{value:.4f}" for value in numbers), f"{apart.iloc[0]:.1e}",
-            f"{apart.iloc[:10].max():.1e}", f"{between:.4f}"], wrong  # fmt: skip
+    return [
+        name,
+        str(len(table)),
+        *(f"{value:.4f}" for value in numbers),
+        f"{apart.iloc[0]:.1e}",
+        f"{apart.iloc[:10].max():.1e}",
+        f"{between:.4f}",
+    ], wrong
 
 
 def with_batches(step: recipe.Step) -> recipe.Step:
@@ -101,7 +119,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"recipe_twin.py: {error}", file=sys.stderr)
         return 1
     if rows:
-        print(f"\n{text_table(HEADER, rows)}\nlosses of training, in nats; step n apart: |dimred - PyTorch|, largest; epochs: of their means")
+        print(
+            f"\n{text_table(HEADER, rows)}\nlosses of training, in nats; step n apart: |dimred - PyTorch|, largest; epochs: of their means"
+        )
     for line in wrong:
         print(f"recipe_twin.py: {line}", file=sys.stderr)
     return 1 if wrong else 0

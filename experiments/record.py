@@ -48,8 +48,10 @@ def fenced(text: str, kind: str = "") -> str:
 def failures(results: pd.DataFrame) -> str:
     """Every run that counts for nothing."""
     bad = results[results["outcome"] != "finished"]
-    lines = [f"- {line.method} {line.variant}, seed {line.seed} ({line.phase}): {line.outcome}: {line.note}"
-             for line in bad.astype(object).fillna("").itertuples()]  # fmt: skip
+    lines = [
+        f"- {line.method} {line.variant}, seed {line.seed} ({line.phase}): {line.outcome}: {line.note}"
+        for line in bad.astype(object).fillna("").itertuples()
+    ]
     return "\n".join(lines) or "None."
 
 
@@ -67,14 +69,19 @@ def record(output: Path, rows: Path | None = None) -> str:
     tables = sections((output / "summary.txt").read_text())
     finished = results[results["outcome"] == "finished"]
     names = list(finished["folder"].drop_duplicates())
-    elsewhere = {name: row for name, row in Rows(rows, output).kept.items() if name in names and not (output / name).is_dir()}
+    elsewhere = {
+        name: row for name, row in Rows(rows, output).kept.items() if name in names and not (output / name).is_dir()
+    }
     folders = [output / name for name in names if name not in elsewhere]
     journal = Journal(output / "journal.jsonl").by_target
     seconds = sum(journal.values()) + sum(row["job_seconds"] for row in elsewhere.values())
     machines = [*map(machine_of, folders), *(row["machine"] for row in elsewhere.values())]
     start = next((folder for folder in folders if folder.name.startswith("stage1")), None)
-    parts = [f"# {toml.get('title', output.name)}", toml.get("question", ""),
-             f"{len(finished)} runs of {len(results)} finished, {in_words(seconds)} of one job at a time. {machine(machines)}."]  # fmt: skip
+    parts = [
+        f"# {toml.get('title', output.name)}",
+        toml.get("question", ""),
+        f"{len(finished)} runs of {len(results)} finished, {in_words(seconds)} of one job at a time. {machine(machines)}.",
+    ]
     for phase in ("confirmation", "selection"):
         for words in AGAINST:
             if table := tables.get(f"{phase}, {words}"):

@@ -13,12 +13,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
-from dimred.runs import NotARun, find_sidecar, gram_beside, read_good_runs, read_sidecar
 from workbench.files import write_whole
 from workbench.groups import shown
 from workbench.page import page
 from workbench.summary import comparison, summary_header, summary_rows
 from workbench.text_table import text_table
+
+from dimred.runs import NotARun, find_sidecar, gram_beside, read_good_runs, read_sidecar
 
 
 def run_folders(places: Sequence[Path]) -> list[Path]:
@@ -66,7 +67,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     few = shown(runs)
     print(text_table(summary_header(few), summary_rows(few)))
     if len(few) < len(runs):
-        print(f"({len(few)} of {len(runs)} runs: the first seed's of stage 1 and of the groups that validation prefers)")
+        print(
+            f"({len(few)} of {len(runs)} runs: the first seed's of stage 1 and of the groups that validation prefers)"
+        )
     for sentence in (*comparison(runs), *left_out):
         print(sentence)
     print(f"curves: {options.output}")

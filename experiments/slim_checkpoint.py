@@ -14,9 +14,20 @@ from typing import Any, Protocol
 
 import numpy as np
 
-UNITS = {"resnet_v1_50": (3, 4, 6, 3), "resnet_v1_101": (3, 4, 23, 3), "resnet_v1_152": (3, 8, 36, 3), "resnet_v1_200": (3, 24, 36, 3)}
-PARTS = {"weights": "weight", "biases": "bias", "gamma": "weight", "beta": "bias", "moving_mean": "running_mean",
-         "moving_variance": "running_var"}  # fmt: skip
+UNITS = {
+    "resnet_v1_50": (3, 4, 6, 3),
+    "resnet_v1_101": (3, 4, 23, 3),
+    "resnet_v1_152": (3, 8, 36, 3),
+    "resnet_v1_200": (3, 24, 36, 3),
+}
+PARTS = {
+    "weights": "weight",
+    "biases": "bias",
+    "gamma": "weight",
+    "beta": "bias",
+    "moving_mean": "running_mean",
+    "moving_variance": "running_var",
+}
 ENDINGS = (".index", ".meta")
 WRONG, FAILED = 2, 1  # exit codes: the caller's fault, and the file's
 
@@ -80,13 +91,17 @@ def network_of(names: Iterable[str], source: str) -> str:
     return found[0]
 
 
-def require_same(expected: dict[str, tuple[int, ...]], there: dict[str, list[int]], network: str, source: str) -> list[str]:
+def require_same(
+    expected: dict[str, tuple[int, ...]], there: dict[str, list[int]], network: str, source: str
+) -> list[str]:
     """Raises Refused for the first variable that differs; what of the checkpoint is passed over."""
     for name, shape in expected.items():
         if name not in there:
             raise Refused(f"{source}: is not TF-Slim's {network}: there is no {name}")
         if tuple(there[name]) != shape:
-            raise Refused(f"{source}: is not TF-Slim's {network}: {name} needs the shape {list(shape)}, received {list(there[name])}")
+            raise Refused(
+                f"{source}: is not TF-Slim's {network}: {name} needs the shape {list(shape)}, received {list(there[name])}"
+            )
     others = sorted(there.keys() - expected.keys())
     for name in others:
         slot = name.rpartition("/")[0] in expected  # resnet_v1_50/conv1/weights/Momentum
@@ -102,7 +117,9 @@ def as_torch(name: str, values: np.ndarray, source: str) -> np.ndarray:
     with np.errstate(over="ignore"):
         values = values.astype(np.float32)
     if not np.isfinite(values).all():
-        raise Refused(f"{source}: {name} has {np.count_nonzero(~np.isfinite(values))} values that are not finite", FAILED)
+        raise Refused(
+            f"{source}: {name} has {np.count_nonzero(~np.isfinite(values))} values that are not finite", FAILED
+        )
     return np.ascontiguousarray(values.transpose(3, 2, 0, 1)) if values.ndim == 4 else values
 
 
@@ -127,7 +144,9 @@ def prefix_of(path: Path) -> str:
     index = path.with_name(f"{path.name}.index")
     if not index.is_file():
         if not path.is_file():
-            raise Refused(f"{path}: no such checkpoint, neither as one file nor as {path.name}.index and {path.name}.data-*")
+            raise Refused(
+                f"{path}: no such checkpoint, neither as one file nor as {path.name}.index and {path.name}.data-*"
+            )
         return str(path)
     if not any(path.parent.glob(f"{path.name}.data-?????-of-?????")):
         raise Refused(f"{path}: {index.name} is there, {path.name}.data-* is not", FAILED)
@@ -171,9 +190,11 @@ def convert(checkpoint: Path, output: Path) -> str:
     write(tensors, {"format": "pt", "network": f"slim:{network}", "preprocessing_name": "vgg"}, output)
     parameters = sum(values.size for name, values in tensors.items() if name.endswith(("weight", "bias")))
     passed = f", {', '.join(others[:3])}{', ...' if len(others) > 3 else ''}" if others else ""
-    return (f"{output}: {parameters} parameters, {classes} classes; passed over: {len(others)} variables{passed}\n"
-            f"dimred model slim:{network} --num_classes N\n"
-            f"dimred stage1 --model {network}.pt --initialize_from {output} --checkpoint_exclude_patterns '^logits' --preprocessing_name vgg")  # fmt: skip
+    return (
+        f"{output}: {parameters} parameters, {classes} classes; passed over: {len(others)} variables{passed}\n"
+        f"dimred model slim:{network} --num_classes N\n"
+        f"dimred stage1 --model {network}.pt --initialize_from {output} --checkpoint_exclude_patterns '^logits' --preprocessing_name vgg"
+    )
 
 
 def main(arguments: list[str]) -> int:

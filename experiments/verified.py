@@ -24,9 +24,10 @@ from pathlib import Path
 import pandas as pd
 from comparison.results import save_table
 from comparison.summary import percent
-from dimred.runs import BadRun, holm, mean_interval, paired_difference, read_run
 from workbench.jobs import DIMRED
 from workbench.text_table import text_table
+
+from dimred.runs import BadRun, holm, mean_interval, paired_difference, read_run
 
 AT_EQUAL_PASSES = "no more passes"
 AXES = ("stage1.", "matrices.", "methods.")  # how the names of their columns begin
@@ -45,7 +46,9 @@ class Verified:
         try:
             written = file.stat().st_mtime_ns
             report = json.loads(file.read_text())
-            fits = report["pairs_file"] == str(pairs) and all(path.stat().st_mtime_ns <= written for path in (pairs, self.weights))
+            fits = report["pairs_file"] == str(pairs) and all(
+                path.stat().st_mtime_ns <= written for path in (pairs, self.weights)
+            )
             return report["accuracy"] if fits else None
         except (OSError, ValueError, KeyError):
             pass
@@ -96,8 +99,15 @@ def differences(runs: pd.DataFrame, summary: pd.DataFrame, axes: list[str]) -> l
             rival = rival[rival[axis].isna() | (rival[axis] == report[axis])]
         mine, theirs = (table.set_index("seed")["verified"] for table in (group, rival))
         mean, both = mean_interval(list(mine)), mine.index.intersection(theirs.index)
-        line = [report["role"], report["method"], report["variant"], *(shown(report[axis]) for axis in axes), str(mean.n),
-                f"{100 * mean.mean:.2f}", f"{100 * mean.sd:.2f}"]  # fmt: skip
+        line = [
+            report["role"],
+            report["method"],
+            report["variant"],
+            *(shown(report[axis]) for axis in axes),
+            str(mean.n),
+            f"{100 * mean.mean:.2f}",
+            f"{100 * mean.sd:.2f}",
+        ]
         if report["baseline"]:
             line += ["the best", "", ""]
             p_values.append(float("nan"))
@@ -113,8 +123,11 @@ def differences(runs: pd.DataFrame, summary: pd.DataFrame, axes: list[str]) -> l
 def by_epoch(dimred: Path, pairs: Path, comparison: Path, starts: pd.DataFrame, jobs: int) -> str:
     """Stage 1's accuracy as it trains, over the seeds, for each condition that it was trained in."""
     axes = [name for name in starts.columns if name.startswith("stage1.")]
-    ends = [(*condition, epoch, weights) for folder, *condition in starts[["folder", *axes]].itertuples(index=False)
-            for epoch, weights in epoch_ends(comparison / folder).items()]  # fmt: skip
+    ends = [
+        (*condition, epoch, weights)
+        for folder, *condition in starts[["folder", *axes]].itertuples(index=False)
+        for epoch, weights in epoch_ends(comparison / folder).items()
+    ]
     with ThreadPoolExecutor(jobs) as pool:
         found = list(pool.map(lambda end: verify(dimred, pairs, end[-1]), ends))
     table = pd.DataFrame([end[:-1] for end in ends], columns=[*axes, "epoch of stage 1"]).assign(verified=found)
@@ -144,8 +157,15 @@ def differences(runs: pd.DataFrame, summary: pd.DataFrame, axes: list[str]) -> l
         rival = of_condition(runs, report["against"], condition)
         mine, theirs = (table.set_index("seed")["verified"] for table in (group, rival))
         mean, both = mean_interval(list(mine)), mine.index.intersection(theirs.index)
-        line = [report["role"], report["method"], report["variant"], *map(shown, condition.values()), str(mean.n),
-                percent(mean.mean), percent(mean.sd)]  # fmt: skip
+        line = [
+            report["role"],
+            report["method"],
+            report["variant"],
+            *map(shown, condition.values()),
+            str(mean.n),
+            percent(mean.mean),
+            percent(mean.sd),
+        ]
         tests.append((*group["folder"], *rival["folder"]))
         if report["baseline"]:
             p_values[tests[-1]] = math.nan
@@ -179,7 +199,9 @@ def read_table(file: Path, columns: Sequence[str]) -> pd.DataFrame:
 
 def tables_of(options: argparse.Namespace) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Finished runs and lines of the summary of the phase, before anything is verified. Raises BadRun."""
-    runs = read_table(options.comparison / "results.csv", ("phase", "seed", "role", "method", "variant", "outcome", "folder"))
+    runs = read_table(
+        options.comparison / "results.csv", ("phase", "seed", "role", "method", "variant", "outcome", "folder")
+    )
     columns = ("phase", "compared_at", "role", "method", "variant", "chosen", "baseline", "against")
     axes = [name for name in runs.columns if name.startswith(AXES)]
     summary = read_table(options.comparison / "summary.csv", (*columns, *axes))

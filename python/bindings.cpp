@@ -255,7 +255,7 @@ void check_basis(const fs::path& npy, bool values) {
 }
 
 /// A text of ours may name a path whose bytes are no UTF-8.
-void set_error(PyObject* type, std::string_view text) {
+void set_error(PyObject* type, const std::string& text) {
   const auto size = static_cast<Py_ssize_t>(text.size());
   const auto message = nb::steal(PyUnicode_DecodeUTF8(text.data(), size, "surrogateescape"));
   PyErr_SetObject(type, message.ptr());

@@ -1,7 +1,7 @@
 """Writes docs/reference/options.md: every subcommand's --help all, which comes from the one table of its options.
 
-    python scripts/options_reference.py            rewrites docs/reference/options.md
-    python scripts/options_reference.py --check    exit code 1 when it is not what the build says
+python scripts/options_reference.py            rewrites docs/reference/options.md
+python scripts/options_reference.py --check    exit code 1 when it is not what the build says
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ def page(dimred: Path) -> str:
         sections += [(command,), *((command, word) for word in further)]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         texts = pool.map(lambda words: help_of(dimred, *words), sections)
-        return HEAD + "".join(f"\n## dimred {' '.join(words)}\n\n```\n{text}\n```\n" for words, text in zip(sections, texts, strict=True))
+        return HEAD + "".join(
+            f"\n## dimred {' '.join(words)}\n\n```\n{text}\n```\n" for words, text in zip(sections, texts, strict=True)
+        )
 
 
 def main() -> int:

@@ -36,8 +36,12 @@ def few() -> Path:
         for name, each in (("train", 15), ("t10k", 20)):
             images = read(FOLDER / f"{name}-images-idx3-ubyte", 16).reshape(-1, 28, 28)[::each]
             labels = read(FOLDER / f"{name}-labels-idx1-ubyte", 8)[::each]
-            (whole / f"{name}-images-idx3-ubyte").write_bytes(np.array([2051, *images.shape], ">i4").tobytes() + images.tobytes())
-            (whole / f"{name}-labels-idx1-ubyte").write_bytes(np.array([2049, len(labels)], ">i4").tobytes() + labels.tobytes())
+            (whole / f"{name}-images-idx3-ubyte").write_bytes(
+                np.array([2051, *images.shape], ">i4").tobytes() + images.tobytes()
+            )
+            (whole / f"{name}-labels-idx1-ubyte").write_bytes(
+                np.array([2049, len(labels)], ">i4").tobytes() + labels.tobytes()
+            )
         folder.parent.mkdir(exist_ok=True)
         with contextlib.suppress(OSError):  # another test was faster
             whole.rename(folder)

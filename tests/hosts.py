@@ -35,7 +35,23 @@ def run(*words: object) -> None:
 
 def limit(namespace: str, interface: str, rate: str) -> None:
     """Sends at `rate` (of tc: 1gbit) at most."""
-    run("tc", "-n", namespace, "qdisc", "add", "dev", interface, "root", "tbf", "rate", rate, "burst", "512kb", "latency", "100ms")
+    run(
+        "tc",
+        "-n",
+        namespace,
+        "qdisc",
+        "add",
+        "dev",
+        interface,
+        "root",
+        "tbf",
+        "rate",
+        rate,
+        "burst",
+        "512kb",
+        "latency",
+        "100ms",
+    )
 
 
 @contextmanager
@@ -54,7 +70,21 @@ def on_a_switch(count: int, rate: str = "") -> Iterator[list[Host]]:
             port = f"{host.interface}p"
             run("ip", "netns", "add", host.namespace)
             undo.callback(run, "ip", "netns", "del", host.namespace)
-            run("ip", "-n", host.namespace, "link", "add", host.interface, "type", "veth", "peer", "name", port, "netns", switch)
+            run(
+                "ip",
+                "-n",
+                host.namespace,
+                "link",
+                "add",
+                host.interface,
+                "type",
+                "veth",
+                "peer",
+                "name",
+                port,
+                "netns",
+                switch,
+            )
             run("ip", "-n", switch, "link", "set", port, "master", "bridge")
             run("ip", "-n", switch, "link", "set", port, "up")
             run("ip", "-n", host.namespace, "addr", "add", f"{host.address}/24", "dev", host.interface)

@@ -15,8 +15,16 @@ import numpy as np
 from fashion import few
 
 PATIENCE = 90  # seconds after which a test's ranks hang
-SMALL = ["--train_samples=1500", "--test_samples=301", "--global_batch_size=60", "--threads=1",
-         "--learning_rate=0.02", "--snapshots_per_epoch=8", "--heartbeat_timeout=2", f"--data={few()}"]  # fmt: skip
+SMALL = [
+    "--train_samples=1500",
+    "--test_samples=301",
+    "--global_batch_size=60",
+    "--threads=1",
+    "--learning_rate=0.02",
+    "--snapshots_per_epoch=8",
+    "--heartbeat_timeout=2",
+    f"--data={few()}",
+]
 
 
 @dataclass(frozen=True)
@@ -37,22 +45,41 @@ def free_port() -> int:
 
 def environment_of(rank: int, size: int, port: int) -> dict[str, str]:
     """torchrun's variables, without its agent."""
-    return {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(size), "LOCAL_WORLD_SIZE": str(size),
-            "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}  # fmt: skip
+    return {
+        "RANK": str(rank),
+        "LOCAL_RANK": str(rank),
+        "WORLD_SIZE": str(size),
+        "LOCAL_WORLD_SIZE": str(size),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+    }
 
 
 @contextmanager
-def started(program: Path, arguments: Sequence[object], ranks: int, port: int | None = None,
-            folders: Sequence[Path | None] | None = None, **variables: str):  # fmt: skip
+def started(
+    program: Path,
+    arguments: Sequence[object],
+    ranks: int,
+    port: int | None = None,
+    folders: Sequence[Path | None] | None = None,
+    **variables: str,
+):
     """The ranks' processes; killed if they are still there at the end. Lists in `arguments` and
     `folders` (to start in) give each rank its own."""
     port = port or free_port()
     processes = []
     for rank in range(ranks):
         own = arguments[rank] if isinstance(arguments[0], list) else arguments
-        processes.append(subprocess.Popen(
-            [str(program), *map(str, own)], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            cwd=folders[rank] if folders else None, env={**os.environ, **environment_of(rank, ranks, port), **variables}))  # fmt: skip
+        processes.append(
+            subprocess.Popen(
+                [str(program), *map(str, own)],
+                text=True,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                cwd=folders[rank] if folders else None,
+                env={**os.environ, **environment_of(rank, ranks, port), **variables},
+            )
+        )
     try:
         yield processes
     finally:
@@ -77,7 +104,10 @@ def run_ranks(program: Path, arguments: Sequence[object], ranks: int, patience: 
 def rows(run: Path) -> list[dict[str, str]]:
     """curve.csv without its times."""
     with (run / "curve.csv").open(newline="") as stream:
-        return [{k: v for k, v in row.items() if k not in ("seconds", "data_wait_seconds")} for row in csv.DictReader(stream)]
+        return [
+            {k: v for k, v in row.items() if k not in ("seconds", "data_wait_seconds")}
+            for row in csv.DictReader(stream)
+        ]
 
 
 def vectors(run: Path) -> dict[str, np.ndarray]:

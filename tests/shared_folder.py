@@ -26,7 +26,14 @@ from ranks import Ended, ended, free_port
 SOURCE = Path("/usr/share/doc/libfuse3-dev/examples/passthrough_ll.c")
 RANKS, EACH = 4, 2  # ranks, and those of a host
 BATCH = ("--global_batch_size=60", "--threads=1", "--heartbeat_timeout=3")
-STAGE_1 = (*BATCH, "--train_samples=600", "--test_samples=100", "--snapshots_per_epoch=8", "--learning_rate=0.02", "--epochs=1")
+STAGE_1 = (
+    *BATCH,
+    "--train_samples=600",
+    "--test_samples=100",
+    "--snapshots_per_epoch=8",
+    "--learning_rate=0.02",
+    "--epochs=1",
+)
 STAGE_2 = (*BATCH, "--n_component=5")
 
 
@@ -47,8 +54,15 @@ class TwoHosts:
             host = self.mounts[0] if rank < EACH else second or self.mounts[1]
             inner = 'mount --bind "$1" "$2"; shift 2; exec "$@"'
             command = ["unshare", "--mount", "bash", "-ec", inner, "on", host, self.path, self.program, *words]
-            processes.append(subprocess.Popen([*map(str, command)], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                              env=placed(rank, ranks, port, "127.0.0.1", EACH) | {"OMP_NUM_THREADS": "1"}))  # fmt: skip
+            processes.append(
+                subprocess.Popen(
+                    [*map(str, command)],
+                    text=True,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    env=placed(rank, ranks, port, "127.0.0.1", EACH) | {"OMP_NUM_THREADS": "1"},
+                )
+            )
         try:
             return ended(processes)
         finally:
@@ -73,9 +87,13 @@ def reason_against() -> str:
 def two_hosts(build: Path, root: Path) -> Iterator[TwoHosts]:
     """Mounted, and unmounted afterwards."""
     program = root / "passthrough_ll"
-    flags = subprocess.run(["pkg-config", "fuse3", "--cflags", "--libs"], check=True, capture_output=True, text=True).stdout
+    flags = subprocess.run(
+        ["pkg-config", "fuse3", "--cflags", "--libs"], check=True, capture_output=True, text=True
+    ).stdout
     subprocess.run(["gcc", "-O2", str(SOURCE), "-o", str(program), *shlex.split(flags)], check=True)
-    hosts = TwoHosts(build / "bin" / "dimred", root / "beneath", (root / "a", root / "b"), root / "shared", root / "empty")
+    hosts = TwoHosts(
+        build / "bin" / "dimred", root / "beneath", (root / "a", root / "b"), root / "shared", root / "empty"
+    )
     for folder in (hosts.beneath, *hosts.mounts, hosts.path, hosts.empty):
         folder.mkdir()
     with ExitStack() as undo:
@@ -86,7 +104,9 @@ def two_hosts(build: Path, root: Path) -> Iterator[TwoHosts]:
 
 
 def failed(done: Ended) -> str:
-    return "" if done.codes == [0] * len(done.codes) else f"codes {done.codes}: {' '.join(' '.join(done.errors).split())}"
+    return (
+        "" if done.codes == [0] * len(done.codes) else f"codes {done.codes}: {' '.join(' '.join(done.errors).split())}"
+    )
 
 
 def matrix(hosts: TwoHosts, *options: str) -> str:
@@ -114,7 +134,11 @@ def training(hosts: TwoHosts) -> str:
         return f"{warned} warnings that the lock of the folder may not reach other hosts"
     first = failed(trained)
     second = [*STAGE_2, "--checkpoint", shared / "run", "--output", shared / "boost"]
-    first = first or failed(hosts.run("stage2", *second, "--epochs=1")) or failed(hosts.run("stage2", *second, "--epochs=2"))
+    first = (
+        first
+        or failed(hosts.run("stage2", *second, "--epochs=1"))
+        or failed(hosts.run("stage2", *second, "--epochs=2"))
+    )
     if first:
         return first
     outcome = json.loads((hosts.beneath / "boost" / "manifest.json").read_text())["outcome"]
@@ -162,8 +186,16 @@ def cases(hosts: TwoHosts) -> Sequence[tuple[str, Callable[[], str]]]:
         ("a random matrix", lambda: matrix(hosts, "--kind=random")),
         ("both stages, and on", lambda: training(hosts)),
         ("not shared: empty", lambda: no_shared_folder(hosts, lambda _: None)),
-        ("not shared: snapshots alone", lambda: no_shared_folder(hosts, lambda to: shutil.copy(hosts.beneath / "w.npy", to))),
-        ("not shared: no run", lambda: refused_once(hosts, "stage2", *STAGE_2, "--checkpoint", hosts.path / "run", "--output", hosts.path / "new")),
+        (
+            "not shared: snapshots alone",
+            lambda: no_shared_folder(hosts, lambda to: shutil.copy(hosts.beneath / "w.npy", to)),
+        ),
+        (
+            "not shared: no run",
+            lambda: refused_once(
+                hosts, "stage2", *STAGE_2, "--checkpoint", hosts.path / "run", "--output", hosts.path / "new"
+            ),
+        ),
         ("not shared: another file", lambda: no_shared_folder(hosts, lambda to: another_file(hosts, to))),
     ]
 
@@ -177,7 +209,10 @@ def main() -> int:
         table.add("fuse", "-", "all", "skipped", why=reason)
         table.end()
         return 0
-    with tempfile.TemporaryDirectory(prefix="dimred_shared_") as root, two_hosts(given.build.resolve(), Path(root)) as hosts:
+    with (
+        tempfile.TemporaryDirectory(prefix="dimred_shared_") as root,
+        two_hosts(given.build.resolve(), Path(root)) as hosts,
+    ):
         for name, case in cases(hosts):
             since = time.monotonic()
             wrong = case()

@@ -26,7 +26,13 @@ def slurm_arguments(options: dict[str, Any], threads: int, logs: Path) -> dict[s
     import dask
     import dask_jobqueue  # noqa: F401  (its defaults)
 
-    arguments: dict[str, Any] = {"cores": 1, "processes": 1, "job_cpu": threads, "job_name": "dimred", "log_directory": str(logs)} | options
+    arguments: dict[str, Any] = {
+        "cores": 1,
+        "processes": 1,
+        "job_cpu": threads,
+        "job_name": "dimred",
+        "log_directory": str(logs),
+    } | options
     if "memory" not in arguments and dask.config.get("jobqueue.slurm.memory") is None:
         arguments |= {"memory": "1GB", "job_directives_skip": [*arguments.get("job_directives_skip", []), "--mem="]}
     if "walltime" not in arguments and dask.config.get("jobqueue.slurm.walltime") == "00:30:00":
@@ -39,7 +45,9 @@ def make_cluster(options: dict[str, Any], logs: Path) -> Any:
     if options["slurm"] is None:
         from distributed import LocalCluster
 
-        return LocalCluster(n_workers=0, threads_per_worker=1, processes=True, memory_limit=0, dashboard_address="127.0.0.1:8787")
+        return LocalCluster(
+            n_workers=0, threads_per_worker=1, processes=True, memory_limit=0, dashboard_address="127.0.0.1:8787"
+        )
     from dask_jobqueue import SLURMCluster
 
     return SLURMCluster(**slurm_arguments(options["slurm"], options["threads"], logs))

@@ -74,7 +74,9 @@ def job_script(asked: Asked, logs: Path) -> str:
     from dask_jobqueue.slurm import SLURMJob
 
     arguments = cluster.slurm_arguments(asked.slurm_options, asked.threads, logs)
-    made = {key: value for key, value in arguments.items() if key not in ("scheduler_options", "log_directory")}  # which it would make
+    made = {
+        key: value for key, value in arguments.items() if key not in ("scheduler_options", "log_directory")
+    }  # which it would make
     return str(SLURMJob("tcp://scheduler:8786", name="worker", **made).job_script())
 
 
@@ -92,12 +94,21 @@ def connect(address: str) -> Any:
 def begin_cluster(asked: Asked, output: Path, lock: TextIO) -> subprocess.Popen[bytes]:
     """A process with a scheduler and its workers, whose address is in LEFT when this returns. It dies with this one and holds its lock,
     unless it is to be left. Raises EngineError."""
-    options = {"jobs": asked.jobs, "threads": asked.threads, "leave": asked.leave, "slurm": asked.slurm_options if asked.slurm else None}
+    options = {
+        "jobs": asked.jobs,
+        "threads": asked.threads,
+        "leave": asked.leave,
+        "slurm": asked.slurm_options if asked.slurm else None,
+    }
     arguments = [sys.executable, str(Path(cluster.__file__)), str(output / LEFT), json.dumps(options)]
     log = output / "engine.log"
-    more: dict[str, Any] = {} if asked.leave else {"preexec_fn": worker.die_with(os.getpid()), "pass_fds": (lock.fileno(),)}
+    more: dict[str, Any] = (
+        {} if asked.leave else {"preexec_fn": worker.die_with(os.getpid()), "pass_fds": (lock.fileno(),)}
+    )
     with log.open("w") as stream:
-        process = subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream, start_new_session=True, **more)
+        process = subprocess.Popen(
+            arguments, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream, start_new_session=True, **more
+        )
     deadline = time.monotonic() + BEGIN
     while not (output / LEFT).is_file():
         if process.poll() is not None or time.monotonic() > deadline:
@@ -144,7 +155,15 @@ class Sent:
 class Dask:
     """Every job that is ready is a task of the scheduler at once, under a key of its own, so that a later start takes up a task that was left."""
 
-    def __init__(self, client: Any, asked: Asked, output: Path, binary: Path, left: dict[str, Any], process: subprocess.Popen[bytes] | None) -> None:
+    def __init__(
+        self,
+        client: Any,
+        asked: Asked,
+        output: Path,
+        binary: Path,
+        left: dict[str, Any],
+        process: subprocess.Popen[bytes] | None,
+    ) -> None:
         """`left`: the scheduler's address as it was given, keys of tasks that were left, by target, and whether it is ours: whether it works
         for this comparison alone and ends with it. Raises EngineError for a worker that cannot have runs."""
         self.client, self.asked, self.leaves, self.process = client, asked, asked.leave, process
@@ -190,7 +209,11 @@ class Dask:
         """One that was left by an earlier start, and is not over, is waited for as it is."""
         token = uuid.uuid4().hex
         key = self.tasks.pop(str(job.target), f"{job.kind}-{token}")  # the dashboard shows what stands before the token
-        perform = Sent(partial(worker.perform, [self.facts.binary, *arguments[1:]], str(job.log), token, self.facts, self.variables))
+        perform = Sent(
+            partial(
+                worker.perform, [self.facts.binary, *arguments[1:]], str(job.log), token, self.facts, self.variables
+            )
+        )
         future = self.client.submit(perform, key=key)
         self.running[job] = future
         future.add_done_callback(lambda _: self.over.put(job))
@@ -200,7 +223,10 @@ class Dask:
         found = []
         if self.alone_from and time.monotonic() > self.alone_from + ALONE:
             if not self.client.nthreads():
-                say("no worker has come yet" + (f"; its job prints into {self.file.with_name('engine_logs')}" if self.asked.slurm else ""))
+                say(
+                    "no worker has come yet"
+                    + (f"; its job prints into {self.file.with_name('engine_logs')}" if self.asked.slurm else "")
+                )
             self.alone_from = 0.0
         while not self.over.empty():
             job = self.over.get()
@@ -224,7 +250,9 @@ class Dask:
         error = future.exception()
         if isinstance(error, distributed.KilledWorker):
             return Ended(job, LOST, 0.0, "its worker was lost")
-        raise EngineError(f"a worker failed at {job.name}: {type(error).__name__}: {(str(error).splitlines() or [''])[0]}")
+        raise EngineError(
+            f"a worker failed at {job.name}: {type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+        )
 
     def refuse(self, why: str) -> None:
         """Raises EngineError."""
@@ -236,8 +264,11 @@ class Dask:
         if self.leaves and futures:
             distributed.fire_and_forget(futures)
             self.is_left = True
-            left = {"scheduler": self.address, "ours": self.ours,
-                    "tasks": self.tasks | {str(job.target): future.key for job, future in self.running.items()}}  # fmt: skip
+            left = {
+                "scheduler": self.address,
+                "ours": self.ours,
+                "tasks": self.tasks | {str(job.target): future.key for job, future in self.running.items()},
+            }
             write_whole(self.file, lambda path: path.write_text(json.dumps(left)))
             say(f"{len(futures)} runs are left to {self.address}; the same command takes them up")
         elif futures:

@@ -89,7 +89,11 @@ class Local:
 
     def ended(self) -> list[Ended]:
         """Asks each."""
-        over = [(job, process.returncode, begin) for job, (process, begin) in self.running.items() if process.poll() is not None]
+        over = [
+            (job, process.returncode, begin)
+            for job, (process, begin) in self.running.items()
+            if process.poll() is not None
+        ]
         for job, _, _ in over:
             del self.running[job]
         return [Ended(job, code, time.monotonic() - begin) for job, code, begin in over]

@@ -111,8 +111,14 @@ class Planner:
         folder = self.target(seed, name, options, start.target.name)
         gram = {"gram": folder / "gram.npy"} if "gram" in known else {}
         options |= seeded | gram | {"snapshots": start.target / "snapshots"}
-        return Job(folder / "pca_mat.npy", named(f"matrix {name}", seed, axes), f"matrix {name}", "pca",
-                   tuple(options.items()), (start.target,))  # fmt: skip
+        return Job(
+            folder / "pca_mat.npy",
+            named(f"matrix {name}", seed, axes),
+            f"matrix {name}",
+            "pca",
+            tuple(options.items()),
+            (start.target,),
+        )
 
     def run(self, seed: int, method: Method, options: Options, axes: Options, start: Job, matrix: Job | None) -> Job:
         """Stage 2 from the start, or stage 1 continued."""
@@ -138,8 +144,9 @@ class Planner:
 
     def entries(self, seeds: Sequence[int]) -> list[Entry]:
         """Every line of the table; entries may share jobs, and no two are equal."""
-        found = (entry for seed in seeds for axes in sweep(self.plan.axes["stage1"])
-                 for entry in self.of_start(seed, axes))  # fmt: skip
+        found = (
+            entry for seed in seeds for axes in sweep(self.plan.axes["stage1"]) for entry in self.of_start(seed, axes)
+        )
         return list(dict.fromkeys(found))
 
     def of_start(self, seed: int, stage1: Options) -> Iterator[Entry]:
@@ -151,8 +158,11 @@ class Planner:
                 own = of_use(self.plan.ask, method, dict(start.options), variant | swept_own, swept_own)
                 name = variant.get("matrix")
                 options = own | {key: value for key, value in variant.items() if key != "matrix"}
-                swept = {k: v for k, v in self.plan.axes["matrices"].items() if k not in self.plan.matrices[name]} \
-                    if name else {}  # fmt: skip
+                swept = (
+                    {k: v for k, v in self.plan.axes["matrices"].items() if k not in self.plan.matrices[name]}
+                    if name
+                    else {}
+                )
                 for axes in sweep(swept):
                     matrix = self.matrix(seed, name, axes, start) if name else None
                     tags = tag("stage1", stage1) + tag("matrices", axes) + tag("methods", own)

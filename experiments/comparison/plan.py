@@ -207,8 +207,13 @@ class Reader:
                 if not NAME.fullmatch(name):
                     self.fail(key, f"needs names of letters, digits, _ and -, received {name!r}")
 
-    def live(self, axes: dict[str, dict[str, list[Any]]], stage1: Options, matrices: dict[str, Options],
-             methods: list[Method]) -> None:  # fmt: skip
+    def live(
+        self,
+        axes: dict[str, dict[str, list[Any]]],
+        stage1: Options,
+        matrices: dict[str, Options],
+        methods: list[Method],
+    ) -> None:
         """That every axis changes something: what a matrix or method sets itself, no axis touches."""
         for key in axes["matrices"]:
             if not any(key not in own for own in matrices.values()):
@@ -219,8 +224,13 @@ class Reader:
             if not free:
                 self.fail(f"axes.methods.{key}", "changes nothing: every method that takes it sets it itself")
             swept = {*axes["methods"], *axes["stage1"]}
-            if all(key in self.ask.idle(m.command, (stage1 if m.command == "stage1" else {}) | m.options, {*m.variants, *swept})
-                   for m in free):  # fmt: skip
+            if all(
+                key
+                in self.ask.idle(
+                    m.command, (stage1 if m.command == "stage1" else {}) | m.options, {*m.variants, *swept}
+                )
+                for m in free
+            ):
                 self.fail(f"axes.methods.{key}", "changes nothing: no method has a use for it")
 
     def read(self) -> Plan:
@@ -235,8 +245,9 @@ class Reader:
         if both := set(selection) & set(confirmation):
             self.fail("confirmation_seeds", f"{sorted(both)} are among selection_seeds, too")
         stage1 = self.plain("stage1", self.toml["stage1"], "stage1")
-        matrices = {name: self.plain(f"matrices.{name}", table, "pca")
-                    for name, table in self.toml.get("matrices", {}).items()}  # fmt: skip
+        matrices = {
+            name: self.plain(f"matrices.{name}", table, "pca") for name, table in self.toml.get("matrices", {}).items()
+        }
         methods = [self.method(name, table, list(matrices)) for name, table in self.toml["methods"].items()]
         axes = self.read_axes(methods)
         self.live(axes, stage1, matrices, methods)

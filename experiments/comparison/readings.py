@@ -9,10 +9,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from workbench.files import write_whole
+
 import dimred.runs
 from dimred.runs import COSTS, BadRun, Run, read_run
 from dimred.runs.family import adopt
-from workbench.files import write_whole
 
 FILES = ("manifest.json", "config.toml", "curve.csv", "steps.csv")
 
@@ -46,8 +47,14 @@ def reading_of(run: Run, start: Run | None) -> Reading:
     if start is not None and run.parent is None:
         adopt(run, start)
     own = run.own().rename(columns={"epoch": "epochs"})
-    return Reading(run.manifest.get("seed"), run.config, run.steps_per_epoch, own.loc[run.result().name].to_dict(),
-                   own[["epochs", *COSTS]].max().to_dict(), start.costs() if start is not None else {})  # fmt: skip
+    return Reading(
+        run.manifest.get("seed"),
+        run.config,
+        run.steps_per_epoch,
+        own.loc[run.result().name].to_dict(),
+        own[["epochs", *COSTS]].max().to_dict(),
+        start.costs() if start is not None else {},
+    )
 
 
 def signature(folder: Path) -> list[list[int]]:

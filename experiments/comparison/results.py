@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from dimred.runs import COSTS, BadRun
 from workbench.files import write_whole
+
+from dimred.runs import COSTS, BadRun
 
 from .jobs import Entry, as_text
 from .readings import Reading, Readings
@@ -99,7 +100,7 @@ def is_place(has: object, value: object, moved: bool) -> bool:
     if os.path.realpath(has) == os.path.realpath(os.path.abspath(value)):
         return True
     asked = tuple(part for part in Path(os.path.normpath(value)).parts if part != "..")
-    return moved and asked != () and not Path(value).is_absolute() and Path(has).parts[-len(asked):] == asked
+    return moved and asked != () and not Path(value).is_absolute() and Path(has).parts[-len(asked) :] == asked
 
 
 def is_number(value: object) -> bool:
@@ -110,8 +111,13 @@ def is_number(value: object) -> bool:
 def line(outcome: Outcome, axes: Sequence[str], root: Path) -> dict[str, object]:
     """One line of results.csv."""
     entry = outcome.entry
-    head = {"phase": outcome.phase, "seed": entry.seed, "role": entry.role, "method": entry.method,
-            "variant": entry.variant} | {axis: outcome.axes.get(axis) for axis in axes}  # fmt: skip
+    head = {
+        "phase": outcome.phase,
+        "seed": entry.seed,
+        "role": entry.role,
+        "method": entry.method,
+        "variant": entry.variant,
+    } | {axis: outcome.axes.get(axis) for axis in axes}
     names = ("weights", *MEASURES, "epochs", *COSTS)
     measured = dict.fromkeys(names)
     start: dict[str, float] = {}
@@ -119,9 +125,14 @@ def line(outcome: Outcome, axes: Sequence[str], root: Path) -> dict[str, object]
         start = outcome.reading.start_costs
         measured = {name: outcome.result.get(name) for name in names} | outcome.costs
         measured["seconds"] -= outcome.matrix_seconds
-    tail = {"matrix_seconds": outcome.matrix_seconds, "stage1_seconds": start.get("seconds"),
-            "stage1_spent": start.get("spent"), "outcome": outcome.word,
-            "folder": os.path.relpath(entry.job.target, root), "note": outcome.note}  # fmt: skip
+    tail = {
+        "matrix_seconds": outcome.matrix_seconds,
+        "stage1_seconds": start.get("seconds"),
+        "stage1_spent": start.get("spent"),
+        "outcome": outcome.word,
+        "folder": os.path.relpath(entry.job.target, root),
+        "note": outcome.note,
+    }
     return head | measured | tail
 
 

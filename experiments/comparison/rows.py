@@ -63,8 +63,13 @@ class Rows:
             if self.file is None or outcome.reading is None or name in self.kept:
                 continue
             reading = asdict(outcome.reading) | {"config": {}}  # whose options the folder's name stands for
-            self.kept[name] = {"folder": name, "reading": reading, "matrix_seconds": outcome.matrix_seconds,
-                               "job_seconds": journal.seconds(outcome.entry.job), "machine": machine_of(outcome.entry.job.target)}  # fmt: skip
+            self.kept[name] = {
+                "folder": name,
+                "reading": reading,
+                "matrix_seconds": outcome.matrix_seconds,
+                "job_seconds": journal.seconds(outcome.entry.job),
+                "machine": machine_of(outcome.entry.job.target),
+            }
         if self.file is not None and len(self.kept) > before:
             self.file.parent.mkdir(parents=True, exist_ok=True)
             text = "".join(json.dumps(row, default=plain) + "\n" for row in self.kept.values())

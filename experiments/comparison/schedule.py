@@ -31,7 +31,11 @@ class Stopped(Exception):
 
     def __init__(self, number: int, left: bool) -> None:
         """The signal."""
-        fate = "the runs that were begun go on; the same command takes them up" if left else "all runs have saved, the same command goes on"
+        fate = (
+            "the runs that were begun go on; the same command takes them up"
+            if left
+            else "all runs have saved, the same command goes on"
+        )
         super().__init__(f"stopped by {signal.Signals(number).name}; {fate}")
         self.number = number
 
@@ -124,8 +128,14 @@ def in_words(seconds: float | None) -> str:
 class Scheduler:
     """Starts what is ready, as much as the engine takes, until nothing is left."""
 
-    def __init__(self, binary: Path, threads: int, journal: Journal, open_engine: Callable[[], Engine],
-                 say: Callable[[str], None]) -> None:  # fmt: skip
+    def __init__(
+        self,
+        binary: Path,
+        threads: int,
+        journal: Journal,
+        open_engine: Callable[[], Engine],
+        say: Callable[[str], None],
+    ) -> None:
         """`open_engine` is asked when there is anything to run; `say` prints a line of progress."""
         self.binary, self.threads = binary, threads
         self.journal, self.open_engine, self.say = journal, open_engine, say

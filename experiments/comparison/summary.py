@@ -8,8 +8,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pandas as pd
-from dimred.runs import holm, mean_interval, paired_difference
 from workbench.text_table import text_table
+
+from dimred.runs import holm, mean_interval, paired_difference
 
 from .jobs import as_text
 from .results import Outcome
@@ -17,7 +18,10 @@ from .results import Outcome
 EQUALS = {None: "all baselines", "epochs": "no more epochs", "spent": "no more passes", "seconds": "no more seconds"}
 LIMITS = {"epochs": 0.0, "spent": 0.0, "seconds": 0.02}  # cost -> what part more still counts as no more
 METRICS = {"test_accuracy": "", "test_loss": "loss_"}  # and what their columns begin with
-CHOSEN_BY = {"test_accuracy": ("validation_accuracy", 1), "test_loss": ("validation_loss", -1)}  # the rival: highest, lowest
+CHOSEN_BY = {
+    "test_accuracy": ("validation_accuracy", 1),
+    "test_loss": ("validation_loss", -1),
+}  # the rival: highest, lowest
 Condition = tuple[tuple[str, Any], ...]
 Group = tuple[str, str]  # method, variant
 Groups = dict[Group, list[Outcome]]
@@ -66,8 +70,12 @@ def ranking(groups: Groups) -> Ranked:
     """The baselines that finished, the one that validation prefers in the metric first. One that chose or trained by the
     validation set comes after all others: its own validation scores are too good."""
     found = [key for key, group in groups.items() if group[0].entry.role == "baseline" and finished(group)]
-    return {metric: sorted(found, key=lambda key: (not groups[key][0].entry.saw_validation, score(groups[key], metric)), reverse=True)
-            for metric in METRICS}  # fmt: skip
+    return {
+        metric: sorted(
+            found, key=lambda key: (not groups[key][0].entry.saw_validation, score(groups[key], metric)), reverse=True
+        )
+        for metric in METRICS
+    }
 
 
 def mean_cost(group: Sequence[Outcome], cost: str) -> float:
@@ -102,11 +110,16 @@ def mean(values: Iterable[float]) -> float:
     return mean_interval([float(value) for value in values]).mean
 
 
-def summary_line(group: Sequence[Outcome], against: dict[str, Sequence[Outcome] | None], cost: str | None) -> dict[str, Any]:
+def summary_line(
+    group: Sequence[Outcome], against: dict[str, Sequence[Outcome] | None], cost: str | None
+) -> dict[str, Any]:
     """Mean, spread and paired difference of one method in one condition; `against` is each metric's rival."""
     mine = finished(group)
-    line = {"n": len(mine), "missing": len(group) - len(mine),
-            **{name: mean(outcome.result[name] for outcome in mine.values()) for name, _ in CHOSEN_BY.values()}}  # fmt: skip
+    line = {
+        "n": len(mine),
+        "missing": len(group) - len(mine),
+        **{name: mean(outcome.result[name] for outcome in mine.values()) for name, _ in CHOSEN_BY.values()},
+    }
     if cost is not None:
         line["cost"] = mean_cost(group, cost)
     for metric, prefix in METRICS.items():
@@ -117,15 +130,26 @@ def summary_line(group: Sequence[Outcome], against: dict[str, Sequence[Outcome] 
             continue
         theirs = finished(rivals)
         both = [seed for seed in mine if seed in theirs]
-        difference = paired_difference([float(mine[seed].result[metric]) for seed in both],
-                                       [float(theirs[seed].result[metric]) for seed in both])  # fmt: skip
-        line |= {f"{prefix}pairs": difference.n, f"{prefix}difference": difference.mean, f"{prefix}difference_sd": difference.sd,
-                 f"{prefix}low": difference.low, f"{prefix}high": difference.high, f"{prefix}p": difference.p}  # fmt: skip
+        difference = paired_difference(
+            [float(mine[seed].result[metric]) for seed in both], [float(theirs[seed].result[metric]) for seed in both]
+        )
+        line |= {
+            f"{prefix}pairs": difference.n,
+            f"{prefix}difference": difference.mean,
+            f"{prefix}difference_sd": difference.sd,
+            f"{prefix}low": difference.low,
+            f"{prefix}high": difference.high,
+            f"{prefix}p": difference.p,
+        }
     return line
 
 
-def summarise(outcomes: Sequence[Outcome], axes: dict[str, list[Any]], cost: str | None,
-              rankings: dict[Condition, Ranked] | None = None) -> pd.DataFrame:  # fmt: skip
+def summarise(
+    outcomes: Sequence[Outcome],
+    axes: dict[str, list[Any]],
+    cost: str | None,
+    rankings: dict[Condition, Ranked] | None = None,
+) -> pd.DataFrame:
     """One line per condition, method and variant. `rankings` of baselines are those made before
     (confirmation); without them each condition ranks its own here. Holm's correction is over all of the table's
     tests; one that stands in several conditions, because it does not depend on an axis, counts once."""
@@ -144,17 +168,45 @@ def summarise(outcomes: Sequence[Outcome], axes: dict[str, list[Any]], cost: str
             for metric, prefix in METRICS.items():
                 best = None if role == "start" else rival((method, variant), groups, ranked[metric], cost)
                 against[metric] = groups[best] if best else None
-                named |= {f"{prefix}baseline": (method, variant) == best, f"{prefix}against": " ".join(best).strip() if best else ""}
-                tests[metric].append(tuple(str(outcome.entry.job.target) for outcome in (*group, *(against[metric] or ()))))
-            lines.append(dict(condition) | {
-                "role": role, "method": method, "variant": variant, "chosen": chosen[method] == variant,
-                **named, **summary_line(group, against, cost),
-            })  # fmt: skip
-    columns = [*axes, "role", "method", "variant", "chosen", "baseline", "n", "missing", "validation_accuracy", "validation_loss",
-               "cost", "against", "pairs"]  # fmt: skip
+                named |= {
+                    f"{prefix}baseline": (method, variant) == best,
+                    f"{prefix}against": " ".join(best).strip() if best else "",
+                }
+                tests[metric].append(
+                    tuple(str(outcome.entry.job.target) for outcome in (*group, *(against[metric] or ())))
+                )
+            lines.append(
+                dict(condition)
+                | {
+                    "role": role,
+                    "method": method,
+                    "variant": variant,
+                    "chosen": chosen[method] == variant,
+                    **named,
+                    **summary_line(group, against, cost),
+                }
+            )
+    columns = [
+        *axes,
+        "role",
+        "method",
+        "variant",
+        "chosen",
+        "baseline",
+        "n",
+        "missing",
+        "validation_accuracy",
+        "validation_loss",
+        "cost",
+        "against",
+        "pairs",
+    ]
     for metric, prefix in METRICS.items():
         more = ("baseline", "against", "pairs") if prefix else ()
-        columns += [metric, *(f"{prefix}{name}" for name in (*more, "sd", "difference", "difference_sd", "low", "high", "p"))]
+        columns += [
+            metric,
+            *(f"{prefix}{name}" for name in (*more, "sd", "difference", "difference_sd", "low", "high", "p")),
+        ]
     table = pd.DataFrame(lines, columns=columns)
     for metric, prefix in METRICS.items():  # each metric is a family of tests
         by_test = dict(zip(tests[metric], table[f"{prefix}p"].astype(float), strict=True))
@@ -185,22 +237,48 @@ def shown(table: pd.DataFrame, axes: Sequence[str], cost: str | None, metric: st
     name = "test %" if metric == "test_accuracy" else "test loss"
     varied = table["variant"].astype(bool).any()
     swept = set(table["method"][table["variant"].astype(bool)])
-    header = [*(axis.partition(".")[2] for axis in axes), "role", "method", *(["variant"] if varied else []), "n",
-              "missing", "validation %" if metric == "test_accuracy" else "validation loss", f"{name} (mean ± sd)", "difference", "95 % interval", "p", "p (Holm)",
-              *(["cost", "against"] if cost else [])]  # fmt: skip
+    header = [
+        *(axis.partition(".")[2] for axis in axes),
+        "role",
+        "method",
+        *(["variant"] if varied else []),
+        "n",
+        "missing",
+        "validation %" if metric == "test_accuracy" else "validation loss",
+        f"{name} (mean ± sd)",
+        "difference",
+        "95 % interval",
+        "p",
+        "p (Holm)",
+        *(["cost", "against"] if cost else []),
+    ]
     rows = []
     for line in table.to_dict("records"):
         star = " *" if line["method"] in swept and line["chosen"] else ""
         low, high, p, p_holm = (line[f"{prefix}{column}"] for column in ("low", "high", "p", "p_holm"))
         interval = f"{write(low, '+')} to {write(high, '+')}"
         difference = "best" if line[f"{prefix}baseline"] else write(line[f"{prefix}difference"], "+")
-        rows.append([
-            *(as_text(line[axis]) for axis in axes), line["role"], line["method"],
-            *([line["variant"] + star] if varied else []), str(line["n"]), str(line["missing"]),
-            write(line[CHOSEN_BY[metric][0]]), f"{write(line[metric])} ± {write(line[f'{prefix}sd'])}",
-            difference, "–" if pd.isna(low) else interval, p_value(p), p_value(p_holm),
-            *([amount(line["cost"], cost), "" if line[f"{prefix}baseline"] else line[f"{prefix}against"] or "–"] if cost else []),
-        ])  # fmt: skip
+        rows.append(
+            [
+                *(as_text(line[axis]) for axis in axes),
+                line["role"],
+                line["method"],
+                *([line["variant"] + star] if varied else []),
+                str(line["n"]),
+                str(line["missing"]),
+                write(line[CHOSEN_BY[metric][0]]),
+                f"{write(line[metric])} ± {write(line[f'{prefix}sd'])}",
+                difference,
+                "–" if pd.isna(low) else interval,
+                p_value(p),
+                p_value(p_holm),
+                *(
+                    [amount(line["cost"], cost), "" if line[f"{prefix}baseline"] else line[f"{prefix}against"] or "–"]
+                    if cost
+                    else []
+                ),
+            ]
+        )
     return text_table(header, rows)
 
 

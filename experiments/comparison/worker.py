@@ -48,14 +48,23 @@ def die_with(parent: int) -> Callable[[], None]:
 
 def spawn(arguments: list[str], log: TextIO, **more: Any) -> subprocess.Popen[bytes]:
     """Its process has a group of its own (Ctrl-C comes through us), and dies with us."""
-    return subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, process_group=0,
-                            preexec_fn=die_with(os.getpid()), **more)  # fmt: skip
+    return subprocess.Popen(
+        arguments,
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=subprocess.STDOUT,
+        process_group=0,
+        preexec_fn=die_with(os.getpid()),
+        **more,
+    )
 
 
 def digest_of(binary: str) -> str:
     """The digest of dimred and of the trainer beside it. Raises OSError."""
     files = [Path(binary), Path(binary).with_name("dimred-train")]
-    return hashlib.sha256(b"".join(file.read_bytes() for file in files if file == files[0] or file.is_file())).hexdigest()
+    return hashlib.sha256(
+        b"".join(file.read_bytes() for file in files if file == files[0] or file.is_file())
+    ).hexdigest()
 
 
 def version_of(binary: str) -> str:
@@ -118,7 +127,9 @@ def wait_for(process: subprocess.Popen[bytes], wanted: Callable[[], bool]) -> in
         process.kill()
 
 
-def perform(arguments: list[str], log: str, token: str, facts: Facts, variables: dict[str, str]) -> tuple[int, float, str]:
+def perform(
+    arguments: list[str], log: str, token: str, facts: Facts, variables: dict[str, str]
+) -> tuple[int, float, str]:
     """Runs on a worker: exit code, seconds, and a reason where there was no process. The process inherits the lock of its
     log, so that another start waits until it has saved. A log that holds `token` was begun by a worker that is lost."""
     from distributed import get_worker

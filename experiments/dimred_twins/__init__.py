@@ -1,7 +1,7 @@
 """PyTorch twins of the C++ models: the same parameter names, order, shapes and mathematics.
 
-    from dimred_twins import build
-    model = build("resnet20", channels=3, height=32, width=32, classes=10)
+from dimred_twins import build
+model = build("resnet20", channels=3, height=32, width=32, classes=10)
 """
 
 from torch import nn
@@ -15,12 +15,34 @@ from .vgg16_flatten import Vgg16Flatten
 from .wide_resnet import WideResNet
 
 # torchvision is loaded where one of its networks is asked for: the others need torch alone.
-OF_TORCHVISION = ("alexnet", "vgg11", "vgg11_bn", "vgg16", "vgg16_bn", "vgg19", "vgg19_bn", "resnet18", "resnet34",
-                  "resnet50", "resnet101", "resnet152", "mobilenet_v2", "inception_v3")  # fmt: skip
+OF_TORCHVISION = (
+    "alexnet",
+    "vgg11",
+    "vgg11_bn",
+    "vgg16",
+    "vgg16_bn",
+    "vgg19",
+    "vgg19_bn",
+    "resnet18",
+    "resnet34",
+    "resnet50",
+    "resnet101",
+    "resnet152",
+    "mobilenet_v2",
+    "inception_v3",
+)
 RESNET_DEPTHS = {"resnet20": 20, "resnet32": 32, "resnet56": 56, "resnet110": 110}
-NAMES = ("convnet", "lenet", *RESNET_DEPTHS, "preresnet164", "wrn28_10", "resnet_v2_50", "inception_resnet_v2",
-         "vgg16_flatten",
-         *OF_TORCHVISION)  # fmt: skip
+NAMES = (
+    "convnet",
+    "lenet",
+    *RESNET_DEPTHS,
+    "preresnet164",
+    "wrn28_10",
+    "resnet_v2_50",
+    "inception_resnet_v2",
+    "vgg16_flatten",
+    *OF_TORCHVISION,
+)
 
 
 def set_constants(network: nn.Module, eps: float | None = None, momentum: float | None = None) -> None:

@@ -19,13 +19,16 @@ class MainLogits(models.Inception3):
 def build(name: str, channels: int, classes: int) -> nn.Module:
     """The network, drawn anew; its first convolution takes `channels` channels."""
     if name == "inception_v3":
-        network: nn.Module = MainLogits(num_classes=classes, init_weights=False)  # its own draw takes long, and weights are loaded
+        network: nn.Module = MainLogits(
+            num_classes=classes, init_weights=False
+        )  # its own draw takes long, and weights are loaded
     else:
         network = models.get_model(name, weights=None, num_classes=classes)
     if channels != 3:
         first, place = next((m, n) for n, m in network.named_modules() if isinstance(m, nn.Conv2d))
-        other = nn.Conv2d(channels, first.out_channels, first.kernel_size, first.stride, first.padding,
-                          bias=first.bias is not None)  # fmt: skip
+        other = nn.Conv2d(
+            channels, first.out_channels, first.kernel_size, first.stride, first.padding, bias=first.bias is not None
+        )
         parent, _, leaf = place.rpartition(".")
         setattr(network.get_submodule(parent), leaf, other)
     return network

@@ -72,20 +72,33 @@ class Residual(Parallel):
 
 def block35() -> Residual:
     """The block of the 35 x 35 maps."""
-    return Residual(128, 320, 0.17, [valid(320, 32, 1)], [valid(320, 32, 1), same(32, 32, 3)],
-                    [valid(320, 32, 1), same(32, 48, 3), same(48, 64, 3)])  # fmt: skip
+    return Residual(
+        128,
+        320,
+        0.17,
+        [valid(320, 32, 1)],
+        [valid(320, 32, 1), same(32, 32, 3)],
+        [valid(320, 32, 1), same(32, 48, 3), same(48, 64, 3)],
+    )
 
 
 def block17() -> Residual:
     """The block of the 17 x 17 maps."""
-    return Residual(384, 1088, 0.10, [valid(1088, 192, 1)],
-                    [valid(1088, 128, 1), same(128, 160, 1, 7), same(160, 192, 7, 1)])  # fmt: skip
+    return Residual(
+        384, 1088, 0.10, [valid(1088, 192, 1)], [valid(1088, 128, 1), same(128, 160, 1, 7), same(160, 192, 7, 1)]
+    )
 
 
 def block8(scale: float = 0.20, relu: bool = True) -> Residual:
     """The block of the 8 x 8 maps."""
-    return Residual(448, 2080, scale, [valid(2080, 192, 1)],
-                    [valid(2080, 192, 1), same(192, 224, 1, 3), same(224, 256, 3, 1)], relu=relu)  # fmt: skip
+    return Residual(
+        448,
+        2080,
+        scale,
+        [valid(2080, 192, 1)],
+        [valid(2080, 192, 1), same(192, 224, 1, 3), same(224, 256, 3, 1)],
+        relu=relu,
+    )
 
 
 class Auxiliary(nn.Module):
@@ -115,14 +128,23 @@ class InceptionResNetV2(nn.Module):
         self.conv2d_3b = ConvBlock(*valid(64, 80, 1))
         self.conv2d_4a = ConvBlock(*valid(80, 192, 3))
         means = nn.AvgPool2d(3, stride=1, padding=1, count_include_pad=False)
-        self.mixed_5b = Parallel([valid(192, 96, 1)], [valid(192, 48, 1), same(48, 64, 5)],
-                                 [valid(192, 64, 1), same(64, 96, 3), same(96, 96, 3)], [means, valid(192, 64, 1)])  # fmt: skip
+        self.mixed_5b = Parallel(
+            [valid(192, 96, 1)],
+            [valid(192, 48, 1), same(48, 64, 5)],
+            [valid(192, 64, 1), same(64, 96, 3), same(96, 96, 3)],
+            [means, valid(192, 64, 1)],
+        )
         self.repeat = nn.Sequential(*(block35() for _ in range(10)))
-        self.mixed_6a = Parallel([valid(320, 384, 3, 2)], [valid(320, 256, 1), same(256, 256, 3), valid(256, 384, 3, 2)],
-                                 pool=True)  # fmt: skip
+        self.mixed_6a = Parallel(
+            [valid(320, 384, 3, 2)], [valid(320, 256, 1), same(256, 256, 3), valid(256, 384, 3, 2)], pool=True
+        )
         self.repeat_1 = nn.Sequential(*(block17() for _ in range(20)))
-        self.mixed_7a = Parallel([valid(1088, 256, 1), valid(256, 384, 3, 2)], [valid(1088, 256, 1), valid(256, 288, 3, 2)],
-                                 [valid(1088, 256, 1), same(256, 288, 3), valid(288, 320, 3, 2)], pool=True)  # fmt: skip
+        self.mixed_7a = Parallel(
+            [valid(1088, 256, 1), valid(256, 384, 3, 2)],
+            [valid(1088, 256, 1), valid(256, 288, 3, 2)],
+            [valid(1088, 256, 1), same(256, 288, 3), valid(288, 320, 3, 2)],
+            pool=True,
+        )
         self.repeat_2 = nn.Sequential(*(block8() for _ in range(9)))
         self.block8 = block8(1.0, relu=False)
         self.conv2d_7b = ConvBlock(*valid(2080, 1536, 1))

@@ -44,8 +44,11 @@ class ResNetV2(nn.Module):
         super().__init__()
         self.photographs = photographs
         width = 64 if photographs else 16
-        self.conv1 = (nn.Conv2d(channels, width, 7, stride=2, padding=3, bias=False) if photographs
-                      else nn.Conv2d(channels, width, 3, padding=1, bias=False))  # fmt: skip
+        self.conv1 = (
+            nn.Conv2d(channels, width, 7, stride=2, padding=3, bias=False)
+            if photographs
+            else nn.Conv2d(channels, width, 3, padding=1, bias=False)
+        )
         in_channels = width
         for i, count in enumerate(blocks):
             layer = []

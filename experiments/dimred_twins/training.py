@@ -16,10 +16,11 @@ from typing import Any
 
 import pandas as pd
 import torch
-from dimred.runs import read_options, read_run
 from safetensors.torch import load_file, safe_open
 from torch import nn
 from torch.nn import functional
+
+from dimred.runs import read_options, read_run
 
 from . import build, set_constants
 
@@ -27,9 +28,17 @@ Options = dict[str, Any]
 OPTIMIZERS = ("momentum", "adam")
 SCHEDULES = ("constant", "linear", "cosine", "step", "exponential", "piecewise")
 # Options that would change a step and have no counterpart here, with the values that do not.
-NEUTRAL = {"gradient_accumulation": 1, "max_gradient_norm": None, "gradient_centralization": False, "nesterov": False,
-           "anneal_from_epoch": -1.0, "amp_allow": "", "amp_deny": "", "use_dynamic_loss_scaling": False,
-           "margin_loss": "none"}  # fmt: skip
+NEUTRAL = {
+    "gradient_accumulation": 1,
+    "max_gradient_norm": None,
+    "gradient_centralization": False,
+    "nesterov": False,
+    "anneal_from_epoch": -1.0,
+    "amp_allow": "",
+    "amp_deny": "",
+    "use_dynamic_loss_scaling": False,
+    "margin_loss": "none",
+}
 TWO_LOSSES = ("inception_v3", "inception_resnet_v2")  # auxiliary logits have a part in the loss
 
 
@@ -87,8 +96,10 @@ def learning_rate(options: Options, step: int, per_epoch: int) -> float:
 def optimizer_of(options: Options, network: nn.Module) -> torch.optim.Optimizer:
     """PyTorch's own, of the parameters that train; biases and BatchNorm do not decay. Raises CannotFollow."""
     parameters = [p for p in network.parameters() if p.requires_grad]
-    groups = [{"params": [p for p in parameters if p.dim() > 1], "weight_decay": options["weight_decay"]},
-              {"params": [p for p in parameters if p.dim() <= 1], "weight_decay": 0.0}]  # fmt: skip
+    groups = [
+        {"params": [p for p in parameters if p.dim() > 1], "weight_decay": options["weight_decay"]},
+        {"params": [p for p in parameters if p.dim() <= 1], "weight_decay": 0.0},
+    ]
     kind = options.get("optimizer", "momentum")
     if kind == "momentum":
         return torch.optim.SGD(groups, lr=1.0, momentum=options["momentum"])

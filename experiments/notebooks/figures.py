@@ -11,14 +11,15 @@ EXPERIMENTS = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(EXPERIMENTS))
 
 import matplotlib.pyplot as plt  # noqa: E402
-from dimred.runs import Run, find_sidecar, gram_beside, read_good_runs, read_sidecar  # noqa: E402
-from dimred.runs.matrices import is_plain  # noqa: E402
 from matplotlib.axes import Axes  # noqa: E402
 from matplotlib.ticker import MaxNLocator  # noqa: E402
 from matplotlib_inline.backend_inline import set_matplotlib_formats  # noqa: E402
 from report import run_folders  # noqa: E402
 from workbench import charts, groups  # noqa: E402
 from workbench.palette import palettes  # noqa: E402
+
+from dimred.runs import Run, find_sidecar, gram_beside, read_good_runs, read_sidecar  # noqa: E402
+from dimred.runs.matrices import is_plain  # noqa: E402
 
 COLOUR = palettes()["light"]
 WHOLE = ("epoch", "step", "snapshot", "component", "components", "trials", "angle number")
@@ -64,7 +65,13 @@ def matrix_of_each_start(runs: list[Run]) -> dict[str, Path]:
     for run in runs:
         file = Path(run.config.get("pca_mat") or run.folder / "pca_mat.npy")
         reported = file.with_suffix(".json")
-        if run.stage == "stage2" and run.parent and file.is_file() and reported.is_file() and is_plain(read_sidecar(reported)):
+        if (
+            run.stage == "stage2"
+            and run.parent
+            and file.is_file()
+            and reported.is_file()
+            and is_plain(read_sidecar(reported))
+        ):
             found.setdefault(run.parent.name, file)
     return found
 
@@ -107,10 +114,25 @@ def rest(axis: Axes, text: str) -> None:
 
 set_matplotlib_formats("svg")
 quiet = COLOUR["quiet"]
-plt.rcParams.update({
-    "font.size": 9.5, "axes.titlesize": 10.5, "axes.titleweight": "bold", "axes.labelcolor": quiet,
-    "axes.edgecolor": quiet, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
-    "axes.grid.axis": "y", "axes.axisbelow": True, "grid.color": COLOUR["faint"], "xtick.color": quiet,
-    "ytick.color": quiet, "legend.frameon": False, "lines.linewidth": 1.8, "figure.constrained_layout.use": True,
-    "svg.fonttype": "none", "axes.prop_cycle": plt.cycler(color=[COLOUR[f"c{i}"] for i in (1, 2, 3, 0, 5, 4, 7, 6)]),
-})  # fmt: skip
+plt.rcParams.update(
+    {
+        "font.size": 9.5,
+        "axes.titlesize": 10.5,
+        "axes.titleweight": "bold",
+        "axes.labelcolor": quiet,
+        "axes.edgecolor": quiet,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.grid": True,
+        "axes.grid.axis": "y",
+        "axes.axisbelow": True,
+        "grid.color": COLOUR["faint"],
+        "xtick.color": quiet,
+        "ytick.color": quiet,
+        "legend.frameon": False,
+        "lines.linewidth": 1.8,
+        "figure.constrained_layout.use": True,
+        "svg.fonttype": "none",
+        "axes.prop_cycle": plt.cycler(color=[COLOUR[f"c{i}"] for i in (1, 2, 3, 0, 5, 4, 7, 6)]),
+    }
+)

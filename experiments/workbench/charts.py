@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 
 import pandas as pd
+
 from dimred.runs import Run
 
 from .groups import group_names, groups
@@ -23,7 +24,9 @@ def colours(runs: Sequence[Run]) -> dict[str, str]:
     """Name of a run -> classes of its colour and dashes ("c4", then "c4 d1"), the same for all seeds of a group: the first
     group of each kind has a colour of its own, others take the rest, and all of them again with other dashes."""
     chosen: dict[str, str] = {}
-    spare = itertools.cycle([*SPARE, *(f"{colour} {dashes}" for dashes in DASHES for colour in (*COLOURS.values(), *SPARE))])
+    spare = itertools.cycle(
+        [*SPARE, *(f"{colour} {dashes}" for dashes in DASHES for colour in (*COLOURS.values(), *SPARE))]
+    )
     for members in groups(runs).values():
         own = COLOURS[members[0].kind]
         colour = next(spare) if own in chosen.values() else own
@@ -79,15 +82,28 @@ def accuracy_charts(runs: Sequence[Run]) -> list[Chart]:
     start = branch_epoch(runs)
     low = values[len(values) // 10] - 1.5 if len(values) > 10 else None  # first epochs may fall off
     whole = Chart(
-        title, "epoch", "%", series, y_limits=(low, None),
-        whole_x=True, y_format="{:.4g}".format, width=1040, height=380, x_line=start,
-    )  # fmt: skip
+        title,
+        "epoch",
+        "%",
+        series,
+        y_limits=(low, None),
+        whole_x=True,
+        y_format="{:.4g}".format,
+        width=1040,
+        height=380,
+        x_line=start,
+    )
     if start is None:
         return [whole]
     near = Chart(
-        f"{title} after the runs part", "epoch", "%", series, x_limits=(start - 3, None),
-        y_format="{:.4g}".format, x_line=start,
-    )  # fmt: skip
+        f"{title} after the runs part",
+        "epoch",
+        "%",
+        series,
+        x_limits=(start - 3, None),
+        y_format="{:.4g}".format,
+        x_line=start,
+    )
     return [whole, near]
 
 
@@ -122,27 +138,46 @@ def telemetry_charts(run: Run, colour: str) -> list[Chart]:
     size = thinned([point for point in step_points(steps, "step_size") if point[1] > 0])
     trials = thinned(step_points(steps, "trials"))
     charts = [
-        Chart("Loss of each step's batch", "step", "running median of 21", [
-            Series("loss", thinned(loss), colour, False, "small", opacity=0.35),
-            Series("median", thinned(smoothed(loss)), colour),
-        ], whole_x=True),
-        Chart("Accepted step size", "step", "t, logarithmic", [
-            Series("t", size, colour, False, "small", opacity=0.6),
-        ], log_y=True, whole_x=True),
-        Chart("Trials of the line search", "step", "loss evaluations", [
-            Series("trials", trials, colour, False, "small", opacity=0.6),
-        ], whole_x=True, y_limits=(0.0, None)),
+        Chart(
+            "Loss of each step's batch",
+            "step",
+            "running median of 21",
+            [
+                Series("loss", thinned(loss), colour, False, "small", opacity=0.35),
+                Series("median", thinned(smoothed(loss)), colour),
+            ],
+            whole_x=True,
+        ),
+        Chart(
+            "Accepted step size",
+            "step",
+            "t, logarithmic",
+            [Series("t", size, colour, False, "small", opacity=0.6)],
+            log_y=True,
+            whole_x=True,
+        ),
+        Chart(
+            "Trials of the line search",
+            "step",
+            "loss evaluations",
+            [Series("trials", trials, colour, False, "small", opacity=0.6)],
+            whole_x=True,
+            y_limits=(0.0, None),
+        ),
         norms_chart(steps),
         counts_chart(steps),
-    ]  # fmt: skip
+    ]
     return [chart for chart in charts if any(s.points for s in chart.series)]
 
 
 def norms_chart(steps: pd.DataFrame) -> Chart:
     """How long the step inside the subspace is, and the gradient's part outside it."""
     columns = (("direction in the subspace", "direction_norm", "c1"), ("gradient outside it", "residual_norm", "c0"))
-    series = [Series(name, thinned(smoothed(step_points(steps, column))), colour)
-              for name, column, colour in columns if column in steps]  # fmt: skip
+    series = [
+        Series(name, thinned(smoothed(step_points(steps, column))), colour)
+        for name, column, colour in columns
+        if column in steps
+    ]
     return Chart("Norms", "step", "logarithmic, running median", series, log_y=True, whole_x=True)
 
 

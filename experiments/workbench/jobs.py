@@ -51,7 +51,7 @@ def fit(binary: Path, run: Path, output: Path, components: int, threads: int) ->
 
 
 def pair(text: str) -> tuple[str, str]:
-    """"rho=0.5" -> ("rho", "0.5"): the type of arguments that are options of a command. Raises ArgumentTypeError."""
+    """ "rho=0.5" -> ("rho", "0.5"): the type of arguments that are options of a command. Raises ArgumentTypeError."""
     name, equals, value = text.partition("=")
     if not name or not equals:
         raise argparse.ArgumentTypeError(f"needs option=value, received {text!r}")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from dimred.runs import Run
 
 from . import charts
@@ -48,19 +49,25 @@ def html_table(runs: Sequence[Run]) -> str:
 
 
 PROVENANCE = (
-    "train_data", "parameters", "device", "processor", "threads", "precision", "ranks",
-    "global_batch_size", "seed", "revision", "layout_hash", "outcome",
-)  # fmt: skip
+    "train_data",
+    "parameters",
+    "device",
+    "processor",
+    "threads",
+    "precision",
+    "ranks",
+    "global_batch_size",
+    "seed",
+    "revision",
+    "layout_hash",
+    "outcome",
+)
 
 
 def provenance(run: Run) -> str:
     """The facts that a reader needs to repeat the run: data, device, versions, seed."""
     manifest = run.manifest
-    fields = [
-        f"{key.replace('_', ' ')} {manifest[key]}"
-        for key in PROVENANCE
-        if manifest.get(key) not in (None, "")
-    ]
+    fields = [f"{key.replace('_', ' ')} {manifest[key]}" for key in PROVENANCE if manifest.get(key) not in (None, "")]
     fields += [f"{name} {version}" for name, version in manifest.get("versions", {}).items()]
     return f"<p class='quiet'><b>{escape(run.name)}</b>: {escape('; '.join(map(str, fields)))}</p>"
 
@@ -155,12 +162,19 @@ def not_shown(runs: Sequence[Run], few: Sequence[Run]) -> str:
     """A sentence where some are left out."""
     if len(few) == len(runs):
         return ""
-    return (f"<p class='quiet'>{len(few)} of {len(runs)} runs, the first seed's of stage 1 and of the groups that "
-            "validation prefers, are listed and drawn one by one; the tables over seeds and of costs hold all.</p>")  # fmt: skip
+    return (
+        f"<p class='quiet'>{len(few)} of {len(runs)} runs, the first seed's of stage 1 and of the groups that "
+        "validation prefers, are listed and drawn one by one; the tables over seeds and of costs hold all.</p>"
+    )
 
 
-def page(title: str, runs: Sequence[Run], pca: dict[str, Any] | None, gram: np.ndarray | None = None,
-         left_out: Sequence[str] = ()) -> str:  # fmt: skip
+def page(
+    title: str,
+    runs: Sequence[Run],
+    pca: dict[str, Any] | None,
+    gram: np.ndarray | None = None,
+    left_out: Sequence[str] = (),
+) -> str:
     """The whole document; `left_out`: which runs are not in it, and why."""
     missing = "".join(f'<p class="quiet">{escape(line)}</p>' for line in left_out)
     lead = "".join(f'<p class="lead">{escape(line)}</p>' for line in comparison(runs))

@@ -56,8 +56,16 @@ def groups(runs: Sequence[Run]) -> dict[str, list[Run]]:
 
 def ranks_header() -> list[str]:
     """Column names."""
-    return ["run", "ranks", "batch of a rank", "global batch", "images/s", "against 1 rank",
-            "sent per step", "final test %"]  # fmt: skip
+    return [
+        "run",
+        "ranks",
+        "batch of a rank",
+        "global batch",
+        "images/s",
+        "against 1 rank",
+        "sent per step",
+        "final test %",
+    ]
 
 
 def ranks_rows(runs: Sequence[Run]) -> list[list[str]]:
@@ -70,8 +78,18 @@ def ranks_rows(runs: Sequence[Run]) -> list[list[str]]:
         alone = alone or [r for r in runs if ranks_of(r) == 1 and own in batches(r)]
         against = f"{rate(run) / rate(alone[0]):.2f}" if alone and rate(alone[0]) else "–"
         accuracy = 100 * float(run.result()["test_accuracy"])
-        rows.append([run.name, f"{ranks_of(run)}", f"{own}", f"{whole}", f"{rate(run):,.0f}", against,
-                     f"{wire_per_step(run) / 1e6:.2f} MB", number(accuracy)])  # fmt: skip
+        rows.append(
+            [
+                run.name,
+                f"{ranks_of(run)}",
+                f"{own}",
+                f"{whole}",
+                f"{rate(run):,.0f}",
+                against,
+                f"{wire_per_step(run) / 1e6:.2f} MB",
+                number(accuracy),
+            ]
+        )
     return rows
 
 
@@ -83,8 +101,7 @@ def means(runs: Sequence[Run], value: Callable[[Run], float]) -> list[tuple[floa
     return [(float(ranks), fmean(values)) for ranks, values in by_ranks.items()]
 
 
-def chart(title: str, unit: str, runs: Sequence[Run], value: Callable[[Run], float],
-          low: float | None = None) -> Chart:  # fmt: skip
+def chart(title: str, unit: str, runs: Sequence[Run], value: Callable[[Run], float], low: float | None = None) -> Chart:
     """One line for each thing that stays while ranks are added."""
     series = [
         Series(name, means(same, value), f"c{i}", mark="dot") for i, (name, same) in enumerate(groups(runs).items())
@@ -97,14 +114,13 @@ def ranks_section(runs: Sequence[Run], legend) -> str:
     if not differ_in_ranks(runs):
         return ""
     head = "".join(f"<th>{escape(cell)}</th>" for cell in ranks_header())
-    body = "".join(
-        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in ranks_rows(runs)
-    )
+    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in ranks_rows(runs))
     tested = [run for run in runs if run.is_tested]
-    drawn = [chart("Images a second", "images/s", runs, rate, low=0.0),
-             chart("Final test accuracy", "%", tested, lambda r: 100 * float(r.result()["test_accuracy"]))]  # fmt: skip
+    drawn = [
+        chart("Images a second", "images/s", runs, rate, low=0.0),
+        chart("Final test accuracy", "%", tested, lambda r: 100 * float(r.result()["test_accuracy"])),
+    ]
     cells = "".join(f"<div>{render(one)}{legend(one.series)}</div>" for one in drawn if one.series)
     return (
-        f'<h2>Ranks</h2><div class="scroll"><table><tr>{head}</tr>{body}</table></div>'
-        f'<div class="grid2">{cells}</div>'
+        f'<h2>Ranks</h2><div class="scroll"><table><tr>{head}</tr>{body}</table></div><div class="grid2">{cells}</div>'
     )

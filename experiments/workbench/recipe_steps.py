@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from dimred.runs import is_finished
 from safetensors import SafetensorError, safe_open
+
+from dimred.runs import is_finished
 
 from .jobs import flags
 
@@ -37,7 +38,9 @@ class Step:
             return self.output.is_file()
         if self.command == "verify":
             return (self.output / VERIFIED).is_file()
-        return is_finished(self.output) if self.command.startswith("stage") else self.output.with_suffix(".json").is_file()
+        return (
+            is_finished(self.output) if self.command.startswith("stage") else self.output.with_suffix(".json").is_file()
+        )
 
     def note(self) -> Path:
         """The options that it was made with."""
@@ -54,14 +57,18 @@ class Step:
     def made_with(self, ranks: int) -> dict[str, Any]:
         """Options, ranks, the files that the options name, and when the steps were begun whose output they name."""
         options = dict(self.options)
-        hooks = [hook for hook in str(options.pop("hooks", "")).split(",") if hook not in ("", "batches")]  # the twin's own
+        hooks = [
+            hook for hook in str(options.pop("hooks", "")).split(",") if hook not in ("", "batches")
+        ]  # the twin's own
         files, sources = {}, {}
         for key, value in options.items():
             if not (isinstance(value, str) and value.startswith("/")):
                 continue
             path = Path(value)
             if self.output.parent in path.parents:
-                other = replace(self, name=path.relative_to(self.output.parent).parts[0].removesuffix(".npy").removesuffix(".pt"))
+                other = replace(
+                    self, name=path.relative_to(self.output.parent).parts[0].removesuffix(".npy").removesuffix(".pt")
+                )
                 sources[other.name] = other.noted().get("begun", "")
             elif path.is_file():
                 files[value] = known_by(path, key)
@@ -104,12 +111,16 @@ def command_line(step: Step, ranks: int, dimred: Path) -> list[str]:
     if ranks > 1 and step.command not in ("verify", "model"):
         launcher = ["torchrun", "--no-python", "--standalone", f"--nproc-per-node={ranks}"]
     options = {
-        key: str(value).lower() if isinstance(value, bool)
-        else ",".join(map(str, value)) if isinstance(value, list)
+        key: str(value).lower()
+        if isinstance(value, bool)
+        else ",".join(map(str, value))
+        if isinstance(value, list)
         else value
         for key, value in step.options.items()
-    }  # fmt: skip
-    again = ["--overwrite"] if step.command == "pca" and "overwrite" not in options else []  # a matrix without its sidecar is half a matrix
+    }
+    again = (
+        ["--overwrite"] if step.command == "pca" and "overwrite" not in options else []
+    )  # a matrix without its sidecar is half a matrix
     return [*launcher, str(dimred), step.command, *flags(options), f"--output={step.output}", *again]
 
 

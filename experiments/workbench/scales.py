@@ -36,10 +36,7 @@ def limits(values: list[float], wanted: tuple[float | None, float | None], pad: 
     if high <= low:
         low, high = low - 0.5, low + 0.5
     margin = pad * (high - low)
-    return (
-        low - margin if wanted[0] is None else low,
-        high + margin if wanted[1] is None else high,
-    )
+    return (low - margin if wanted[0] is None else low, high + margin if wanted[1] is None else high)
 
 
 @dataclass

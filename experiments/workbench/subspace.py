@@ -8,6 +8,7 @@ from html import escape
 from typing import Any
 
 import numpy as np
+
 from dimred.runs import coordinates, explained_variance_ratio, leave_last_out, random_walk_ratio
 
 from .svg import Chart, Series
@@ -15,10 +16,10 @@ from .svg import Chart, Series
 MOST_POINTS = 100  # of leave-last-out: each costs a decomposition
 NOTES = {
     "path": "The path of the snapshots in their first two components. A random walk of as many snapshots draws the "
-            "dashed parabola on average (its components are cosines), so a smooth arc is no sign of a simple ground.",
+    "dashed parabola on average (its components are cosines), so a smooth arc is no sign of a simple ground.",
     "next": "How much of the way from snapshot t to snapshot t + 1 lies in the components of snapshots 1 to t: what a "
-            "subspace that was fitted to the past can still reach. Of a random walk, nothing.",
-}  # fmt: skip
+    "subspace that was fitted to the past can still reach. Of a random walk, nothing.",
+}
 
 
 def cumulative(values: Sequence[float]) -> list[tuple[float, float]]:
@@ -41,8 +42,10 @@ def spectrum_charts(pca: dict[str, Any], gram: np.ndarray | None) -> list[Chart]
         ratio, null = pca["explained_variance_ratio"], pca["random_walk_ratio"]
     null = null if sum(null) > 0 else []  # of a span or random matrix there is none
     charts = []
-    for title, unit, points, log in (("Explained variance", "cumulative %", cumulative, False),
-                                     ("Share of each component", "%, logarithmic", shares, True)):  # fmt: skip
+    for title, unit, points, log in (
+        ("Explained variance", "cumulative %", cumulative, False),
+        ("Share of each component", "%, logarithmic", shares, True),
+    ):
         series = [
             Series(f"{steps} snapshots", points(ratio), "c1", mark="small"),
             Series(f"random walk of {steps}", points(null), "c0", mark="small", dashed=True),
@@ -66,8 +69,9 @@ def path_chart(gram: np.ndarray) -> Chart:
     ]
     series = [
         Series("random walk", [tuple(point) for point in null], "c0", dashed=True),
-        Series("snapshots", [tuple(point) for point in path], "c1", mark="small"), *ends,
-    ]  # fmt: skip
+        Series("snapshots", [tuple(point) for point in path], "c1", mark="small"),
+        *ends,
+    ]
     x, y = (f"component {i + 1} ({value:.1f} %)" for i, value in enumerate(share))
     return Chart("Path of the snapshots", x, y, series, y_format="{:.3g}".format)
 
@@ -79,8 +83,14 @@ def next_chart(gram: np.ndarray, components: int) -> Chart | None:
     if len(table) < 3:
         return None
     points = [(float(t), 100 * float(share)) for t, share in zip(table["known"], table["from_last"], strict=True)]
-    return Chart(f"Next step inside the first {k} components", "snapshots known", "%",
-                 [Series("next step inside", points, "c1", mark="small")], whole_x=True, y_limits=(0.0, 100.0))  # fmt: skip
+    return Chart(
+        f"Next step inside the first {k} components",
+        "snapshots known",
+        "%",
+        [Series("next step inside", points, "c1", mark="small")],
+        whole_x=True,
+        y_limits=(0.0, 100.0),
+    )
 
 
 def sentence(pca: dict[str, Any]) -> str:

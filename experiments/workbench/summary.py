@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 
 import pandas as pd
+
 from dimred.runs import Run
 
 from .groups import groups, preference
@@ -54,7 +55,11 @@ def summary_rows(runs: Sequence[Run]) -> list[list[str]]:
         row = [run.name, method(run), epochs(run), f"{costs['images']:,.0f}"]
         row += [f"{costs['seconds']:,.1f}", f"{costs['forward_passes']:,.0f}"]
         row += chosen if with_validation else []
-        row += [f"{final['test_loss']:.4f}", percent(final["test_accuracy"]) + tail] if run.is_tested else ["–", "no test set"]
+        row += (
+            [f"{final['test_loss']:.4f}", percent(final["test_accuracy"]) + tail]
+            if run.is_tested
+            else ["–", "no test set"]
+        )
         rows.append(row)
     return rows
 
@@ -68,8 +73,12 @@ def over_seeds(runs: Sequence[Run]) -> list[str]:
         if members[0].kind == "stage 2" and not is_baseline(members[0]):
             cells = dict(zip(header[:4], row[:4], strict=True))
             sentence = f"{cells['group']} ends at {cells['test % (mean ± sd)']} % over {cells['seeds']} seeds"
-            found.append((preference(members), f"{sentence}; {row[5]} points ({row[6]}) beside {best}." if best
-                          else f"{sentence}."))  # fmt: skip
+            found.append(
+                (
+                    preference(members),
+                    f"{sentence}; {row[5]} points ({row[6]}) beside {best}." if best else f"{sentence}.",
+                )
+            )
     sentences = [sentence for _, sentence in found]
     if len(found) > MOST_SENTENCES:
         return [f"Of {len(found)} groups of stage 2, validation prefers this one: {max(found)[1]}"]

@@ -55,8 +55,12 @@ def make_frame(chart: Chart) -> Frame:
     return Frame(
         x=limits([x for x, _ in points], chart.x_limits, 0.02),
         y=limits(ys, wanted, 0.08),
-        left=54, right=chart.width - 14, top=34, bottom=chart.height - 42, log_y=chart.log_y,
-    )  # fmt: skip
+        left=54,
+        right=chart.width - 14,
+        top=34,
+        bottom=chart.height - 42,
+        log_y=chart.log_y,
+    )
 
 
 def text(style: str, x: float, y: float, content: str, anchor: str) -> str:
@@ -116,11 +120,7 @@ def draw_mark(mark: str, x: float, y: float, tip: str, colour: str) -> str:
 
 def draw_series(series: Series, chart: Chart, frame: Frame) -> list[str]:
     """The line and the marks of one series; values that are not finite leave a gap."""
-    usable = [
-        (x, y)
-        for x, y in series.points
-        if math.isfinite(y) and (y > 0 or not frame.log_y) and math.isfinite(x)
-    ]
+    usable = [(x, y) for x, y in series.points if math.isfinite(y) and (y > 0 or not frame.log_y) and math.isfinite(x)]
     pixels = [(frame.px(x), frame.py(y)) for x, y in usable]
     parts = [f'<g opacity="{series.opacity:g}">']
     if series.line and len(pixels) > 1:

@@ -45,8 +45,11 @@ def saw_validation(run: Run) -> bool:
 def best_baseline(found: dict[str, list[Run]]) -> str | None:
     """The group of the baselines that validation prefers, one that has seen the validation set only where there
     is no other; None without a validation set: the test set must not choose."""
-    known = {name: members for name, members in found.items()
-             if is_baseline(members[0]) and not math.isinf(preference(members)[1])}  # fmt: skip
+    known = {
+        name: members
+        for name, members in found.items()
+        if is_baseline(members[0]) and not math.isinf(preference(members)[1])
+    }
     return max(known, key=lambda name: (not saw_validation(known[name][0]), preference(known[name])), default=None)
 
 
@@ -67,15 +70,25 @@ def uncertainty(runs: Sequence[Run]) -> tuple[Table, str | None]:
         shared = [seed for seed in values if seed in against and compared]
         difference = paired_difference([values[s] for s in shared], [against[s] for s in shared])
         differences.append(difference)
-        rows.append([name, str(mean.n), number(validation), f"{number(mean.mean)} ± {number(mean.sd)}",
-                     interval(mean.low, mean.high)])  # fmt: skip
+        rows.append(
+            [
+                name,
+                str(mean.n),
+                number(validation),
+                f"{number(mean.mean)} ± {number(mean.sd)}",
+                interval(mean.low, mean.high),
+            ]
+        )
     header = ["group", "seeds", "validation %", "test % (mean ± sd)", "95 % interval"]
     if best:
         corrected = holm([difference.p for difference in differences])
         header += ["difference", "95 % interval", "p (Holm)"]
         for row, difference, p in zip(rows, differences, corrected, strict=True):
-            row += ["best baseline" if row[0] == best else number(difference.mean, "+"),
-                    interval(difference.low, difference.high, "+"), number(p, "", 3)]  # fmt: skip
+            row += [
+                "best baseline" if row[0] == best else number(difference.mean, "+"),
+                interval(difference.low, difference.high, "+"),
+                number(p, "", 3),
+            ]
     return (header, rows), best
 
 
@@ -89,10 +102,16 @@ def interval(low: float, high: float, sign: str = "") -> str:
     return "–" if math.isnan(low) else f"{number(low, sign)} to {number(high, sign)}"
 
 
-COSTS = {"spent, epochs": ("spent", 1.0, "{:.2f}"), "forward passes": ("forward_passes", 1.0, "{:,.0f}"),
-         "backward passes": ("backward_passes", 1.0, "{:,.0f}"), "images": ("images", 1.0, "{:,.0f}"),
-         "seconds": ("seconds", 1.0, "{:,.1f}"), "waiting for data, s": ("data_wait_seconds", 1.0, "{:,.1f}"),
-         "P read, GB": ("basis_bytes_read", 1e-9, "{:,.2f}"), "sent, MB": ("wire_bytes", 1e-6, "{:,.1f}")}  # fmt: skip
+COSTS = {
+    "spent, epochs": ("spent", 1.0, "{:.2f}"),
+    "forward passes": ("forward_passes", 1.0, "{:,.0f}"),
+    "backward passes": ("backward_passes", 1.0, "{:,.0f}"),
+    "images": ("images", 1.0, "{:,.0f}"),
+    "seconds": ("seconds", 1.0, "{:,.1f}"),
+    "waiting for data, s": ("data_wait_seconds", 1.0, "{:,.1f}"),
+    "P read, GB": ("basis_bytes_read", 1e-9, "{:,.2f}"),
+    "sent, MB": ("wire_bytes", 1e-6, "{:,.1f}"),
+}
 
 
 def costs(runs: Sequence[Run]) -> Table:
@@ -101,8 +120,15 @@ def costs(runs: Sequence[Run]) -> Table:
     for name, members in groups(runs).items():
         spent = [run.costs() for run in members]
         means = {key: fmean(cost[key] for cost in spent) for key, _, _ in COSTS.values()}
-        rows.append([name, *("–" if math.isnan(means[key]) else style.format(means[key] * unit)
-                             for key, unit, style in COSTS.values())])  # fmt: skip
+        rows.append(
+            [
+                name,
+                *(
+                    "–" if math.isnan(means[key]) else style.format(means[key] * unit)
+                    for key, unit, style in COSTS.values()
+                ),
+            ]
+        )
     return ["group", *COSTS], rows
 
 

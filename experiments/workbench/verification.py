@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+
 from dimred.runs import Run
 
 from .charts import colours
@@ -37,7 +38,9 @@ def read(run: Run) -> tuple[dict[str, Any], pd.DataFrame] | None:
 def roc_chart(title: str, found: Sequence[tuple[Run, pd.DataFrame]], chosen: dict[str, str], upto: float) -> Chart:
     """True against false positives, each a mean over the folds."""
     series = [
-        Series(run.name, list(zip(roc["false_positive_rate"], roc["true_positive_rate"], strict=True)), chosen[run.name])
+        Series(
+            run.name, list(zip(roc["false_positive_rate"], roc["true_positive_rate"], strict=True)), chosen[run.name]
+        )
         for run, roc in found
     ]
     limits = (0.0, upto)
@@ -48,10 +51,14 @@ def roc_chart(title: str, found: Sequence[tuple[Run, pd.DataFrame]], chosen: dic
 def rows(reported: dict[str, Any], name: str) -> list[str]:
     """A run's figures, as the table shows them."""
     return [
-        name, Path(reported["pairs_file"]).name, f"{reported['pairs']:,}",
+        name,
+        Path(reported["pairs_file"]).name,
+        f"{reported['pairs']:,}",
         f"{100 * reported['accuracy']:.2f} ± {100 * reported['accuracy_deviation']:.2f}",
-        f"{100 * reported['tar']:.2f} ± {100 * reported['tar_deviation']:.2f}", f"{reported['far']:.2g}", f"{reported['xnorm']:.3g}",
-    ]  # fmt: skip
+        f"{100 * reported['tar']:.2f} ± {100 * reported['tar_deviation']:.2f}",
+        f"{reported['far']:.2g}",
+        f"{reported['xnorm']:.3g}",
+    ]
 
 
 def verification_section(runs: Sequence[Run], legend: Callable[[Sequence[Series]], str]) -> str:
@@ -61,7 +68,9 @@ def verification_section(runs: Sequence[Run], legend: Callable[[Sequence[Series]
         return ""
     chosen = colours(runs)
     header = ["run", "pairs", "number", "accuracy %", "TAR %", "at FAR", "XNorm"]
-    table = html_of((header, [rows(reported, run.name) for run, reported, _ in found]), [chosen[run.name] for run, *_ in found])
+    table = html_of(
+        (header, [rows(reported, run.name) for run, reported, _ in found]), [chosen[run.name] for run, *_ in found]
+    )
     curves = [(run, roc) for run, _, roc in found]
     drawn = [roc_chart("ROC", curves, chosen, 1.0), roc_chart("ROC, few false positives", curves, chosen, 0.1)]
     cells = "".join(f"<div>{render(chart)}{legend(chart.series)}</div>" for chart in drawn)

@@ -39,7 +39,9 @@ class SlimNorm(nn.Module):
 
 def slim_conv(into: int, out: int, kernel: int, stride: int = 1) -> nn.Sequential:
     """Convolution, norm, ReLU."""
-    return nn.Sequential(nn.Conv2d(into, out, kernel, stride, kernel // 2, bias=False), SlimNorm(out), nn.ReLU(inplace=True))
+    return nn.Sequential(
+        nn.Conv2d(into, out, kernel, stride, kernel // 2, bias=False), SlimNorm(out), nn.ReLU(inplace=True)
+    )
 
 
 class Parallel(nn.Module):
@@ -65,44 +67,97 @@ def chain(into: int, *layers: tuple[int, int], stride: int = 1) -> nn.Sequential
 def inception_v2(classes: int, channels: int) -> nn.Module:
     """nets/inception_v2.py: 10,153,336 parameters without the logits, and 2 x 9,888 moving statistics: 10,173,112 in slim's own test."""
 
-    def mixed(into: int, one: int, three: tuple[int, int], five: tuple[int, int], pooled: int, maximum: bool = False) -> nn.Module:
+    def mixed(
+        into: int, one: int, three: tuple[int, int], five: tuple[int, int], pooled: int, maximum: bool = False
+    ) -> nn.Module:
         pool = nn.MaxPool2d(3, 1, 1) if maximum else nn.AvgPool2d(3, 1, 1, count_include_pad=False)
-        return Parallel(chain(into, (one, 1)), chain(into, (three[0], 1), (three[1], 3)),
-                        chain(into, (five[0], 1), (five[1], 3), (five[1], 3)), nn.Sequential(pool, slim_conv(into, pooled, 1)))  # fmt: skip
+        return Parallel(
+            chain(into, (one, 1)),
+            chain(into, (three[0], 1), (three[1], 3)),
+            chain(into, (five[0], 1), (five[1], 3), (five[1], 3)),
+            nn.Sequential(pool, slim_conv(into, pooled, 1)),
+        )
 
     def smaller(into: int, three: tuple[int, int], five: tuple[int, int]) -> nn.Module:
-        return Parallel(chain(into, (three[0], 1), (three[1], 3), stride=2),
-                        chain(into, (five[0], 1), (five[1], 3), (five[1], 3), stride=2), nn.MaxPool2d(3, 2, 1))  # fmt: skip
+        return Parallel(
+            chain(into, (three[0], 1), (three[1], 3), stride=2),
+            chain(into, (five[0], 1), (five[1], 3), (five[1], 3), stride=2),
+            nn.MaxPool2d(3, 2, 1),
+        )
 
-    stem = nn.Sequential(nn.Conv2d(channels, 8 * channels, 7, 2, 3, groups=channels, bias=False),
-                         nn.Conv2d(8 * channels, 64, 1), nn.ReLU(inplace=True))  # separable, with biases and without a norm  # fmt: skip
+    stem = nn.Sequential(
+        nn.Conv2d(channels, 8 * channels, 7, 2, 3, groups=channels, bias=False),
+        nn.Conv2d(8 * channels, 64, 1),
+        nn.ReLU(inplace=True),
+    )  # separable, with biases and without a norm
     features = nn.Sequential(
-        stem, nn.MaxPool2d(3, 2, 1), slim_conv(64, 64, 1), slim_conv(64, 192, 3), nn.MaxPool2d(3, 2, 1),
-        mixed(192, 64, (64, 64), (64, 96), 32), mixed(256, 64, (64, 96), (64, 96), 64), smaller(320, (128, 160), (64, 96)),
-        mixed(576, 224, (64, 96), (96, 128), 128), mixed(576, 192, (96, 128), (96, 128), 128),
-        mixed(576, 160, (128, 160), (128, 160), 96), mixed(576, 96, (128, 192), (160, 192), 96), smaller(576, (128, 192), (192, 256)),
-        mixed(1024, 352, (192, 320), (160, 224), 128), mixed(1024, 352, (192, 320), (192, 224), 128, maximum=True))  # fmt: skip
+        stem,
+        nn.MaxPool2d(3, 2, 1),
+        slim_conv(64, 64, 1),
+        slim_conv(64, 192, 3),
+        nn.MaxPool2d(3, 2, 1),
+        mixed(192, 64, (64, 64), (64, 96), 32),
+        mixed(256, 64, (64, 96), (64, 96), 64),
+        smaller(320, (128, 160), (64, 96)),
+        mixed(576, 224, (64, 96), (96, 128), 128),
+        mixed(576, 192, (96, 128), (96, 128), 128),
+        mixed(576, 160, (128, 160), (128, 160), 96),
+        mixed(576, 96, (128, 192), (160, 192), 96),
+        smaller(576, (128, 192), (192, 256)),
+        mixed(1024, 352, (192, 320), (160, 224), 128),
+        mixed(1024, 352, (192, 320), (192, 224), 128, maximum=True),
+    )
     head = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Dropout(0.2), nn.Linear(1024, classes))
     return nn.Sequential(features, head)
 
 
 def overfeat(classes: int, channels: int) -> nn.Module:
     """nets/overfeat.py, of images of 231 x 231."""
-    layers: list[nn.Module] = [nn.Conv2d(channels, 64, 11, 4), nn.ReLU(), nn.MaxPool2d(2, 2), nn.Conv2d(64, 256, 5), nn.ReLU(),
-                               nn.MaxPool2d(2, 2)]  # fmt: skip
+    layers: list[nn.Module] = [
+        nn.Conv2d(channels, 64, 11, 4),
+        nn.ReLU(),
+        nn.MaxPool2d(2, 2),
+        nn.Conv2d(64, 256, 5),
+        nn.ReLU(),
+        nn.MaxPool2d(2, 2),
+    ]
     for into, out in ((256, 512), (512, 1024), (1024, 1024)):
         layers += [nn.Conv2d(into, out, 3, padding=1), nn.ReLU()]
-    layers += [nn.MaxPool2d(2, 2), nn.Conv2d(1024, 3072, 6), nn.ReLU(), nn.Dropout(), nn.Conv2d(3072, 4096, 1), nn.ReLU(), nn.Dropout(),
-               nn.Conv2d(4096, classes, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten()]  # fmt: skip
+    layers += [
+        nn.MaxPool2d(2, 2),
+        nn.Conv2d(1024, 3072, 6),
+        nn.ReLU(),
+        nn.Dropout(),
+        nn.Conv2d(3072, 4096, 1),
+        nn.ReLU(),
+        nn.Dropout(),
+        nn.Conv2d(4096, classes, 1),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+    ]
     return nn.Sequential(*layers)
 
 
 def cifarnet(classes: int, channels: int) -> nn.Module:
     """nets/cifarnet.py, of images of 32 x 32; TensorFlow's normalisation sums where torch's averages."""
     norm = {"size": 9, "alpha": 0.001, "beta": 0.75, "k": 1.0}
-    return nn.Sequential(nn.Conv2d(channels, 64, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2, 2), nn.LocalResponseNorm(**norm),
-                         nn.Conv2d(64, 64, 5, padding=2), nn.ReLU(), nn.LocalResponseNorm(**norm), nn.MaxPool2d(2, 2), nn.Flatten(),
-                         nn.Linear(64 * 8 * 8, 384), nn.ReLU(), nn.Dropout(), nn.Linear(384, 192), nn.ReLU(), nn.Linear(192, classes))  # fmt: skip
+    return nn.Sequential(
+        nn.Conv2d(channels, 64, 5, padding=2),
+        nn.ReLU(),
+        nn.MaxPool2d(2, 2),
+        nn.LocalResponseNorm(**norm),
+        nn.Conv2d(64, 64, 5, padding=2),
+        nn.ReLU(),
+        nn.LocalResponseNorm(**norm),
+        nn.MaxPool2d(2, 2),
+        nn.Flatten(),
+        nn.Linear(64 * 8 * 8, 384),
+        nn.ReLU(),
+        nn.Dropout(),
+        nn.Linear(384, 192),
+        nn.ReLU(),
+        nn.Linear(192, classes),
+    )
 
 
 class Cells(nn.Module):
@@ -111,7 +166,9 @@ class Cells(nn.Module):
     def __init__(self, stem: nn.Module, cells: list[nn.Module], features: int, classes: int, dropout: float) -> None:
         super().__init__()
         self.stem, self.cells = stem, nn.ModuleList(cells)
-        self.head = nn.Sequential(nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Dropout(dropout), nn.Linear(features, classes))
+        self.head = nn.Sequential(
+            nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Dropout(dropout), nn.Linear(features, classes)
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         last = self.stem(x)
@@ -184,10 +241,14 @@ def pnasnet_mobile(classes: int, channels: int) -> nn.Module:
     from timm.models import pnasnet
 
     def cell(before: int, last: int, f: int, reduces: bool = False, matches: bool = False) -> nn.Module:
-        return Swapped(pnasnet.Cell(before, f, last, f, pad_type="same", is_reduction=reduces, match_prev_layer_dims=matches))
+        return Swapped(
+            pnasnet.Cell(before, f, last, f, pad_type="same", is_reduction=reduces, match_prev_layer_dims=matches)
+        )
 
     second = cell(32, 65, 27, True, True)
-    second.cell.conv_prev_1x1.path_2.conv = nn.Conv2d(32, 14, 1, bias=False)  # of the 27: slim's second path has the odd one
+    second.cell.conv_prev_1x1.path_2.conv = nn.Conv2d(
+        32, 14, 1, bias=False
+    )  # of the 27: slim's second path has the odd one
     cells: list[nn.Module] = [First(pnasnet.CellStem0(32, 13, 32, 13, pad_type="same")), second]
     before, last = 65, 135
     for stage in range(3):
@@ -203,7 +264,9 @@ def resnet_v2_200(classes: int, channels: int) -> nn.Module:
     from timm.layers import BatchNormAct2d, create_conv2d
     from timm.models.resnetv2 import ResNetV2
 
-    return ResNetV2((3, 24, 36, 3), num_classes=classes, in_chans=channels, conv_layer=create_conv2d, norm_layer=BatchNormAct2d)
+    return ResNetV2(
+        (3, 24, 36, 3), num_classes=classes, in_chans=channels, conv_layer=create_conv2d, norm_layer=BatchNormAct2d
+    )
 
 
 def mobilenet_v1(width: float) -> Callable[[int, int], nn.Module]:
@@ -212,31 +275,57 @@ def mobilenet_v1(width: float) -> Callable[[int, int], nn.Module]:
     def build(classes: int, channels: int) -> nn.Module:
         from timm.models import efficientnet
 
-        return efficientnet._gen_mobilenet_v1("mobilenetv1_100", channel_multiplier=width, num_classes=classes, in_chans=channels)
+        return efficientnet._gen_mobilenet_v1(
+            "mobilenetv1_100", channel_multiplier=width, num_classes=classes, in_chans=channels
+        )
 
     return build
 
 
 # FastNN's 32 names: the side of their images, and a builder, a library's name, or a name that --model knows.
 FASTNN: dict[str, tuple[int, Any]] = {
-    "alexnet_v2": (224, "alexnet"), "cifarnet": (32, cifarnet), "overfeat": (231, overfeat), "vgg_a": (224, "vgg11"),
-    "vgg_16": (224, "vgg16"), "vgg_19": (224, "vgg19"), "inception_v1": (224, "torchvision:googlenet"), "inception_v2": (224, inception_v2),
-    "inception_v3": (299, "inception_v3"), "inception_v4": (299, "timm:inception_v4"), "inception_resnet_v2": (299, "inception_resnet_v2"),
-    "lenet": (28, "lenet"), "resnet_v1_50": (224, "resnet50"), "resnet_v1_101": (224, "resnet101"), "resnet_v1_152": (224, "resnet152"),
-    "resnet_v1_200": (224, "timm:resnet200"), "resnet_v2_50": (224, "resnet_v2_50"), "resnet_v2_101": (224, "timm:resnetv2_101"),
-    "resnet_v2_152": (224, "timm:resnetv2_152"), "resnet_v2_200": (224, resnet_v2_200), "mobilenet_v1": (224, mobilenet_v1(1.0)),
-    "mobilenet_v1_075": (224, mobilenet_v1(0.75)), "mobilenet_v1_050": (224, mobilenet_v1(0.5)),
-    "mobilenet_v1_025": (224, mobilenet_v1(0.25)), "mobilenet_v2": (224, "mobilenet_v2"),
-    "mobilenet_v2_140": (224, "timm:mobilenetv2_140"), "mobilenet_v2_035": (224, "timm:mobilenetv2_035"),
-    "nasnet_cifar": (32, nasnet_cifar), "nasnet_mobile": (224, nasnet_mobile), "nasnet_large": (331, "timm:nasnetalarge"),
-    "pnasnet_large": (331, "timm:pnasnet5large"), "pnasnet_mobile": (224, pnasnet_mobile)}  # fmt: skip
+    "alexnet_v2": (224, "alexnet"),
+    "cifarnet": (32, cifarnet),
+    "overfeat": (231, overfeat),
+    "vgg_a": (224, "vgg11"),
+    "vgg_16": (224, "vgg16"),
+    "vgg_19": (224, "vgg19"),
+    "inception_v1": (224, "torchvision:googlenet"),
+    "inception_v2": (224, inception_v2),
+    "inception_v3": (299, "inception_v3"),
+    "inception_v4": (299, "timm:inception_v4"),
+    "inception_resnet_v2": (299, "inception_resnet_v2"),
+    "lenet": (28, "lenet"),
+    "resnet_v1_50": (224, "resnet50"),
+    "resnet_v1_101": (224, "resnet101"),
+    "resnet_v1_152": (224, "resnet152"),
+    "resnet_v1_200": (224, "timm:resnet200"),
+    "resnet_v2_50": (224, "resnet_v2_50"),
+    "resnet_v2_101": (224, "timm:resnetv2_101"),
+    "resnet_v2_152": (224, "timm:resnetv2_152"),
+    "resnet_v2_200": (224, resnet_v2_200),
+    "mobilenet_v1": (224, mobilenet_v1(1.0)),
+    "mobilenet_v1_075": (224, mobilenet_v1(0.75)),
+    "mobilenet_v1_050": (224, mobilenet_v1(0.5)),
+    "mobilenet_v1_025": (224, mobilenet_v1(0.25)),
+    "mobilenet_v2": (224, "mobilenet_v2"),
+    "mobilenet_v2_140": (224, "timm:mobilenetv2_140"),
+    "mobilenet_v2_035": (224, "timm:mobilenetv2_035"),
+    "nasnet_cifar": (32, nasnet_cifar),
+    "nasnet_mobile": (224, nasnet_mobile),
+    "nasnet_large": (331, "timm:nasnetalarge"),
+    "pnasnet_large": (331, "timm:pnasnet5large"),
+    "pnasnet_mobile": (224, pnasnet_mobile),
+}
 
 
 class FixedNorm(nn.BatchNorm2d):
     """Normalises by its running statistics in training, too, so that a part of its network can be frozen."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return functional.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, False, 0.0, self.eps)
+        return functional.batch_norm(
+            x, self.running_mean, self.running_var, self.weight, self.bias, False, 0.0, self.eps
+        )
 
 
 class ConvNorm(nn.Conv2d):
@@ -257,7 +346,11 @@ class SlimUnit(nn.Module):
         super().__init__()
         self.stride = stride
         self.shortcut = nn.Identity() if into == 4 * width else ConvNorm(into, 4 * width, 1)
-        self.conv1, self.conv2, self.conv3 = ConvNorm(into, width, 1), ConvNorm(width, width, 3, stride), ConvNorm(width, 4 * width, 1)
+        self.conv1, self.conv2, self.conv3 = (
+            ConvNorm(into, width, 1),
+            ConvNorm(width, width, 3, stride),
+            ConvNorm(width, 4 * width, 1),
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         residual = self.conv3(functional.relu(self.conv2(functional.relu(self.conv1(x)))))
@@ -287,20 +380,29 @@ class SlimResNet(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         x = functional.relu(self.conv1(x))
-        x = functional.max_pool2d(x, [3, 3], [2, 2], [x.size(2) % 2, x.size(3) % 2], ceil_mode=True)  # TensorFlow's SAME
+        x = functional.max_pool2d(
+            x, [3, 3], [2, 2], [x.size(2) % 2, x.size(3) % 2], ceil_mode=True
+        )  # TensorFlow's SAME
         x = self.block4(self.block3(self.block2(self.block1(x))))
         return self.logits(x.mean([2, 3], keepdim=True)).flatten(1)
 
 
 # TF-Slim's networks with its strides, whose checkpoints scripts/slim_checkpoint.sh converts.
-SLIM = {"resnet_v1_50": (3, 4, 6, 3), "resnet_v1_101": (3, 4, 23, 3), "resnet_v1_152": (3, 8, 36, 3), "resnet_v1_200": (3, 24, 36, 3)}
+SLIM = {
+    "resnet_v1_50": (3, 4, 6, 3),
+    "resnet_v1_101": (3, 4, 23, 3),
+    "resnet_v1_152": (3, 8, 36, 3),
+    "resnet_v1_200": (3, 24, 36, 3),
+}
 
 
 def of_slim(name: str, classes: int, channels: int) -> nn.Module:
     """A ResNet v1 of TF-Slim's; NAME_fixed with FixedNorm."""
     base = name.removesuffix("_fixed")
     if base not in SLIM:
-        raise Refused(f"slim: has {', '.join(SLIM)}, each also with _fixed (statistics of BatchNorm stay), received {name}")
+        raise Refused(
+            f"slim: has {', '.join(SLIM)}, each also with _fixed (statistics of BatchNorm stay), received {name}"
+        )
     network = SlimResNet(SLIM[base], classes, channels)
     if base != name:
         for module in network.modules():
@@ -342,7 +444,9 @@ def of_torchvision(name: str, classes: int, channels: int) -> nn.Module:
     if channels != 3:
         raise Refused(f"torchvision's networks take 3 channels, received --channels {channels}; timm's take any")
     several = name in ("googlenet", "inception_v3")
-    network = models.get_model(name, weights=None, num_classes=classes, **({"init_weights": True, "aux_logits": False} if several else {}))
+    network = models.get_model(
+        name, weights=None, num_classes=classes, **({"init_weights": True, "aux_logits": False} if several else {})
+    )
     return FirstOutput(network) if several else network
 
 
@@ -409,7 +513,9 @@ def write(request: dict[str, Any]) -> dict[str, Any]:
     except Refused:
         raise
     except Exception as error:
-        raise Refused(f"{name} does not take images of {side} x {side}: {str(error).strip().splitlines()[-1]}") from error
+        raise Refused(
+            f"{name} does not take images of {side} x {side}: {str(error).strip().splitlines()[-1]}"
+        ) from error
     module.load_state_dict(state)  # the pass in train mode has moved running statistics
     module.train()
     save(module, request["output"])

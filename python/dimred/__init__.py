@@ -17,12 +17,36 @@ if TYPE_CHECKING:
     from dimred._readouts import Average, average, recalibrate_batchnorm
     from dimred._recorder import SnapshotRecorder
 
-__all__ = ["Average", "Basis", "Minimized", "SnapshotPCA", "SnapshotRecorder", "SubspaceOptimizer", "__version__", "average", "fit",
-           "keep_freed_memory", "minimize", "plot", "recalibrate_batchnorm", "runs"]  # fmt: skip
+__all__ = [
+    "Average",
+    "Basis",
+    "Minimized",
+    "SnapshotPCA",
+    "SnapshotRecorder",
+    "SubspaceOptimizer",
+    "__version__",
+    "average",
+    "fit",
+    "keep_freed_memory",
+    "minimize",
+    "plot",
+    "recalibrate_batchnorm",
+    "runs",
+]
 # Imported at their first use: some need torch, scikit-learn, matplotlib or pandas, which not everyone has.
-MODULES = {"Average": "_readouts", "Basis": "_basis", "Minimized": "_minimize", "SnapshotPCA": "_estimator", "SnapshotRecorder": "_recorder",
-           "SubspaceOptimizer": "_optimizer", "average": "_readouts", "fit": "_fit", "keep_freed_memory": "_memory", "minimize": "_minimize",
-           "recalibrate_batchnorm": "_readouts"}  # fmt: skip
+MODULES = {
+    "Average": "_readouts",
+    "Basis": "_basis",
+    "Minimized": "_minimize",
+    "SnapshotPCA": "_estimator",
+    "SnapshotRecorder": "_recorder",
+    "SubspaceOptimizer": "_optimizer",
+    "average": "_readouts",
+    "fit": "_fit",
+    "keep_freed_memory": "_memory",
+    "minimize": "_minimize",
+    "recalibrate_batchnorm": "_readouts",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -66,9 +66,11 @@ class Basis:
             return NotImplemented
         if (self.mean is None) != (other.mean is None):
             return False
-        return ((self.blocks, self.names, self.shapes) == (other.blocks, other.names, other.shapes)
-                and np.array_equal(self.components, other.components)
-                and (self.mean is None or np.array_equal(self.mean, cast(Numbers, other.mean))))  # fmt: skip
+        return (
+            (self.blocks, self.names, self.shapes) == (other.blocks, other.names, other.shapes)
+            and np.array_equal(self.components, other.components)
+            and (self.mean is None or np.array_equal(self.mean, cast(Numbers, other.mean)))
+        )
 
     def __hash__(self) -> int:
         return hash((self.components.shape, tuple(self.names)))

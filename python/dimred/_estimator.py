@@ -112,8 +112,10 @@ class SnapshotPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         wanted = most if wanted is None else wanted
         part = isinstance(wanted, (float, np.floating)) and 0 < wanted < 1
         if not part and not (isinstance(wanted, (int, np.integer)) and 1 <= wanted <= most):
-            raise ValueError(f"n_components={wanted!r} must be an integer between 1 and min(n_samples - 1, n_features)={most}, or a float "
-                             "between 0 and 1")  # fmt: skip
+            raise ValueError(
+                f"n_components={wanted!r} must be an integer between 1 and min(n_samples - 1, n_features)={most}, or a float "
+                "between 0 and 1"
+            )
         basis = dimred.fit(X, wanted, threads=self.threads, progress=False)
         self.components_ = np.asarray(basis.components)
         self.mean_: Numbers = np.asarray(basis.mean)  # a fit of kind pca has one
@@ -149,8 +151,10 @@ class SnapshotPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
                 float(self.explained_variance_.min()) / 2
             )  # all directions are components: any noise below them is the same model
         if noise == 0:
-            raise ValueError(f"[SnapshotPCA.{method}] needs variance that the components leave over, received n_components_={self.n_components_} "
-                             "with noise_variance_=0; fit fewer components")  # fmt: skip
+            raise ValueError(
+                f"[SnapshotPCA.{method}] needs variance that the components leave over, received n_components_={self.n_components_} "
+                "with noise_variance_=0; fit fewer components"
+            )
         directions = self._directions()
         spare = self.explained_variance_[self.explained_variance_ > self.noise_variance_] - noise
         return directions @ directions.T / noise + np.diag(1 / spare), noise, spare

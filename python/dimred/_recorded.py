@@ -44,9 +44,11 @@ class Recorded:
         self.lacks = [name for name, _ in values.frozen]
         self.frozen_digest = _digest(values.frozen) if values.frozen else ""
         if values.frozen:
-            warnings.warn(f"{SCOPE} records the {len(values.parameters)} parameters that train, of {_count(values.parameters)} values, and not "
-                          f"the {len(values.frozen)} frozen ones, of {_count(values.frozen)}; trainable_only=False records all",
-                          stacklevel=3)  # fmt: skip
+            warnings.warn(
+                f"{SCOPE} records the {len(values.parameters)} parameters that train, of {_count(values.parameters)} values, and not "
+                f"the {len(values.frozen)} frozen ones, of {_count(values.frozen)}; trainable_only=False records all",
+                stacklevel=3,
+            )
 
     def copy(self, weights: NDArray[Any], buffers: NDArray[Any], counters: NDArray[Any]) -> None:
         """The values as they are now. ValueError for a model that has changed, by name."""
@@ -58,8 +60,10 @@ class Recorded:
             if self._trainable_only and name not in self._names and _trains(value)
         ]
         if thawed:
-            raise ValueError(f"{SCOPE} needs to know from the start what trains, received {thawed[0]}, which was frozen when the recorder was "
-                             "made; trainable_only=False records all")  # fmt: skip
+            raise ValueError(
+                f"{SCOPE} needs to know from the start what trains, received {thawed[0]}, which was frozen when the recorder was "
+                "made; trainable_only=False records all"
+            )
         parameters = [(name, named[name]) for name, _ in self.tables[0] if name in named]
         for part, table, out in zip(
             (parameters, now.buffers, now.counters), self.tables, (weights, buffers, counters), strict=True
@@ -83,10 +87,12 @@ def values_of(model: Any, trainable_only: bool) -> Values:
     if is_sharded([parameter for _, parameter in named], model):
         raise TypeError(f"{SCOPE} needs whole parameters, received a model sharded by FSDP")
     buffers = list(model.named_buffers())
-    return Values([(name, value) for name, value in named if value.requires_grad or not trainable_only],
-                  [(name, value) for name, value in named if trainable_only and not value.requires_grad],
-                  [(name, value) for name, value in buffers if value.is_floating_point()],
-                  [(name, value) for name, value in buffers if not value.is_floating_point()])  # fmt: skip
+    return Values(
+        [(name, value) for name, value in named if value.requires_grad or not trainable_only],
+        [(name, value) for name, value in named if trainable_only and not value.requires_grad],
+        [(name, value) for name, value in buffers if value.is_floating_point()],
+        [(name, value) for name, value in buffers if not value.is_floating_point()],
+    )
 
 
 def _values_of_mapping(model: Mapping[str, Any]) -> Values:

@@ -126,8 +126,10 @@ class SnapshotRecorder:
 
     def _require_usable(self) -> None:
         if self._process != os.getpid():
-            raise RuntimeError(f"{SCOPE} needs the process {self._process} that made it, received a call in process {os.getpid()}, its fork; "
-                               "make the recorder in the process that trains")  # fmt: skip
+            raise RuntimeError(
+                f"{SCOPE} needs the process {self._process} that made it, received a call in process {os.getpid()}, its fork; "
+                "make the recorder in the process that trains"
+            )
         if self._closed:
             raise ValueError(f"{SCOPE} is closed; to go on, make another with first_step={self.steps}")
 
@@ -143,8 +145,10 @@ class SnapshotRecorder:
         steps = [int(found[1]) for file in self.folder.iterdir() if (found := NAME.fullmatch(file.name))]
         if steps and not goes_on:
             opened.close()
-            raise ValueError(f"{SCOPE} '{self.folder}' holds snapshots up to step {max(steps)}: "
-                             "choose another folder, or give first_step to go on")  # fmt: skip
+            raise ValueError(
+                f"{SCOPE} '{self.folder}' holds snapshots up to step {max(steps)}: "
+                "choose another folder, or give first_step to go on"
+            )
         recording[place] = self
         return opened
 

@@ -38,7 +38,11 @@ def spectrum(basis: Basis, axes: Any = None) -> Any:
     numbers = np.arange(1, len(basis.explained_variance_ratio) + 1)
     axes.semilogy(numbers, basis.explained_variance_ratio, "o-", label="snapshots")
     axes.semilogy(numbers, basis.random_walk_ratio, "--", color="grey", label="random walk")
-    axes.set(xlabel="component", ylabel="explained variance ratio", title=f"{basis.explained_variance_ratio.sum():.1%} in {len(numbers)} components")
+    axes.set(
+        xlabel="component",
+        ylabel="explained variance ratio",
+        title=f"{basis.explained_variance_ratio.sum():.1%} in {len(numbers)} components",
+    )
     axes.legend()
     return axes
 
@@ -58,7 +62,14 @@ def trajectory(source: Any, basis: Basis | None = None, axes: Any = None) -> Any
 
 
 def landscape(
-    model: Any, loss: Callable[[], float], source: Any, *, points: int = 21, margin: float = 0.3, basis: Basis | None = None, axes: Any = None
+    model: Any,
+    loss: Callable[[], float],
+    source: Any,
+    *,
+    points: int = 21,
+    margin: float = 0.3,
+    basis: Basis | None = None,
+    axes: Any = None,
 ) -> Any:
     """loss() of a torch module over the plane of the first two components through its last snapshot, under the trajectory.
 
@@ -98,7 +109,9 @@ def compare(runs: Sequence[str | os.PathLike[str]], column: str = "test_accuracy
             axes.plot([float(row["epoch"]) for row in rows], [float(row[column]) for row in rows], "o-", label=run.name)
             drawn += 1
     if drawn == 0:
-        raise ValueError(f"[dimred.plot.compare] no run of {', '.join(map(str, runs))} has a column {column} with values")
+        raise ValueError(
+            f"[dimred.plot.compare] no run of {', '.join(map(str, runs))} has a column {column} with values"
+        )
     axes.set(xlabel="epoch", ylabel=column.replace("_", " "))
     axes.legend()
     return axes
@@ -112,14 +125,19 @@ def _coordinates(source: Any, basis: Basis | None) -> tuple[Grid, Basis]:
     if basis is None:
         basis = fit(source, 2, progress=False)
     if basis.components.shape[0] < 2 or basis.components.shape[1] != rows.columns:
-        raise ValueError(f"[dimred.plot] needs a basis of 2 or more components of {rows.columns} columns, received {list(basis.components.shape)}")
+        raise ValueError(
+            f"[dimred.plot] needs a basis of 2 or more components of {rows.columns} columns, received {list(basis.components.shape)}"
+        )
     found = np.stack([basis.project(_row(rows, i))[:2] for i in range(rows.rows)])
     return found - found[-1], basis
 
 
 def _labels(basis: Basis) -> dict[str, str]:
     ratio = basis.explained_variance_ratio
-    return {name: f"component {i + 1}" + (f" ({ratio[i]:.1%})" if len(ratio) > i else "") for i, name in enumerate(("xlabel", "ylabel"))}
+    return {
+        name: f"component {i + 1}" + (f" ({ratio[i]:.1%})" if len(ratio) > i else "")
+        for i, name in enumerate(("xlabel", "ylabel"))
+    }
 
 
 @contextmanager

@@ -39,7 +39,9 @@ def arguments() -> argparse.Namespace:
 def mutated(site: Site, kind: str, number: int, seed: int, only: str) -> Iterator[Verdict]:
     """The mutations in turn, each of any file of this kind, before any of the commands that use the file."""
     draw, mutations = generator(seed, "hostile", kind, number), list(MUTATIONS)
-    mutation = mutations[(number + SHORT * list(KINDS).index(kind)) % len(mutations)]  # all of them in the short form, too
+    mutation = mutations[
+        (number + SHORT * list(KINDS).index(kind)) % len(mutations)
+    ]  # all of them in the short form, too
     chosen = draw.choice(list(KINDS[kind]))
     use = uses(site)[draw.choice(KINDS[kind][chosen])]
 

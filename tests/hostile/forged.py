@@ -93,7 +93,9 @@ def linked_weights(file: Path, kind: str, target: Path) -> None:
             layout[:] = h5py.VirtualSource(str(target), "weights", (count,))
             h5.create_virtual_dataset("weights", layout)
         else:
-            h5.create_dataset("weights", (1 << 28,), "<f4", chunks=(1 << 20,), compression="gzip", fillvalue=np.float32(0))
+            h5.create_dataset(
+                "weights", (1 << 28,), "<f4", chunks=(1 << 20,), compression="gzip", fillvalue=np.float32(0)
+            )
             for begin in range(0, 1 << 28, 1 << 24) if kind == "inflated" else ():
                 h5["weights"][begin : begin + (1 << 24)] = 0
     seal_snapshot(file)

@@ -109,7 +109,9 @@ def outcome_of(site: Site, use: Use, ended: Ended, expected: Any, file: Path, le
     return "silent", "changed its result silently"
 
 
-def attempt(site: Site, use: Use, like: Use, disturbed: Callable[[], tuple[Path, int]], kind: str, name: str) -> Verdict:
+def attempt(
+    site: Site, use: Use, like: Use, disturbed: Callable[[], tuple[Path, int]], kind: str, name: str
+) -> Verdict:
     """Runs the use on a fresh folder that was disturbed; that tells the file and how many bytes of input it made. `like`: the use
     whose undisturbed peak and result it is held against."""
     expected, result = site.reference(like)

@@ -48,7 +48,9 @@ def waited_for(process: int) -> float:
     return int(Path(f"/proc/{process}/schedstat").read_text().split()[1]) / 1e9
 
 
-def run(words: list[str], environment: dict[str, str], file_size: int | None = None, limit: float = TIME_LIMIT) -> Ended:
+def run(
+    words: list[str], environment: dict[str, str], file_size: int | None = None, limit: float = TIME_LIMIT
+) -> Ended:
     """The command's end; `file_size`: as after `ulimit -f`, in bytes."""
 
     def prepare() -> None:
@@ -72,8 +74,15 @@ def run(words: list[str], environment: dict[str, str], file_size: int | None = N
         _, status, usage = os.wait4(process.pid, 0)
         watch.cancel()
         process.returncode = os.waitstatus_to_exitcode(status)
-        return Ended(process.returncode, text_of(output), text_of(errors), seconds,
-                     usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024, hung.is_set())  # fmt: skip
+        return Ended(
+            process.returncode,
+            text_of(output),
+            text_of(errors),
+            seconds,
+            usage.ru_utime + usage.ru_stime,
+            usage.ru_maxrss * 1024,
+            hung.is_set(),
+        )
 
 
 def apart(work: Callable[..., None], *arguments: object) -> None:

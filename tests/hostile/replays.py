@@ -72,20 +72,38 @@ def as_it_is(file: Path) -> Disturbed:
 def links(site: Site) -> Iterator[Replay]:
     """1. Links in an output folder."""
     data, to = site.root / "data", site.work / "to"
-    get = Use("store get", ("store", "get", f"file://{data}", str(to)),
-              lambda _, __: {file.name: bytes_of(to / file.name) for file in data.iterdir()})  # fmt: skip
+    get = Use(
+        "store get",
+        ("store", "get", f"file://{data}", str(to)),
+        lambda _, __: {file.name: bytes_of(to / file.name) for file in data.iterdir()},
+    )
     known = uses(site) | {get.name: get}
     planted = {
-        "resume stage1": ["stage1/.lock", "stage1/config.toml.tmp", "stage1/manifest.json.tmp", "stage1/curve.csv", "stage1/curve.csv.tmp",
-                          "stage1/manifest.json", "stage1/config.toml", "stage1/checkpoints/state_00000012.tmp",
-                          "stage1/checkpoints/state_00000012", "stage1/snapshots/snapshot_00000010.h5.tmp",
-                          "stage1/snapshots/snapshot_00000010.h5"],
-        "resume stage2": ["stage2/.lock", "stage2/steps.csv", "stage2/final.h5.tmp", "stage2/final.h5", "stage2/pca_mat.npy.tmp"],
+        "resume stage1": [
+            "stage1/.lock",
+            "stage1/config.toml.tmp",
+            "stage1/manifest.json.tmp",
+            "stage1/curve.csv",
+            "stage1/curve.csv.tmp",
+            "stage1/manifest.json",
+            "stage1/config.toml",
+            "stage1/checkpoints/state_00000012.tmp",
+            "stage1/checkpoints/state_00000012",
+            "stage1/snapshots/snapshot_00000010.h5.tmp",
+            "stage1/snapshots/snapshot_00000010.h5",
+        ],
+        "resume stage2": [
+            "stage2/.lock",
+            "stage2/steps.csv",
+            "stage2/final.h5.tmp",
+            "stage2/final.h5",
+            "stage2/pca_mat.npy.tmp",
+        ],
         "pca": ["p.npy", "p.npy.tmp", "p.json", "p.json.tmp", "stage1/snapshots/.lock"],
         "export": ["out/1.tmp", "out/1", "out/.lock"],
         "evaluate": ["stage1/.lock"],
         "store get": [*(f"to/t10k-labels-idx1-ubyte{end}" for end in ("", ".part", ".part.of")), "to/.part.of"],
-    }  # fmt: skip
+    }
     for use, places in planted.items():
         for place in places:
             for target in ("precious", "new", "folder", "pipe"):
@@ -159,7 +177,15 @@ def snapshots(site: Site) -> Iterator[Replay]:
                     change(file)
                     return file, 0
 
-                yield Replay("3 snapshots", f"snapshot {step} {fault}", known[name], known[name], disturbed, "noticed", f"{step:08}.h5")
+                yield Replay(
+                    "3 snapshots",
+                    f"snapshot {step} {fault}",
+                    known[name],
+                    known[name],
+                    disturbed,
+                    "noticed",
+                    f"{step:08}.h5",
+                )
 
 
 def states(site: Site) -> Iterator[Replay]:
@@ -174,7 +200,15 @@ def states(site: Site) -> Iterator[Replay]:
                     FAULTS[fault](file)
                     return file, 0
 
-                yield Replay("3 states", f"{part} {fault}", known[name], known[name], disturbed, "refused", "DAMAGED" if name == "inspect stage1" else "state_00000008")
+                yield Replay(
+                    "3 states",
+                    f"{part} {fault}",
+                    known[name],
+                    known[name],
+                    disturbed,
+                    "refused",
+                    "DAMAGED" if name == "inspect stage1" else "state_00000008",
+                )
 
 
 def hdf5(site: Site) -> Iterator[Replay]:
@@ -212,7 +246,9 @@ def scripts(site: Site) -> Iterator[Replay]:
     for name in ("saving", "mapping", "endless"):
         file = folder / f"{name}.pt"
         looking = refusing("inspect --model", "inspect", "--model", file, *options, "--module_timeout=0.5")
-        train = refusing("stage1", *training[:-1], f"--output={site.work}/new", f"--model={file}", "--module_timeout=0.5")
+        train = refusing(
+            "stage1", *training[:-1], f"--output={site.work}/new", f"--model={file}", "--module_timeout=0.5"
+        )
         for use, held_against in ((looking, like), (train, uses(site)["resume stage1"])):
             yield Replay("5 TorchScript", name, use, held_against, as_it_is(file), "refused", str(file))
 
@@ -267,7 +303,14 @@ def bombs(site: Site) -> Iterator[Replay]:
 
     same = Path.write_bytes
     tries: list[tuple[str, Use, Use, Path, Callable[[Path, bytes], object], str]] = [
-        ("manifest.json", known["inspect stage1"], known["inspect stage1"], site.work / "stage1/manifest.json", same, "noticed"),
+        (
+            "manifest.json",
+            known["inspect stage1"],
+            known["inspect stage1"],
+            site.work / "stage1/manifest.json",
+            same,
+            "noticed",
+        ),
         ("state.json", known["inspect state"], known["inspect state"], state, same, "refused"),
         ("sealed state.json", known["inspect state"], known["inspect state"], state, sealed, "refused"),
         ("sealed state.json", known["resume stage1"], known["resume stage1"], state, sealed, "noticed"),
@@ -284,23 +327,38 @@ def bombs(site: Site) -> Iterator[Replay]:
 
 def other_bombs(site: Site, like: Use) -> Iterator[Replay]:
     known, file = uses(site), site.work / "strange"
-    for opcode in (b"(", b"N", b"]", b"}", b"0", b"2", b"K\1", b"h\0", b"\x94", b"X\0\0\0\0", b"c\n\n", b"("b"l"):  # fmt: skip
+    for opcode in (b"(", b"N", b"]", b"}", b"0", b"2", b"K\1", b"h\0", b"\x94", b"X\0\0\0\0", b"c\n\n", b"(l"):
         weights = file.with_suffix(".pt")
 
         def opcodes(opcode: bytes = opcode) -> bytes:
             return b"\x80\x02" + opcode * (30_000_000 // len(opcode))
 
         use = refusing("inspect", "inspect", weights)
-        yield Replay("6 size and depth", f"pickle of {opcode!r}", use, like, bombed(forged.pickled, weights, opcodes), "refused")
+        yield Replay(
+            "6 size and depth", f"pickle of {opcode!r}", use, like, bombed(forged.pickled, weights, opcodes), "refused"
+        )
     config, training = file.with_suffix(".toml"), site.stage1(1)
     for name, text in TOML_BOMBS.items():
         kind = "7 an unknown key" if name == "key" else "6 size and depth"
         use = refusing("stage1", *training[:-1], f"--output={site.work}/new", f"--config={config}")
-        yield Replay(kind, f"configuration of {name}", use, known["resume stage1"], bombed(Path.write_bytes, config, text), "refused")
+        yield Replay(
+            kind,
+            f"configuration of {name}",
+            use,
+            known["resume stage1"],
+            bombed(Path.write_bytes, config, text),
+            "refused",
+        )
     array = file.with_suffix(".npy")
     for name, head in NPY_BOMBS.items():
-        yield Replay("6 size and depth", f"npy header of {name}", refusing("inspect", "inspect", array), like,
-                     bombed(forged.npy, array, head), "refused")  # fmt: skip
+        yield Replay(
+            "6 size and depth",
+            f"npy header of {name}",
+            refusing("inspect", "inspect", array),
+            like,
+            bombed(forged.npy, array, head),
+            "refused",
+        )
 
 
 def others(site: Site) -> Iterator[Replay]:
@@ -318,10 +376,20 @@ def others(site: Site) -> Iterator[Replay]:
 
     escapes = "7 terminal escapes"
     names = refusing("inspect", "inspect", site.work / "names.safetensors")
-    yield Replay(escapes, "a state's texts", replace(known["inspect state"], result=ignored), known["inspect state"],
-                 apart_with(forged.with_escapes, state))  # fmt: skip
-    yield Replay(escapes, "tensor names", replace(names, result=ignored), looking,
-                 apart_with(forged.listing, site.work, Path("names.safetensors")))  # fmt: skip
+    yield Replay(
+        escapes,
+        "a state's texts",
+        replace(known["inspect state"], result=ignored),
+        known["inspect state"],
+        apart_with(forged.with_escapes, state),
+    )
+    yield Replay(
+        escapes,
+        "tensor names",
+        replace(names, result=ignored),
+        looking,
+        apart_with(forged.listing, site.work, Path("names.safetensors")),
+    )
 
     showing = replace(looking, result=ignored)
 
@@ -340,16 +408,40 @@ def others(site: Site) -> Iterator[Replay]:
         return file, 0
 
     yield Replay(escapes, "a file's name", showing, looking, strange_name)
-    yield Replay(escapes, "an option", refusing("stage1", *new, "--model=\x1b[2J"), known["evaluate"], as_it_is(site.work), "refused")
+    yield Replay(
+        escapes,
+        "an option",
+        refusing("stage1", *new, "--model=\x1b[2J"),
+        known["evaluate"],
+        as_it_is(site.work),
+        "refused",
+    )
     secret = "pass-w0rd"
-    for url in (f" https://user:{secret}@localhost/x", f"\thttp://user:{secret}@127.0.0.1:9/x", f"HTTPS://user:{secret}@localhost/x",
-                f"s3://user:{secret}@nowhere/x?region=us-east-1", f"x http://user:{secret}@127.0.0.1:9/x", f"ftp://user:{secret}@localhost/x"):  # fmt: skip
+    for url in (
+        f" https://user:{secret}@localhost/x",
+        f"\thttp://user:{secret}@127.0.0.1:9/x",
+        f"HTTPS://user:{secret}@localhost/x",
+        f"s3://user:{secret}@nowhere/x?region=us-east-1",
+        f"x http://user:{secret}@127.0.0.1:9/x",
+        f"ftp://user:{secret}@localhost/x",
+    ):
         quick = ("--store_attempts=1", "--store_timeout=1")
-        for use, like in ((refusing("store ls", "store", "ls", url, *quick), looking),
-                          (refusing("stage1", "stage1", f"--data={url}", f"--output={site.work}/new", *quick), known["evaluate"]),
-                          (refusing("stage1", *new[:-1], f"--output={url}", *quick), known["evaluate"])):  # fmt: skip
-            yield Replay("7 a password", url.replace(secret, "..."), use, like, as_it_is(site.work), "refused", secret=secret)
-    for name, size in (("stage1", 4096), ("stage1", 200_000), ("pca", 4096), ("pca", 300_000), ("export", 4096), ("stage2", 100_000)):
+        for use, like in (
+            (refusing("store ls", "store", "ls", url, *quick), looking),
+            (refusing("stage1", "stage1", f"--data={url}", f"--output={site.work}/new", *quick), known["evaluate"]),
+            (refusing("stage1", *new[:-1], f"--output={url}", *quick), known["evaluate"]),
+        ):
+            yield Replay(
+                "7 a password", url.replace(secret, "..."), use, like, as_it_is(site.work), "refused", secret=secret
+            )
+    for name, size in (
+        ("stage1", 4096),
+        ("stage1", 200_000),
+        ("pca", 4096),
+        ("pca", 300_000),
+        ("export", 4096),
+        ("stage2", 100_000),
+    ):
         words = new if name == "stage1" else known[name].words
         use = refusing(f"ulimit -f, {name}", *words, file_size=size)
         yield Replay("7 ulimit -f", f"{size} bytes", use, known["resume stage1"], as_it_is(site.work), "refused")
@@ -364,7 +456,9 @@ def others(site: Site) -> Iterator[Replay]:
         return snapshot, 0
 
     for name in ("inspect", "evaluate"):
-        yield Replay("7 forged", "a snapshot of step -5", refusing(name, name, snapshot), known["evaluate"], early, "refused")
+        yield Replay(
+            "7 forged", "a snapshot of step -5", refusing(name, name, snapshot), known["evaluate"], early, "refused"
+        )
 
 
 def nodes(site: Site) -> Iterator[Replay]:
@@ -372,9 +466,17 @@ def nodes(site: Site) -> Iterator[Replay]:
     known, node = uses(site), site.work / "node"
     data, weights = f"file://{site.root}/data/t10k-labels-idx1-ubyte", f"{site.work}/export/1"
     written = {
-        "predict": Use("predict --csv", ("predict", weights, f"{site.root}/image.png", "--threads=1", f"--csv={node}.csv"), printed),
-        "preview": Use("preview", ("data", "preview", f"{site.root}/data", f"--output={node}.png", "--rows=1", "--columns=1"), ignored),
-        "schedule": Use("schedule", ("inspect", "--schedule", "--epochs=1", "--steps_per_epoch=2", f"--csv={node}.csv"), ignored),
+        "predict": Use(
+            "predict --csv", ("predict", weights, f"{site.root}/image.png", "--threads=1", f"--csv={node}.csv"), printed
+        ),
+        "preview": Use(
+            "preview",
+            ("data", "preview", f"{site.root}/data", f"--output={node}.png", "--rows=1", "--columns=1"),
+            ignored,
+        ),
+        "schedule": Use(
+            "schedule", ("inspect", "--schedule", "--epochs=1", "--steps_per_epoch=2", f"--csv={node}.csv"), ignored
+        ),
     }
     refused = {
         "pca": refusing("pca", *known["pca"].words[:-1], f"--output={node}.npy"),
@@ -387,7 +489,9 @@ def nodes(site: Site) -> Iterator[Replay]:
     for name, use in {**written, **refused}.items():
         place = Path(f"{node}{ends.get(name, '')}")
         for kind in ("device", "pipe", "link"):
-            if kind == "device" and os.geteuid() != 0 or kind == "pipe" and name in written:  # which waits for a reader
+            if (kind == "device" and os.geteuid() != 0) or (
+                kind == "pipe" and name in written
+            ):  # which waits for a reader
                 continue
 
             def disturbed(kind: str = kind, place: Path = place) -> tuple[Path, int]:
@@ -401,7 +505,15 @@ def nodes(site: Site) -> Iterator[Replay]:
                 return site.work / "stage1/config.toml", 0
 
             needs = "refused" if name in refused else ""
-            yield Replay("8 nodes", f"{name} to a {kind}", use, like.get(name, known["inspect export"]), disturbed, needs, node=place)
+            yield Replay(
+                "8 nodes",
+                f"{name} to a {kind}",
+                use,
+                like.get(name, known["inspect export"]),
+                disturbed,
+                needs,
+                node=place,
+            )
 
 
 def changes(site: Site) -> Iterator[Replay]:
@@ -414,7 +526,15 @@ def changes(site: Site) -> Iterator[Replay]:
         file.write_text(text[:-20] + text[-20:].translate(str.maketrans("0123456789", "1234567890")))
         return file, 0
 
-    yield Replay("9 changes", "a digit of steps.csv", known["inspect stage2"], known["inspect stage2"], step_digit, "refused", "steps.csv")
+    yield Replay(
+        "9 changes",
+        "a digit of steps.csv",
+        known["inspect stage2"],
+        known["inspect stage2"],
+        step_digit,
+        "refused",
+        "steps.csv",
+    )
 
     def anothers() -> tuple[Path, int]:
         file = site.work / "stage1/snapshots/snapshot_00000099.h5"
@@ -422,12 +542,20 @@ def changes(site: Site) -> Iterator[Replay]:
         return file, 0
 
     for name in ("pca", "inspect stage1", "stage2"):
-        yield Replay("9 changes", "another run's snapshot", known[name], known[name], anothers, "refused", "not of this run")
+        yield Replay(
+            "9 changes", "another run's snapshot", known[name], known[name], anothers, "refused", "not of this run"
+        )
 
 
 TESTS = {
-    "5 TorchScript": ("test_script_models.py", "touches_files or terminal"),  # also code that runs while a module is loaded
-    "7 several ranks": ("test_ranks_stops.py", "signal_to_one_rank_stops_all or stopped_rank"),  # wire_bytes, and the 38 seconds
+    "5 TorchScript": (
+        "test_script_models.py",
+        "touches_files or terminal",
+    ),  # also code that runs while a module is loaded
+    "7 several ranks": (
+        "test_ranks_stops.py",
+        "signal_to_one_rank_stops_all or stopped_rank",
+    ),  # wire_bytes, and the 38 seconds
 }
 
 
@@ -436,10 +564,27 @@ def of_tests(site: Site, only: str) -> Iterator[Verdict]:
     for kind, (file, names) in TESTS.items():
         name = f"{file} -k '{names}'"
         if only in f"{kind}: pytest: {name}":
-            words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(PYTHON_TESTS / file), "-k", names]
+            words = [
+                sys.executable,
+                "-m",
+                "pytest",
+                "-q",
+                "-p",
+                "no:cacheprovider",
+                str(PYTHON_TESTS / file),
+                "-k",
+                names,
+            ]
             ended = run(words, site.environment | {"DIMRED_BUILD": str(site.build)}, limit=300)
             passed = ended.code == 0
-            yield Verdict(kind, f"pytest: {name}", "equal" if passed else "wrong", "" if passed else ended.output[-2000:], ended, 0)
+            yield Verdict(
+                kind,
+                f"pytest: {name}",
+                "equal" if passed else "wrong",
+                "" if passed else ended.output[-2000:],
+                ended,
+                0,
+            )
 
 
 def some(replays: list[Replay]) -> list[Replay]:
@@ -449,7 +594,11 @@ def some(replays: list[Replay]) -> list[Replay]:
 
 
 def all_of(site: Site, only: str, *, short: bool) -> Iterator[Verdict]:
-    replays = [replay for part in (links, configs, snapshots, states, hdf5, scripts, bombs, others, nodes, changes) for replay in part(site)]
+    replays = [
+        replay
+        for part in (links, configs, snapshots, states, hdf5, scripts, bombs, others, nodes, changes)
+        for replay in part(site)
+    ]
     replays = [replay for replay in replays if only in f"{replay.kind}: {replay.use.name}: {replay.name}"]
     for replay in some(replays) if short else replays:
         yield checked(site, replay)

@@ -49,7 +49,9 @@ def write_png(path: Path, pixels: bytes, width: int, height: int) -> None:
 
     rows = b"".join(b"\0" + pixels[row * width : (row + 1) * width] for row in range(height))
     head = width.to_bytes(4) + height.to_bytes(4) + b"\x08\0\0\0\0"
-    path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+    path.write_bytes(
+        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+    )
 
 
 class Site:
@@ -58,10 +60,15 @@ class Site:
 
     def __init__(self, build: Path, root: Path, slowest: float) -> None:
         self.build, self.root, self.slowest = build, root, slowest
-        self.work, self.pristine, self.other, self.outside = (root / name for name in ("work", "pristine", "other", "outside"))
+        self.work, self.pristine, self.other, self.outside = (
+            root / name for name in ("work", "pristine", "other", "outside")
+        )
         self.scratch = root / "scratch"
-        self.environment = os.environ | {"HOME": str(root / "home"), "XDG_CACHE_HOME": str(root / "home/.cache"),
-                                         "OMP_NUM_THREADS": "1"}  # fmt: skip
+        self.environment = os.environ | {
+            "HOME": str(root / "home"),
+            "XDG_CACHE_HOME": str(root / "home/.cache"),
+            "OMP_NUM_THREADS": "1",
+        }
         self._references: dict[str, tuple[Ended, Any]] = {}
         apart(write_data, root / "data")
         (root / "home").mkdir()
@@ -75,16 +82,36 @@ class Site:
         return run([str(self.build / "bin/dimred"), *words], self.environment, file_size)
 
     def stage1(self, epochs: int, *more: str) -> tuple[str, ...]:
-        return ("stage1", f"--data={self.root}/data", *SMALL, f"--epochs={epochs}", "--total_epochs=3", "--snapshots_per_epoch=2",
-                "--learning_rate=0.03", f"--output={self.work}/stage1", *more)  # fmt: skip
+        return (
+            "stage1",
+            f"--data={self.root}/data",
+            *SMALL,
+            f"--epochs={epochs}",
+            "--total_epochs=3",
+            "--snapshots_per_epoch=2",
+            "--learning_rate=0.03",
+            f"--output={self.work}/stage1",
+            *more,
+        )
 
     def stage2(self, epochs: int, output: str, *more: str) -> tuple[str, ...]:
-        return ("stage2", "--preset=robust", f"--checkpoint={self.work}/stage1", *SMALL, f"--epochs={epochs}", f"--output={self.work}/{output}", *more)
+        return (
+            "stage2",
+            "--preset=robust",
+            f"--checkpoint={self.work}/stage1",
+            *SMALL,
+            f"--epochs={epochs}",
+            f"--output={self.work}/{output}",
+            *more,
+        )
 
     def _make(self, seed: int) -> None:
         given = f"--seed={seed}"
-        for words in (self.stage1(2, given), self.stage2(1, "stage2", "--n_component=2", given),
-                      ("export", f"{self.work}/stage1", f"--output={self.work}/export", "--score=false", "--threads=1")):  # fmt: skip
+        for words in (
+            self.stage1(2, given),
+            self.stage2(1, "stage2", "--n_component=2", given),
+            ("export", f"{self.work}/stage1", f"--output={self.work}/export", "--score=false", "--threads=1"),
+        ):
             ended = self.dimred(*words)
             if ended.code != 0:
                 raise RuntimeError(f"an undisturbed {words[0]} ended with {ended.code}: {ended.errors}")
@@ -105,8 +132,13 @@ class Site:
         for folder in (self.outside, self.pristine, self.other, self.root / "data"):
             for path in [folder, *folder.rglob("*")]:
                 state = path.lstat()
-                found[str(path.relative_to(self.root))] = (state.st_ino, state.st_mode, state.st_size, state.st_mtime_ns,
-                                                           state.st_ctime_ns)  # fmt: skip
+                found[str(path.relative_to(self.root))] = (
+                    state.st_ino,
+                    state.st_mode,
+                    state.st_size,
+                    state.st_mtime_ns,
+                    state.st_ctime_ns,
+                )
         found |= {str(path.relative_to(self.root)): () for path in self.root.iterdir()}
         return found
 

@@ -24,8 +24,16 @@ class Row:
             self.processor = max(self.processor, verdict.ended.processor)
 
     def line(self, name: str) -> str:
-        return line_of(name, [sum(self.counts.values()), *self.counts.values(), f"{self.seconds:.2f}", f"{self.processor:.2f}",
-                              f"{self.memory / (1 << 20):.0f}"])  # fmt: skip
+        return line_of(
+            name,
+            [
+                sum(self.counts.values()),
+                *self.counts.values(),
+                f"{self.seconds:.2f}",
+                f"{self.processor:.2f}",
+                f"{self.memory / (1 << 20):.0f}",
+            ],
+        )
 
 
 def line_of(name: str, cells: list[object]) -> str:
@@ -50,10 +58,17 @@ class Table:
 
     def bars(self, slowest: float) -> list[str]:
         counts = self.total.counts
-        measured = (("silent changes of a result", counts["silent"], 0), ("files outside touched", counts["outside"], 0),
-                    ("other faults", counts["wrong"], 0), ("memory beyond the input, MiB", self.total.memory >> 20, MARGIN >> 20),
-                    ("slowest refusal, s", round(self.total.seconds, 2), slowest))  # fmt: skip
-        return [f"{name:<30}{value:>8} (at most {bar:g})" + ("" if value <= bar else " MISSED") for name, value, bar in measured]
+        measured = (
+            ("silent changes of a result", counts["silent"], 0),
+            ("files outside touched", counts["outside"], 0),
+            ("other faults", counts["wrong"], 0),
+            ("memory beyond the input, MiB", self.total.memory >> 20, MARGIN >> 20),
+            ("slowest refusal, s", round(self.total.seconds, 2), slowest),
+        )
+        return [
+            f"{name:<30}{value:>8} (at most {bar:g})" + ("" if value <= bar else " MISSED")
+            for name, value, bar in measured
+        ]
 
     def text(self, slowest: float) -> str:
         lines = [line_of("kind", ["commands", *OUTCOMES, "slowest s", "cpu s", "MiB"])]

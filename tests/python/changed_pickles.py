@@ -18,8 +18,13 @@ def changed(data: bytes, draws: random.Random) -> bytes:
     """One to four changes: a bit, a byte, a cut, a repeated part, a large number."""
     for _ in range(draws.randint(1, 4)):
         at = draws.randrange(len(data) or 1)
-        part = {0: bytes([data[at] ^ 1 << draws.randrange(8)]) if data else b"", 1: bytes([draws.randrange(256)]), 2: b"",
-                3: data[at : at + draws.randrange(64)] * 2, 4: b"\xff\xff\xff\x7f"}[draws.randrange(5)]  # fmt: skip
+        part = {
+            0: bytes([data[at] ^ 1 << draws.randrange(8)]) if data else b"",
+            1: bytes([draws.randrange(256)]),
+            2: b"",
+            3: data[at : at + draws.randrange(64)] * 2,
+            4: b"\xff\xff\xff\x7f",
+        }[draws.randrange(5)]
         data = data[:at] + part + data[at + 1 :]
     return data
 
@@ -40,7 +45,9 @@ def main(reader: str, folder: Path) -> None:
         draws = random.Random(seed)
         for _ in range(500):
             data, out = changed(sound, draws), io.BytesIO()
-            module.content = lambda archive, name, data=data: data if name.endswith("data.pkl") else content(archive, name)
+            module.content = lambda archive, name, data=data: (
+                data if name.endswith("data.pkl") else content(archive, name)
+            )
             try:
                 if seed.endswith("pt"):
                     module.weights(folder / seed, out)

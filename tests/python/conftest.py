@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it, and so would the programs
+signal.signal(
+    signal.SIGINT, signal.default_int_handler
+)  # a shell's background job ignores it, and so would the programs
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PACKAGE = Path(os.environ.get("DIMRED_BUILD", REPOSITORY / "build")) / "python"
@@ -112,8 +114,12 @@ def small_comparison(tmp_path_factory, binaries) -> Path:
 
     folder = tmp_path_factory.mktemp("comparison")
     (folder / "small.toml").write_text(SMALL.format(data=few()))
-    assert compare.main([str(folder / "small.toml"), "--output", str(folder / "out"), "--dimred",
-                         str(binaries / "dimred")]) == 0  # fmt: skip
+    assert (
+        compare.main(
+            [str(folder / "small.toml"), "--output", str(folder / "out"), "--dimred", str(binaries / "dimred")]
+        )
+        == 0
+    )
     add_landscape(folder / "out", binaries / "dimred")
     return folder / "out"
 

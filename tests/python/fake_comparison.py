@@ -128,8 +128,12 @@ def results(folder: Path) -> pd.DataFrame:
 def running(folder: Path) -> list[int]:
     """Processes of the fake dimred that are alive."""
     pids = [int(line.split()[0]) for line in (folder / "calls.txt").read_text().splitlines()]
-    return [pid for pid in pids if b"fake_dimred" in (Path(f"/proc/{pid}/cmdline").read_bytes()
-            if Path(f"/proc/{pid}/cmdline").exists() else b"")]  # fmt: skip
+    return [
+        pid
+        for pid in pids
+        if b"fake_dimred"
+        in (Path(f"/proc/{pid}/cmdline").read_bytes() if Path(f"/proc/{pid}/cmdline").exists() else b"")
+    ]
 
 
 def until(true: Callable[[], object], seconds: float = 20) -> None:

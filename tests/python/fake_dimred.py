@@ -15,15 +15,35 @@ import time
 from pathlib import Path
 
 # name, type, role
-SHARED = (("output", "path", "output"), ("epochs", "integer"), ("seed", "integer"), ("threads", "integer", "threads"),
-          ("quiet", "boolean", "quiet"), ("validation_fraction", "number"), ("label_noise", "number"),
-          ("milestones", "numbers"), ("snapshots_per_epoch", "integer"), ("total_epochs", "number"))
+SHARED = (
+    ("output", "path", "output"),
+    ("epochs", "integer"),
+    ("seed", "integer"),
+    ("threads", "integer", "threads"),
+    ("quiet", "boolean", "quiet"),
+    ("validation_fraction", "number"),
+    ("label_noise", "number"),
+    ("milestones", "numbers"),
+    ("snapshots_per_epoch", "integer"),
+    ("total_epochs", "number"),
+)
 OWN = {
     "stage1": (("resume_from", "path", "input"), ("anneal_from_epoch", "number")),
-    "stage2": (("checkpoint", "path", "input"), ("pca_mat", "path", "input"), ("preset", "text"), ("alpha", "number"),
-               ("budget", "number"), ("start", "choice")),
-    "pca": (("snapshots", "path", "input"), ("components", "integer"), ("kind", "choice"), ("gram", "path", "output"),
-            ("overwrite", "boolean", "overwrite")),
+    "stage2": (
+        ("checkpoint", "path", "input"),
+        ("pca_mat", "path", "input"),
+        ("preset", "text"),
+        ("alpha", "number"),
+        ("budget", "number"),
+        ("start", "choice"),
+    ),
+    "pca": (
+        ("snapshots", "path", "input"),
+        ("components", "integer"),
+        ("kind", "choice"),
+        ("gram", "path", "output"),
+        ("overwrite", "boolean", "overwrite"),
+    ),
 }
 CHOICES = {"start": ["last", "first", "mean"], "kind": ["pca", "random"]}
 COLUMNS = (
@@ -43,8 +63,17 @@ def table(command: str, given: dict[str, str]) -> dict[str, object]:
     for name, kind, *role in SHARED + OWN[command]:
         needs = {"text": "another preset", "depends_on": ["preset"]} if name == "alpha" else None
         acts = needs is None or given.get("preset", "robust") not in ("sgd", "swa")
-        options.append({"name": name, "alias": None, "type": kind, "choices": CHOICES.get(name, []),
-                        "role": role[0] if role else None, "needs": needs, "acts": acts})
+        options.append(
+            {
+                "name": name,
+                "alias": None,
+                "type": kind,
+                "choices": CHOICES.get(name, []),
+                "role": role[0] if role else None,
+                "needs": needs,
+                "acts": acts,
+            }
+        )
     return {"command": f"dimred {command}", "options": options}
 
 
@@ -63,8 +92,15 @@ def write(file: Path, text: str) -> None:
 def train(command: str, options: dict[str, str], folder: Path) -> None:
     """One row an epoch; a run that finds its folder goes on behind its last row."""
     first = int(options.get("epochs", "2"))
-    start = int(dict(line.split(" = ") for line in (Path(options["resume_from"]) / "config.toml").read_text()
-                     .splitlines())["epochs"]) if "resume_from" in options else 0  # fmt: skip
+    start = (
+        int(
+            dict(line.split(" = ") for line in (Path(options["resume_from"]) / "config.toml").read_text().splitlines())[
+                "epochs"
+            ]
+        )
+        if "resume_from" in options
+        else 0
+    )
     shown = {k: v for k, v in options.items() if k not in ("quiet", "threads")}
     folder.mkdir(parents=True, exist_ok=True)
     quoted = {k: v if k == "epochs" else json.dumps(v) for k, v in shown.items()}
@@ -88,8 +124,10 @@ def train(command: str, options: dict[str, str], folder: Path) -> None:
             gain = 0.02 * number(*way[1:]) + 0.002 * number("luck", options["seed"], *way)
             loss = 2 - 1.5 * base - gain + 0.003 * number("loss", options["seed"], *way)
             # The validation loss prefers what the accuracy does not.
-            out.write(f"{command},{options.get('preset', 'sgd')},raw,{epoch},{10 * epoch},{100 * epoch},{0.1 * epoch},0,"
-                      f"{passes},{10 * epoch},,.5,{base + gain},{base + gain},{loss},{base + gain - 0.01},0,0\n")  # fmt: skip
+            out.write(
+                f"{command},{options.get('preset', 'sgd')},raw,{epoch},{10 * epoch},{100 * epoch},{0.1 * epoch},0,"
+                f"{passes},{10 * epoch},,.5,{base + gain},{base + gain},{loss},{base + gain - 0.01},0,0\n"
+            )
             out.flush()
     write(folder / "manifest.json", json.dumps(manifest | {"outcome": "finished"}))
 

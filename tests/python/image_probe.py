@@ -31,7 +31,9 @@ def photograph(height: int, width: int, seed: int = 0) -> Image.Image:
     """Smooth colours with some texture, as photographs have."""
     random = np.random.default_rng(seed)
     y, x = np.mgrid[0:height, 0:width]
-    waves = [np.sin(x / random.uniform(9, 40) + random.uniform(0, 6)) + np.cos(y / random.uniform(9, 40)) for _ in range(3)]
+    waves = [
+        np.sin(x / random.uniform(9, 40) + random.uniform(0, 6)) + np.cos(y / random.uniform(9, 40)) for _ in range(3)
+    ]
     pixels = 128 + 50 * np.stack(waves, axis=-1) + random.normal(0, 4, (height, width, 3))
     return Image.fromarray(np.clip(pixels, 0, 255).astype(np.uint8))
 

@@ -96,7 +96,9 @@ log_device_placement=False
 
 def image(label: int, number: int, side: int) -> bytes:
     """A JPEG file of noise around the class's brightness."""
-    pixels = np.random.default_rng(10 * number + label).integers(100 * label, 100 * label + 99, (side, side, 3), dtype=np.uint8)
+    pixels = np.random.default_rng(10 * number + label).integers(
+        100 * label, 100 * label + 99, (side, side, 3), dtype=np.uint8
+    )
     target = io.BytesIO()
     Image.fromarray(pixels).save(target, "JPEG", quality=95)
     return target.getvalue()
@@ -121,14 +123,31 @@ def make(out: Path, count: int = 12, side: int = 28) -> Path:
     pairs = [image(label, number, side) for number in range(20) for label in (0, number % 2)]
     (out / "lfw.bin").write_bytes(pickle.dumps((pairs, [number % 2 == 0 for number in range(20)])))
     (out / "hyper.txt").write_text(HYPER)
-    (out / "boost.json").write_text(json.dumps({"boost": {"mode": "manual", "dim_reduce": True}, "common": {"device_num": 8}, "dim_reduce": {
-        "rho": 0.55, "gamma": 0.9, "alpha": 0.001, "sigma": 0.4, "n_component": 2,
-        "weight_load_dir": "ckpts", "timeout": 1200}}))  # fmt: skip
+    (out / "boost.json").write_text(
+        json.dumps(
+            {
+                "boost": {"mode": "manual", "dim_reduce": True},
+                "common": {"device_num": 8},
+                "dim_reduce": {
+                    "rho": 0.55,
+                    "gamma": 0.9,
+                    "alpha": 0.001,
+                    "sigma": 0.4,
+                    "n_component": 2,
+                    "weight_load_dir": "ckpts",
+                    "timeout": 1200,
+                },
+            }
+        )
+    )
     mindspore_checkpoints(out / "ckpts", side)
-    devices = [{"device_id": str(i), "device_ip": f"192.{1 + i % 4}.27.{6 + i // 4}", "rank_id": str(i)} for i in range(8)]
+    devices = [
+        {"device_id": str(i), "device_ip": f"192.{1 + i % 4}.27.{6 + i // 4}", "rank_id": str(i)} for i in range(8)
+    ]
     server = {"server_id": "10.*.*.*", "device": devices, "host_nic_ip": "reserve"}
-    (out / "rank_table_8pcs.json").write_text(json.dumps(
-        {"version": "1.0", "server_count": "1", "server_list": [server], "status": "completed"}))  # fmt: skip
+    (out / "rank_table_8pcs.json").write_text(
+        json.dumps({"version": "1.0", "server_count": "1", "server_list": [server], "status": "completed"})
+    )
     return out
 
 
@@ -138,8 +157,12 @@ def mindspore_checkpoints(folder: Path, side: int) -> None:
     random = np.random.default_rng(5)
     arrays = mindspore_checkpoint.arrays_of(build("lenet", 3, side, side, len(CLASSES)))
     for step in (6, 12, 18, 24):
-        values = {name: array + random.normal(0, 0.01, array.shape).astype(array.dtype) for name, array in arrays.items()}
-        mindspore_checkpoint.write(folder / f"lenet-{step // 6}_6.ckpt", values | {"learning_rate": np.float32(0.1)}, crc=True)
+        values = {
+            name: array + random.normal(0, 0.01, array.shape).astype(array.dtype) for name, array in arrays.items()
+        }
+        mindspore_checkpoint.write(
+            folder / f"lenet-{step // 6}_6.ckpt", values | {"learning_rate": np.float32(0.1)}, crc=True
+        )
 
 
 def plsc(out: Path, count: int, side: int) -> None:

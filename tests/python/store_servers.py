@@ -17,8 +17,12 @@ from pathlib import Path
 import pytest
 from record_samples import picture, read_base64, write_tfrecords
 
-KEYS = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "hidden-secret", "AWS_REGION": "us-east-1",
-        "AWS_EC2_METADATA_DISABLED": "true"}  # fmt: skip
+KEYS = {
+    "AWS_ACCESS_KEY_ID": "key",
+    "AWS_SECRET_ACCESS_KEY": "hidden-secret",
+    "AWS_REGION": "us-east-1",
+    "AWS_EC2_METADATA_DISABLED": "true",
+}
 QUICK = ["--store_attempts=2", "--store_first_wait=0.05", "--store_timeout=1"]
 BYTES = random.Random(1).randbytes(3_000_000)
 
@@ -191,8 +195,12 @@ class S3:
         self.port = self.server.get_host_and_port()[1]
         self.proxy = Proxy(self.port)
         self.client = __import__("boto3").client(
-            "s3", endpoint_url=f"http://127.0.0.1:{self.port}", aws_access_key_id="key",
-            aws_secret_access_key="hidden-secret", region_name="us-east-1")  # fmt: skip
+            "s3",
+            endpoint_url=f"http://127.0.0.1:{self.port}",
+            aws_access_key_id="key",
+            aws_secret_access_key="hidden-secret",
+            region_name="us-east-1",
+        )
         self.client.create_bucket(Bucket="bucket")
 
     def environment(self, port: int | None = None) -> dict[str, str]:

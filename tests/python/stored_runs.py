@@ -8,7 +8,14 @@ from pathlib import Path
 import h5py
 from fashion import few
 
-ANY_DATA = ["--train_samples=1600", "--test_samples=300", "--batch_size=64", "--threads=1", "--snapshots_per_epoch=4", "--quiet"]
+ANY_DATA = [
+    "--train_samples=1600",
+    "--test_samples=300",
+    "--batch_size=64",
+    "--threads=1",
+    "--snapshots_per_epoch=4",
+    "--quiet",
+]
 STAGE1 = [*ANY_DATA, f"--data={few()}"]
 QUICK = ["--store_attempts=2", "--store_first_wait=0.05", "--store_timeout=2"]
 

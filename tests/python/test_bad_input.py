@@ -91,8 +91,15 @@ def test_stage2_refuses(tmp_path: Path, run: Path, binaries) -> None:
 def test_foreign_matrices_are_refused(tmp_path: Path, run: Path, binaries) -> None:
     def stage2(matrix: np.ndarray, code: int = 2) -> str:
         np.save(tmp_path / "p.npy", matrix)
-        return refuse(binaries, code, "stage2", f"--checkpoint={run}", f"--pca_mat={tmp_path / 'p.npy'}",
-                      "--n_component=3", f"--output={tmp_path / 'run'}")  # fmt: skip
+        return refuse(
+            binaries,
+            code,
+            "stage2",
+            f"--checkpoint={run}",
+            f"--pca_mat={tmp_path / 'p.npy'}",
+            "--n_component=3",
+            f"--output={tmp_path / 'run'}",
+        )
 
     assert "93322" in stage2(np.zeros((3, 100), np.float32))
     assert "orthonormal" in stage2(np.ones((3, 93322), np.float32))

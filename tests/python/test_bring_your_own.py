@@ -30,7 +30,9 @@ def test_the_network_in_cpp_compiles(binaries: Path, tmp_path: Path) -> None:
     [(_, text)] = marked_blocks(DOCS / "how-to" / "add_a_network.md")
     entries = json.loads((binaries.parent / "compile_commands.json").read_text())
     entry = next(entry for entry in entries if "/dimred_models.dir/" in entry["command"])
-    declaration = ("namespace dimred::models { std::shared_ptr<Network> make_perceptron(const InputShape&, std::int64_t); }\n")
+    declaration = (
+        "namespace dimred::models { std::shared_ptr<Network> make_perceptron(const InputShape&, std::int64_t); }\n"
+    )
     source = tmp_path / "perceptron.cpp"
     source.write_text(text.replace('#include "models/network.h"\n', f'#include "models/network.h"\n{declaration}'))
     words = shlex.split(entry["command"])

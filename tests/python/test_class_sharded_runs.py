@@ -20,8 +20,16 @@ CLASSES, WIDTH = 10, 24
 def small(samples: int = 1500, batch: int = 60, stage: str = "stage1", rate: float = 0.003) -> list[object]:
     """Ten classes are no multiple of three ranks; 301 test samples leave the last batch to some of them."""
     steps = [f"--learning_rate={rate}", "--schedule=constant", "--warmup_epochs=0"] if stage == "stage1" else []
-    return ["--data", few(), f"--train_samples={samples}", "--test_samples=301", f"--global_batch_size={batch}",
-            "--threads=1", "--precision=float32", *steps]  # fmt: skip
+    return [
+        "--data",
+        few(),
+        f"--train_samples={samples}",
+        "--test_samples=301",
+        f"--global_batch_size={batch}",
+        "--threads=1",
+        "--precision=float32",
+        *steps,
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -32,8 +40,11 @@ def runs(tmp_path_factory, dimred: Path):
     def run(stage: str, ranks: int) -> Path:
         output = folder / f"{stage}_{ranks}"
         if not output.exists():
-            options = [*HEAD, "--epochs=2", "--snapshots_per_epoch=4"] if stage == "stage1" else [
-                "--epochs=1", "--n_component=5", "--weight_decay=5e-4", "--checkpoint", run("stage1", 1)]  # fmt: skip
+            options = (
+                [*HEAD, "--epochs=2", "--snapshots_per_epoch=4"]
+                if stage == "stage1"
+                else ["--epochs=1", "--n_component=5", "--weight_decay=5e-4", "--checkpoint", run("stage1", 1)]
+            )
             done = run_ranks(dimred, [stage, *small(stage=stage), *options, "--output", output], ranks)
             assert done.codes == [0] * ranks, done.errors
         return output
@@ -45,7 +56,9 @@ def runs(tmp_path_factory, dimred: Path):
 def test_stage1_is_the_same_on_any_number_of_ranks(ranks: int, runs) -> None:
     """50 steps; a ReLU or a maximum that rounding turns over is a jump in the gradient. Single steps are compared in C++."""
     one, several = vectors(runs("stage1", 1)), vectors(runs("stage1", ranks))
-    assert {name: len(values) for name, values in one.items()} == {name: len(values) for name, values in several.items()}
+    assert {name: len(values) for name, values in one.items()} == {
+        name: len(values) for name, values in several.items()
+    }
     for name, bound in {"weights": 1e-2, "momentum": 0.2}.items():  # 0.002 to 0.0075, by the processor
         assert distance(one[name], several[name]) < bound
         assert distance(one[name][-CLASSES * WIDTH :], several[name][-CLASSES * WIDTH :]) < bound
@@ -113,7 +126,11 @@ def test_a_sample_of_the_classes(tmp_path: Path, dimred: Path) -> None:
     ends = {}
     for ranks in (1, 2):
         run = tmp_path / str(ranks)
-        done = run_ranks(dimred, ["stage1", *small(300, batch=6), *HEAD, "--class_sampling_ratio=0.5", "--epochs=1", "--output", run], ranks)  # fmt: skip
+        done = run_ranks(
+            dimred,
+            ["stage1", *small(300, batch=6), *HEAD, "--class_sampling_ratio=0.5", "--epochs=1", "--output", run],
+            ranks,
+        )
         assert done.codes == [0] * ranks, done.errors
         ends[ranks] = vectors(run)["weights"]
     assert distance(ends[1], ends[2]) < 1e-3

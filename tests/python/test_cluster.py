@@ -52,17 +52,30 @@ def test_kubernetes_knows_every_field() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_pods_of_the_kubernetes_job_train(manifests: dict[str, dict[str, Any]], tmp_path: Path, binaries: Path) -> None:
+def test_the_pods_of_the_kubernetes_job_train(
+    manifests: dict[str, dict[str, Any]], tmp_path: Path, binaries: Path
+) -> None:
     """Their own script, with the variables that Kubernetes and the file give, on one machine."""
-    own = variables(manifests) | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "DATA": str(few()), "RUNS": str(tmp_path),
-                                  "STAGE_1": f"{SMALL} --snapshots_per_epoch=4", "STAGE_2": SMALL}  # fmt: skip
+    own = variables(manifests) | {
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(free_port()),
+        "DATA": str(few()),
+        "RUNS": str(tmp_path),
+        "STAGE_1": f"{SMALL} --snapshots_per_epoch=4",
+        "STAGE_2": SMALL,
+    }
     path = f"{binaries}:{os.environ['PATH']}"
     script = container(manifests)
     processes = [
-        subprocess.Popen([*script["command"], *script["args"]], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                         env=os.environ | own | {"PATH": path, "JOB_COMPLETION_INDEX": str(index)})
+        subprocess.Popen(
+            [*script["command"], *script["args"]],
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=os.environ | own | {"PATH": path, "JOB_COMPLETION_INDEX": str(index)},
+        )
         for index in range(int(own["WORLD_SIZE"]))
-    ]  # fmt: skip
+    ]
     done = ended(processes)
     assert done.codes == [0, 0], done.errors
     assert json.loads((tmp_path / "two" / "manifest.json").read_text())["ranks"] == 2
@@ -74,14 +87,24 @@ def test_the_pods_of_the_kubernetes_job_train(manifests: dict[str, dict[str, Any
 def test_a_job_file_goes_through_all_steps_and_stops_at_the_first_that_fails(file: str, tmp_path: Path) -> None:
     """Under stand-ins of the launchers, whose second command fails."""
     for name in ("srun", "mpirun", "torchrun"):
-        (tmp_path / name).write_text('#!/bin/bash\nwhile [ "$1" != dimred ]; do shift; done\necho "$2" >> "$LOG"\n[ "$2" != "${FAIL:-}" ]\n')
+        (tmp_path / name).write_text(
+            '#!/bin/bash\nwhile [ "$1" != dimred ]; do shift; done\necho "$2" >> "$LOG"\n[ "$2" != "${FAIL:-}" ]\n'
+        )
         (tmp_path / name).chmod(0o755)
     bash = shutil.which("bash")
     assert bash
     for fail, expected in (("", ["stage1", "pca", "stage2", "evaluate"]), ("pca", ["stage1", "pca"])):
         log = tmp_path / f"log{fail}"
-        own = {"PATH": f"{tmp_path}:/usr/bin:/bin", "DIMRED": "dimred", "TORCHRUN": "torchrun", "RUNS": str(tmp_path / "runs"), "LOG": str(log)}
-        done = subprocess.run([bash, FILES / file], env=own | {"FAIL": fail}, capture_output=True, text=True, check=False)
+        own = {
+            "PATH": f"{tmp_path}:/usr/bin:/bin",
+            "DIMRED": "dimred",
+            "TORCHRUN": "torchrun",
+            "RUNS": str(tmp_path / "runs"),
+            "LOG": str(log),
+        }
+        done = subprocess.run(
+            [bash, FILES / file], env=own | {"FAIL": fail}, capture_output=True, text=True, check=False
+        )
         assert done.returncode == (1 if fail else 0), done.stderr
         assert log.read_text().split() == expected
         assert f"dimred {expected[-1]} ended with {1 if fail else 0} after" in done.stdout

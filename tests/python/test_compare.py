@@ -34,39 +34,37 @@ def test_help_of_dimred_is_understood(execute) -> None:
 
 
 WRONG = {
-    'alpha = [0.1, 0.2]|alpah = 0.1': r":17: methods.robust.alpah: unknown option of dimred stage2; nearest: alpha",
+    "alpha = [0.1, 0.2]|alpah = 0.1": r":17: methods.robust.alpah: unknown option of dimred stage2; nearest: alpha",
     'kind = "random"|kind = "rand"': r":13: matrices.random.kind: needs one of pca, random, received 'rand'",
-    'components = [4, 8]|componets = [4]': r":35: axes.matrices.componets: unknown option of dimred pca; nearest: components",
-    '[axes.matrices]|[axes.matrix]': r"axes.matrix: unknown table of axes; nearest: matrices",
+    "components = [4, 8]|componets = [4]": r":35: axes.matrices.componets: unknown option of dimred pca; nearest: components",
+    "[axes.matrices]|[axes.matrix]": r"axes.matrix: unknown table of axes; nearest: matrices",
     'matrix = "pca"|matrix = "pac"': r"methods.robust.matrix: unknown matrix 'pac'; nearest: pca",
     'role = "control"|role = "controls"': r"methods.random.role: needs one of method, baseline, control, received 'controls'",
     'command = "stage1"|command = "stage3"': r"methods.continued.command: needs stage1 or stage2, received 'stage3'",
-    'epochs = 2|epochs = 2.5': r":7: stage1.epochs: needs a whole number, received 2.5",
-    'epochs = 2|epochs = [2, 3]': r"stage1.epochs: needs one value; to sweep it write \[axes.stage1\]",
-    'validation_fraction = 0.1|': r"stage1.validation_fraction: needs > 0: validation chooses",
+    "epochs = 2|epochs = 2.5": r":7: stage1.epochs: needs a whole number, received 2.5",
+    "epochs = 2|epochs = [2, 3]": r"stage1.epochs: needs one value; to sweep it write \[axes.stage1\]",
+    "validation_fraction = 0.1|": r"stage1.validation_fraction: needs > 0: validation chooses",
     'title = "fake"|titel = "fake"': r":2: titel: unknown key; nearest: title",
-    'confirmation_seeds = [11, 12]|confirmation_seeds = [3]': r"confirmation_seeds: \[3\] are among selection_seeds, too",
-    'selection_seeds = [1, 2, 3]|selection_seeds = [1, 1]': r"needs a list of different whole numbers",
-    'components = [4, 8]|components = 4': r"axes.matrices.components: needs a list of values, received 4",
-    'epochs = 2|epochs = 2\nseed = 4': r"stage1.seed: compare sets this option itself",
+    "confirmation_seeds = [11, 12]|confirmation_seeds = [3]": r"confirmation_seeds: \[3\] are among selection_seeds, too",
+    "selection_seeds = [1, 2, 3]|selection_seeds = [1, 1]": r"needs a list of different whole numbers",
+    "components = [4, 8]|components = 4": r"axes.matrices.components: needs a list of values, received 4",
+    "epochs = 2|epochs = 2\nseed = 4": r"stage1.seed: compare sets this option itself",
     'anneal_from_epoch = "+0"|anneal_from_epoch = "0"': r"methods.annealed.anneal_from_epoch: needs a number, received '0'",
     'epochs = "+2"|budget = 1.5': r":26: methods.continued.budget: stage 1 continued needs whole epochs, received 1.5",
     'epochs = "+2"|epochs = "+1.5"': r":26: methods.continued.epochs: needs a whole number, received '\+1.5'",
     'epochs = "+2"|': r"methods.continued: needs epochs or budget",
     'title = "fake"|title = ': r": Invalid value",
     'epochs = "+2"|epochs = "+2"\nbudget = 2': r"methods.continued: has both epochs and budget",
-    '[axes.matrices]|[axes.stage1]\nvalidation_fraction = [0.0, 0.1]\n[axes.matrices]': r"validation_fraction: needs > 0",
+    "[axes.matrices]|[axes.stage1]\nvalidation_fraction = [0.0, 0.1]\n[axes.matrices]": r"validation_fraction: needs > 0",
     'title = "fake"|title = 3': r":2: title: needs a text, received 3",
     'title = "fake"|matrices = 3': r"line 10",
     '[methods.random]|[methods."stage 1"]': r"methods: needs names of letters, digits, _ and -, received 'stage 1'",
-    '[methods.random]|[methods]\nrandom = 3\n[methods.x]': r"methods.random: needs a table, received 3",
+    "[methods.random]|[methods]\nrandom = 3\n[methods.x]": r"methods.random: needs a table, received 3",
     'matrix = "pca"|matrix = []': r"methods.robust.matrix: needs the name of a matrix, received \[\]",
     'kind = "random"|kind = "ran\\u0000"': r"matrices.random.kind: needs a printable text",
-    '[matrices.pca]\n\n[matrices.random]|[matrices.pca]\ncomponents = 1\n[matrices.random]\ncomponents = 2':
-        r"axes.matrices.components: changes nothing: every matrix sets it itself",
-    '[methods.random]|[axes.methods]\nalpha = [0.1]\n[methods.random]\nalpha = 0.3':
-        r"axes.methods.alpha: changes nothing: every method that takes it sets it itself",
-}  # fmt: skip
+    "[matrices.pca]\n\n[matrices.random]|[matrices.pca]\ncomponents = 1\n[matrices.random]\ncomponents = 2": r"axes.matrices.components: changes nothing: every matrix sets it itself",
+    "[methods.random]|[axes.methods]\nalpha = [0.1]\n[methods.random]\nalpha = 0.3": r"axes.methods.alpha: changes nothing: every method that takes it sets it itself",
+}
 
 
 @pytest.mark.parametrize("change", WRONG)
@@ -149,8 +147,12 @@ def test_confirmation_seeds_are_untouched_until_asked_for(copy: Path, capsys) ->
     assert compare.main(arguments(copy)) == 0  # what was confirmed stays in the tables
     assert len(results(copy)) == len(table)
     assert calls(copy) == before
-    for change, place in {"[4, 8]|[4]": "axes.matrices.components", "[0.1, 0.2]|[0.2]": "methods.robust",
-                          "+2|+3": "methods.continued", "[11, 12]|[11, 13]": "seeds"}.items():  # fmt: skip
+    for change, place in {
+        "[4, 8]|[4]": "axes.matrices.components",
+        "[0.1, 0.2]|[0.2]": "methods.robust",
+        "+2|+3": "methods.continued",
+        "[11, 12]|[11, 13]": "seeds",
+    }.items():
         (copy / "comparison.toml").write_text(CONFIG.replace(*change.split("|"), 1))
         assert compare.main(arguments(copy)) == 2
         assert f"was frozen with another {place}; remove it" in capsys.readouterr().err
@@ -179,16 +181,27 @@ def test_rows_go_on_where_the_folders_are_not(copy: Path, tmp_path_factory, monk
     assert all(("seed 3" in line) == line.startswith("to run") for line in capsys.readouterr().out.splitlines())
     for _ in range(2):
         assert compare.main(arguments(other, f"--rows={other}/rows.jsonl")) == 0
-        pd.testing.assert_frame_equal(results(other).drop(columns="matrix_seconds"), here.drop(columns="matrix_seconds"))
-        pd.testing.assert_frame_equal(*(pd.read_csv(folder / "out/summary.csv")[["method", "variant", "n", "difference", "p"]] for folder in (copy, other)))
-        assert sorted(json.loads(line)["folder"] for line in (other / "rows.jsonl").read_text().splitlines()) == sorted(set(here["folder"]))
+        pd.testing.assert_frame_equal(
+            results(other).drop(columns="matrix_seconds"), here.drop(columns="matrix_seconds")
+        )
+        pd.testing.assert_frame_equal(
+            *(
+                pd.read_csv(folder / "out/summary.csv")[["method", "variant", "n", "difference", "p"]]
+                for folder in (copy, other)
+            )
+        )
+        assert sorted(json.loads(line)["folder"] for line in (other / "rows.jsonl").read_text().splitlines()) == sorted(
+            set(here["folder"])
+        )
     assert not any(f"--seed={seed} " in line for line in calls(other) for seed in (1, 2))
     (other / "rows.jsonl").write_text('{"folder": "seed_1/x"}\n')
     assert compare.main(arguments(other, f"--rows={other}/rows.jsonl")) == 2
     assert "rows.jsonl is no file of rows (KeyError('reading'))" in capsys.readouterr().err
 
 
-def test_choices_made_elsewhere_are_confirmed_without_the_selection(copy: Path, tmp_path_factory, monkeypatch, capsys) -> None:
+def test_choices_made_elsewhere_are_confirmed_without_the_selection(
+    copy: Path, tmp_path_factory, monkeypatch, capsys
+) -> None:
     assert compare.main(arguments(copy, "--confirm")) == 0
     here, choices = results(copy), copy / "out/choices.json"
     other = tmp_path_factory.mktemp("other")

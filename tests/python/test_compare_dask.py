@@ -51,9 +51,16 @@ anneal_from_epoch = "+0"
 
 def start(folder: Path, *more: str, **variables: str) -> subprocess.Popen[str]:
     """compare.py on an engine as a process."""
-    words = [word for word in arguments(folder, *more) if word != "--jobs=2" or not any("scheduler" in word for word in more)]
-    return subprocess.Popen([sys.executable, str(COMPARE), *words], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                            env=os.environ | {"FAKE_FOLDER": str(folder)} | variables)  # fmt: skip
+    words = [
+        word for word in arguments(folder, *more) if word != "--jobs=2" or not any("scheduler" in word for word in more)
+    ]
+    return subprocess.Popen(
+        [sys.executable, str(COMPARE), *words],
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=os.environ | {"FAKE_FOLDER": str(folder)} | variables,
+    )
 
 
 def held(folder: Path, *more: str) -> subprocess.Popen[str]:
@@ -90,10 +97,14 @@ def kill_worker(processes: Callable[[], list[int]], but: set[int]) -> int:
 def same(found: Path, oracle: Path) -> None:
     """All of the tables that is not of time, to the last bit."""
     tables = [results(folder) for folder in (found, oracle)]
-    summaries = [pd.read_csv(folder / "out/summary.csv").query("compared_at != 'no more seconds'") for folder in (found, oracle)]
+    summaries = [
+        pd.read_csv(folder / "out/summary.csv").query("compared_at != 'no more seconds'") for folder in (found, oracle)
+    ]
     for left, right in (tables, summaries):
         shared = [column for column in right if "seconds" not in column and column != "note"]
-        pd.testing.assert_frame_equal(left[shared].reset_index(drop=True), right[shared].reset_index(drop=True), check_exact=True)
+        pd.testing.assert_frame_equal(
+            left[shared].reset_index(drop=True), right[shared].reset_index(drop=True), check_exact=True
+        )
 
 
 @pytest.fixture(scope="module")
@@ -173,15 +184,31 @@ def test_runs_that_are_left_are_taken_up(meanwhile: str, fake: Path, local: Path
 def scheduler(folder: Path) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
     """A Dask scheduler of somebody else with two workers, and their processes, the scheduler's first."""
     file, environment = folder / "scheduler.json", os.environ | {"FAKE_FOLDER": str(folder)}
-    words = {"scheduler": ["--host=127.0.0.1", "--port=0", "--no-dashboard", f"--scheduler-file={file}"],
-             "worker": [f"--scheduler-file={file}", "--no-nanny", "--nthreads=1", "--no-dashboard"]}  # fmt: skip
+    words = {
+        "scheduler": ["--host=127.0.0.1", "--port=0", "--no-dashboard", f"--scheduler-file={file}"],
+        "worker": [f"--scheduler-file={file}", "--no-nanny", "--nthreads=1", "--no-dashboard"],
+    }
     processes = []
     try:
         for kind in ("scheduler", "worker", "worker"):
             with (folder / "dask.log").open("a") as log:
-                processes.append(subprocess.Popen([sys.executable, "-m", f"distributed.cli.dask_{kind}", *words[kind], f"--local-directory={folder}"]
-                                                  if kind == "worker" else [sys.executable, "-m", "distributed.cli.dask_scheduler", *words[kind]],
-                                                  stdout=log, stderr=log, env=environment, cwd=folder))  # fmt: skip
+                processes.append(
+                    subprocess.Popen(
+                        [
+                            sys.executable,
+                            "-m",
+                            f"distributed.cli.dask_{kind}",
+                            *words[kind],
+                            f"--local-directory={folder}",
+                        ]
+                        if kind == "worker"
+                        else [sys.executable, "-m", "distributed.cli.dask_scheduler", *words[kind]],
+                        stdout=log,
+                        stderr=log,
+                        env=environment,
+                        cwd=folder,
+                    )
+                )
             until(file.is_file, 60)
         address = json.loads(file.read_text())["address"]
         import distributed
@@ -212,7 +239,8 @@ def test_a_scheduler_of_somebody_else_is_used_and_kept(fake: Path, local: Path, 
         said, _ = process.communicate(timeout=90)
         assert process.returncode == 1, said
         assert (
-            said.splitlines()[-1] == f"compare: the Dask scheduler at {address} is gone, or has dropped the runs; the same command goes on"
+            said.splitlines()[-1]
+            == f"compare: the Dask scheduler at {address} is gone, or has dropped the runs; the same command goes on"
         )
         until(lambda: not running(fake), 60)
     begin = time.monotonic()
@@ -228,15 +256,35 @@ def test_a_worker_of_another_version_and_a_folder_that_is_not_shared_are_named(f
     copy.write_bytes(FAKE.read_bytes())
     copy.chmod(0o755)
     with scheduler(fake) as (address, _):
-        words = [word for word in arguments(fake, "--engine=dask", f"--scheduler={address}", f"--dimred={copy}") if word != "--jobs=2"]
+        words = [
+            word
+            for word in arguments(fake, "--engine=dask", f"--scheduler={address}", f"--dimred={copy}")
+            if word != "--jobs=2"
+        ]
         from comparison import dask_engine
 
-        for name, value, said in (("digest_of", lambda _: "other", f"has another {copy}: dimred 0.1.0 (fake); here it is dimred 0.1.0 (fake)"),
-                                  ("marker", "/none", f"does not see {fake}/out: the folder is not shared")):  # fmt: skip
+        for name, value, said in (
+            (
+                "digest_of",
+                lambda _: "other",
+                f"has another {copy}: dimred 0.1.0 (fake); here it is dimred 0.1.0 (fake)",
+            ),
+            ("marker", "/none", f"does not see {fake}/out: the folder is not shared"),
+        ):
             facts = dask_engine.Facts
             with monkeypatch.context() as patch:
-                patch.setattr(dask_engine, "Facts", lambda folder, marker, nonce, cwd, binary, digest, name=name, value=value, facts=facts:
-                              facts(folder, value if name == "marker" else marker, nonce, cwd, binary, "other" if name == "digest_of" else digest))  # fmt: skip
+                patch.setattr(
+                    dask_engine,
+                    "Facts",
+                    lambda folder, marker, nonce, cwd, binary, digest, name=name, value=value, facts=facts: facts(
+                        folder,
+                        value if name == "marker" else marker,
+                        nonce,
+                        cwd,
+                        binary,
+                        "other" if name == "digest_of" else digest,
+                    ),
+                )
                 assert compare.main(words) == 1
             error = capsys.readouterr().err
             assert len(error.splitlines()) == 1
@@ -278,8 +326,15 @@ def test_workers_in_jobs_of_slurm(fake: Path, local: Path, slurm: Path) -> None:
     logs = fake / "out/engine_logs"
     lines = scripts[0].splitlines()
     assert [line for line in lines if line.startswith("#SBATCH")] == [
-        "#SBATCH -J dimred", f"#SBATCH -e {logs}/dimred-%J.err", f"#SBATCH -o {logs}/dimred-%J.out", "#SBATCH -p short", "#SBATCH -A us",
-        "#SBATCH -n 1", "#SBATCH --cpus-per-task=3", "#SBATCH --requeue"]  # fmt: skip
+        "#SBATCH -J dimred",
+        f"#SBATCH -e {logs}/dimred-%J.err",
+        f"#SBATCH -o {logs}/dimred-%J.out",
+        "#SBATCH -p short",
+        "#SBATCH -A us",
+        "#SBATCH -n 1",
+        "#SBATCH --cpus-per-task=3",
+        "#SBATCH --requeue",
+    ]
     assert f"{sys.executable} -m distributed.cli.dask_worker tcp://127.0.0.1:" in lines[-1]
     assert " --nthreads 1 " in lines[-1]
     assert len((slurm / "cancelled").read_text().splitlines()) == 2
@@ -344,8 +399,12 @@ def test_a_real_comparison_of_which_a_worker_is_killed_is_the_local_one_to_the_l
     """Of eight runs and two matrices."""
     (tmp_path / "small.toml").write_text((small_comparison / "comparison.toml").read_text())
     words = [str(tmp_path / "small.toml"), "--output", str(tmp_path / "out"), "--dimred", str(binaries / "dimred")]
-    process = subprocess.Popen([sys.executable, str(COMPARE), *words, "--engine=dask", "--jobs=2"], text=True, stdout=subprocess.PIPE,
-                               stderr=subprocess.STDOUT)  # fmt: skip
+    process = subprocess.Popen(
+        [sys.executable, str(COMPARE), *words, "--engine=dask", "--jobs=2"],
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
     kill_worker(lambda: trainers(tmp_path / "out"), set())
     said, _ = process.communicate(timeout=120)
     assert process.returncode == 0, said

@@ -58,7 +58,11 @@ class Told:
 def chain(folder: Path) -> list[Job]:
     """first <- second, and a third by itself; a matrix is done when its files are there."""
     first, second, third = (folder / name / "pca_mat.npy" for name in ("first", "second", "third"))
-    return [Job(first, "first", "a", "pca", ()), Job(second, "second", "a", "pca", (), (first,)), Job(third, "third", "b", "pca", ())]
+    return [
+        Job(first, "first", "a", "pca", ()),
+        Job(second, "second", "a", "pca", (), (first,)),
+        Job(third, "third", "b", "pca", ()),
+    ]
 
 
 def scheduled(folder: Path, codes: dict[str, list[int]]) -> tuple[Told, dict[Path, str], list[str]]:
@@ -79,7 +83,10 @@ def test_a_lost_worker_is_retried_twice(tmp_path: Path) -> None:
 def test_a_third_loss_is_a_failure(tmp_path: Path) -> None:
     engine, failed, _ = scheduled(tmp_path, {"first": [worker.LOST] * 3})
     assert sorted(engine.begun) == ["first"] * 3 + ["third"]
-    assert [why for _, why in sorted(failed.items())] == ["ended with -9: its worker was lost", "not started: first failed"]
+    assert [why for _, why in sorted(failed.items())] == [
+        "ended with -9: its worker was lost",
+        "not started: first failed",
+    ]
 
 
 def test_an_engine_is_opened_for_work_only_and_left_as_it_says(tmp_path: Path) -> None:
@@ -90,7 +97,9 @@ def test_an_engine_is_opened_for_work_only_and_left_as_it_says(tmp_path: Path) -
         engine = Told({})
         engine.leaves = leaves
         engine.ended = lambda: signal.raise_signal(signal.SIGINT) or []
-        scheduler = Scheduler(Path("dimred"), 1, Journal(tmp_path / "other/journal.jsonl"), lambda engine=engine: engine, print)
+        scheduler = Scheduler(
+            Path("dimred"), 1, Journal(tmp_path / "other/journal.jsonl"), lambda engine=engine: engine, print
+        )
         with pytest.raises(Stopped, match=f"stopped by SIGINT; {fate}"):
             scheduler.run(chain(tmp_path / "other"))
         assert engine.stops
@@ -141,14 +150,20 @@ def test_an_engine_without_its_packages_says_how_to_get_them(fake: Path, capsys,
 def facts(tmp_path: Path) -> worker.Facts:
     """Those that a worker of this machine has."""
     (tmp_path / "marker").write_text("n")
-    return worker.Facts(str(tmp_path), str(tmp_path / "marker"), "n", str(tmp_path), str(FAKE), worker.digest_of(str(FAKE)))
+    return worker.Facts(
+        str(tmp_path), str(tmp_path / "marker"), "n", str(tmp_path), str(FAKE), worker.digest_of(str(FAKE))
+    )
 
 
 @pytest.fixture
 def nobody(monkeypatch) -> SimpleNamespace:
     """A worker that has the task "t"."""
-    here = SimpleNamespace(address="tcp://x:1", get_current_task=lambda: "t", status=SimpleNamespace(name="running"),
-                           state=SimpleNamespace(tasks={"t": SimpleNamespace(state="executing")}))  # fmt: skip
+    here = SimpleNamespace(
+        address="tcp://x:1",
+        get_current_task=lambda: "t",
+        status=SimpleNamespace(name="running"),
+        state=SimpleNamespace(tasks={"t": SimpleNamespace(state="executing")}),
+    )
     monkeypatch.setitem(sys.modules, "distributed", SimpleNamespace(get_worker=lambda: here))
     return here
 
@@ -158,8 +173,13 @@ def test_a_worker_that_differs_is_named(facts: worker.Facts, nobody: SimpleNames
     copy = tmp_path / "dimred"
     copy.write_bytes(FAKE.read_bytes() + b"#\n")
     copy.chmod(0o755)
-    for change, said in (({"nonce": "m"}, "does not see .*: the folder is not shared"), ({"marker": "/none"}, "not shared"), ({"cwd": "/none"}, "no folder /none"),
-                         ({"binary": "/none"}, "cannot read /none: No such file"), ({"binary": str(copy)}, "has another .*/dimred: dimred 0.1.0")):  # fmt: skip
+    for change, said in (
+        ({"nonce": "m"}, "does not see .*: the folder is not shared"),
+        ({"marker": "/none"}, "not shared"),
+        ({"cwd": "/none"}, "no folder /none"),
+        ({"binary": "/none"}, "cannot read /none: No such file"),
+        ({"binary": str(copy)}, "has another .*/dimred: dimred 0.1.0"),
+    ):
         code, _, why = worker.perform([], "/nowhere/log", "token", replace(facts, **change), {})
         assert code == worker.REFUSED
         assert pytest.raises(AssertionError, match=f"^worker tcp://x:1 on .*{said}").matches(AssertionError(why)), why
@@ -170,16 +190,21 @@ def program(folder: Path, text: str) -> list[str]:
     return [sys.executable, str(folder / "program.py")]
 
 
-def test_a_run_has_the_drivers_numeric_variables_and_ends_when_nobody_wants_it(facts, nobody, tmp_path, monkeypatch) -> None:
+def test_a_run_has_the_drivers_numeric_variables_and_ends_when_nobody_wants_it(
+    facts, nobody, tmp_path, monkeypatch
+) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
     monkeypatch.setenv("KEPT", "8")
-    shows = program(tmp_path, "import os; print(*[os.environ.get(n) for n in ('OMP_NUM_THREADS', 'MKL_NUM_THREADS', 'KEPT')])")
+    shows = program(
+        tmp_path, "import os; print(*[os.environ.get(n) for n in ('OMP_NUM_THREADS', 'MKL_NUM_THREADS', 'KEPT')])"
+    )
     log = tmp_path / "log"
     assert worker.perform(shows, str(log), "a1", facts, {"MKL_NUM_THREADS": "3"})[0::2] == (0, "")
     assert log.read_text().splitlines()[1] == "None 3 8"
     assert log.read_text().endswith(" seconds\n")
     waits = program(
-        tmp_path, "import signal, sys, time; signal.signal(15, lambda *_: sys.exit(143)); print('up', flush=True); time.sleep(60)"
+        tmp_path,
+        "import signal, sys, time; signal.signal(15, lambda *_: sys.exit(143)); print('up', flush=True); time.sleep(60)",
     )
     found: list[tuple[int, float, str]] = []
     thread = threading.Thread(target=lambda: found.append(worker.perform(waits, str(log), "a2", facts, {})))
@@ -190,14 +215,20 @@ def test_a_run_has_the_drivers_numeric_variables_and_ends_when_nobody_wants_it(f
     assert found[0][0] == 143
 
 
-def test_a_start_waits_for_the_process_of_a_lost_worker_and_is_counted(facts, nobody, tmp_path: Path, monkeypatch) -> None:
+def test_a_start_waits_for_the_process_of_a_lost_worker_and_is_counted(
+    facts, nobody, tmp_path: Path, monkeypatch
+) -> None:
     log = tmp_path / "log"
     with log.open("a") as earlier:  # as its process would hold it
         fcntl.flock(earlier, fcntl.LOCK_EX)
         earlier.write("$ dimred  # tcp://y:1 a1\n")
         earlier.flush()
         monkeypatch.setattr(worker, "PATIENCE", 0.2)
-        assert worker.perform(["false"], str(log), "a1", facts, {}) == (1, 0.0, "the process of an earlier start is still at work")
+        assert worker.perform(["false"], str(log), "a1", facts, {}) == (
+            1,
+            0.0,
+            "the process of an earlier start is still at work",
+        )
         assert len(log.read_text().splitlines()) == 1
     assert worker.perform(["false"], str(log), "a1", facts, {}) == (worker.LOST, 0.0, "its worker was lost")
     assert worker.perform(["false"], str(log), "a2", facts, {})[0] == 1

@@ -17,8 +17,9 @@ from comparison.jobs import Entry, Job
 from comparison.readings import Reading
 from comparison.results import foreign, is_place
 from comparison.summary import ranking, rival, shown, summarise
-from dimred.runs import holm, paired_difference
 from fake_comparison import arguments, results
+
+from dimred.runs import holm, paired_difference
 
 pytest_plugins = ["fake_comparison"]
 
@@ -82,7 +83,13 @@ def test_a_confirmation_runs_the_rival_of_each_metric() -> None:
 def fake_group(role: str, validation: float, spent: float, **options: str) -> list[SimpleNamespace]:
     """Two seeds of a run as `rival` sees them."""
     job = Job(Path("run"), "run", "run", "stage2", tuple(options.items()))
-    result = {"validation_accuracy": validation, "test_accuracy": validation, "validation_loss": validation, "test_loss": 1 - validation, "spent": spent}
+    result = {
+        "validation_accuracy": validation,
+        "test_accuracy": validation,
+        "validation_loss": validation,
+        "test_loss": 1 - validation,
+        "spent": spent,
+    }
     name = "sgd" if role == "baseline" else "robust"
     entries = [Entry(seed, role, name, "", (), job) for seed in (1, 2)]
     run = SimpleNamespace(steps_per_epoch=50)
@@ -90,8 +97,11 @@ def fake_group(role: str, validation: float, spent: float, **options: str) -> li
 
 
 def test_at_equal_passes_the_best_baseline_that_cost_no_more_is_the_rival() -> None:
-    groups = {("free", ""): fake_group("baseline", 0.90, 0), ("dear", ""): fake_group("baseline", 0.95, 3),
-              ("even", ""): fake_group("baseline", 0.92, 1)}  # fmt: skip
+    groups = {
+        ("free", ""): fake_group("baseline", 0.90, 0),
+        ("dear", ""): fake_group("baseline", 0.95, 3),
+        ("even", ""): fake_group("baseline", 0.92, 1),
+    }
     ranked = ranking(groups)["test_accuracy"]
     assert [name for name, _ in ranked] == ["dear", "even", "free"]
     assert [name for name, _ in ranking(groups)["test_loss"]] == ["free", "even", "dear"]
@@ -101,8 +111,10 @@ def test_at_equal_passes_the_best_baseline_that_cost_no_more_is_the_rival() -> N
         assert rival(key, groups | {key: fake_group("method", 0.99, spent)}, ranked, None) == ("dear", "")
     assert rival(("even", ""), groups, ranked, "spent") == ("even", "")  # nothing as cheap is better
     assert rival(("free", ""), groups, [("even", ""), ("dear", "")], "spent") is None
-    biased = groups | {("soup", ""): fake_group("baseline", 0.99, 1, start="soup"),
-                       ("held out", ""): fake_group("baseline", 0.98, 1, train_on="validation")}  # fmt: skip
+    biased = groups | {
+        ("soup", ""): fake_group("baseline", 0.99, 1, start="soup"),
+        ("held out", ""): fake_group("baseline", 0.98, 1, train_on="validation"),
+    }
     assert [name for name, _ in ranking(biased)["test_accuracy"]] == ["dear", "even", "free", "soup", "held out"]
     frozen = [("free", ""), ("even", ""), ("dear", "")]  # of the selection: it stands, whatever came after
     assert rival(("dear", ""), groups, frozen, "spent") == ("free", "")
@@ -207,15 +219,29 @@ def test_a_moved_comparison_keeps_its_seconds(whole: Path, tmp_path: Path) -> No
 
 @pytest.mark.parametrize(
     ("has", "asked", "here", "moved"),
-    [("/home/me/runs/cifar10", "runs/cifar10", True, True), ("/home/me/runs/cifar10", "../me/runs/cifar10/", True, True),
-     ("/home/cifar10", "../cifar10", True, True), ("/home/me/cifar10", "./runs/../cifar10", True, True), ("/home/me", ".", True, True),
-     ("/runs/cifar10", "/runs//cifar10", True, True), ("/elsewhere/runs/cifar10", "runs/cifar10", False, True),
-     ("/elsewhere/cifar10", "../cifar10", False, True), ("/home/me/other/cifar10", "runs/cifar10", False, False),
-     ("/home/me/cifar100", "cifar10", False, False), ("/elsewhere/runs/cifar10", "/runs/cifar10", False, False),
-     ("/runs/cifar10", "/runs/cifar", False, False), ("/elsewhere", ".", False, False), ("/elsewhere", "..", False, False),
-     ("runs/cifar10", "cifar10", False, False), ("/home/me", "", False, False), (3, "runs", False, False)],
-)  # fmt: skip
-def test_a_path_is_the_absolute_one_that_became_of_it(monkeypatch, has: object, asked: str, here: bool, moved: bool) -> None:
+    [
+        ("/home/me/runs/cifar10", "runs/cifar10", True, True),
+        ("/home/me/runs/cifar10", "../me/runs/cifar10/", True, True),
+        ("/home/cifar10", "../cifar10", True, True),
+        ("/home/me/cifar10", "./runs/../cifar10", True, True),
+        ("/home/me", ".", True, True),
+        ("/runs/cifar10", "/runs//cifar10", True, True),
+        ("/elsewhere/runs/cifar10", "runs/cifar10", False, True),
+        ("/elsewhere/cifar10", "../cifar10", False, True),
+        ("/home/me/other/cifar10", "runs/cifar10", False, False),
+        ("/home/me/cifar100", "cifar10", False, False),
+        ("/elsewhere/runs/cifar10", "/runs/cifar10", False, False),
+        ("/runs/cifar10", "/runs/cifar", False, False),
+        ("/elsewhere", ".", False, False),
+        ("/elsewhere", "..", False, False),
+        ("runs/cifar10", "cifar10", False, False),
+        ("/home/me", "", False, False),
+        (3, "runs", False, False),
+    ],
+)
+def test_a_path_is_the_absolute_one_that_became_of_it(
+    monkeypatch, has: object, asked: str, here: bool, moved: bool
+) -> None:
     """`here`: from /home/me, where the run lies that asked for it; `moved`: of a run that came from elsewhere."""
     monkeypatch.setattr("os.getcwd", lambda: "/home/me")
     assert (is_place(has, asked, False), is_place(has, asked, True)) == (here, moved)

@@ -15,12 +15,31 @@ pytest_plugins = ["fake_comparison"]
 
 def test_a_continued_start_leaves_out_what_has_no_effect_any_more(binaries: Path) -> None:
     ask = Tables(binaries / "dimred")
-    start = {"epochs": 2, "snapshots_per_epoch": 4, "snapshot_from_epoch": 1, "learning_rate": 0.1, "seed": 3,
-             "end_learning_rate": 0.01, "momentum": 0.5, "milestones": [1]}  # fmt: skip
+    start = {
+        "epochs": 2,
+        "snapshots_per_epoch": 4,
+        "snapshot_from_epoch": 1,
+        "learning_rate": 0.1,
+        "seed": 3,
+        "end_learning_rate": 0.01,
+        "momentum": 0.5,
+        "milestones": [1],
+    }
     assert continued(ask, start | {"schedule": "step"}, {"epochs": "+1"}) == {
-        "epochs": 3, "snapshots_per_epoch": 0, "learning_rate": 0.1, "momentum": 0.5, "milestones": [1], "schedule": "step"}  # fmt: skip
+        "epochs": 3,
+        "snapshots_per_epoch": 0,
+        "learning_rate": 0.1,
+        "momentum": 0.5,
+        "milestones": [1],
+        "schedule": "step",
+    }
     assert set(continued(ask, start, {"schedule": "constant", "budget": 1})) == {
-        "epochs", "snapshots_per_epoch", "learning_rate", "momentum", "schedule"}  # fmt: skip
+        "epochs",
+        "snapshots_per_epoch",
+        "learning_rate",
+        "momentum",
+        "schedule",
+    }
     piecewise = continued(ask, start, {"schedule": "piecewise", "pieces": "3:.1", "optimizer": "adam"})
     assert set(piecewise) == {"epochs", "snapshots_per_epoch", "schedule", "pieces", "optimizer"}
     assert "learning_rate" in continued(ask, start | {"warmup_epochs": 1}, {"schedule": "piecewise"})

@@ -22,8 +22,13 @@ def start(folder: Path) -> subprocess.Popen[str]:
     (folder / "comparison.toml").write_text(SHORT)
     (folder / "hold").touch()
     environment = os.environ | {"FAKE_FOLDER": str(folder)}
-    process = subprocess.Popen([sys.executable, str(COMPARE), *arguments(folder)], text=True, env=environment,
-                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)  # fmt: skip
+    process = subprocess.Popen(
+        [sys.executable, str(COMPARE), *arguments(folder)],
+        text=True,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
     until(lambda: len(list(folder.glob("out/*/*/curve.csv"))) == 2)
     until(lambda: all(len(file.read_text().splitlines()) == 2 for file in folder.glob("out/*/*/curve.csv")))
     return process

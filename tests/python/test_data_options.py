@@ -24,8 +24,18 @@ def test_stage2_and_evaluate_keep_stage1s_label_noise(tmp_path: Path, execute) -
     """Another seed must not draw other labels; test labels stay as they are."""
     noisy = [*SMALL, "--label_noise=0.3", "--validation_fraction=0.25", "--seed=5"]
     execute("dimred", "stage1", *noisy, "--epochs=2", "--snapshots_per_epoch=3", "--output", tmp_path / "one")
-    execute("dimred", "stage2", "--checkpoint", tmp_path / "one", "--n_component=3", "--epochs=1", "--seed=9",
-            "--threads=1", "--output", tmp_path / "two")  # fmt: skip
+    execute(
+        "dimred",
+        "stage2",
+        "--checkpoint",
+        tmp_path / "one",
+        "--n_component=3",
+        "--epochs=1",
+        "--seed=9",
+        "--threads=1",
+        "--output",
+        tmp_path / "two",
+    )
     train, test = data_of(tmp_path / "one")
     assert "label noise on 120 of 400 samples, seed 5" in train
     assert train.startswith("subset of 300 samples")  # the split is taken after it
@@ -39,7 +49,9 @@ def test_stage2_and_evaluate_keep_stage1s_label_noise(tmp_path: Path, execute) -
     assert "label_noise = 0.0 overrides 0.3" in clean
     tests = [[line for line in text.splitlines() if line.startswith("test")] for text in (printed, clean)]
     assert tests[0] == tests[1]
-    validations = [next(line for line in text.splitlines() if line.startswith("validation")) for text in (printed, clean)]
+    validations = [
+        next(line for line in text.splitlines() if line.startswith("validation")) for text in (printed, clean)
+    ]
     assert validations[0] != validations[1]
 
 
@@ -66,7 +78,9 @@ def test_arrays_that_numpy_saves_train_as_the_same_images_elsewhere(tmp_path: Pa
         (tmp_path / "arrays" / split).mkdir(parents=True)
         images = read(few() / f"{name}-images-idx3-ubyte", 16).reshape(-1, 28, 28)
         np.save(tmp_path / "arrays" / split / "images.npy", images)
-        np.save(tmp_path / "arrays" / split / "labels.npy", read(few() / f"{name}-labels-idx1-ubyte", 8).astype(np.int64))
+        np.save(
+            tmp_path / "arrays" / split / "labels.npy", read(few() / f"{name}-labels-idx1-ubyte", 8).astype(np.int64)
+        )
     curves = []
     for data in (few(), tmp_path / "arrays"):
         run = tmp_path / f"run{len(curves)}"
@@ -75,4 +89,6 @@ def test_arrays_that_numpy_saves_train_as_the_same_images_elsewhere(tmp_path: Pa
     assert curves[0] == curves[1]
     assert "npy " in data_of(run)[0]
     np.save(tmp_path / "arrays/train/images.npy", np.zeros((4, 28, 28, 3)))
-    assert "needs dtype '|u1', received '<f8'" in fails(1, "stage1", *SMALL[:-1], "--data", tmp_path / "arrays", "--output", tmp_path / "none")
+    assert "needs dtype '|u1', received '<f8'" in fails(
+        1, "stage1", *SMALL[:-1], "--data", tmp_path / "arrays", "--output", tmp_path / "none"
+    )

@@ -66,10 +66,21 @@ def test_packs_at_a_short_side_as_pillow_reduces(flowers: Path, tmp_path: Path, 
         assert np.abs(ours - theirs).max() <= (1 if source.startswith(b"\x89PNG") else 2)
 
 
-def test_a_killed_conversion_goes_on(flowers: Path, tmp_path: Path, binaries: Path, execute: Callable[..., str]) -> None:
+def test_a_killed_conversion_goes_on(
+    flowers: Path, tmp_path: Path, binaries: Path, execute: Callable[..., str]
+) -> None:
     """Killed while it writes: no half file under a final name; the next start keeps what is whole."""
-    command = [str(binaries / "dimred"), "data", "convert", "--dataset=mock", "--to=base64", "--files=40",
-               "--threads=1", "--split=train", "--quiet"]  # fmt: skip
+    command = [
+        str(binaries / "dimred"),
+        "data",
+        "convert",
+        "--dataset=mock",
+        "--to=base64",
+        "--files=40",
+        "--threads=1",
+        "--split=train",
+        "--quiet",
+    ]
     out = tmp_path / "out"
     process = subprocess.Popen([*command, "--output", str(out)])
     while not (out / "train" / "part-00001-of-00040").exists():
@@ -95,8 +106,18 @@ def test_a_killed_shuffle_split_goes_on_to_the_same_files(tmp_path: Path, binari
         source.write_bytes(picture(number))
         for copy in range(1000):
             (source.parent / f"{number}-{copy}.png").hardlink_to(source)
-    command = [str(binaries / "dimred"), "data", "shuffle-split", str(tmp_path / "data"), "--split=train", "--nranks=40",
-               "--seed=3", "--threads=1", "--quiet", "--output"]  # fmt: skip
+    command = [
+        str(binaries / "dimred"),
+        "data",
+        "shuffle-split",
+        str(tmp_path / "data"),
+        "--split=train",
+        "--nranks=40",
+        "--seed=3",
+        "--threads=1",
+        "--quiet",
+        "--output",
+    ]
     process = subprocess.Popen([*command, str(tmp_path / "cut")])
     while not (tmp_path / "cut/base64_rank_3").exists():
         assert process.poll() is None
@@ -117,7 +138,11 @@ def test_images_that_were_rewritten_are_not_mixed_with_those_before(
 ) -> None:
     source, image = tmp_path / "source", tmp_path / f"source/train/{CLASSES[0]}/000.jpg"
     shutil.copytree(flowers, source)
-    jobs = {"convert": ["convert", "--files=2"], "split": ["shuffle-split", "--nranks=2", "--split=train"], "pack": ["pack"]}
+    jobs = {
+        "convert": ["convert", "--files=2"],
+        "split": ["shuffle-split", "--nranks=2", "--split=train"],
+        "pack": ["pack"],
+    }
     for name, (tool, *words) in jobs.items():
         execute("dimred", "data", tool, source, tmp_path / name, *words, "--quiet")
         execute("dimred", "data", tool, source, *words, "--quiet", "--output", tmp_path / name)
@@ -167,8 +192,9 @@ def test_inspect_counts_what_is_there(flowers: Path, execute: Callable[..., str]
     assert "height 8 to 30, width 9 to 9" in train
 
 
-def test_converts_to_packed_in_the_order_of_the_permutation(flowers: Path, tmp_path: Path, execute: Callable[..., str],
-                                                            fails: Callable[..., str]) -> None:  # fmt: skip
+def test_converts_to_packed_in_the_order_of_the_permutation(
+    flowers: Path, tmp_path: Path, execute: Callable[..., str], fails: Callable[..., str]
+) -> None:
     convert = ["data", "convert", flowers, "--split=train", "--quiet"]
     for form in ("packed", "base64"):
         execute("dimred", *convert, f"--to={form}", "--shuffle", "--seed=5", "--output", tmp_path / form)
@@ -185,8 +211,9 @@ def test_converts_to_packed_in_the_order_of_the_permutation(flowers: Path, tmp_p
     assert "outside the data" in fails(2, "data", "convert", f"{flowers}/train/*/*.jpg", "--to=packed", *inside)
 
 
-def test_tools_count_what_is_bad_or_damaged(flowers: Path, tmp_path: Path, execute: Callable[..., str],
-                                            fails: Callable[..., str], binaries: Path) -> None:  # fmt: skip
+def test_tools_count_what_is_bad_or_damaged(
+    flowers: Path, tmp_path: Path, execute: Callable[..., str], fails: Callable[..., str], binaries: Path
+) -> None:
     data = tmp_path / "test_data"  # a path that once read as "no test set"
     shutil.copytree(flowers, data)
     large = io.BytesIO()
@@ -200,10 +227,16 @@ def test_tools_count_what_is_bad_or_damaged(flowers: Path, tmp_path: Path, execu
     assert "ends early" in problems[1]
     pack = ["data", "pack", data, "--encoding=planes", "--output", tmp_path / "packed"]
     assert "daisy/bad.jpg" in fails(1, *pack)
-    done = subprocess.run([binaries / "dimred", *pack, "--on_bad_sample=skip"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [binaries / "dimred", *pack, "--on_bad_sample=skip"], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert "train: 1 bad samples were left out; the first: " in done.stderr
-    assert re.search("train: 1 damaged images were written as far as they go; the first: .*cut.jpg: ends early", done.stderr)
+    assert re.search(
+        "train: 1 damaged images were written as far as they go; the first: .*cut.jpg: ends early", done.stderr
+    )
     assert "train: 24 images" in done.stdout and "test: 6 images" in done.stdout
     shutil.rmtree(data / "test" / "tulip")
-    assert "only one of them has tulip" in fails(2, "data", "convert", data, "--to=packed", "--output", tmp_path / "out")
+    assert "only one of them has tulip" in fails(
+        2, "data", "convert", data, "--to=packed", "--output", tmp_path / "out"
+    )

@@ -152,7 +152,9 @@ def test_a_missing_tail_is_borne_and_said(ask: Ask, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("size", [(8, 8), (21, 27), (64, 64), (65, 40), (200, 8)])
 @pytest.mark.parametrize("options", [{"subsampling": 0}, {"subsampling": 2}, {"restart_marker_blocks": 1}])
-def test_all_rows_are_there_without_the_end_mark(ask: Ask, tmp_path: Path, size: tuple[int, int], options: dict[str, int]) -> None:
+def test_all_rows_are_there_without_the_end_mark(
+    ask: Ask, tmp_path: Path, size: tuple[int, int], options: dict[str, int]
+) -> None:
     path = save(photograph(*size), tmp_path / "a.jpg", **options)
     expected = np.asarray(Image.open(path))
     path.write_bytes(path.read_bytes()[:-2])

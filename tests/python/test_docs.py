@@ -19,14 +19,34 @@ PAGES = [REPOSITORY / "README.md", *sorted(DOCS.rglob("*.md"))]
 OPTIONS = DOCS / "reference" / "options.md"
 KINDS = {"tutorials": "Tutorial", "how-to": "How-to", "reference": "Reference", "explanation": "Explanation"}
 # Of programs that are not ours.
-FOREIGN = {"standalone", "no-python", "nproc-per-node", "nnodes", "node-rank", "max-restarts", "rdzv-endpoint",
-           "rdzv-backend", "rdzv-id", "recursive", "gpus", "ntasks", "bind-to", "force", "logdir", "name",
-           "signal", "install"}  # fmt: skip
+FOREIGN = {
+    "standalone",
+    "no-python",
+    "nproc-per-node",
+    "nnodes",
+    "node-rank",
+    "max-restarts",
+    "rdzv-endpoint",
+    "rdzv-backend",
+    "rdzv-id",
+    "recursive",
+    "gpus",
+    "ntasks",
+    "bind-to",
+    "force",
+    "logdir",
+    "name",
+    "signal",
+    "install",
+}
 LAUNCHERS = ("torchrun", "srun", "mpirun", "bundle/run")
 OPTION = re.compile(r"(?<![\w-])--([a-z][a-z0-9_-]*)")
 # Run by test_bring_your_own.py, which takes longer.
-OF_ANOTHER_TEST = {DOCS / "tutorials" / "own_data_and_network.md", DOCS / "how-to" / "add_a_network.md",
-                   DOCS / "reference" / "mapping.md"}  # fmt: skip
+OF_ANOTHER_TEST = {
+    DOCS / "tutorials" / "own_data_and_network.md",
+    DOCS / "how-to" / "add_a_network.md",
+    DOCS / "reference" / "mapping.md",
+}
 
 
 def shown(page: Path) -> str:
@@ -97,7 +117,9 @@ def options_of_script(name: str) -> set[str]:
     text = file.read_text()
     started = [REPOSITORY / found for found in re.findall(r"\$root/([\w/]+\.py)", text)]
     trainer = re.search(r"^start (stage[12]) ", text, re.MULTILINE)
-    return options_in("".join([text, *(other.read_text() for other in started)])) | (options_of_command([trainer[1]]) if trainer else set())
+    return options_in("".join([text, *(other.read_text() for other in started)])) | (
+        options_of_command([trainer[1]]) if trainer else set()
+    )
 
 
 def faults_of(command: str) -> list[str]:
@@ -169,14 +191,20 @@ def test_a_page_whose_script_has_left_names_a_revision_that_has_it() -> None:
         command = r"`(?:python )?((?:experiments|scripts)/\w+\.(?:py|sh))(?:\s(experiments/[\w/]+\.toml))?"
         made = re.findall(r"made at revision `(\w+)` with\s" + command, text, re.IGNORECASE)
         there = {script for script, _ in re.findall(command, text) if (REPOSITORY / script).exists()}
-        assert {script for script, _ in re.findall(command, text)} == there | {script for _, script, _ in made}, shown(page)
+        assert {script for script, _ in re.findall(command, text)} == there | {script for _, script, _ in made}, shown(
+            page
+        )
         departed += [f"{revision}:{file}" for revision, *files in made for file in files if file]
     assert len(departed) > 10
     git = ["git", "-C", str(REPOSITORY)]
-    shallow = subprocess.run([*git, "rev-parse", "--is-shallow-repository"], capture_output=True, text=True, check=False).stdout.strip()
+    shallow = subprocess.run(
+        [*git, "rev-parse", "--is-shallow-repository"], capture_output=True, text=True, check=False
+    ).stdout.strip()
     if shallow != "false":
         pytest.skip("the history is not here")
-    lines = subprocess.run([*git, "cat-file", "--batch-check"], input="\n".join(departed), capture_output=True, text=True, check=True).stdout
+    lines = subprocess.run(
+        [*git, "cat-file", "--batch-check"], input="\n".join(departed), capture_output=True, text=True, check=True
+    ).stdout
     assert [line for line in lines.splitlines() if " blob " not in line] == []
 
 
@@ -227,13 +255,22 @@ def pictures(desk: Path) -> Path:
     return desk
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if marked_blocks(page) and page not in OF_ANOTHER_TEST], ids=shown)
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if marked_blocks(page) and page not in OF_ANOTHER_TEST], ids=shown
+)
 def test_marked_blocks_run(page: Path, pictures: Path) -> None:
     path = f"{pictures / 'build' / 'bin'}:{os.environ['PATH']}"
     for language, text in marked_blocks(page):
         assert language == "sh"
-        done = subprocess.run(["bash", "-euo", "pipefail", "-c", text], cwd=pictures, capture_output=True, text=True, timeout=60, check=False,
-                              env={**os.environ, "PATH": path})  # fmt: skip
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", text],
+            cwd=pictures,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+            env={**os.environ, "PATH": path},
+        )
         assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
 
 
@@ -243,9 +280,17 @@ def test_pages_with_marked_blocks_are_several() -> None:
 
 def test_files_that_a_page_shows_are_those() -> None:
     """The build compiles them, and other tests run them. An extension fits into 60 lines."""
-    shown = [(page, *found) for page in PAGES
-             for found in re.findall(r"All of\s`([^`]+)`:\n\n```cpp\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)]  # fmt: skip
-    assert [file for _, file, _ in shown] == ["lib/data/equalize.cpp", "schedules/inverse_sqrt.cpp", "method/sr1.cpp", "lib/training/hooks/batches.cpp"]
+    shown = [
+        (page, *found)
+        for page in PAGES
+        for found in re.findall(r"All of\s`([^`]+)`:\n\n```cpp\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+    ]
+    assert [file for _, file, _ in shown] == [
+        "lib/data/equalize.cpp",
+        "schedules/inverse_sqrt.cpp",
+        "method/sr1.cpp",
+        "lib/training/hooks/batches.cpp",
+    ]
     for page, file, text in shown:
         assert text == (REPOSITORY / file).read_text(), page
         assert len(text.splitlines()) <= 60
@@ -255,8 +300,17 @@ def test_files_that_a_page_shows_are_those() -> None:
 
 
 def test_pages_that_a_source_cites_are_there() -> None:
-    rooms = [path for path in REPOSITORY.iterdir() if path.is_dir() and path.name not in ("build", "runs") and path.name[0] != "."]
-    sources = [file for room in rooms for file in room.rglob("*") if file.suffix in (".py", ".sh", ".h", ".cpp", ".cu", ".cuh", ".cmake")]
+    rooms = [
+        path
+        for path in REPOSITORY.iterdir()
+        if path.is_dir() and path.name not in ("build", "runs") and path.name[0] != "."
+    ]
+    sources = [
+        file
+        for room in rooms
+        for file in room.rglob("*")
+        if file.suffix in (".py", ".sh", ".h", ".cpp", ".cu", ".cuh", ".cmake")
+    ]
     cited = {page for file in sources for page in re.findall(r"\bdocs/[\w/-]+\.md\b", file.read_text())}
     assert len(cited) > 5
     assert sorted(page for page in cited if not (REPOSITORY / page).is_file()) == []
@@ -272,8 +326,13 @@ def test_every_key_of_fastnn_is_on_the_page_of_mappings() -> None:
 
 def test_the_reference_of_options_is_what_the_build_says(binaries: Path) -> None:
     script = REPOSITORY / "scripts" / "options_reference.py"
-    done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True, check=False,
-                          env={"DIMRED_BUILD": str(binaries.parent)})  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, script, "--check"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"DIMRED_BUILD": str(binaries.parent)},
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -288,5 +347,7 @@ def test_every_column_is_on_the_page_of_columns() -> None:
 
 def test_no_merge_is_left_half() -> None:
     """In any file of ours."""
-    marked = subprocess.run(["git", "grep", "-lE", "^(<<<<<<<|>>>>>>>) "], cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    marked = subprocess.run(
+        ["git", "grep", "-lE", "^(<<<<<<<|>>>>>>>) "], cwd=REPOSITORY, capture_output=True, text=True, check=False
+    )
     assert marked.stdout == ""

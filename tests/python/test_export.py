@@ -20,8 +20,15 @@ from safetensors.torch import load_file
 from torch import nn
 
 IMAGES = 40
-SMALL = ["--train_samples=1000", f"--test_samples={IMAGES}", f"--data={few()}", "--epochs=1", "--batch_size=50", "--threads=1",
-         "--learning_rate=0.05"]  # fmt: skip
+SMALL = [
+    "--train_samples=1000",
+    f"--test_samples={IMAGES}",
+    f"--data={few()}",
+    "--epochs=1",
+    "--batch_size=50",
+    "--threads=1",
+    "--learning_rate=0.05",
+]
 
 
 class Own(nn.Module):
@@ -135,7 +142,9 @@ def test_all_forms_give_the_same_logits(exported: Path) -> None:
         assert np.abs(logits - expected).max() < 1e-5 * max(1, np.abs(expected).max())
 
 
-def test_predictions_are_pytorchs_softmax_and_evaluations_argmax(exported: Path, pictures: Path, tmp_path: Path, execute) -> None:
+def test_predictions_are_pytorchs_softmax_and_evaluations_argmax(
+    exported: Path, pictures: Path, tmp_path: Path, execute
+) -> None:
     report = execute("dimred", "predict", exported, pictures, "--top", 10, "--csv", tmp_path / "a.csv")
     assert len(report.splitlines()) == IMAGES
     with torch.no_grad():
@@ -161,8 +170,12 @@ def test_versions_are_numbered_and_whole(exported: Path, tmp_path: Path, execute
 
 
 def test_evaluate_reads_the_exported_weights(exported: Path, execute) -> None:
-    options = ["--model", exported / "module.pt" if (exported / "module.pt").exists() else
-               json.loads((exported / "signature.json").read_text())["network"]]  # fmt: skip
+    options = [
+        "--model",
+        exported / "module.pt"
+        if (exported / "module.pt").exists()
+        else json.loads((exported / "signature.json").read_text())["network"],
+    ]
     options += [] if (exported / "module.pt").exists() else ["--batch_norm_eps=0.2"]
     options += SMALL[:3]  # its data: the file says nothing of it
     report = execute("dimred", "evaluate", exported / "weights.safetensors", "--threads=1", *options)
@@ -205,7 +218,9 @@ def changed(exported: Path, folder: Path, **values: object) -> Path:
 
 
 @once
-def test_an_export_that_is_not_whole_is_refused_by_name(exported: Path, pictures: Path, tmp_path: Path, execute, fails) -> None:
+def test_an_export_that_is_not_whole_is_refused_by_name(
+    exported: Path, pictures: Path, tmp_path: Path, execute, fails
+) -> None:
     assert "yes, digests verified" in execute("dimred", "inspect", exported)
     for name in ("weights.safetensors", "reference.safetensors"):
         folder = changed(exported, tmp_path / name)
@@ -220,7 +235,9 @@ def test_an_export_that_is_not_whole_is_refused_by_name(exported: Path, pictures
 
 
 @once
-def test_an_export_of_an_earlier_version_has_no_digests(exported: Path, pictures: Path, tmp_path: Path, execute) -> None:
+def test_an_export_of_an_earlier_version_has_no_digests(
+    exported: Path, pictures: Path, tmp_path: Path, execute
+) -> None:
     folder = changed(exported, tmp_path / "1", format=1)
     signature = json.loads((folder / "signature.json").read_text())
     del signature["digest"], signature["files"]
@@ -230,7 +247,9 @@ def test_an_export_of_an_earlier_version_has_no_digests(exported: Path, pictures
 
 
 @once
-def test_a_damaged_format_does_not_switch_the_digests_off(exported: Path, pictures: Path, tmp_path: Path, fails) -> None:
+def test_a_damaged_format_does_not_switch_the_digests_off(
+    exported: Path, pictures: Path, tmp_path: Path, fails
+) -> None:
     shutil.copytree(exported, tmp_path / "1")
     file = tmp_path / "1" / "signature.json"
     file.write_text(file.read_text().replace('"format": 2', '"format": 1'))
@@ -258,4 +277,7 @@ def test_logits_that_differ_are_refused(exported: Path, tmp_path: Path) -> None:
     done = forms(folder)
     assert done.returncode == 2 and "other logits than the C++ network" in done.stderr
     assert sorted(path.name for path in folder.iterdir() if not path.name.startswith("module")) == [
-        "reference.safetensors", "signature.json", "weights.safetensors"]  # fmt: skip
+        "reference.safetensors",
+        "signature.json",
+        "weights.safetensors",
+    ]

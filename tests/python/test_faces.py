@@ -52,7 +52,9 @@ def test_an_identity_looks_like_itself(tmp_path: Path) -> None:
     assert between > 2 * within
 
 
-@pytest.mark.parametrize(("option", "said"), {"--identities=1": "needs >= 2, received 1", "--size=8": "needs >= 16"}.items())
+@pytest.mark.parametrize(
+    ("option", "said"), {"--identities=1": "needs >= 2, received 1", "--size=8": "needs >= 16"}.items()
+)
 def test_mistakes_are_named(option: str, said: str, tmp_path: Path, capsys) -> None:
     with pytest.raises(SystemExit, match="2"):
         faces.main([str(tmp_path / "set"), option])

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 from faults import compare, damage, kills, poison, prefixes, writes
+from faults.draws import generator
 from faults.known import reason_of
 from faults.launch import TIMEOUTS, Build, Call, Command, Ended, Running
-from faults.draws import generator
 from faults.workplace import NAMES, Case, Workplace
 
 SEED = int(os.environ.get("DIMRED_FAULT_SEED", "1"))
@@ -72,9 +72,13 @@ def test_a_changed_run_is_seen(place: Workplace, finished: Path) -> None:
     expected = place.reference("stage1").content
     assert compare.differences(expected, compare.content(finished)) == []
     newest = compare.states(finished)[-1]
-    changes = {newest / "weights.f32": newest.name, newest / "state.json": newest.name,
-               compare.snapshots(finished)[0]: compare.snapshots(finished)[0].name,
-               finished / "curve.csv": "curve.csv", finished / "config.toml": "config.toml"}  # fmt: skip
+    changes = {
+        newest / "weights.f32": newest.name,
+        newest / "state.json": newest.name,
+        compare.snapshots(finished)[0]: compare.snapshots(finished)[0].name,
+        finished / "curve.csv": "curve.csv",
+        finished / "config.toml": "config.toml",
+    }
     for file, name in changes.items():
         whole = file.read_bytes()
         file.write_bytes(whole.replace(b'"step": 12', b'"step": 13').replace(b"2", b"3"))

@@ -29,7 +29,9 @@ def run(tmp_path_factory, execute) -> Path:
 
 def answer(binaries: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
     """Of a command that may fail."""
-    return subprocess.run([binaries / "dimred", *map(str, arguments)], capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(
+        [binaries / "dimred", *map(str, arguments)], capture_output=True, text=True, timeout=120, check=False
+    )
 
 
 def appears(file: Path) -> None:
@@ -72,7 +74,17 @@ def test_stage2_takes_as_many_components_and_says_so(run: Path, tmp_path: Path, 
 
 
 def test_the_weights_of_the_start_stay(run: Path, tmp_path: Path, execute) -> None:
-    execute("dimred", "stage2", "--checkpoint", run, "--start=last", "--epochs=1", "--threads=1", "--output", tmp_path / "run2")
+    execute(
+        "dimred",
+        "stage2",
+        "--checkpoint",
+        run,
+        "--start=last",
+        "--epochs=1",
+        "--threads=1",
+        "--output",
+        tmp_path / "run2",
+    )
     with h5py.File(tmp_path / "run2" / "start.h5") as start, h5py.File(tmp_path / "run2" / "final.h5") as final:
         newest = sorted((run / "snapshots").iterdir())[-1]
         with h5py.File(newest) as last:
@@ -84,14 +96,28 @@ def test_the_weights_of_the_start_stay(run: Path, tmp_path: Path, execute) -> No
 
 def test_an_end_below_the_start_is_said_with_the_remedy(run: Path, tmp_path: Path, binaries) -> None:
     harm = ["--preset=sgd", "--learning_rate=30", "--recalibrate_batchnorm=false"]
-    done = answer(binaries, "stage2", "--checkpoint", run, *harm, "--epochs=1", "--threads=1", "--output", tmp_path / "run2")
+    done = answer(
+        binaries, "stage2", "--checkpoint", run, *harm, "--epochs=1", "--threads=1", "--output", tmp_path / "run2"
+    )
     assert done.returncode == 0, done.stderr
-    assert re.search(r"stage 2 ended at [\d.]+ %, below the [\d.]+ % of its start, whose weights are in .*start\.h5", done.stderr)
+    assert re.search(
+        r"stage 2 ended at [\d.]+ %, below the [\d.]+ % of its start, whose weights are in .*start\.h5", done.stderr
+    )
 
 
 def test_epochs_whose_searches_all_fail_are_said_once(run: Path, tmp_path: Path, binaries) -> None:
     nearly_linear = ["--sigma=0.9999", "--trials=1"]  # no step of a convex loss decreases it that much
-    done = answer(binaries, "stage2", "--checkpoint", run, *nearly_linear, "--epochs=2", "--threads=1", "--output", tmp_path / "run2")
+    done = answer(
+        binaries,
+        "stage2",
+        "--checkpoint",
+        run,
+        *nearly_linear,
+        "--epochs=2",
+        "--threads=1",
+        "--output",
+        tmp_path / "run2",
+    )
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("no line search of this epoch found a lower loss") == 1
 
@@ -102,9 +128,22 @@ def test_stage2_takes_an_array_of_snapshots(run: Path, tmp_path: Path, execute) 
         with h5py.File(file) as snapshot:
             rows.append(snapshot["weights"][:])
     np.save(tmp_path / "w.npy", np.stack(rows))
-    command = ["stage2", run, "--snapshots", tmp_path / "w.npy", "--epochs=0", "--threads=1", "--output", tmp_path / "run2"]
+    command = [
+        "stage2",
+        run,
+        "--snapshots",
+        tmp_path / "w.npy",
+        "--epochs=0",
+        "--threads=1",
+        "--output",
+        tmp_path / "run2",
+    ]
     said = execute("dimred", *command)
-    assert "5 components, as there are 6 snapshots" in said and "start = last, as " in said and "has no snapshot_*.h5" in said
+    assert (
+        "5 components, as there are 6 snapshots" in said
+        and "start = last, as " in said
+        and "has no snapshot_*.h5" in said
+    )
 
 
 def test_predict_takes_the_newest_version_of_an_export(run: Path, tmp_path: Path, execute) -> None:
@@ -116,20 +155,32 @@ def test_predict_takes_the_newest_version_of_an_export(run: Path, tmp_path: Path
     assert "%" in execute("dimred", "predict", tmp_path / "export", tmp_path / "image.png")
 
 
-def test_more_epochs_than_the_schedule_has_are_refused_with_the_way_on(run: Path, fails, execute, tmp_path: Path) -> None:
+def test_more_epochs_than_the_schedule_has_are_refused_with_the_way_on(
+    run: Path, fails, execute, tmp_path: Path
+) -> None:
     copy = tmp_path / "run"
     shutil.copytree(run, copy)
     more = [*SMALL, "--epochs=3", "--snapshots_per_epoch=3", "--output", copy]
     line = fails(2, "stage1", *more)
-    assert "has total_epochs = 2, received 3; its schedule ends there: with --total_epochs 2 more --epochs go on" in line
+    assert (
+        "has total_epochs = 2, received 3; its schedule ends there: with --total_epochs 2 more --epochs go on" in line
+    )
     assert "epoch   3" in execute("dimred", "stage1", *more, "--total_epochs=2")
 
 
 @pytest.mark.parametrize(
     ("option", "ours"),
-    [("--lr=0.1", "--learning_rate"), ("--wd=0", "--weight_decay"), ("--max_epochs=3", "--epochs"), ("-b=64", "--batch_size"),
-     ("--gpus=1", "--device"), ("--opt=sgd", "--optimizer"), ("--ckpt_path=x", "--resume_from"), ("--amp", "--precision")],
-)  # fmt: skip
+    [
+        ("--lr=0.1", "--learning_rate"),
+        ("--wd=0", "--weight_decay"),
+        ("--max_epochs=3", "--epochs"),
+        ("-b=64", "--batch_size"),
+        ("--gpus=1", "--device"),
+        ("--opt=sgd", "--optimizer"),
+        ("--ckpt_path=x", "--resume_from"),
+        ("--amp", "--precision"),
+    ],
+)
 def test_names_of_other_trainers_are_answered_by_ours(option: str, ours: str, fails) -> None:
     assert f"did you mean {ours}?" in fails(2, "stage1", option)
 
@@ -156,7 +207,7 @@ def test_bash_completes_commands_options_and_values(execute, tmp_path: Path) -> 
     script.write_text(execute("dimred", "completion"))
 
     def completed(*words: str) -> list[str]:
-        asked = f"source {script}; COMP_WORDS=({' '.join(repr(word) for word in words)}); COMP_CWORD={len(words) - 1}; _dimred; echo \"${{COMPREPLY[@]}}\""
+        asked = f'source {script}; COMP_WORDS=({" ".join(repr(word) for word in words)}); COMP_CWORD={len(words) - 1}; _dimred; echo "${{COMPREPLY[@]}}"'
         return subprocess.run(["bash", "-c", asked], capture_output=True, text=True, check=True).stdout.split()
 
     assert completed("dimred", "sta") == ["stage1", "stage2"]
@@ -190,7 +241,14 @@ def test_images_of_one_size_are_taken_as_they_are(run: Path) -> None:
 def test_snapshots_that_do_not_fit_are_asked_for_first(tmp_path: Path, binaries) -> None:
     folder = tmp_path / "run"
     free = shutil.disk_usage(tmp_path).free
-    huge = [*SMALL, "--snapshots_per_epoch=4", f"--keep_snapshots={10**9}", f"--epochs={free // 10**6}", "--output", folder]
+    huge = [
+        *SMALL,
+        "--snapshots_per_epoch=4",
+        f"--keep_snapshots={10**9}",
+        f"--epochs={free // 10**6}",
+        "--output",
+        folder,
+    ]
     refused = answer(binaries, "stage1", *huge)
     assert refused.returncode == 2 and "give --yes" in refused.stderr
     assert not folder.exists()

@@ -30,11 +30,24 @@ from lightning.pytorch.loggers import CSVLogger
 from torch import nn
 from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
-from trainer_parts import BATCH, PlainTrainer, Regression, Rows, Subspace, arguments, data, network, train_rank, trained_weights, weights
+from trainer_parts import (
+    BATCH,
+    PlainTrainer,
+    Regression,
+    Rows,
+    Subspace,
+    arguments,
+    data,
+    network,
+    train_rank,
+    trained_weights,
+    weights,
+)
 
 import dimred
 from dimred.lightning import SnapshotCallback as LightningSnapshots
 from dimred.transformers import SnapshotCallback as TrainerSnapshots
+
 
 def stored(file: Path) -> np.ndarray:
     with h5py.File(file) as snapshot:
@@ -110,8 +123,15 @@ class ByHand(Module):
 
 
 def fit(module: Module, epochs: int, *callbacks, batch: int = BATCH, **others) -> None:
-    trainer = lightning.Trainer(max_epochs=epochs, accelerator="cpu", logger=False, enable_checkpointing=False, enable_progress_bar=False,
-                                enable_model_summary=False, callbacks=list(callbacks))  # fmt: skip
+    trainer = lightning.Trainer(
+        max_epochs=epochs,
+        accelerator="cpu",
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        callbacks=list(callbacks),
+    )
     trainer.fit(module, DataLoader(TensorDataset(*data()), batch), **others)
     module.trainer_of_last_fit = trainer
 
@@ -198,9 +218,17 @@ def test_lightning_takes_searched_steps_by_manual_optimization() -> None:
 
 
 def test_trainer_records_the_weights_of_its_steps(tmp_path: Path) -> None:
-    trainer = PlainTrainer(Regression(), arguments(tmp_path / "out", 2), train_dataset=Rows(), callbacks=[TrainerSnapshots(tmp_path / "w")])
+    trainer = PlainTrainer(
+        Regression(), arguments(tmp_path / "out", 2), train_dataset=Rows(), callbacks=[TrainerSnapshots(tmp_path / "w")]
+    )
     seen = []
-    trainer.add_callback(type("Seen", (transformers.TrainerCallback,), {"on_step_end": lambda *_, model, **__: seen.append(weights(model))}))
+    trainer.add_callback(
+        type(
+            "Seen",
+            (transformers.TrainerCallback,),
+            {"on_step_end": lambda *_, model, **__: seen.append(weights(model))},
+        )
+    )
     trainer.train()
     assert names(tmp_path / "w") == [f"snapshot_{step:08d}.h5" for step in (3, 5, 8, 10)]
     for step in (3, 5, 8, 10):
@@ -209,8 +237,12 @@ def test_trainer_records_the_weights_of_its_steps(tmp_path: Path) -> None:
 
 def test_a_training_that_broke_off_is_recorded_on(tmp_path: Path) -> None:
     """Trainer tells no callback of an error; the next training takes the folder over."""
-    broken = PlainTrainer(Regression(), arguments(tmp_path / "out", 2, save_strategy="steps", save_steps=5), train_dataset=Rows(),
-                          callbacks=[TrainerSnapshots(tmp_path / "w", per_epoch=5)])  # fmt: skip
+    broken = PlainTrainer(
+        Regression(),
+        arguments(tmp_path / "out", 2, save_strategy="steps", save_steps=5),
+        train_dataset=Rows(),
+        callbacks=[TrainerSnapshots(tmp_path / "w", per_epoch=5)],
+    )
 
     def fail(_: object, arguments: object, state: transformers.TrainerState, *__, **___) -> None:
         if state.global_step == 7:
@@ -219,8 +251,12 @@ def test_a_training_that_broke_off_is_recorded_on(tmp_path: Path) -> None:
     broken.add_callback(type("Fails", (transformers.TrainerCallback,), {"on_step_end": fail}))
     with pytest.raises(RuntimeError, match="the loader broke"):
         broken.train()
-    again = PlainTrainer(Regression(), arguments(tmp_path / "out", 2), train_dataset=Rows(),
-                         callbacks=[TrainerSnapshots(tmp_path / "w", per_epoch=5)])  # fmt: skip
+    again = PlainTrainer(
+        Regression(),
+        arguments(tmp_path / "out", 2),
+        train_dataset=Rows(),
+        callbacks=[TrainerSnapshots(tmp_path / "w", per_epoch=5)],
+    )
     again.train(resume_from_checkpoint=str(tmp_path / "out" / "checkpoint-5"))
     assert epochs_of(tmp_path / "w") == {step: 1 + (step > 5) for step in range(1, 11)}
 
@@ -230,7 +266,9 @@ def test_trainer_takes_searched_steps(tmp_path: Path) -> None:
     trainer.train()
     np.testing.assert_array_equal(weights(trainer.model), plain_loop(searched, 2)[-1])
     logged = [entry for entry in trainer.state.log_history if "learning_rate" in entry]
-    assert [entry["learning_rate"] > 0 for entry in logged] == [True] * 10 and logged[5]["loss"] < logged[0]["loss"]  # of the first batch
+    assert [entry["learning_rate"] > 0 for entry in logged] == [True] * 10 and logged[5]["loss"] < logged[0][
+        "loss"
+    ]  # of the first batch
 
 
 def test_trainer_searches_in_bfloat16(tmp_path: Path) -> None:
@@ -252,7 +290,12 @@ def test_trainer_searches_in_bfloat16(tmp_path: Path) -> None:
 
 
 def test_trainer_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
-    whole = Subspace(Regression(), arguments(tmp_path / "out", 2, save_strategy="steps", save_steps=5), basis=basis(), train_dataset=Rows())
+    whole = Subspace(
+        Regression(),
+        arguments(tmp_path / "out", 2, save_strategy="steps", save_steps=5),
+        basis=basis(),
+        train_dataset=Rows(),
+    )
     whole.train()
     other = Subspace(Regression(), arguments(tmp_path / "out", 2), basis=basis(), train_dataset=Rows())
     other.train(resume_from_checkpoint=str(tmp_path / "out" / "checkpoint-5"))
@@ -267,7 +310,10 @@ def test_ranks_of_trainer_take_the_steps_of_one(tmp_path: Path, monkeypatch: pyt
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["trainer_parts"])  # so that Transformers is imported once
     common = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    ranks = [context.Process(target=train_rank, args=(tmp_path, common | {"RANK": rank, "LOCAL_RANK": rank})) for rank in "01"]
+    ranks = [
+        context.Process(target=train_rank, args=(tmp_path, common | {"RANK": rank, "LOCAL_RANK": rank}))
+        for rank in "01"
+    ]
     for process in ranks:
         process.start()
     one = trained_weights(tmp_path, 1)
@@ -328,8 +374,14 @@ def by_lightning(model: nn.Module, folder: Path) -> Callable[[nn.Module], object
             super().__init__(sgd)
             self.network = model
 
-    trainer = lightning.Trainer(accelerator="cpu", logger=False, enable_checkpointing=False, enable_progress_bar=False,
-                                enable_model_summary=False, max_steps=0)  # fmt: skip
+    trainer = lightning.Trainer(
+        accelerator="cpu",
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        max_steps=0,
+    )
     trainer.fit(Held(), DataLoader(TensorDataset(*data()), BATCH))
     trainer.save_checkpoint(folder / "last.ckpt")
     state = torch.load(folder / "last.ckpt", weights_only=False)["state_dict"]
@@ -347,10 +399,25 @@ def by_pickle(model: nn.Module, folder: Path) -> Callable[[nn.Module], object]:
 def language_model() -> transformers.PreTrainedModel:
     """Its first and its last weight are one."""
     torch.manual_seed(7)
-    return transformers.GPT2LMHeadModel(transformers.GPT2Config(vocab_size=20, n_positions=8, n_embd=8, n_layer=1, n_head=2, embd_pdrop=0, attn_pdrop=0, resid_pdrop=0))
+    return transformers.GPT2LMHeadModel(
+        transformers.GPT2Config(
+            vocab_size=20, n_positions=8, n_embd=8, n_layer=1, n_head=2, embd_pdrop=0, attn_pdrop=0, resid_pdrop=0
+        )
+    )
 
 
-SAVERS = [by_torch, by_save_file, by_save_model, by_accelerate, by_save_state, by_hub, by_save_pretrained, by_lightning, by_copy, by_pickle]
+SAVERS = [
+    by_torch,
+    by_save_file,
+    by_save_model,
+    by_accelerate,
+    by_save_state,
+    by_hub,
+    by_save_pretrained,
+    by_lightning,
+    by_copy,
+    by_pickle,
+]
 TOKENS = torch.arange(32).view(4, 8) % 20
 
 
@@ -386,8 +453,16 @@ def test_savers_keep_all_weights(saver, tied: bool, flatten: bool, tmp_path: Pat
 def test_lightning_reads_the_step_size_as_the_rate(tmp_path: Path) -> None:
     module = Module(searched)
     logger = CSVLogger(tmp_path)
-    trainer = lightning.Trainer(max_epochs=1, accelerator="cpu", logger=logger, log_every_n_steps=1, enable_checkpointing=False,
-                                enable_progress_bar=False, enable_model_summary=False, callbacks=[LearningRateMonitor()])  # fmt: skip
+    trainer = lightning.Trainer(
+        max_epochs=1,
+        accelerator="cpu",
+        logger=logger,
+        log_every_n_steps=1,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        callbacks=[LearningRateMonitor()],
+    )
     trainer.fit(module, DataLoader(TensorDataset(*data()), BATCH))
     with open(Path(logger.log_dir) / "metrics.csv") as file:
         rates = [float(row["lr-SubspaceOptimizer"]) for row in csv.DictReader(file)]
@@ -396,7 +471,9 @@ def test_lightning_reads_the_step_size_as_the_rate(tmp_path: Path) -> None:
     for x, y in DataLoader(TensorDataset(*data()), BATCH):
         optimizer.step(lambda x=x, y=y: functional.mse_loss(model(x), y))
         expected.append(optimizer.report["step_size"])
-    assert rates == pytest.approx([0, 0, *expected[:4]]) and min(expected) > 0  # as the epoch and its five batches begin
+    assert (
+        rates == pytest.approx([0, 0, *expected[:4]]) and min(expected) > 0
+    )  # as the epoch and its five batches begin
 
 
 def test_the_page_s_code_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -431,20 +508,36 @@ def check_adapter(known: dict[str, Any], folder: Path) -> None:
     assert 0 < np.linalg.norm(moved - last.w) < np.linalg.norm(last.w)  # the descent began there
     np.testing.assert_allclose(saved.project(adapted.state_dict()), saved.project(moved), rtol=1e-6)
     last.load_into(adapted)
-    np.testing.assert_array_equal(torch.cat([adapted.get_parameter(name).flatten() for name in trained]).detach(), last.w)
+    np.testing.assert_array_equal(
+        torch.cat([adapted.get_parameter(name).flatten() for name in trained]).detach(), last.w
+    )
     dimred.average(folder / "lora", last=1).load_into(adapted)  # of a file, under its names
-    np.testing.assert_array_equal(torch.cat([adapted.get_parameter(name).flatten() for name in trained]).detach(), last.w)
+    np.testing.assert_array_equal(
+        torch.cat([adapted.get_parameter(name).flatten() for name in trained]).detach(), last.w
+    )
 
 
 def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
     for make, text in (
         (lambda: LightningSnapshots(tmp_path, every_steps=2, per_epoch=2), "needs every_steps or per_epoch"),
         (lambda: TrainerSnapshots(tmp_path, every_steps=2, per_epoch=2), "needs every_steps or per_epoch"),
-        (lambda: TrainerSnapshots(tmp_path, every_steps=2.5), r"\[SnapshotCallback\] needs every_steps as a whole number >= 1, received 2.5"),
+        (
+            lambda: TrainerSnapshots(tmp_path, every_steps=2.5),
+            r"\[SnapshotCallback\] needs every_steps as a whole number >= 1, received 2.5",
+        ),
         (lambda: LightningSnapshots(tmp_path, per_epoch=0), "needs per_epoch as a whole number >= 1, received 0"),
-        (lambda: LightningSnapshots(tmp_path, every_steps=1, from_epoch=2), "needs per_epoch where from_epoch is given"),
-        (lambda: Subspace(Regression(), arguments(tmp_path, 1, gradient_accumulation_steps=2), basis=None), "gradient_accumulation_steps = 1"),
-        (lambda: Subspace(Regression(), arguments(tmp_path, 1), basis=None, optimizers=(sgd(network()), None)), "received optimizers="),
+        (
+            lambda: LightningSnapshots(tmp_path, every_steps=1, from_epoch=2),
+            "needs per_epoch where from_epoch is given",
+        ),
+        (
+            lambda: Subspace(Regression(), arguments(tmp_path, 1, gradient_accumulation_steps=2), basis=None),
+            "gradient_accumulation_steps = 1",
+        ),
+        (
+            lambda: Subspace(Regression(), arguments(tmp_path, 1), basis=None, optimizers=(sgd(network()), None)),
+            "received optimizers=",
+        ),
     ):
         with pytest.raises(ValueError, match=text):
             make()

@@ -26,7 +26,11 @@ def test_files_of_strangers(binaries: Path) -> None:
     command = [sys.executable, "-m", "hostile", "--short", "--build", str(binaries.parent)]
     done = subprocess.run(command, cwd=REPOSITORY / "tests", capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "seed 1, " in done.stdout and "MISSED" not in done.stdout and len(re.findall("^mutated ", done.stdout, re.M)) == len(KINDS)
+    assert (
+        "seed 1, " in done.stdout
+        and "MISSED" not in done.stdout
+        and len(re.findall("^mutated ", done.stdout, re.M)) == len(KINDS)
+    )
 
 
 # The harness itself: what it must not overlook.
@@ -80,8 +84,14 @@ def test_every_missed_bar_is_named() -> None:
     fine, table = Verdict("kind", "name", "refused", "", REFUSED, 0), Table()
     table.add(fine)
     assert not table.missed(2) and "MISSED" not in table.text(2)
-    for bad in ({"outcome": "silent"}, {"outcome": "outside"}, {"outcome": "wrong"}, {"memory": 65 << 20},
-                {"ended": replace(REFUSED, seconds=2.1)}, {"problem": "hangs"}):  # fmt: skip
+    for bad in (
+        {"outcome": "silent"},
+        {"outcome": "outside"},
+        {"outcome": "wrong"},
+        {"memory": 65 << 20},
+        {"ended": replace(REFUSED, seconds=2.1)},
+        {"problem": "hangs"},
+    ):
         table = Table()
         table.add(replace(fine, **bad))
         assert table.missed(2), bad
@@ -103,7 +113,9 @@ def test_memory_and_time_are_measured(tmp_path: Path) -> None:
 def test_a_peak_does_not_begin_with_ours() -> None:
     """A process's peak begins with the memory of the one that starts it."""
     says = "import hostile.__main__, pathlib; print(pathlib.Path('/proc/self/status').read_text())"
-    status = subprocess.run([sys.executable, "-c", says], cwd=REPOSITORY / "tests", capture_output=True, text=True, check=True).stdout
+    status = subprocess.run(
+        [sys.executable, "-c", says], cwd=REPOSITORY / "tests", capture_output=True, text=True, check=True
+    ).stdout
     assert int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) < 48 << 10
 
 

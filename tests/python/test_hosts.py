@@ -14,8 +14,14 @@ from fashion import few
 from hosts import Host, on_a_switch, placed
 from ranks import PATIENCE, Ended, ended, free_port
 
-SMALL = ["--train_samples=2000", "--test_samples=100", "--global_batch_size=100", "--threads=1", "--epochs=1",
-         f"--data={few()}"]  # fmt: skip
+SMALL = [
+    "--train_samples=2000",
+    "--test_samples=100",
+    "--global_batch_size=100",
+    "--threads=1",
+    "--epochs=1",
+    f"--data={few()}",
+]
 
 
 @pytest.fixture(scope="module")
@@ -48,8 +54,15 @@ def run_on(hosts: list[Host], program: Path, arguments: list[object], master: st
     processes = []
     for rank, host in enumerate(hosts):
         environment = placed(rank, len(hosts), port, master or hosts[0].address, node_size=1)
-        processes.append(subprocess.Popen([*host.command(), str(program), *map(str, arguments)], text=True,
-                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment))  # fmt: skip
+        processes.append(
+            subprocess.Popen(
+                [*host.command(), str(program), *map(str, arguments)],
+                text=True,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=environment,
+            )
+        )
     try:
         return ended(processes)
     finally:
@@ -60,8 +73,10 @@ def run_on(hosts: list[Host], program: Path, arguments: list[object], master: st
 
 def test_both_stages_across_two_hosts_send_what_they_count(hosts, tmp_path: Path, binaries: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
-    stages = {one: ["stage1", *SMALL, "--snapshots_per_epoch=5", "--output", one],
-              two: ["stage2", *SMALL, "--n_component=4", "--checkpoint", one, "--output", two]}  # fmt: skip
+    stages = {
+        one: ["stage1", *SMALL, "--snapshots_per_epoch=5", "--output", one],
+        two: ["stage2", *SMALL, "--n_component=4", "--checkpoint", one, "--output", two],
+    }
     for run, arguments in stages.items():
         before = hosts[0].bytes_sent()
         done = run_on(hosts, binaries / "dimred", arguments)
@@ -75,7 +90,13 @@ def test_both_stages_across_two_hosts_send_what_they_count(hosts, tmp_path: Path
 
 
 def test_hosts_that_know_themselves_as_loopback_meet(hosts, names: str, tmp_path: Path, binaries: Path) -> None:
-    arguments = ["stage1", "--train_samples=200", "--test_samples=50", "--global_batch_size=100", "--threads=1",
-                 f"--data={few()}"]  # fmt: skip
+    arguments = [
+        "stage1",
+        "--train_samples=200",
+        "--test_samples=50",
+        "--global_batch_size=100",
+        "--threads=1",
+        f"--data={few()}",
+    ]
     done = run_on(hosts, binaries / "dimred", [*arguments, "--epochs=1", "--output", tmp_path / "run"], names)
     assert done.codes == [0, 0], done.errors

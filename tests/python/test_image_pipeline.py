@@ -19,7 +19,14 @@ from ranks import Ended, ended, run_ranks, started
 
 CLASSES = ("bird", "cat", "dog")
 EACH = 12
-RECIPE = ("--model=convnet", "--image_size=28", "--global_batch_size=8", "--learning_rate=0.02", "--threads=1", "--quiet")
+RECIPE = (
+    "--model=convnet",
+    "--image_size=28",
+    "--global_batch_size=8",
+    "--learning_rate=0.02",
+    "--threads=1",
+    "--quiet",
+)
 
 
 def put_images(folder: Path, each: int, side: int = 48) -> None:
@@ -74,12 +81,15 @@ def last_row(run: Path) -> dict[str, str]:
 
 
 def outcome(program: Path, *arguments: object) -> subprocess.CompletedProcess:
-    return subprocess.run([str(program), *map(str, arguments)], capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(
+        [str(program), *map(str, arguments)], capture_output=True, text=True, timeout=120, check=False
+    )
 
 
 @pytest.mark.parametrize("form", ["tfrecord", "base64", "packed"])
-def test_the_files_form_does_not_change_a_bit(form: str, tmp_path: Path, photos: Path, reference: Path,
-                                              execute: Callable) -> None:  # fmt: skip
+def test_the_files_form_does_not_change_a_bit(
+    form: str, tmp_path: Path, photos: Path, reference: Path, execute: Callable
+) -> None:
     """Order and encoded bytes are those of the folder."""
     execute("dimred", "data", "convert", photos, f"--to={form}", "--quiet", "--output", tmp_path / "data")
     execute("dimred", "stage1", *RECIPE, "--data", tmp_path / "data", "--output", tmp_path / "run")
@@ -88,7 +98,9 @@ def test_the_files_form_does_not_change_a_bit(form: str, tmp_path: Path, photos:
     assert last_row(tmp_path / "run")["test_accuracy"] == last_row(reference)["test_accuracy"]
 
 
-def test_labels_that_begin_at_one(tmp_path: Path, photos: Path, reference: Path, execute: Callable, fails: Callable) -> None:
+def test_labels_that_begin_at_one(
+    tmp_path: Path, photos: Path, reference: Path, execute: Callable, fails: Callable
+) -> None:
     execute("dimred", "data", "convert", photos, "--to=base64", "--quiet", "--output", tmp_path / "data")
     for split in ("train", "test"):
         file = tmp_path / "data" / split / "part-00000-of-00001"
@@ -101,10 +113,16 @@ def test_labels_that_begin_at_one(tmp_path: Path, photos: Path, reference: Path,
     assert vectors(tmp_path / "run") == vectors(reference)
 
 
-@pytest.mark.parametrize("options", [["--shuffle_buffer_size=5", "--validation_fraction=.2"],
-                                     ["--preprocessing_name=imagenet", "--colour_jitter=.3,.3,.3"]])  # fmt: skip
-def test_a_run_cut_within_an_epoch_goes_on_with_the_same_bits(options: list[str], tmp_path: Path, parts: Path,
-                                                              execute: Callable) -> None:  # fmt: skip
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--shuffle_buffer_size=5", "--validation_fraction=.2"],
+        ["--preprocessing_name=imagenet", "--colour_jitter=.3,.3,.3"],
+    ],
+)
+def test_a_run_cut_within_an_epoch_goes_on_with_the_same_bits(
+    options: list[str], tmp_path: Path, parts: Path, execute: Callable
+) -> None:
     run = ["stage1", *RECIPE, *options, "--data", parts, "--epochs=2"]
     execute("dimred", *run, "--output", tmp_path / "whole")
     execute("dimred", *run, "--output", tmp_path / "cut", "--stop_at_step=2")
@@ -114,8 +132,9 @@ def test_a_run_cut_within_an_epoch_goes_on_with_the_same_bits(options: list[str]
         assert manifest(tmp_path / "whole")["sample_order"] == "windows of 5 samples"
 
 
-def test_windows_are_the_same_on_two_ranks_and_file_shares_are_not(tmp_path: Path, parts: Path, dimred: Path,
-                                                                   execute: Callable) -> None:  # fmt: skip
+def test_windows_are_the_same_on_two_ranks_and_file_shares_are_not(
+    tmp_path: Path, parts: Path, dimred: Path, execute: Callable
+) -> None:
     run = ["stage1", *RECIPE, "--data", parts]
     execute("dimred", *run, "--shuffle_buffer_size=5", "--output", tmp_path / "one")
     assert run_ranks(dimred, [*run, "--shuffle_buffer_size=5", "--output", tmp_path / "two"], 2).codes == [0, 0]
@@ -193,7 +212,10 @@ def test_two_ranks_tell_of_each_others_bad_samples(tmp_path: Path, photos: Path,
         if bad == 0:  # rank 0 read it
             assert vectors(run) == vectors(sound)
         else:
-            assert f"1 bad samples were skipped in this epoch; the first: rank 1: /proc/self/cwd/data/train/cat/{number:02}.jpg" in errors[0]
+            assert (
+                f"1 bad samples were skipped in this epoch; the first: rank 1: /proc/self/cwd/data/train/cat/{number:02}.jpg"
+                in errors[0]
+            )
             assert "rank 1: /proc/self/cwd/data/train/cat" in manifest(run)["data_pipeline"]["first_bad_or_damaged"][0]
         seen.add(bad)
         if seen == {0, 1}:
@@ -204,7 +226,9 @@ def test_two_ranks_tell_of_each_others_bad_samples(tmp_path: Path, photos: Path,
 def test_a_file_broken_on_one_rank_ends_both(tmp_path: Path, photos: Path, dimred: Path) -> None:
     """Rank 1 reads some of these files, whatever the order."""
     started_at = time.monotonic()
-    done = two_ranks(dimred, tmp_path, photos, [f"cat/{number:02}.jpg" for number in range(EACH)], "--heartbeat_timeout=2")
+    done = two_ranks(
+        dimred, tmp_path, photos, [f"cat/{number:02}.jpg" for number in range(EACH)], "--heartbeat_timeout=2"
+    )
     assert time.monotonic() - started_at < 30
     assert 0 not in done.codes, done
     assert re.search(r"/proc/self/cwd/data/train/cat/\d\d\.jpg: \[jpeg\] ", "".join(done.errors)), done.errors
@@ -223,8 +247,9 @@ def pack_png(side: int) -> bytes:
     return out.getvalue()
 
 
-def test_a_bomb_is_named_with_its_file_or_offset(tmp_path: Path, photos: Path, fails: Callable, execute: Callable,
-                                                 dimred: Path) -> None:  # fmt: skip
+def test_a_bomb_is_named_with_its_file_or_offset(
+    tmp_path: Path, photos: Path, fails: Callable, execute: Callable, dimred: Path
+) -> None:
     data = tmp_path / "data"
     shutil.copytree(photos, data)
     image = data / "train/cat/03.jpg"
@@ -236,15 +261,18 @@ def test_a_bomb_is_named_with_its_file_or_offset(tmp_path: Path, photos: Path, f
     execute("dimred", "data", "convert", data, "--to=tfrecord", "--quiet", "--output", shards)
     shard = shards / "train-00000-of-00001"
     record = shard.read_bytes()[: shard.read_bytes().index(bomb())].rindex(b"image/class/label")
-    for text in (fails(1, "stage1", *RECIPE, "--data", shards, "--output", tmp_path / "two"),
-                 outcome(dimred, "data", "inspect", shards, "--quiet").stdout):  # fmt: skip
+    for text in (
+        fails(1, "stage1", *RECIPE, "--data", shards, "--output", tmp_path / "two"),
+        outcome(dimred, "data", "inspect", shards, "--quiet").stdout,
+    ):
         found = re.search(rf"{shard}, offset (\d+): {re.escape(reported)}", text)
         assert found, text
         assert 0 < record - int(found[1]) < 40  # behind the record's and the example's first bytes
 
 
-def test_a_run_goes_on_with_its_own_data_only(tmp_path: Path, photos: Path, fails: Callable, execute: Callable,
-                                              binaries: Path) -> None:  # fmt: skip
+def test_a_run_goes_on_with_its_own_data_only(
+    tmp_path: Path, photos: Path, fails: Callable, execute: Callable, binaries: Path
+) -> None:
     data, run = tmp_path / "data", tmp_path / "run"
     shutil.copytree(photos, data)
     start = ["stage1", *RECIPE, "--data", data, "--epochs=2", "--output", run]
@@ -254,7 +282,16 @@ def test_a_run_goes_on_with_its_own_data_only(tmp_path: Path, photos: Path, fail
     image.unlink()  # as many steps an epoch as before
     error = fails(2, *start, "--snapshots_per_epoch=4")
     assert re.search("the train set has other samples: it was .* 36 images.*; now it is .* 35 images", error), error
-    stage2 = ["stage2", "--checkpoint", run, "--n_component=1", "--epochs=1", "--batch_size=8", "--threads=1", "--quiet"]
+    stage2 = [
+        "stage2",
+        "--checkpoint",
+        run,
+        "--n_component=1",
+        "--epochs=1",
+        "--batch_size=8",
+        "--threads=1",
+        "--quiet",
+    ]
     done = outcome(binaries / "dimred", *stage2, "--budget=1", "--output", tmp_path / "noted")
     assert done.returncode == 0, done.stderr
     assert "warning: not the data of the weights' run: the train set has other samples" in done.stderr

@@ -43,7 +43,9 @@ def losses(run: Path) -> list[tuple[str, str]]:
 def test_threads_and_a_resume_see_the_same_images(tmp_path: Path, photos: Path, execute: Callable) -> None:
     recipe = [*SMALL, "--data", photos, "--preprocessing_name=imagenet", "--image_size=32", "--colour_jitter=.3,.3,.3"]
     for threads in (1, 5):
-        execute("dimred", "stage1", *recipe, f"--num_preprocessing_threads={threads}", "--output", tmp_path / str(threads))
+        execute(
+            "dimred", "stage1", *recipe, f"--num_preprocessing_threads={threads}", "--output", tmp_path / str(threads)
+        )
     assert losses(tmp_path / "1") == losses(tmp_path / "5")
     manifest = json.loads((tmp_path / "5" / "manifest.json").read_text())
     assert manifest["class_names"] == list(CLASSES)
@@ -58,15 +60,27 @@ def test_threads_and_a_resume_see_the_same_images(tmp_path: Path, photos: Path, 
 
 
 def test_a_run_of_the_recipes_own_size_goes_on_with_it(tmp_path: Path, photos: Path, execute: Callable) -> None:
-    recipe = [*SMALL, "--data", photos, "--preprocessing_name=imagenet", "--train_samples=8", "--test_samples=6", "--total_epochs=2",
-              "--image_size=0", "--output", tmp_path / "run"]  # fmt: skip
+    recipe = [
+        *SMALL,
+        "--data",
+        photos,
+        "--preprocessing_name=imagenet",
+        "--train_samples=8",
+        "--test_samples=6",
+        "--total_epochs=2",
+        "--image_size=0",
+        "--output",
+        tmp_path / "run",
+    ]
     execute("dimred", "stage1", *recipe)
     config = (tmp_path / "run" / "config.toml").read_text()
     assert "\nimage_size = 0\n" in config
     before = len(losses(tmp_path / "run"))
     execute("dimred", "stage1", *recipe, "--epochs=2")
     assert len(losses(tmp_path / "run")) > before
-    reported = [execute("dimred", "evaluate", tmp_path / "run", "--threads=1", *size) for size in ([], ["--image_size=224"])]
+    reported = [
+        execute("dimred", "evaluate", tmp_path / "run", "--threads=1", *size) for size in ([], ["--image_size=224"])
+    ]
     assert reported[0].splitlines()[-1] == reported[1].splitlines()[-1]
 
 
@@ -81,7 +95,9 @@ def test_images_of_one_size_are_kept_and_normalised_by_their_own_statistics(tmp_
     np.testing.assert_allclose(manifest["deviation"], pixels.std((0, 1, 2)), rtol=1e-9)
 
 
-def test_a_bad_sample_ends_the_run_or_is_counted(tmp_path: Path, photos: Path, execute: Callable, binaries: Path) -> None:
+def test_a_bad_sample_ends_the_run_or_is_counted(
+    tmp_path: Path, photos: Path, execute: Callable, binaries: Path
+) -> None:
     (photos / "train" / "cat" / "3.jpg").write_bytes(b"\xff\xd8\xff rubbish")
     (photos / "val" / "dog" / "1.jpg").write_bytes(b"")
     recipe = [*SMALL, "--data", photos, "--preprocessing_name=imagenet", "--image_size=32"]
@@ -110,7 +126,9 @@ def test_mock_data_needs_no_files(tmp_path: Path, execute: Callable) -> None:
 def test_refusals_name_the_rule_and_the_path(tmp_path: Path, photos: Path, fails: Callable) -> None:
     stage1 = ("stage1", *SMALL, "--output", tmp_path / "run")
     assert "images of differing" in fails(2, *stage1, "--data", photos, "--preprocessing_name=none")
-    assert "num_classes needs at least what the training set has (3" in fails(2, *stage1, "--data", photos, "--num_classes=2")
+    assert "num_classes needs at least what the training set has (3" in fails(
+        2, *stage1, "--data", photos, "--num_classes=2"
+    )
     (photos / "train" / "CAT").mkdir()
     assert "differ by more than case, received CAT and cat" in fails(2, *stage1, "--data", photos)
 

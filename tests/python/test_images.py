@@ -47,7 +47,11 @@ def test_resize_is_pillows(ask: Ask, tmp_path: Path) -> None:
 def test_colours_change_as_pillows_do(ask: Ask, tmp_path: Path, factor: float) -> None:
     path = save(photograph(50, 70), tmp_path / "a.png")
     image = Image.open(path)
-    enhancers = {"brightness": ImageEnhance.Brightness, "contrast": ImageEnhance.Contrast, "saturation": ImageEnhance.Color}
+    enhancers = {
+        "brightness": ImageEnhance.Brightness,
+        "contrast": ImageEnhance.Contrast,
+        "saturation": ImageEnhance.Color,
+    }
     for name, enhancer in enhancers.items():
         ask("enhance", path, name, factor, tmp_path / "out")
         pixels = np.fromfile(tmp_path / "out", np.uint8).reshape(50, 70, 3)

@@ -74,8 +74,19 @@ def test_a_boost_dictionary_says_what_mindspore_ignores(tmp_path: Path, execute)
 def test_stage1_runs_a_fastnn_file_as_it_is(tmp_path: Path, execute) -> None:
     file, run = tmp_path / "hyper.txt", tmp_path / "run"
     file.write_text(RUNNABLE)
-    said = execute("dimred", "stage1", "--fastnn", file, "--model=convnet", "--preprocessing_name=none",
-                   "--train_samples=960", "--test_samples=200", "--threads=1", "--output", run)  # fmt: skip
+    said = execute(
+        "dimred",
+        "stage1",
+        "--fastnn",
+        file,
+        "--model=convnet",
+        "--preprocessing_name=none",
+        "--train_samples=960",
+        "--test_samples=200",
+        "--threads=1",
+        "--output",
+        run,
+    )
     assert "enable_paisoar=True: no effect" in said
     assert [line.split()[1] for line in said.splitlines() if line.startswith("step ")] == ["5", "10", "15", "20"]
     with (run / "curve.csv").open() as lines:

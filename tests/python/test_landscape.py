@@ -15,8 +15,14 @@ from fashion import few
 from ranks import run_ranks
 from safetensors.torch import save_file
 
-SMALL = ["--train_samples=300", "--test_samples=100", "--batch_size=50", "--threads=1", "--learning_rate=0.05",
-         f"--data={few()}"]  # fmt: skip
+SMALL = [
+    "--train_samples=300",
+    "--test_samples=100",
+    "--batch_size=50",
+    "--threads=1",
+    "--learning_rate=0.05",
+    f"--data={few()}",
+]
 WHOLE_TEST_SET = ["--set=test", "--samples=0", "--threads=1"]
 
 
@@ -40,7 +46,9 @@ def landscape(run: Path, execute):
     """Runs the command; the surface and the path as tables."""
 
     def call(output: Path, *options: object) -> tuple[pd.DataFrame, pd.DataFrame]:
-        execute("dimred", "inspect", "--landscape", run, "--pca_mat", run.parent / "p.npy", "--output", output, *options)
+        execute(
+            "dimred", "inspect", "--landscape", run, "--pca_mat", run.parent / "p.npy", "--output", output, *options
+        )
         return pd.read_csv(output), pd.read_csv(output.with_name(f"{output.stem}_path.csv"))
 
     return call
@@ -66,8 +74,12 @@ def test_the_path_is_projected_and_the_surface_meets_it(run: Path, tmp_path: Pat
     # A grid whose corners are the first two snapshots' coordinates.
     low, high = path[["a", "b"]][:2].min(), path[["a", "b"]][:2].max()
     surface, again = landscape(
-        tmp_path / "second.csv", *WHOLE_TEST_SET, "--grid=2,2",
-        f"--a_range={float(low.a)!r},{float(high.a)!r}", f"--b_range={float(low.b)!r},{float(high.b)!r}")  # fmt: skip
+        tmp_path / "second.csv",
+        *WHOLE_TEST_SET,
+        "--grid=2,2",
+        f"--a_range={float(low.a)!r},{float(high.a)!r}",
+        f"--b_range={float(low.b)!r},{float(high.b)!r}",
+    )
     pd.testing.assert_frame_equal(path, again)
     for point in path[:2].itertuples():
         there = surface[(surface.a == point.a) & (surface.b == point.b)]
@@ -77,8 +89,9 @@ def test_the_path_is_projected_and_the_surface_meets_it(run: Path, tmp_path: Pat
 
 
 def test_a_point_of_the_surface_is_the_loss_of_those_weights(run: Path, tmp_path: Path, landscape, execute) -> None:
-    surface, _ = landscape(tmp_path / "s.csv", *WHOLE_TEST_SET, "--grid=3,2", "--components=2,1",
-                           "--a_range=-0.4,0.8", "--b_range=0.5,1.5")  # fmt: skip
+    surface, _ = landscape(
+        tmp_path / "s.csv", *WHOLE_TEST_SET, "--grid=3,2", "--components=2,1", "--a_range=-0.4,0.8", "--b_range=0.5,1.5"
+    )
     assert list(surface.a) == pytest.approx([-0.4, 0.2, 0.8] * 2)
     assert list(surface.b) == [0.5] * 3 + [1.5] * 3
     basis = np.load(run.parent / "p.npy").astype(np.float64)
@@ -88,21 +101,50 @@ def test_a_point_of_the_surface_is_the_loss_of_those_weights(run: Path, tmp_path
     weights = center + point.a * basis[1] + point.b * basis[0]
     torch.nn.utils.vector_to_parameters(torch.from_numpy(weights.astype(np.float32)), network.parameters())
     save_file({k: v.contiguous() for k, v in network.state_dict().items()}, tmp_path / "w.safetensors")
-    expected = loss_of(execute, tmp_path / "w.safetensors", "--model=convnet", "--test_samples=100", "--train_samples=300", f"--data={few()}")
+    expected = loss_of(
+        execute,
+        tmp_path / "w.safetensors",
+        "--model=convnet",
+        "--test_samples=100",
+        "--train_samples=300",
+        f"--data={few()}",
+    )
     assert point.loss == pytest.approx(expected, abs=6e-5 + 1e-5 * expected)
 
 
 def test_batchnorm_is_recalibrated_or_kept(tmp_path: Path, execute) -> None:
     """At the center the surface is what evaluate says: of the mean recalibrated, of the last as saved."""
     run, matrix = tmp_path / "one", tmp_path / "p.npy"
-    small = ["--train_samples=128", "--test_samples=64", "--batch_size=32", "--threads=1", "--model=resnet20", f"--data={few()}"]
+    small = [
+        "--train_samples=128",
+        "--test_samples=64",
+        "--batch_size=32",
+        "--threads=1",
+        "--model=resnet20",
+        f"--data={few()}",
+    ]
     execute("dimred", "stage1", *small, "--epochs=1", "--snapshots_per_epoch=3", "--output", run)
     execute("dimred", "pca", run / "snapshots", "--components=2", "--output", matrix)
 
     def center_loss(*options: object) -> float:
         output = tmp_path / "s.csv"
-        execute("dimred", "inspect", "--landscape", run, "--pca_mat", matrix, "--output", output, "--overwrite", "--grid=1,1",
-                "--a_range=-1,1", "--b_range=-1,1", *WHOLE_TEST_SET, "--batch_size=32", *options)  # fmt: skip
+        execute(
+            "dimred",
+            "inspect",
+            "--landscape",
+            run,
+            "--pca_mat",
+            matrix,
+            "--output",
+            output,
+            "--overwrite",
+            "--grid=1,1",
+            "--a_range=-1,1",
+            "--b_range=-1,1",
+            *WHOLE_TEST_SET,
+            "--batch_size=32",
+            *options,
+        )
         return pd.read_csv(output).loss.item()
 
     kept = loss_of(execute, run, "--threads=1")
@@ -113,13 +155,22 @@ def test_batchnorm_is_recalibrated_or_kept(tmp_path: Path, execute) -> None:
 
 
 def test_ranks_share_the_grid_and_more_runs_are_projected(run: Path, tmp_path: Path, landscape, binaries) -> None:
-    options = ["--grid=3,3", "--samples=60", "--threads=1", "--paths", f"{run}/snapshots,{run}/checkpoints/state_00000006"]
+    options = [
+        "--grid=3,3",
+        "--samples=60",
+        "--threads=1",
+        "--paths",
+        f"{run}/snapshots,{run}/checkpoints/state_00000006",
+    ]
     surface, path = landscape(tmp_path / "one.csv", *options)
     assert path.source.nunique() == 3
     assert len(path) == 3 + 3 + 1
     assert surface.a.min() < path.a.min() <= 0 <= path.a.max() < surface.a.max()
-    done = run_ranks(binaries / "dimred", ["inspect", "--landscape", run, "--pca_mat", run.parent / "p.npy",
-                                           "--output", tmp_path / "two.csv", *options], 2)  # fmt: skip
+    done = run_ranks(
+        binaries / "dimred",
+        ["inspect", "--landscape", run, "--pca_mat", run.parent / "p.npy", "--output", tmp_path / "two.csv", *options],
+        2,
+    )
     assert done.codes == [0, 0], done.errors
     assert (tmp_path / "two.csv").read_bytes() == (tmp_path / "one.csv").read_bytes()
     assert (tmp_path / "two_path.csv").read_bytes() == (tmp_path / "one_path.csv").read_bytes()
@@ -138,5 +189,6 @@ def test_what_cannot_be_drawn_is_refused(run: Path, tmp_path: Path, fails) -> No
     assert "exists already" in refused(*matrix)
     assert [file.name for file in tmp_path.iterdir()] == ["s_path.csv"]
     state = next((run / "checkpoints").iterdir())
-    assert "do not leave the center along a" in fails(2, "inspect", "--landscape", state, *matrix, "--output",
-                                                      tmp_path / "t.csv", "--samples=10")  # fmt: skip
+    assert "do not leave the center along a" in fails(
+        2, "inspect", "--landscape", state, *matrix, "--output", tmp_path / "t.csv", "--samples=10"
+    )

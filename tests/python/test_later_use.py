@@ -14,8 +14,16 @@ import numpy as np
 import pytest
 from fashion import few
 
-SMALL = ["--train_samples=256", "--test_samples=100", "--batch_size=64", "--threads=1", f"--data={few()}",
-         "--pad=2", "--total_epochs=3", "--snapshots_per_epoch=3"]  # fmt: skip
+SMALL = [
+    "--train_samples=256",
+    "--test_samples=100",
+    "--batch_size=64",
+    "--threads=1",
+    f"--data={few()}",
+    "--pad=2",
+    "--total_epochs=3",
+    "--snapshots_per_epoch=3",
+]
 
 
 @pytest.fixture(scope="module")
@@ -106,8 +114,12 @@ def test_snapshots_that_are_gone_are_named(run: Path, tmp_path: Path, binaries, 
     looked = subprocess.run([binaries / "dimred", "inspect", run], capture_output=True, text=True, check=False)
     assert looked.returncode == 1
     assert report in looked.stdout and lost.name in looked.stdout
-    resumed = subprocess.run([binaries / "dimred", "stage1", *SMALL, "--epochs=3", "--output", run],
-                             capture_output=True, text=True, check=False)  # fmt: skip
+    resumed = subprocess.run(
+        [binaries / "dimred", "stage1", *SMALL, "--epochs=3", "--output", run],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert resumed.returncode == 0 and report in resumed.stderr
     # Those that are left count where a list says so.
     left = sorted((run / "snapshots").iterdir())[:5]
@@ -115,8 +127,19 @@ def test_snapshots_that_are_gone_are_named(run: Path, tmp_path: Path, binaries, 
     execute("dimred", "pca", tmp_path / "list.txt", *words)
     assert np.load(tmp_path / "p.npy").shape[0] == 3
     assert "mean of 5 snapshots" in execute("dimred", "evaluate", tmp_path / "list.txt")
-    execute("dimred", "stage2", "--checkpoint", run, "--snapshots", tmp_path / "list.txt", "--n_component=3",
-            "--preset=mindspore-latest", "--epochs=1", "--output", tmp_path / "two")  # fmt: skip
+    execute(
+        "dimred",
+        "stage2",
+        "--checkpoint",
+        run,
+        "--snapshots",
+        tmp_path / "list.txt",
+        "--n_component=3",
+        "--preset=mindspore-latest",
+        "--epochs=1",
+        "--output",
+        tmp_path / "two",
+    )
 
 
 def test_snapshots_that_the_run_deletes_itself_are_not_missed(tmp_path: Path, execute) -> None:
@@ -140,7 +163,9 @@ def test_inspect_misses_what_a_finished_run_had(name: str, run: Path, execute, b
 
 def test_weights_and_a_curve_in_anothers_place_are_named(run: Path, tmp_path: Path, execute, fails, binaries) -> None:
     boosted = tmp_path / "boosted"
-    execute("dimred", "stage2", "--checkpoint", run, "--epochs=1", "--threads=1", "--n_component=2", "--output", boosted)
+    execute(
+        "dimred", "stage2", "--checkpoint", run, "--epochs=1", "--threads=1", "--n_component=2", "--output", boosted
+    )
     execute("dimred", "inspect", boosted)
     shutil.copyfile(boosted / "start.h5", boosted / "final.h5")
     for command in ("evaluate", "inspect"):
@@ -152,9 +177,20 @@ def test_weights_and_a_curve_in_anothers_place_are_named(run: Path, tmp_path: Pa
     assert "DAMAGED: it is not what the run wrote" in looked.stdout
 
 
-def test_weights_that_a_run_which_goes_on_will_write_anew_are_not_held_against_the_old(run: Path, tmp_path: Path, execute, binaries) -> None:
+def test_weights_that_a_run_which_goes_on_will_write_anew_are_not_held_against_the_old(
+    run: Path, tmp_path: Path, execute, binaries
+) -> None:
     boosted = tmp_path / "boosted"
-    command = ["stage2", "--checkpoint", run, "--preset=robust", "--threads=1", "--n_component=2", "--output", boosted]  # may go on
+    command = [
+        "stage2",
+        "--checkpoint",
+        run,
+        "--preset=robust",
+        "--threads=1",
+        "--n_component=2",
+        "--output",
+        boosted,
+    ]  # may go on
     execute("dimred", *command, "--epochs=1")
     manifest = boosted / "manifest.json"
     assert sorted(json.loads(manifest.read_text())["weights"]) == ["final.h5", "start.h5"]

@@ -21,10 +21,21 @@ import library
 # (parameters with 1,000 classes unless said, tolerance, source). A published figure in millions has a tolerance.
 PARAMETERS = {
     "cifarnet": (4_864 + 102_464 + 1_573_248 + 73_920 + 193 * 1000, 0, "layer by layer, nets/cifarnet.py"),
-    "overfeat": (23_296 + 409_856 + 1_180_160 + 4_719_616 + 9_438_208 + 113_249_280 + 12_587_008 + 4_097_000, 0,
-                 "layer by layer, nets/overfeat.py"),
-    "inception_v1": (5_607_184 - 7_280 + 1_025_000, 0, "nets/inception_v1_test.py: 5,607,184 with 2 x 7,280 moving statistics; here scales"),
-    "inception_v2": (10_173_112 - 2 * 9_888 + 1_025_000, 0, "nets/inception_v2_test.py: 10,173,112 with 2 x 9,888 moving statistics"),
+    "overfeat": (
+        23_296 + 409_856 + 1_180_160 + 4_719_616 + 9_438_208 + 113_249_280 + 12_587_008 + 4_097_000,
+        0,
+        "layer by layer, nets/overfeat.py",
+    ),
+    "inception_v1": (
+        5_607_184 - 7_280 + 1_025_000,
+        0,
+        "nets/inception_v1_test.py: 5,607,184 with 2 x 7,280 moving statistics; here scales",
+    ),
+    "inception_v2": (
+        10_173_112 - 2 * 9_888 + 1_025_000,
+        0,
+        "nets/inception_v2_test.py: 10,173,112 with 2 x 9,888 moving statistics",
+    ),
     "inception_v4": (42_679_816, 0, "Cadene's pretrained-models.pytorch"),
     "resnet_v1_200": (64_673_832, 0, "torchvision's count of a Bottleneck network [3, 24, 36, 3]"),
     "resnet_v2_101": (44.5e6, 0.01, "slim's resnet_v2_101"),
@@ -41,7 +52,7 @@ PARAMETERS = {
     "nasnet_large": (88_753_150, 0, "Cadene's pretrained-models.pytorch"),
     "pnasnet_large": (86_057_668, 0, "Cadene's pretrained-models.pytorch"),
     "pnasnet_mobile": (5.1e6, 0.01, "slim's nets/nasnet/README.md"),
-}  # fmt: skip
+}
 NATIVE = {name for name, (_, builder) in library.FASTNN.items() if isinstance(builder, str) and ":" not in builder}
 
 
@@ -60,8 +71,17 @@ def test_parameters_are_as_many_as_in_the_source(name: str) -> None:
 
 # The smallest of FastNN's families, and the side of the smallest images. Not here for their seconds of one core: overfeat 22, vgg_a 8,
 # vgg_16 7, resnet_v1_101 8, resnet_v2_101 9, nasnet_cifar 22, nasnet_mobile 20, pnasnet_mobile 9, pnasnet_large 76.
-STEPS = {"lenet": 28, "cifarnet": 32, "alexnet_v2": 63, "inception_v1": 32, "inception_v2": 32, "resnet_v1_50": 32, "resnet_v2_50": 32,
-         "mobilenet_v1_025": 32, "mobilenet_v1_050": 32}  # fmt: skip
+STEPS = {
+    "lenet": 28,
+    "cifarnet": 32,
+    "alexnet_v2": 63,
+    "inception_v1": 32,
+    "inception_v2": 32,
+    "resnet_v1_50": 32,
+    "resnet_v2_50": 32,
+    "mobilenet_v1_025": 32,
+    "mobilenet_v1_050": 32,
+}
 
 
 @pytest.mark.parametrize("name", STEPS)
@@ -70,8 +90,21 @@ def test_a_network_trains_a_step(name: str, tmp_path: Path, execute) -> None:
     if name not in NATIVE:
         library.write(request(f"fastnn:{name}", tmp_path, classes=4, image_size=side))
         model = tmp_path / "net.pt"
-    execute("dimred", "stage1", "--dataset=mock", f"--mock_shape=3,{side},{side}", "--num_classes=4", "--train_samples=2", "--test_samples=2",
-            "--batch_size=2", "--epochs=1", "--threads=1", "--snapshots_per_epoch=0", f"--model={model}", f"--output={tmp_path}/run")  # fmt: skip
+    execute(
+        "dimred",
+        "stage1",
+        "--dataset=mock",
+        f"--mock_shape=3,{side},{side}",
+        "--num_classes=4",
+        "--train_samples=2",
+        "--test_samples=2",
+        "--batch_size=2",
+        "--epochs=1",
+        "--threads=1",
+        "--snapshots_per_epoch=0",
+        f"--model={model}",
+        f"--output={tmp_path}/run",
+    )
     manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
     assert manifest["outcome"] == "finished"
 
@@ -95,7 +128,15 @@ def test_the_normalisation_of_slims_inceptions() -> None:
 
 
 def request(name: str, folder: Path, **others: object) -> dict[str, object]:
-    return {"name": name, "classes": 10, "channels": 3, "image_size": 0, "seed": 1, "output": str(folder / "net.pt"), **others}
+    return {
+        "name": name,
+        "classes": 10,
+        "channels": 3,
+        "image_size": 0,
+        "seed": 1,
+        "output": str(folder / "net.pt"),
+        **others,
+    }
 
 
 def test_weights_are_those_of_the_seed_and_any_channels_and_classes_go(tmp_path: Path) -> None:
@@ -136,12 +177,32 @@ def test_what_cannot_be_written_is_refused(name: str, others: dict[str, object],
 
 def test_the_command_says_so_in_one_line(tmp_path: Path, binaries: Path) -> None:
     environment = {**os.environ, "DIMRED_PYTHON": sys.executable}
-    for words, text in ((["keras:vgg"], "received keras"), (["cifarnet", "--output=net.bin"], "needs a name that ends in .pt"),
-                        (["cifarnet", "--output=none/net.pt"], "FileNotFoundError: [Errno 2]")):  # fmt: skip
-        done = subprocess.run([binaries / "dimred", "model", *words], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-        assert done.returncode == (1 if "Errno" in text else 2) and text in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr
-    without = subprocess.run([binaries / "dimred", "model", "cifarnet"], cwd=tmp_path, env={**environment, "DIMRED_PYTHON": "no-python"},
-                             capture_output=True, text=True, check=False)  # fmt: skip
+    for words, text in (
+        (["keras:vgg"], "received keras"),
+        (["cifarnet", "--output=net.bin"], "needs a name that ends in .pt"),
+        (["cifarnet", "--output=none/net.pt"], "FileNotFoundError: [Errno 2]"),
+    ):
+        done = subprocess.run(
+            [binaries / "dimred", "model", *words],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (
+            done.returncode == (1 if "Errno" in text else 2)
+            and text in done.stderr
+            and len(done.stderr.splitlines()) == 1
+        ), done.stderr
+    without = subprocess.run(
+        [binaries / "dimred", "model", "cifarnet"],
+        cwd=tmp_path,
+        env={**environment, "DIMRED_PYTHON": "no-python"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert list(tmp_path.iterdir()) == []
     assert without.returncode == 1 and "needs a Python with torch ($DIMRED_PYTHON, else python3)" in without.stderr
 
@@ -158,7 +219,9 @@ def test_a_file_has_the_rights_that_the_umask_leaves(tmp_path: Path) -> None:
 def test_fastnns_names_mean_the_same_to_dimred_import(tmp_path: Path, binaries: Path) -> None:
     for name, (_, builder) in library.FASTNN.items():
         (tmp_path / "hyper.txt").write_text(f"model_name={name}\n")
-        done = subprocess.run([binaries / "dimred", "import", "hyper.txt"], cwd=tmp_path, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [binaries / "dimred", "import", "hyper.txt"], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
         said = rf"model = {builder}\b" if name in NATIVE else f"dimred model {name} "
         assert re.search(said, done.stdout), (said, done.stdout)
 

@@ -13,7 +13,7 @@ HEADER = "namespace dimred { int count(); struct Row {}; }\n"
 
 
 def private(body: str, room: str = "pca", include: str = "") -> str:
-    return f'{include}\nnamespace dimred::{room} {{\nnamespace {{\n{body}\n}}\n}}\n'
+    return f"{include}\nnamespace dimred::{room} {{\nnamespace {{\n{body}\n}}\n}}\n"
 
 
 def names_reported(folder: Path, script: str = "lint_names.py", **texts: str) -> list[str]:
@@ -23,14 +23,23 @@ def names_reported(folder: Path, script: str = "lint_names.py", **texts: str) ->
         (folder / file).write_text(text)
     done = subprocess.run(
         [sys.executable, REPOSITORY / "scripts" / script, *files],
-        cwd=folder, capture_output=True, text=True, timeout=60, check=False)  # fmt: skip
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert done.returncode == bool(done.stdout), done.stderr
     return done.stdout.splitlines()
 
 
-@pytest.mark.parametrize("body", ["int size_of(int x) { return x; }", "constexpr int size_of = 3;", "struct size_of {};"])
+@pytest.mark.parametrize(
+    "body", ["int size_of(int x) { return x; }", "constexpr int size_of = 3;", "struct size_of {};"]
+)
 def test_a_private_name_of_two_files_of_a_room_is_reported(tmp_path: Path, body: str) -> None:
-    found = names_reported(tmp_path, pca__a_dot_cpp=private("int size_of(float x) { return 1; }"), pca__b_dot_cpp=private(body))
+    found = names_reported(
+        tmp_path, pca__a_dot_cpp=private("int size_of(float x) { return 1; }"), pca__b_dot_cpp=private(body)
+    )
     assert found == ["pca/b.cpp:4: size_of is a name of pca/a.cpp:4, too"]
 
 
@@ -48,8 +57,14 @@ volatile int stopped = 0;
 extern "C" void forget(const volatile void* start);
 """
     (tmp_path / "a.h").write_text(text)
-    done = subprocess.run([sys.executable, REPOSITORY / "scripts" / "lint_source.py", "a.h"], cwd=tmp_path, capture_output=True,
-                          text=True, timeout=60, check=False)  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, REPOSITORY / "scripts" / "lint_source.py", "a.h"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert done.returncode == 1, done.stderr
     assert [line.split(": ")[:2] for line in done.stdout.splitlines()] == [
         ["a.h:2", "Plan::sizes is a reference in a struct"],
@@ -66,26 +81,37 @@ def test_a_static_function_is_private(tmp_path: Path) -> None:
 
 def test_a_private_name_that_a_visible_header_has_is_reported(tmp_path: Path) -> None:
     found = names_reported(
-        tmp_path, support__x_dot_h=HEADER, pca__y_dot_h='#include "support/x.h"\n',
+        tmp_path,
+        support__x_dot_h=HEADER,
+        pca__y_dot_h='#include "support/x.h"\n',
         pca__a_dot_cpp=private("int count(int) { return 1; }"),
-        pca__b_dot_cpp=private("int other;", include='#include "pca/y.h"'))  # fmt: skip
+        pca__b_dot_cpp=private("int other;", include='#include "pca/y.h"'),
+    )
     assert found == ["pca/a.cpp:4: count hides or overloads dimred::count of support/x.h:1"]
 
 
 def test_names_that_cannot_meet_are_not_reported(tmp_path: Path) -> None:
-    assert names_reported(
-        tmp_path, support__x_dot_h=HEADER,
-        pca__a_dot_cpp=private("int size_of(int) { return 1; }\nint size_of(float) { return 1; }\nint count;"),
-        data__b_dot_cpp=private("int size_of(int) { return 1; }", room="data"),
-        tests__pca__c_dot_cpp=private("int size_of(int) { return 1; }\nTEST(A, B) {}\nTEST(A, C) {}\nstruct S { Row count; };"),
-        pca__d_dot_cpp="namespace dimred::pca {\nint made() { int size_of = 1; return size_of; }\n}\n") == []  # fmt: skip
+    assert (
+        names_reported(
+            tmp_path,
+            support__x_dot_h=HEADER,
+            pca__a_dot_cpp=private("int size_of(int) { return 1; }\nint size_of(float) { return 1; }\nint count;"),
+            data__b_dot_cpp=private("int size_of(int) { return 1; }", room="data"),
+            tests__pca__c_dot_cpp=private(
+                "int size_of(int) { return 1; }\nTEST(A, B) {}\nTEST(A, C) {}\nstruct S { Row count; };"
+            ),
+            pca__d_dot_cpp="namespace dimred::pca {\nint made() { int size_of = 1; return size_of; }\n}\n",
+        )
+        == []
+    )
 
 
 def test_includes_that_work_by_chance_are_reported(tmp_path: Path) -> None:
     found = names_reported(
-        tmp_path, script="lint_includes.py",
+        tmp_path,
+        script="lint_includes.py",
         pca__a_dot_h="#include <vector>\n#include <map>\ninline int low(int a) { return std::min(a, 1); }\n",
-        pca__a_dot_cpp="#include \"pca/a.h\"\nstd::map<int, int> of_the_own_header;\nstd::set<int> set;\n",
+        pca__a_dot_cpp='#include "pca/a.h"\nstd::map<int, int> of_the_own_header;\nstd::set<int> set;\n',
         pca__b_dot_cpp="""namespace dimred {
 // std::sort( of a comment
 const char* text = R"({{ std::ostringstream)";
@@ -93,7 +119,8 @@ const char* text = R"({{ std::ostringstream)";
 #include "pca/a.h"
 }
 #include "pca/a.h"
-""")  # fmt: skip
+""",
+    )
     assert found == [
         "pca/a.h:3: std::min needs #include <algorithm>",
         "pca/a.cpp:3: std::set needs #include <set>",

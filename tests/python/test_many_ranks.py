@@ -50,7 +50,11 @@ def test_the_record_has_every_layout_and_no_difference() -> None:
 def test_recorded_bytes_and_memory_are_the_models(row: dict[str, str]) -> None:
     nodes, of_node = map(int, row["layout"].split("x"))
     ranks = model.Ranks(nodes * of_node, nodes)
-    vector = model.Layout(many_ranks.CONVNET) if row["network"] == "convnet" else many_ranks.layout_of(many_ranks.WIDTHS[row["network"]])
+    vector = (
+        model.Layout(many_ranks.CONVNET)
+        if row["network"] == "convnet"
+        else many_ranks.layout_of(many_ranks.WIDTHS[row["network"]])
+    )
     steps, k = many_ranks.STEPS, many_ranks.COMPONENTS
     if row["stage"] == "all":
         sent, between = many_ranks.together(ranks, vector.columns)
@@ -72,7 +76,10 @@ def test_recorded_schemes_are_the_models(counted: dict[str, Any]) -> None:
     for scheme, gathers in (("robust", 1), ("presets", 2)):
         together = sum(model.exchange(shares, ranks, rank, gathers)[0] for rank in range(ranks.size))
         assert counted["bytes"][scheme] * ranks.size == together + small * ranks.size
-    assert counted["bytes"]["mindspore"] == ranks.sum(columns, model.NUMBER) + 2 * (ranks.size - 1) * model.NUMBER * columns
+    assert (
+        counted["bytes"]["mindspore"]
+        == ranks.sum(columns, model.NUMBER) + 2 * (ranks.size - 1) * model.NUMBER * columns
+    )
 
 
 def test_the_page_says_what_the_model_says() -> None:
@@ -88,11 +95,15 @@ def test_the_page_says_what_the_model_says() -> None:
             "memory, stage 2": model.stage2_memory(columns, 1024, 32) / 1e9,
             "wire": (sent - between) / 1024 / 300e9 + between / 1024 / 50e9,
         }
-        assert {name: pytest.approx(value, rel=5e-3) for name, value in expected.items()} == {name: said[name][index] for name in expected}
+        assert {name: pytest.approx(value, rel=5e-3) for name, value in expected.items()} == {
+            name: said[name][index] for name in expected
+        }
 
 
 def test_inspect_predicts_what_the_page_says(binaries: Path) -> None:
-    done = subprocess.run([binaries / "dimred", "inspect", "--scale", "M=70e9 k=32 R=1024"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [binaries / "dimred", "inspect", "--scale", "M=70e9 k=32 R=1024"], capture_output=True, text=True, check=True
+    )
     line = next(line for line in done.stdout.splitlines() if line.startswith("stage 2, robust"))
     assert line.split()[3:8] == ["559.5", "GB", "3.02", "s", "81.8"]
 

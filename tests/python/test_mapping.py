@@ -14,8 +14,11 @@ from conftest import REPOSITORY, marked_blocks
 from source_inputs import HYPER, make
 
 PAGE = REPOSITORY / "docs" / "reference" / "mapping.md"
-ROWS = [[cell.strip() for cell in line.strip("|").split("|")] for line in PAGE.read_text().splitlines()
-        if line.startswith("|") and not line.startswith(("|---", "| there"))]  # fmt: skip
+ROWS = [
+    [cell.strip() for cell in line.strip("|").split("|")]
+    for line in PAGE.read_text().splitlines()
+    if line.startswith("|") and not line.startswith(("|---", "| there"))
+]
 REFUSED = [row for row in ROWS if row[1].startswith("**refused**: ")]
 
 
@@ -35,9 +38,17 @@ def runs() -> list[tuple[str, str]]:
 def shown(tmp_path_factory, binaries: Path) -> dict[str, subprocess.CompletedProcess[str]]:
     """Each command and how it ended."""
     folder = make(tmp_path_factory.mktemp("inputs"))
-    environment = os.environ | {"PATH": f"{binaries}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1", "DIMRED_PYTHON": sys.executable}
-    return {command: subprocess.run(shlex.split(command), cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False)
-            for _, command in runs()}  # fmt: skip
+    environment = os.environ | {
+        "PATH": f"{binaries}:{os.environ['PATH']}",
+        "OMP_NUM_THREADS": "1",
+        "DIMRED_PYTHON": sys.executable,
+    }
+    return {
+        command: subprocess.run(
+            shlex.split(command), cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False
+        )
+        for _, command in runs()
+    }
 
 
 @pytest.mark.parametrize("command", [command for _, command in runs()])

@@ -52,9 +52,14 @@ KINDS = {
     ("--margin_loss=arcface", "--margin_m2=1.7", "--margin_scale=20"): lambda c: insightface(c, 1.7),
     ("--margin_loss=arcface", "--margin_beyond_pi=cosine"): lambda c: plsc(c, 1, 0.5, 0),
     ("--margin_loss=cosface", "--margin_scale=30"): lambda c: c - 0.35,
-    ("--margin_loss=combined", "--margin_m1=1.35", "--margin_m2=0.3", "--margin_m3=0.2",
-     "--margin_scale=16"): lambda c: plsc(c, 1.35, 0.3, 0.2),
-}  # fmt: skip
+    (
+        "--margin_loss=combined",
+        "--margin_m1=1.35",
+        "--margin_m2=0.3",
+        "--margin_m3=0.2",
+        "--margin_scale=16",
+    ): lambda c: plsc(c, 1.35, 0.3, 0.2),
+}
 
 
 def scale_of(options: tuple[str, ...]) -> float:
@@ -81,8 +86,11 @@ def expected(values: dict, options: tuple[str, ...], classes: list[int]) -> tupl
     return loss.item(), x.grad, w.grad[classes]
 
 
-@pytest.mark.parametrize(("options", "ranks"), [*((options, 2) for options in KINDS), (list(KINDS)[1], 1), (list(KINDS)[1], 3)],
-                         ids=lambda value: " ".join(value) if isinstance(value, tuple) else f"{value} ranks")  # fmt: skip
+@pytest.mark.parametrize(
+    ("options", "ranks"),
+    [*((options, 2) for options in KINDS), (list(KINDS)[1], 1), (list(KINDS)[1], 3)],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else f"{value} ranks",
+)
 def test_equals_autograd(binaries: Path, problem: tuple[Path, dict], options: tuple[str, ...], ranks: int) -> None:
     path, values = problem
     sampling = ["--class_sampling_ratio=0.4", "--seed=3", "--step=8"] if ranks == 3 else []
@@ -110,21 +118,37 @@ def test_equals_autograd(binaries: Path, problem: tuple[Path, dict], options: tu
 
 def test_a_ranks_memory_is_its_share(binaries: Path, tmp_path: Path) -> None:
     """On 4 ranks at most 1/4 + 10 % of what one rank needs for the same classes and samples; what is sent as predicted."""
-    command = [sys.executable, REPOSITORY / "experiments" / "benchmarks" / "class_sharded.py", binaries / "class_sharded", "--classes=50000",
-               "--global_batch_size=64", "--ranks", "1", "4", "--steps=1", "--json", tmp_path / "out.json"]  # fmt: skip
+    command = [
+        sys.executable,
+        REPOSITORY / "experiments" / "benchmarks" / "class_sharded.py",
+        binaries / "class_sharded",
+        "--classes=50000",
+        "--global_batch_size=64",
+        "--ranks",
+        "1",
+        "4",
+        "--steps=1",
+        "--json",
+        tmp_path / "out.json",
+    ]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     one, four = json.loads((tmp_path / "out.json").read_text())
     peaks = [max(part["peak_bytes"] for part in result["measured"]) for result in (one, four)]
     assert peaks[1] <= 1.1 / 4 * peaks[0]
-    assert [peak / result["predicted_bytes"] for peak, result in zip(peaks, (one, four), strict=True)] == pytest.approx([1, 1], abs=0.2)
+    assert [peak / result["predicted_bytes"] for peak, result in zip(peaks, (one, four), strict=True)] == pytest.approx(
+        [1, 1], abs=0.2
+    )
     assert {part["sent"] for part in four["measured"]} == {four["predicted_sent"]}
 
 
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        (["--margin_loss=cosface", "--margin_m2=0.3"], "cosface has margin_m2 = 0; combined takes another, received 0.3"),
+        (
+            ["--margin_loss=cosface", "--margin_m2=0.3"],
+            "cosface has margin_m2 = 0; combined takes another, received 0.3",
+        ),
         (["--margin_m2=3.2"], "--margin_m2: needs a number in [0, 3.14"),
         ([], "needs at least a class for each rank, received 2 classes and 3 ranks"),
     ],

@@ -15,11 +15,32 @@ from compared_runs import interrupted
 from fashion import few
 from ranks import run_ranks
 
-STAGE1 = ["--train_samples=800", "--test_samples=100", "--validation_fraction=0.2", "--epochs=4", "--batch_size=64",
-          "--threads=1", "--learning_rate=0.05", "--snapshots_per_epoch=5", f"--data={few()}"]  # fmt: skip
+STAGE1 = [
+    "--train_samples=800",
+    "--test_samples=100",
+    "--validation_fraction=0.2",
+    "--epochs=4",
+    "--batch_size=64",
+    "--threads=1",
+    "--learning_rate=0.05",
+    "--snapshots_per_epoch=5",
+    f"--data={few()}",
+]
 STEPS = 10  # of an epoch: 640 samples in batches of 64
 COMMON = ["--n_component=6", "--batch_size=64", "--threads=1"]
-PRESETS = ["robust", "robust-mean", "mindspore-latest", "mindspore-first", "dldr", "psgd", "twa", "sgd", "swa", "ema", "schedule-free"]
+PRESETS = [
+    "robust",
+    "robust-mean",
+    "mindspore-latest",
+    "mindspore-first",
+    "dldr",
+    "psgd",
+    "twa",
+    "sgd",
+    "swa",
+    "ema",
+    "schedule-free",
+]
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +132,9 @@ def test_a_presets_mean_is_of_what_snapshots_there_are(start: Path, tmp_path: Pa
     assert "start = " not in said and np.array_equal(got, mean(files[-10:]))
     said, got = begun("all", "--checkpoint", start, "--start=mean")
     assert np.array_equal(got, mean(files))
-    assert np.array_equal(begun("every", "--checkpoint", start, "--start_latest=0")[1], mean(files))  # a 0 that is asked for is no default
+    assert np.array_equal(
+        begun("every", "--checkpoint", start, "--start_latest=0")[1], mean(files)
+    )  # a 0 that is asked for is no default
     listed = tmp_path / "some.txt"
     listed.write_text("".join(f"{file}\n" for file in files[-5:]))
     said, got = begun("five", "--checkpoint", start, "--snapshots", listed)
@@ -119,7 +142,9 @@ def test_a_presets_mean_is_of_what_snapshots_there_are(start: Path, tmp_path: Pa
     assert np.array_equal(got, mean(files[-5:]))
     listed.write_text("".join(f"{file}\n" for file in files[:5]))
     said, got = begun("early", "--checkpoint", start, "--snapshots", listed)
-    assert "start = last, as the latest 5 reach back into the first half of the run" in said and np.array_equal(got, weights(files[-1]))
+    assert "start = last, as the latest 5 reach back into the first half of the run" in said and np.array_equal(
+        got, weights(files[-1])
+    )
     said, got = begun("one", "--checkpoint", files[4])
     assert "start = last, as the checkpoint is one set of weights" in said and np.array_equal(got, weights(files[4]))
     empty = tmp_path / "empty"
@@ -149,7 +174,17 @@ def test_the_greedy_soup_is_no_worse_than_its_best_snapshot(start: Path, tmp_pat
 
 def test_a_run_goes_on_without_the_snapshots_that_it_began_with(start: Path, tmp_path: Path, execute) -> None:
     files = shutil.copytree(start / "snapshots", tmp_path / "snapshots")
-    common = ["stage2", *COMMON, "--preset=robust", "--start=soup", "--start_latest=3", "--checkpoint", start, "--snapshots", files]
+    common = [
+        "stage2",
+        *COMMON,
+        "--preset=robust",
+        "--start=soup",
+        "--start_latest=3",
+        "--checkpoint",
+        start,
+        "--snapshots",
+        files,
+    ]
     assert "start: greedy soup" in execute("dimred", *common, "--epochs=2", "--output", tmp_path / "whole")
     execute("dimred", *common, "--epochs=1", "--output", tmp_path / "run")
     shutil.rmtree(files)
@@ -163,14 +198,20 @@ def test_a_preset_and_its_start_stay_those_that_the_run_began_with(start: Path, 
     files = sorted((stage1 / "snapshots").glob("*.h5"))
     begun = {"robust-mean": [], "robust": ["--preset=robust"]}
     for name, options in begun.items():
-        execute("dimred", "stage2", *COMMON, *options, "--epochs=1", "--checkpoint", stage1, "--output", tmp_path / name)
+        execute(
+            "dimred", "stage2", *COMMON, *options, "--epochs=1", "--checkpoint", stage1, "--output", tmp_path / name
+        )
     for file in files[:-4]:  # the latest ten are no longer there, nor is the matrix's source
         file.unlink()
     for name, options in begun.items():
-        said = execute("dimred", "stage2", *COMMON, *options, "--epochs=1", "--checkpoint", stage1, "--output", tmp_path / name)
+        said = execute(
+            "dimred", "stage2", *COMMON, *options, "--epochs=1", "--checkpoint", stage1, "--output", tmp_path / name
+        )
         assert f"preset {name}: " in said and "start = " not in said and "continuing at epoch 1, step 10" in said
     other = ["--start=last", "--output", tmp_path / "robust-mean"]
-    assert 'has start = "mean", received "last"' in fails(2, "stage2", *COMMON, "--epochs=1", "--checkpoint", stage1, *other)
+    assert 'has start = "mean", received "last"' in fails(
+        2, "stage2", *COMMON, "--epochs=1", "--checkpoint", stage1, *other
+    )
 
 
 def test_what_nothing_falls_over_may_go_on_longer(start: Path, tmp_path: Path, execute) -> None:
@@ -188,17 +229,30 @@ def test_two_steps_of_schedule_free_sgd_are_known_ones(start: Path, tmp_path: Pa
     execute("dimred", *common, "--preset=swa", "--momentum=0", "--learning_rate=0.3", "--output", tmp_path / "mean")
     free, mean = (weights(tmp_path / name / "final.h5") for name in ("free", "mean"))
     moved = np.linalg.norm(mean - weights(tmp_path / "mean" / "start.h5"))
-    assert np.linalg.norm(free - mean) < 1e-3 * moved  # rounding that (1 - beta) enlarges, and maxima of pools that it decides
+    assert (
+        np.linalg.norm(free - mean) < 1e-3 * moved
+    )  # rounding that (1 - beta) enlarges, and maxima of pools that it decides
 
 
 SCHEDULED = {
-    "psgd": ["--preset=psgd", "--learning_rate=0.1", "--schedule=cosine", "--alpha=0.02", "--alpha_schedule=linear",
-             "--average=uniform", "--average_from=0.3", "--weight_decay=1e-4"],
+    "psgd": [
+        "--preset=psgd",
+        "--learning_rate=0.1",
+        "--schedule=cosine",
+        "--alpha=0.02",
+        "--alpha_schedule=linear",
+        "--average=uniform",
+        "--average_from=0.3",
+        "--weight_decay=1e-4",
+    ],
     "sgd": ["--preset=ema", "--schedule=linear", "--average_from=0"],
-    "schedule-free": ["--preset=schedule-free", "--learning_rate=0.01"],  # at the preset's rate rounding grows ten thousandfold
+    "schedule-free": [
+        "--preset=schedule-free",
+        "--learning_rate=0.01",
+    ],  # at the preset's rate rounding grows ten thousandfold
     "layers": ["--basis_blocks=layers"],
     "same": ["--curvature=same", "--sam_radius=0.02", "--alpha_schedule=linear"],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", ["psgd", "sgd", "schedule-free", "same"])
@@ -236,8 +290,16 @@ def test_a_schedule_keeps_its_length(start: Path, tmp_path: Path, execute, fails
 
 @pytest.mark.parametrize("name", ["psgd", "sgd", "schedule-free", "same", "layers"])
 def test_methods_are_the_same_on_several_ranks(name: str, start: Path, tmp_path: Path, dimred: Path) -> None:
-    options = ["stage2", "--n_component=6", "--global_batch_size=63", "--threads=1", *SCHEDULED[name], "--epochs=1",
-               "--checkpoint", start]  # fmt: skip
+    options = [
+        "stage2",
+        "--n_component=6",
+        "--global_batch_size=63",
+        "--threads=1",
+        *SCHEDULED[name],
+        "--epochs=1",
+        "--checkpoint",
+        start,
+    ]
     ends, losses = {}, {}
     for ranks in (1, 3):
         run = tmp_path / str(ranks)
@@ -247,7 +309,9 @@ def test_methods_are_the_same_on_several_ranks(name: str, start: Path, tmp_path:
         with (run / "steps.csv").open(newline="") as stream:
             losses[ranks] = [float(row["loss"]) for row in csv.DictReader(stream)]
     assert losses[1][:3] == pytest.approx(losses[3][:3], rel=1e-6)
-    assert losses[1][3] == pytest.approx(losses[3][3], rel=3e-6)  # each step amplifies the rounding of sums in another order
+    assert losses[1][3] == pytest.approx(
+        losses[3][3], rel=3e-6
+    )  # each step amplifies the rounding of sums in another order
     if name in ("layers", "same"):
         return  # a search that rounding decides the other way, or sixty curvatures: it grows within ten steps
     difference = np.linalg.norm(ends[1] - ends[3]) / np.linalg.norm(ends[1])
@@ -255,10 +319,24 @@ def test_methods_are_the_same_on_several_ranks(name: str, start: Path, tmp_path:
 
 
 def test_the_matrix_made_inside_is_that_of_the_pca_command(start: Path, tmp_path: Path, execute) -> None:
-    kinds = {"span": ["--kind=span"], "random": ["--kind=random", "--seed=7"], "shuffled": ["--kind=shuffled", "--seed=7"]}
+    kinds = {
+        "span": ["--kind=span"],
+        "random": ["--kind=random", "--seed=7"],
+        "shuffled": ["--kind=shuffled", "--seed=7"],
+    }
     for kind, words in kinds.items():
         made = tmp_path / f"{kind}.npy"
-        execute("dimred", "pca", *words, "--components=6", "--snapshot_from=2", "--snapshots", start / "snapshots", "--output", made)
+        execute(
+            "dimred",
+            "pca",
+            *words,
+            "--components=6",
+            "--snapshot_from=2",
+            "--snapshots",
+            start / "snapshots",
+            "--output",
+            made,
+        )
         run = tmp_path / kind
         options = [*COMMON, f"--basis={kind}", "--basis_seed=7", "--snapshot_from=2", "--budget=0.1"]
         execute("dimred", "stage2", *options, "--checkpoint", start, "--output", run)
@@ -268,7 +346,16 @@ def test_the_matrix_made_inside_is_that_of_the_pca_command(start: Path, tmp_path
 @pytest.mark.parametrize("length", ["--epochs=2", "--budget=0.2"])
 def test_what_diverges_ends_with_an_error(length: str, start: Path, tmp_path: Path, fails) -> None:
     """Ten steps in a row of a long run, or the last of a short one; the second start says the same."""
-    options = [*COMMON, "--preset=sgd", "--learning_rate=1e6", length, "--checkpoint", start, "--output", tmp_path / "run"]
+    options = [
+        *COMMON,
+        "--preset=sgd",
+        "--learning_rate=1e6",
+        length,
+        "--checkpoint",
+        start,
+        "--output",
+        tmp_path / "run",
+    ]
     for _ in range(2):
         assert re.search(r"the last \d+ steps met a loss or gradient that is not finite", fails(1, "stage2", *options))
     assert '"outcome": "failed"' in (tmp_path / "run" / "manifest.json").read_text()
@@ -284,7 +371,9 @@ GIVEN = {
 @pytest.mark.parametrize("option", GIVEN)
 def test_a_given_matrix_takes_no_options_of_a_new_one(option: str, start: Path, tmp_path: Path, fails) -> None:
     np.save(tmp_path / "p.npy", np.eye(6, 93322, dtype=np.float32))
-    line = fails(2, "stage2", "--checkpoint", start, "--pca_mat", tmp_path / "p.npy", option, "--output", tmp_path / "run")
+    line = fails(
+        2, "stage2", "--checkpoint", start, "--pca_mat", tmp_path / "p.npy", option, "--output", tmp_path / "run"
+    )
     assert GIVEN[option] in line
     assert not (tmp_path / "run").exists()
 

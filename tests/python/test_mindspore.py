@@ -26,13 +26,21 @@ from test_script_models import newest
 from torch import nn
 
 MINDSPORE = REPOSITORY / ".venv-mindspore" / "bin" / "python"
-CONSTANTS = Constants(rho=0.55, sigma=0.4, gamma=0.9, alpha=0.05, trials=2)  # the published ones, but a residual step that shows
+CONSTANTS = Constants(
+    rho=0.55, sigma=0.4, gamma=0.9, alpha=0.05, trials=2
+)  # the published ones, but a residual step that shows
 BOUND = 1e-5  # that of the replay tests
 MINIBATCHES = (22, 25, 38)  # seeds of M = 2,560; a step of stage2_replay sees another minibatch
-WHOLE = (7, 9, 12)  # seeds of M = 3,010; a step of `dimred stage2` sees the whole set, so that the order of samples does not matter
+WHOLE = (
+    7,
+    9,
+    12,
+)  # seeds of M = 3,010; a step of `dimred stage2` sees the whole set, so that the order of samples does not matter
 SAMPLES, SIDE, HIDDEN, CLASSES, COMPONENTS, STEPS = 256, 8, 40, 10, 6, 20
 
-needs_mindspore = pytest.mark.skipif(not MINDSPORE.exists(), reason="needs MindSpore: scripts/mindspore.sh installs it (about 800 MB)")
+needs_mindspore = pytest.mark.skipif(
+    not MINDSPORE.exists(), reason="needs MindSpore: scripts/mindspore.sh installs it (about 800 MB)"
+)
 
 
 class Mlp(nn.Module):
@@ -58,7 +66,9 @@ def on_whole_sets(seed: int, folder: Path, execute: Callable[..., str]) -> Probl
     generator = np.random.default_rng(seed)
     labels = generator.integers(CLASSES, size=SAMPLES)
     centres = generator.normal(size=(CLASSES, SIDE * SIDE))
-    pixels = np.clip(128 + 40 * (centres[labels] + generator.normal(size=(SAMPLES, SIDE * SIDE))), 0, 255).astype(np.uint8)
+    pixels = np.clip(128 + 40 * (centres[labels] + generator.normal(size=(SAMPLES, SIDE * SIDE))), 0, 255).astype(
+        np.uint8
+    )
     for split in ("train", "test"):
         (folder / "data" / split).mkdir(parents=True)
         np.save(folder / "data" / split / "images.npy", pixels.reshape(-1, SIDE, SIDE))
@@ -66,17 +76,43 @@ def on_whole_sets(seed: int, folder: Path, execute: Callable[..., str]) -> Probl
     torch.manual_seed(seed)
     torch.jit.script(Mlp()).save(folder / "mlp.pt")
     shared = [f"--data={folder / 'data'}", f"--global_batch_size={SAMPLES}", "--threads=1", "--quiet"]
-    execute("dimred", "stage1", f"--model={folder / 'mlp.pt'}", "--learning_rate=1e-3", f"--output={folder / 'one'}", *shared)
+    execute(
+        "dimred",
+        "stage1",
+        f"--model={folder / 'mlp.pt'}",
+        "--learning_rate=1e-3",
+        f"--output={folder / 'one'}",
+        *shared,
+    )
     with h5py.File(next((folder / "one" / "snapshots").glob("*.h5"))) as file:
         weights = file["weights"][:].astype(np.float64)
     basis = random_basis(generator, weights, COMPONENTS).astype(np.float32)
     np.save(folder / "basis.npy", basis)
-    execute("dimred", "stage2", folder / "one", f"--pca_mat={folder / 'basis.npy'}", "--preset=mindspore-latest",
-            f"--alpha={CONSTANTS.alpha}", f"--epochs={STEPS}", f"--output={folder / 'two'}", *shared)  # fmt: skip
+    execute(
+        "dimred",
+        "stage2",
+        folder / "one",
+        f"--pca_mat={folder / 'basis.npy'}",
+        "--preset=mindspore-latest",
+        f"--alpha={CONSTANTS.alpha}",
+        f"--epochs={STEPS}",
+        f"--output={folder / 'two'}",
+        *shared,
+    )
     seen = json.loads((folder / "two" / "manifest.json").read_text())
-    images = through_float32((pixels.astype(np.float32) / 255 - np.float32(seen["mean"][0])) / np.float32(seen["deviation"][0]))
-    return Problem(Shape(SIDE * SIDE, HIDDEN, CLASSES), SAMPLES, STEPS, CONSTANTS, weights, basis.astype(np.float64),
-                   np.tile(images, (STEPS, 1)), np.tile(labels, STEPS))  # fmt: skip
+    images = through_float32(
+        (pixels.astype(np.float32) / 255 - np.float32(seen["mean"][0])) / np.float32(seen["deviation"][0])
+    )
+    return Problem(
+        Shape(SIDE * SIDE, HIDDEN, CLASSES),
+        SAMPLES,
+        STEPS,
+        CONSTANTS,
+        weights,
+        basis.astype(np.float64),
+        np.tile(images, (STEPS, 1)),
+        np.tile(labels, STEPS),
+    )
 
 
 def expect_stability(problem: Problem) -> list[Step]:
@@ -84,7 +120,10 @@ def expect_stability(problem: Problem) -> list[Step]:
     expected, steps = reference(problem, "mindspore-latest")
     for noise in range(3):
         batches = [disturbed(batch, np.random.default_rng([noise, i])) for i, batch in enumerate(minibatches(problem))]
-        assert deviation(replay("mindspore-latest", problem.weights, problem.basis, batches, CONSTANTS)[0], expected) < BOUND
+        assert (
+            deviation(replay("mindspore-latest", problem.weights, problem.basis, batches, CONSTANTS)[0], expected)
+            < BOUND
+        )
     assert deviation(reference(problem, "mindspore-first")[0], expected) > 1000 * BOUND
     assert any(step.accepted and step.trials == 2 for step in steps[:-1])
     assert {"updated", "skipped", "failed"} <= set().union(*(step.events for step in steps[:-1]))
@@ -146,16 +185,28 @@ def peer(*words: object) -> subprocess.CompletedProcess[str]:
 
 def test_the_benchmark_says_what_it_needs(tmp_path: Path) -> None:
     done = peer(f"--mindspore={tmp_path / 'python'}")
-    assert (done.returncode, done.stderr) == (1, "mindspore_peer: needs MindSpore; scripts/mindspore.sh installs it (about 800 MB)\n")
-    done = subprocess.run([REPOSITORY / "scripts" / "benchmark.sh", "--peer", "torch"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (
+        1,
+        "mindspore_peer: needs MindSpore; scripts/mindspore.sh installs it (about 800 MB)\n",
+    )
+    done = subprocess.run(
+        [REPOSITORY / "scripts" / "benchmark.sh", "--peer", "torch"], capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stderr) == (2, "benchmark: --peer takes mindspore, received torch\n")
 
 
 @needs_mindspore
 def test_the_benchmark_compares_subspaces(tmp_path: Path, binaries: Path) -> None:
     """Its default solver leaves the last components of a random walk out by a wide angle; our PCA and its exact one agree."""
-    done = peer("--parts", "pca", "--columns=3000", "--rounds=1", f"--scratch={tmp_path}", f"--json={tmp_path / 'out.json'}",
-                f"--dimred={binaries / 'dimred'}")  # fmt: skip
+    done = peer(
+        "--parts",
+        "pca",
+        "--columns=3000",
+        "--rounds=1",
+        f"--scratch={tmp_path}",
+        f"--json={tmp_path / 'out.json'}",
+        f"--dimred={binaries / 'dimred'}",
+    )
     assert done.returncode == 0, done.stderr
     result = json.loads((tmp_path / "out.json").read_text())["pca"]
     cosines = result["smallest_cosine"]

@@ -36,7 +36,9 @@ def folder(tmp_path_factory) -> Path:
 def run(folder: Path, execute) -> Path:
     """Stage 1 of 2 epochs on it."""
     output = folder.parent / "run"
-    said = execute("dimred", "stage1", "--data", folder, *SMALL, "--epochs=2", "--snapshots_per_epoch=2", "--output", output)
+    said = execute(
+        "dimred", "stage1", "--data", folder, *SMALL, "--epochs=2", "--snapshots_per_epoch=2", "--output", output
+    )
     assert said.count("no test set") == 1 and f"{NONE}; --test_data names one, --validation_fraction 0.1" in said
     return output
 
@@ -47,7 +49,9 @@ def measured(curve: Path, column: str) -> list[str]:
 
 
 def test_both_stages_leave_the_test_columns_empty(run: Path, tmp_path: Path, execute) -> None:
-    said = execute("dimred", "stage2", "--checkpoint", run, "--epochs=1", "--n_component=2", "--output", tmp_path / "boost")
+    said = execute(
+        "dimred", "stage2", "--checkpoint", run, "--epochs=1", "--n_component=2", "--output", tmp_path / "boost"
+    )
     assert said.count(NONE) == 1
     for curve in (run, tmp_path / "boost"):
         assert len(rows(curve)) >= 2 and len(measured(curve, "train_loss")) >= 1
@@ -56,10 +60,12 @@ def test_both_stages_leave_the_test_columns_empty(run: Path, tmp_path: Path, exe
         assert json.loads((curve / "manifest.json").read_text())["test_data"] is None
     assert report.main([str(run), str(tmp_path / "boost"), "--output", str(tmp_path / "report.html")]) == 0
     page = (tmp_path / "report.html").read_text()
-    assert "No test set: run, boost." in page and "<td class=\"strong\">no test set</td>" in page and "nan" not in page
+    assert "No test set: run, boost." in page and '<td class="strong">no test set</td>' in page and "nan" not in page
 
 
-def test_an_interrupted_run_has_the_bits_of_a_whole_one(run: Path, folder: Path, tmp_path: Path, execute, fails) -> None:
+def test_an_interrupted_run_has_the_bits_of_a_whole_one(
+    run: Path, folder: Path, tmp_path: Path, execute, fails
+) -> None:
     command = ["stage1", "--data", folder, *SMALL, "--epochs=2", "--snapshots_per_epoch=2"]
     execute("dimred", *command, "--stop_at_step=8", "--output", tmp_path / "parts")
     execute("dimred", *command, "--output", tmp_path / "parts")
@@ -68,7 +74,9 @@ def test_an_interrupted_run_has_the_bits_of_a_whole_one(run: Path, folder: Path,
     assert "test_data" in line
 
 
-def test_evaluate_and_what_reads_test_samples_ask_for_them(run: Path, folder: Path, tmp_path: Path, execute, fails) -> None:
+def test_evaluate_and_what_reads_test_samples_ask_for_them(
+    run: Path, folder: Path, tmp_path: Path, execute, fails
+) -> None:
     line = fails(2, "evaluate", run)
     assert "has no test set: --test_data PATH names one, --data PATH other data that has one" in line
     assert "(24 samples)" in execute("dimred", "evaluate", run, "--test_data", folder)
@@ -86,11 +94,33 @@ def test_evaluate_and_what_reads_test_samples_ask_for_them(run: Path, folder: Pa
 
 def test_a_fraction_is_held_out_by_both_stages_and_evaluate(folder: Path, tmp_path: Path, execute) -> None:
     held, boost = tmp_path / "held", tmp_path / "boost"
-    said = execute("dimred", "stage1", "--data", folder, *SMALL, "--validation_fraction=0.25", "--snapshots_per_epoch=3",
-                   "--seed=7", "--keep_best", "--output", held)  # fmt: skip
+    said = execute(
+        "dimred",
+        "stage1",
+        "--data",
+        folder,
+        *SMALL,
+        "--validation_fraction=0.25",
+        "--snapshots_per_epoch=3",
+        "--seed=7",
+        "--keep_best",
+        "--output",
+        held,
+    )
     assert said.count(NONE) == 1 and "validation" in said
     assert measured(held, "test_accuracy") == [] and "split_seed = 7" in (held / "config.toml").read_text()
-    execute("dimred", "stage2", "--checkpoint", held, "--start=last", "--epochs=1", "--n_component=2", "--seed=9", "--output", boost)
+    execute(
+        "dimred",
+        "stage2",
+        "--checkpoint",
+        held,
+        "--start=last",
+        "--epochs=1",
+        "--n_component=2",
+        "--seed=9",
+        "--output",
+        boost,
+    )
     loss = float(measured(held, "validation_loss")[-1])
     assert float(measured(boost, "validation_loss")[0]) == pytest.approx(loss, rel=1e-6)
     said = execute("dimred", "evaluate", held)
@@ -116,8 +146,10 @@ def as_base64(folder: Path, out: Path) -> Path:
     out.mkdir()
     files = sorted(folder.glob("*/*.png"))
     for part in range(2):
-        text = "".join(f"{base64.b64encode(file.read_bytes()).decode()}\t{int(file.parent.name == 'roses')}\n"
-                       for file in files[part::2])  # fmt: skip
+        text = "".join(
+            f"{base64.b64encode(file.read_bytes()).decode()}\t{int(file.parent.name == 'roses')}\n"
+            for file in files[part::2]
+        )
         (out / f"part-0{part}.txt").write_text(text)
     (out / "file_list.txt").write_text("part-00.txt\npart-01.txt\n")
     return out
@@ -168,7 +200,9 @@ command = "stage1"
 epochs = "+1"
 """
     (tmp_path / "untested.toml").write_text(config)
-    compare.main([str(tmp_path / "untested.toml"), "--output", str(tmp_path / "out"), "--dimred", str(binaries / "dimred")])
+    compare.main(
+        [str(tmp_path / "untested.toml"), "--output", str(tmp_path / "out"), "--dimred", str(binaries / "dimred")]
+    )
     results = pd.read_csv(tmp_path / "out" / "results.csv")
     assert set(results["outcome"]) == {"untested"}
     assert results["note"].str.startswith("no test set").all()

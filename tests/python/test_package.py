@@ -74,10 +74,22 @@ def test_arrays_of_any_order_type_and_framework_give_the_exact_components(snapsh
     read_only = snapshots.copy()
     read_only.flags.writeable = False
     wide = snapshots.astype(np.float64)
-    for source in (snapshots, read_only, np.asfortranarray(snapshots), wide, wide[:, ::1], np.repeat(snapshots, 2, axis=1)[:, ::2],
-                   torch.from_numpy(snapshots), torch.from_numpy(wide).requires_grad_(), list(snapshots)):  # fmt: skip
+    for source in (
+        snapshots,
+        read_only,
+        np.asfortranarray(snapshots),
+        wide,
+        wide[:, ::1],
+        np.repeat(snapshots, 2, axis=1)[:, ::2],
+        torch.from_numpy(snapshots),
+        torch.from_numpy(wide).requires_grad_(),
+        list(snapshots),
+    ):
         rows_of(dimred.fit(source, K), snapshots)
-    for source, rounded in ((snapshots.astype(np.float16),) * 2, (bf16 := torch.from_numpy(snapshots).bfloat16(), bf16.float().numpy())):
+    for source, rounded in (
+        (snapshots.astype(np.float16),) * 2,
+        (bf16 := torch.from_numpy(snapshots).bfloat16(), bf16.float().numpy()),
+    ):
         rows_of(dimred.fit(source, K), np.asarray(rounded, np.float32))
 
 
@@ -116,17 +128,32 @@ def test_float64_is_centred_before_it_is_rounded(tmp_path: Path, execute) -> Non
     for folder in ("torch", "safe"):
         (tmp_path / folder).mkdir()
     for i, row in enumerate(of):
-        state = {"half": torch.zeros(2, dtype=torch.float16), "a": torch.from_numpy(row[:300].reshape(20, 15)).T, "b": torch.from_numpy(row[300:])}
+        state = {
+            "half": torch.zeros(2, dtype=torch.float16),
+            "a": torch.from_numpy(row[:300].reshape(20, 15)).T,
+            "b": torch.from_numpy(row[300:]),
+        }
         torch.save(state, tmp_path / "torch" / f"{i}.pt")
         save_file({"a": row[:300], "b": row[300:]}, tmp_path / "safe" / f"{i}.safetensors")
     transposed = of.copy()
     transposed[:, :300] = of[:, :300].reshape(20, 20, 15).transpose(0, 2, 1).reshape(20, 300)
     _, rows_of_torch = exact(np.concatenate([np.zeros((20, 2)), transposed], axis=1), K)
-    for source in (of, np.asfortranarray(of), torch.from_numpy(of), list(of), [{"w": row} for row in of], tmp_path / "c.npy",
-                   tmp_path / "fortran.npy", tmp_path / "safe", tmp_path / "torch"):  # fmt: skip
+    for source in (
+        of,
+        np.asfortranarray(of),
+        torch.from_numpy(of),
+        list(of),
+        [{"w": row} for row in of],
+        tmp_path / "c.npy",
+        tmp_path / "fortran.npy",
+        tmp_path / "safe",
+        tmp_path / "torch",
+    ):
         basis = dimred.fit(source, K)
         assert_allclose(basis.singular_values, values, rtol=1e-7)
-        assert_allclose(basis.components, rows_of_torch if isinstance(source, Path) and source.name == "torch" else rows, atol=1e-6)
+        assert_allclose(
+            basis.components, rows_of_torch if isinstance(source, Path) and source.name == "torch" else rows, atol=1e-6
+        )
     assert_allclose(dimred.fit(of, K).mean, of.mean(axis=0), rtol=1e-15)
     execute("dimred", "pca", tmp_path / "c.npy", f"--components={K}", "--output", tmp_path / "command.npy")
     assert_array_equal(np.load(tmp_path / "command.npy"), dimred.fit(of, K).components)
@@ -153,11 +180,21 @@ def test_parameters_are_left_out_by_pattern(snapshots: np.ndarray, tmp_path: Pat
         basis = dimred.fit(source, K, exclude=["*.bias"])
         rows_of(basis, expected)
         assert basis.names == ["conv.weight", "fc.weight"]
-    assert_array_equal(dimred.fit([state | {"fc.weight": state["fc.weight"].astype(np.float64)} for state in states], K, exclude="conv.*").components,
-                       dimred.fit([{"fc.weight": state["fc.weight"].astype(np.float64)} for state in states], K).components)  # fmt: skip
-    for source, exclude, text in ((states, "head.*", r"needs exclude to fit a parameter's name, received 'head\.\*' for 3 names such as conv.weight"),
-                                  (states, ("conv.*", "fc.*"), "needs exclude to leave a parameter"),
-                                  (snapshots, "fc.*", "exclude needs snapshots that name their parameters")):  # fmt: skip
+    assert_array_equal(
+        dimred.fit(
+            [state | {"fc.weight": state["fc.weight"].astype(np.float64)} for state in states], K, exclude="conv.*"
+        ).components,
+        dimred.fit([{"fc.weight": state["fc.weight"].astype(np.float64)} for state in states], K).components,
+    )
+    for source, exclude, text in (
+        (
+            states,
+            "head.*",
+            r"needs exclude to fit a parameter's name, received 'head\.\*' for 3 names such as conv.weight",
+        ),
+        (states, ("conv.*", "fc.*"), "needs exclude to leave a parameter"),
+        (snapshots, "fc.*", "exclude needs snapshots that name their parameters"),
+    ):
         with pytest.raises(ValueError, match=text):
             dimred.fit(source, K, exclude=exclude)
 
@@ -179,9 +216,19 @@ def test_tied_weights_are_one_parameter(tmp_path: Path) -> None:
     states = []
     for i in range(N):
         weight, bias = torch.randn(5, 3), torch.randn(3)
-        states.append({"embedding.weight": weight, "head.weight": weight, "head.bias": bias, "none": torch.zeros(0), "none2": torch.zeros(0)})
+        states.append(
+            {
+                "embedding.weight": weight,
+                "head.weight": weight,
+                "head.bias": bias,
+                "none": torch.zeros(0),
+                "none2": torch.zeros(0),
+            }
+        )
         torch.save(states[-1], tmp_path / f"{i}.pt")
-    expected = np.stack([torch.cat([state["embedding.weight"].flatten(), state["head.bias"]]).numpy() for state in states])
+    expected = np.stack(
+        [torch.cat([state["embedding.weight"].flatten(), state["head.bias"]]).numpy() for state in states]
+    )
     arrays = [{name: value.numpy() for name, value in state.items()} for state in states]
     for source in (states, tmp_path, arrays):
         basis = dimred.fit(source, K)
@@ -233,7 +280,9 @@ def write_snapshots(folder: Path, rows: np.ndarray) -> Path:
     return folder
 
 
-def test_a_folder_a_pattern_and_a_list_of_snapshots_are_what_the_command_reads(snapshots: np.ndarray, tmp_path: Path, execute) -> None:
+def test_a_folder_a_pattern_and_a_list_of_snapshots_are_what_the_command_reads(
+    snapshots: np.ndarray, tmp_path: Path, execute
+) -> None:
     folder = write_snapshots(tmp_path / "run" / "snapshots", snapshots)
     execute("dimred", "pca", tmp_path / "run", f"--components={K}", "--output", tmp_path / "command.npy")
     written = np.load(tmp_path / "command.npy")
@@ -258,7 +307,9 @@ def test_other_kinds_are_the_command_s(kind: str, snapshots: np.ndarray, tmp_pat
         assert_allclose(basis.mean, snapshots.astype(np.float64).mean(axis=0), rtol=1e-6, atol=1e-6)
 
 
-def test_a_basis_larger_than_half_the_free_memory_is_mapped(snapshots: np.ndarray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_basis_larger_than_half_the_free_memory_is_mapped(
+    snapshots: np.ndarray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     near = dimred.fit(snapshots, K)
     monkeypatch.setattr("dimred._fit._available_memory", lambda: 2.0 * near.components.nbytes)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
@@ -279,7 +330,10 @@ def test_safetensors_whole_and_sharded(snapshots: np.ndarray, tmp_path: Path) ->
         folder = tmp_path / "sharded" / f"checkpoint-{i + 5}"
         folder.mkdir(parents=True)
         state["norm.num_batches_tracked"] = np.array(i)  # no weight, and listed all the same
-        shards = {"model-1.safetensors": ["fc.weight"], "model-2.safetensors": ["conv.bias", "conv.weight", "norm.num_batches_tracked"]}
+        shards = {
+            "model-1.safetensors": ["fc.weight"],
+            "model-2.safetensors": ["conv.bias", "conv.weight", "norm.num_batches_tracked"],
+        }
         for file, names in shards.items():
             save_file({name: state[name] for name in names}, folder / file)
         index = {"weight_map": {name: file for file, names in shards.items() for name in names}}
@@ -289,14 +343,23 @@ def test_safetensors_whole_and_sharded(snapshots: np.ndarray, tmp_path: Path) ->
         order = np.concatenate([np.arange(M).reshape(-1)[slice(*bounds(name))] for name in basis.names])
         rows_of(basis, snapshots[:, order])
         if source != tmp_path / "whole":
-            assert [Path(name).parent.name for name in basis.snapshots] == [f"checkpoint-{i + 5}" for i in range(N)]  # by number
+            assert [Path(name).parent.name for name in basis.snapshots] == [
+                f"checkpoint-{i + 5}" for i in range(N)
+            ]  # by number
     (tmp_path / "sharded" / "checkpoint-6" / "model-2.safetensors").unlink()
-    with pytest.raises(ValueError, match=r"checkpoint-6/model.safetensors.index.json' names the shard 'model-2.safetensors'"):
+    with pytest.raises(
+        ValueError, match=r"checkpoint-6/model.safetensors.index.json' names the shard 'model-2.safetensors'"
+    ):
         dimred.fit(tmp_path / "sharded", K)
-    for text, said in (("{", "line 1, column"), ('{"weight_map": 3}', "is damaged: it has no weight_map"),
-                       ('{"weight_map": {"fc.weight": "../whole/step_0.safetensors"}}', "which is not beside it"),
-                       ('{"weight_map": {"fc.weight": "model-1.safetensors", "fc.bias": "model-1.safetensors"}}',
-                        "lists 2 tensors of the shard model-1.safetensors, which holds 1 of them")):  # fmt: skip
+    for text, said in (
+        ("{", "line 1, column"),
+        ('{"weight_map": 3}', "is damaged: it has no weight_map"),
+        ('{"weight_map": {"fc.weight": "../whole/step_0.safetensors"}}', "which is not beside it"),
+        (
+            '{"weight_map": {"fc.weight": "model-1.safetensors", "fc.bias": "model-1.safetensors"}}',
+            "lists 2 tensors of the shard model-1.safetensors, which holds 1 of them",
+        ),
+    ):
         (tmp_path / "sharded" / "checkpoint-6" / "model.safetensors.index.json").write_text(text)
         with pytest.raises((OSError, ValueError), match=said):
             dimred.fit(tmp_path / "sharded", K)
@@ -335,12 +398,20 @@ def test_torch_files_are_read_without_running_anything(snapshots: np.ndarray, tm
         dimred.fit(tmp_path, K)
 
 
-def test_mindspore_checkpoints_are_read_in_the_order_of_their_steps(snapshots: np.ndarray, tmp_path: Path, execute) -> None:
+def test_mindspore_checkpoints_are_read_in_the_order_of_their_steps(
+    snapshots: np.ndarray, tmp_path: Path, execute
+) -> None:
     (tmp_path / "resnet-graph.meta").write_bytes(b"no weights")
     for i, row in enumerate(snapshots):
         parts = state_of(row)
-        arrays = {"conv.weight": parts["conv.weight"], "bn.moving_mean": np.ones(8, np.float32), "conv.bias": parts["conv.bias"],
-                  "fc.weight": parts["fc.weight"], "moments.fc.weight": parts["fc.weight"] * 2, "global_step": np.int32(i)}  # fmt: skip
+        arrays = {
+            "conv.weight": parts["conv.weight"],
+            "bn.moving_mean": np.ones(8, np.float32),
+            "conv.bias": parts["conv.bias"],
+            "fc.weight": parts["fc.weight"],
+            "moments.fc.weight": parts["fc.weight"] * 2,
+            "global_step": np.int32(i),
+        }
         arrays["learning_rate"] = np.float32(0.1)
         mindspore_checkpoint.write(tmp_path / f"resnet-{i + 5}_625.ckpt", arrays, 1 + i % 2, i % 2 == 0)
     basis = dimred.fit(tmp_path, K)
@@ -351,7 +422,12 @@ def test_mindspore_checkpoints_are_read_in_the_order_of_their_steps(snapshots: n
     assert_array_equal(basis.components, np.load(tmp_path / "command.npy"))
     (tmp_path / "heads").mkdir()
     for i, row in enumerate(snapshots[:3]):
-        arrays = {"fc.weight": row[:4], "head.fc.weight": row[4:9], "moment1.fc.weight": row[:4], "linear.weight": row[9:12]}
+        arrays = {
+            "fc.weight": row[:4],
+            "head.fc.weight": row[4:9],
+            "moment1.fc.weight": row[:4],
+            "linear.weight": row[9:12],
+        }
         mindspore_checkpoint.write(tmp_path / "heads" / f"{i}.ckpt", arrays)
     assert dimred.fit(tmp_path / "heads", 2).names == [
         "fc.weight",
@@ -414,12 +490,15 @@ def test_a_damaged_file_is_an_os_error(snapshots: np.ndarray, tmp_path: Path) ->
 
 
 def test_a_full_disk_is_an_os_error_and_leaves_nothing_behind(tmp_path: Path) -> None:
-    done = run_python("""
+    done = run_python(
+        """
 import resource, signal, sys, numpy, dimred
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 dimred.fit(numpy.random.default_rng(0).normal(size=(9, 500)), 4, output=sys.argv[1])
-""", str(tmp_path / "p.npy"))  # fmt: skip
+""",
+        str(tmp_path / "p.npy"),
+    )
     assert done.stderr.splitlines()[-1].startswith("OSError: "), done.stderr
     assert list(tmp_path.iterdir()) == []
 
@@ -429,12 +508,20 @@ dimred.fit(numpy.random.default_rng(0).normal(size=(9, 500)), 4, output=sys.argv
 
 def run_python(text: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Runs lines of Python that know the package."""
-    return subprocess.run([sys.executable, "-c", text, *arguments], capture_output=True, text=True, timeout=60, check=False,
-                          env=os.environ | {"PYTHONPATH": str(PACKAGE)})  # fmt: skip
+    return subprocess.run(
+        [sys.executable, "-c", text, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env=os.environ | {"PYTHONPATH": str(PACKAGE)},
+    )
 
 
 def test_the_package_needs_neither_torch_nor_scikit_learn_to_be_imported() -> None:
-    done = run_python("import sys, numpy; before = set(sys.modules); import dimred; print({'torch', 'sklearn'} & set(sys.modules))")
+    done = run_python(
+        "import sys, numpy; before = set(sys.modules); import dimred; print({'torch', 'sklearn'} & set(sys.modules))"
+    )
     assert done.stdout == "set()\n", done.stderr
 
 
@@ -446,7 +533,9 @@ def test_nothing_of_torch_is_linked() -> None:
 
 
 def test_only_the_module_s_entry_is_exported() -> None:
-    symbols = subprocess.run(["nm", "-D", "--defined-only", dimred._core.__file__], capture_output=True, text=True, check=True).stdout
+    symbols = subprocess.run(
+        ["nm", "-D", "--defined-only", dimred._core.__file__], capture_output=True, text=True, check=True
+    ).stdout
     assert [line.split()[2] for line in symbols.splitlines()] == ["PyInit__core"]
 
 
@@ -491,7 +580,9 @@ def test_an_error_in_the_progress_function_ends_the_fit(large: np.ndarray) -> No
 
 def test_projections_are_those_of_the_rows(snapshots: np.ndarray) -> None:
     basis = dimred.fit(snapshots, K)
-    assert_allclose(basis.project(snapshots), snapshots.astype(np.float64) @ basis.components.astype(np.float64).T, rtol=1e-12)
+    assert_allclose(
+        basis.project(snapshots), snapshots.astype(np.float64) @ basis.components.astype(np.float64).T, rtol=1e-12
+    )
     assert_allclose(basis.project(basis.back_project([1.0, -2, 3, 4])), [1, -2, 3, 4], atol=1e-6)
     assert basis.back_project(np.zeros((2, K))).shape == (2, M)
     with pytest.raises(ValueError, match=f"needs {M} values a row"):
@@ -534,9 +625,16 @@ def test_a_basis_behaves_as_a_value(snapshots: np.ndarray, tmp_path: Path) -> No
     assert_allclose(basis.transform(snapshots), centred @ basis.components.astype(np.float64).T, rtol=1e-9, atol=1e-9)
     assert_allclose(basis.transform(states[2]), basis.transform(snapshots[2]), rtol=1e-12)
     assert_allclose(basis.transform(basis.inverse_transform([1.0, -2, 3, 4])), [1, -2, 3, 4], atol=1e-6)
-    assert_allclose(basis.project(torch.from_numpy(snapshots).bfloat16()), basis.project(snapshots), rtol=0.05, atol=0.5)
+    assert_allclose(
+        basis.project(torch.from_numpy(snapshots).bfloat16()), basis.project(snapshots), rtol=0.05, atol=0.5
+    )
     basis.save(tmp_path / "p.npy")
-    for same in (pickle.loads(pickle.dumps(basis)), copy.deepcopy(basis), dimred.Basis.load(tmp_path / "p.npy"), dimred.fit(states, K)):
+    for same in (
+        pickle.loads(pickle.dumps(basis)),
+        copy.deepcopy(basis),
+        dimred.Basis.load(tmp_path / "p.npy"),
+        dimred.fit(states, K),
+    ):
         assert same == basis and hash(same) == hash(basis)
         assert not same.components.flags.writeable
     for other in (dimred.fit(states, K - 1), dimred.fit(snapshots, K), dimred.fit(states, K, "span"), None):
@@ -548,15 +646,20 @@ def test_a_basis_behaves_as_a_value(snapshots: np.ndarray, tmp_path: Path) -> No
 
 
 def test_a_basis_on_a_full_disk_says_which_file_and_why(tmp_path: Path) -> None:
-    done = run_python("""
+    done = run_python(
+        """
 import resource, signal, sys, numpy, dimred
 basis = dimred.fit(numpy.random.default_rng(0).normal(size=(9, 500)), 4)
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 basis.save(sys.argv[1])
-""", str(tmp_path / "p.npy"))  # fmt: skip
-    assert re.fullmatch(rf"OSError: \[Errno 27\] \[Basis.save\] cannot write the file, File too large: '{tmp_path}/p.npy'",
-                        done.stderr.splitlines()[-1]), done.stderr  # fmt: skip
+""",
+        str(tmp_path / "p.npy"),
+    )
+    assert re.fullmatch(
+        rf"OSError: \[Errno 27\] \[Basis.save\] cannot write the file, File too large: '{tmp_path}/p.npy'",
+        done.stderr.splitlines()[-1],
+    ), done.stderr
     assert list(tmp_path.iterdir()) == []
 
 
@@ -587,7 +690,11 @@ print(returned, faults())
 
 def test_freed_memory_is_kept() -> None:
     said = subprocess.run(
-        [sys.executable, "-c", FAULTS], env=os.environ | {"PYTHONPATH": str(PACKAGE)}, check=True, capture_output=True, text=True
+        [sys.executable, "-c", FAULTS],
+        env=os.environ | {"PYTHONPATH": str(PACKAGE)},
+        check=True,
+        capture_output=True,
+        text=True,
     )
     returned, kept = map(int, said.stdout.split())
     assert kept < 0.1 * returned
@@ -603,7 +710,9 @@ def test_scikit_learn_s_estimator_checks() -> None:
     from sklearn.utils.estimator_checks import check_estimator
 
     results = check_estimator(dimred.SnapshotPCA(), on_fail=None, on_skip=None, expected_failed_checks=NOT_OURS)
-    assert {str(result["check_name"]): str(result["exception"]) for result in results if result["status"] == "failed"} == {}
+    assert {
+        str(result["check_name"]): str(result["exception"]) for result in results if result["status"] == "failed"
+    } == {}
     assert len([result for result in results if result["status"] == "passed"]) >= 40
 
 
@@ -636,7 +745,11 @@ def test_the_estimator_agrees_with_scikit_learn_s(snapshots: np.ndarray) -> None
     assert_allclose(ours.explained_variance_ratio_, theirs.explained_variance_ratio_, rtol=1e-9)
     assert_allclose(np.abs(np.sum(ours.components_ * theirs.components_, axis=1)), 1, atol=1e-6)
     assert_allclose(np.abs(ours.transform(snapshots)), np.abs(theirs.transform(snapshots)), atol=1e-3)
-    assert_allclose(ours.inverse_transform(ours.transform(snapshots)), theirs.inverse_transform(theirs.transform(snapshots)), atol=1e-4)
+    assert_allclose(
+        ours.inverse_transform(ours.transform(snapshots)),
+        theirs.inverse_transform(theirs.transform(snapshots)),
+        atol=1e-4,
+    )
 
 
 def test_the_noise_model_is_scikit_learn_s(snapshots: np.ndarray) -> None:
@@ -655,7 +768,10 @@ def test_the_noise_model_is_scikit_learn_s(snapshots: np.ndarray) -> None:
     assert_allclose(whole.score_samples(all_of_few), theirs.score_samples(all_of_few), rtol=1e-5)
     exact_rank = dimred.SnapshotPCA(N - 1).fit(few)
     for call in (lambda: exact_rank.score(few), lambda: dimred.SnapshotPCA(N - 1).fit(few).score_samples(few)):
-        with pytest.raises(ValueError, match="needs variance that the components leave over, received n_components_=8 with noise_variance_=0"):
+        with pytest.raises(
+            ValueError,
+            match="needs variance that the components leave over, received n_components_=8 with noise_variance_=0",
+        ):
             call()
 
 
@@ -681,29 +797,71 @@ def parametrized(name: str) -> list[Any]:
 # Of scikit-learn's own tests of its PCA, those that apply; a case with several solvers runs once, as there is one here.
 PCA_CASES: dict[str, dict[Any, list[Any]]] = {
     "test_pca": {"n_components": [1, 2, 3]},
-    "test_pca_explained_variance_empirical": {"X": [np.random.RandomState(0).randn(100, 80), np.random.RandomState(1).randn(60, 90)]},
-    "test_pca_singular_values_consistency": {}, "test_pca_singular_values": {}, "test_pca_check_projection": {},
-    "test_pca_check_projection_list": {}, "test_pca_deterministic_output": {}, "test_variance_correctness": {"copy": [True]},
-    "test_pca_inverse": {"whiten": [False]}, "test_pca_n_components_mostly_explained_variance_ratio": {},
-    "test_infer_dim_by_explained_variance": {("X", "n_components", "n_components_validated"): parametrized("test_infer_dim_by_explained_variance")},
-    "test_n_components_none": {"data": [load_iris().data], "n_components_": [4]}}  # fmt: skip
+    "test_pca_explained_variance_empirical": {
+        "X": [np.random.RandomState(0).randn(100, 80), np.random.RandomState(1).randn(60, 90)]
+    },
+    "test_pca_singular_values_consistency": {},
+    "test_pca_singular_values": {},
+    "test_pca_check_projection": {},
+    "test_pca_check_projection_list": {},
+    "test_pca_deterministic_output": {},
+    "test_variance_correctness": {"copy": [True]},
+    "test_pca_inverse": {"whiten": [False]},
+    "test_pca_n_components_mostly_explained_variance_ratio": {},
+    "test_infer_dim_by_explained_variance": {
+        ("X", "n_components", "n_components_validated"): parametrized("test_infer_dim_by_explained_variance")
+    },
+    "test_n_components_none": {"data": [load_iris().data], "n_components_": [4]},
+}
 K_OF_THEIRS = "needs k = 0, or k = n_samples"
 NO_MLE = "no n_components='mle'"
 OTHERS = {
-    "test_pca_score": "no whitening", "test_pca_score3": K_OF_THEIRS, "test_pca_zero_noise_variance_edge_cases": K_OF_THEIRS,
-    "test_pca_score_consistency_solvers": "one solver", "test_pca_sanity_noise_variance": "1,797 rows for what a test of ours compares",
-    "test_n_components_mle": NO_MLE, "test_n_components_mle_error": NO_MLE, "test_pca_dim": NO_MLE, "test_mle_redundant_data": NO_MLE,
-    "test_mle_simple_case": NO_MLE, "test_fit_mle_too_few_samples": NO_MLE, "test_pca_mle_array_api_compliance": NO_MLE,
-    "test_pca_validation": "compares the words of its messages", "test_feature_names_out": "compares the class's name",
-    "test_whitening": "no whitening", "test_pca_dtype_preservation": "components are float32",
+    "test_pca_score": "no whitening",
+    "test_pca_score3": K_OF_THEIRS,
+    "test_pca_zero_noise_variance_edge_cases": K_OF_THEIRS,
+    "test_pca_score_consistency_solvers": "one solver",
+    "test_pca_sanity_noise_variance": "1,797 rows for what a test of ours compares",
+    "test_n_components_mle": NO_MLE,
+    "test_n_components_mle_error": NO_MLE,
+    "test_pca_dim": NO_MLE,
+    "test_mle_redundant_data": NO_MLE,
+    "test_mle_simple_case": NO_MLE,
+    "test_fit_mle_too_few_samples": NO_MLE,
+    "test_pca_mle_array_api_compliance": NO_MLE,
+    "test_pca_validation": "compares the words of its messages",
+    "test_feature_names_out": "compares the class's name",
+    "test_whitening": "no whitening",
+    "test_pca_dtype_preservation": "components are float32",
     "test_no_empty_slice_warning": "k <= n - 1, as one direction goes with the mean",
-    **dict.fromkeys(["test_pca_sparse", "test_pca_sparse_fit_transform", "test_sparse_pca_solver_error",
-                     "test_sparse_pca_auto_arpack_singular_values_consistency"], "weights are dense"),
-    **dict.fromkeys(["test_pca_solver_equivalence", "test_pca_svd_solver_auto", "test_pca_randomized_svd_n_oversamples"], "one solver"),
-    **dict.fromkeys(["test_pca_array_api_compliance", "test_array_api_error_and_warnings_on_unsupported_params"], "arrays of other kinds: dimred.fit"),
-    **dict.fromkeys(["test_infer_dim_1", "test_infer_dim_2", "test_infer_dim_3", "test_assess_dimension_bad_rank",
-                     "test_assess_dimension_rank_one", "test_small_eigenvalues_mle"], "of a private function of theirs"),
-}  # fmt: skip
+    **dict.fromkeys(
+        [
+            "test_pca_sparse",
+            "test_pca_sparse_fit_transform",
+            "test_sparse_pca_solver_error",
+            "test_sparse_pca_auto_arpack_singular_values_consistency",
+        ],
+        "weights are dense",
+    ),
+    **dict.fromkeys(
+        ["test_pca_solver_equivalence", "test_pca_svd_solver_auto", "test_pca_randomized_svd_n_oversamples"],
+        "one solver",
+    ),
+    **dict.fromkeys(
+        ["test_pca_array_api_compliance", "test_array_api_error_and_warnings_on_unsupported_params"],
+        "arrays of other kinds: dimred.fit",
+    ),
+    **dict.fromkeys(
+        [
+            "test_infer_dim_1",
+            "test_infer_dim_2",
+            "test_infer_dim_3",
+            "test_assess_dimension_bad_rank",
+            "test_assess_dimension_rank_one",
+            "test_small_eigenvalues_mle",
+        ],
+        "of a private function of theirs",
+    ),
+}
 
 
 @pytest.mark.parametrize("name", PCA_CASES)
@@ -730,7 +888,9 @@ def test_every_case_of_theirs_runs_or_has_a_reason() -> None:
 def network() -> torch.nn.Module:
     """With buffers of both kinds."""
     torch.manual_seed(0)
-    return torch.nn.Sequential(torch.nn.Conv2d(1, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.Flatten(), torch.nn.Linear(4, 2))
+    return torch.nn.Sequential(
+        torch.nn.Conv2d(1, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.Flatten(), torch.nn.Linear(4, 2)
+    )
 
 
 def test_a_snapshot_is_the_weights_at_the_call(tmp_path: Path) -> None:
@@ -805,8 +965,12 @@ def test_what_trains_is_recorded(tmp_path: Path) -> None:
     model = network()
     model[0].requires_grad_(False)
     names = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
-    with (pytest.warns(UserWarning, match="records the 4 parameters that train, of 18 values, and not the 2 frozen ones, of 40"),
-          dimred.SnapshotRecorder(model, tmp_path / "s", every_steps=1) as recorder):  # fmt: skip
+    with (
+        pytest.warns(
+            UserWarning, match="records the 4 parameters that train, of 18 values, and not the 2 frozen ones, of 40"
+        ),
+        dimred.SnapshotRecorder(model, tmp_path / "s", every_steps=1) as recorder,
+    ):
         for _ in range(3):
             with torch.no_grad():
                 model[3].weight += torch.randn(2, 4)
@@ -814,7 +978,10 @@ def test_what_trains_is_recorded(tmp_path: Path) -> None:
         model[3].requires_grad_(False)  # frozen later: it is recorded, as it was from the start
         recorder.step()
         model[0].bias.requires_grad_(True)
-        with pytest.raises(ValueError, match=r"received 0\.bias, which was frozen when the recorder was made; trainable_only=False records all"):
+        with pytest.raises(
+            ValueError,
+            match=r"received 0\.bias, which was frozen when the recorder was made; trainable_only=False records all",
+        ):
             recorder.step()
     basis = dimred.fit(tmp_path / "s", 2)
     assert basis.names == names
@@ -825,7 +992,10 @@ def test_what_trains_is_recorded(tmp_path: Path) -> None:
     with dimred.SnapshotRecorder(model, tmp_path / "all", every_steps=1, trainable_only=False) as recorder:
         recorder.step()
     assert dimred.average(tmp_path / "all").names == [name for name, _ in model.named_parameters()]
-    with pytest.raises(ValueError, match="needs a parameter that trains, received a model that is frozen as a whole; trainable_only=False"):
+    with pytest.raises(
+        ValueError,
+        match="needs a parameter that trains, received a model that is frozen as a whole; trainable_only=False",
+    ):
         dimred.SnapshotRecorder(model.requires_grad_(False), tmp_path / "none", every_steps=1)
 
 
@@ -844,13 +1014,18 @@ def test_a_folder_has_one_recorder(tmp_path: Path) -> None:
     said = f"needs a folder that nobody records into, received '{tmp_path}', which process {os.getpid()} has"
     with pytest.raises(ValueError, match=said):
         dimred.SnapshotRecorder(network(), tmp_path, every_steps=1)
-    done = run_python("""
+    done = run_python(
+        """
 import sys, numpy, dimred
 dimred.SnapshotRecorder({"w": numpy.ones(3, numpy.float32)}, sys.argv[1], every_steps=1, first_step=1)
-""", str(tmp_path))  # fmt: skip
+""",
+        str(tmp_path),
+    )
     assert said in done.stderr.splitlines()[-1]
     first.step()
-    with dimred.SnapshotRecorder(network(), tmp_path, every_steps=1, first_step=1) as second:  # takes it over in this process
+    with dimred.SnapshotRecorder(
+        network(), tmp_path, every_steps=1, first_step=1
+    ) as second:  # takes it over in this process
         with pytest.raises(ValueError, match="is closed; to go on, make another with first_step=1"):
             first.step()
         second.step()
@@ -869,7 +1044,9 @@ def test_a_recorder_stays_in_its_process(tmp_path: Path) -> None:
                 recorder.step()
             except RuntimeError as error:
                 refused = 0 if f"needs the process {os.getppid()} that made it" in str(error) else 2
-            with dimred.SnapshotRecorder({"w": np.zeros(3, np.float32)}, tmp_path / "child", every_steps=1, first_step=1) as own:
+            with dimred.SnapshotRecorder(
+                {"w": np.zeros(3, np.float32)}, tmp_path / "child", every_steps=1, first_step=1
+            ) as own:
                 own.step()  # HDF5 is whole in the child
             recorder.close()
             os._exit(refused)
@@ -892,7 +1069,11 @@ def test_arguments_of_a_recorder_are_checked_before_its_folder_is_made(tmp_path:
         (whole, {"epochs_of": 4, "from_epoch": 0}, "needs from_epoch as a whole number >= 1, received 0"),
         (whole, {"every_steps": 1, "first_step": -1}, "needs first_step as a whole number >= 0, received -1"),
         (whole, {"every_steps": 1, "from_epoch": 2}, "needs epochs_of where from_epoch is given"),
-        ({"w": torch.zeros(3, dtype=torch.complex64)}, {"every_steps": 1}, r"needs real parameters, received complex64 \(w\)"),
+        (
+            {"w": torch.zeros(3, dtype=torch.complex64)},
+            {"every_steps": 1},
+            r"needs real parameters, received complex64 \(w\)",
+        ),
         ({"w": np.zeros(3, np.complex128)}, {"every_steps": 1}, r"received complex128 \(w\)"),
     ):
         with pytest.raises(ValueError, match=text):
@@ -907,7 +1088,10 @@ def test_arguments_of_a_recorder_are_checked_before_its_folder_is_made(tmp_path:
     grown = {"w": np.zeros(3, np.float32)}
     with dimred.SnapshotRecorder(grown, tmp_path / "s", every_steps=1) as recorder:
         grown["w"] = np.zeros(4, np.float32)
-        with pytest.raises(ValueError, match=r"needs the model that the recorder was made for: w \[3\] has come, gone or changed its shape"):
+        with pytest.raises(
+            ValueError,
+            match=r"needs the model that the recorder was made for: w \[3\] has come, gone or changed its shape",
+        ):
             recorder.step()
 
 
@@ -931,7 +1115,11 @@ def test_the_page_s_code_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_a_reader_from_scikit_learn_finds_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     known = run_page("come_from_scikit_learn", tmp_path, monkeypatch)
     basis, theirs, rows = known["basis"], known["theirs"], known["W"]
-    assert_allclose(basis.back_project(theirs.transform(rows)) + basis.mean, theirs.inverse_transform(theirs.transform(rows)), atol=1e-2)
+    assert_allclose(
+        basis.back_project(theirs.transform(rows)) + basis.mean,
+        theirs.inverse_transform(theirs.transform(rows)),
+        atol=1e-2,
+    )
     assert_allclose(basis.singular_values**2 / (len(rows) - 1), theirs.explained_variance_, rtol=1e-9)
     assert len(dimred.fit(rows, None).components) == len(rows) - 1
 

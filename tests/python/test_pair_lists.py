@@ -16,8 +16,11 @@ def test_every_form_of_pickle_holds_the_same(execute, pictures, listed: Path, tm
     files, _, pairs, same = pictures
     images, kinds = [files[i].read_bytes() for i in pairs.flatten()], [bool(kind) for kind in same]
     images[5] = b"large" * 30_000  # more than a frame
-    forms = [python_2(images, kinds), *(pickle.dumps((images, kinds), protocol) for protocol in (3, 4, 5)),
-             pickle.dumps([tuple(images), list(map(int, kinds))])]  # fmt: skip
+    forms = [
+        python_2(images, kinds),
+        *(pickle.dumps((images, kinds), protocol) for protocol in (3, 4, 5)),
+        pickle.dumps([tuple(images), list(map(int, kinds))]),
+    ]
     for number, form in enumerate(forms):
         (tmp_path / f"{number}.bin").write_bytes(form)
     for line in execute("verify_tool", "--pairs", *(tmp_path / f"{i}.bin" for i in range(len(forms)))).splitlines():

@@ -103,7 +103,21 @@ def test_the_benchmark_runs(tmp_path: Path, binaries: Path, monkeypatch) -> None
     monkeypatch.setattr(precision_step, "PRECISIONS", ("float32", "float32"))
     monkeypatch.setitem(precision_step.CASES, "resnet20", precision_step.Case("resnet20", 8, 4, 2))
     report = tmp_path / "told.json"
-    assert precision_step.main(["--cases", "resnet20", "--rounds=1", "--warm_up=1", "--threads=1",
-                                "--dimred", str(binaries / "dimred"), "--json", str(report)]) == 0  # fmt: skip
+    assert (
+        precision_step.main(
+            [
+                "--cases",
+                "resnet20",
+                "--rounds=1",
+                "--warm_up=1",
+                "--threads=1",
+                "--dimred",
+                str(binaries / "dimred"),
+                "--json",
+                str(report),
+            ]
+        )
+        == 0
+    )
     seconds = json.loads(report.read_text())["cases"]["resnet20"]["seconds_a_step"]["float32"]
     assert len(seconds) == 2 and np.min(seconds) > 0

@@ -14,14 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from reference.problem import (
-    Problem,
-    make_problem,
-    minibatches,
-    reference,
-    through_float32,
-    write_folder,
-)
+from reference.problem import Problem, make_problem, minibatches, reference, through_float32, write_folder
 from reference.stage2_reference import PRESETS, Array, Constants, Minibatch, Step, replay
 
 TOLERANCE = 1e-5  # the issue's
@@ -113,9 +106,7 @@ def test_rounding_does_not_decide_the_problem(case: Case) -> None:
     for seed in range(6):
         generator = np.random.default_rng(seed)
         batches = [disturbed(batch, generator) for batch in minibatches(problem)]
-        trace, _ = replay(
-            case.preset, problem.weights, problem.basis, batches, problem.constants
-        )
+        trace, _ = replay(case.preset, problem.weights, problem.basis, batches, problem.constants)
         assert deviation(trace, expected) < 3e-6
     for event in case.events:  # before the last step, so that its consequence is replayed too
         assert any(event in step.events for step in steps[:-1]), event

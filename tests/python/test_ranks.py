@@ -22,7 +22,9 @@ def runs(tmp_path_factory, dimred: Path):
             options = ["--epochs=1"]
             if stage == "stage2":
                 options = ["--epochs=1", "--n_component=5", "--checkpoint", run("stage1", 1)]
-            small = [option for option in SMALL if stage == "stage1" or ("learning" not in option and "snap" not in option)]
+            small = [
+                option for option in SMALL if stage == "stage1" or ("learning" not in option and "snap" not in option)
+            ]
             done = run_ranks(dimred, [stage, *small, *options, "--output", output], ranks)
             assert done.codes == [0] * ranks, done.errors
             assert done.output[1:] == [""] * (ranks - 1)
@@ -40,7 +42,9 @@ def test_stage1_is_the_same_on_any_number_of_ranks(ranks: int, runs) -> None:
     for before, now in zip(rows(runs("stage1", 1)), rows(runs("stage1", ranks)), strict=True):
         assert float(now["train_loss"]) == pytest.approx(float(before["train_loss"]), rel=1e-5)
         assert now["images"] == before["images"]
-        assert float(now["test_accuracy"]) == pytest.approx(float(before["test_accuracy"]), abs=1.01 / 301)  # an image on the border
+        assert float(now["test_accuracy"]) == pytest.approx(
+            float(before["test_accuracy"]), abs=1.01 / 301
+        )  # an image on the border
         assert int(now["wire_bytes"]) > 0
 
 
@@ -65,8 +69,19 @@ def test_the_same_ranks_give_the_same_bits(runs, tmp_path: Path, dimred: Path) -
 def test_a_run_goes_on_with_another_number_of_ranks(stage: str, runs, tmp_path: Path, dimred: Path) -> None:
     """An epoch by 3 ranks, then 14 steps by 1, 2 or again 3 of them."""
     fewer = [option for option in SMALL if "samples" not in option] + ["--train_samples=840", "--test_samples=100"]
-    options = [stage, *fewer, "--total_epochs=2"] if stage == "stage1" else [
-        stage, "--preset=robust", "--global_batch_size=60", "--threads=1", "--n_component=5", "--checkpoint", runs("stage1", 1)]  # fmt: skip
+    options = (
+        [stage, *fewer, "--total_epochs=2"]
+        if stage == "stage1"
+        else [
+            stage,
+            "--preset=robust",
+            "--global_batch_size=60",
+            "--threads=1",
+            "--n_component=5",
+            "--checkpoint",
+            runs("stage1", 1),
+        ]
+    )
     begun = tmp_path / "begun"
     assert run_ranks(dimred, [*options, "--epochs=1", "--output", begun], 3).codes == [0, 0, 0]
     ends = {}
@@ -86,8 +101,17 @@ def test_a_run_goes_on_with_another_number_of_ranks(stage: str, runs, tmp_path: 
 def test_batchnorm_policies(policy: str, tmp_path: Path, dimred: Path) -> None:
     """Synchronised statistics make BatchNorm independent of the ranks; 101 samples leave the last batch
     of 1 to one rank."""
-    small = ["--train_samples=101", "--test_samples=50", "--global_batch_size=20", "--threads=1", "--model=resnet20",
-             "--learning_rate=0.01", "--epochs=1", f"--batchnorm_statistics={policy}", f"--data={few()}"]  # fmt: skip
+    small = [
+        "--train_samples=101",
+        "--test_samples=50",
+        "--global_batch_size=20",
+        "--threads=1",
+        "--model=resnet20",
+        "--learning_rate=0.01",
+        "--epochs=1",
+        f"--batchnorm_statistics={policy}",
+        f"--data={few()}",
+    ]
     for ranks in (1, 2):
         done = run_ranks(dimred, ["stage1", *small, "--output", tmp_path / str(ranks)], ranks)
         assert done.codes == [0] * ranks, done.errors
@@ -129,8 +153,17 @@ def test_ranks_with_another_matrix(runs, tmp_path: Path, dimred: Path) -> None:
     for rank, matrix in enumerate((basis, basis[::-1])):
         (tmp_path / str(rank)).mkdir()
         np.save(tmp_path / str(rank) / "p.npy", matrix)
-    common = ["stage2", "--global_batch_size=60", "--n_component=5", "--checkpoint", runs("stage1", 1), "--epochs=1",
-              "--output", tmp_path / "run", "--pca_mat=/proc/self/cwd/p.npy"]  # fmt: skip
+    common = [
+        "stage2",
+        "--global_batch_size=60",
+        "--n_component=5",
+        "--checkpoint",
+        runs("stage1", 1),
+        "--epochs=1",
+        "--output",
+        tmp_path / "run",
+        "--pca_mat=/proc/self/cwd/p.npy",
+    ]
     with started(dimred, common, 2, folders=[tmp_path / "0", tmp_path / "1"]) as processes:
         done = ended(processes)
     refused(done, 2, "ranks disagree in the projection matrix: ")

@@ -41,7 +41,9 @@ def test_a_signal_to_one_rank_stops_all_with_the_step_saved(
     assert "stopped by a signal" in done.output[0]
     step = sorted((run / "checkpoints").iterdir())[-1].name
     before = rows(run)
-    done = run_ranks(dimred, ["stage1", *FEW, f"--epochs={len(before) + 1}", "--total_epochs=1000", "--output", run], later)
+    done = run_ranks(
+        dimred, ["stage1", *FEW, f"--epochs={len(before) + 1}", "--total_epochs=1000", "--output", run], later
+    )
     assert done.codes == [0] * later, done.errors
     assert f"step {int(step.split('_')[1])} of" in done.output[0]
     assert rows(run)[: len(before)] == before
@@ -55,7 +57,15 @@ def test_a_signal_to_one_rank_stops_the_evaluation_of_all(tmp_path: Path, dimred
     small = ["--model=resnet56", "--precision=float32", "--train_samples=60", "--global_batch_size=60", "--threads=1"]
     done = run_ranks(dimred, ["stage1", *small, "--test_samples=10", "--epochs=1", "--output", tmp_path / "start"], 1)
     assert done.codes == [0], done.errors
-    long = ["stage2", "--checkpoint", tmp_path / "start", "--preset=sgd", "--epochs=0", "--test_samples=10000", "--threads=1"]
+    long = [
+        "stage2",
+        "--checkpoint",
+        tmp_path / "start",
+        "--preset=sgd",
+        "--epochs=0",
+        "--test_samples=10000",
+        "--threads=1",
+    ]
     with started(dimred, [*long, "--output", tmp_path / "run"], 2) as processes:
         while not (tmp_path / "run" / "curve.csv").exists():
             assert all(process.poll() is None for process in processes), ended(processes)
@@ -71,7 +81,14 @@ def test_a_signal_to_one_rank_stops_the_evaluation_of_all(tmp_path: Path, dimred
 def test_a_second_interrupt_leaves_at_once(tmp_path: Path, dimred: Path) -> None:
     """The first would wait for the end of a step of many seconds."""
     run = tmp_path / "run"
-    slow = ["stage1", "--model=resnet56", "--batch_size=4000", "--train_samples=4000", "--test_samples=100", "--threads=1"]
+    slow = [
+        "stage1",
+        "--model=resnet56",
+        "--batch_size=4000",
+        "--train_samples=4000",
+        "--test_samples=100",
+        "--threads=1",
+    ]
     with started(dimred, [*slow, "--output", run], 1) as (process,):
         while not (run / "curve.csv").exists():
             assert process.poll() is None
@@ -88,17 +105,32 @@ def test_a_second_interrupt_leaves_at_once(tmp_path: Path, dimred: Path) -> None
 def test_mpirun_and_srun_are_found(tmp_path: Path, dimred: Path) -> None:
     """By their own variables alone; the two ranks share a machine."""
     for launcher, variables in {
-        "mpirun": ["OMPI_COMM_WORLD_RANK={}", "OMPI_COMM_WORLD_SIZE=2", "OMPI_COMM_WORLD_LOCAL_RANK={}",
-                   "OMPI_COMM_WORLD_LOCAL_SIZE=2", f"PMIX_NAMESPACE={os.getpid()}"],
-        "srun": ["SLURM_PROCID={}", "SLURM_STEP_NUM_TASKS=2", "SLURM_LOCALID={}", f"SLURM_JOB_ID={os.getpid()}",
-                 "SLURM_STEP_NODELIST=localhost", "SLURM_STEP_TASKS_PER_NODE=2"],
-    }.items():  # fmt: skip
+        "mpirun": [
+            "OMPI_COMM_WORLD_RANK={}",
+            "OMPI_COMM_WORLD_SIZE=2",
+            "OMPI_COMM_WORLD_LOCAL_RANK={}",
+            "OMPI_COMM_WORLD_LOCAL_SIZE=2",
+            f"PMIX_NAMESPACE={os.getpid()}",
+        ],
+        "srun": [
+            "SLURM_PROCID={}",
+            "SLURM_STEP_NUM_TASKS=2",
+            "SLURM_LOCALID={}",
+            f"SLURM_JOB_ID={os.getpid()}",
+            "SLURM_STEP_NODELIST=localhost",
+            "SLURM_STEP_TASKS_PER_NODE=2",
+        ],
+    }.items():
         command = [dimred, "stage1", *FEW, "--epochs=1", "--output", tmp_path / launcher]
         processes = [
-            subprocess.Popen(["env", *(v.format(rank) for v in variables), *map(str, command)], text=True,
-                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            subprocess.Popen(
+                ["env", *(v.format(rank) for v in variables), *map(str, command)],
+                text=True,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+            )
             for rank in range(2)
-        ]  # fmt: skip
+        ]
         assert ended(processes).codes == [0, 0]
         assert '"ranks": 2' in (tmp_path / launcher / "manifest.json").read_text()
 
@@ -123,8 +155,21 @@ def test_a_dead_or_stopped_rank_ends_all_and_is_named(stop, dead: int, tmp_path:
 def test_torchruns_restart_goes_on_after_a_crash(tmp_path: Path, dimred: Path) -> None:
     """torchrun kills the others and starts all anew; the run resumes and comes to its end."""
     run = tmp_path / "run"
-    command = [sys.executable, "-m", "torch.distributed.run", "--no-python", "--nproc-per-node=2", "--standalone",
-               "--max-restarts=1", str(dimred), "stage1", *FEW, "--epochs=10", "--output", str(run)]  # fmt: skip
+    command = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--no-python",
+        "--nproc-per-node=2",
+        "--standalone",
+        "--max-restarts=1",
+        str(dimred),
+        "stage1",
+        *FEW,
+        "--epochs=10",
+        "--output",
+        str(run),
+    ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as torchrun:
         wait_for_training(run, [torchrun])
         victim = subprocess.run(["pgrep", "-n", "-f", str(run)], capture_output=True, text=True, check=True)
@@ -138,8 +183,19 @@ def test_torchruns_restart_goes_on_after_a_crash(tmp_path: Path, dimred: Path) -
 def test_torchruns_restart_after_a_preemption_ends_at_once(tmp_path: Path, dimred: Path) -> None:
     """A rank that saved and left with 143 is a failure to torchrun; what it starts anew must not train."""
     run = tmp_path / "run"
-    command = [sys.executable, "-m", "torch.distributed.run", "--no-python", "--nproc-per-node=2", "--standalone",
-               "--max-restarts=2", str(dimred), *LONG, "--output", str(run)]  # fmt: skip
+    command = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--no-python",
+        "--nproc-per-node=2",
+        "--standalone",
+        "--max-restarts=2",
+        str(dimred),
+        *LONG,
+        "--output",
+        str(run),
+    ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as torchrun:
         wait_for_training(run, [torchrun])
         victim = subprocess.run(["pgrep", "-n", "-f", str(run)], capture_output=True, text=True, check=True)
@@ -161,8 +217,9 @@ def test_a_world_that_does_not_fit_the_batch(tmp_path: Path, dimred: Path) -> No
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize(("first", "second"), [("seed=1", "seed=2"), ("model=convnet", "model=resnet20"),
-                                               ("momentum=0.9", "momentum=0.8")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("first", "second"), [("seed=1", "seed=2"), ("model=convnet", "model=resnet20"), ("momentum=0.9", "momentum=0.8")]
+)
 def test_ranks_that_disagree(first: str, second: str, tmp_path: Path, dimred: Path) -> None:
     common = ["stage1", *FEW, "--output", tmp_path / "run"]
     done = run_ranks(dimred, [[*common, f"--{first}"], [*common, f"--{second}"]], 2)

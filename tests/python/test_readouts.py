@@ -53,7 +53,9 @@ def test_the_greedy_soup_is_wortsmans(snapshots: np.ndarray) -> None:
 def test_learned_coefficients_solve_least_squares(snapshots: np.ndarray) -> None:
     """Of a quadratic loss the best point of the plane is a projection; its coefficients are NumPy's."""
     members, target = snapshots[-4:].astype(np.float64), np.random.default_rng(2).normal(size=M)
-    found = dimred.average(snapshots, "learned", last=4, steps=40, loss_and_grad=lambda w: (0.5 * np.square(w - target).sum(), w - target))
+    found = dimred.average(
+        snapshots, "learned", last=4, steps=40, loss_and_grad=lambda w: (0.5 * np.square(w - target).sum(), w - target)
+    )
     expected = np.linalg.lstsq(members.T, target, rcond=None)[0]
     np.testing.assert_allclose(found.coefficients, expected, atol=1e-4)
     np.testing.assert_allclose(found.w, expected @ members, atol=1e-4)
@@ -171,7 +173,10 @@ def test_what_cannot_be_is_refused(snapshots: np.ndarray, tmp_path: Path) -> Non
         (lambda: dimred.average(snapshots, evaluate=lambda w: np.nan), "received shape .*, or NaN"),
         (lambda: dimred.plot.trajectory(snapshots[:2]), "needs 3 or more snapshots, received 2"),
         (lambda: dimred.plot.compare([tmp_path], "test_loss"), "has a column test_loss with values"),
-        (lambda: dimred.plot.spectrum(dimred.Basis(np.eye(2, 5, dtype=np.float32), None, None)), "has no singular values"),
+        (
+            lambda: dimred.plot.spectrum(dimred.Basis(np.eye(2, 5, dtype=np.float32), None, None)),
+            "has no singular values",
+        ),
     ):
         with pytest.raises(ValueError, match=text):
             call()

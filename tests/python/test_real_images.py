@@ -26,7 +26,9 @@ def files_of(variable: str) -> list[Path]:
     if not folder:
         pytest.skip(f"{variable} names no folder")
     train = Path(folder).resolve() / "train"
-    return sorted((file for file in train.rglob("*") if file.suffix.lower() in (".jpg", ".jpeg", ".png")), key=os.fsencode)
+    return sorted(
+        (file for file in train.rglob("*") if file.suffix.lower() in (".jpg", ".jpeg", ".png")), key=os.fsencode
+    )
 
 
 @pytest.mark.parametrize("variable", ["DIMRED_PHOTOS", "DIMRED_SMALL_IMAGES"])
@@ -38,14 +40,19 @@ def test_they_decode_as_pillow_does(ask: Ask, tmp_path: Path, variable: str) -> 
             expected = np.asarray(ImageOps.exif_transpose(image).convert("RGB"))
         np.testing.assert_array_equal(decoded(ask, file, tmp_path / "out"), expected, err_msg=str(file))
         height, width = (int(random.integers(1, size + 1)) for size in expected.shape[:2])
-        top, left = (int(random.integers(0, size - part + 1)) for size, part in zip(expected.shape, (height, width), strict=False))
+        top, left = (
+            int(random.integers(0, size - part + 1))
+            for size, part in zip(expected.shape, (height, width), strict=False)
+        )
         pixels = region_of(ask, file, tmp_path / "out", top, left, height, width)
         np.testing.assert_array_equal(pixels, expected[top : top + height, left : left + width], err_msg=str(file))
 
 
 @pytest.mark.parametrize("variable", ["DIMRED_PHOTOS", "DIMRED_SMALL_IMAGES"])
 @pytest.mark.parametrize("form", ["tfrecord", "base64", "packed"])
-def test_every_form_holds_all_of_them_sound(variable: str, form: str, tmp_path: Path, execute: Callable[..., str]) -> None:
+def test_every_form_holds_all_of_them_sound(
+    variable: str, form: str, tmp_path: Path, execute: Callable[..., str]
+) -> None:
     files = files_of(variable)
     source = files[0].parents[1]
     execute("dimred", "data", "convert", source / "*" / "*", f"--to={form}", "--quiet", "--output", tmp_path)

@@ -17,11 +17,12 @@ import recipe
 import recipe_twin
 from comparison.options import read_options_of
 from conftest import REPOSITORY
-from dimred.runs import read_options
 from dimred_twins.training import CannotFollow, learning_rate, require_followable, train_as
 from fashion import few
 from PIL import Image
 from safetensors.numpy import save_file
+
+from dimred.runs import read_options
 
 # The recipes proper; the others in that folder are options of a single command.
 FILES = sorted(
@@ -30,18 +31,46 @@ FILES = sorted(
 NAMES = [file.stem for file in FILES]
 # Of the short version, for a second or two a step; ResNet-20 where a large network's rounding would grow from step to step.
 SMALLER = {
-    "mindspore_imagenet": ["stage1.image_size=32", "stage1.warmup_epochs=0", "stage1.batch_size=8", "stage1.model=resnet20"],
+    "mindspore_imagenet": [
+        "stage1.image_size=32",
+        "stage1.warmup_epochs=0",
+        "stage1.batch_size=8",
+        "stage1.model=resnet20",
+    ],
     "dldr_cifar10": ["stage1.train_samples=0", "stage1.test_samples=0", "stage1.batch_size=8", "stage2.batch_size=16"],
     "estimator_fashion": ["stage1.train_samples=640", "stage1.test_samples=200", "stage1.batch_size=64"],
-    "estimator_oct": ["backbone.train_samples=64", "backbone.test_samples=20", "backbone.batch_size=8", "stage1.batch_size=8",
-                      "backbone.learning_rate=0.01"],
-    "fastnn_cifar10": ["stage1.train_samples=0", "stage1.test_samples=0", "stage1.batch_size=8", "stage1.num_classes=4"],
-    "flowers_transfer": ["backbone.train_samples=0", "backbone.test_samples=0", "backbone.batch_size=8",
-                         "scratch.epochs=1", "scratch.warmup_epochs=0", "scratch.batch_size=8", "stage1.batch_size=8",
-                         "frozen.epochs=1", "frozen.batch_size=8"],
-}  # fmt: skip
-ALWAYS = ["stage1.epochs=1", "stage1.snapshots_per_epoch=4", "pca.components=2", "stage2.n_component=2",
-          "stage2.epochs=1"]  # fmt: skip
+    "estimator_oct": [
+        "backbone.train_samples=64",
+        "backbone.test_samples=20",
+        "backbone.batch_size=8",
+        "stage1.batch_size=8",
+        "backbone.learning_rate=0.01",
+    ],
+    "fastnn_cifar10": [
+        "stage1.train_samples=0",
+        "stage1.test_samples=0",
+        "stage1.batch_size=8",
+        "stage1.num_classes=4",
+    ],
+    "flowers_transfer": [
+        "backbone.train_samples=0",
+        "backbone.test_samples=0",
+        "backbone.batch_size=8",
+        "scratch.epochs=1",
+        "scratch.warmup_epochs=0",
+        "scratch.batch_size=8",
+        "stage1.batch_size=8",
+        "frozen.epochs=1",
+        "frozen.batch_size=8",
+    ],
+}
+ALWAYS = [
+    "stage1.epochs=1",
+    "stage1.snapshots_per_epoch=4",
+    "pca.components=2",
+    "stage2.n_component=2",
+    "stage2.epochs=1",
+]
 
 
 def image_folder(folder: Path, channels: int) -> Path:
@@ -89,13 +118,26 @@ def test_converted_weights_bring_their_network(tmp_path: Path, capsys) -> None:
     """As scripts/slim_checkpoint.sh writes them; TF-Slim's strides are not those of --model resnet50."""
     file = next(file for file in FILES if file.stem == "flowers_transfer")
     weights = tmp_path / "slim.safetensors"
-    save_file({"conv1.weight": np.zeros(1, np.float32)}, weights, {"network": "slim:resnet_v1_50", "preprocessing_name": "vgg"})
+    save_file(
+        {"conv1.weight": np.zeros(1, np.float32)},
+        weights,
+        {"network": "slim:resnet_v1_50", "preprocessing_name": "vgg"},
+    )
     given = {"data": image_folder(tmp_path / "data", 3), "pretraining_data": None}
-    *networks, scratch, frozen, stage1, _, stage2 = recipe.read_recipe(file, tmp_path / "out", given, True, weights).steps
-    assert [step.name for step in networks] == ["network", "network_fixed"] and {step.command for step in networks} == {"model"}
-    assert [step.options for step in networks] == [{"name": f"slim:resnet_v1_50{end}", "num_classes": 4} for end in ("", "_fixed")]
+    *networks, scratch, frozen, stage1, _, stage2 = recipe.read_recipe(
+        file, tmp_path / "out", given, True, weights
+    ).steps
+    assert [step.name for step in networks] == ["network", "network_fixed"] and {step.command for step in networks} == {
+        "model"
+    }
+    assert [step.options for step in networks] == [
+        {"name": f"slim:resnet_v1_50{end}", "num_classes": 4} for end in ("", "_fixed")
+    ]
     for step, network in ((scratch, "network"), (frozen, "network_fixed"), (stage1, "network")):
-        assert step.options["model"] == str(tmp_path / "out" / f"{network}.pt") and step.options["preprocessing_name"] == "vgg"
+        assert (
+            step.options["model"] == str(tmp_path / "out" / f"{network}.pt")
+            and step.options["preprocessing_name"] == "vgg"
+        )
         assert step.made_with(1)["from"] == {network: ""}
     assert frozen.options["checkpoint_exclude_patterns"] == frozen.options["trainable_include_patterns"] == "^logits"
     assert "network" not in str(stage2.options)
@@ -105,7 +147,9 @@ def test_converted_weights_bring_their_network(tmp_path: Path, capsys) -> None:
 
 
 @pytest.mark.parametrize("file", [file for file in FILES if file.stem in SMALLER])  # dldr_cifar100 is dldr_cifar10's
-def test_a_short_version_trains_as_its_twin_and_runs_to_its_end(file: Path, binaries: Path, tmp_path: Path, capsys) -> None:
+def test_a_short_version_trains_as_its_twin_and_runs_to_its_end(
+    file: Path, binaries: Path, tmp_path: Path, capsys
+) -> None:
     places = []
     head = file.read_text().split("\n[")[0]
     if "\ndata = " in head:
@@ -118,8 +162,17 @@ def test_a_short_version_trains_as_its_twin_and_runs_to_its_end(file: Path, bina
     if file.stem in ("estimator_oct", "flowers_transfer"):
         settings.append("backbone.epochs=1")
         settings.append("backbone.warmup_epochs=0")
-    words = [str(file), *places, "--short", "--output", str(tmp_path / "runs"), "--dimred", str(binaries / "dimred"),
-             "--set", *settings]  # fmt: skip
+    words = [
+        str(file),
+        *places,
+        "--short",
+        "--output",
+        str(tmp_path / "runs"),
+        "--dimred",
+        str(binaries / "dimred"),
+        "--set",
+        *settings,
+    ]
     assert recipe_twin.main(words) == 0, capsys.readouterr().err
     for name in trained:
         losses = pd.read_csv(tmp_path / "runs" / name / "twin.csv")
@@ -144,15 +197,30 @@ def test_a_short_version_trains_as_its_twin_and_runs_to_its_end(file: Path, bina
 def test_faces_run_through_both_stages(binaries: Path, tmp_path: Path, capsys) -> None:
     """The twin has no margin; tests of the softmax compare it with PyTorch's."""
     assert faces.main([str(tmp_path / "faces"), "--identities=5", "--images=10", "--others=5"]) == 0
-    words = [str(REPOSITORY / "experiments/recipes/plsc_faces.toml"), "--data", str(tmp_path / "faces"), "--short", "--output",
-             str(tmp_path / "runs"), "--dimred", str(binaries / "dimred"), "--set", *ALWAYS, "stage1.batch_size=9", "stage1.warmup_epochs=0",
-             "stage1.threads=1", "stage2.threads=1"]  # fmt: skip
+    words = [
+        str(REPOSITORY / "experiments/recipes/plsc_faces.toml"),
+        "--data",
+        str(tmp_path / "faces"),
+        "--short",
+        "--output",
+        str(tmp_path / "runs"),
+        "--dimred",
+        str(binaries / "dimred"),
+        "--set",
+        *ALWAYS,
+        "stage1.batch_size=9",
+        "stage1.warmup_epochs=0",
+        "stage1.threads=1",
+        "stage2.threads=1",
+    ]
     assert recipe_twin.main(words) == 1
     assert "the twin has no margin_loss, received arcface" in capsys.readouterr().err
     assert recipe.main(words) == 0, capsys.readouterr().err
     *_, trained, first, second, _ = capsys.readouterr().out.splitlines()
     assert "stage2" in trained and "verify1" in first and "verify2      60 pairs, accuracy" in second
-    report = [json.loads((tmp_path / "runs" / name / "verification.json").read_text()) for name in ("verify1", "verify2")]
+    report = [
+        json.loads((tmp_path / "runs" / name / "verification.json").read_text()) for name in ("verify1", "verify2")
+    ]
     assert [Path(verified["weights"]).name for verified in report] == ["stage1", "stage2"]
     assert recipe.main(words) == 0
     assert capsys.readouterr().out.count("# done: ") == 5
@@ -171,7 +239,9 @@ def test_mistakes_are_named(tmp_path: Path, capsys) -> None:
     good = 'title = "t"\n[stage1]\nepochs = 1\n'
     assert "needs a title" in error("[stage1]\n")
     assert "needs a command of stage1, pca, stage2, verify, received train" in error('title = "t"\n[train]\n')
-    assert "needs one of here, stage1 in braces ({{ is a brace), received '{stage3}'" in error(good + '[pca]\nsnapshots = "{stage3}"\n')
+    assert "needs one of here, stage1 in braces ({{ is a brace), received '{stage3}'" in error(
+        good + '[pca]\nsnapshots = "{stage3}"\n'
+    )
     assert "needs --data: photographs" in error('data = "photographs"\n' + good)
     assert "has no use for --data" in error(good, "--data", "x")
     assert "has no short version" in error(good, "--short")
@@ -256,24 +326,45 @@ def test_a_twin_is_judged_by_every_loss() -> None:
     assert wrong == []
     assert row[:7] == ["run", "4", "1.9000", "1.9001", "1.4500", "1.4501", "1.0e-04"]
     assert recipe_twin.compare("run", good.assign(twin_loss=good["loss"] + [0, 0, 0.3, 0.3]), 0.1)[1] == [
-        "run: epochs differ by 0.3000, more than 0.1 of 1.9000"]  # fmt: skip
+        "run: epochs differ by 0.3000, more than 0.1 of 1.9000"
+    ]
     assert "the twin's loss does not fall" in recipe_twin.compare("run", good.assign(twin_loss=2.0), 1)[1][0]
     assert recipe_twin.compare("run", good.assign(twin_loss=[2.0, 1.8, 1.5, math.nan]), 0.1)[1] == [
-        "run: the twin's loss is not finite"]  # fmt: skip
+        "run: the twin's loss is not finite"
+    ]
 
 
-@pytest.mark.parametrize("words", [
-    "--schedule=cosine --warmup_epochs=1 --end_learning_rate=.01 --start_learning_rate=.02",
-    "--schedule=linear --warmup_steps=7", "--schedule=step --milestones=2,5 --factor=.3",
-    "--schedule=step --milestones=9,33 --milestone_unit=steps", "--schedule=piecewise --pieces=3:.2,8:.05",
-    "--schedule=exponential --decay_scheme=luong10 --factor=.5 --warmup_steps=9 --warmup_scheme=t2t",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "words",
+    [
+        "--schedule=cosine --warmup_epochs=1 --end_learning_rate=.01 --start_learning_rate=.02",
+        "--schedule=linear --warmup_steps=7",
+        "--schedule=step --milestones=2,5 --factor=.3",
+        "--schedule=step --milestones=9,33 --milestone_unit=steps",
+        "--schedule=piecewise --pieces=3:.2,8:.05",
+        "--schedule=exponential --decay_scheme=luong10 --factor=.5 --warmup_steps=9 --warmup_scheme=t2t",
+    ],
+)
 def test_the_twins_rates_are_dimreds(words: str, tmp_path: Path, execute) -> None:
     """Of 8 epochs of 5 steps, all ways that the recipes take and some that they do not."""
     run = tmp_path / "run"
-    execute("dimred", "stage1", "--train_samples=10", "--test_samples=10", "--batch_size=2", "--epochs=8", "--model=lenet",
-            f"--data={few()}", "--snapshots_per_epoch=0", "--log_loss_every_n_iters=1", *words.split(), "--threads=1",
-            "--output", run, "--time_history")  # fmt: skip
+    execute(
+        "dimred",
+        "stage1",
+        "--train_samples=10",
+        "--test_samples=10",
+        "--batch_size=2",
+        "--epochs=8",
+        "--model=lenet",
+        f"--data={few()}",
+        "--snapshots_per_epoch=0",
+        "--log_loss_every_n_iters=1",
+        *words.split(),
+        "--threads=1",
+        "--output",
+        run,
+        "--time_history",
+    )
     options = read_options(run / "config.toml")
     ours = pd.read_csv(run / "curve.csv").query("epoch > 0").groupby("epoch")["learning_rate"].first()
     for epoch, rate in ours.items():  # a row has the rate that the step behind it would have
@@ -281,8 +372,16 @@ def test_the_twins_rates_are_dimreds(words: str, tmp_path: Path, execute) -> Non
 
 
 def test_a_twin_refuses_before_any_work(tmp_path: Path, capsys) -> None:
-    for option, value in {"optimizer": "lars", "amp_deny": "linear", "gradient_accumulation": "2", "schedule": "plsc",
-                          "model": "inception_v3", "precision": "float16", "nesterov": "true", "margin_loss": "arcface"}.items():  # fmt: skip
+    for option, value in {
+        "optimizer": "lars",
+        "amp_deny": "linear",
+        "gradient_accumulation": "2",
+        "schedule": "plsc",
+        "model": "inception_v3",
+        "precision": "float16",
+        "nesterov": "true",
+        "margin_loss": "arcface",
+    }.items():
         with pytest.raises(CannotFollow, match="the twin has no"):
             require_followable({option: value})
     require_followable({"gradient_accumulation": "1", "nesterov": "false", "anneal_from_epoch": "-1"})
@@ -295,7 +394,14 @@ def test_a_twin_refuses_before_any_work(tmp_path: Path, capsys) -> None:
 
 def test_a_twin_refuses_what_it_cannot_follow(execute, tmp_path: Path) -> None:
     run = tmp_path / "run"
-    small = ["--train_samples=64", "--test_samples=20", "--batch_size=32", "--hooks=batches", f"--data={few()}", "--quiet"]
+    small = [
+        "--train_samples=64",
+        "--test_samples=20",
+        "--batch_size=32",
+        "--hooks=batches",
+        f"--data={few()}",
+        "--quiet",
+    ]
     execute("dimred", "stage1", *small, "--optimizer=lars", "--output", run)
     assert len(list((run / "batches").iterdir())) == 3  # weights and two steps
     with pytest.raises(CannotFollow, match="no optimizer lars"):

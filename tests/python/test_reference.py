@@ -18,14 +18,10 @@ def test_loss_and_gradient_are_autograds() -> None:
     arrays = mlp.unflatten(problem.weights, problem.shape)
     parts = [torch.tensor(array, requires_grad=True) for array in arrays]
     hidden = torch.tanh(torch.tensor(images) @ parts[0].T + parts[1])
-    expected = torch.nn.functional.cross_entropy(
-        hidden @ parts[2].T + parts[3], torch.tensor(labels)
-    )
+    expected = torch.nn.functional.cross_entropy(hidden @ parts[2].T + parts[3], torch.tensor(labels))
     expected.backward()
     assert abs(value - expected.item()) < 1e-14
-    np.testing.assert_allclose(
-        gradient, torch.cat([p.grad.flatten() for p in parts]).numpy(), rtol=1e-12, atol=1e-15
-    )
+    np.testing.assert_allclose(gradient, torch.cat([p.grad.flatten() for p in parts]).numpy(), rtol=1e-12, atol=1e-15)
 
 
 def test_bfgs_fulfils_the_secant_equation_and_stays_positive() -> None:

@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import report
-from dimred.runs import read_runs
 from run_folders import row, write_run
 from workbench.charts import colours
 from workbench.groups import groups as groups_of
@@ -22,6 +21,8 @@ from workbench.ranks import groups, ranks_rows
 from workbench.scales import log_ticks, nice_ticks
 from workbench.summary import comparison, mixed
 from workbench.tables import best_baseline
+
+from dimred.runs import read_runs
 
 
 def marked(folder: Path, rows: list[dict[str, object]], config: str = "epochs = 3\n") -> Path:
@@ -35,16 +36,18 @@ def runs(tmp_path: Path) -> list[Path]:
     stage1 = marked(tmp_path / "stage1", [row(e, 0.5 + 0.1 * e) for e in (1, 2, 3)])
     onward = f'[Saves]\nresume_from = "{stage1}"\n'
     continued = write_run(tmp_path / "continued", [row(4, 0.8), row(5, 0.81)], onward)
-    annealed = write_run(
-        tmp_path / "annealed", [row(4, 0.85), row(5, 0.9)], onward + "anneal_from_epoch = 3\n"
-    )
+    annealed = write_run(tmp_path / "annealed", [row(4, 0.85), row(5, 0.9)], onward + "anneal_from_epoch = 3\n")
     robust = {"stage": "stage2", "method": "robust"}
     stage2 = write_run(
         tmp_path / "stage2",
-        [row(0, 0.79, **robust), row(1, 0.86, **robust), row(2, 0.87, **robust),
-         row(2, 0.885, **robust, weights="recalibrated")],
+        [
+            row(0, 0.79, **robust),
+            row(1, 0.86, **robust),
+            row(2, 0.87, **robust),
+            row(2, 0.885, **robust, weights="recalibrated"),
+        ],
         f'checkpoint = "{stage1}/checkpoints/state_00000003"\npca_mat = "{tmp_path}/pca_mat.npy"\n',
-    )  # fmt: skip
+    )
     (stage2 / "steps.csv").write_text(
         "epoch,step,loss,slope,trials,step_size,curvature,update,reset,residual_left_out,outcome\n"
         "1,1,.9,-1,1,1,0,none,0,0,accepted\n1,2,.8,-1,20,0,.1,skipped,1,0,no_decrease\n"
@@ -112,9 +115,7 @@ def test_validation_chooses_the_best_epoch_where_there_is_one(tmp_path: Path) ->
     assert plain.best_by_validation() is None
 
 
-def test_a_folder_that_is_no_run_is_refused_by_name(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_that_is_no_run_is_refused_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     output = tmp_path / "report.html"
     assert report.main([str(tmp_path), "--output", str(output)]) == 2
     assert f"{tmp_path} is not a run folder: it has no curve.csv" in capsys.readouterr().err
@@ -155,8 +156,11 @@ def test_of_many_runs_the_groups_that_validation_prefers_are_shown(tmp_path: Pat
         if group == 15 and seed > 1:
             continue
         accuracy = {"stage": "stage2", "method": "robust", "validation_accuracy": 0.5 + 0.01 * group}
-        folders.append(write_run(tmp_path / f"seed_{seed}" / f"g{group}", [row(1, 0.6, **accuracy)],
-                                 f"alpha = {group}\n", seed=seed))  # fmt: skip
+        folders.append(
+            write_run(
+                tmp_path / f"seed_{seed}" / f"g{group}", [row(1, 0.6, **accuracy)], f"alpha = {group}\n", seed=seed
+            )
+        )
     assert report.main([*map(str, folders), "--output", str(tmp_path / "report.html")]) == 0
     said, html = capsys.readouterr().out, (tmp_path / "report.html").read_text()
     listed = [line.split()[0].rpartition("/")[2] for line in said.splitlines() if line.startswith("seed_")]
@@ -169,9 +173,12 @@ def test_of_many_runs_the_groups_that_validation_prefers_are_shown(tmp_path: Pat
 
 def test_what_has_seen_the_validation_set_is_no_best_baseline(tmp_path: Path) -> None:
     runs = []
-    for name, validation, config in (("sgd", 0.90, ""), ("better", 0.91, "alpha = 2\n"),
-                                     ("soup", 0.95, 'start = "soup"\n'),
-                                     ("held_out", 0.96, 'train_on = "validation"\n')):  # fmt: skip
+    for name, validation, config in (
+        ("sgd", 0.90, ""),
+        ("better", 0.91, "alpha = 2\n"),
+        ("soup", 0.95, 'start = "soup"\n'),
+        ("held_out", 0.96, 'train_on = "validation"\n'),
+    ):
         reported = {"stage": "stage2", "method": "sgd", "validation_accuracy": validation}
         runs.append(write_run(tmp_path / name, [row(1, 0.6, **reported)], 'method = "sgd"\n' + config))
     found = groups_of(read_runs(runs))
@@ -181,20 +188,32 @@ def test_what_has_seen_the_validation_set_is_no_best_baseline(tmp_path: Path) ->
 
 def test_every_group_of_many_has_a_look_of_its_own(tmp_path: Path) -> None:
     """14 groups of stage 2: more than there are colours."""
-    looks = colours(read_runs([write_run(tmp_path / f"g{i}", [row(1, 0.5, stage="stage2", method="robust")], f"alpha = {i}\n")
-                               for i in range(14)]))
+    looks = colours(
+        read_runs(
+            [
+                write_run(tmp_path / f"g{i}", [row(1, 0.5, stage="stage2", method="robust")], f"alpha = {i}\n")
+                for i in range(14)
+            ]
+        )
+    )
     assert len(set(looks.values())) == 14
     style = STYLE.read_text()
     assert all(f".{part}.line" in style and f".key.{part}" in style for look in looks.values() for part in look.split())
 
 
 def test_runs_that_do_not_compare_are_said_to(tmp_path: Path) -> None:
-    about = {"a": {"layout_hash": "1", "train_data": "x"}, "b": {"layout_hash": "1", "train_data": "x"},
-             "c": {"layout_hash": "2", "train_data": "x"}, "d": {"layout_hash": "2", "train_data": "y"}}
+    about = {
+        "a": {"layout_hash": "1", "train_data": "x"},
+        "b": {"layout_hash": "1", "train_data": "x"},
+        "c": {"layout_hash": "2", "train_data": "x"},
+        "d": {"layout_hash": "2", "train_data": "y"},
+    }
     runs = read_runs([write_run(tmp_path / name, [row(1, 0.5)], **facts) for name, facts in about.items()])
     assert mixed(runs[:2]) == []
-    assert mixed(runs) == ["These runs have different networks: a and c do not compare.",
-                           "These runs have different training data: a and d do not compare."]
+    assert mixed(runs) == [
+        "These runs have different networks: a and c do not compare.",
+        "These runs have different training data: a and d do not compare.",
+    ]
     assert comparison(runs)[:2] == mixed(runs)
 
 
@@ -241,8 +260,16 @@ def test_report_draws_the_curves_of_verified_runs(tmp_path: Path, capsys) -> Non
     page = tmp_path / "report.html"
     assert report.main([*map(str, runs), "--output", str(page)]) == 0
     assert "Verification" not in page.read_text()
-    figures = {"accuracy": 0.9712, "accuracy_deviation": 0.004, "tar": 0.88, "tar_deviation": 0.01, "far": 0.001,
-               "xnorm": 21.5, "pairs": 6000, "pairs_file": "/data/lfw.bin"}  # fmt: skip
+    figures = {
+        "accuracy": 0.9712,
+        "accuracy_deviation": 0.004,
+        "tar": 0.88,
+        "tar_deviation": 0.01,
+        "far": 0.001,
+        "xnorm": 21.5,
+        "pairs": 6000,
+        "pairs_file": "/data/lfw.bin",
+    }
     (runs[0] / "verification.json").write_text(json.dumps(figures))
     lines = [f"{t},{1 - 1 / (1 + t):.3f},{t / 4:.3f}" for t in np.arange(0, 4, 0.01)]
     (runs[0] / "roc.csv").write_text("\n".join(["threshold,true_positive_rate,false_positive_rate", *lines]))

@@ -23,13 +23,26 @@ class Room(NamedTuple):
     def sources(self) -> list[Path]:
         """Its files and their headers; of a folder that holds several targets those that ONLY names."""
         if only := self.arguments.get("ONLY"):
-            return [file for name in only for file in (self.folder / name, (self.folder / name).with_suffix(".h")) if file.exists()]
+            return [
+                file
+                for name in only
+                for file in (self.folder / name, (self.folder / name).with_suffix(".h"))
+                if file.exists()
+            ]
         left_out = [self.folder / name for name in self.arguments.get("EXCEPT", [])]
-        return [file for file in self.folder.rglob("*") if file.suffix in (".h", ".cpp", ".inc", ".cuh") and file not in left_out]
+        return [
+            file
+            for file in self.folder.rglob("*")
+            if file.suffix in (".h", ".cpp", ".inc", ".cuh") and file not in left_out
+        ]
 
     def included(self) -> set[str]:
         """First parts of the paths that it includes in quotes."""
-        return {path.split("/")[0] for file in self.sources() for path in re.findall(r'^#include "(\w+/[^"]+)"', file.read_text(), re.MULTILINE)}
+        return {
+            path.split("/")[0]
+            for file in self.sources()
+            for path in re.findall(r'^#include "(\w+/[^"]+)"', file.read_text(), re.MULTILINE)
+        }
 
 
 def rooms() -> dict[str, Room]:
@@ -72,5 +85,7 @@ def test_readme_names_every_command() -> None:
 
 
 def test_the_first_screen_is_short() -> None:
-    entries = subprocess.run(["git", "ls-tree", "--name-only", "HEAD"], cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout.split()
+    entries = subprocess.run(
+        ["git", "ls-tree", "--name-only", "HEAD"], cwd=REPOSITORY, capture_output=True, text=True, check=True
+    ).stdout.split()
     assert len(entries) <= 26

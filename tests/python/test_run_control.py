@@ -15,7 +15,14 @@ from compared_runs import newest_state, rows
 from fashion import few
 from ranks import run_ranks
 
-BASE = ["--train_samples=320", "--test_samples=100", "--batch_size=32", "--threads=1", "--total_epochs=2", f"--data={few()}"]
+BASE = [
+    "--train_samples=320",
+    "--test_samples=100",
+    "--batch_size=32",
+    "--threads=1",
+    "--total_epochs=2",
+    f"--data={few()}",
+]
 TEN = [*BASE, "--epochs=1"]  # ten steps
 FIVE = ["--train_samples=160", *BASE[1:], "--model=resnet20", "--epochs=1"]  # with BatchNorm
 STEPS = 10
@@ -105,14 +112,29 @@ def test_traces_are_chromes_and_bounded(tmp_path: Path, execute) -> None:
 def test_stage2_has_the_same_hooks(tmp_path: Path, execute, fails) -> None:
     run, boost = tmp_path / "run", tmp_path / "boost"
     execute("dimred", "stage1", *TEN, "--snapshots_per_epoch=8", "--output", run)
-    said = execute("dimred", "stage2", "--checkpoint", run, "--n_component=4", "--epochs=1", "--batch_size=64", "--threads=1",
-                   "--time_history", "--profile_every_n_iters=3", "--hooks=batches", "--output", boost)  # fmt: skip
+    said = execute(
+        "dimred",
+        "stage2",
+        "--checkpoint",
+        run,
+        "--n_component=4",
+        "--epochs=1",
+        "--batch_size=64",
+        "--threads=1",
+        "--time_history",
+        "--profile_every_n_iters=3",
+        "--hooks=batches",
+        "--output",
+        boost,
+    )
     assert [row["step"] for row in step_times(boost)] == [1, 2, 3, 4, 5]
     (events,) = traced(boost).values()
     assert [event["name"] for event in events].count("backward") == 1
     assert len(list((boost / "batches").glob("step_*.safetensors"))) == 5
     assert said.splitlines()[-1].startswith("5 steps, 320 images in ")
-    error = fails(2, "stage2", "--checkpoint", run, "--n_component=4", "--hooks=bacthes", "--output", tmp_path / "other")
+    error = fails(
+        2, "stage2", "--checkpoint", run, "--n_component=4", "--hooks=bacthes", "--output", tmp_path / "other"
+    )
     assert "hooks needs names among batches, received bacthes; did you mean batches?" in error
 
 
@@ -130,8 +152,17 @@ def every_step(tmp_path_factory, execute) -> list[dict[str, np.ndarray]]:
     folder = tmp_path_factory.mktemp("steps")
     execute("dimred", "stage1", *FIVE, "--snapshots_per_epoch=5", "--output", folder / "all")
     # A step of 1e-30 leaves float32 weights where they were drawn; statistics are drawn as 0 and 1.
-    execute("dimred", "stage1", *FIVE, "--snapshots_per_epoch=5", "--stop_at_step=1", "--schedule=constant",
-            "--learning_rate=1e-30", "--output", folder / "none")  # fmt: skip
+    execute(
+        "dimred",
+        "stage1",
+        *FIVE,
+        "--snapshots_per_epoch=5",
+        "--stop_at_step=1",
+        "--schedule=constant",
+        "--learning_rate=1e-30",
+        "--output",
+        folder / "none",
+    )
     (start,) = (folder / "none/snapshots").glob("*.h5")
     first = values(start)
     after = [values(file) for file in sorted((folder / "all/snapshots").glob("*.h5"))]
@@ -151,8 +182,10 @@ def test_the_mean_follows_its_formula(decay: float, warmup: bool, every_step, tm
     raw = every_step[-1]["weights"]
     assert np.abs(found["weights"] - raw).max() > 1e-3 * np.abs(raw).max()  # and is no copy
     # Running means start at 0 and variances at 1.
-    from_0, from_1 = (mean_of([{"buffers": np.full_like(found["buffers"], x)}, *every_step[1:]], decay, warmup)["buffers"]
-                      for x in (0.0, 1.0))  # fmt: skip
+    from_0, from_1 = (
+        mean_of([{"buffers": np.full_like(found["buffers"], x)}, *every_step[1:]], decay, warmup)["buffers"]
+        for x in (0.0, 1.0)
+    )
     nearest = np.minimum(np.abs(found["buffers"] - from_0), np.abs(found["buffers"] - from_1))
     assert nearest.max() < 1e-6 * np.abs(from_1).max()
 
@@ -182,7 +215,10 @@ def test_the_mean_has_rows_a_file_and_resumes_bitwise(tmp_path: Path, execute) -
     assert newest_state(plain).items() <= newest_state(whole).items()
     longer = [option for option in FIVE if "epochs" not in option] + ["--total_epochs=4", "--epochs=3"]
     on = [*longer, "--stop_at_step=11", "--ema_decay=0.9", "--ema_warmup=false", "--resume_from"]
-    for before, mean in ((whole, "ema_weights.f32"), (plain, "weights.f32")):  # one more step from the mean, or the weights
+    for before, mean in (
+        (whole, "ema_weights.f32"),
+        (plain, "weights.f32"),
+    ):  # one more step from the mean, or the weights
         after = tmp_path / f"after_{before.name}"
         execute("dimred", "stage1", *on, before, "--output", after)
         state = newest_state(after)
@@ -193,13 +229,24 @@ def test_the_mean_has_rows_a_file_and_resumes_bitwise(tmp_path: Path, execute) -
 
 def test_ranks_share_hooks(tmp_path: Path, dimred: Path) -> None:
     """One mean whatever the number of ranks, as near as the weights are; the trace is of the rank asked for."""
-    options = ["stage1", *TEN[:2], "--global_batch_size=32", "--threads=1", "--epochs=1", "--learning_rate=0.02",
-               "--ema_decay=0.9", "--time_history"]  # fmt: skip
+    options = [
+        "stage1",
+        *TEN[:2],
+        "--global_batch_size=32",
+        "--threads=1",
+        "--epochs=1",
+        "--learning_rate=0.02",
+        "--ema_decay=0.9",
+        "--time_history",
+    ]
     runs = {}
     for ranks in (1, 2):
         runs[ranks] = tmp_path / str(ranks)
-        done = run_ranks(dimred, [*options, "--profile_every_n_iters=5", f"--profile_at_task={ranks - 1}", "--output",
-                                  runs[ranks]], ranks)  # fmt: skip
+        done = run_ranks(
+            dimred,
+            [*options, "--profile_every_n_iters=5", f"--profile_at_task={ranks - 1}", "--output", runs[ranks]],
+            ranks,
+        )
         assert done.codes == [0] * ranks, done.errors
         assert done.errors == [""] * ranks
     one, two = (values(run / "ema.h5")["weights"] for run in runs.values())

@@ -25,29 +25,43 @@ def answers(tmp_path: Path):
     shutil.copytree(REPOSITORY / "scripts", tmp_path / "scripts")
     for program in ("build/bin/dimred", ".venv/bin/python", "tools/nvidia-smi"):
         (tmp_path / program).parent.mkdir(parents=True, exist_ok=True)
-        text = "printf 'GPU 0: A (UUID: GPU-a)\\nGPU 1: B (UUID: GPU-b)\\nGPU 2: C (UUID: GPU-c)\\n'" if "nvidia" in program else 'echo "$(basename "$0") $*"'
+        text = (
+            "printf 'GPU 0: A (UUID: GPU-a)\\nGPU 1: B (UUID: GPU-b)\\nGPU 2: C (UUID: GPU-c)\\n'"
+            if "nvidia" in program
+            else 'echo "$(basename "$0") $*"'
+        )
         (tmp_path / program).write_text(f"#!/bin/bash\n{text}\n")
         (tmp_path / program).chmod(0o755)
 
     def call(script: str, *arguments: str, gpus: bool = False, **variables: str) -> subprocess.CompletedProcess[str]:
         environment = {name: value for name, value in os.environ.items() if name not in LAUNCHED} | variables
         environment["PATH"] = f"{tmp_path / 'tools'}:{environment['PATH']}" if gpus else "/usr/bin:/bin"
-        return subprocess.run([tmp_path / "scripts" / script, *arguments], capture_output=True, text=True, check=False, env=environment)
+        return subprocess.run(
+            [tmp_path / "scripts" / script, *arguments], capture_output=True, text=True, check=False, env=environment
+        )
 
     return call
 
 
 def test_one_rank_is_the_program_itself(answers) -> None:
-    assert answers("run_stage_1.sh", "DATA", "--epochs", "2").stdout == "dimred stage1 --data DATA --output runs/stage1 --epochs 2\n"
+    assert (
+        answers("run_stage_1.sh", "DATA", "--epochs", "2").stdout
+        == "dimred stage1 --data DATA --output runs/stage1 --epochs 2\n"
+    )
     assert answers("run_stage_1.sh", "default", "--ranks", "1", "--output=o").stdout == "dimred stage1 --output=o\n"
     said = answers("run_stage_2.sh", "DATA", "RUN", "P.npy", "--boost", "boost.json", "--ranks=1")
-    assert said.stdout == "dimred stage2 --checkpoint RUN --data DATA --pca_mat P.npy --output runs/stage2 --boost boost.json\n"
+    assert (
+        said.stdout
+        == "dimred stage2 --checkpoint RUN --data DATA --pca_mat P.npy --output runs/stage2 --boost boost.json\n"
+    )
 
 
 def test_several_ranks_are_started_by_torchrun(answers) -> None:
     for ranks in (["--ranks", "4"], ["--ranks=4"]):
         [line] = answers("run_stage_1.sh", "DATA", *ranks, "--epochs=2").stdout.splitlines()
-        assert f"{LAUNCHER} 4 " in line and line.endswith("bin/dimred stage1 --data DATA --output runs/stage1 --epochs=2")
+        assert f"{LAUNCHER} 4 " in line and line.endswith(
+            "bin/dimred stage1 --data DATA --output runs/stage1 --epochs=2"
+        )
 
 
 @pytest.fixture
@@ -71,7 +85,9 @@ def test_options_are_checked_before_ranks_start(launched) -> None:
 
 
 def test_ranks_say_what_they_say_and_no_more(launched) -> None:
-    process = launched('[ "${*: -1}" != --check_options ] || exit 0; [ "$RANK" = 0 ] || { echo "error: so it is" >&2; exit 3; }; sleep 9')
+    process = launched(
+        '[ "${*: -1}" != --check_options ] || exit 0; [ "$RANK" = 0 ] || { echo "error: so it is" >&2; exit 3; }; sleep 9'
+    )
     assert process.communicate(timeout=60) == ("2 ranks on this machine, by torchrun\n", "error: so it is\n")
     assert process.returncode == 3
 
@@ -90,9 +106,15 @@ def test_each_cuda_device_has_a_rank(answers) -> None:
     assert f"{LAUNCHER} 3 " in said and said.endswith("--output runs/stage1 --device cuda\n")
     assert f"{LAUNCHER} 2 " in answers("run_stage_1.sh", "DATA", gpus=True, CUDA_VISIBLE_DEVICES="0,2").stdout
     for wrong in ("", "junk,1", "7"):
-        assert answers("run_stage_1.sh", "DATA", gpus=True, CUDA_VISIBLE_DEVICES=wrong).stdout.startswith("dimred stage1 ")
-    assert answers("run_stage_1.sh", "DATA", CUDA_VISIBLE_DEVICES="0,1").stdout.startswith("dimred stage1 ")  # no device at all
-    assert f"{LAUNCHER} 2 " in answers("run_stage_1.sh", "DATA", gpus=True, CUDA_VISIBLE_DEVICES="0,GPU-b,junk,1").stdout
+        assert answers("run_stage_1.sh", "DATA", gpus=True, CUDA_VISIBLE_DEVICES=wrong).stdout.startswith(
+            "dimred stage1 "
+        )
+    assert answers("run_stage_1.sh", "DATA", CUDA_VISIBLE_DEVICES="0,1").stdout.startswith(
+        "dimred stage1 "
+    )  # no device at all
+    assert (
+        f"{LAUNCHER} 2 " in answers("run_stage_1.sh", "DATA", gpus=True, CUDA_VISIBLE_DEVICES="0,GPU-b,junk,1").stdout
+    )
     assert f"{LAUNCHER} 3 " in answers("run_stage_1.sh", "DATA", "--device", "cuda", gpus=True).stdout
     for options in (["--device=cpu"], ["--device", "cuda:1"], ["--config", "mine.toml"]):
         said = answers("run_stage_1.sh", "DATA", *options, gpus=True).stdout
@@ -119,11 +141,22 @@ def test_photographs_get_a_network_that_was_made_for_them(tmp_path: Path, desk: 
         for i in range(2):
             pixels = generator.integers(0, 255, (40 + 3 * i, 60 - 2 * i, 3), dtype=np.uint8)
             Image.fromarray(pixels).save(tmp_path / "photographs" / label / f"{i}.jpg")
-    command = [desk / "scripts" / "run_stage_1.sh", tmp_path / "photographs", "--global_batch_size=4", "--threads=1", "--snapshots_per_epoch=0", "--output", tmp_path / "run"]  # fmt: skip
+    command = [
+        desk / "scripts" / "run_stage_1.sh",
+        tmp_path / "photographs",
+        "--global_batch_size=4",
+        "--threads=1",
+        "--snapshots_per_epoch=0",
+        "--output",
+        tmp_path / "run",
+    ]
     done = subprocess.run([*command, "--ranks=2"], capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
     assert "2 ranks on this machine" in done.stdout
-    assert "images of differing sizes: --model resnet18 --preprocessing_name imagenet --image_size 224, as resnet18 was made for" in done.stdout
+    assert (
+        "images of differing sizes: --model resnet18 --preprocessing_name imagenet --image_size 224, as resnet18 was made for"
+        in done.stdout
+    )
     assert json.loads((tmp_path / "run" / "manifest.json").read_text())["ranks"] == 2
     assert 'model = "resnet18"' in (tmp_path / "run" / "config.toml").read_text()
     again = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)

@@ -6,6 +6,9 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
+from scipy.linalg import subspace_angles
+
 from dimred.runs import (
     explained_variance_ratio,
     gram_matrix,
@@ -15,8 +18,6 @@ from dimred.runs import (
     principal_angles,
     random_walk_ratio,
 )
-from scipy import stats
-from scipy.linalg import subspace_angles
 
 
 def test_random_walk_null_has_the_published_shares() -> None:

@@ -16,8 +16,17 @@ from compared_runs import interrupted, newest_state, rows
 from fashion import few
 from safetensors.numpy import save_file
 
-STAGE1 = ["--train_samples=800", "--test_samples=100", "--epochs=4", "--batch_size=32", "--threads=1",
-          "--learning_rate=0.05", "--snapshots_per_epoch=3", "--memory_format=channels_last", f"--data={few()}"]  # fmt: skip
+STAGE1 = [
+    "--train_samples=800",
+    "--test_samples=100",
+    "--epochs=4",
+    "--batch_size=32",
+    "--threads=1",
+    "--learning_rate=0.05",
+    "--snapshots_per_epoch=3",
+    "--memory_format=channels_last",
+    f"--data={few()}",
+]
 STAGE2 = ["--epochs=2", "--n_component=6", "--batch_size=100", "--threads=1", "--preset=robust"]
 
 
@@ -104,8 +113,9 @@ def test_stage2_resumes_bit_identically(
 def test_a_run_folder_is_taken_by_one_process(tmp_path: Path, binaries, fails) -> None:
     run = tmp_path / "run"
     long = [option for option in STAGE1 if "epochs" not in option] + ["--epochs=1000", f"--output={run}"]
-    with subprocess.Popen([str(binaries / "dimred"), "stage1", *long],
-                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:  # fmt: skip
+    with subprocess.Popen(
+        [str(binaries / "dimred"), "stage1", *long], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as process:
         while not (run / "curve.csv").exists():
             assert process.poll() is None
             time.sleep(0.01)
@@ -118,8 +128,18 @@ def test_stage2_goes_on_with_its_own_matrix_only(stage1: Path, stage2: Path, tmp
     matrix = tmp_path / "p.npy"
     basis = np.load(stage2 / "pca_mat.npy")
     np.save(matrix, basis)
-    options = ["--preset=robust", "--n_component=6", "--batch_size=100", "--threads=1", "--checkpoint", stage1, "--pca_mat", matrix,
-               "--output", tmp_path / "run"]  # fmt: skip
+    options = [
+        "--preset=robust",
+        "--n_component=6",
+        "--batch_size=100",
+        "--threads=1",
+        "--checkpoint",
+        stage1,
+        "--pca_mat",
+        matrix,
+        "--output",
+        tmp_path / "run",
+    ]
     execute("dimred", "stage2", *options, "--epochs=1")
     np.save(matrix, basis[::-1])
     assert "another projection matrix" in fails(2, "stage2", *options, "--epochs=2")
@@ -128,8 +148,18 @@ def test_stage2_goes_on_with_its_own_matrix_only(stage1: Path, stage2: Path, tmp
 
 
 def test_a_basis_in_bfloat16_halves_what_is_read(stage1: Path, stage2: Path, tmp_path: Path, execute, fails) -> None:
-    options = ["--preset=robust", "--n_component=6", "--batch_size=100", "--threads=1", "--checkpoint", stage1, "--output", tmp_path / "run",
-               "--pca_mat", stage2 / "pca_mat.npy"]  # fmt: skip
+    options = [
+        "--preset=robust",
+        "--n_component=6",
+        "--batch_size=100",
+        "--threads=1",
+        "--checkpoint",
+        stage1,
+        "--output",
+        tmp_path / "run",
+        "--pca_mat",
+        stage2 / "pca_mat.npy",
+    ]
     printed = execute("dimred", "stage2", *options, "--epochs=1", "--basis_dtype=bfloat16")
     assert "in bfloat16" in printed
     assert 'basis_dtype = "bfloat16"' in (tmp_path / "run" / "config.toml").read_text()
@@ -144,7 +174,14 @@ def test_a_basis_in_bfloat16_halves_what_is_read(stage1: Path, stage2: Path, tmp
 
 def test_a_schedule_keeps_its_length(tmp_path: Path, execute, fails) -> None:
     """Continuing a linear schedule that has come to its end would raise the rate again."""
-    short = ["--train_samples=256", "--test_samples=100", "--threads=1", f"--data={few()}", "--output", tmp_path / "run"]
+    short = [
+        "--train_samples=256",
+        "--test_samples=100",
+        "--threads=1",
+        f"--data={few()}",
+        "--output",
+        tmp_path / "run",
+    ]
     execute("dimred", "stage1", *short, "--epochs=1")
     assert "total_epochs = 1" in fails(2, "stage1", *short, "--epochs=2")
     execute("dimred", "stage1", *short, "--epochs=2", "--total_epochs=1")
@@ -157,11 +194,27 @@ def test_a_schedule_keeps_its_length(tmp_path: Path, execute, fails) -> None:
 
 def test_stage2_keeps_stage1s_split(tmp_path: Path, execute) -> None:
     """Another seed must not train on the samples that stage 1 held out."""
-    small = ["--train_samples=400", "--test_samples=100", "--validation_fraction=0.25", "--seed=5",
-             "--threads=1", f"--data={few()}"]  # fmt: skip
+    small = [
+        "--train_samples=400",
+        "--test_samples=100",
+        "--validation_fraction=0.25",
+        "--seed=5",
+        "--threads=1",
+        f"--data={few()}",
+    ]
     execute("dimred", "stage1", *small, "--epochs=2", "--snapshots_per_epoch=3", "--output", tmp_path / "one")
-    execute("dimred", "stage2", "--checkpoint", tmp_path / "one", "--start=last", "--n_component=3", "--epochs=1",
-            "--threads=1", "--output", tmp_path / "two")  # fmt: skip
+    execute(
+        "dimred",
+        "stage2",
+        "--checkpoint",
+        tmp_path / "one",
+        "--start=last",
+        "--n_component=3",
+        "--epochs=1",
+        "--threads=1",
+        "--output",
+        tmp_path / "two",
+    )
     last, first = rows(tmp_path / "one")[-1], rows(tmp_path / "two")[0]
     assert last["validation_loss"] == first["validation_loss"]
     printed = execute("dimred", "evaluate", tmp_path / "one", "--threads=1")
@@ -172,8 +225,9 @@ def test_a_stopped_run_says_so(stage1: Path, tmp_path: Path, binaries) -> None:
     """SIGTERM while it trains: exit code 143, a state in the middle of an epoch, a manifest."""
     run = tmp_path / "run"
     long = [option for option in STAGE1 if "epochs" not in option] + ["--epochs=1000"]
-    with subprocess.Popen([str(binaries / "dimred"), "stage1", *long, f"--output={run}"],
-                          stdout=subprocess.DEVNULL) as process:  # fmt: skip
+    with subprocess.Popen(
+        [str(binaries / "dimred"), "stage1", *long, f"--output={run}"], stdout=subprocess.DEVNULL
+    ) as process:
         deadline = time.monotonic() + 60
         while not (run / "curve.csv").exists() or len(rows(run)) < 1:
             assert time.monotonic() < deadline
@@ -200,31 +254,70 @@ def test_sklearn_style_matrix_is_accepted(stage1: Path, stage2: Path, tmp_path: 
     """components_ of scikit-learn is Fortran-ordered, and may be float64."""
     basis = np.load(stage2 / "pca_mat.npy")
     np.save(tmp_path / "components.npy", np.asfortranarray(basis.astype(np.float64)))
-    execute("dimred", "stage2", *STAGE2, "--checkpoint", stage1, "--output", tmp_path / "run",
-            "--pca_mat", tmp_path / "components.npy")  # fmt: skip
+    execute(
+        "dimred",
+        "stage2",
+        *STAGE2,
+        "--checkpoint",
+        stage1,
+        "--output",
+        tmp_path / "run",
+        "--pca_mat",
+        tmp_path / "components.npy",
+    )
     assert rows(tmp_path / "run") == rows(stage2)
 
 
-def test_safetensors_of_python_give_a_matrix_that_stage2_takes(stage1: Path, stage2: Path, tmp_path: Path, execute) -> None:
+def test_safetensors_of_python_give_a_matrix_that_stage2_takes(
+    stage1: Path, stage2: Path, tmp_path: Path, execute
+) -> None:
     """Python's writer sorts the tensors by name; the matrix is put in the network's order on load."""
     for file in (stage1 / "snapshots").glob("*.h5"):
         with h5py.File(file) as h5:
             weights, parameters = h5["weights"][:], json.loads(h5["layout"][()])["parameters"]
         parts = np.split(weights, [parameter["offset"] for parameter in parameters[1:]])
-        save_file({p["name"]: part.reshape(p["shape"]) for p, part in zip(parameters, parts, strict=True)}, tmp_path / f"{file.stem}.safetensors")
+        save_file(
+            {p["name"]: part.reshape(p["shape"]) for p, part in zip(parameters, parts, strict=True)},
+            tmp_path / f"{file.stem}.safetensors",
+        )
     execute("dimred", "pca", "--snapshots", tmp_path, "--components=6", "--output", tmp_path / "p.npy")
-    execute("dimred", "stage2", *STAGE2, "--checkpoint", stage1, "--output", tmp_path / "run",
-            "--pca_mat", tmp_path / "p.npy")  # fmt: skip
+    execute(
+        "dimred",
+        "stage2",
+        *STAGE2,
+        "--checkpoint",
+        stage1,
+        "--output",
+        tmp_path / "run",
+        "--pca_mat",
+        tmp_path / "p.npy",
+    )
     ours, other = rows(stage2), rows(tmp_path / "run")
     assert float(other[-1]["train_loss"]) == pytest.approx(float(ours[-1]["train_loss"]), rel=1e-3)
 
 
 def test_batchnorm_is_recalibrated_at_the_end(tmp_path: Path, execute) -> None:
-    small = ["--train_samples=128", "--test_samples=50", "--batch_size=32", "--model=resnet20", "--threads=1",
-             f"--data={few()}"]  # fmt: skip
+    small = [
+        "--train_samples=128",
+        "--test_samples=50",
+        "--batch_size=32",
+        "--model=resnet20",
+        "--threads=1",
+        f"--data={few()}",
+    ]
     execute("dimred", "stage1", *small, "--epochs=2", "--snapshots_per_epoch=2", "--output", tmp_path / "one")
-    execute("dimred", "stage2", "--checkpoint", tmp_path / "one", "--n_component=3", "--epochs=1",
-            "--start=mean", "--threads=1", "--output", tmp_path / "two")  # fmt: skip
+    execute(
+        "dimred",
+        "stage2",
+        "--checkpoint",
+        tmp_path / "one",
+        "--n_component=3",
+        "--epochs=1",
+        "--start=mean",
+        "--threads=1",
+        "--output",
+        tmp_path / "two",
+    )
     assert [row["weights"] for row in rows(tmp_path / "two")] == ["mean", "raw", "recalibrated"]
     printed = execute("dimred", "evaluate", tmp_path / "two" / "final.h5", "--threads=1")
     accuracy = float(rows(tmp_path / "two")[-1]["test_accuracy"])
@@ -235,7 +328,18 @@ def test_batchnorm_is_recalibrated_at_the_end(tmp_path: Path, execute) -> None:
 @pytest.mark.parametrize("preset", ["mindspore-latest", "mindspore-first", "dldr"])
 def test_presets_run_and_record_their_constants(preset: str, stage1: Path, tmp_path: Path, execute) -> None:
     # One epoch: in the second, rounding decides whether mindspore-first meets a NaN.
-    execute("dimred", "stage2", "--epochs=1", *STAGE2[1:-1], "--checkpoint", stage1, "--preset", preset, "--output", tmp_path / "run")
+    execute(
+        "dimred",
+        "stage2",
+        "--epochs=1",
+        *STAGE2[1:-1],
+        "--checkpoint",
+        stage1,
+        "--preset",
+        preset,
+        "--output",
+        tmp_path / "run",
+    )
     config = (tmp_path / "run" / "config.toml").read_text()
     assert f"rho = {0.4 if preset == 'dldr' else 0.55}" in config
     assert 'start = "first"' in config if preset == "dldr" else 'start = "last"' in config

@@ -11,6 +11,9 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+from fashion import few
+from run_folders import row, write_run
+
 from dimred.runs import (
     BadRun,
     Damaged,
@@ -30,8 +33,6 @@ from dimred.runs import (
     read_snapshots,
     read_weights,
 )
-from fashion import few
-from run_folders import row, write_run
 
 
 @pytest.fixture(scope="session")
@@ -40,10 +41,27 @@ def trained(tmp_path_factory, execute) -> Path:
     folder = tmp_path_factory.mktemp("trained")
     small = ["--train_samples=320", "--test_samples=100", "--validation_fraction=0.2", "--threads=1", f"--data={few()}"]
     execute("dimred", "stage1", *small, "--epochs=3", "--snapshots_per_epoch=4", "--output", folder / "stage1")
-    execute("dimred", "pca", "--snapshots", folder / "stage1/snapshots", "--components=4",
-            "--output", folder / "pca_mat.npy")  # fmt: skip
-    execute("dimred", "stage2", "--checkpoint", folder / "stage1", "--pca_mat", folder / "pca_mat.npy",
-            "--epochs=1", "--threads=1", "--output", folder / "stage2")  # fmt: skip
+    execute(
+        "dimred",
+        "pca",
+        "--snapshots",
+        folder / "stage1/snapshots",
+        "--components=4",
+        "--output",
+        folder / "pca_mat.npy",
+    )
+    execute(
+        "dimred",
+        "stage2",
+        "--checkpoint",
+        folder / "stage1",
+        "--pca_mat",
+        folder / "pca_mat.npy",
+        "--epochs=1",
+        "--threads=1",
+        "--output",
+        folder / "stage2",
+    )
     return folder
 
 
@@ -101,7 +119,7 @@ def damages(folder: Path) -> dict[str, BadRun]:
         "the manifest": (lambda: (folder / "stage2/manifest.json").write_text('{"outcome":'), Damaged),
         "another version": (lambda: change(folder, "versions", {"dimred": "9.1"}), OtherVersion),
         "interrupted": (lambda: change(folder, "outcome", "interrupted"), Unfinished),
-    }  # fmt: skip
+    }
 
 
 def cut_last_row(run: Path) -> None:
@@ -175,7 +193,9 @@ def test_snapshots_are_read_from_their_own_file_alone(kind: str, copy: Path) -> 
             h5.create_dataset("weights", (4,), "f4", external=[(pipe, 0, 16)])
         else:
             layout = h5py.VirtualLayout((4,), "f4", (None,))
-            layout[: h5py.h5s.UNLIMITED] = h5py.VirtualSource(pipe, "weights", (4,), "f4", (None,))[: h5py.h5s.UNLIMITED]
+            layout[: h5py.h5s.UNLIMITED] = h5py.VirtualSource(pipe, "weights", (4,), "f4", (None,))[
+                : h5py.h5s.UNLIMITED
+            ]
             h5.create_virtual_dataset("weights", layout)
     with pytest.raises(Damaged, match="another place"):
         read_weights(file, digest=False)
@@ -216,8 +236,10 @@ def test_a_continued_run_has_its_own_costs_only(tmp_path: Path) -> None:
 
 
 def test_recalibration_is_a_cost_but_not_of_the_budget(tmp_path: Path) -> None:
-    rows = [row(1, 0.5, step=10, backward_passes=10), row(1, 0.6, step=10, backward_passes=10, forward_passes=20,
-                                                          weights="recalibrated")]  # fmt: skip
+    rows = [
+        row(1, 0.5, step=10, backward_passes=10),
+        row(1, 0.6, step=10, backward_passes=10, forward_passes=20, weights="recalibrated"),
+    ]
     costs = read_run(write_run(tmp_path / "run", rows)).costs()
     assert (costs["spent"], costs["forward_passes"]) == (1, 20)
 

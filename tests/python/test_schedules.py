@@ -82,8 +82,7 @@ def test_plsc(rates, batch: int, warmup: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "strategy",
-    ["5:0.1->0.4,10:0.4=>0.8,20:0.08", "5:0.1->0.4,10:0.4=>0.8,15:0.8,20:0.08", "10:0.01,20:0.001"],
+    "strategy", ["5:0.1->0.4,10:0.4=>0.8,20:0.08", "5:0.1->0.4,10:0.4=>0.8,15:0.8,20:0.08", "10:0.01,20:0.001"]
 )
 def test_moxing(rates, strategy: str) -> None:
     expected = learning_rates.moxing(strategy, PER_EPOCH, 24)  # 4 epochs beyond the last piece

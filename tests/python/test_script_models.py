@@ -25,11 +25,27 @@ from torch.nn import functional
 from torch.nn.utils import parameters_to_vector
 
 SAMPLES, STEPS, RATE = 250, 6, 0.05
-PLAIN = [f"--train_samples={SAMPLES}", "--test_samples=100", f"--global_batch_size={SAMPLES}", f"--learning_rate={RATE}",
-         "--schedule=constant", "--momentum=0.9", "--weight_decay=0", "--threads=1", "--snapshots_per_epoch=1",
-         "--memory_format=contiguous", f"--data={few()}"]  # fmt: skip
-DROPPED = ["--train_samples=500", "--test_samples=100", "--batch_size=50", "--threads=1", "--snapshots_per_epoch=3",
-           f"--data={few()}"]  # fmt: skip
+PLAIN = [
+    f"--train_samples={SAMPLES}",
+    "--test_samples=100",
+    f"--global_batch_size={SAMPLES}",
+    f"--learning_rate={RATE}",
+    "--schedule=constant",
+    "--momentum=0.9",
+    "--weight_decay=0",
+    "--threads=1",
+    "--snapshots_per_epoch=1",
+    "--memory_format=contiguous",
+    f"--data={few()}",
+]
+DROPPED = [
+    "--train_samples=500",
+    "--test_samples=100",
+    "--batch_size=50",
+    "--threads=1",
+    "--snapshots_per_epoch=3",
+    f"--data={few()}",
+]
 
 
 class Net(nn.Module):
@@ -37,8 +53,14 @@ class Net(nn.Module):
 
     def __init__(self, dropout: float) -> None:
         super().__init__()
-        self.features = nn.Sequential(nn.Conv2d(1, 6, 3, 2), nn.BatchNorm2d(6, momentum=0.2), nn.Tanh(),
-                                      nn.Conv2d(6, 8, 3, 2), nn.BatchNorm2d(8), nn.Tanh())  # fmt: skip
+        self.features = nn.Sequential(
+            nn.Conv2d(1, 6, 3, 2),
+            nn.BatchNorm2d(6, momentum=0.2),
+            nn.Tanh(),
+            nn.Conv2d(6, 8, 3, 2),
+            nn.BatchNorm2d(8),
+            nn.Tanh(),
+        )
         self.dropout = nn.Dropout(dropout)
         self.fc = nn.Linear(8 * 6 * 6, 10)
 
@@ -148,7 +170,9 @@ def test_buffers_of_its_own_are_no_global_statistics(tmp_path: Path, execute, bi
     execute("dimred", *words, "--output", tmp_path / "one")
     assert np.abs(newest(tmp_path / "one")["buffers"]).max() > 0
     assert run_ranks(binaries / "dimred", [*words, "--output", tmp_path / "two"], 2).codes == [0, 0]
-    refused = run_ranks(binaries / "dimred", [*words, "--batchnorm_statistics=synchronized", "--output", tmp_path / "three"], 2)
+    refused = run_ranks(
+        binaries / "dimred", [*words, "--batchnorm_statistics=synchronized", "--output", tmp_path / "three"], 2
+    )
     assert refused.codes == [2, 2]
     assert "of which BatchNorm alone moves" in refused.errors[0]
 
@@ -172,8 +196,16 @@ def test_our_own_files_keep_the_modules_names(tmp_path: Path, execute) -> None:
     net, run = Wrapped(), tmp_path / "run"
     torch.jit.script(net).save(tmp_path / "net.pt")
     torch.save(net.state_dict(), tmp_path / "weights.pt")
-    words = [*PLAIN, "--model", tmp_path / "net.pt", "--initialize_from", tmp_path / "weights.pt",
-             "--trainable_include_patterns=fc,gamma", "--output", run]  # fmt: skip
+    words = [
+        *PLAIN,
+        "--model",
+        tmp_path / "net.pt",
+        "--initialize_from",
+        tmp_path / "weights.pt",
+        "--trainable_include_patterns=fc,gamma",
+        "--output",
+        run,
+    ]
     assert "5 tensors loaded, 0 left as drawn" in execute("dimred", "stage1", *words, "--epochs=1", "--total_epochs=2")
     execute("dimred", "stage1", *words, "--epochs=2", "--total_epochs=2")
     execute("dimred", "export", run, "--threads=1")
@@ -191,8 +223,19 @@ def runs(tmp_path_factory, execute) -> Path:
     torch.jit.script(network(0.5)).save(folder / "net.pt")
     execute("dimred", "stage1", *DROPPED, "--epochs=4", "--model", folder / "net.pt", "--output", folder / "stage1")
     (folder / "net.pt").rename(folder / "moved.pt")
-    execute("dimred", "stage2", "--preset=robust", "--epochs=2", "--n_component=6", "--threads=1", "--batch_size=50",
-            "--checkpoint", folder / "stage1", "--output", folder / "stage2")  # fmt: skip
+    execute(
+        "dimred",
+        "stage2",
+        "--preset=robust",
+        "--epochs=2",
+        "--n_component=6",
+        "--threads=1",
+        "--batch_size=50",
+        "--checkpoint",
+        folder / "stage1",
+        "--output",
+        folder / "stage2",
+    )
     return folder
 
 
@@ -216,7 +259,14 @@ def test_a_run_in_two_parts_equals_one(stage: str, runs: Path, tmp_path: Path, e
         options = [*DROPPED, "--model", runs / "moved.pt", "--total_epochs=4"]
         parts = ["--epochs=1", "--epochs=4"]
     else:
-        options = ["--preset=robust", "--n_component=6", "--threads=1", "--batch_size=50", "--checkpoint", runs / "stage1"]
+        options = [
+            "--preset=robust",
+            "--n_component=6",
+            "--threads=1",
+            "--batch_size=50",
+            "--checkpoint",
+            runs / "stage1",
+        ]
         parts = ["--epochs=1", "--epochs=2"]
     for part in parts:
         execute("dimred", stage, *options, part, "--output", run)
@@ -283,7 +333,9 @@ def test_what_cannot_be_trained_is_refused_with_the_remedy(tmp_path: Path, fails
     assert "received the attribute scales, which training moves" in report()
     torch.jit.script(Moving("replaced")).save(file)
     assert "received mean, which training replaces; write self.mean.copy_" in report()
-    torch.jit.script(nn.Sequential(nn.BatchNorm2d(1, track_running_stats=False), nn.Flatten(), nn.Linear(784, 10))).save(file)
+    torch.jit.script(
+        nn.Sequential(nn.BatchNorm2d(1, track_running_stats=False), nn.Flatten(), nn.Linear(784, 10))
+    ).save(file)
     assert "other logits in another batch in evaluation" in report()
     torch.jit.script(network()).save(file)
     whole = file.read_bytes()
@@ -358,9 +410,14 @@ def with_default(file: Path, target: Path, touched: Path) -> None:
 
 @pytest.mark.parametrize(
     ("how", "operator"),
-    [(saving, "aten::save"), (mapping, "aten::from_file"), (recording, "profiler::_record_function_enter"),
-     ("restored", "aten::from_file"), ("default", "aten::from_file")],
-)  # fmt: skip
+    [
+        (saving, "aten::save"),
+        (mapping, "aten::from_file"),
+        (recording, "profiler::_record_function_enter"),
+        ("restored", "aten::from_file"),
+        ("default", "aten::from_file"),
+    ],
+)
 def test_a_module_that_touches_files_is_refused_before_it_does(how, operator: str, tmp_path: Path, fails) -> None:
     """Also in code that runs while the module is loaded."""
     file, touched = tmp_path / "net.pt", tmp_path / "touched"
@@ -416,8 +473,13 @@ class Printing(nn.Module):
 def test_what_a_module_prints_is_no_command_to_the_terminal(tmp_path: Path, binaries: Path) -> None:
     file = tmp_path / "net.pt"
     torch.jit.script(Printing()).save(file)
-    done = subprocess.run([binaries / "dimred", "inspect", "--model", file, "--image_size=28", "--channels=1"],
-                          capture_output=True, text=True, timeout=120, check=True)  # fmt: skip
+    done = subprocess.run(
+        [binaries / "dimred", "inspect", "--model", file, "--image_size=28", "--channels=1"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
     assert "\\u001B[2J" in done.stdout
     assert "\x1b" not in done.stdout + done.stderr
     assert f"{file} is TorchScript: its code runs with your rights" in done.stdout

@@ -20,8 +20,13 @@ def machine(tmp_path: Path):
             file.write_text(f"#!/bin/sh\n{line if line.startswith(('exit', 'case')) else f'echo {line}'}\n")
             file.chmod(0o755)
         return subprocess.run(
-            [REPOSITORY / "scripts" / "setup.sh", "--no-build"], capture_output=True, text=True, timeout=60, check=False,
-            env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"})  # fmt: skip
+            [REPOSITORY / "scripts" / "setup.sh", "--no-build"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+            env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        )
 
     return run
 
@@ -38,7 +43,11 @@ def test_what_is_too_old_is_named_with_what_is_needed(cmake: str, libcurl: str, 
 
 
 def test_a_package_that_is_not_offered_is_named(machine) -> None:
-    done = machine(dpkg_query="exit 1", apt_get="exit 0", apt_cache="case $2 in libgloo-dev) echo 'Candidate: (none)';; *) echo 'Candidate: 1';; esac")
+    done = machine(
+        dpkg_query="exit 1",
+        apt_get="exit 0",
+        apt_cache="case $2 in libgloo-dev) echo 'Candidate: (none)';; *) echo 'Candidate: 1';; esac",
+    )
     assert done.returncode == 1
     assert "needs the package libgloo-dev, which this distribution does not offer" in done.stderr
     assert "Python packages" not in done.stdout

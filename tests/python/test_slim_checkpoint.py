@@ -23,14 +23,21 @@ sys.path.insert(0, str(REPOSITORY / "lib" / "models"))
 import library
 
 PYTHON = REPOSITORY / ".venv-tensorflow" / "bin" / "python"
-IGNORED = {"global_step": [], "resnet_v1_50/mean_rgb": [3], "resnet_v1_50/conv1/weights/Momentum": [7, 7, 3, 64], "beta1_power": []}
+IGNORED = {
+    "global_step": [],
+    "resnet_v1_50/mean_rgb": [3],
+    "resnet_v1_50/conv1/weights/Momentum": [7, 7, 3, 64],
+    "beta1_power": [],
+}
 
 
 class Checkpoint:
     """As tf.train.load_checkpoint gives one: every value is another, drawn from the variable's name."""
 
     def __init__(self, network: str = "resnet_v1_50", classes: int = 1001) -> None:
-        self.shapes: dict[str, list[int]] = {name: list(shape) for name, shape in variables(network, classes).items()} | IGNORED
+        self.shapes: dict[str, list[int]] = {
+            name: list(shape) for name, shape in variables(network, classes).items()
+        } | IGNORED
         self.values: dict[str, np.ndarray] = {}
 
     def get_variable_to_shape_map(self) -> dict[str, list[int]]:
@@ -57,7 +64,9 @@ def test_both_tables_have_the_same_networks() -> None:
 def test_each_parameter_and_buffer_is_one_variable(name: str) -> None:
     """And the counters, which TF-Slim has not."""
     expected = {
-        key: tuple(value.shape) for key, value in network(name, 1001).state_dict().items() if not key.endswith("num_batches_tracked")
+        key: tuple(value.shape)
+        for key, value in network(name, 1001).state_dict().items()
+        if not key.endswith("num_batches_tracked")
     }
     named = [(slim_checkpoint.our_name(variable), shape) for variable, shape in variables(name, 1001).items()]
     assert Counter(key for key, _ in named) == Counter(expected.keys())
@@ -80,17 +89,27 @@ def test_kernels_are_turned_and_parts_are_renamed(converted) -> None:
     assert ours.flags["C_CONTIGUOUS"] and all(
         ours[o, i, h, w] == theirs[h, w, i, o] for o, i, h, w in ((0, 0, 0, 1), (5, 3, 2, 0), (127, 126, 1, 2))
     )
-    for part, name in (("gamma", "weight"), ("beta", "bias"), ("moving_mean", "running_mean"), ("moving_variance", "running_var")):
+    for part, name in (
+        ("gamma", "weight"),
+        ("beta", "bias"),
+        ("moving_mean", "running_mean"),
+        ("moving_variance", "running_var"),
+    ):
         assert np.array_equal(
-            tensors[f"block2.unit_1.shortcut.BatchNorm.{name}"], checkpoint.get_tensor(f"{unit}/shortcut/BatchNorm/{part}")
+            tensors[f"block2.unit_1.shortcut.BatchNorm.{name}"],
+            checkpoint.get_tensor(f"{unit}/shortcut/BatchNorm/{part}"),
         )
     assert np.array_equal(tensors["logits.bias"], checkpoint.get_tensor("resnet_v1_50/logits/biases"))
-    assert network("resnet_v1_50", 1001).load_state_dict({name: torch.from_numpy(values) for name, values in tensors.items()}, assign=True)
+    assert network("resnet_v1_50", 1001).load_state_dict(
+        {name: torch.from_numpy(values) for name, values in tensors.items()}, assign=True
+    )
 
 
 def theirs_of(name: str) -> str:
     """Of torchvision's resnet50, the name of what slim:resnet_v1_50 calls so."""
-    name = re.sub(r"block(\d)\.unit_(\d+)", lambda found: f"layer{found[1]}.{int(found[2]) - 1}", name).replace("logits", "fc")
+    name = re.sub(r"block(\d)\.unit_(\d+)", lambda found: f"layer{found[1]}.{int(found[2]) - 1}", name).replace(
+        "logits", "fc"
+    )
     name = name.replace("shortcut.BatchNorm", "downsample.1").replace("shortcut", "downsample.0")
     return re.sub(r"conv(\d)\.BatchNorm", r"bn\1", name)
 
@@ -129,18 +148,49 @@ CONV1 = "resnet_v1_50/conv1/weights"
     ("change", "code", "text"),
     [
         (lambda c: c.shapes.clear(), 2, "needs the variables of one of TF-Slim's resnet_v1_50, .*; it holds nothing"),
-        (lambda c: c.shapes.update({"resnet_v1_101/logits/biases": [3]}), 2, "it holds resnet_v1_101 and resnet_v1_50$"),
-        (lambda c: c.shapes.pop("resnet_v1_50/block3/unit_6/bottleneck_v1/conv1/weights"), 2,
-         "is not TF-Slim's resnet_v1_50: there is no resnet_v1_50/block3/unit_6/bottleneck_v1/conv1/weights"),
-        (lambda c: c.shapes.update({CONV1: [3, 3, 3, 64]}), 2, rf"{CONV1} needs the shape \[7, 7, 3, 64\], received \[3, 3, 3, 64\]"),
+        (
+            lambda c: c.shapes.update({"resnet_v1_101/logits/biases": [3]}),
+            2,
+            "it holds resnet_v1_101 and resnet_v1_50$",
+        ),
+        (
+            lambda c: c.shapes.pop("resnet_v1_50/block3/unit_6/bottleneck_v1/conv1/weights"),
+            2,
+            "is not TF-Slim's resnet_v1_50: there is no resnet_v1_50/block3/unit_6/bottleneck_v1/conv1/weights",
+        ),
+        (
+            lambda c: c.shapes.update({CONV1: [3, 3, 3, 64]}),
+            2,
+            rf"{CONV1} needs the shape \[7, 7, 3, 64\], received \[3, 3, 3, 64\]",
+        ),
         (lambda c: c.shapes.pop("resnet_v1_50/logits/weights"), 2, "there is no resnet_v1_50/logits/weights"),
-        (lambda c: c.shapes.update({"resnet_v1_50/logits/weights": []}), 2, r"logits/weights needs the shape \[1, 1, 2048, 0\], received \[\]"),
-        (lambda c: c.shapes.update({"resnet_v1_50/block1/unit_4/x": []}), 2, "resnet_v1_50, which has no resnet_v1_50/block1/unit_4/x"),
-        (lambda c: c.values.update({CONV1: np.full((7, 7, 3, 64), np.nan, np.float32)}), 1, f"{CONV1} has 9408 values that are not finite"),
-        (lambda c: c.values.update({CONV1: np.full((7, 7, 3, 64), 1e300)}), 1, f"{CONV1} has 9408 values that are not finite"),
-        (lambda c: c.values.update({CONV1: np.zeros((7, 7, 3, 64), np.int32)}), 2, f"{CONV1} needs floating-point values, received int32"),
+        (
+            lambda c: c.shapes.update({"resnet_v1_50/logits/weights": []}),
+            2,
+            r"logits/weights needs the shape \[1, 1, 2048, 0\], received \[\]",
+        ),
+        (
+            lambda c: c.shapes.update({"resnet_v1_50/block1/unit_4/x": []}),
+            2,
+            "resnet_v1_50, which has no resnet_v1_50/block1/unit_4/x",
+        ),
+        (
+            lambda c: c.values.update({CONV1: np.full((7, 7, 3, 64), np.nan, np.float32)}),
+            1,
+            f"{CONV1} has 9408 values that are not finite",
+        ),
+        (
+            lambda c: c.values.update({CONV1: np.full((7, 7, 3, 64), 1e300)}),
+            1,
+            f"{CONV1} has 9408 values that are not finite",
+        ),
+        (
+            lambda c: c.values.update({CONV1: np.zeros((7, 7, 3, 64), np.int32)}),
+            2,
+            f"{CONV1} needs floating-point values, received int32",
+        ),
     ],
-)  # fmt: skip
+)
 def test_another_checkpoint_is_refused(change, code: int, text: str) -> None:
     checkpoint = Checkpoint()
     change(checkpoint)
@@ -159,7 +209,11 @@ def test_mistakes_end_before_tensorflow_is_asked(tmp_path: Path, capsys) -> None
     (tmp_path / "there.safetensors").touch()
     out = str(tmp_path / "out.safetensors")
     for words, code, text in (
-        (["none.ckpt", out], 2, "none.ckpt: no such checkpoint, neither as one file nor as none.ckpt.index and none.ckpt.data-*"),
+        (
+            ["none.ckpt", out],
+            2,
+            "none.ckpt: no such checkpoint, neither as one file nor as none.ckpt.index and none.ckpt.data-*",
+        ),
         ([str(tmp_path / "half.ckpt"), out], 1, "half.ckpt: half.ckpt.index is there, half.ckpt.data-* is not"),
         ([str(tmp_path / "half.ckpt.index"), out], 1, "half.ckpt: half.ckpt.index is there, half.ckpt.data-* is not"),
         ([str(tmp_path / "half.ckpt"), str(tmp_path / "out.pt")], 2, "out.pt: needs a name that ends in .safetensors"),
@@ -189,11 +243,19 @@ def test_what_is_written_is_whole_or_not_there(tmp_path: Path, monkeypatch) -> N
 # With TensorFlow.
 
 
-needs_tensorflow = pytest.mark.skipif(not PYTHON.exists(), reason="needs .venv-tensorflow: scripts/slim_checkpoint.sh --setup makes it")
+needs_tensorflow = pytest.mark.skipif(
+    not PYTHON.exists(), reason="needs .venv-tensorflow: scripts/slim_checkpoint.sh --setup makes it"
+)
 
 
 def convert(*words: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([REPOSITORY / "scripts" / "slim_checkpoint.sh", *words], capture_output=True, text=True, timeout=300, check=False)
+    return subprocess.run(
+        [REPOSITORY / "scripts" / "slim_checkpoint.sh", *words],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -213,7 +275,9 @@ def slims(tmp_path_factory) -> Path:
 @pytest.mark.parametrize("version", ["v1", "v2"])
 def test_logits_are_those_of_tensorflow(version: str, slims: Path) -> None:
     done = convert(slims / f"{version}.ckpt", slims / f"{version}.safetensors")
-    assert done.returncode == 0 and "25559081 parameters, 1001 classes; passed over: 3 variables" in done.stdout, done.stderr
+    assert done.returncode == 0 and "25559081 parameters, 1001 classes; passed over: 3 variables" in done.stdout, (
+        done.stderr
+    )
     network = library.built("slim:resnet_v1_50", 1001, 3)[0].eval()
     network.load_state_dict(load_file(slims / f"{version}.safetensors"))
     for number in (0, 1):  # odd and even sides
@@ -230,7 +294,9 @@ def test_a_damaged_checkpoint_leaves_nothing(slims: Path, tmp_path: Path) -> Non
     (tmp_path / "v1.ckpt").write_bytes(b"not a checkpoint")
     for name in ("v1.ckpt", "v2.ckpt"):
         done = convert(tmp_path / name, tmp_path / "out.safetensors")
-        assert done.returncode == 1 and f"{name}: TensorFlow cannot read it: " in done.stderr and len(done.stderr.splitlines()) == 1, (
-            done.stderr
-        )
+        assert (
+            done.returncode == 1
+            and f"{name}: TensorFlow cannot read it: " in done.stderr
+            and len(done.stderr.splitlines()) == 1
+        ), done.stderr
     assert not list(tmp_path.glob("*.safetensors")) and not list(tmp_path.glob(".dimred-*"))

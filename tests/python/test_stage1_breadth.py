@@ -10,7 +10,14 @@ import pytest
 from compared_runs import newest_state, rows
 from fashion import few
 
-BASE = ["--train_samples=320", "--test_samples=100", "--batch_size=32", "--threads=1", f"--data={few()}", "--total_epochs=2"]
+BASE = [
+    "--train_samples=320",
+    "--test_samples=100",
+    "--batch_size=32",
+    "--threads=1",
+    f"--data={few()}",
+    "--total_epochs=2",
+]
 
 # A rate at which ten steps of 32 images already show in the loss (chance: 2.30).
 OPTIMIZERS = {
@@ -20,7 +27,13 @@ OPTIMIZERS = {
     "adamweightdecay": ["--learning_rate=0.002", "--opt_epsilon=1e-6", "--weight_decay=0.01"],
     "adagrad": ["--learning_rate=0.02", "--adagrad_initial_accumulator_value=0.1"],
     "adadelta": ["--learning_rate=0.3", "--opt_epsilon=1e-4", "--adadelta_rho=0.95"],
-    "rmsprop": ["--learning_rate=0.01", "--opt_epsilon=1e-4", "--rmsprop_momentum=0.9", "--rmsprop_decay=0.9", "--max_gradient_norm=5"],
+    "rmsprop": [
+        "--learning_rate=0.01",
+        "--opt_epsilon=1e-4",
+        "--rmsprop_momentum=0.9",
+        "--rmsprop_decay=0.9",
+        "--max_gradient_norm=5",
+    ],
     "ftrl": ["--learning_rate=0.01", "--ftrl_initial_accumulator_value=1e-12"],
     "lars": ["--learning_rate=0.5", "--lars_coefficient=0.02", "--gradient_centralization"],
 }
@@ -54,11 +67,21 @@ def test_batches_made_on_the_device_are_the_loaders(tmp_path: Path, execute, fai
 def test_a_state_of_another_optimizer_is_refused(tmp_path: Path, execute, fails) -> None:
     run = tmp_path / "run"
     execute("dimred", "stage1", *BASE, "--epochs=1", "--output", run)
-    error = fails(2, "stage1", *BASE, "--epochs=2", "--optimizer=adam", "--resume_from", run, "--output",
-                  tmp_path / "other")  # fmt: skip
+    error = fails(
+        2, "stage1", *BASE, "--epochs=2", "--optimizer=adam", "--resume_from", run, "--output", tmp_path / "other"
+    )
     assert "the state is of optimizer = momentum, whose vectors are its own; received optimizer = adam" in error
-    execute("dimred", "stage1", *BASE, "--epochs=2", "--optimizer=nesterov", "--resume_from", run, "--output",
-            tmp_path / "nesterov")  # fmt: skip
+    execute(
+        "dimred",
+        "stage1",
+        *BASE,
+        "--epochs=2",
+        "--optimizer=nesterov",
+        "--resume_from",
+        run,
+        "--output",
+        tmp_path / "nesterov",
+    )
 
 
 IDLE = {
@@ -118,8 +141,26 @@ def test_the_weights_before_training_are_a_snapshot_of_epoch_0(tmp_path: Path, e
     assert np.array_equal(weights[0], weights[1]) and np.any(weights[0])
     shown = execute("dimred", "inspect", tmp_path / "run")
     assert "missing" not in shown
-    execute("dimred", "stage1", *BASE, "--learning_rate=0.05", "--epochs=1", "--snapshot_initial", "--output", tmp_path / "moved")
-    execute("dimred", "stage1", *BASE, "--learning_rate=0.05", "--epochs=2", "--snapshot_initial", "--output", tmp_path / "moved")
+    execute(
+        "dimred",
+        "stage1",
+        *BASE,
+        "--learning_rate=0.05",
+        "--epochs=1",
+        "--snapshot_initial",
+        "--output",
+        tmp_path / "moved",
+    )
+    execute(
+        "dimred",
+        "stage1",
+        *BASE,
+        "--learning_rate=0.05",
+        "--epochs=2",
+        "--snapshot_initial",
+        "--output",
+        tmp_path / "moved",
+    )
     assert len(list((tmp_path / "moved" / "snapshots").iterdir())) == 3  # a resumed run takes no other
 
 

@@ -50,7 +50,8 @@ def test_a_folder_over_http_by_its_listing(web: HttpFiles, folder: Path, tmp_pat
     assert files_of(tmp_path / "got") == files_of(folder)
     (web.folder / "data" / "big.bin").write_bytes(BYTES[:-1] + b"!")
     assert "differs from its digest (after 2 attempts)" in refusal(
-        store(dimred, "get", f"{web.url}/data", tmp_path / "again"))  # fmt: skip
+        store(dimred, "get", f"{web.url}/data", tmp_path / "again")
+    )
     assert not (tmp_path / "again" / "big.bin").exists()
 
 
@@ -120,8 +121,12 @@ def test_a_matrix_comes_without_a_neighbour_that_is_refused(web: HttpFiles, tmp_
     web.anything = 403
     for query in ("", "?X-Amz-Signature=secret"):
         web.requests.clear()
-        done = subprocess.run([dimred, "inspect", f"{web.url}/m.npy{query}", f"--store_cache={tmp_path / 'cache'}", *QUICK],
-                              capture_output=True, text=True, check=False)  # fmt: skip
+        done = subprocess.run(
+            [dimred, "inspect", f"{web.url}/m.npy{query}", f"--store_cache={tmp_path / 'cache'}", *QUICK],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         assert "credentials" not in done.stderr
         assert "m.npy" in done.stderr + done.stdout  # what it is, is another question
         assert ("/m.json" in [path for path, _ in web.requests]) == (not query)
@@ -181,9 +186,13 @@ def test_an_upload_that_is_killed_leaves_nothing_half(s3: S3, folder: Path, tmp_
 
 @pytest.mark.parametrize(
     ("status", "code", "said"),
-    [(403, "InvalidAccessKeyId", "the credentials are refused"), (403, "SignatureDoesNotMatch", "the credentials are"),
-     (403, "QuotaExceeded", "its quota is full"), (507, "InsufficientStorage", "its quota is full")],
-)  # fmt: skip
+    [
+        (403, "InvalidAccessKeyId", "the credentials are refused"),
+        (403, "SignatureDoesNotMatch", "the credentials are"),
+        (403, "QuotaExceeded", "its quota is full"),
+        (507, "InsufficientStorage", "its quota is full"),
+    ],
+)
 def test_s3_that_refuses(status: int, code: str, said: str, s3: S3, folder: Path, dimred: Path) -> None:
     (folder / "big.bin").unlink()
     s3.proxy.answer = s3_error(status, code)
@@ -199,7 +208,10 @@ def test_s3_that_refuses(status: int, code: str, said: str, s3: S3, folder: Path
 
 def test_s3_that_is_gone_or_has_no_such_bucket(s3: S3, folder: Path, dimred: Path) -> None:
     assert "(after 2 attempts)" in refusal(
-        store(dimred, "put", folder, "s3://bucket/x", env={**os.environ, **KEYS, "AWS_ENDPOINT_URL": "http://127.0.0.1:9"}))  # fmt: skip
+        store(
+            dimred, "put", folder, "s3://bucket/x", env={**os.environ, **KEYS, "AWS_ENDPOINT_URL": "http://127.0.0.1:9"}
+        )
+    )
     assert "bucket does not exist" in refusal(store(dimred, "put", folder, "s3://none/x", env=s3.environment()))
 
 
@@ -207,10 +219,20 @@ def test_s3_that_stalls_is_given_up(s3: S3, folder: Path, dimred: Path) -> None:
     s3.proxy.passed, s3.proxy.stall_after = 0, 1_000_000
     began = time.monotonic()
     try:
-        command = [dimred, "store", "put", folder / "big.bin", "s3://bucket/stalls/x", "--store_attempts=1",
-                   "--store_timeout=1"]  # fmt: skip
-        line = refusal(subprocess.run(command, capture_output=True, text=True, timeout=60, check=False,
-                                      env=s3.environment(s3.proxy.port)))  # fmt: skip
+        command = [
+            dimred,
+            "store",
+            "put",
+            folder / "big.bin",
+            "s3://bucket/stalls/x",
+            "--store_attempts=1",
+            "--store_timeout=1",
+        ]
+        line = refusal(
+            subprocess.run(
+                command, capture_output=True, text=True, timeout=60, check=False, env=s3.environment(s3.proxy.port)
+            )
+        )
     finally:
         s3.proxy.stall_after = None
     assert "cannot write s3://bucket/stalls/x" in line
@@ -222,11 +244,17 @@ def test_a_folder_whose_download_is_killed_goes_on(web: HttpFiles, s3: S3, tmp_p
     """The files that are whole are not asked for again: neither by `store get` nor by a command."""
     for name in "abcd":
         s3.client.put_object(Bucket="bucket", Key=f"cut/{name}", Body=BYTES[:200_000] + name.encode())
-    for command in (["store", "get", "s3://bucket/cut", tmp_path / "got"],
-                    ["data", "inspect", "--data=s3://bucket/cut", f"--store_cache={tmp_path / 'cache'}"]):  # fmt: skip
+    for command in (
+        ["store", "get", "s3://bucket/cut", tmp_path / "got"],
+        ["data", "inspect", "--data=s3://bucket/cut", f"--store_cache={tmp_path / 'cache'}"],
+    ):
         target = tmp_path / ("got" if command[0] == "store" else "cache")
-        with subprocess.Popen([dimred, *command, "--store_timeout=60"], env=s3.environment(s3.proxy.port),
-                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:  # fmt: skip
+        with subprocess.Popen(
+            [dimred, *command, "--store_timeout=60"],
+            env=s3.environment(s3.proxy.port),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        ) as process:
             s3.proxy.stall_at, end = b"/cut/c", time.monotonic() + 30
             while not s3.proxy.stalled and time.monotonic() < end:
                 time.sleep(0.02)
@@ -260,14 +288,20 @@ def test_a_pattern_takes_shards(s3: S3, tmp_path: Path, dimred: Path) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
-    [(["get", "s4://bucket/x", "y"], "did you mean s3://?"), (["get", "/x", "y"], "needs scheme://"),
-     (["put", "nowhere", "file:///tmp/x"], "no such file or folder: nowhere"), (["gett"], "did you mean get?"),
-     (["get", "file:///x", "s3://me:secret@bucket/x"], "a path of this machine, received s3://bucket/x"),
-     (["put", "s3://me:secret@bucket/x", "file:///x"], "no such file or folder: s3://bucket/x"),
-     (["ls", "s3://AKIA:ab/secret@bucket/x"], "is written %2F, %3F or %40, received s3://..."),
-     (["ls", "http://me:secret@[::1:9/x"], "needs a host, or host:port"), (["ls", "http://h:99999/x"], "with a port of 1 to 65535"),
-     (["get", "s3://bucket/x"], "get needs URL and file or folder"), ([], "needs get, put or ls")],
-)  # fmt: skip
+    [
+        (["get", "s4://bucket/x", "y"], "did you mean s3://?"),
+        (["get", "/x", "y"], "needs scheme://"),
+        (["put", "nowhere", "file:///tmp/x"], "no such file or folder: nowhere"),
+        (["gett"], "did you mean get?"),
+        (["get", "file:///x", "s3://me:secret@bucket/x"], "a path of this machine, received s3://bucket/x"),
+        (["put", "s3://me:secret@bucket/x", "file:///x"], "no such file or folder: s3://bucket/x"),
+        (["ls", "s3://AKIA:ab/secret@bucket/x"], "is written %2F, %3F or %40, received s3://..."),
+        (["ls", "http://me:secret@[::1:9/x"], "needs a host, or host:port"),
+        (["ls", "http://h:99999/x"], "with a port of 1 to 65535"),
+        (["get", "s3://bucket/x"], "get needs URL and file or folder"),
+        ([], "needs get, put or ls"),
+    ],
+)
 def test_bad_input(arguments: list[str], said: str, dimred: Path) -> None:
     done = subprocess.run([dimred, "store", *arguments], capture_output=True, text=True, check=False)
     assert said in refusal(done, 2)

@@ -21,7 +21,9 @@ class Gs:
     """The emulator with one bucket, and a proxy before it."""
 
     def __init__(self) -> None:
-        emulator = pytest.importorskip("gcp_storage_emulator.server", reason="needs gcp-storage-emulator of requirements/test.txt")
+        emulator = pytest.importorskip(
+            "gcp_storage_emulator.server", reason="needs gcp-storage-emulator of requirements/test.txt"
+        )
         self.server = emulator.create_server("127.0.0.1", 0, in_memory=True, default_bucket="bucket")
         # Clients keep their connections: a server of one thread would wait for the first one's end.
         with patch("http.server.HTTPServer", http.server.ThreadingHTTPServer):
@@ -42,8 +44,12 @@ class Gs:
         """By name below the prefix; without markers of folders, which Arrow leaves."""
         listing = json.loads(self.ask(f"/storage/v1/b/bucket/o?prefix={urllib.parse.quote(prefix + '/')}"))
         names = [item["name"] for item in listing.get("items", []) if not item["name"].endswith("/")]
-        return {name[len(prefix) + 1 :]: self.ask(f"/download/storage/v1/b/bucket/o/{urllib.parse.quote(name, safe='')}?alt=media")
-                for name in names}  # fmt: skip
+        return {
+            name[len(prefix) + 1 :]: self.ask(
+                f"/download/storage/v1/b/bucket/o/{urllib.parse.quote(name, safe='')}?alt=media"
+            )
+            for name in names
+        }
 
 
 @pytest.fixture(scope="module")

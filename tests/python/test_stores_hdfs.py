@@ -37,7 +37,13 @@ def hadoop(*words: object) -> str:
 def folder(tmp_path: Path) -> Path:
     """Some files in three folders, one of them empty, one of several blocks."""
     run = tmp_path / "run"
-    for name, data in {"a.bin": os.urandom(3_000_000), "b c.txt": b"text", "empty": b"", "sub/x": b"1", "sub/y": b"22"}.items():
+    for name, data in {
+        "a.bin": os.urandom(3_000_000),
+        "b c.txt": b"text",
+        "empty": b"",
+        "sub/x": b"1",
+        "sub/y": b"22",
+    }.items():
         (run / name).parent.mkdir(parents=True, exist_ok=True)
         (run / name).write_bytes(data)
     return run
@@ -68,7 +74,11 @@ def test_a_folder_there_and_back_and_changed(place: str, folder: Path, call, tmp
     assert "uploaded 2 files, 6 B, 3 there already" in call("store", "put", folder, f"{place}/round")
     listed = call("store", "ls", f"{place}/round")
     assert [line.split(maxsplit=1) for line in listed.splitlines()] == [
-        ["3000000", "a.bin"], ["0", "empty"], ["3", "sub/x"], ["2", "sub/y"]]  # fmt: skip
+        ["3000000", "a.bin"],
+        ["0", "empty"],
+        ["3", "sub/x"],
+        ["2", "sub/y"],
+    ]
     there = hadoop("fs", "-ls", "-R", f"{place}/round")
     assert "b c.txt" not in there
     assert "_INCOMPLETE" not in there
@@ -94,7 +104,8 @@ def test_an_upload_that_is_killed(place: str, folder: Path, call, dimred: Path, 
 def test_what_hdfs_refuses(place: str, folder: Path, call) -> None:
     assert "nothing at" in call("store", "ls", f"{place}/none", code=2)
     assert "the credentials are refused: Permission denied" in call(
-        "store", "put", folder / "a.bin", f"{place}/x", code=1, HADOOP_USER_NAME="stranger")  # fmt: skip
+        "store", "put", folder / "a.bin", f"{place}/x", code=1, HADOOP_USER_NAME="stranger"
+    )
     hadoop("dfsadmin", "-setSpaceQuota", "2m", f"{place}/quota")
     assert "its quota is full" in call("store", "put", folder / "a.bin", f"{place}/quota/x", code=1)
     assert "quota/x\n" not in hadoop("fs", "-ls", f"{place}/quota")
@@ -107,7 +118,15 @@ def test_a_client_that_is_silent_or_missing(dimred: Path, tmp_path: Path) -> Non
     silent.write_text("#!/bin/sh\nsleep 60\n")
     silent.chmod(0o755)
     for program, said in [(silent, "no answer for 1 s"), (tmp_path / "none", "needs the site's Hadoop client")]:
-        command = [dimred, "store", "ls", "hdfs:///x", f"--store_hadoop={program}", "--store_attempts=1", "--store_timeout=1"]
+        command = [
+            dimred,
+            "store",
+            "ls",
+            "hdfs:///x",
+            f"--store_hadoop={program}",
+            "--store_attempts=1",
+            "--store_timeout=1",
+        ]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=20)
         assert done.returncode == 1
         assert said in done.stderr
@@ -118,8 +137,18 @@ def test_a_run_by_hdfs_alone(place: str, call, tmp_path: Path) -> None:
     """PLSC's way: data from there, each checkpoint and the result to there, evaluated from there."""
     call("store", "put", "/usr/share/datasets/fashion-mnist", f"{place}/fashion")
     cache = f"--store_cache={tmp_path / 'cache'}"
-    call("stage1", f"--data={place}/fashion", "--train_samples=640", "--test_samples=100", "--epochs=2", "--threads=1",
-         f"--output={place}/run", "--upload_checkpoints", "--quiet", cache)  # fmt: skip
+    call(
+        "stage1",
+        f"--data={place}/fashion",
+        "--train_samples=640",
+        "--test_samples=100",
+        "--epochs=2",
+        "--threads=1",
+        f"--output={place}/run",
+        "--upload_checkpoints",
+        "--quiet",
+        cache,
+    )
     assert "accuracy" in call("evaluate", f"{place}/run", "--threads=1", cache)
 
 

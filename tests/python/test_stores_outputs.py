@@ -19,8 +19,9 @@ from stored_runs import QUICK, STAGE1, curve, weights
 def stage1(dimred: Path, url: str, cache: Path, epochs: int, **options) -> subprocess.CompletedProcess[str]:
     """A short run of four snapshots an epoch, whose schedule is of three."""
     words = ["stage1", *STAGE1, f"--epochs={epochs}", "--total_epochs=3", f"--output={url}"]
-    return subprocess.run([dimred, *words, f"--store_cache={cache}", *QUICK], capture_output=True, text=True,
-                          check=False, **options)  # fmt: skip
+    return subprocess.run(
+        [dimred, *words, f"--store_cache={cache}", *QUICK], capture_output=True, text=True, check=False, **options
+    )
 
 
 def plain_run(dimred: Path, folder: Path, epochs: int) -> Path:
@@ -38,8 +39,13 @@ def test_a_take_up_that_is_cut_is_no_run(dimred: Path, tmp_path: Path) -> None:
     (tmp_path / "copy" / "d.bin").write_bytes(bytes(60_000_000))
     subprocess.run([dimred, "store", "put", tmp_path / "copy", f"file://{there}"], check=True, capture_output=True)
     limit = (30_000_000, resource.RLIM_INFINITY)
-    cut = stage1(dimred, f"file://{there}", tmp_path / "second", 2,
-                 preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limit))  # fmt: skip
+    cut = stage1(
+        dimred,
+        f"file://{there}",
+        tmp_path / "second",
+        2,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limit),
+    )
     assert cut.returncode == 1 and "File too large" in cut.stderr, cut.stderr
     assert list((tmp_path / "second").rglob("config.toml"))
     done = stage1(dimred, f"file://{there}", tmp_path / "second", 2)
@@ -72,8 +78,15 @@ def test_work_that_was_not_sent_is_kept(dimred: Path, tmp_path: Path) -> None:
     run = plain_run(dimred, tmp_path / "run", 1)
     url = f"file://{tmp_path / 'blocked' / 'x.npy'}"
     (tmp_path / "blocked").write_text("a file where the folder shall be")
-    command = [dimred, "pca", f"--snapshots={run / 'snapshots'}", "--components=2", f"--output={url}",
-               f"--store_cache={tmp_path / 'cache'}", *QUICK]  # fmt: skip
+    command = [
+        dimred,
+        "pca",
+        f"--snapshots={run / 'snapshots'}",
+        "--components=2",
+        f"--output={url}",
+        f"--store_cache={tmp_path / 'cache'}",
+        *QUICK,
+    ]
 
     def line(code: int) -> str:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -99,8 +112,10 @@ def test_work_that_was_not_sent_is_kept(dimred: Path, tmp_path: Path) -> None:
 def client(tmp_path: Path) -> Path:
     """A Hadoop client that finds nothing, and whose uploads do not end; it leaves `puts` when one begins."""
     file = tmp_path / "hadoop"
-    file.write_text("#!/bin/sh\ncase $2 in -ls|-stat) echo \"${2#-}: x: No such file or directory\" >&2; exit 1;; "
-                    f"-put) touch {tmp_path}/puts; exec sleep 60;; esac\n")  # fmt: skip
+    file.write_text(
+        '#!/bin/sh\ncase $2 in -ls|-stat) echo "${2#-}: x: No such file or directory" >&2; exit 1;; '
+        f"-put) touch {tmp_path}/puts; exec sleep 60;; esac\n"
+    )
     file.chmod(0o755)
     return file
 
@@ -113,8 +128,14 @@ def wait_for_an_upload(folder: Path) -> None:
 
 
 def test_a_signal_during_the_last_upload_ends_it_with_a_line(dimred: Path, client: Path, tmp_path: Path) -> None:
-    words = ["stage1", *STAGE1, "--epochs=1", "--output=hdfs:///run", f"--store_hadoop={client}",
-             f"--store_cache={tmp_path / 'cache'}"]  # fmt: skip
+    words = [
+        "stage1",
+        *STAGE1,
+        "--epochs=1",
+        "--output=hdfs:///run",
+        f"--store_hadoop={client}",
+        f"--store_cache={tmp_path / 'cache'}",
+    ]
     with subprocess.Popen([dimred, *words], stderr=subprocess.PIPE, text=True) as process:
         wait_for_an_upload(tmp_path)
         time.sleep(0.6)
@@ -126,8 +147,15 @@ def test_a_signal_during_the_last_upload_ends_it_with_a_line(dimred: Path, clien
 def test_a_signal_during_a_files_upload_says_what_to_do(dimred: Path, client: Path, tmp_path: Path) -> None:
     """The same command would refuse: it does not send what is there."""
     run = plain_run(dimred, tmp_path / "run", 1)
-    words = [dimred, "pca", f"--snapshots={run / 'snapshots'}", "--components=2", "--output=hdfs:///x.npy",
-             f"--store_hadoop={client}", f"--store_cache={tmp_path / 'cache'}"]  # fmt: skip
+    words = [
+        dimred,
+        "pca",
+        f"--snapshots={run / 'snapshots'}",
+        "--components=2",
+        "--output=hdfs:///x.npy",
+        f"--store_hadoop={client}",
+        f"--store_cache={tmp_path / 'cache'}",
+    ]
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
         wait_for_an_upload(tmp_path)
         time.sleep(0.6)
@@ -135,7 +163,10 @@ def test_a_signal_during_a_files_upload_says_what_to_do(dimred: Path, client: Pa
         assert process.wait(5) == 143
         said = process.stderr.read().strip()
     (local,) = (tmp_path / "cache").rglob("x.npy")
-    assert f"stopped by a signal during the upload to hdfs:///x.npy; send {local} by `dimred store put`, or remove " in said
+    assert (
+        f"stopped by a signal during the upload to hdfs:///x.npy; send {local} by `dimred store put`, or remove "
+        in said
+    )
     again = subprocess.run(words, capture_output=True, text=True, check=False)
     assert again.returncode == 2
     assert said.split("; ")[1] in again.stderr
@@ -149,7 +180,10 @@ def test_verify_refuses_urls_that_it_cannot_use(fails, tmp_path: Path) -> None:
     said = fails(2, "verify", f"file://{tmp_path}/run", "--pairs", pairs, cache)
     assert f"--weights: [stores] needs --output FOLDER or URL beside weights at file://{tmp_path}/run" in said
     said = fails(2, "verify", there, f"--pairs=file://{pairs}", cache)
-    assert f"--pairs: [stores] needs FILE.bin, a pickle with its images, where pairs are at a URL, received file://{pairs}" in said
+    assert (
+        f"--pairs: [stores] needs FILE.bin, a pickle with its images, where pairs are at a URL, received file://{pairs}"
+        in said
+    )
     said = fails(2, "verify", there, "--pairs", pairs, f"--output=file://{there}", cache)
     assert f"file://{there} exists already; choose another --output" in said
     assert "overwrite" not in said
@@ -157,8 +191,15 @@ def test_verify_refuses_urls_that_it_cannot_use(fails, tmp_path: Path) -> None:
 
 def test_a_failure_does_not_wait_for_an_upload(dimred: Path, client: Path, tmp_path: Path) -> None:
     """The manifest says so at once, while a checkpoint is on its way."""
-    words = ["stage1", *STAGE1, "--epochs=400", "--output=hdfs:///run", f"--store_hadoop={client}",
-             "--upload_checkpoints", f"--store_cache={tmp_path / 'cache'}"]  # fmt: skip
+    words = [
+        "stage1",
+        *STAGE1,
+        "--epochs=400",
+        "--output=hdfs:///run",
+        f"--store_hadoop={client}",
+        "--upload_checkpoints",
+        f"--store_cache={tmp_path / 'cache'}",
+    ]
     with subprocess.Popen([dimred, *words], stderr=subprocess.PIPE, text=True) as process:
         wait_for_an_upload(tmp_path)
         (run,) = (file.parent for file in (tmp_path / "cache").rglob("content/run/config.toml"))

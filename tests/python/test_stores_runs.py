@@ -28,8 +28,14 @@ def call(dimred: Path, s3: S3, tmp_path: Path):
         words = list(map(str, arguments))
         if words[0] != "store":
             words.append(f"--store_cache={tmp_path / 'cache'}")
-        done = subprocess.run([dimred, *words, *QUICK], capture_output=True, text=True, timeout=90, check=False,
-                              env=env or s3.environment())  # fmt: skip
+        done = subprocess.run(
+            [dimred, *words, *QUICK],
+            capture_output=True,
+            text=True,
+            timeout=90,
+            check=False,
+            env=env or s3.environment(),
+        )
         assert done.returncode == code, done.stdout + done.stderr
         assert "secret" not in done.stdout + done.stderr
         return done.stdout if code == 0 else done.stderr
@@ -53,18 +59,31 @@ def test_the_whole_way_by_urls_is_the_way_by_paths(s3: S3, call, web: HttpFiles,
     assert set(s3.keys("way")) >= {"p.npy", "p.json"}
     got = s3.client.get_object(Bucket="bucket", Key="way/p.npy")["Body"].read()
     assert got == (tmp_path / "p.npy").read_bytes()
-    again = call("pca", "--snapshots=s3://bucket/way/one/snapshots", "--components=3", "--output=s3://bucket/way/p.npy", code=2)
+    again = call(
+        "pca", "--snapshots=s3://bucket/way/one/snapshots", "--components=3", "--output=s3://bucket/way/p.npy", code=2
+    )
     assert "exists already" in again
 
     stage2 = ["--epochs=1", "--threads=1", "--quiet"]
-    call("stage2", "--checkpoint=s3://bucket/way/one", "--pca_mat=s3://bucket/way/p.npy", *stage2,
-         "--output=s3://bucket/way/two")  # fmt: skip
-    call("stage2", f"--checkpoint={tmp_path / 'one'}", f"--pca_mat={tmp_path / 'p.npy'}", *stage2,
-         f"--output={tmp_path / 'two'}")  # fmt: skip
+    call(
+        "stage2",
+        "--checkpoint=s3://bucket/way/one",
+        "--pca_mat=s3://bucket/way/p.npy",
+        *stage2,
+        "--output=s3://bucket/way/two",
+    )
+    call(
+        "stage2",
+        f"--checkpoint={tmp_path / 'one'}",
+        f"--pca_mat={tmp_path / 'p.npy'}",
+        *stage2,
+        f"--output={tmp_path / 'two'}",
+    )
     call("store", "get", "s3://bucket/way/two", tmp_path / "got2")
     assert curve(tmp_path / "got2") == curve(tmp_path / "two")
-    assert (call("evaluate", "s3://bucket/way/two").splitlines()[-1]
-            == call("evaluate", tmp_path / "two").splitlines()[-1])  # fmt: skip
+    assert (
+        call("evaluate", "s3://bucket/way/two").splitlines()[-1] == call("evaluate", tmp_path / "two").splitlines()[-1]
+    )
 
 
 def test_a_run_that_is_stopped_is_uploaded_and_goes_on_elsewhere(s3: S3, call, dimred: Path, tmp_path: Path) -> None:
@@ -95,8 +114,15 @@ def curve_rows(s3: S3, prefix: str) -> list[str]:
 
 def test_checkpoints_go_ahead_in_the_background(s3: S3, dimred: Path, tmp_path: Path) -> None:
     """What is at the remote place when the run is killed is a run that goes on."""
-    words = ["stage1", *STAGE1, "--epochs=400", "--output=s3://bucket/ahead/run", "--upload_checkpoints",
-             f"--store_cache={tmp_path / 'first'}", *QUICK]  # fmt: skip
+    words = [
+        "stage1",
+        *STAGE1,
+        "--epochs=400",
+        "--output=s3://bucket/ahead/run",
+        "--upload_checkpoints",
+        f"--store_cache={tmp_path / 'first'}",
+        *QUICK,
+    ]
     with subprocess.Popen([dimred, *words], env=s3.environment(), stderr=subprocess.PIPE) as run:
         end = time.monotonic() + 40
         while "_COMPLETE" not in s3.keys("ahead/run") and time.monotonic() < end:
@@ -107,7 +133,14 @@ def test_checkpoints_go_ahead_in_the_background(s3: S3, dimred: Path, tmp_path: 
     states = sorted((tmp_path / "got" / "checkpoints").iterdir())
     assert len(states) == 1
     epochs = int(states[0].name.removeprefix("state_")) // 25
-    goes_on = [dimred, "stage1", *STAGE1, f"--epochs={epochs + 1}", "--total_epochs=400", f"--output={tmp_path / 'got'}"]
+    goes_on = [
+        dimred,
+        "stage1",
+        *STAGE1,
+        f"--epochs={epochs + 1}",
+        "--total_epochs=400",
+        f"--output={tmp_path / 'got'}",
+    ]
     done = subprocess.run(goes_on, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert len(curve(tmp_path / "got")) == epochs + 1
@@ -121,8 +154,15 @@ def test_a_store_that_is_not_there_is_met_before_any_work(s3: S3, call, tmp_path
 
 def test_a_store_that_dies_in_the_midst(s3: S3, dimred: Path, tmp_path: Path) -> None:
     proxy = Proxy(s3.port)
-    words = ["stage1", *STAGE1, "--epochs=6", "--output=s3://bucket/dies/run", "--upload_checkpoints",
-             f"--store_cache={tmp_path / 'cache'}", *QUICK]  # fmt: skip
+    words = [
+        "stage1",
+        *STAGE1,
+        "--epochs=6",
+        "--output=s3://bucket/dies/run",
+        "--upload_checkpoints",
+        f"--store_cache={tmp_path / 'cache'}",
+        *QUICK,
+    ]
     with subprocess.Popen([dimred, *words], env=s3.environment(proxy.port), stderr=subprocess.PIPE, text=True) as run:
         end = time.monotonic() + 30
         while not list((tmp_path / "cache").rglob("config.toml")) and time.monotonic() < end:
@@ -149,8 +189,15 @@ def test_two_ranks(s3: S3, dimred: Path, tmp_path: Path) -> None:
     s3.client.put_object(Bucket="bucket", Key="two/x", Body=b"x")
     for file in few().iterdir():
         s3.client.upload_file(str(file), "bucket", f"two/fashion/{file.name}")
-    common = ["--train_samples=600", "--test_samples=100", "--epochs=1", "--threads=1", "--global_batch_size=60",
-              f"--store_cache={tmp_path / 'cache'}", *QUICK]  # fmt: skip
+    common = [
+        "--train_samples=600",
+        "--test_samples=100",
+        "--epochs=1",
+        "--threads=1",
+        "--global_batch_size=60",
+        f"--store_cache={tmp_path / 'cache'}",
+        *QUICK,
+    ]
     words = ["stage1", "--data=s3://bucket/two/fashion", "--output=s3://bucket/two/run", *common]
     with started(dimred, words, 2, **s3.environment()) as processes:
         done = ended(processes)
@@ -168,16 +215,24 @@ def test_two_ranks(s3: S3, dimred: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
-    [(["stage1", "--data=s4://me:secret@b/x"], "--data: [stores] unknown scheme in s4://b/x; did you mean s3://?"),
-     (["stage1", "--output=http://h/x"], "--output: [stores] http and https are for reading only"),
-     (["stage1", "--upload_checkpoints"], "--upload_checkpoints needs an --output that is a URL"),
-     (["stage1", "--config=https://me:secret@h/x.toml"], "needs a readable file, received https://h/x.toml"),
-     (["stage1", "--fastnn=https://me:secret@h/x"], "--fastnn: cannot be a URL, received https://h/x"),
-     (["predict", "run", "https://me:secret@h/x.jpg"], "needs images of this machine, received https://h/x.jpg"),
-     (["predict", "run", "x.jpg", "--csv=s3://me:secret@b/x"], "--csv: [stores] needs a path of this machine, received s3://b/x"),
-     (["stage1", "--store_cache=s3://b/x"], "--store_cache: [stores] needs a path of this machine"),
-     (["pca", "--snapshots=file:///none/such", "--output=x.npy"], "--snapshots: [stores] nothing at file:///none/such")],
-)  # fmt: skip
+    [
+        (["stage1", "--data=s4://me:secret@b/x"], "--data: [stores] unknown scheme in s4://b/x; did you mean s3://?"),
+        (["stage1", "--output=http://h/x"], "--output: [stores] http and https are for reading only"),
+        (["stage1", "--upload_checkpoints"], "--upload_checkpoints needs an --output that is a URL"),
+        (["stage1", "--config=https://me:secret@h/x.toml"], "needs a readable file, received https://h/x.toml"),
+        (["stage1", "--fastnn=https://me:secret@h/x"], "--fastnn: cannot be a URL, received https://h/x"),
+        (["predict", "run", "https://me:secret@h/x.jpg"], "needs images of this machine, received https://h/x.jpg"),
+        (
+            ["predict", "run", "x.jpg", "--csv=s3://me:secret@b/x"],
+            "--csv: [stores] needs a path of this machine, received s3://b/x",
+        ),
+        (["stage1", "--store_cache=s3://b/x"], "--store_cache: [stores] needs a path of this machine"),
+        (
+            ["pca", "--snapshots=file:///none/such", "--output=x.npy"],
+            "--snapshots: [stores] nothing at file:///none/such",
+        ),
+    ],
+)
 def test_bad_input(arguments: list[str], said: str, fails) -> None:
     line = fails(2, *arguments, "--store_attempts=1")
     assert said in line
@@ -187,10 +242,24 @@ def test_bad_input(arguments: list[str], said: str, fails) -> None:
 def test_nothing_of_a_password_is_written(web: HttpFiles, dimred: Path, tmp_path: Path) -> None:
     """Not in the run folder, and not in the cache."""
     shutil.copytree(few(), tmp_path / "plain")
-    subprocess.run([dimred, "store", "put", tmp_path / "plain", f"file://{web.folder}/f"], check=True, capture_output=True)
+    subprocess.run(
+        [dimred, "store", "put", tmp_path / "plain", f"file://{web.folder}/f"], check=True, capture_output=True
+    )
     url = web.url.replace("http://", "http://me:secret@") + "/f"
-    done = subprocess.run([dimred, "stage1", f"--data={url}", *ANY_DATA, "--epochs=1", f"--output={tmp_path / 'run'}",
-                           f"--store_cache={tmp_path / 'cache'}"], capture_output=True, text=True, check=False)  # fmt: skip
+    done = subprocess.run(
+        [
+            dimred,
+            "stage1",
+            f"--data={url}",
+            *ANY_DATA,
+            "--epochs=1",
+            f"--output={tmp_path / 'run'}",
+            f"--store_cache={tmp_path / 'cache'}",
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     texts = files_of(tmp_path / "run") | files_of(tmp_path / "cache")
     assert f'data = "{web.url}/f"' in texts["config.toml"].decode()

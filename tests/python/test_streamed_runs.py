@@ -20,8 +20,17 @@ from test_image_training import put_images
 pytest_plugins = ["store_servers"]
 
 FILES = 8
-STAGE1 = ["--model=convnet", "--preprocessing_name=imagenet", "--image_size=20", "--learning_rate=0.01", "--shuffle_buffer_size=6", "--prefetch=1",
-          "--threads=1", "--snapshots_per_epoch=2", "--quiet"]  # fmt: skip
+STAGE1 = [
+    "--model=convnet",
+    "--preprocessing_name=imagenet",
+    "--image_size=20",
+    "--learning_rate=0.01",
+    "--shuffle_buffer_size=6",
+    "--prefetch=1",
+    "--threads=1",
+    "--snapshots_per_epoch=2",
+    "--quiet",
+]
 
 
 @pytest.fixture(scope="module")
@@ -29,8 +38,11 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """96 photographs in eight files of twelve, and a test set."""
     root = tmp_path_factory.mktemp("streamed")
     put_images(root / "photos", 34, sizes=True)
-    samples = [(file.read_bytes(), label) for label, name in enumerate(("bird", "cat", "dog"))
-               for file in sorted((root / "photos" / name).iterdir())]  # fmt: skip
+    samples = [
+        (file.read_bytes(), label)
+        for label, name in enumerate(("bird", "cat", "dog"))
+        for file in sorted((root / "photos" / name).iterdir())
+    ]
     samples = samples[::3] + samples[1::3] + samples[2::3]
     (root / "tf").mkdir()
     for shard in range(FILES):
@@ -50,8 +62,16 @@ def call(dimred: Path, tmp_path: Path) -> Callable:
     """Runs stage 1 on data; gives its error text when it fails."""
 
     def run(data: object, output: str, *words: str, code: int = 0) -> str:
-        command = [dimred, "stage1", f"--data={data}", *STAGE1, *QUICK, *words, f"--output={tmp_path / output}",
-                   f"--store_cache={tmp_path / 'cache'}"]  # fmt: skip
+        command = [
+            dimred,
+            "stage1",
+            f"--data={data}",
+            *STAGE1,
+            *QUICK,
+            *words,
+            f"--output={tmp_path / output}",
+            f"--store_cache={tmp_path / 'cache'}",
+        ]
         done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
         assert done.returncode == code, done.stdout + done.stderr
         return done.stderr
@@ -88,7 +108,9 @@ def test_a_streamed_run_has_the_bits_of_one_on_files(call: Callable, served: str
     assert served in http["train_data"]
 
 
-def test_two_ranks_fetch_each_file_once(dimred: Path, served: str, web: HttpFiles, shards: Path, tmp_path: Path) -> None:
+def test_two_ranks_fetch_each_file_once(
+    dimred: Path, served: str, web: HttpFiles, shards: Path, tmp_path: Path
+) -> None:
     common = [*STAGE1, "--global_batch_size=8", "--epochs=2", *QUICK]
     for name, data in (("local", [f"--data={shards}"]), ("http", [f"--data={served}", gigabytes(shards, 2)])):
         words = ["stage1", *data, *common, f"--store_cache={tmp_path / 'cache'}", f"--output={tmp_path / name}"]
@@ -102,12 +124,27 @@ def test_two_ranks_fetch_each_file_once(dimred: Path, served: str, web: HttpFile
 
 def started_run(dimred: Path, data: str, tmp_path: Path, *words: str, timeout: int = 2) -> subprocess.Popen:
     """A long run that has finished an epoch."""
-    command = [dimred, "stage1", f"--data={data}", *STAGE1, "--batch_size=4", "--epochs=2000", "--checkpoint_every=1", *words,
-               "--store_attempts=1", f"--store_timeout={timeout}", f"--output={tmp_path / 'run'}",
-               f"--store_cache={tmp_path / 'cache'}"]  # fmt: skip
+    command = [
+        dimred,
+        "stage1",
+        f"--data={data}",
+        *STAGE1,
+        "--batch_size=4",
+        "--epochs=2000",
+        "--checkpoint_every=1",
+        *words,
+        "--store_attempts=1",
+        f"--store_timeout={timeout}",
+        f"--output={tmp_path / 'run'}",
+        f"--store_cache={tmp_path / 'cache'}",
+    ]
     run = subprocess.Popen([str(word) for word in command], stderr=subprocess.PIPE, text=True)
     end = time.monotonic() + 60
-    while time.monotonic() < end and run.poll() is None and not list((tmp_path / "run").glob("checkpoints/state_*/state.json")):
+    while (
+        time.monotonic() < end
+        and run.poll() is None
+        and not list((tmp_path / "run").glob("checkpoints/state_*/state.json"))
+    ):
         time.sleep(0.02)
     return run
 
@@ -121,7 +158,9 @@ def error_of(run: subprocess.Popen, code: int = 1) -> str:
     return lines[0]
 
 
-def test_a_server_that_dies_in_the_midst(dimred: Path, served: str, web: HttpFiles, shards: Path, tmp_path: Path) -> None:
+def test_a_server_that_dies_in_the_midst(
+    dimred: Path, served: str, web: HttpFiles, shards: Path, tmp_path: Path
+) -> None:
     """One line that names a file; the same command goes on when the server is back."""
     proxy = Proxy(web.server_port)
     data = served.replace(str(web.server_port), str(proxy.port))
@@ -158,17 +197,39 @@ def test_a_file_that_changes_or_vanishes_in_the_midst(dimred: Path, shards: Path
     assert "train-00004-of-00008" in line
     assert ("has changed since it was looked at" in line) == (fault == "changed")
     if fault == "changed":  # and is no TFRecord file any more
-        done = subprocess.run([dimred, "stage1", f"--data={data}", *STAGE1, f"--test_data={shards}/validation-*",
-                               gigabytes(shards, 0.9), f"--output={tmp_path / 'new'}", f"--store_cache={tmp_path / 'cache'}"],
-                              capture_output=True, text=True, check=False)  # fmt: skip
+        done = subprocess.run(
+            [
+                dimred,
+                "stage1",
+                f"--data={data}",
+                *STAGE1,
+                f"--test_data={shards}/validation-*",
+                gigabytes(shards, 0.9),
+                f"--output={tmp_path / 'new'}",
+                f"--store_cache={tmp_path / 'cache'}",
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         assert "[tfrecord] file://" in done.stderr
         assert "train-00004-of-00008, offset 0" in done.stderr
 
 
 def test_two_ranks_leave_with_one_line(dimred: Path, served: str, web: HttpFiles, shards: Path, tmp_path: Path) -> None:
-    words = ["stage1", f"--data={served}", *STAGE1, "--global_batch_size=8", "--epochs=2000", gigabytes(shards, 0.9),
-             "--store_attempts=1", "--store_timeout=2", "--heartbeat_timeout=2", f"--store_cache={tmp_path / 'cache'}",
-             f"--output={tmp_path / 'run'}"]  # fmt: skip
+    words = [
+        "stage1",
+        f"--data={served}",
+        *STAGE1,
+        "--global_batch_size=8",
+        "--epochs=2000",
+        gigabytes(shards, 0.9),
+        "--store_attempts=1",
+        "--store_timeout=2",
+        "--heartbeat_timeout=2",
+        f"--store_cache={tmp_path / 'cache'}",
+        f"--output={tmp_path / 'run'}",
+    ]
     with started(dimred, words, 2) as processes:
         end = time.monotonic() + 60
         while time.monotonic() < end and not list((tmp_path / "run").glob("checkpoints/state_*/state.json")):
@@ -214,8 +275,18 @@ def test_a_signal_is_heard_while_the_step_waits_for_a_file(
 def test_two_ranks_that_wait_for_a_file_hear_a_signal(
     dimred: Path, served: str, web: HttpFiles, shards: Path, tmp_path: Path
 ) -> None:
-    words = ["stage1", f"--data={served}", *STAGE1, "--global_batch_size=8", "--epochs=2000", gigabytes(shards, 0.9),
-             "--store_attempts=1", "--store_timeout=120", f"--store_cache={tmp_path / 'cache'}", f"--output={tmp_path / 'run'}"]  # fmt: skip
+    words = [
+        "stage1",
+        f"--data={served}",
+        *STAGE1,
+        "--global_batch_size=8",
+        "--epochs=2000",
+        gigabytes(shards, 0.9),
+        "--store_attempts=1",
+        "--store_timeout=120",
+        f"--store_cache={tmp_path / 'cache'}",
+        f"--output={tmp_path / 'run'}",
+    ]
     with started(dimred, words, 2) as processes:
         end = time.monotonic() + 60
         while time.monotonic() < end and not list((tmp_path / "run").glob("checkpoints/state_*/state.json")):
@@ -237,14 +308,28 @@ def test_what_would_fetch_files_again_and_again_is_refused(call: Callable, serve
 
 @pytest.mark.parametrize(
     ("words", "said"),
-    [(["--preprocessing_name=imagenet"], "needs shuffle_buffer_size > 0"),
-     (["--preprocessing_name=none", "--shuffle_buffer_size=6"], "needs a preprocessing_name with a mean of its own"),
-     # As a window of all samples: twice so many have no number.
-     (["--preprocessing_name=imagenet", f"--shuffle_buffer_size={2**63 - 1}", "--batch_size=1", "--prefetch=1"], "of data needs at least")],
-)  # fmt: skip
+    [
+        (["--preprocessing_name=imagenet"], "needs shuffle_buffer_size > 0"),
+        (["--preprocessing_name=none", "--shuffle_buffer_size=6"], "needs a preprocessing_name with a mean of its own"),
+        # As a window of all samples: twice so many have no number.
+        (
+            ["--preprocessing_name=imagenet", f"--shuffle_buffer_size={2**63 - 1}", "--batch_size=1", "--prefetch=1"],
+            "of data needs at least",
+        ),
+    ],
+)
 def test_bad_input(fails: Callable, served: str, shards: Path, tmp_path: Path, words: list[str], said: str) -> None:
-    line = fails(2, "stage1", f"--data={served}", gigabytes(shards, 0.5), "--image_size=32", *words, f"--output={tmp_path / 'x'}",
-                 f"--store_cache={tmp_path / 'cache'}", *QUICK)  # fmt: skip
+    line = fails(
+        2,
+        "stage1",
+        f"--data={served}",
+        gigabytes(shards, 0.5),
+        "--image_size=32",
+        *words,
+        f"--output={tmp_path / 'x'}",
+        f"--store_cache={tmp_path / 'cache'}",
+        *QUICK,
+    )
     assert said in line
 
 
@@ -252,8 +337,17 @@ def test_bad_input(fails: Callable, served: str, shards: Path, tmp_path: Path, w
 def run_at_url(execute: Callable, shards: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An epoch through room for batches of four, but not for those of 64 that other commands have."""
     folder = tmp_path_factory.mktemp("at_url")
-    execute("dimred", "stage1", f"--data=file://{shards}", *STAGE1, "--batch_size=4", gigabytes(shards, 0.9),
-            f"--store_cache={folder / 'cache'}", "--output", folder / "run")  # fmt: skip
+    execute(
+        "dimred",
+        "stage1",
+        f"--data=file://{shards}",
+        *STAGE1,
+        "--batch_size=4",
+        gigabytes(shards, 0.9),
+        f"--store_cache={folder / 'cache'}",
+        "--output",
+        folder / "run",
+    )
     return folder / "run"
 
 
@@ -276,11 +370,15 @@ def test_what_reads_no_epoch_needs_no_room_for_it(
 
 
 @pytest.mark.parametrize("command", ["evaluate", "stage1", "stage2"])
-def test_a_data_url_is_streamed_as_the_run_was(run_at_url: Path, execute: Callable, shards: Path, tmp_path: Path, command: str) -> None:
+def test_a_data_url_is_streamed_as_the_run_was(
+    run_at_url: Path, execute: Callable, shards: Path, tmp_path: Path, command: str
+) -> None:
     """Its stream_cache is known before the data is sought; data of this machine has none."""
-    words = {"evaluate": [min((run_at_url / "snapshots").glob("*.h5"))],
-             "stage1": ["--resume_from", run_at_url, "--batch_size=4", "--prefetch=1", "--epochs=2", "--threads=1"],
-             "stage2": ["--checkpoint", run_at_url, *STAGE2]}[command]  # fmt: skip
+    words = {
+        "evaluate": [min((run_at_url / "snapshots").glob("*.h5"))],
+        "stage1": ["--resume_from", run_at_url, "--batch_size=4", "--prefetch=1", "--epochs=2", "--threads=1"],
+        "stage2": ["--checkpoint", run_at_url, *STAGE2],
+    }[command]
     words.append(f"--store_cache={tmp_path / 'cache'}")
     there = shutil.copytree(shards, tmp_path / "there")
 

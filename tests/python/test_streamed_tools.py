@@ -45,8 +45,21 @@ def convert(dimred: Path, tmp_path: Path) -> Callable:
     def run(url: str, cache: float, *words: object, env: dict[str, str] | None = None) -> list[tuple[bytes, int]]:
         out = tmp_path / "out"
         shutil.rmtree(out, ignore_errors=True)
-        command = [dimred, "data", "convert", url, "--to=base64", "--split=train", "--output", out, "--quiet",
-                   f"--stream_cache={cache / 1e9:.12f}", f"--store_cache={tmp_path / 'cache'}", *QUICK, *map(str, words)]  # fmt: skip
+        command = [
+            dimred,
+            "data",
+            "convert",
+            url,
+            "--to=base64",
+            "--split=train",
+            "--output",
+            out,
+            "--quiet",
+            f"--stream_cache={cache / 1e9:.12f}",
+            f"--store_cache={tmp_path / 'cache'}",
+            *QUICK,
+            *map(str, words),
+        ]
         done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False, env=env)
         assert done.returncode == 0, done.stderr
         return read_base64(sorted((out / "train").glob("part-*")))
@@ -95,7 +108,9 @@ def test_a_pattern_of_files(
     shards = put_shards(tmp_path / "there", packed) if packed else plain
     room = size_of(plain) / 2
     if packed:  # how large they become is known once they are indexed
-        execute("dimred", "data", "index", shards, "--output", shards / "shards.index", f"--data_cache={tmp_path / 'index'}")
+        execute(
+            "dimred", "data", "index", shards, "--output", shards / "shards.index", f"--data_cache={tmp_path / 'index'}"
+        )
     assert convert(f"file://{shards}/train-*", room) == SAMPLES
     assert 0 < most_bytes() <= room
 
@@ -138,7 +153,9 @@ def test_the_index_is_made_once_or_comes_with_the_files(
     shutil.rmtree(cached)
     assert convert(f"{web.url}/tf", room) == SAMPLES
     assert len(fetches()) == 16  # no pass before it
-    report = execute("dimred", "data", "index", shards, "--output", tmp_path / "shards.index", f"--data_cache={tmp_path / 'index'}")
+    report = execute(
+        "dimred", "data", "index", shards, "--output", tmp_path / "shards.index", f"--data_cache={tmp_path / 'index'}"
+    )
     assert "8 files, 64 records" in report
     shutil.copy(tmp_path / "shards.index", shards)
     put()
@@ -146,12 +163,22 @@ def test_the_index_is_made_once_or_comes_with_the_files(
     web.requests.clear()
     assert convert(f"{web.url}/tf", room) == SAMPLES
     assert len(fetches()) == 8
-    streamed = execute("dimred", "data", "index", f"{web.url}/tf", "--stream_cache=1", "--output", tmp_path / "b" / "shards.index",
-                       f"--store_cache={tmp_path / 'cache'}")  # fmt: skip
+    streamed = execute(
+        "dimred",
+        "data",
+        "index",
+        f"{web.url}/tf",
+        "--stream_cache=1",
+        "--output",
+        tmp_path / "b" / "shards.index",
+        f"--store_cache={tmp_path / 'cache'}",
+    )
     assert "8 files, 64 records" in streamed
 
 
-def test_a_copy_that_is_damaged_here_is_fetched_again(convert: Callable, web: HttpFiles, dimred: Path, tmp_path: Path) -> None:
+def test_a_copy_that_is_damaged_here_is_fetched_again(
+    convert: Callable, web: HttpFiles, dimred: Path, tmp_path: Path
+) -> None:
     """Of what an earlier start has left in the room nothing is lost, whatever has become of it."""
     shards = put_shards(tmp_path / "shards")
     subprocess.run([dimred, "store", "put", shards, f"file://{web.folder}/tf"], check=True, capture_output=True)
@@ -173,7 +200,9 @@ def test_a_copy_that_is_damaged_here_is_fetched_again(convert: Callable, web: Ht
 
 
 @pytest.mark.parametrize("packed", [False, True])
-def test_an_index_made_before_the_upload_is_all_that_is_added(execute: Callable, dimred: Path, tmp_path: Path, packed: bool) -> None:
+def test_an_index_made_before_the_upload_is_all_that_is_added(
+    execute: Callable, dimred: Path, tmp_path: Path, packed: bool
+) -> None:
     """The order that docs/reference/stores.md gives: index, send, stream. The caches that indexing leaves beside the files stay here."""
     shards = put_shards(tmp_path / "shards", packed)
     execute("dimred", "data", "index", shards, "--output", shards / "shards.index")
@@ -186,8 +215,18 @@ def test_an_index_made_before_the_upload_is_all_that_is_added(execute: Callable,
         if file.is_file():
             shutil.copy(file, tmp_path / "other")
     for place in (url, f"file://{tmp_path}/other"):
-        report = execute("dimred", "data", "convert", place, "--to=base64", "--split=train", "--output", tmp_path / place[-5:],
-                       "--stream_cache=1", f"--store_cache={tmp_path / 'cache'}")  # fmt: skip
+        report = execute(
+            "dimred",
+            "data",
+            "convert",
+            place,
+            "--to=base64",
+            "--split=train",
+            "--output",
+            tmp_path / place[-5:],
+            "--stream_cache=1",
+            f"--store_cache={tmp_path / 'cache'}",
+        )
         assert f"downloaded {place}: 2 files, " in report
     assert not [path for path in (tmp_path / "cache").rglob(".dimred") if any(path.iterdir())]
 
@@ -202,15 +241,24 @@ def test_what_jumps_among_the_files_needs_room_for_all(fails: Callable, execute:
         assert "jumps among the files and needs a stream_cache for all of them (" in line
         assert not (tmp_path / "none").exists()
         execute("dimred", *common, "--output", tmp_path / tool, all_of_it)
-        here = ["data", tool, shards, *words, "--output", tmp_path / f"{tool}-here", f"--data_cache={tmp_path / 'index'}"]
+        here = [
+            "data",
+            tool,
+            shards,
+            *words,
+            "--output",
+            tmp_path / f"{tool}-here",
+            f"--data_cache={tmp_path / 'index'}",
+        ]
         execute("dimred", *here)
         for file in (tmp_path / f"{tool}-here").rglob("*"):
             if file.is_file() and file.name != "dimred-data.txt":  # which names the source
                 assert file.read_bytes() == (tmp_path / tool / file.relative_to(tmp_path / f"{tool}-here")).read_bytes()
 
 
-def test_a_damaged_index_at_a_url_is_named_and_made_anew(convert: Callable, fails: Callable, execute: Callable, dimred: Path,
-                                                         tmp_path: Path) -> None:  # fmt: skip
+def test_a_damaged_index_at_a_url_is_named_and_made_anew(
+    convert: Callable, fails: Callable, execute: Callable, dimred: Path, tmp_path: Path
+) -> None:
     shards = put_shards(tmp_path / "shards")
     url = f"file://{shards}"
     (shards / "shards.index").write_bytes(b"no index")
@@ -224,7 +272,15 @@ def test_a_damaged_index_at_a_url_is_named_and_made_anew(convert: Callable, fail
     assert "needs a new --output or --overwrite" in fails(2, *here)
     execute("dimred", *here, "--overwrite")
     execute("dimred", "store", "put", shards, f"file://{tmp_path}/listed")
-    words = ["data", "index", f"file://{tmp_path}/listed", "--stream_cache=1", "--output", f"file://{tmp_path}/listed/shards.index", cache]
+    words = [
+        "data",
+        "index",
+        f"file://{tmp_path}/listed",
+        "--stream_cache=1",
+        "--output",
+        f"file://{tmp_path}/listed/shards.index",
+        cache,
+    ]
     assert "names; send that folder again" in fails(2, *words, "--overwrite")
 
 
@@ -245,9 +301,13 @@ def test_an_index_of_a_folder_fetches_its_training_files_alone(
     assert not fetched & {"test-00000-of-00001", "notes.pdf", "pictures/a.png", "labels.txt"}
     (web.folder / "other").mkdir()
     (web.folder / "other" / "notes.pdf").write_bytes(bytes(1000))
-    subprocess.run([dimred, "store", "put", web.folder / "other", f"file://{web.folder}/others"], check=True, capture_output=True)
+    subprocess.run(
+        [dimred, "store", "put", web.folder / "other", f"file://{web.folder}/others"], check=True, capture_output=True
+    )
     words[2] = f"{web.url}/others"
-    assert re.search(r"nothing to \w+ at http://.*/others", fails(2, *words, "--output", tmp_path / "c" / "shards.index"))
+    assert re.search(
+        r"nothing to \w+ at http://.*/others", fails(2, *words, "--output", tmp_path / "c" / "shards.index")
+    )
 
 
 def test_an_index_of_bad_records_is_refused(fails: Callable, execute: Callable, tmp_path: Path) -> None:
@@ -269,8 +329,20 @@ def test_an_index_of_bad_records_is_refused(fails: Callable, execute: Callable, 
 
 def failure(dimred: Path, tmp_path: Path, url: str, *words: str, code: int | None = None) -> str:
     """The one line of a conversion that fails."""
-    command = [dimred, "data", "convert", url, "--to=base64", "--split=train", "--output", tmp_path / "out", "--quiet",
-               f"--store_cache={tmp_path / 'cache'}", *QUICK, *words]  # fmt: skip
+    command = [
+        dimred,
+        "data",
+        "convert",
+        url,
+        "--to=base64",
+        "--split=train",
+        "--output",
+        tmp_path / "out",
+        "--quiet",
+        f"--store_cache={tmp_path / 'cache'}",
+        *QUICK,
+        *words,
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
     assert done.returncode in ((1, 2) if code is None else (code,)), done.stdout
     assert len(done.stderr.splitlines()) == 1, done.stderr
@@ -281,20 +353,25 @@ def test_what_cannot_be_streamed_is_said_in_one_line(dimred: Path, fails: Callab
     shards = put_shards(tmp_path / "there")
     url = f"file://{shards}"
     assert "needs a stream_cache of at least the largest file, file://" in failure(
-        dimred, tmp_path, url, "--stream_cache=0.000000001")  # fmt: skip
+        dimred, tmp_path, url, "--stream_cache=0.000000001"
+    )
     assert "stream_cache needs data at a URL" in failure(dimred, tmp_path, str(shards), "--stream_cache=1")
     assert "stream_cache needs data at a URL" in fails(
-        2, "data", "index", shards, "--stream_cache=1", "--output", tmp_path / "shards.index")  # fmt: skip
+        2, "data", "index", shards, "--stream_cache=1", "--output", tmp_path / "shards.index"
+    )
     assert "needs a folder" in failure(dimred, tmp_path, f"{url}/train-00000-of-00008", "--stream_cache=1")
     assert "nothing to stream at" in failure(dimred, tmp_path, f"{url}/test-*", "--stream_cache=1")
     assert "streams TFRecord files, received dataset = folder" in failure(
-        dimred, tmp_path, url, "--stream_cache=1", "--dataset=folder")  # fmt: skip
+        dimred, tmp_path, url, "--stream_cache=1", "--dataset=folder"
+    )
     (shards / "train-00003-of-00008").write_bytes(b"no record")
     line = failure(dimred, tmp_path, url, "--stream_cache=1")
     assert f"[tfrecord] {url}/train-00003-of-00008, offset 0: needs a whole record" in line
 
 
-def test_a_file_that_is_truncated_on_the_way_is_fetched_again_or_named(convert: Callable, dimred: Path, web: HttpFiles, tmp_path: Path) -> None:
+def test_a_file_that_is_truncated_on_the_way_is_fetched_again_or_named(
+    convert: Callable, dimred: Path, web: HttpFiles, tmp_path: Path
+) -> None:
     shards = put_shards(tmp_path / "shards")
     subprocess.run([dimred, "store", "put", shards, f"file://{web.folder}/tf"], check=True, capture_output=True)
     web.cut_after = 5000  # of each answer: it goes on from there

@@ -12,8 +12,17 @@ import pytest
 from fashion import few
 from ranks import run_ranks
 
-STAGE1 = ["--train_samples=800", "--test_samples=200", "--validation_fraction=0.25", "--epochs=3", "--learning_rate=0.05",
-          "--snapshots_per_epoch=3", "--threads=1", "--quiet", f"--data={few()}"]  # fmt: skip
+STAGE1 = [
+    "--train_samples=800",
+    "--test_samples=200",
+    "--validation_fraction=0.25",
+    "--epochs=3",
+    "--learning_rate=0.05",
+    "--snapshots_per_epoch=3",
+    "--threads=1",
+    "--quiet",
+    f"--data={few()}",
+]
 ARMS = {"plain": ["--preset=sgd"], "averaged": ["--preset=swa"]}
 
 
@@ -23,7 +32,17 @@ def runs(tmp_path_factory: pytest.TempPathFactory, execute: Callable[..., str]) 
     folder = tmp_path_factory.mktemp("temperature")
     execute("dimred", "stage1", *STAGE1, "--output", folder / "stage1")
     for name, options in ARMS.items():
-        execute("dimred", "stage2", folder / "stage1", *options, "--epochs=1", "--threads=1", "--quiet", "--output", folder / name)
+        execute(
+            "dimred",
+            "stage2",
+            folder / "stage1",
+            *options,
+            "--epochs=1",
+            "--threads=1",
+            "--quiet",
+            "--output",
+            folder / name,
+        )
     return folder
 
 
@@ -33,13 +52,17 @@ def last_row(run: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", ARMS)
-def test_a_run_that_has_come_to_its_end_is_the_last_row_of_its_curve(name: str, runs: Path, execute: Callable[..., str]) -> None:
+def test_a_run_that_has_come_to_its_end_is_the_last_row_of_its_curve(
+    name: str, runs: Path, execute: Callable[..., str]
+) -> None:
     found = re.search(r"^test +loss ([\d.]+)", execute("dimred", "evaluate", runs / name, "--threads=1"), re.MULTILINE)
     assert found
     assert float(found[1]) == pytest.approx(float(last_row(runs / name)["test_loss"]), abs=6e-5)
 
 
-def test_a_run_that_went_on_from_its_end_is_its_newest_state(runs: Path, tmp_path: Path, execute: Callable[..., str]) -> None:
+def test_a_run_that_went_on_from_its_end_is_its_newest_state(
+    runs: Path, tmp_path: Path, execute: Callable[..., str]
+) -> None:
     run = shutil.copytree(runs / "averaged", tmp_path / "run")
     state = next((run / "checkpoints").glob("state_*"))
     assert "final.h5" in execute("dimred", "evaluate", run, "--threads=1")
@@ -62,9 +85,19 @@ def test_a_fitted_temperature_lowers_the_validation_loss_alike_on_two_ranks(
     assert ended.output[0].splitlines()[-3:] == single
 
 
-def test_it_needs_held_out_samples_and_logits(runs: Path, tmp_path: Path, execute: Callable[..., str], fails: Callable[..., str]) -> None:
+def test_it_needs_held_out_samples_and_logits(
+    runs: Path, tmp_path: Path, execute: Callable[..., str], fails: Callable[..., str]
+) -> None:
     small = ["--train_samples=100", "--test_samples=100", "--epochs=1", "--threads=1", "--quiet", f"--data={few()}"]
     execute("dimred", "stage1", *small, "--output", tmp_path / "all")
     assert "this has no validation set" in fails(2, "evaluate", tmp_path / "all", "--fit_temperature")
-    execute("dimred", "stage1", *small, "--validation_fraction=0.2", "--margin_loss=arcface", "--output", tmp_path / "margin")
+    execute(
+        "dimred",
+        "stage1",
+        *small,
+        "--validation_fraction=0.2",
+        "--margin_loss=arcface",
+        "--output",
+        tmp_path / "margin",
+    )
     assert "this one has a head" in fails(2, "evaluate", tmp_path / "margin", "--fit_temperature")

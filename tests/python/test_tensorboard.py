@@ -13,8 +13,16 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator as PluginAccumulator
 from tensorboard.util import tensor_util
 
-SMALL = ["--train_samples=300", "--test_samples=100", "--batch_size=50", "--threads=1", "--seed=3",
-         "--validation_fraction=0.2", "--tensorboard=true", f"--data={few()}"]  # fmt: skip
+SMALL = [
+    "--train_samples=300",
+    "--test_samples=100",
+    "--batch_size=50",
+    "--threads=1",
+    "--seed=3",
+    "--validation_fraction=0.2",
+    "--tensorboard=true",
+    f"--data={few()}",
+]
 
 
 def read(folder: Path) -> dict[str, list[tuple[int, float]]]:
@@ -72,8 +80,14 @@ def run(tmp_path_factory, execute) -> Path:
 def test_the_curve_of_a_resumed_run_reads_back(run: Path) -> None:
     expected = of_csv(run / "curve.csv")
     assert [step for step, _ in expected["raw/test_accuracy"]] == [5, 10, 15, 20]
-    assert {"raw/train_loss", "raw/validation_loss", "raw/learning_rate", "raw/seconds", "raw/forward_passes",
-            "raw/images_per_second"} <= expected.keys()  # fmt: skip
+    assert {
+        "raw/train_loss",
+        "raw/validation_loss",
+        "raw/learning_rate",
+        "raw/seconds",
+        "raw/forward_passes",
+        "raw/images_per_second",
+    } <= expected.keys()
     assert read(run) == expected
     assert read_as_the_server(run) == expected
     assert len(list(run.glob("events.out.tfevents.*"))) == 3
@@ -106,8 +120,17 @@ def last_record(file: Path) -> bytes:
 
 
 def test_stage2_writes_its_steps_too(run: Path, tmp_path: Path, execute, fails) -> None:
-    options = ["stage2", "--preset=robust", "--checkpoint", run, "--n_component=3", "--batch_size=50", "--threads=1", "--output",
-               tmp_path / "two"]  # fmt: skip
+    options = [
+        "stage2",
+        "--preset=robust",
+        "--checkpoint",
+        run,
+        "--n_component=3",
+        "--batch_size=50",
+        "--threads=1",
+        "--output",
+        tmp_path / "two",
+    ]
     assert "tensorboard_steps has no effect: it needs tensorboard" in fails(2, *options, "--tensorboard_steps=2")
     execute("dimred", *options, "--epochs=1", "--tensorboard=true", "--tensorboard_steps=2")
     steps = read(tmp_path / "two" / "steps")

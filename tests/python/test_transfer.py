@@ -80,7 +80,17 @@ def other(tmp_path_factory) -> Path:
 def frozen(other: Path, execute) -> Path:
     """A run of which only the last layer trains."""
     run = other.parent / "frozen"
-    execute("dimred", "stage1", *SMALL, "--epochs=2", "--model=resnet20", f"--initialize_from={other}", *HEAD, "--output", run)
+    execute(
+        "dimred",
+        "stage1",
+        *SMALL,
+        "--epochs=2",
+        "--model=resnet20",
+        f"--initialize_from={other}",
+        *HEAD,
+        "--output",
+        run,
+    )
     return run
 
 
@@ -107,16 +117,30 @@ def test_the_whole_network_says_the_same(frozen: Path, tmp_path: Path, execute) 
     part = execute("dimred", "evaluate", frozen)
     assert whole.splitlines()[-1] == part.splitlines()[-1]
     assert f"{100 * float(rows(frozen)[-1]['test_accuracy']):.2f} %" in part
-    foreign = execute("dimred", "evaluate", tmp_path / "whole.safetensors", "--model=resnet20", *DATA,
-                      "--trainable_include_patterns=logits")  # fmt: skip
+    foreign = execute(
+        "dimred",
+        "evaluate",
+        tmp_path / "whole.safetensors",
+        "--model=resnet20",
+        *DATA,
+        "--trainable_include_patterns=logits",
+    )
     assert foreign.splitlines()[-1] == part.splitlines()[-1]
     # A file of other weights is all its own, also where it lies in the folder of a run with a frozen part.
     doubled = {key: 2 * value if key == "conv1.weight" else value for key, value in parts.items()}
     answers = set()
     for folder in (tmp_path, frozen):
         save_file(doubled, folder / "mine.safetensors")
-        answers.add(execute("dimred", "evaluate", folder / "mine.safetensors", "--model=resnet20", *DATA,
-                            "--trainable_include_patterns=logits").splitlines()[-1])  # fmt: skip
+        answers.add(
+            execute(
+                "dimred",
+                "evaluate",
+                folder / "mine.safetensors",
+                "--model=resnet20",
+                *DATA,
+                "--trainable_include_patterns=logits",
+            ).splitlines()[-1]
+        )
     (frozen / "mine.safetensors").unlink()
     assert len(answers) == 1 and answers != {part.splitlines()[-1]}
 
@@ -124,8 +148,17 @@ def test_the_whole_network_says_the_same(frozen: Path, tmp_path: Path, execute) 
 def test_a_resume_is_bit_exact_and_needs_the_file_no_more(frozen: Path, other: Path, tmp_path: Path, execute) -> None:
     file, run = tmp_path / "five.pt", tmp_path / "run"
     file.write_bytes(other.read_bytes())
-    command = ["stage1", *SMALL, "--model=resnet20", f"--initialize_from={file}", *HEAD, "--output", run, "--schedule=cosine",
-               "--total_epochs=2"]  # fmt: skip
+    command = [
+        "stage1",
+        *SMALL,
+        "--model=resnet20",
+        f"--initialize_from={file}",
+        *HEAD,
+        "--output",
+        run,
+        "--schedule=cosine",
+        "--total_epochs=2",
+    ]
     once = [word if word != run else tmp_path / "once" for word in command]
     execute("dimred", *once, "--epochs=2")
     execute("dimred", *command, "--epochs=1")
@@ -137,7 +170,17 @@ def test_a_resume_is_bit_exact_and_needs_the_file_no_more(frozen: Path, other: P
 
 def test_stage2_descends_in_what_trains(frozen: Path, tmp_path: Path, execute, fails) -> None:
     run = tmp_path / "two"
-    words = ["stage2", "--checkpoint", frozen, "--start=last", "--epochs=1", "--n_component=5", "--batch_size=64", "--threads=1", "--quiet"]
+    words = [
+        "stage2",
+        "--checkpoint",
+        frozen,
+        "--start=last",
+        "--epochs=1",
+        "--n_component=5",
+        "--batch_size=64",
+        "--threads=1",
+        "--quiet",
+    ]
     execute("dimred", *words, "--output", run)
     assert np.load(run / "pca_mat.npy").shape == (5, 650)
     assert (run / "frozen.safetensors").read_bytes() == (frozen / "frozen.safetensors").read_bytes()
@@ -173,11 +216,27 @@ def whole(tmp_path_factory, execute) -> Path:
 def test_our_own_weights_are_a_start(origin: str, frozen: Path, whole: Path, tmp_path: Path, execute) -> None:
     """Of a run that makes a step; what of the start is frozen is in its file."""
     first = frozen if origin == "frozen run" else whole
-    path = {"state": next((first / "checkpoints").iterdir()), "snapshot": last_snapshot(first), "snapshots": first / "snapshots"}.get(origin, first)
-    expected = tensors(last_snapshot(first)) | (load_file(first / "frozen.safetensors") if origin == "frozen run" else {})
+    path = {
+        "state": next((first / "checkpoints").iterdir()),
+        "snapshot": last_snapshot(first),
+        "snapshots": first / "snapshots",
+    }.get(origin, first)
+    expected = tensors(last_snapshot(first)) | (
+        load_file(first / "frozen.safetensors") if origin == "frozen run" else {}
+    )
     second = tmp_path / "second"
-    execute("dimred", "stage1", *SMALL, "--epochs=1", "--model=resnet20", f"--initialize_from={path}",
-            "--trainable_exclude_patterns=^layer,^conv1,bn1", "--stop_at_step=1", "--output", second)  # fmt: skip
+    execute(
+        "dimred",
+        "stage1",
+        *SMALL,
+        "--epochs=1",
+        "--model=resnet20",
+        f"--initialize_from={path}",
+        "--trainable_exclude_patterns=^layer,^conv1,bn1",
+        "--stop_at_step=1",
+        "--output",
+        second,
+    )
     kept = load_file(second / "frozen.safetensors")
     assert same(kept, expected) and "layer3.2.bn2.running_var" in kept and "conv1.weight" in kept
     report = json.loads((second / "initialization.json").read_text())
@@ -188,8 +247,21 @@ def test_our_own_weights_are_a_start(origin: str, frozen: Path, whole: Path, tmp
 def test_ranks_start_and_stay_together(other: Path, frozen: Path, tmp_path: Path, dimred: Path) -> None:
     run = tmp_path / "ranks"
     words = [word for word in SMALL if "batch_size" not in word]
-    done = run_ranks(dimred, ["stage1", *words, "--batch_size=32", "--epochs=2", "--model=resnet20", f"--initialize_from={other}",
-                              *HEAD, "--output", run], 2)  # fmt: skip
+    done = run_ranks(
+        dimred,
+        [
+            "stage1",
+            *words,
+            "--batch_size=32",
+            "--epochs=2",
+            "--model=resnet20",
+            f"--initialize_from={other}",
+            *HEAD,
+            "--output",
+            run,
+        ],
+        2,
+    )
     assert done.codes == [0, 0], done.errors
     assert (run / "frozen.safetensors").read_bytes() == (frozen / "frozen.safetensors").read_bytes()
     one, two = (tensors(last_snapshot(folder))["fc.weight"].numpy() for folder in (frozen, run))
@@ -206,18 +278,36 @@ def test_what_cannot_be_is_refused(other: Path, frozen: Path, tmp_path: Path, fa
     assert "fc.weight: expected [10,64], received [5,64]" in line and "fc.bias: expected [10], received [5]" in line
     assert "2 tensors differ" in line and "--checkpoint_exclude_patterns" in line
     assert "received none" in report(f"--initialize_from={other}", model="convnet")
-    assert "did you mean layer1.0.conv1.weight?" in report(f"--initialize_from={other}", "--checkpoint_exclude_patterns=layer1.0.conv1.wieght")
+    assert "did you mean layer1.0.conv1.weight?" in report(
+        f"--initialize_from={other}", "--checkpoint_exclude_patterns=layer1.0.conv1.wieght"
+    )
     assert "did you mean logits?" in report("--trainable_include_patterns=logts")
     assert "no parameter to train" in report("--trainable_exclude_patterns=.")
     assert "need initialize_from" in report("--checkpoint_exclude_patterns=logits")
     assert "received both" in report(f"--initialize_from={other}", f"--resume_from={frozen}")
     assert "/nowhere" in report("--initialize_from=/nowhere")
-    line = fails(2, "stage1", *SMALL, "--epochs=3", "--model=resnet20", f"--initialize_from={other}.other", *HEAD, f"--output={frozen}")
+    line = fails(
+        2,
+        "stage1",
+        *SMALL,
+        "--epochs=3",
+        "--model=resnet20",
+        f"--initialize_from={other}.other",
+        *HEAD,
+        f"--output={frozen}",
+    )
     assert "another configuration" in line and "initialize_from" in line
 
 
 def test_frozen_without_weights_says_so(tmp_path: Path, execute, binaries) -> None:
-    command = [binaries / "dimred", "stage1", *SMALL, "--epochs=1", "--trainable_include_patterns=logits", f"--output={tmp_path / 'run'}"]
+    command = [
+        binaries / "dimred",
+        "stage1",
+        *SMALL,
+        "--epochs=1",
+        "--trainable_include_patterns=logits",
+        f"--output={tmp_path / 'run'}",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "as the new network has it" in done.stderr
     # Random features are the seed's, of which another run keeps the same.

@@ -16,16 +16,33 @@ from torch import nn
 from torch.nn import functional
 
 CLASSES = 10
-SIZES = [
-    (name, channels, height)
-    for name in ("convnet", "resnet20")
-    for channels, height in ((1, 28), (3, 32))
-] + [
-    ("lenet", 1, 28), ("preresnet164", 3, 16), ("wrn28_10", 3, 8), ("alexnet", 3, 63), ("vgg11", 1, 32), ("vgg11_bn", 1, 32),
-    ("resnet18", 1, 32), ("resnet50", 3, 32), ("resnet_v2_50", 3, 32), ("mobilenet_v2", 3, 32), ("inception_v3", 3, 299),
-    ("inception_resnet_v2", 3, 75), ("vgg16_flatten", 1, 64),
-]  # fmt: skip
-DEEP = ("vgg16", "vgg16_bn", "vgg19", "vgg19_bn", "resnet32", "resnet56", "resnet110", "resnet34", "resnet101", "resnet152")
+SIZES = [(name, channels, height) for name in ("convnet", "resnet20") for channels, height in ((1, 28), (3, 32))] + [
+    ("lenet", 1, 28),
+    ("preresnet164", 3, 16),
+    ("wrn28_10", 3, 8),
+    ("alexnet", 3, 63),
+    ("vgg11", 1, 32),
+    ("vgg11_bn", 1, 32),
+    ("resnet18", 1, 32),
+    ("resnet50", 3, 32),
+    ("resnet_v2_50", 3, 32),
+    ("mobilenet_v2", 3, 32),
+    ("inception_v3", 3, 299),
+    ("inception_resnet_v2", 3, 75),
+    ("vgg16_flatten", 1, 64),
+]
+DEEP = (
+    "vgg16",
+    "vgg16_bn",
+    "vgg19",
+    "vgg19_bn",
+    "resnet32",
+    "resnet56",
+    "resnet110",
+    "resnet34",
+    "resnet101",
+    "resnet152",
+)
 BATCH = 4  # of the larger ones
 
 
@@ -52,12 +69,23 @@ def logits(model: nn.Module, images: torch.Tensor, mode: str) -> np.ndarray:
         return model(images).numpy()
 
 
-def asked(execute, twin: nn.Module, name: str, images: torch.Tensor, modes: list[str], folder: Path) -> dict[str, np.ndarray]:
+def asked(
+    execute, twin: nn.Module, name: str, images: torch.Tensor, modes: list[str], folder: Path
+) -> dict[str, np.ndarray]:
     """What the C++ network with the twin's weights says, by mode."""
     save_file({key: value.contiguous() for key, value in twin.state_dict().items()}, folder / "twin.safetensors")
     np.save(folder / "input.npy", images.numpy())
-    execute("model_logits", name, images.shape[1], images.shape[2], CLASSES, folder / "twin.safetensors", folder / "input.npy",
-            folder, *modes)  # fmt: skip
+    execute(
+        "model_logits",
+        name,
+        images.shape[1],
+        images.shape[2],
+        CLASSES,
+        folder / "twin.safetensors",
+        folder / "input.npy",
+        folder,
+        *modes,
+    )
     (folder / "twin.safetensors").unlink()
     return {mode: np.load(folder / f"{mode}.npy") for mode in modes}
 
@@ -101,9 +129,7 @@ def named(execute) -> dict[str, list[str]]:
 def test_names_order_and_shapes_are_equal(name: str, channels: int, height: int, named) -> None:
     with torch.device("meta"):
         twin = build(name, channels, height, height, CLASSES)
-    expected = [
-        f"{key} {list(value.shape)}".replace(" ", "") for key, value in twin.named_parameters()
-    ]
+    expected = [f"{key} {list(value.shape)}".replace(" ", "") for key, value in twin.named_parameters()]
     assert [line.replace(" ", "") for line in named[f"{name} {channels} {height}"]] == expected
 
 
@@ -129,7 +155,9 @@ def test_logits_are_equal(pair: Pair, mode: str) -> None:
 
 def gradients(twin: nn.Module) -> np.ndarray:
     """Of all parameters, in their order; zeros where one took no part."""
-    return np.concatenate([(torch.zeros_like(p) if p.grad is None else p.grad).numpy().ravel() for p in twin.parameters()])
+    return np.concatenate(
+        [(torch.zeros_like(p) if p.grad is None else p.grad).numpy().ravel() for p in twin.parameters()]
+    )
 
 
 def test_gradients_are_equal(pair: Pair) -> None:

@@ -13,7 +13,7 @@ from dimred_twins import build
 from fashion import few
 from reference.verification import verify
 from torch import nn
-from verified_pairs import IMAGES, listed, pictures, python_2, run, report  # noqa: F401  fixtures
+from verified_pairs import IMAGES, listed, pictures, python_2, report, run  # noqa: F401  fixtures
 
 
 @pytest.mark.parametrize(("pairs", "noise", "flip"), [(600, 0.9, True), (403, 1.5, False), (100, 0.3, True)])
@@ -25,8 +25,11 @@ def test_equals_the_published_procedure(execute, tmp_path: Path, pairs: int, noi
     embeddings = 3 * (faces + noise * random.normal(size=faces.shape)).reshape(2 * pairs, 16)
     flipped = embeddings + 0.4 * random.normal(size=embeddings.shape)
     file = tmp_path / "problem.json"
-    file.write_text(json.dumps({
-        "embeddings": embeddings.tolist(), "flipped": flipped.tolist() if flip else [], "same": same.tolist()}))  # fmt: skip
+    file.write_text(
+        json.dumps(
+            {"embeddings": embeddings.tolist(), "flipped": flipped.tolist() if flip else [], "same": same.tolist()}
+        )
+    )
     ours = json.loads(execute("verify_tool", file))
     for key, value in verify(embeddings, flipped if flip else None, same).items():
         np.testing.assert_allclose(ours[key], value, rtol=0, atol=1e-12, err_msg=key)
@@ -75,7 +78,9 @@ def close(ours: dict, theirs: dict) -> None:
     assert np.abs(found - theirs["folds"][:, 1]).max() <= 1 / 8
 
 
-def test_a_runs_embeddings_are_what_its_last_layer_takes_in(execute, run: Path, pictures, listed: Path, tmp_path: Path) -> None:
+def test_a_runs_embeddings_are_what_its_last_layer_takes_in(
+    execute, run: Path, pictures, listed: Path, tmp_path: Path
+) -> None:
     said = execute("dimred", "verify", run, "--pairs", listed, "--threads=1")
     ours = report(run)
     assert "80 pairs (40 the same), embeddings of 64 with the flipped image's" in said
@@ -107,8 +112,22 @@ def test_a_modules_whole_output_is_its_embedding(execute, run: Path, pictures, l
     net = build("convnet", 1, 28, 28, 10)
     net.load_state_dict(load_file(run / "export" / "1" / "weights.safetensors"))
     torch.jit.script(Embedder(net)).save(tmp_path / "net.pt")
-    execute("dimred", "stage1", "--data", few(), "--train_samples=600", f"--test_samples={IMAGES}", "--epochs=1",
-            "--learning_rate=1e-30", "--weight_decay=0", "--model", tmp_path / "net.pt", "--threads=1", "--output", tmp_path / "run")  # fmt: skip
+    execute(
+        "dimred",
+        "stage1",
+        "--data",
+        few(),
+        "--train_samples=600",
+        f"--test_samples={IMAGES}",
+        "--epochs=1",
+        "--learning_rate=1e-30",
+        "--weight_decay=0",
+        "--model",
+        tmp_path / "net.pt",
+        "--threads=1",
+        "--output",
+        tmp_path / "run",
+    )
     said = execute("dimred", "verify", tmp_path / "run", "--pairs", listed, "--threads=1")
     assert "embeddings of 10 with" in said
     close(report(tmp_path / "run"), expected(run, pictures, whole=True))
@@ -122,8 +141,22 @@ def test_a_module_may_give_embeddings_of_any_size(execute, run: Path, pictures, 
     net.fc2 = nn.Identity()
     torch.jit.script(Embedder(net)).save(tmp_path / "net.pt")
     torch.save(Embedder(net).state_dict(), tmp_path / "state.pt")
-    said = execute("dimred", "verify", tmp_path / "state.pt", "--model", tmp_path / "net.pt", "--pairs", listed, "--data", few(),
-                   "--train_samples=600", f"--test_samples={IMAGES}", "--threads=1", "--output", tmp_path / "out")  # fmt: skip
+    said = execute(
+        "dimred",
+        "verify",
+        tmp_path / "state.pt",
+        "--model",
+        tmp_path / "net.pt",
+        "--pairs",
+        listed,
+        "--data",
+        few(),
+        "--train_samples=600",
+        f"--test_samples={IMAGES}",
+        "--threads=1",
+        "--output",
+        tmp_path / "out",
+    )
     assert "embeddings of 64 with" in said
     close(report(tmp_path / "out"), expected(run, pictures))
 
@@ -135,8 +168,10 @@ def test_a_run_in_bfloat16_is_verified_in_float32(execute, pictures, listed: Pat
         pytest.skip("no native bfloat16 on this processor")
     execute("dimred", "stage1", *words, "--precision=bfloat16", "--amp_deny=linear", "--output", tmp_path / "run")
     (tmp_path / "options.toml").write_text('precision = "bfloat16"\n')
-    plain, explicit, other = (told_of(execute, tmp_path, listed, *words)
-                              for words in ((), ("--precision=float32",), ("--config", tmp_path / "options.toml")))  # fmt: skip
+    plain, explicit, other = (
+        told_of(execute, tmp_path, listed, *words)
+        for words in ((), ("--precision=float32",), ("--config", tmp_path / "options.toml"))
+    )
     assert plain == explicit
     assert plain["xnorm"] != other["xnorm"]
 

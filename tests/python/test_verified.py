@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import verified
-from dimred.runs import holm, paired_difference
 from run_folders import row, write_run
+
+from dimred.runs import holm, paired_difference
 
 # Verifies weights whose text is the accuracy, and counts its calls.
 DIMRED = """#!{python}
@@ -44,14 +45,31 @@ def folder(tmp_path: Path) -> Path:
             run.mkdir()
             (run / "final.h5").write_text(str(accuracies[seed - 1]))
             budget = None if method == "last" else 0.1
-            lines.append({"role": "baseline", "method": method, "seed": seed, "folder": f"seed_{seed}/{method}",
-                          "methods.budget": budget})  # fmt: skip
+            lines.append(
+                {
+                    "role": "baseline",
+                    "method": method,
+                    "seed": seed,
+                    "folder": f"seed_{seed}/{method}",
+                    "methods.budget": budget,
+                }
+            )
     results = pd.DataFrame(lines).assign(phase="selection", outcome="finished", variant="")
-    broken = {"role": "method", "method": "robust", "seed": 4, "folder": "nowhere", "phase": "selection", "outcome": "failed"}
+    broken = {
+        "role": "method",
+        "method": "robust",
+        "seed": 4,
+        "folder": "nowhere",
+        "phase": "selection",
+        "outcome": "failed",
+    }
     pd.concat([results, pd.DataFrame([broken])]).to_csv(tmp_path / "set/results.csv", index=False)
     summary = [{"method": method, "baseline": method == "annealed", "against": "annealed"} for method in ACCURACY]
-    summary = pd.DataFrame(summary).assign(role="any", variant="", chosen=True, phase="selection",
-                                           compared_at="no more passes").assign(**{"methods.budget": 0.1})  # fmt: skip
+    summary = (
+        pd.DataFrame(summary)
+        .assign(role="any", variant="", chosen=True, phase="selection", compared_at="no more passes")
+        .assign(**{"methods.budget": 0.1})
+    )
     summary.to_csv(tmp_path / "set/summary.csv", index=False)
     (tmp_path / "pairs.txt").write_text("pairs")
     dimred = tmp_path / "dimred"
@@ -80,7 +98,9 @@ def test_tables_are_of_the_verified_runs(folder: Path, capsys) -> None:
             assert part in rows[name]
     assert "the best" in rows["annealed"]
     table = pd.read_csv(folder / "verification.csv")
-    assert list(table["verified"]) == [ACCURACY[method][seed - 1] for method, seed in zip(table["method"], table["seed"], strict=True)]
+    assert list(table["verified"]) == [
+        ACCURACY[method][seed - 1] for method, seed in zip(table["method"], table["seed"], strict=True)
+    ]
     assert len(table) == 9
 
 
@@ -123,16 +143,23 @@ def test_an_axis_may_be_of_text(folder: Path, capsys) -> None:
     assert len([line for line in capsys.readouterr().out.splitlines() if "bfloat16" in line.split()]) >= 3
 
 
-@pytest.mark.parametrize(("name", "text", "says"), [
-    ("results.csv", "", "No columns to parse from file"),
-    ("results.csv", "a,b\n1,2\n", "it has no column phase"),
-    ("summary.csv", "phase,role\n", "it has no column compared_at"),
-])  # fmt: skip
-def test_tables_of_another_kind_are_named_before_any_work(folder: Path, capsys, name: str, text: str, says: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("results.csv", "", "No columns to parse from file"),
+        ("results.csv", "a,b\n1,2\n", "it has no column phase"),
+        ("summary.csv", "phase,role\n", "it has no column compared_at"),
+    ],
+)
+def test_tables_of_another_kind_are_named_before_any_work(
+    folder: Path, capsys, name: str, text: str, says: str
+) -> None:
     (folder / name).write_text(text)
     assert verified.main(words(folder)) == 1
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"verified: {folder / name} needs to be a table that compare.py wrote") and line.endswith(says)
+    assert line.startswith(f"verified: {folder / name} needs to be a table that compare.py wrote") and line.endswith(
+        says
+    )
     assert not (folder.parent / "calls").exists()
 
 
@@ -165,11 +192,17 @@ def test_conditions_of_stage_1_are_not_pooled(folder: Path, capsys) -> None:
     table["stage1.width"] = table["seed"].map({1: 8, 2: 16, 3: 16})
     table.to_csv(folder / "results.csv", index=False)
     summary = pd.read_csv(folder / "summary.csv")
-    pd.concat([summary.assign(**{"stage1.width": width}) for width in (8, 16)]).to_csv(folder / "summary.csv", index=False)
+    pd.concat([summary.assign(**{"stage1.width": width}) for width in (8, 16)]).to_csv(
+        folder / "summary.csv", index=False
+    )
     assert verified.main(words(folder)) == 0
     first = [line.split() for line in capsys.readouterr().out.split("\n\n")[0].splitlines()[2:]]
-    assert first == [["8", "1", "1", "61.00", "–"], ["8", "2", "1", "71.00", "–"],
-                     ["16", "1", "2", "62.50", "0.71"], ["16", "2", "2", "72.50", "0.71"]]  # fmt: skip
+    assert first == [
+        ["8", "1", "1", "61.00", "–"],
+        ["8", "2", "1", "71.00", "–"],
+        ["16", "1", "2", "62.50", "0.71"],
+        ["16", "2", "2", "72.50", "0.71"],
+    ]
 
 
 def test_a_test_that_stands_at_two_budgets_counts_once(folder: Path, capsys) -> None:

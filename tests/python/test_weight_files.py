@@ -109,11 +109,18 @@ def shaped_otherwise(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 
 SAVED = {
     "state_dict": lambda state: state,
-    "wrapped": lambda state: {"epoch": 3, "best": torch.tensor(0.5), "state_dict": {f"module.{k}": v for k, v in state.items()}},
-    "model": lambda state: {"model": state, "optimizer": {"state": {0: {"step": torch.ones(1)}}, "groups": [{"lr": 0.1}]}},
+    "wrapped": lambda state: {
+        "epoch": 3,
+        "best": torch.tensor(0.5),
+        "state_dict": {f"module.{k}": v for k, v in state.items()},
+    },
+    "model": lambda state: {
+        "model": state,
+        "optimizer": {"state": {0: {"step": torch.ones(1)}}, "groups": [{"lr": 0.1}]},
+    },
     "parameters": lambda state: {k: nn.Parameter(v) if v.is_floating_point() else v for k, v in state.items()},
     "views": shaped_otherwise,
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("form", SAVED)
@@ -139,7 +146,11 @@ def test_mindspore_files(name: str, slices: int, crc: bool, tmp_path: Path, logi
     model = twin_of(name)
     arrays = mindspore_checkpoint.arrays_of(model)
     assert any("gamma" in key for key in arrays) and (name == "resnet20" or any("down_sample" in key for key in arrays))
-    more = {"moments.conv1.weight": np.zeros(5, np.float32), "learning_rate": np.float32(0.1).reshape(()), "global_step": np.array([7], np.int32)}  # fmt: skip
+    more = {
+        "moments.conv1.weight": np.zeros(5, np.float32),
+        "learning_rate": np.float32(0.1).reshape(()),
+        "global_step": np.array([7], np.int32),
+    }
     mindspore_checkpoint.write(tmp_path / "twin.ckpt", arrays | more, slices, crc)
     assert close(logits(tmp_path / "twin.ckpt", name), model)
 
@@ -157,7 +168,11 @@ class Attack:
 @pytest.mark.parametrize("protocol", [2, 4])
 def test_code_in_a_pickle_is_refused_and_not_run(protocol: int, tmp_path: Path, twin, refused) -> None:
     marker = tmp_path / "was_run"
-    torch.save({"conv1.weight": torch.ones(1), "x": Attack(f"touch {marker}")}, tmp_path / "attack.pt", pickle_protocol=protocol)  # fmt: skip
+    torch.save(
+        {"conv1.weight": torch.ones(1), "x": Attack(f"touch {marker}")},
+        tmp_path / "attack.pt",
+        pickle_protocol=protocol,
+    )
     line = refused(tmp_path / "attack.pt")
     assert "system" in line and "attack.pt" in line and "nothing of it was run" in line
     assert not marker.exists()
@@ -165,8 +180,15 @@ def test_code_in_a_pickle_is_refused_and_not_run(protocol: int, tmp_path: Path, 
     assert marker.exists()
 
 
-@pytest.mark.parametrize(("value", "name"), [(torch.nn.Linear(1, 1), "torch.nn.modules.linear.Linear"), (np.float64(0.5), "numpy"),
-                                             ({1, 2}, "__builtin__.set"), (torch.ones(2).to_sparse(), "torch._utils._rebuild_sparse_tensor")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("value", "name"),
+    [
+        (torch.nn.Linear(1, 1), "torch.nn.modules.linear.Linear"),
+        (np.float64(0.5), "numpy"),
+        ({1, 2}, "__builtin__.set"),
+        (torch.ones(2).to_sparse(), "torch._utils._rebuild_sparse_tensor"),
+    ],
+)
 def test_other_objects_are_refused_by_name(value: object, name: str, tmp_path: Path, refused) -> None:
     torch.save({"conv1.weight": torch.ones(1), "x": value}, tmp_path / "more.pt")
     line = refused(tmp_path / "more.pt")
@@ -180,7 +202,18 @@ def test_a_tensor_that_stands_for_the_negative_of_its_storage_is_refused(tmp_pat
     assert "negative.pt" in refused(tmp_path / "negative.pt")
 
 
-ELEMENTS = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
+ELEMENTS = [
+    torch.float32,
+    torch.float64,
+    torch.float16,
+    torch.bfloat16,
+    torch.bool,
+    torch.uint8,
+    torch.int8,
+    torch.int16,
+    torch.int32,
+    torch.int64,
+]
 
 
 AND_ITS_PEAK = r"""import re, runpy, sys
@@ -204,9 +237,20 @@ def test_every_element_type_and_view_arrives_bit_for_bit(protocol: int, tmp_path
     state = {}
     for dtype in ELEMENTS:
         x, flat = numbers.to(dtype), torch.arange(60).to(dtype)
-        views = [x, x.contiguous(memory_format=torch.channels_last), x.transpose(0, 3), x[..., 1:4:2], x[1], x[:0], x[0, 0, 0, 0],
-                 x.permute(2, 0, 3, 1)[1:], flat.as_strided((4, 5), (1, 4), 2), flat.as_strided((3, 2, 4), (0, 0, 1), 5),
-                 flat.as_strided((3, 2), (2, 0), 1), nn.Parameter(x, requires_grad=x.is_floating_point())]  # fmt: skip
+        views = [
+            x,
+            x.contiguous(memory_format=torch.channels_last),
+            x.transpose(0, 3),
+            x[..., 1:4:2],
+            x[1],
+            x[:0],
+            x[0, 0, 0, 0],
+            x.permute(2, 0, 3, 1)[1:],
+            flat.as_strided((4, 5), (1, 4), 2),
+            flat.as_strided((3, 2, 4), (0, 0, 1), 5),
+            flat.as_strided((3, 2), (2, 0), 1),
+            nn.Parameter(x, requires_grad=x.is_floating_point()),
+        ]
         state |= {f"{dtype}.{i}": view for i, view in enumerate(views)}
     torch.save(state, tmp_path / "views.pt", pickle_protocol=protocol)
     read = safetensors.torch.load(read_by_python(tmp_path / "views.pt")[0])
@@ -237,10 +281,18 @@ def test_memory_is_bounded_by_the_files_size(tmp_path: Path) -> None:
 def test_changed_pickles_are_read_or_refused(tmp_path: Path) -> None:
     """What the reader writes is whole, and what it throws is a refusal, whatever a pickle says; in a process whose memory is limited."""
     weights = torch.randn(16)
-    torch.save({"model": {"a": weights[:6].view(2, 3), "b": weights[6:].view(2, 5).t(), "n": torch.tensor(7)}, "epoch": 3}, tmp_path / "2.pt")
+    torch.save(
+        {"model": {"a": weights[:6].view(2, 3), "b": weights[6:].view(2, 5).t(), "n": torch.tensor(7)}, "epoch": 3},
+        tmp_path / "2.pt",
+    )
     torch.save(OrderedDict(w=nn.Parameter(weights.half())), tmp_path / "4.pt", pickle_protocol=4)
     (tmp_path / "pairs.bin").write_bytes(pickle.dumps(([b"one", b"two"] * 4, [True, False] * 2)))
-    done = subprocess.run([sys.executable, REPOSITORY / "tests/python/changed_pickles.py", READER, tmp_path], capture_output=True, text=True, check=False)  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, REPOSITORY / "tests/python/changed_pickles.py", READER, tmp_path],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     read, refused = map(int, done.stdout.split())
     assert read > 20 and refused > 700
@@ -250,8 +302,15 @@ def test_faults_around_python_are_one_line(tmp_path: Path, twin, dimred: Path) -
     torch.save({"a": torch.ones(1_000_000)}, tmp_path / "twin.pt")
 
     def report(code: int, before: Callable[[], None] | None = None, **environment: str) -> str:
-        done = subprocess.run([dimred, "inspect", tmp_path / "twin.pt"], capture_output=True, text=True, check=False,
-                              env=os.environ | environment, preexec_fn=before, restore_signals=before is None)  # fmt: skip
+        done = subprocess.run(
+            [dimred, "inspect", tmp_path / "twin.pt"],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=os.environ | environment,
+            preexec_fn=before,
+            restore_signals=before is None,
+        )
         assert done.returncode == code and len(done.stderr.splitlines()) == 1, done
         return done.stderr
 
@@ -300,14 +359,23 @@ def with_size(pickled: bytes, old: bytes, new: bytes) -> bytes:
 def test_shapes_beyond_a_storage_are_refused(tmp_path: Path, refused) -> None:
     torch.save({"conv1.weight": torch.ones(300, 3)}, tmp_path / "one.pt")
     size = b"M\x2c\x01K\x03\x86"  # (300, 3)
-    for huge in (b"M\x2c\x02K\x03\x86", b"\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7fK\x03\x86", b"J\xff\xff\xff\xffK\x03\x86"):
-        file = rewritten(tmp_path / "one.pt", lambda name, data, huge=huge: with_size(data, size, huge) if name.endswith("data.pkl") else data)  # fmt: skip
+    for huge in (
+        b"M\x2c\x02K\x03\x86",
+        b"\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7fK\x03\x86",
+        b"J\xff\xff\xff\xffK\x03\x86",
+    ):
+        file = rewritten(
+            tmp_path / "one.pt",
+            lambda name, data, huge=huge: with_size(data, size, huge) if name.endswith("data.pkl") else data,
+        )
         assert "within its storage" in refused(file)
 
 
 def test_other_formats_are_told_what_to_do(tmp_path: Path, twin, refused) -> None:
     torch.save(twin.state_dict(), tmp_path / "old.pt", _use_new_zipfile_serialization=False)
-    assert "before 1.6" in refused(tmp_path / "old.pt") and "torch.load(FILE, weights_only=True)" in refused(tmp_path / "old.pt")
+    assert "before 1.6" in refused(tmp_path / "old.pt") and "torch.load(FILE, weights_only=True)" in refused(
+        tmp_path / "old.pt"
+    )
     torch.jit.save(torch.jit.script(nn.Linear(2, 2)), tmp_path / "script.pt")
     assert "TorchScript" in refused(tmp_path / "script.pt")
     (tmp_path / "plain.pt").write_bytes(pickle.dumps({"a": 1}))
@@ -341,7 +409,10 @@ def test_another_model_lists_the_first_names_and_shapes(tmp_path: Path, twin, un
     torch.save(state, tmp_path / "twin.pt")
     line = unfit(tmp_path / "twin.pt")
     assert "2 tensors differ" in line
-    assert "fc.weight: expected [10,64], received [5,64]" in line and "bn1.running_mean: expected [16], received none" in line
+    assert (
+        "fc.weight: expected [10,64], received [5,64]" in line
+        and "bn1.running_mean: expected [16], received none" in line
+    )
     torch.save({**twin.state_dict(), "fc2.weight": torch.ones(1)}, tmp_path / "twin.pt")
     assert close(logits(tmp_path / "twin.pt"), twin)  # unused
     torch.save({**twin.state_dict(), "layer3.3.conv1.weight": torch.ones(1)}, tmp_path / "twin.pt")

@@ -71,9 +71,17 @@ class Subspace(InOrder, SubspaceTrainer):
 
 
 def arguments(folder: Path, epochs: int, **others) -> transformers.TrainingArguments:
-    return transformers.TrainingArguments(str(folder), num_train_epochs=epochs, per_device_train_batch_size=BATCH, use_cpu=True,
-                                          report_to=[], save_strategy=others.pop("save_strategy", "no"), logging_steps=1,
-                                          disable_tqdm=True, **others)  # fmt: skip
+    return transformers.TrainingArguments(
+        str(folder),
+        num_train_epochs=epochs,
+        per_device_train_batch_size=BATCH,
+        use_cpu=True,
+        report_to=[],
+        save_strategy=others.pop("save_strategy", "no"),
+        logging_steps=1,
+        disable_tqdm=True,
+        **others,
+    )
 
 
 def trained_weights(folder: Path, ranks: int) -> np.ndarray:

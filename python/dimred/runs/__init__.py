@@ -21,17 +21,45 @@ from .matrices import (
     read_basis,
     read_gram,
     read_sidecar,
-)  # fmt: skip
+)
 from .run import COSTS, Run, is_finished, outcome, read_run
 from .snapshots import read_snapshots, read_weights
 from .spectrum import coordinates, explained_variance_ratio, leave_last_out, random_walk_ratio
 from .statistics import Difference, holm, mean_interval, paired_difference
 
 __all__ = [
-    "COSTS", "BadRun", "Basis", "Damaged", "Difference", "Landscape", "NotARun", "OtherVersion",
-    "Run", "Unfinished", "coordinates", "explained_variance_ratio", "find_sidecar", "flatten",
-    "gram_beside", "gram_matrix", "holm", "is_finished", "leave_last_out", "mean_interval", "outcome",
-    "paired_difference", "principal_angles", "random_walk_ratio", "read_basis", "read_good_runs", "read_gram",
-    "read_landscape", "read_options", "read_run", "read_runs", "read_sidecar",
-    "read_snapshots", "read_weights",
-]  # fmt: skip
+    "COSTS",
+    "BadRun",
+    "Basis",
+    "Damaged",
+    "Difference",
+    "Landscape",
+    "NotARun",
+    "OtherVersion",
+    "Run",
+    "Unfinished",
+    "coordinates",
+    "explained_variance_ratio",
+    "find_sidecar",
+    "flatten",
+    "gram_beside",
+    "gram_matrix",
+    "holm",
+    "is_finished",
+    "leave_last_out",
+    "mean_interval",
+    "outcome",
+    "paired_difference",
+    "principal_angles",
+    "random_walk_ratio",
+    "read_basis",
+    "read_good_runs",
+    "read_gram",
+    "read_landscape",
+    "read_options",
+    "read_run",
+    "read_runs",
+    "read_sidecar",
+    "read_snapshots",
+    "read_weights",
+]

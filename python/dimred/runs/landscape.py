@@ -34,5 +34,6 @@ def read_landscape(file: Path | str) -> Landscape:
         raise Damaged(f"[dimred.runs] {file} is not a grid: {len(table)} points for {loss.shape}")
     beside = file.with_name(f"{file.stem}_path.csv")
     path = read_csv(beside, ("a", "b"), whole=True) if beside.is_file() else None
-    return Landscape(loss.columns.to_numpy(), loss.index.to_numpy(), loss.to_numpy(),
-                     grids["accuracy"].to_numpy(), path)  # fmt: skip
+    return Landscape(
+        loss.columns.to_numpy(), loss.index.to_numpy(), loss.to_numpy(), grids["accuracy"].to_numpy(), path
+    )

@@ -12,8 +12,15 @@ import pandas as pd
 
 from .files import BadRun, NotARun, Unfinished, check_prefix, read_csv, read_manifest, read_options
 
-COUNTERS = ("images", "seconds", "data_wait_seconds", "forward_passes", "backward_passes",
-            "basis_bytes_read", "wire_bytes")  # fmt: skip
+COUNTERS = (
+    "images",
+    "seconds",
+    "data_wait_seconds",
+    "forward_passes",
+    "backward_passes",
+    "basis_bytes_read",
+    "wire_bytes",
+)
 COSTS = (*COUNTERS, "spent")
 NEEDED = ("stage", "weights", "epoch", "seconds", "test_accuracy")
 AVERAGES = ("mean", "ema")

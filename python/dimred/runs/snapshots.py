@@ -47,8 +47,14 @@ def read_snapshots(run: Path | str) -> pd.DataFrame:
     for file in snapshot_files(run):
         check_snapshot(file, digest=False)
         with h5py.File(file) as h5:
-            rows.append({"path": file} | {key: h5.attrs[key].item() for key in
-                        ("epoch", "step", "train_loss", "validation_loss") if key in h5.attrs})  # fmt: skip
+            rows.append(
+                {"path": file}
+                | {
+                    key: h5.attrs[key].item()
+                    for key in ("epoch", "step", "train_loss", "validation_loss")
+                    if key in h5.attrs
+                }
+            )
     return pd.DataFrame(rows, columns=["path", "epoch", "step", "train_loss", "validation_loss"])
 
 

@@ -49,7 +49,9 @@ def inside(gram: np.ndarray, known: int, components: int, end: int) -> tuple[np.
     head, cross, last = gram[:known, :known], gram[:known, known:end], known - 1
     squares = np.diag(gram)[known:end]
 
-    def shares(origin: np.ndarray, square: np.ndarray) -> np.ndarray:  # origin: W w of the point that distances are from
+    def shares(
+        origin: np.ndarray, square: np.ndarray
+    ) -> np.ndarray:  # origin: W w of the point that distances are from
         products = cross - origin[:, None]
         part = vectors.T @ (products - products.mean(axis=0))
         return (part**2).sum(axis=0) / square
@@ -58,7 +60,9 @@ def inside(gram: np.ndarray, known: int, components: int, end: int) -> tuple[np.
     return from_mean, shares(head[:, last], squares - 2 * gram[last, known:end] + gram[last, last])
 
 
-def leave_last_out(gram: np.ndarray, components: int, ahead: int | None = None, most: int | None = None) -> pd.DataFrame:
+def leave_last_out(
+    gram: np.ndarray, components: int, ahead: int | None = None, most: int | None = None
+) -> pd.DataFrame:
     """Does the basis of snapshots 1..t hold snapshot t + j? One line per t and j with the share of the
     squared distance inside the basis, measured from the mean of the known snapshots (`from_mean`) and
     from the last known one (`from_last`: is the way still to go inside?). A random walk in high
@@ -72,5 +76,13 @@ def leave_last_out(gram: np.ndarray, components: int, ahead: int | None = None, 
     for known in counts.tolist():
         end = snapshots if ahead is None else min(snapshots, known + ahead)
         from_mean, from_last = inside(gram, known, components, end)
-        tables.append(pd.DataFrame({"known": known, "ahead": np.arange(1, end - known + 1), "from_mean": from_mean, "from_last": from_last}))
-    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=["known", "ahead", "from_mean", "from_last"])
+        tables.append(
+            pd.DataFrame(
+                {"known": known, "ahead": np.arange(1, end - known + 1), "from_mean": from_mean, "from_last": from_last}
+            )
+        )
+    return (
+        pd.concat(tables, ignore_index=True)
+        if tables
+        else pd.DataFrame(columns=["known", "ahead", "from_mean", "from_last"])
+    )
