@@ -86,6 +86,7 @@ NAVIGATION = {
         "experiments/records/decision_convnet",
         "experiments/records/resnet20_cifar10",
         "experiments/records/faces",
+        "experiments/records/lm_merges",
     ],
 }
 
