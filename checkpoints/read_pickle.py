@@ -1,8 +1,9 @@
-"""Pickles and zip archives, read with nothing in them run. The programs hold this text and run `python3 -I -S -c TEXT KIND FILE`,
-so it needs the standard library alone: what KIND says goes to standard output, a refusal to standard error as one line.
+"""Pickles and zip archives, read with nothing in them run. The programs hold this text and run `python3 -I -S -c TEXT
+KIND FILE`, so it needs the standard library alone: what KIND says goes to standard output, a refusal to standard error
+as one line.
 
-Allowed in a pickle of weights are plain values, collections.OrderedDict, and tensors and parameters of torch's dense storages, as
-torch/serialization.py and torch/_utils.py write them; in one of pairs plain values alone."""
+Allowed in a pickle of weights are plain values, collections.OrderedDict, and tensors and parameters of torch's dense
+storages, as torch/serialization.py and torch/_utils.py write them; in one of pairs plain values alone."""
 
 from __future__ import annotations
 
@@ -227,7 +228,8 @@ def check(archive: zipfile.ZipFile, folder: str, name: str, tensor: Tensor) -> N
     stored = checked(lambda: archive.getinfo(record), record).file_size
     if stored != storage.elements * BYTES[storage.type]:
         raise Refused(
-            f'"{name}" needs a storage of {storage.elements} elements of {BYTES[storage.type]} bytes, received {stored} bytes'
+            f'"{name}" needs a storage of {storage.elements} elements of {BYTES[storage.type]} bytes, received '
+            f"{stored} bytes"
         )
     if not tensor.lies_within():
         raise Refused(f'"{name}" needs a shape and strides within its storage of {storage.elements}')

@@ -5,10 +5,11 @@
 
 Shared work is done once. Stopped and started again it goes on where it was; what is done is not repeated.
 --rows FILE adds a line for each finished run to FILE, and takes as done what has a line there: kept in a repository it
-lets a comparison go on where the folders are not. --confirm fixes each method's variant and the best baseline as the selection seeds chose them, and runs
-these on the confirmation seeds. --choices FILE confirms what another folder's choices.json fixed, without its
-selection: on another machine, or by somebody else. Writes results.csv and results.parquet (a line per run), summary.csv and
-summary.txt. --engine dask and --engine slurm run the same on the workers of a Dask scheduler. Exit code 1 when a run failed, 2 for a mistake in the file, 130 or 143 when it was stopped.
+lets a comparison go on where the folders are not. --confirm fixes each method's variant and the best baseline as the
+selection seeds chose them, and runs these on the confirmation seeds. --choices FILE confirms what another folder's
+choices.json fixed, without its selection: on another machine, or by somebody else. Writes results.csv and
+results.parquet (a line per run), summary.csv and summary.txt. --engine dask and --engine slurm run the same on the
+workers of a Dask scheduler. Exit code 1 when a run failed, 2 for a mistake in the file, 130 or 143 when it was stopped.
 """
 
 from __future__ import annotations

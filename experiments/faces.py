@@ -4,9 +4,10 @@
     dimred stage1 --data runs/faces --model resnet20 --margin_loss arcface --embedding_size 64 --output runs/faces1
     dimred verify runs/faces1 --pairs runs/faces/pairs.txt
 
-An identity is nineteen numbers (shape of the head, eyes, brows, nose, mouth, hair, colours); an image of it has its own place, size,
-tilt, light, expression, background and noise. Writes train/ID/*.png and test/ID/*.png (a tenth of each identity's images), and
-pairs.txt over others/: people of whom no image is in the training set. The same bytes for the same options.
+An identity is nineteen numbers (shape of the head, eyes, brows, nose, mouth, hair, colours); an image of it has its own
+place, size, tilt, light, expression, background and noise. Writes train/ID/*.png and test/ID/*.png (a tenth of each
+identity's images), and pairs.txt over others/: people of whom no image is in the training set. The same bytes for the
+same options.
 """
 
 from __future__ import annotations
@@ -190,8 +191,8 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
     write_set(options.folder, options)
     print(
-        f"{options.identities} identities with {options.images} images each; {2 * PAIRS_OF_ONE * options.others} pairs of "
-        f"{options.others} others: {options.folder}"
+        f"{options.identities} identities with {options.images} images each; {2 * PAIRS_OF_ONE * options.others} pairs "
+        f"of {options.others} others: {options.folder}"
     )
     return 0
 

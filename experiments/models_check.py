@@ -12,7 +12,7 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(REPOSITORY / "lib" / "models"))
-from library import FASTNN
+from library import FASTNN  # noqa: E402
 
 DIMRED = Path(os.environ.get("DIMRED_BUILD", REPOSITORY / "build")) / "bin" / "dimred"
 ROW = "{:22} {:24} {:>6} {:>12}  {}"

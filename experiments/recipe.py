@@ -4,8 +4,8 @@
 
 A recipe says what it costs and what it should give, and has a table per step: a dimred command (the
 table's name, or its `command`) and its options; `{data}`, `{pretraining_data}` and `{NAME}` stand for the
-options of these names and for what step NAME wrote. [short] and [short.NAME] replace values for a version of a few minutes on a CPU ("" takes an
-option away). Started again it goes on where it stopped. --dry_run prints the commands.
+options of these names and for what step NAME wrote. [short] and [short.NAME] replace values for a version of a few
+minutes on a CPU ("" takes an option away). Started again it goes on where it stopped. --dry_run prints the commands.
 """
 
 from __future__ import annotations
@@ -109,7 +109,8 @@ def read_recipe(
 
 
 def with_network(steps: list[Step], said: dict[str, str], data: Path, output: Path) -> list[Step]:
-    """Steps that train the network of converted weights on images as it takes them, behind those that write it for the data's classes."""
+    """Steps that train the network of converted weights on images as it takes them, behind those that write it for the
+    data's classes."""
     folder = data / "train" if (data / "train").is_dir() else data
     classes = sum(place.is_dir() for place in folder.iterdir()) if folder.is_dir() else 0
     if classes < 2:

@@ -44,7 +44,7 @@ HEADER = (
 
 
 def both_losses(step: recipe.Step) -> tuple[pd.DataFrame, str]:
-    """The losses of every step, from the time before (its batches are gone) or by training the twin, and how long that took."""
+    """The losses of every step, from the time before (its batches are gone) or of training the twin; its seconds."""
     file = step.output / "twin.csv"
     if file.is_file():
         return pd.read_csv(file, index_col="step"), "-"
@@ -120,7 +120,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     if rows:
         print(
-            f"\n{text_table(HEADER, rows)}\nlosses of training, in nats; step n apart: |dimred - PyTorch|, largest; epochs: of their means"
+            f"\n{text_table(HEADER, rows)}\nlosses of training, in nats; step n apart: |dimred - PyTorch|, largest; "
+            "epochs: of their means"
         )
     for line in wrong:
         print(f"recipe_twin.py: {line}", file=sys.stderr)

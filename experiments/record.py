@@ -80,7 +80,8 @@ def record(output: Path, rows: Path | None = None) -> str:
     parts = [
         f"# {toml.get('title', output.name)}",
         toml.get("question", ""),
-        f"{len(finished)} runs of {len(results)} finished, {in_words(seconds)} of one job at a time. {machine(machines)}.",
+        f"{len(finished)} runs of {len(results)} finished, {in_words(seconds)} of one job at a time. "
+        f"{machine(machines)}.",
     ]
     for phase in ("confirmation", "selection"):
         for words in AGAINST:

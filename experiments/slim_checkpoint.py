@@ -1,7 +1,8 @@
-"""scripts/slim_checkpoint.sh: a checkpoint of TF-Slim's ResNet v1 as the weights of `dimred model slim:NAME`, which has its strides.
+"""scripts/slim_checkpoint.sh: a checkpoint of TF-Slim's ResNet v1 as the weights of `dimred model slim:NAME`, which has
+its strides.
 
-TensorFlow reads it; a layer keeps its name ("/" becomes ".") and its parts get PyTorch's. Step counts, optimizer slots and what lies
-outside of the network are passed over."""
+TensorFlow reads it; a layer keeps its name ("/" becomes ".") and its parts get PyTorch's. Step counts, optimizer slots
+and what lies outside of the network are passed over."""
 
 from __future__ import annotations
 
@@ -100,7 +101,8 @@ def require_same(
             raise Refused(f"{source}: is not TF-Slim's {network}: there is no {name}")
         if tuple(there[name]) != shape:
             raise Refused(
-                f"{source}: is not TF-Slim's {network}: {name} needs the shape {list(shape)}, received {list(there[name])}"
+                f"{source}: is not TF-Slim's {network}: {name} needs the shape {list(shape)}, received "
+                f"{list(there[name])}"
             )
     others = sorted(there.keys() - expected.keys())
     for name in others:
@@ -193,7 +195,8 @@ def convert(checkpoint: Path, output: Path) -> str:
     return (
         f"{output}: {parameters} parameters, {classes} classes; passed over: {len(others)} variables{passed}\n"
         f"dimred model slim:{network} --num_classes N\n"
-        f"dimred stage1 --model {network}.pt --initialize_from {output} --checkpoint_exclude_patterns '^logits' --preprocessing_name vgg"
+        f"dimred stage1 --model {network}.pt --initialize_from {output} --checkpoint_exclude_patterns '^logits' "
+        "--preprocessing_name vgg"
     )
 
 

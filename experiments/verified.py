@@ -87,39 +87,6 @@ def shown(value: object) -> str:
     return f"{value:g}" if isinstance(value, Real) and not isinstance(value, bool) else str(value)
 
 
-def differences(runs: pd.DataFrame, summary: pd.DataFrame, axes: list[str]) -> list[list[str]]:
-    """A line per method and condition; `runs` with their accuracy of verification."""
-    lines, p_values = [], []
-    for row in summary.itertuples(index=False):
-        report = row._asdict() | dict(zip(summary.columns, row, strict=True))
-        group = runs[(runs["name"] == f"{report['method']} {report['variant']}".strip())]
-        rival = runs[runs["name"] == report["against"]]
-        for axis in axes:
-            group = group[group[axis].isna() | (group[axis] == report[axis])]
-            rival = rival[rival[axis].isna() | (rival[axis] == report[axis])]
-        mine, theirs = (table.set_index("seed")["verified"] for table in (group, rival))
-        mean, both = mean_interval(list(mine)), mine.index.intersection(theirs.index)
-        line = [
-            report["role"],
-            report["method"],
-            report["variant"],
-            *(shown(report[axis]) for axis in axes),
-            str(mean.n),
-            f"{100 * mean.mean:.2f}",
-            f"{100 * mean.sd:.2f}",
-        ]
-        if report["baseline"]:
-            line += ["the best", "", ""]
-            p_values.append(float("nan"))
-        else:
-            d = paired_difference(list(mine[both]), list(theirs[both]))
-            line += [f"{100 * d.mean:+.2f}", f"{100 * d.low:+.2f} to {100 * d.high:+.2f}", f"{d.p:.3g}"]
-            p_values.append(d.p)
-        lines.append(line)
-    corrected = holm(p_values)
-    return [[*line, "" if p != p else f"{p:.3g}"] for line, p in zip(lines, corrected, strict=True)]
-
-
 def by_epoch(dimred: Path, pairs: Path, comparison: Path, starts: pd.DataFrame, jobs: int) -> str:
     """Stage 1's accuracy as it trains, over the seeds, for each condition that it was trained in."""
     axes = [name for name in starts.columns if name.startswith("stage1.")]

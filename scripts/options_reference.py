@@ -18,7 +18,8 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 PAGE = REPOSITORY / "docs" / "reference" / "options.md"
 HEAD = """# Options
 
-**Reference.** Every option of every command; `dimred COMMAND --help all` prints the same. Written by `scripts/options_reference.py`.
+**Reference.** Every option of every command; `dimred COMMAND --help all` prints the same. Written by \
+`scripts/options_reference.py`.
 An option may also stand in a file for `--config` (TOML, or key=value lines), with `_` or `-` between words.
 """
 

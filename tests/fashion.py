@@ -24,8 +24,8 @@ def read(file: Path, header: int) -> np.ndarray:
 
 
 def few() -> Path:
-    """A folder with every fifteenth training image (4,000) and twentieth test image (500) as plain IDX files, in the build: for
-    the many short runs that would each inflate 60,000 for a few hundred."""
+    """A folder with every fifteenth training image (4,000) and twentieth test image (500) as plain IDX files, in the
+    build: for the many short runs that would each inflate 60,000 for a few hundred."""
     build = Path(os.environ.get("DIMRED_BUILD", Path(__file__).resolve().parents[1] / "build"))
     folder = build / "tests" / "few_fashion"
     if folder.is_dir():

@@ -56,8 +56,8 @@ def limit(namespace: str, interface: str, rate: str) -> None:
 
 @contextmanager
 def on_a_switch(count: int, rate: str = "") -> Iterator[list[Host]]:
-    """`count` hosts that reach one another, each at `rate` each way; gone again afterwards. Throws OSError or CalledProcessError
-    where this user may not make any."""
+    """`count` hosts that reach one another, each at `rate` each way; gone again afterwards. Throws OSError or
+    CalledProcessError where this user may not make any."""
     mark = f"{os.getpid() % 100000}"
     switch = f"dimred{mark}s"
     with ExitStack() as undo:

@@ -1,9 +1,11 @@
-"""A process of its own that has a Dask scheduler and sees to its workers, so that runs can outlive the driver that left them.
+"""A process of its own with a Dask scheduler, which sees to its workers, so that runs can outlive the driver.
 
-    python cluster.py FILE OPTIONS    OPTIONS as JSON: jobs, threads, leave, and slurm (arguments of SLURMCluster) or null
+    python cluster.py FILE OPTIONS
 
-Writes its address into FILE; ends, and its workers with it, by SIGTERM, when FILE is removed, and, of `leave`, when nothing has run for a
-while."""
+OPTIONS are JSON: jobs, threads, leave, and slurm (arguments of SLURMCluster) or null.
+
+Writes its address into FILE; ends, and its workers with it, by SIGTERM, when FILE is removed, and, of `leave`, when
+nothing has run for a while."""
 
 from __future__ import annotations
 
@@ -21,8 +23,8 @@ EVERY = 1.0  # seconds between two looks for lost workers
 
 
 def slurm_arguments(options: dict[str, Any], threads: int, logs: Path) -> dict[str, Any]:
-    """Of SLURMCluster: a job is a worker of one run at a time. Limits are Slurm's own where neither the options nor jobqueue.yaml name any:
-    the half hour that dask-jobqueue sets by default would cut runs."""
+    """Of SLURMCluster: a job is a worker of one run at a time. Limits are Slurm's own where neither the options nor
+    jobqueue.yaml name any: the half hour that dask-jobqueue sets by default would cut runs."""
     import dask
     import dask_jobqueue  # noqa: F401  (its defaults)
 

@@ -1,4 +1,5 @@
-"""Runs on the workers of a Dask scheduler: one that is there, or one of this comparison with workers on this machine or in Slurm's jobs."""
+"""Runs on the workers of a Dask scheduler: one that is there, or one of this comparison with workers on this machine or
+in Slurm's jobs."""
 
 from __future__ import annotations
 
@@ -92,8 +93,8 @@ def connect(address: str) -> Any:
 
 
 def begin_cluster(asked: Asked, output: Path, lock: TextIO) -> subprocess.Popen[bytes]:
-    """A process with a scheduler and its workers, whose address is in LEFT when this returns. It dies with this one and holds its lock,
-    unless it is to be left. Raises EngineError."""
+    """A process with a scheduler and its workers, whose address is in LEFT when this returns. It dies with this one and
+    holds its lock, unless it is to be left. Raises EngineError."""
     options = {
         "jobs": asked.jobs,
         "threads": asked.threads,
@@ -153,7 +154,8 @@ class Sent:
 
 
 class Dask:
-    """Every job that is ready is a task of the scheduler at once, under a key of its own, so that a later start takes up a task that was left."""
+    """Every job that is ready is a task of the scheduler at once, under a key of its own, so that a later start takes
+    up a task that was left."""
 
     def __init__(
         self,
@@ -164,8 +166,9 @@ class Dask:
         left: dict[str, Any],
         process: subprocess.Popen[bytes] | None,
     ) -> None:
-        """`left`: the scheduler's address as it was given, keys of tasks that were left, by target, and whether it is ours: whether it works
-        for this comparison alone and ends with it. Raises EngineError for a worker that cannot have runs."""
+        """`left`: the scheduler's address as it was given, keys of tasks that were left, by target, and whether it is
+        ours: whether it works for this comparison alone and ends with it. Raises EngineError for a worker that cannot
+        have runs."""
         self.client, self.asked, self.leaves, self.process = client, asked, asked.leave, process
         self.address, self.tasks, self.ours = left["scheduler"], left.get("tasks", {}), left["ours"]
         self.file, self.nonce = output / LEFT, uuid.uuid4().hex
@@ -245,7 +248,8 @@ class Dask:
             return Ended(job, code, seconds, why)
         if future.status == "cancelled":
             raise EngineError(
-                f"the Dask scheduler at {self.client.scheduler.address} is gone, or has dropped the runs; the same command goes on"
+                f"the Dask scheduler at {self.client.scheduler.address} is gone, or has dropped the runs; the same "
+                "command goes on"
             )
         error = future.exception()
         if isinstance(error, distributed.KilledWorker):

@@ -68,7 +68,7 @@ class Readings:
     kept; one whose files keep size and time is not looked at again."""
 
     def __init__(self, file: Path) -> None:
-        """The readings that are there already; a file that cannot be read counts for nothing, as all of it can be had anew."""
+        """The readings that are there already; one file that cannot be read is passed over: it can be made again."""
         self.file = file
         self.kept: dict[str, dict[str, Any]] = {}
         self.runs: dict[Path, Run | BadRun] = {}
@@ -90,7 +90,7 @@ class Readings:
         return self.runs[folder]
 
     def read(self, folder: Path, start: Path | None) -> Reading | BadRun:
-        """The reading of a run in `folder` that began from the run in `start`; without a good start its costs are not known."""
+        """The reading of a run in `folder` that began from the run in `start`, which its costs need in good order."""
         name = os.path.relpath(folder, self.file.parent)
         now = [signature(folder), signature(start) if start else None]
         kept = self.kept.get(name)

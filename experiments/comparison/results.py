@@ -93,8 +93,9 @@ def foreign(run: Reading, entry: Entry) -> str:
 
 
 def is_place(has: object, value: object, moved: bool) -> bool:
-    """Whether a path of config.toml, which dimred made absolute, is the one that was asked for, seen from the folder where
-    we and dimred stand. Where a run stood that has `moved` since is not known: the end of its path is to be the same."""
+    """Whether a path of config.toml, which dimred made absolute, is the one that was asked for, seen from the folder
+    where we and dimred stand. Where a run stood that has `moved` since is not known: the end of its path must be the
+    same."""
     if not (isinstance(has, str) and isinstance(value, str) and has.startswith("/")) or not value:
         return False
     if os.path.realpath(has) == os.path.realpath(os.path.abspath(value)):

@@ -1,4 +1,5 @@
-"""Results of finished runs in one file of lines, which is kept when folders are not: a comparison goes on from it on another machine."""
+"""Results of finished runs in one file of lines, which is kept when folders are not: a comparison goes on from it on
+another machine."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def finished(group: Sequence[Outcome]) -> dict[int, Outcome]:
 
 
 def score(group: Sequence[Outcome], metric: str = "test_accuracy") -> tuple[int, float]:
-    """For choosing: runs that finished first, so that a lucky rest does not win; then the metric's mean on validation data."""
+    """For choosing: runs that finished first, so that a lucky rest does not win; then the mean on validation data."""
     name, sign = CHOSEN_BY[metric]
     values = [float(outcome.result[name]) for outcome in finished(group).values()]
     mean = sign * sum(values) / len(values) if values else math.nan
@@ -67,8 +67,8 @@ def choose(groups: Groups) -> dict[str, str]:
 
 
 def ranking(groups: Groups) -> Ranked:
-    """The baselines that finished, the one that validation prefers in the metric first. One that chose or trained by the
-    validation set comes after all others: its own validation scores are too good."""
+    """The baselines that finished, the one that validation prefers in the metric first. One that chose or trained by
+    the validation set comes after all others: its own validation scores are too good."""
     found = [key for key, group in groups.items() if group[0].entry.role == "baseline" and finished(group)]
     return {
         metric: sorted(
@@ -291,5 +291,7 @@ def amount(value: float, cost: str | None) -> str:
 
 NOTES = """Differences are paired by seed, in points, to the baseline of highest validation accuracy, at each
 run's own end; at no more epochs, passes or seconds, to the best of those baselines that cost no more
-(`against`); of losses, to the baseline of lowest validation loss: below 0 is better. The loss is the mean negative log-likelihood. A soup, or what trained on the validation set, is that baseline only where there is no other. Holm's correction is over all tests of a table's metric. Seconds include the matrix's. * the variant that
-validation chose."""
+(`against`); of losses, to the baseline of lowest validation loss: below 0 is better. The loss is the mean
+negative log-likelihood. A soup, or what trained on the validation set, is that baseline only where there is
+no other. Holm's correction is over all tests of a table's metric. Seconds include the matrix's. * the
+variant that validation chose."""

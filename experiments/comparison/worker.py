@@ -1,4 +1,5 @@
-"""One process of dimred, as an engine's worker or this machine starts it. Workers get this module as it stands, so it imports nothing of ours."""
+"""One process of dimred, as an engine's worker or this machine starts it. Workers get this module as it stands, so it
+imports nothing of ours."""
 
 from __future__ import annotations
 
@@ -54,7 +55,7 @@ def spawn(arguments: list[str], log: TextIO, **more: Any) -> subprocess.Popen[by
         stdout=log,
         stderr=subprocess.STDOUT,
         process_group=0,
-        preexec_fn=die_with(os.getpid()),
+        preexec_fn=die_with(os.getpid()),  # noqa: PLW1509  calls prctl alone
         **more,
     )
 
@@ -107,7 +108,7 @@ def is_taken(stream: TextIO) -> bool:
 
 
 def is_wanted(worker: Any, key: object) -> bool:
-    """Whether anybody still waits for the task: its driver may have cancelled it, or be gone, and the worker may be closing."""
+    """Whether anybody still waits for the task: its driver may have cancelled it, or be gone, or the worker closes."""
     task = worker.state.tasks.get(key)
     closing = worker.status.name in ("closing", "closed", "failed", "stopping")
     return task is not None and task.state in ("executing", "long-running") and not closing
@@ -130,8 +131,9 @@ def wait_for(process: subprocess.Popen[bytes], wanted: Callable[[], bool]) -> in
 def perform(
     arguments: list[str], log: str, token: str, facts: Facts, variables: dict[str, str]
 ) -> tuple[int, float, str]:
-    """Runs on a worker: exit code, seconds, and a reason where there was no process. The process inherits the lock of its
-    log, so that another start waits until it has saved. A log that holds `token` was begun by a worker that is lost."""
+    """Runs on a worker: exit code, seconds, and a reason where there was no process. The process inherits the lock of
+    its log, so that another start waits until it has saved. A log that holds `token` was begun by a worker that is
+    lost."""
     from distributed import get_worker
 
     worker = get_worker()

@@ -115,7 +115,7 @@ class Auxiliary(nn.Module):
 
 
 class InceptionResNetV2(nn.Module):
-    """Stem, 10 + 20 + 10 residual blocks, FastNN's dropout of 0.2 before the classifier; a second one for images of 299."""
+    """Stem, 10 + 20 + 10 residual blocks, FastNN's dropout of 0.2, the classifier; a second one for images of 299."""
 
     auxiliary_logits: torch.Tensor | None
 

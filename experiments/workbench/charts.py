@@ -21,8 +21,8 @@ MOST_POINTS = 1500  # of one telemetry chart; more are thinned evenly
 
 
 def colours(runs: Sequence[Run]) -> dict[str, str]:
-    """Name of a run -> classes of its colour and dashes ("c4", then "c4 d1"), the same for all seeds of a group: the first
-    group of each kind has a colour of its own, others take the rest, and all of them again with other dashes."""
+    """Name of a run -> classes of its colour and dashes ("c4", then "c4 d1"), the same for all seeds of a group: the
+    first group of each kind has a colour of its own, others take the rest, and all of them again with other dashes."""
     chosen: dict[str, str] = {}
     spare = itertools.cycle(
         [*SPARE, *(f"{colour} {dashes}" for dashes in DASHES for colour in (*COLOURS.values(), *SPARE))]
@@ -37,7 +37,7 @@ def colours(runs: Sequence[Run]) -> dict[str, str]:
 def points(rows: pd.DataFrame, column: str, scale: float = 1.0) -> list[tuple[float, float]]:
     """(epoch, value) of the rows that measured `column`."""
     measured = rows[rows[column].notna()]
-    return [(float(x), float(y) * scale) for x, y in zip(measured["epoch"], measured[column])]
+    return [(float(x), float(y) * scale) for x, y in zip(measured["epoch"], measured[column], strict=True)]
 
 
 def joined(run: Run, column: str, scale: float) -> list[tuple[float, float]]:
@@ -121,12 +121,12 @@ def thinned(values: list[tuple[float, float]]) -> list[tuple[float, float]]:
 def smoothed(values: list[tuple[float, float]], window: int = 21) -> list[tuple[float, float]]:
     """Running median over `window` steps."""
     median = pd.Series([y for _, y in values]).rolling(window, center=True, min_periods=1).median()
-    return [(x, float(y)) for (x, _), y in zip(values, median)]
+    return [(x, float(y)) for (x, _), y in zip(values, median, strict=True)]
 
 
 def step_points(steps: pd.DataFrame, column: str) -> list[tuple[float, float]]:
     """(step, value) of one telemetry column."""
-    return [(float(x), float(y)) for x, y in zip(steps["step"], steps[column]) if not pd.isna(y)]
+    return [(float(x), float(y)) for x, y in zip(steps["step"], steps[column], strict=True) if not pd.isna(y)]
 
 
 def telemetry_charts(run: Run, colour: str) -> list[Chart]:
@@ -195,8 +195,8 @@ def event_columns(steps: pd.DataFrame) -> dict[str, pd.Series]:
 def counts_chart(steps: pd.DataFrame) -> Chart:
     """How many steps so far had each event."""
     series = []
-    for (name, happened), colour in zip(event_columns(steps).items(), ("c1", "c2", "c4", "c5")):
-        total = list(zip(map(float, steps["step"]), map(float, happened.cumsum())))
+    for (name, happened), colour in zip(event_columns(steps).items(), ("c1", "c2", "c4", "c5"), strict=False):
+        total = list(zip(map(float, steps["step"]), map(float, happened.cumsum()), strict=True))
         series.append(Series(f"{name} ({int(happened.sum())})", thinned(total), colour))
     limits = (0.0, None)
     return Chart("Guards at work", "step", "steps so far", series, whole_x=True, y_limits=limits)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 
 def write_whole(file: Path, write: Callable[[Path], object]) -> None:
-    """Under a temporary name first, so that a reader sees the old file or the new one. A link stays, and what it leads to is
-    written. Raises ValueError for a device, a pipe or a folder, and where there is no such folder."""
+    """Under a temporary name first, so that a reader sees the old file or the new one. A link stays, and what it leads
+    to is written. Raises ValueError for a device, a pipe or a folder, and where there is no such folder."""
     file = file.resolve()
     if file.exists() and not file.is_file():
         raise ValueError(f"{file} is no regular file: it is left as it is")

@@ -86,7 +86,7 @@ def over_seeds(runs: Sequence[Run]) -> list[str]:
 
 
 def mixed(runs: Sequence[Run]) -> list[str]:
-    """A warning for each thing that runs of one chart should have in common and do not: network, training and test data."""
+    """A warning for each thing that runs of one chart should have in common and do not: network and data."""
     warnings = []
     for key, what in (("layout_hash", "networks"), ("train_data", "training data"), ("test_data", "test data")):
         names: dict[object, list[str]] = {}
@@ -101,8 +101,8 @@ def mixed(runs: Sequence[Run]) -> list[str]:
 
 
 def comparison(runs: Sequence[Run]) -> list[str]:
-    """A warning where the runs do not compare, then one sentence per stage-2 run, or one per group when there are several
-    seeds. Runs without a test set are named, and not compared."""
+    """A warning where the runs do not compare, then one sentence per stage-2 run, or one per group when there are
+    several seeds. Runs without a test set are named, and not compared."""
     if untested := [run.name for run in runs if not run.is_tested]:
         return [*comparison([run for run in runs if run.is_tested]), f"No test set: {', '.join(untested)}."]
     return [*mixed(runs), *(over_seeds(runs) or one_by_one(runs))]

@@ -1,7 +1,8 @@
 """Networks of timm, torchvision and FastNN (TF-Slim) as TorchScript modules, which both stages train.
 
-`dimred model` holds this text and runs `python -c TEXT JSON`; torch, and timm or torchvision, are that Python's. Nothing is downloaded:
-weights are drawn from the seed. What timm and torchvision lack stands here, as TF-Slim has it (github.com/google-research/tf-slim)."""
+`dimred model` holds this text and runs `python -c TEXT JSON`; torch, and timm or torchvision, are that Python's.
+Nothing is downloaded: weights are drawn from the seed. What timm and torchvision lack stands here, as TF-Slim has it
+(github.com/google-research/tf-slim)."""
 
 from __future__ import annotations
 
@@ -65,7 +66,8 @@ def chain(into: int, *layers: tuple[int, int], stride: int = 1) -> nn.Sequential
 
 
 def inception_v2(classes: int, channels: int) -> nn.Module:
-    """nets/inception_v2.py: 10,153,336 parameters without the logits, and 2 x 9,888 moving statistics: 10,173,112 in slim's own test."""
+    """nets/inception_v2.py: 10,153,336 parameters without the logits, and 2 x 9,888 moving statistics: 10,173,112 in
+    slim's own test."""
 
     def mixed(
         into: int, one: int, three: tuple[int, int], five: tuple[int, int], pooled: int, maximum: bool = False
@@ -329,7 +331,8 @@ class FixedNorm(nn.BatchNorm2d):
 
 
 class ConvNorm(nn.Conv2d):
-    """TF-Slim's conv2d of its ResNets: no bias, and a BatchNorm of its own behind it. Padded by kernel // 2, as conv2d_same does."""
+    """TF-Slim's conv2d of its ResNets: no bias, and a BatchNorm of its own behind it. Padded by kernel // 2, as
+    conv2d_same does."""
 
     def __init__(self, into: int, out: int, kernel: int, stride: int = 1) -> None:
         super().__init__(into, out, kernel, stride, kernel // 2, bias=False)
@@ -340,7 +343,7 @@ class ConvNorm(nn.Conv2d):
 
 
 class SlimUnit(nn.Module):
-    """nets/resnet_v1.py's bottleneck. The projection is where the width changes, the stride in the last unit of a block."""
+    """nets/resnet_v1.py's bottleneck. The projection is where the width changes, the stride in a block's last unit."""
 
     def __init__(self, into: int, width: int, stride: int) -> None:
         super().__init__()
@@ -358,7 +361,8 @@ class SlimUnit(nn.Module):
 
 
 class SlimResNet(nn.Module):
-    """nets/resnet_v1.py. Layers have slim's names, so that its weights do not fit torchvision's ResNet, whose strides are elsewhere."""
+    """nets/resnet_v1.py. Layers have slim's names, so that its weights do not fit torchvision's ResNet, whose strides
+    are elsewhere."""
 
     def __init__(self, units: tuple[int, ...], classes: int, channels: int) -> None:
         super().__init__()

@@ -1,4 +1,5 @@
-"""Dimension-reduce training: an exact PCA of weight snapshots, larger than memory if need be, what records them, and what descends in it."""
+"""Dimension-reduce training: an exact PCA of weight snapshots, larger than memory if need be, what records them, and
+what descends in it."""
 
 from __future__ import annotations
 

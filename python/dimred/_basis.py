@@ -29,10 +29,11 @@ class Basis:
 
     components: [k, M] float32, read-only; mapped into memory where it lies in a file.
     mean: [M] float64 of the snapshots; None where the fit did not see it (kind "random", a matrix of another program).
-    singular_values, explained_variance_ratio, random_walk_ratio: [k] float64; the last is what a random walk of as many snapshots
-        would show (Antognini & Sohl-Dickstein, 2018). Empty without a sidecar.
+    singular_values, explained_variance_ratio, random_walk_ratio: [k] float64; the last is what a random walk of as many
+        snapshots would show (Antognini & Sohl-Dickstein, 2018). Empty without a sidecar.
     snapshots: the names of those fitted, in the order taken.
-    blocks: the columns that each k rows act on, of a block-diagonal basis (blocks="layers"); empty: all rows on all columns.
+    blocks: the columns that each k rows act on, of a block-diagonal basis (blocks="layers"); empty: all rows on all
+        columns.
     names, shapes: of the parameters that the columns are, in order; empty where the snapshots had none.
 
     len() is k; two are equal where components, mean, blocks and parameters are.
@@ -83,7 +84,7 @@ class Basis:
         self.components.flags.writeable = False
 
     def checksum(self) -> str:
-        """A text that tells this matrix from others: its sidecar's checksum, or a digest of all values, which are then read once."""
+        """A text that tells this matrix from others: its sidecar's checksum, or a digest of all values, read once."""
         if self._sidecar is not None:
             return _checksum(self._sidecar)
         if self._digest is None:
@@ -94,7 +95,7 @@ class Basis:
         return self._digest
 
     def project(self, weights: Any) -> Numbers:
-        """P w in float64, [k]: of a vector [M], of a state dict by name, or [n, k] of n x M rows. Nothing is subtracted."""
+        """P w in float64, [k]: of a vector [M], of a state dict by name, or [n, k] of n x M rows; no mean is taken."""
         return coordinates_of(self.components, self._rows_of("project", weights))
 
     def back_project(self, coordinates: Any) -> Floats:
@@ -113,9 +114,10 @@ class Basis:
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes pca_mat.npy, its sidecar .json and, where the mean is known, <stem>.mean.npz; each whole or not at all.
+        """Writes pca_mat.npy, its sidecar .json and, where the mean is known, <stem>.mean.npz; each whole or not.
 
-        What stands there is replaced, but for a .json that is none of ours (ValueError). OSError names the file that cannot be written.
+        What stands there is replaced, but for a .json that is none of ours (ValueError). OSError names the file that
+        cannot be written.
         """
         npy = Path(path)
         if npy.suffix != ".npy":
@@ -171,7 +173,8 @@ class Basis:
     def _known_mean(self, method: str) -> Numbers:
         if self.mean is None:
             raise ValueError(
-                f"[Basis.{method}] needs the mean of the snapshots, which this basis does not know; project() subtracts nothing"
+                f"[Basis.{method}] needs the mean of the snapshots, which this basis does not know; project() "
+                "subtracts nothing"
             )
         return self.mean
 
@@ -220,7 +223,7 @@ def rows_of(components: Floats, coordinates: Numbers, mean: Numbers | None, dtyp
 
 
 def spelled_names(wanted: list[str], there: list[str]) -> dict[str, str]:
-    """For each wanted name the one that `there` has for it: the same, or the same but for what wrappers and adapters add."""
+    """For each wanted name the one that `there` has for it: the same, but for what wrappers and adapters add."""
     known = set(there)
     if known.issuperset(wanted) or "torch" not in sys.modules:
         return {name: name for name in wanted if name in known}

@@ -24,12 +24,12 @@ FLOATS = [np.float32, np.float64]
 class SnapshotPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """dimred.fit behind scikit-learn's interface, for rows that are much longer than they are many.
 
-    n_components: k; a float in (0, 1) takes the fewest components that explain more than this part of the variance; None takes
-        min(n_samples - 1, n_features), which the rows then have to span.
+    n_components: k; a float in (0, 1) takes the fewest components that explain more than this part of the variance;
+        None takes min(n_samples - 1, n_features), which the rows then have to span.
     threads: 0 takes all cores of this process.
 
-    As sklearn.decomposition.PCA but for these: components are float32 and their largest entry is positive; mean_ is float64;
-    k <= n_samples - 1, as one direction goes with the mean; there is no whitening.
+    As sklearn.decomposition.PCA but for these: components are float32 and their largest entry is positive; mean_ is
+    float64; k <= n_samples - 1, as one direction goes with the mean; there is no whitening.
     """
 
     def __init__(self, n_components: float | None = None, *, threads: int = 0) -> None:
@@ -43,7 +43,7 @@ class SnapshotPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         return self._fit(rows, self.n_components)
 
     def partial_fit(self, X: ArrayLike, y: Any = None) -> Self:
-        """The exact fit of all rows that were given to it since the last fit(), which it keeps: n_samples_ x n_features values.
+        """The exact fit of all rows that were given to it since fit(); it keeps these n_samples_ x n_features values.
 
         n_components is at most n_samples_ - 1 meanwhile. Cost: that of a fit of all of them, each time.
         """
@@ -68,9 +68,10 @@ class SnapshotPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         return rows_of(self.components_, coordinates.astype(np.float64), self.mean_, dtype)
 
     def score_samples(self, X: ArrayLike) -> Numbers:
-        """The log-likelihood [n_samples] of rows under the model of probabilistic PCA (Tipping & Bishop, 1999); O(k n_features) each.
+        """The log-likelihood [n_samples] of rows under the model of probabilistic PCA (Tipping & Bishop, 1999).
 
-        Raises ValueError where nothing is left over for its noise: noise_variance_ is 0 with fewer components than features.
+        Cost: O(k n_features) each. Raises ValueError where nothing is left over for its noise: noise_variance_ is 0
+        with fewer components than features.
         """
         X = self._validated(X)
         rows = X.astype(np.float64) - self.mean_
@@ -113,8 +114,8 @@ class SnapshotPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         part = isinstance(wanted, (float, np.floating)) and 0 < wanted < 1
         if not part and not (isinstance(wanted, (int, np.integer)) and 1 <= wanted <= most):
             raise ValueError(
-                f"n_components={wanted!r} must be an integer between 1 and min(n_samples - 1, n_features)={most}, or a float "
-                "between 0 and 1"
+                f"n_components={wanted!r} must be an integer between 1 and min(n_samples - 1, n_features)={most}, or a "
+                "float between 0 and 1"
             )
         basis = dimred.fit(X, wanted, threads=self.threads, progress=False)
         self.components_ = np.asarray(basis.components)
@@ -143,7 +144,8 @@ class SnapshotPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         return np.asarray(self.components_[self.explained_variance_ > self.noise_variance_], np.float64)
 
     def _inner(self, method: str) -> tuple[Numbers, float, Numbers]:
-        """K = C C' / noise + D^-1 of the covariance C' D C + noise I, whose inverse is I / noise - C' K^-1 C / noise^2; noise; D's diagonal."""
+        """K = C C' / noise + D^-1 of the covariance C' D C + noise I, whose inverse is I / noise - C' K^-1 C / noise^2;
+        noise; D's diagonal."""
         features = self.mean_.size
         noise = self.noise_variance_
         if noise == 0 and self.n_components_ == features:
@@ -152,8 +154,8 @@ class SnapshotPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             )  # all directions are components: any noise below them is the same model
         if noise == 0:
             raise ValueError(
-                f"[SnapshotPCA.{method}] needs variance that the components leave over, received n_components_={self.n_components_} "
-                "with noise_variance_=0; fit fewer components"
+                f"[SnapshotPCA.{method}] needs variance that the components leave over, received "
+                f"n_components_={self.n_components_} with noise_variance_=0; fit fewer components"
             )
         directions = self._directions()
         spare = self.explained_variance_[self.explained_variance_ > self.noise_variance_] - noise

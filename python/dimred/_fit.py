@@ -38,27 +38,30 @@ def fit(
     threads: int = 0,
     progress: bool | Callable[[float], None] | None = None,
 ) -> Basis:
-    """The exact principal components of n weight snapshots of M values each, in two passes; W may be larger than memory.
+    """The exact principal components of n weight snapshots of M values each, in two passes; W may exceed memory.
 
     source: an n x M array (NumPy, torch, JAX: anything with DLPack, a buffer or __array__; float32, float64, float16 or
-        bfloat16, read where it lies); a folder, a pattern or a list of .h5, .safetensors (also sharded, by their index) or
-        .pt/.pth/.bin/.ckpt files (PyTorch's, MindSpore's; nothing in them is run), folders of Hugging Face's checkpoints or PEFT's
-        adapters; an .npy; a list of state dicts or of vectors. Files are taken in natural number order. BatchNorm's statistics, integers
-        and training state (an optimizer's moments, learning_rate, n_averaged) are left out, and tied weights taken once. float64 is centred before it is rounded.
-    components: k, rows of the basis; needs n - 1 >= k (span: n >= k), where it is given; of fewer than 33 snapshots, n - 1 with a
-        warning. None: n - 1, at most M (span: n). A float in (0, 1): the fewest components that explain more than this part of the
-        variance (kinds pca and shuffled), by the same two passes.
-    kind: "pca"; "span" of the snapshots, not centred; "random" rows; "shuffled": the components with each layer's columns moved.
+        bfloat16, read where it lies); a folder, a pattern or a list of .h5, .safetensors (also sharded, by their index)
+        or .pt/.pth/.bin/.ckpt files (PyTorch's, MindSpore's; nothing in them is run), folders of Hugging Face's
+        checkpoints or PEFT's adapters; an .npy; a list of state dicts or of vectors. Files are taken in natural number
+        order. BatchNorm's statistics, integers and training state (an optimizer's moments, learning_rate, n_averaged)
+        are left out, and tied weights taken once. float64 is centred before it is rounded.
+    components: k, rows of the basis; needs n - 1 >= k (span: n >= k), where it is given; of fewer than 33 snapshots,
+        n - 1 with a warning. None: n - 1, at most M (span: n). A float in (0, 1): the fewest components that explain
+        more than this part of the variance (kinds pca and shuffled), by the same two passes.
+    kind: "pca"; "span" of the snapshots, not centred; "random" rows; "shuffled": the components with each layer's
+        columns moved.
     exclude: patterns (fnmatch's) of names of parameters that stay out, such as "*.bias".
-    output: write pca_mat.npy and its .json here; else the basis lives in memory until it is saved, or in a temporary file where it would
-        take more than half of the memory that is free.
+    output: write pca_mat.npy and its .json here; else the basis lives in memory until it is saved, or in a temporary
+        file where it would take more than half of the memory that is free.
     blocks: "layers" fits each parameter by itself.
     threads: 0 takes all cores of this process.
-    progress: True shows a line on standard error, by default where that is a terminal; or a function of the fraction done.
+    progress: True shows a line on standard error, by default where that is a terminal; or a function of the fraction
+        done.
 
     Returns a Basis. The GIL is free meanwhile; Ctrl-C stops and leaves nothing behind.
-    Raises ValueError for snapshots that differ in name or shape (the first difference), are too few or hold a value that is not
-    finite (file and parameter), FileNotFoundError, and OSError for damage or a full disk.
+    Raises ValueError for snapshots that differ in name or shape (the first difference), are too few or hold a value
+    that is not finite (file and parameter), FileNotFoundError, and OSError for damage or a full disk.
     """
     rows = open_source(source, exclude)
     mean = None if kind == "random" else np.empty(rows.columns, np.float64)
@@ -92,7 +95,8 @@ def _counted(components: float, most: int) -> tuple[int, float]:
         return int(components), 0.0
     if not isinstance(components, (float, np.floating)) or not 0 < components < 1:
         raise ValueError(
-            f"[dimred.fit] needs components as a whole number, as a part of the variance in (0, 1) or as None, received {components!r}"
+            "[dimred.fit] needs components as a whole number, as a part of the variance in (0, 1) or as None, "
+            f"received {components!r}"
         )
     return most, float(components)
 

@@ -21,10 +21,12 @@ KINDS = ("mean", "ema", "greedy", "learned")
 
 @dataclass
 class Average:
-    """w: [M] float32 (float64 of snapshots of float64), sum of coefficients [n] times snapshots. names, shapes: of its parameters; empty where the snapshots had none.
+    """w: [M] float32 (float64 of snapshots of float64), sum of coefficients [n] times snapshots. names, shapes: of its
+    parameters; empty where the snapshots had none.
 
-    loss: of w, where it was evaluated; gain: (mean, low, high) of the last snapshot's losses minus those of w, with the 95 % interval of
-    the pairs, where evaluate gives a loss for each sample. evaluations: of weights, spent on all that.
+    loss: of w, where it was evaluated; gain: (mean, low, high) of the last snapshot's losses minus those of w, with the
+        95 % interval of the pairs, where evaluate gives a loss for each sample. evaluations: of weights, spent on all
+        that.
     """
 
     w: Weights
@@ -43,7 +45,7 @@ class Average:
         return dict(_split(self.w, self.names, self.shapes))
 
     def load_into(self, model: Any) -> None:
-        """Copies them into the parameters of a torch module that have these names, also as a tied weight's or without an adapter's.
+        """Copies them into the parameters of a module of these names, also a tied weight's or without an adapter's.
 
         ValueError for a name or shape that the model does not have, which then stays as it was.
         """
@@ -82,11 +84,11 @@ def average(
 ) -> Average:
     """An average of the last `last` snapshots of a source, as dimred.fit takes it.
 
-    kind: "mean"; "ema", whose coefficients fall by `decay` a snapshot backwards; "greedy": the best snapshot, to which each next
-        best is added where the mean gets better (Wortsman et al. 2022); "learned": `steps` of dimred.minimize from the mean in the
-        snapshots' span, by loss_and_grad(w) or loss_and_grad(w, batch) on data held out.
-    evaluate: w [M] -> its loss on data held out, lower is better; or the losses of all samples, [samples], for an interval. Needed for
-        greedy. It sees parameters alone: with BatchNorm, recalibrate inside.
+    kind: "mean"; "ema", whose coefficients fall by `decay` a snapshot backwards; "greedy": the best snapshot, to which
+        each next best is added where the mean gets better (Wortsman et al. 2022); "learned": `steps` of dimred.minimize
+        from the mean in the snapshots' span, by loss_and_grad(w) or loss_and_grad(w, batch) on data held out.
+    evaluate: w [M] -> its loss on data held out, lower is better; or the losses of all samples, [samples], for an
+        interval. Needed for greedy. It sees parameters alone: with BatchNorm, recalibrate inside.
 
     Memory: two vectors, for greedy three; learned holds the span. Raises ValueError for what cannot be averaged.
     """
@@ -138,7 +140,8 @@ class _Judge:
         losses = np.atleast_1d(np.asarray(self._evaluate(w), np.float64))
         if losses.ndim != 1 or np.isnan(losses).any():
             raise ValueError(
-                f"[dimred.average] evaluate needs to give a loss or a vector of losses, received shape {losses.shape}, or NaN"
+                f"[dimred.average] evaluate needs to give a loss or a vector of losses, received shape {losses.shape}, "
+                "or NaN"
             )
         return losses
 
@@ -153,7 +156,8 @@ def _row(rows: _core.Source, i: int) -> Weights:
     rows.read(i, w)
     if not np.isfinite(w).all():
         raise ValueError(
-            f"[dimred.average] {rows.names[i]} has a value that is not finite, at column {int(np.argmin(np.isfinite(w)))}"
+            f"[dimred.average] {rows.names[i]} has a value that is not finite, at column "
+            f"{int(np.argmin(np.isfinite(w)))}"
         )
     return w
 
@@ -218,11 +222,12 @@ def _split(w: Weights, names: list[str], shapes: list[tuple[int, ...]]) -> Itera
 
 
 def recalibrate_batchnorm(model: Any, batches: Iterable[Any], forward: Callable[[Any], Any] | None = None) -> int:
-    """Estimates the running statistics of a torch module's BatchNorm layers anew, for the weights that it has; returns the batches used.
+    """Estimates the running statistics of a torch module's BatchNorm layers for its weights; returns the batches used.
 
-    batches: what forward(batch) takes; by default the model is called on the batch, or on the first part of a tuple or list. Each counts
-    alike, so they need to be shuffled and of one size. Dropout is off meanwhile; modes and momenta are put back, also after an
-    error, with the statistics of before.
+    batches: what forward(batch) takes; by default the model is called on the batch, or on the first part of a tuple or
+        list. Each counts alike, so they need to be shuffled and of one size.
+
+    Dropout is off meanwhile; modes and momenta are put back, also after an error, with the statistics as they were.
     """
     import torch
 
@@ -236,8 +241,9 @@ def recalibrate_batchnorm(model: Any, batches: Iterable[Any], forward: Callable[
     call = forward or (lambda batch: model(batch[0] if isinstance(batch, (tuple, list)) else batch))
     count = 0
     with _estimating(model, layers), torch.no_grad():
-        for count, batch in enumerate(batches, 1):
+        for batch in batches:
             call(batch)
+            count += 1
         if count == 0:
             raise ValueError("[dimred.recalibrate_batchnorm] needs batches, received none")
     return count

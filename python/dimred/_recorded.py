@@ -36,7 +36,8 @@ class Recorded:
         values = values_of(model, trainable_only)
         if not values.parameters:
             raise ValueError(
-                f"{SCOPE} needs a parameter that trains, received a model that is frozen as a whole; trainable_only=False records it"
+                f"{SCOPE} needs a parameter that trains, received a model that is frozen as a whole; "
+                "trainable_only=False records it"
             )
         _refuse_types(values)
         self.tables = (_table(values.parameters), _table(values.buffers), _table(values.counters))
@@ -45,8 +46,9 @@ class Recorded:
         self.frozen_digest = _digest(values.frozen) if values.frozen else ""
         if values.frozen:
             warnings.warn(
-                f"{SCOPE} records the {len(values.parameters)} parameters that train, of {_count(values.parameters)} values, and not "
-                f"the {len(values.frozen)} frozen ones, of {_count(values.frozen)}; trainable_only=False records all",
+                f"{SCOPE} records the {len(values.parameters)} parameters that train, of {_count(values.parameters)} "
+                f"values, and not the {len(values.frozen)} frozen ones, of {_count(values.frozen)}; "
+                "trainable_only=False records all",
                 stacklevel=3,
             )
 
@@ -61,8 +63,8 @@ class Recorded:
         ]
         if thawed:
             raise ValueError(
-                f"{SCOPE} needs to know from the start what trains, received {thawed[0]}, which was frozen when the recorder was "
-                "made; trainable_only=False records all"
+                f"{SCOPE} needs to know from the start what trains, received {thawed[0]}, which was frozen when the "
+                "recorder was made; trainable_only=False records all"
             )
         parameters = [(name, named[name]) for name, _ in self.tables[0] if name in named]
         for part, table, out in zip(
@@ -125,7 +127,8 @@ def _refuse_types(values: Values) -> None:
             )
     if wide := [name for name, value in values.parameters if dtype_name(value) == "float64"]:
         warnings.warn(
-            f"{SCOPE} rounds float64 to the float32 of snapshots ({wide[0]}); dimred.fit takes a list of state dicts as it is",
+            f"{SCOPE} rounds float64 to the float32 of snapshots ({wide[0]}); dimred.fit takes a list of state dicts "
+            "as it is",
             stacklevel=4,
         )
 
@@ -152,7 +155,8 @@ def _require_same(now: Table, table: Table) -> None:
             entry for entry in now if entry not in table
         )
         raise ValueError(
-            f"{SCOPE} needs the model that the recorder was made for: {lost[0]} {list(lost[1])} has come, gone or changed its shape"
+            f"{SCOPE} needs the model that the recorder was made for: {lost[0]} {list(lost[1])} has come, gone or "
+            "changed its shape"
         )
 
 

@@ -30,22 +30,24 @@ class SnapshotRecorder:
             optimizer.step()
             recorder.step()
 
-    model: a torch module, or a mapping from names to arrays (looked at anew at each snapshot: a dict that the loop updates).
-    every_steps: a snapshot after each so many steps; or epochs_of: steps of an epoch, of which per_epoch get one, evenly, the last
-        step among them. Both from epoch `from_epoch` on, counted from 1.
-    first_step: steps done before, where a training goes on. Without it, a folder that holds snapshots is refused; with it, later
-        ones are written again when their step comes.
-    trainable_only: of a module, the parameters that need a gradient (LoRA's, or those of a head), with a warning that says so. The
-        snapshots name those that they lack, and carry a digest of them, for which the frozen values are read once. A parameter that
-        is thawed later is refused.
+    model: a torch module, or a mapping from names to arrays (looked at anew at each snapshot: a dict that the loop
+        updates).
+    every_steps: a snapshot after each so many steps; or epochs_of: steps of an epoch, of which per_epoch get one,
+        evenly, the last step among them. Both from epoch `from_epoch` on, counted from 1.
+    first_step: steps done before, where a training goes on. Without it, a folder that holds snapshots is refused; with
+        it, later ones are written again when their step comes.
+    trainable_only: of a module, the parameters that need a gradient (LoRA's, or those of a head), with a warning that
+        says so. The snapshots name those that they lack, and carry a digest of them, for which the frozen values are
+        read once. A parameter that is thawed later is refused.
     rank: only rank 0 writes; by default torch.distributed's, or that of RANK in the environment.
 
-    step() copies the weights aside before it returns, so that a snapshot holds what they were at the call, as float32; a thread writes
-    them durably, whole or not at all. A snapshot that comes while the last one is being written waits for it. What a write raised
-    (OSError: a full disk; ValueError: a weight that is not finite) the next step(), or the end of the block, raises.
+    step() copies the weights aside before it returns, so that a snapshot holds what they were at the call, as float32;
+    a thread writes them durably, whole or not at all. A snapshot that comes while the last one is being written waits
+    for it. What a write raised (OSError: a full disk; ValueError: a weight that is not finite) the next step(), or the
+    end of the block, raises.
 
-    A folder has one recorder at a time (ValueError), which belongs to the process that made it: a fork's child is refused
-    (RuntimeError), and so is a copy (TypeError).
+    A folder has one recorder at a time (ValueError), which belongs to the process that made it: a fork's child is
+    refused (RuntimeError), and so is a copy (TypeError).
     """
 
     def __init__(
@@ -127,8 +129,8 @@ class SnapshotRecorder:
     def _require_usable(self) -> None:
         if self._process != os.getpid():
             raise RuntimeError(
-                f"{SCOPE} needs the process {self._process} that made it, received a call in process {os.getpid()}, its fork; "
-                "make the recorder in the process that trains"
+                f"{SCOPE} needs the process {self._process} that made it, received a call in process {os.getpid()}, "
+                "its fork; make the recorder in the process that trains"
             )
         if self._closed:
             raise ValueError(f"{SCOPE} is closed; to go on, make another with first_step={self.steps}")

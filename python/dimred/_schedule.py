@@ -18,7 +18,8 @@ def whole_number(scope: str, name: str, value: Any, least: int) -> int:
 
 @dataclass(frozen=True)
 class Schedule:
-    """Each `every_steps` steps; or `per_epoch` of the `epochs_of` steps of an epoch, evenly, the last step among them, from `from_epoch` on."""
+    """Each `every_steps` steps; or `per_epoch` of the `epochs_of` steps of an epoch, evenly, the last step among them,
+    from `from_epoch` on."""
 
     every_steps: int | None
     epochs_of: int | None

@@ -32,17 +32,20 @@ def _left(rows: _core.Source, patterns: list[str]) -> list[str]:
     names = [parameter["name"] for parameter in json.loads(rows.layout)["parameters"]] if rows.layout else []
     if not names:
         raise ValueError(
-            f"[dimred.fit] exclude needs snapshots that name their parameters, received {rows.names[0]}, which has no names"
+            f"[dimred.fit] exclude needs snapshots that name their parameters, received {rows.names[0]}, which has no "
+            "names"
         )
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in names):
             raise ValueError(
-                f"[dimred.fit] needs exclude to fit a parameter's name, received {pattern!r} for {len(names)} names such as {names[0]}"
+                f"[dimred.fit] needs exclude to fit a parameter's name, received {pattern!r} for {len(names)} names "
+                f"such as {names[0]}"
             )
     left = [name for name in names if not any(fnmatchcase(name, pattern) for pattern in patterns)]
     if not left:
         raise ValueError(
-            f"[dimred.fit] needs exclude to leave a parameter, received {', '.join(patterns)} for all {len(names)} of them"
+            f"[dimred.fit] needs exclude to leave a parameter, received {', '.join(patterns)} for all {len(names)} of "
+            "them"
         )
     return left
 
@@ -94,7 +97,7 @@ def _open_path(text: str) -> _core.Source:
 
 
 def _other_npy(path: Path) -> list[Row]:
-    """The rows of a file of float16, or of the other byte order, which the core leaves to NumPy; none for all others."""
+    """The rows of a file of float16, or of the other byte order, which the core leaves to NumPy; else none."""
     try:
         array = np.load(path, mmap_mode="r")
     except (OSError, ValueError):

@@ -1,4 +1,5 @@
-"""Snapshots of a training by Lightning; SubspaceOptimizer runs there by manual optimization (docs/how-to/use_from_python.md)."""
+"""Snapshots of a training by Lightning; SubspaceOptimizer runs there by manual optimization
+(docs/how-to/use_from_python.md)."""
 
 from __future__ import annotations
 
@@ -19,10 +20,10 @@ class SnapshotCallback(Callback):  # type: ignore[misc]
 
         Trainer(callbacks=[SnapshotCallback("snapshots", per_epoch=2)], ...)
 
-    every_steps: by Trainer.global_step, which counts the steps of all optimizers. per_epoch (2 where neither is given): evenly over
-    the batches of the Trainer's epoch, whatever steps they make; needs a training set of known length, and a snapshot waits for the
-    next step where there was none since the last one. from_epoch, trainable_only: as SnapshotRecorder's. A fit from a checkpoint goes
-    on with the recording.
+    every_steps: by Trainer.global_step, which counts the steps of all optimizers. per_epoch (2 where neither is given):
+        evenly over the batches of the Trainer's epoch, whatever steps they make; needs a training set of known length,
+        and a snapshot waits for the next step where there was none since the last one.
+    from_epoch, trainable_only: as SnapshotRecorder's. A fit from a checkpoint goes on with the recording.
     """
 
     def __init__(

@@ -48,9 +48,9 @@ def spectrum(basis: Basis, axes: Any = None) -> Any:
 
 
 def trajectory(source: Any, basis: Basis | None = None, axes: Any = None) -> Any:
-    """The snapshots in the plane of the first two components, less the last one; `basis` is fitted to them unless it is given.
+    """The snapshots, less the last one, in the plane of the first two components of `basis`, or of a fit to them.
 
-    A random walk looks like a smooth arc there, too: compare spectrum's grey line before reading anything into the shape.
+    A random walk looks like a smooth arc there, too: compare spectrum's grey line before you read anything into it.
     """
     coordinates, basis = _coordinates(source, basis)
     axes = _axes(axes)
@@ -71,11 +71,13 @@ def landscape(
     basis: Basis | None = None,
     axes: Any = None,
 ) -> Any:
-    """loss() of a torch module over the plane of the first two components through its last snapshot, under the trajectory.
+    """loss() of a torch module over the plane of the first two components through its last snapshot, and the path.
 
-    loss: evaluates the model as it stands, on the same data at each call; it is called points x points times. margin: how far the
-    grid goes beyond the trajectory, as a part of its width. The model has its own weights and buffers again afterwards.
-    Cost: points^2 calls, and as many writes of M weights. `axes.landscape` is (x [points], y [points], losses [points, points]).
+    loss: evaluates the model as it stands, on the same data at each call; it is called points x points times.
+    margin: how far the grid goes beyond the trajectory, as a part of its width.
+
+    The model has its own weights and buffers again afterwards. `axes.landscape` is (x [points], y [points], losses
+    [points, points]). Cost: points^2 calls, and as many writes of M weights.
     """
     coordinates, basis = _coordinates(source, basis)
     low, high = coordinates.min(axis=0), coordinates.max(axis=0)
@@ -126,7 +128,8 @@ def _coordinates(source: Any, basis: Basis | None) -> tuple[Grid, Basis]:
         basis = fit(source, 2, progress=False)
     if basis.components.shape[0] < 2 or basis.components.shape[1] != rows.columns:
         raise ValueError(
-            f"[dimred.plot] needs a basis of 2 or more components of {rows.columns} columns, received {list(basis.components.shape)}"
+            f"[dimred.plot] needs a basis of 2 or more components of {rows.columns} columns, received "
+            f"{list(basis.components.shape)}"
         )
     found = np.stack([basis.project(_row(rows, i))[:2] for i in range(rows.rows)])
     return found - found[-1], basis

@@ -22,8 +22,9 @@ class SnapshotCallback(TrainerCallback):  # type: ignore[misc]
 
         Trainer(model, arguments, callbacks=[SnapshotCallback("snapshots", per_epoch=2)], ...)
 
-    every_steps, per_epoch, from_epoch, trainable_only: as SnapshotRecorder's; steps are the optimizer's, epochs the Trainer's:
-    per_epoch (2 where neither is given) needs a training set of known length. A training from a checkpoint goes on with the recording.
+    every_steps, per_epoch, from_epoch, trainable_only: as SnapshotRecorder's; steps are the optimizer's, epochs the
+        Trainer's: per_epoch (2 where neither is given) needs a training set of known length.
+    A training from a checkpoint goes on with the recording.
     """
 
     def __init__(

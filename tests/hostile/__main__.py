@@ -76,7 +76,8 @@ def main() -> int:
         except KeyboardInterrupt:
             table.wrong.append("ended early")
         finally:
-            text = f"seed {given.seed}, {time.monotonic() - started:.0f} s, load {os.getloadavg()[0]:.1f}\n{table.text(slowest)}"
+            head = f"seed {given.seed}, {time.monotonic() - started:.0f} s, load {os.getloadavg()[0]:.1f}"
+            text = f"{head}\n{table.text(slowest)}"
             print(text, flush=True)
     if given.record:
         given.record.write_text(text + "\n")

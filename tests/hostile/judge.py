@@ -23,7 +23,7 @@ CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x80-\x9f\u202a-\u202e\u206
 
 @dataclass
 class Verdict:
-    """`outcome`: equal, warned, refused; silent (a changed result), outside (a touched file) or wrong in another way."""
+    """`outcome`: equal, warned, refused; silent (a changed result), outside (a touched file) or wrong otherwise."""
 
     kind: str
     name: str
@@ -88,8 +88,8 @@ def result_of(site: Site, use: Use, ended: Ended, file: Path) -> Any:
 
 
 def same(result: Any, expected: Any, file: Path, left: bytes) -> bool:
-    """A damaged snapshot that a run leaves as it is changes nothing of its result: a run reads the heads of its older snapshots
-    alone, and all that use their weights (pca, stage2, evaluate, inspect) verify every byte."""
+    """A damaged snapshot that a run leaves as it is changes nothing of its result: a run reads the heads of its older
+    snapshots alone, and all that use their weights (pca, stage2, evaluate, inspect) verify every byte."""
     if file.parent.name == "snapshots" and isinstance(result, dict) and result.get(file.name) == left != b"":
         return {**result, file.name: b""} == {**expected, file.name: b""}
     return result == expected
@@ -112,8 +112,8 @@ def outcome_of(site: Site, use: Use, ended: Ended, expected: Any, file: Path, le
 def attempt(
     site: Site, use: Use, like: Use, disturbed: Callable[[], tuple[Path, int]], kind: str, name: str
 ) -> Verdict:
-    """Runs the use on a fresh folder that was disturbed; that tells the file and how many bytes of input it made. `like`: the use
-    whose undisturbed peak and result it is held against."""
+    """Runs the use on a fresh folder that was disturbed; that tells the file and how many bytes of input it made.
+    `like`: the use whose undisturbed peak and result it is held against."""
     expected, result = site.reference(like)
     site.fresh()
     file, given = disturbed()

@@ -62,9 +62,15 @@ def run(
 
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         started, ours = time.monotonic(), waited_for(os.getpid())
-        # With a preexec_fn the child is forked, so that its peak begins with our own few pages and not with all of them.
-        process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=output, stderr=errors, env=environment,
-                                   preexec_fn=prepare)  # fmt: skip  # noqa: PLW1509
+        # With a preexec_fn the child is forked, so that its peak begins with our own few pages, not with all.
+        process = subprocess.Popen(
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=errors,
+            env=environment,
+            preexec_fn=prepare,  # noqa: PLW1509
+        )
         hung = threading.Event()
         watch = threading.Timer(limit, kill_group, (process, hung))
         watch.daemon = True  # an early end does not wait for it

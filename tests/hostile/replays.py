@@ -253,7 +253,8 @@ def scripts(site: Site) -> Iterator[Replay]:
             yield Replay("5 TorchScript", name, use, held_against, as_it_is(file), "refused", str(file))
 
 
-# Made when they are needed, in a process of their own: a command's peak begins with the memory of the process that starts it.
+# Made when they are needed, in a process of their own: a command's peak begins with the memory of the process that
+# starts it.
 BOMBS: dict[str, Callable[[], bytes]] = {
     "lists": lambda: b"[" * LARGE,
     "objects": lambda: b'{"a":' * (LARGE // 5),

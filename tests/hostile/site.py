@@ -55,8 +55,8 @@ def write_png(path: Path, pixels: bytes, width: int, height: int) -> None:
 
 
 class Site:
-    """Everything below `root`: `work` is made anew for each case from `pristine`; `other` holds runs of another seed; `outside` is
-    what links lead to. `slowest`: seconds that a refusal may take."""
+    """Everything below `root`: `work` is made anew for each case from `pristine`; `other` holds runs of another seed;
+    `outside` is what links lead to. `slowest`: seconds that a refusal may take."""
 
     def __init__(self, build: Path, root: Path, slowest: float) -> None:
         self.build, self.root, self.slowest = build, root, slowest

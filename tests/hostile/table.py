@@ -42,8 +42,8 @@ def line_of(name: str, cells: list[object]) -> str:
 
 @dataclass
 class Table:
-    """Says at once what is wrong. The slowest refusal by the clock (without waiting for others) and in processor time, in seconds; memory beyond the input and
-    the undisturbed command, in MiB."""
+    """Says at once what is wrong. The slowest refusal by the clock (without waiting for others) and in processor time,
+    in seconds; memory beyond the input and the undisturbed command, in MiB."""
 
     rows: dict[str, Row] = field(default_factory=dict)
     total: Row = field(default_factory=Row)

@@ -1,5 +1,6 @@
-"""changed_pickles.py READER FOLDER: hands 500 mutations of each file's pickle to checkpoints/read_pickle.py and prints how many were
-read and refused. Anything else that it throws, and a tensor or an image without all of its bytes, ends this with a traceback."""
+"""changed_pickles.py READER FOLDER: hands 500 mutations of each file's pickle to checkpoints/read_pickle.py and prints
+how many were read and refused. Anything else that it throws, and a tensor or an image without all of its bytes, ends
+this with a traceback."""
 
 from __future__ import annotations
 

@@ -20,12 +20,12 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 PACKAGE = Path(os.environ.get("DIMRED_BUILD", REPOSITORY / "build")) / "python"
 sys.path[:0] = [str(REPOSITORY / "tests"), str(REPOSITORY / "experiments"), str(PACKAGE)]
 
-# Fixtures of a few files each, which name them in `pytest_plugins`: here, every file would wait seconds for what they import.
+# Fixtures of a few files each, which name them in `pytest_plugins`: here, every file would wait for what they import.
 pytest.register_assert_rewrite("compared_runs", "fake_comparison", "image_probe", "record_samples", "store_servers")
 
 
 def marked_blocks(page: Path) -> list[tuple[str, str]]:
-    """(language, text) of the blocks of a page of the docs behind `<!-- test -->`: the tests run them as they stand there."""
+    """(language, text) of the blocks of a page of the docs behind `<!-- test -->`: the tests run them as they stand."""
     return re.findall(r"^<!-- test -->\n```(\w+)\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
 
 

@@ -68,7 +68,7 @@ anneal_from_epoch = "+0"
 
 
 def call_fake_in(folder: Path, patch: pytest.MonkeyPatch) -> None:
-    """The environment of the fake dimred. Its python3 is this one: a version manager's takes longer to start than the fake."""
+    """The environment of the fake dimred. Its python3 is this one: a version manager's starts more slowly than it."""
     patch.setenv("FAKE_FOLDER", str(folder))
     patch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
 

@@ -1,4 +1,4 @@
-"""The marked blocks of the tutorial with a network and data of one's own, and of the how-to page of a network in C++."""
+"""The marked blocks of the tutorial with a network and data of one's own, and of the page of a network in C++."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def runs(tmp_path_factory, dimred: Path):
 
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_stage1_is_the_same_on_any_number_of_ranks(ranks: int, runs) -> None:
-    """50 steps; a ReLU or a maximum that rounding turns over is a jump in the gradient. Single steps are compared in C++."""
+    """50 steps; a ReLU or a maximum that rounding turns over makes the gradient jump; C++ compares single steps."""
     one, several = vectors(runs("stage1", 1)), vectors(runs("stage1", ranks))
     assert {name: len(values) for name, values in one.items()} == {
         name: len(values) for name, values in several.items()

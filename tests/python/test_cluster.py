@@ -1,4 +1,5 @@
-"""The job files of scripts/cluster/, as far as they can be tested without a cluster; scripts/cluster_test.sh runs them under real launchers."""
+"""The job files of scripts/cluster/, as far as they can be tested without a cluster; scripts/cluster_test.sh runs them
+under real launchers."""
 
 from __future__ import annotations
 
@@ -111,7 +112,7 @@ def test_a_job_file_goes_through_all_steps_and_stops_at_the_first_that_fails(fil
 
 
 def test_the_launchers_that_are_here_run_all_steps(binaries: Path) -> None:
-    """torchrun on two hosts, mpirun and Slurm where they are installed; a launcher that cannot start is a line of the table."""
+    """torchrun on two hosts, mpirun and Slurm where they are installed; one that cannot start is a line of it."""
     words = [REPOSITORY / "scripts" / "cluster_test.sh", "--short", "--build", binaries.parent]
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=500)
     lines = [line.split() for line in done.stdout.splitlines()]

@@ -36,34 +36,43 @@ def test_help_of_dimred_is_understood(execute) -> None:
 WRONG = {
     "alpha = [0.1, 0.2]|alpah = 0.1": r":17: methods.robust.alpah: unknown option of dimred stage2; nearest: alpha",
     'kind = "random"|kind = "rand"': r":13: matrices.random.kind: needs one of pca, random, received 'rand'",
-    "components = [4, 8]|componets = [4]": r":35: axes.matrices.componets: unknown option of dimred pca; nearest: components",
+    "components = [4, 8]|componets = [4]": r":35: axes.matrices.componets: unknown option of dimred pca; "
+    r"nearest: components",
     "[axes.matrices]|[axes.matrix]": r"axes.matrix: unknown table of axes; nearest: matrices",
     'matrix = "pca"|matrix = "pac"': r"methods.robust.matrix: unknown matrix 'pac'; nearest: pca",
-    'role = "control"|role = "controls"': r"methods.random.role: needs one of method, baseline, control, received 'controls'",
+    'role = "control"|role = "controls"': r"methods.random.role: needs one of method, "
+    r"baseline, control, received 'controls'",
     'command = "stage1"|command = "stage3"': r"methods.continued.command: needs stage1 or stage2, received 'stage3'",
     "epochs = 2|epochs = 2.5": r":7: stage1.epochs: needs a whole number, received 2.5",
     "epochs = 2|epochs = [2, 3]": r"stage1.epochs: needs one value; to sweep it write \[axes.stage1\]",
     "validation_fraction = 0.1|": r"stage1.validation_fraction: needs > 0: validation chooses",
     'title = "fake"|titel = "fake"': r":2: titel: unknown key; nearest: title",
-    "confirmation_seeds = [11, 12]|confirmation_seeds = [3]": r"confirmation_seeds: \[3\] are among selection_seeds, too",
+    "confirmation_seeds = [11, 12]|confirmation_seeds = [3]": r"confirmation_seeds: \[3\] are among "
+    r"selection_seeds, too",
     "selection_seeds = [1, 2, 3]|selection_seeds = [1, 1]": r"needs a list of different whole numbers",
     "components = [4, 8]|components = 4": r"axes.matrices.components: needs a list of values, received 4",
     "epochs = 2|epochs = 2\nseed = 4": r"stage1.seed: compare sets this option itself",
-    'anneal_from_epoch = "+0"|anneal_from_epoch = "0"': r"methods.annealed.anneal_from_epoch: needs a number, received '0'",
+    'anneal_from_epoch = "+0"|anneal_from_epoch = "0"': r"methods.annealed.anneal_from_epoch: "
+    r"needs a number, received '0'",
     'epochs = "+2"|budget = 1.5': r":26: methods.continued.budget: stage 1 continued needs whole epochs, received 1.5",
     'epochs = "+2"|epochs = "+1.5"': r":26: methods.continued.epochs: needs a whole number, received '\+1.5'",
     'epochs = "+2"|': r"methods.continued: needs epochs or budget",
     'title = "fake"|title = ': r": Invalid value",
     'epochs = "+2"|epochs = "+2"\nbudget = 2': r"methods.continued: has both epochs and budget",
-    "[axes.matrices]|[axes.stage1]\nvalidation_fraction = [0.0, 0.1]\n[axes.matrices]": r"validation_fraction: needs > 0",
+    "[axes.matrices]|[axes.stage1]\nvalidation_fraction = [0.0, 0.1]\n[axes.matrices]": r"validation_fraction: "
+    r"needs > 0",
     'title = "fake"|title = 3': r":2: title: needs a text, received 3",
     'title = "fake"|matrices = 3': r"line 10",
     '[methods.random]|[methods."stage 1"]': r"methods: needs names of letters, digits, _ and -, received 'stage 1'",
     "[methods.random]|[methods]\nrandom = 3\n[methods.x]": r"methods.random: needs a table, received 3",
     'matrix = "pca"|matrix = []': r"methods.robust.matrix: needs the name of a matrix, received \[\]",
     'kind = "random"|kind = "ran\\u0000"': r"matrices.random.kind: needs a printable text",
-    "[matrices.pca]\n\n[matrices.random]|[matrices.pca]\ncomponents = 1\n[matrices.random]\ncomponents = 2": r"axes.matrices.components: changes nothing: every matrix sets it itself",
-    "[methods.random]|[axes.methods]\nalpha = [0.1]\n[methods.random]\nalpha = 0.3": r"axes.methods.alpha: changes nothing: every method that takes it sets it itself",
+    "[matrices.pca]\n\n[matrices.random]|[matrices.pca]\ncomponents = 1\n[matrices.random]\ncomponents = 2": (
+        r"axes.matrices.components: changes nothing: every matrix sets it itself"
+    ),
+    "[methods.random]|[axes.methods]\nalpha = [0.1]\n[methods.random]\nalpha = 0.3": (
+        r"axes.methods.alpha: changes nothing: every method that takes it sets it itself"
+    ),
 }
 
 

@@ -1,4 +1,5 @@
-"""experiments/compare.py --engine dask and slurm with real workers: killed, cancelled, left and taken up; the tables are those of local runs."""
+"""experiments/compare.py --engine dask and slurm with real workers: killed, cancelled, left and taken up; the tables
+are those of local runs."""
 
 from __future__ import annotations
 
@@ -294,7 +295,8 @@ def test_a_worker_of_another_version_and_a_folder_that_is_not_shared_are_named(f
 
 
 FAKE_SLURM = {
-    "sbatch": 'cp "$1" "$JOBS/script.$$"; setsid bash "$JOBS/script.$$" >/dev/null 2>&1 & echo "Submitted batch job $!"',
+    "sbatch": 'cp "$1" "$JOBS/script.$$"; setsid bash "$JOBS/script.$$" >/dev/null 2>&1 & '
+    'echo "Submitted batch job $!"',
     "scancel": 'echo "$1" >>"$JOBS/cancelled"; kill -TERM -- "-$1"',
 }
 
@@ -315,7 +317,8 @@ def slurm(fake: Path, monkeypatch) -> Path:
 def test_workers_in_jobs_of_slurm(fake: Path, local: Path, slurm: Path) -> None:
     (fake / "comparison.toml").write_text(SHORT)
     (fake / "cluster.toml").write_text(
-        'queue = "short"\naccount = "us"\njob_extra_directives = ["--requeue"]\nscheduler_options = {host = "127.0.0.1"}\n'
+        'queue = "short"\naccount = "us"\njob_extra_directives = ["--requeue"]\n'
+        'scheduler_options = {host = "127.0.0.1"}\n'
     )
     process = start(fake, "--engine=slurm", "--jobs=2", "--threads=3", f"--cluster={fake}/cluster.toml")
     said, _ = process.communicate(timeout=90)

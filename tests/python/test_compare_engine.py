@@ -1,5 +1,5 @@
-"""experiments/compare.py on an engine: what it refuses, and lost workers, by an engine that is told what happens and a worker of nobody.
-Those of real workers are in test_compare_dask.py."""
+"""experiments/compare.py on an engine: what it refuses, and lost workers, by an engine that is told what happens and a
+worker of nobody. Those of real workers are in test_compare_dask.py."""
 
 from __future__ import annotations
 
@@ -204,7 +204,8 @@ def test_a_run_has_the_drivers_numeric_variables_and_ends_when_nobody_wants_it(
     assert log.read_text().endswith(" seconds\n")
     waits = program(
         tmp_path,
-        "import signal, sys, time; signal.signal(15, lambda *_: sys.exit(143)); print('up', flush=True); time.sleep(60)",
+        "import signal, sys, time; signal.signal(15, lambda *_: sys.exit(143)); print('up', flush=True); "
+        "time.sleep(60)",
     )
     found: list[tuple[int, float, str]] = []
     thread = threading.Thread(target=lambda: found.append(worker.perform(waits, str(log), "a2", facts, {})))

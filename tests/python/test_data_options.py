@@ -1,4 +1,4 @@
-"""Data sets as the commands see them: label noise and who takes it over, samples of all classes, kinds that hold the same."""
+"""Data sets as the commands see them: label noise and who takes it over, samples of all classes, equal kinds."""
 
 from __future__ import annotations
 

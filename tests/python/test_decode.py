@@ -88,7 +88,10 @@ def with_app1(path: Path, *payloads: bytes) -> Path:
     return path
 
 
-XMP = b'http://ns.adobe.com/xap/1.0/\0<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:Description tiff:Orientation="8"/></x:xmpmeta>'
+XMP = (
+    b"http://ns.adobe.com/xap/1.0/\0"
+    b'<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:Description tiff:Orientation="8"/></x:xmpmeta>'
+)
 TAGS = {
     **{f"{order} {kind}": [orientation_tag(order, kind, 6)] for order in "<>" for kind in (1, 3, 4)},
     "the first of two": [orientation_tag("<", 3, 6), orientation_tag("<", 3, 3)],

@@ -1,4 +1,5 @@
-"""The documents are true: options and commands that they name exist, links lead somewhere, marked blocks run, and pages stay short."""
+"""The documents are true: options and commands that they name exist, links lead somewhere, marked blocks run, and pages
+stay short."""
 
 from __future__ import annotations
 

@@ -207,7 +207,8 @@ def test_bash_completes_commands_options_and_values(execute, tmp_path: Path) -> 
     script.write_text(execute("dimred", "completion"))
 
     def completed(*words: str) -> list[str]:
-        asked = f'source {script}; COMP_WORDS=({" ".join(repr(word) for word in words)}); COMP_CWORD={len(words) - 1}; _dimred; echo "${{COMPREPLY[@]}}"'
+        line = f"COMP_WORDS=({' '.join(map(repr, words))}); COMP_CWORD={len(words) - 1}"
+        asked = f'source {script}; {line}; _dimred; echo "${{COMPREPLY[@]}}"'
         return subprocess.run(["bash", "-c", asked], capture_output=True, text=True, check=True).stdout.split()
 
     assert completed("dimred", "sta") == ["stage1", "stage2"]

@@ -1,4 +1,5 @@
-"""Lightning and Hugging Face's Trainer: snapshots as callbacks, and SubspaceOptimizer in their loops, against the plain loop."""
+"""Lightning and Hugging Face's Trainer: snapshots as callbacks, and SubspaceOptimizer in their loops, against the plain
+loop."""
 
 from __future__ import annotations
 
@@ -389,11 +390,13 @@ def by_lightning(model: nn.Module, folder: Path) -> Callable[[nn.Module], object
 
 
 def by_copy(model: nn.Module, folder: Path) -> Callable[[nn.Module], object]:
-    return lambda other, copied=deepcopy(model): other.load_state_dict(copied.state_dict())
+    copied = deepcopy(model)
+    return lambda other: other.load_state_dict(copied.state_dict())
 
 
 def by_pickle(model: nn.Module, folder: Path) -> Callable[[nn.Module], object]:
-    return lambda other, pickled=pickle.dumps(model): other.load_state_dict(pickle.loads(pickled).state_dict())
+    pickled = pickle.dumps(model)
+    return lambda other: other.load_state_dict(pickle.loads(pickled).state_dict())
 
 
 def language_model() -> transformers.PreTrainedModel:
@@ -425,7 +428,7 @@ TOKENS = torch.arange(32).view(4, 8) % 20
 @pytest.mark.parametrize("saver", SAVERS)
 @pytest.mark.parametrize("tied", [False, True])
 def test_savers_keep_all_weights(saver, tied: bool, flatten: bool, tmp_path: Path) -> None:
-    """Of a network whose optimizer has taken a step; save_file alone refuses tied weights, as it does without an optimizer."""
+    """Of a network whose optimizer has taken a step; save_file alone refuses tied weights, as without an optimizer."""
     if saver is by_save_pretrained and not tied:
         pytest.skip("a saver of Hugging Face's models")
     made = language_model if tied else network

@@ -213,8 +213,8 @@ def test_two_ranks_tell_of_each_others_bad_samples(tmp_path: Path, photos: Path,
             assert vectors(run) == vectors(sound)
         else:
             assert (
-                f"1 bad samples were skipped in this epoch; the first: rank 1: /proc/self/cwd/data/train/cat/{number:02}.jpg"
-                in errors[0]
+                "1 bad samples were skipped in this epoch; the first: rank 1: "
+                f"/proc/self/cwd/data/train/cat/{number:02}.jpg" in errors[0]
             )
             assert "rank 1: /proc/self/cwd/data/train/cat" in manifest(run)["data_pipeline"]["first_bad_or_damaged"][0]
         seen.add(bad)

@@ -1,4 +1,4 @@
-"""`dimred model`: networks of timm, torchvision and TF-Slim as modules that train; counts of parameters against their sources."""
+"""`dimred model`: networks of timm, torchvision and TF-Slim as modules that train, with as many parameters as there."""
 
 from __future__ import annotations
 
@@ -69,8 +69,9 @@ def test_parameters_are_as_many_as_in_the_source(name: str) -> None:
     assert abs(count - expected) <= tolerance * expected, count
 
 
-# The smallest of FastNN's families, and the side of the smallest images. Not here for their seconds of one core: overfeat 22, vgg_a 8,
-# vgg_16 7, resnet_v1_101 8, resnet_v2_101 9, nasnet_cifar 22, nasnet_mobile 20, pnasnet_mobile 9, pnasnet_large 76.
+# The smallest of FastNN's families, and the side of the smallest images. Not here for their seconds of one core:
+# overfeat 22, vgg_a 8, vgg_16 7, resnet_v1_101 8, resnet_v2_101 9, nasnet_cifar 22, nasnet_mobile 20, pnasnet_mobile 9,
+# pnasnet_large 76.
 STEPS = {
     "lenet": 28,
     "cifarnet": 32,

@@ -1,4 +1,5 @@
-"""The recorded table of 16 to 64 ranks, the page that goes on to 1,024, and four ranks of now: all are the model's to the byte."""
+"""The recorded table of 16 to 64 ranks, the page that goes on to 1,024, and four ranks of now: all are the model's to
+the byte."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def test_equals_autograd(binaries: Path, problem: tuple[Path, dict], options: tu
 
 
 def test_a_ranks_memory_is_its_share(binaries: Path, tmp_path: Path) -> None:
-    """On 4 ranks at most 1/4 + 10 % of what one rank needs for the same classes and samples; what is sent as predicted."""
+    """On 4 ranks at most 1/4 + 10 % of what one rank needs for the same classes and samples; sent as predicted."""
     command = [
         sys.executable,
         REPOSITORY / "experiments" / "benchmarks" / "class_sharded.py",

@@ -223,7 +223,8 @@ def test_what_nothing_falls_over_may_go_on_longer(start: Path, tmp_path: Path, e
 
 
 def test_two_steps_of_schedule_free_sgd_are_known_ones(start: Path, tmp_path: Path, execute) -> None:
-    """x_2 = (z_1 + z_2) / 2, and y_1 = z_1: the mean of the iterates of plain SGD at the published rate, 1 / (1 - beta) of ours."""
+    """x_2 = (z_1 + z_2) / 2, and y_1 = z_1: the mean of the iterates of plain SGD at the published rate, 1 / (1 - beta)
+    of ours."""
     common = ["stage2", "--batch_size=320", "--threads=1", "--epochs=1", "--checkpoint", start]  # 2 steps
     execute("dimred", *common, "--preset=schedule-free", "--learning_rate=0.03", "--output", tmp_path / "free")
     execute("dimred", *common, "--preset=swa", "--momentum=0", "--learning_rate=0.3", "--output", tmp_path / "mean")

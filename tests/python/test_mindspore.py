@@ -1,8 +1,9 @@
-"""Against the system that stage 2 comes from: 20 steps of MindSpore 2.10's own boost.DimReduce, on the same networks, data, weights and P.
+"""Against the system that stage 2 comes from: 20 steps of MindSpore 2.10's own boost.DimReduce, on the same networks,
+data, weights and P.
 
-The problems are ones that rounding does not decide: the reference in float64, replayed with losses and gradients disturbed as float32
-would, stays within BOUND of itself (test_presets.py says more). Two programs in float32 that make the same choices, which updates and which
-trials, are then that near to each other; one other choice is some 1e-2.
+The problems are ones that rounding does not decide: the reference in float64, replayed with losses and gradients
+disturbed as float32 would, stays within BOUND of itself (test_presets.py says more). Two programs in float32 that make
+the same choices, which updates and which trials, are then that near to each other; one other choice is some 1e-2.
 """
 
 from __future__ import annotations
@@ -197,7 +198,7 @@ def test_the_benchmark_says_what_it_needs(tmp_path: Path) -> None:
 
 @needs_mindspore
 def test_the_benchmark_compares_subspaces(tmp_path: Path, binaries: Path) -> None:
-    """Its default solver leaves the last components of a random walk out by a wide angle; our PCA and its exact one agree."""
+    """Its default solver leaves the last components of a random walk out by a wide angle; ours equals its exact one."""
     done = peer(
         "--parts",
         "pca",

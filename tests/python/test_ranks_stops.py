@@ -1,4 +1,4 @@
-"""Several ranks that are stopped, killed, restarted by a launcher, or do not fit together: all end alike, and say why."""
+"""Several ranks that are stopped, killed, restarted by a launcher, or do not fit together: all say why."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def test_means_are_sums_with_their_coefficients(snapshots: np.ndarray) -> None:
 
 
 def test_the_greedy_soup_is_wortsmans(snapshots: np.ndarray) -> None:
-    """Against a plain reading of the recipe; the target lies between the members, so that adding some helps and some not."""
+    """Against a plain reading of the recipe; the target lies between the members, so that only some help."""
     target = snapshots[3:9].mean(axis=0)
 
     def loss(w: np.ndarray) -> float:

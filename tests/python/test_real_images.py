@@ -1,4 +1,5 @@
-"""Real photographs and small files, where DIMRED_PHOTOS and DIMRED_SMALL_IMAGES name folders of class folders (train, test).
+"""Real photographs and small files, where DIMRED_PHOTOS and DIMRED_SMALL_IMAGES name folders of class folders (train,
+test).
 
 What the drawn images of the other tests may not have: many cameras' JPEGs, all sizes. Skipped without the folders.
 """

@@ -29,7 +29,7 @@ FILES = sorted(
     file for file in (REPOSITORY / "experiments" / "recipes").glob("*.toml") if file.read_text().count("\n[stage1]")
 )
 NAMES = [file.stem for file in FILES]
-# Of the short version, for a second or two a step; ResNet-20 where a large network's rounding would grow from step to step.
+# Of the short version, for a second or two a step; ResNet-20 where a large network's rounding would grow by steps.
 SMALLER = {
     "mindspore_imagenet": [
         "stage1.image_size=32",
@@ -300,12 +300,12 @@ def test_what_was_made_from_an_earlier_version_of_a_step_is_refused(tmp_path: Pa
         run(stage1, pca, ranks=2)
     shutil.rmtree(out / "stage1")
     for _ in range(2):
-        with pytest.raises(recipe.RecipeError, match="pca.npy was made before stage1"):
+        with pytest.raises(recipe.RecipeError, match=r"pca\.npy was made before stage1"):
             run(stage1, pca)
     time.sleep(0.01)
     run(stage1)
     for _ in range(2):
-        with pytest.raises(recipe.RecipeError, match="pca.npy was made before stage1"):
+        with pytest.raises(recipe.RecipeError, match=r"pca\.npy was made before stage1"):
             run(stage1, pca)
     (out / "pca.json").unlink()
     run(stage1, pca)

@@ -148,7 +148,7 @@ def mean_of(points: list[dict[str, np.ndarray]], decay: float, warmup: bool) -> 
 
 @pytest.fixture(scope="module")
 def every_step(tmp_path_factory, execute) -> list[dict[str, np.ndarray]]:
-    """Weights at the start, and weights and running statistics after each of five steps, of a network with BatchNorm."""
+    """Weights at the start, and weights and running statistics after each of five steps, with BatchNorm."""
     folder = tmp_path_factory.mktemp("steps")
     execute("dimred", "stage1", *FIVE, "--snapshots_per_epoch=5", "--output", folder / "all")
     # A step of 1e-30 leaves float32 weights where they were drawn; statistics are drawn as 0 and 1.

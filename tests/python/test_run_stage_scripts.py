@@ -86,7 +86,8 @@ def test_options_are_checked_before_ranks_start(launched) -> None:
 
 def test_ranks_say_what_they_say_and_no_more(launched) -> None:
     process = launched(
-        '[ "${*: -1}" != --check_options ] || exit 0; [ "$RANK" = 0 ] || { echo "error: so it is" >&2; exit 3; }; sleep 9'
+        '[ "${*: -1}" != --check_options ] || exit 0; [ "$RANK" = 0 ] || { echo "error: so it is" >&2; exit 3; }; '
+        "sleep 9"
     )
     assert process.communicate(timeout=60) == ("2 ranks on this machine, by torchrun\n", "error: so it is\n")
     assert process.returncode == 3
@@ -154,8 +155,8 @@ def test_photographs_get_a_network_that_was_made_for_them(tmp_path: Path, desk: 
     assert done.returncode == 0, done.stderr
     assert "2 ranks on this machine" in done.stdout
     assert (
-        "images of differing sizes: --model resnet18 --preprocessing_name imagenet --image_size 224, as resnet18 was made for"
-        in done.stdout
+        "images of differing sizes: --model resnet18 --preprocessing_name imagenet --image_size 224, as resnet18 was "
+        "made for" in done.stdout
     )
     assert json.loads((tmp_path / "run" / "manifest.json").read_text())["ranks"] == 2
     assert 'model = "resnet18"' in (tmp_path / "run" / "config.toml").read_text()

@@ -116,7 +116,8 @@ def theirs_of(name: str) -> str:
 
 @pytest.mark.parametrize("side", [65, 64])
 def test_its_strides_are_those_of_the_first_resnet(side: int) -> None:
-    """A stride of TF-Slim's last unit acts as one in the next block's first 1x1 convolution; torchvision has it in the 3x3 convolution."""
+    """A stride of TF-Slim's last unit acts as one in the next block's first 1x1 convolution; torchvision has it in the
+    3x3 convolution."""
     torch.manual_seed(3)
     ours = library.built("slim:resnet_v1_50", 10, 3)[0].eval()
     theirs = models.resnet50(num_classes=10).eval()

@@ -91,7 +91,8 @@ IDLE = {
     "--start_learning_rate=.2": "start_learning_rate has no effect: it needs warmup_epochs or warmup_steps",
     "--end_learning_rate=.2 --schedule=constant": "end_learning_rate has no effect: it needs schedule = linear, cosine",
     "--schedule=piecewise --pieces=5:.1 --learning_rate=.2": "learning_rate has no effect: it needs another schedule",
-    "--snapshots_per_epoch=0 --snapshot_from_epoch=2": "snapshot_from_epoch has no effect: it needs snapshots_per_epoch",
+    "--snapshots_per_epoch=0 --snapshot_from_epoch=2": "snapshot_from_epoch has no effect: "
+    "it needs snapshots_per_epoch",
     "--ema_warmup=false": "ema_warmup has no effect: it needs ema_decay",
     "--init_loss_scaling=64": "init_loss_scaling has no effect: it needs use_dynamic_loss_scaling",
     "--snapshot_from_epoch=5": "snapshot_from_epoch needs at most the 2 epochs, received 5",

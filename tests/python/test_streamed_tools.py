@@ -203,7 +203,8 @@ def test_a_copy_that_is_damaged_here_is_fetched_again(
 def test_an_index_made_before_the_upload_is_all_that_is_added(
     execute: Callable, dimred: Path, tmp_path: Path, packed: bool
 ) -> None:
-    """The order that docs/reference/stores.md gives: index, send, stream. The caches that indexing leaves beside the files stay here."""
+    """The order that docs/reference/stores.md gives: index, send, stream. The caches that indexing leaves beside the
+    files stay here."""
     shards = put_shards(tmp_path / "shards", packed)
     execute("dimred", "data", "index", shards, "--output", shards / "shards.index")
     assert (shards / ".dimred").is_dir()

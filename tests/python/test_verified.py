@@ -25,7 +25,8 @@ if Path(weights).read_text() == "killed":
 with Path({calls!r}).open("a") as stream:
     stream.write(weights + "\\n")
 Path(output).mkdir(parents=True, exist_ok=True)
-(Path(output) / "verification.json").write_text(json.dumps({{"accuracy": float(Path(weights).read_text()), "pairs_file": pairs}}))
+record = {{"accuracy": float(Path(weights).read_text()), "pairs_file": pairs}}
+(Path(output) / "verification.json").write_text(json.dumps(record))
 """
 ACCURACY = {"last": [0.80, 0.82, 0.81], "annealed": [0.90, 0.91, 0.93], "robust": [0.91, 0.90, 0.95]}
 

@@ -279,7 +279,8 @@ def test_memory_is_bounded_by_the_files_size(tmp_path: Path) -> None:
 
 
 def test_changed_pickles_are_read_or_refused(tmp_path: Path) -> None:
-    """What the reader writes is whole, and what it throws is a refusal, whatever a pickle says; in a process whose memory is limited."""
+    """What the reader writes is whole, and what it throws is a refusal, whatever a pickle says; in a process whose
+    memory is limited."""
     weights = torch.randn(16)
     torch.save(
         {"model": {"a": weights[:6].view(2, 3), "b": weights[6:].view(2, 5).t(), "n": torch.tensor(7)}, "epoch": 3},

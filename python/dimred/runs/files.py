@@ -113,7 +113,7 @@ def read_csv(file: Path, columns: Sequence[str], whole: bool) -> pd.DataFrame:
 
 
 def check_prefix(folder: Path, file: Path, manifest: dict[str, Any]) -> None:
-    """Compares a CSV with what the newest resume state, and the manifest of a run that has ended, say of it. Raises Damaged."""
+    """Compares a CSV with what the newest resume state, and the manifest of an ended run, say. Raises Damaged."""
     states = sorted(folder.glob("checkpoints/state_????????/state.json"))
     if states:
         require_prefix(file, read_json(states[-1]).get("scalars", {}).get(file.stem), states[-1].parent)

@@ -114,8 +114,8 @@ class Run:
 
 
 def steps_per_epoch(curve: pd.DataFrame, manifest: dict[str, Any], config: dict[str, Any]) -> float:
-    """The steps of an epoch of the whole training set: as the manifest says, or from the last row that has steps; nan when there is
-    none, or its epochs are of half the validation set."""
+    """The steps of an epoch of the whole training set: as the manifest says, or from the last row that has steps; nan
+    when there is none, or its epochs are of half the validation set."""
     if "steps_per_epoch" in manifest:
         return float(manifest["steps_per_epoch"])
     if "step" not in curve or config.get("train_on") == "validation":

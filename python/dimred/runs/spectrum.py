@@ -20,7 +20,8 @@ def centred(gram: np.ndarray) -> np.ndarray:
 
 
 def eigenpairs(gram: np.ndarray, components: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Eigenvalues of the centred Gram matrix, largest first, not negative, and their vectors: all n - 1, or `components`."""
+    """Eigenvalues of the centred Gram matrix, largest first, not negative, and their vectors: all n - 1, or
+    `components`."""
     n = len(gram)
     smallest = 1 if components is None else max(1, n - components)
     values, vectors = scipy.linalg.eigh(centred(gram), subset_by_index=(smallest, n - 1))
@@ -42,8 +43,8 @@ def coordinates(gram: np.ndarray, components: int = 2) -> np.ndarray:
 
 
 def inside(gram: np.ndarray, known: int, components: int, end: int) -> tuple[np.ndarray, np.ndarray]:
-    """How much of each of the snapshots known..end - 1 lies in the basis of the first `known`: from_mean and from_last of
-    leave_last_out, one decomposition for all of them."""
+    """How much of each of the snapshots known..end - 1 lies in the basis of the first `known`: from_mean and from_last
+    of leave_last_out, one decomposition for all of them."""
     values, vectors = eigenpairs(gram[:known, :known], components)
     vectors = vectors / np.sqrt(values)  # P = vectors' Wc
     head, cross, last = gram[:known, :known], gram[:known, known:end], known - 1
