@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "checkpoints/float_formats.h"
+#include "checkpoints/safetensors.h"
 #include "checkpoints/shape.h"
 #include "support/atomic_file.h"
 #include "support/bytes.h"
@@ -35,22 +36,22 @@ constexpr auto append_integers =
 struct Type {
   std::string_view name;
   std::int64_t bytes;
-  std::string_view dtype;                             // as read_floats takes it; empty: no float
+  std::string_view dtype;                             // as safetensors names it
   void (*append)(Bytes bytes, WeightTensor& tensor);  // little-endian elements behind its own
 
-  bool is_float() const { return !dtype.empty(); }
+  bool is_float() const { return is_float_type(dtype); }
 };
 constexpr std::array types{
     Type{"Float32", 4, "F32", append_floats<float, [](float value) { return value; }>},
     Type{"Float16", 2, "F16", append_floats<std::uint16_t, from_half>},
     Type{"BFloat16", 2, "BF16", append_floats<std::uint16_t, from_bfloat>},
     Type{"Float64", 8, "F64", append_floats<double, from_double>},
-    Type{"Bool", 1, "", append_integers<std::uint8_t>},
-    Type{"UInt8", 1, "", append_integers<std::uint8_t>},
-    Type{"Int8", 1, "", append_integers<std::int8_t>},
-    Type{"Int16", 2, "", append_integers<std::int16_t>},
-    Type{"Int32", 4, "", append_integers<std::int32_t>},
-    Type{"Int64", 8, "", append_integers<std::int64_t>}};
+    Type{"Bool", 1, "BOOL", append_integers<std::uint8_t>},
+    Type{"UInt8", 1, "U8", append_integers<std::uint8_t>},
+    Type{"Int8", 1, "I8", append_integers<std::int8_t>},
+    Type{"Int16", 2, "I16", append_integers<std::int16_t>},
+    Type{"Int32", 4, "I32", append_integers<std::int32_t>},
+    Type{"Int64", 8, "I64", append_integers<std::int64_t>}};
 
 /// One Value of the checkpoint: a tensor, or a slice of one.
 struct Value {

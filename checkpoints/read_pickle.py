@@ -161,6 +161,66 @@ class Weights(Values):
         return Storage(element.name, key, elements)
 
 
+class Fields:
+    """A stand-in for a dataclass of torch.distributed.checkpoint: what was set of it."""
+
+    def __setstate__(self, state: Any) -> None:
+        self.__dict__.update(state if isinstance(state, dict) else {"state": state})
+
+    def get(self, name: str, kind: type) -> Any:
+        """A field of this type."""
+        value = self.__dict__.get(name)
+        if not isinstance(value, kind):
+            raise Refused(f"needs {name} of type {kind.__name__}, received {type(value).__name__}")
+        return value
+
+
+def nothing(*_arguments: Any) -> None:
+    """What does not matter for values."""
+
+
+METADATA = "torch.distributed.checkpoint.metadata"
+DTYPES = {
+    "float32": "F32",
+    "float64": "F64",
+    "float16": "F16",
+    "bfloat16": "BF16",
+    "bool": "BOOL",
+    "uint8": "U8",
+    "int8": "I8",
+    "int16": "I16",
+    "int32": "I32",
+    "int64": "I64",
+}
+
+
+class Distributed(Values):
+    """Where the tensors of a distributed checkpoint lie (torch/distributed/checkpoint/metadata.py)."""
+
+    allowed: ClassVar = {
+        **{
+            (METADATA, name): type(name, (Fields,), {})
+            for name in (
+                "Metadata",
+                "TensorStorageMetadata",
+                "BytesStorageMetadata",
+                "TensorProperties",
+                "ChunkStorageMetadata",
+                "MetadataIndex",
+                "StorageMeta",
+            )
+        },
+        ("torch.distributed.checkpoint.filesystem", "_StorageInfo"): type("_StorageInfo", (Fields,), {}),
+        (METADATA, "_MEM_FORMAT_ENCODING"): nothing,
+        ("torch.serialization", "_get_layout"): nothing,
+        ("pathlib", "PosixPath"): nothing,
+        ("collections", "OrderedDict"): OrderedDict,
+        ("torch", "Size"): tuple,
+        **{("torch", name): ElementType(type) for name, type in DTYPES.items()},
+    }
+    refusal = "which the places of tensors do not need; refused, nothing of it was run"
+
+
 def value_of(unpickler: Values) -> Any:
     """The value of a pickle."""
     try:
@@ -281,17 +341,28 @@ def weights(file: str, out: BinaryIO) -> None:
         write_safetensors(archive, *state_dict(archive, file), out)
 
 
+def begin_of(archive: zipfile.ZipFile, record: str, stream: BinaryIO | io.RawIOBase) -> int:
+    """The byte of the archive's stream at which a record begins that is stored as it is, and whose CRC holds."""
+    info = checked(lambda: archive.getinfo(record), record)
+    if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1:
+        raise Refused(f"record {record} needs to be stored as it is, neither compressed nor encrypted")
+
+    def compare() -> None:
+        with archive.open(info) as stored:
+            while stored.read(1 << 20):
+                pass
+
+    checked(compare, record)
+    stream.seek(info.header_offset + 26)
+    return info.header_offset + 30 + sum(struct.unpack("<HH", stream.read(4)))
+
+
 def table(file: str, out: BinaryIO) -> None:
     """Its tensors as JSON: name, type, shape, strides ([]: in the shape's order), byte in the file."""
     with opened(file) as archive, open(file, "rb") as stream:
         folder, tensors = state_dict(archive, file)
-        begins = {}
-        for key in {tensor.storage.key for tensor in tensors.values()}:
-            record = f"{folder}data/{key}"
-            content(archive, record)  # compares its CRC
-            header = archive.getinfo(record).header_offset
-            stream.seek(header + 26)
-            begins[key] = header + 30 + sum(struct.unpack("<HH", stream.read(4)))
+        keys = {tensor.storage.key for tensor in tensors.values()}
+        begins = {key: begin_of(archive, f"{folder}data/{key}", stream) for key in keys}
         out.write(
             json.dumps(
                 [
@@ -306,6 +377,118 @@ def table(file: str, out: BinaryIO) -> None:
                 ]
             ).encode()
         )
+
+
+class Part(io.RawIOBase):
+    """A part of a file, as a file."""
+
+    def __init__(self, stream: BinaryIO, begin: int, length: int) -> None:
+        self._stream, self._begin, self._length, self._at = stream, begin, length, 0
+
+    def seekable(self) -> bool:
+        return True
+
+    def readable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._at = max(0, offset + (0, self._at, self._length)[whence])
+        return self._at
+
+    def read(self, size: int = -1) -> bytes:
+        left = max(0, self._length - self._at)
+        self._stream.seek(self._begin + self._at)
+        found = self._stream.read(left if size < 0 else min(size, left))
+        self._at += len(found)
+        return found
+
+
+class Chunk(NamedTuple):
+    """A box of a tensor in a record of a file."""
+
+    first: tuple[int, ...]
+    sizes: tuple[int, ...]
+    file: str
+    offset: int
+    length: int
+
+
+def stored_chunk(chunk: Chunk, folder: str, dtype: str) -> tuple[tuple[int, ...], int]:
+    """Its strides and the byte in its file at which it begins: a record is what torch.save writes of one tensor."""
+    path = os.path.join(folder, chunk.file)
+    if os.path.basename(chunk.file) != chunk.file or not os.path.isfile(path):
+        raise Refused(f"names the file {chunk.file}, which is not beside it")
+    if chunk.offset < 0 or chunk.length < 0 or chunk.offset + chunk.length > os.path.getsize(path):
+        raise Refused(f"{chunk.file} ends before byte {chunk.offset + chunk.length}, where a tensor should")
+    with open(path, "rb") as stream:
+        part = Part(stream, chunk.offset, chunk.length)
+        archive = checked(lambda: zipfile.ZipFile(part), f"at byte {chunk.offset} of {chunk.file}")
+        with archive:
+            inner = folder_of(archive.namelist())
+            tensor = value_of(Weights(io.BytesIO(content(archive, f"{inner}data.pkl")), encoding="utf-8"))
+            if not isinstance(tensor, Tensor) or tensor.shape != chunk.sizes or tensor.storage.type != dtype:
+                raise Refused(f"record at byte {chunk.offset} of {chunk.file} is another tensor than the metadata says")
+            check(archive, inner, chunk.file, tensor)
+            begin = begin_of(archive, f"{inner}data/{tensor.storage.key}", part)
+    return tensor.strides(), chunk.offset + begin + tensor.offset * BYTES[dtype]
+
+
+def chunks_of(metadata: Fields) -> dict[str, list[Chunk]]:
+    """By tensor, in the order of their first elements."""
+    chunks: dict[str, list[Chunk]] = {}
+    described = metadata.get("state_dict_metadata", dict)
+    for index, info in metadata.get("storage_data", dict).items():
+        name, first = index.get("fqn", str), index.__dict__.get("offset")
+        if first is None or type(described.get(name)).__name__ != "TensorStorageMetadata":
+            continue  # bytes: a rate, a counter
+        if info.__dict__.get("transform_descriptors"):
+            raise Refused(f'"{name}" is stored transformed: {info.transform_descriptors}')
+        sizes = next((chunk.sizes for chunk in described[name].get("chunks", list) if chunk.offsets == first), None)
+        if sizes is None:
+            raise Refused(f'"{name}" has a record at {list(first)}, where the metadata has none')
+        place = (info.get("relative_path", str), info.get("offset", int), info.get("length", int))
+        chunks.setdefault(name, []).append(Chunk(first, sizes, *place))
+    return {name: sorted(of_name) for name, of_name in chunks.items()}
+
+
+def entry_of(name: str, description: Fields, chunks: list[Chunk], folder: str) -> list[Any]:
+    """A row of the table. Rows of the tensor one behind the other, as FSDP cuts it."""
+    shape, properties = description.get("size", tuple), description.get("properties", Fields)
+    element = properties.state[0] if hasattr(properties, "state") else properties.__dict__.get("dtype")
+    if not isinstance(element, ElementType):
+        raise Refused(f'"{name}" has an element type that is unknown here')
+    row = 0
+    pieces: list[tuple[int, int, str]] = []
+    strides: tuple[int, ...] = ()
+    for chunk in chunks:
+        if chunk.first != (row, *[0] * (len(shape) - 1))[: len(shape)] or chunk.sizes[1:] != shape[1:]:
+            raise Refused(
+                f'"{name}" is cut along another dimension than its first, or has a hole; gather it first '
+                "(torch.distributed.checkpoint.format_utils.dcp_to_torch_save)"
+            )
+        row += chunk.sizes[0] if shape else 0
+        strides, begin = stored_chunk(chunk, folder, element.name)
+        if strides and len(chunks) > 1:
+            raise Refused(f'"{name}" needs parts in the order of its shape, received strides {strides}')
+        pieces.append((math.prod(chunk.sizes), begin, chunk.file))
+    if sum(piece[0] for piece in pieces) != math.prod(shape):
+        raise Refused(f'"{name}" needs {math.prod(shape)} elements, received {sum(piece[0] for piece in pieces)}')
+    return [name, element.name, shape, strides, pieces]
+
+
+def distributed(file: str, out: BinaryIO) -> None:
+    """The tensors that a .metadata names, as JSON: name, type, shape, strides, [elements, byte, file] of each part."""
+    with open(file, "rb") as stream:
+        metadata = value_of(Distributed(stream))
+    if not isinstance(metadata, Fields):
+        raise Refused("needs the metadata of torch.distributed.checkpoint, received something else")
+    described, folder = metadata.get("state_dict_metadata", dict), os.path.dirname(file)
+    chunks = chunks_of(metadata)
+    names = [name for name, about in described.items() if type(about).__name__ == "TensorStorageMetadata"]
+    out.write(json.dumps([entry_of(name, described[name], chunks.get(name, []), folder) for name in names]).encode())
 
 
 def pairs(file: str, out: BinaryIO) -> None:
@@ -350,7 +533,9 @@ def main(kind: str, file: str) -> int:
     """The exit code."""
     try:
         limit_memory(file)
-        {"weights": weights, "table": table, "pairs": pairs, "archive": archive}[kind](file, sys.stdout.buffer)
+        {"weights": weights, "table": table, "distributed": distributed, "pairs": pairs, "archive": archive}[kind](
+            file, sys.stdout.buffer
+        )
         sys.stdout.buffer.flush()
     except Exception as error:
         text = str(error) if isinstance(error, Refused) else f"{type(error).__name__}: {error}"

@@ -44,26 +44,34 @@ constexpr Reader<Integer> widened = read_as<Stored, Integer, [](Stored v) { retu
 
 struct Dtype {
   std::string_view name;
-  std::int64_t bytes;
+  std::int64_t bits;
   Reader<float> floats = nullptr;      // of a type that becomes float32
   Reader<Integer> integers = nullptr;  // of one that becomes int64
+
+  std::int64_t bytes() const { return bits / 8; }  // of the types that have a reader
 };
-constexpr std::array kDtypes{Dtype{"BOOL", 1, nullptr, widened<std::uint8_t>},
-                             Dtype{"U8", 1, nullptr, widened<std::uint8_t>},
-                             Dtype{"I8", 1, nullptr, widened<std::int8_t>},
-                             Dtype{"F8_E5M2", 1},
-                             Dtype{"F8_E4M3", 1},
-                             Dtype{"I16", 2, nullptr, widened<std::int16_t>},
-                             Dtype{"U16", 2},
-                             Dtype{"F16", 2, read_as<std::uint16_t, float, from_half>},
-                             Dtype{"BF16", 2, read_as<std::uint16_t, float, from_bfloat>},
-                             Dtype{"I32", 4, nullptr, widened<std::int32_t>},
-                             Dtype{"U32", 4},
-                             Dtype{"F32", 4, read_same<float>},
-                             Dtype{"F64", 8, read_as<double, float, from_double>},
-                             Dtype{"I64", 8, nullptr, read_same<Integer>},
-                             Dtype{"U64", 8},
-                             Dtype{"C64", 8}};
+constexpr std::array kDtypes{Dtype{"BOOL", 8, nullptr, widened<std::uint8_t>},
+                             Dtype{"F4", 4},
+                             Dtype{"F6_E2M3", 6},
+                             Dtype{"F6_E3M2", 6},
+                             Dtype{"U8", 8, nullptr, widened<std::uint8_t>},
+                             Dtype{"I8", 8, nullptr, widened<std::int8_t>},
+                             Dtype{"F8_E5M2", 8},
+                             Dtype{"F8_E4M3", 8},
+                             Dtype{"F8_E8M0", 8},
+                             Dtype{"F8_E4M3FNUZ", 8},
+                             Dtype{"F8_E5M2FNUZ", 8},
+                             Dtype{"I16", 16, nullptr, widened<std::int16_t>},
+                             Dtype{"U16", 16},
+                             Dtype{"F16", 16, read_as<std::uint16_t, float, from_half>},
+                             Dtype{"BF16", 16, read_as<std::uint16_t, float, from_bfloat>},
+                             Dtype{"I32", 32, nullptr, widened<std::int32_t>},
+                             Dtype{"U32", 32},
+                             Dtype{"F32", 32, read_same<float>},
+                             Dtype{"C64", 64},
+                             Dtype{"F64", 64, read_as<double, float, from_double>},
+                             Dtype{"I64", 64, nullptr, read_same<Integer>},
+                             Dtype{"U64", 64}};
 
 std::int64_t size_from(const json& value, const std::string& name) {
   constexpr auto kLargest = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
@@ -97,10 +105,11 @@ TensorInfo tensor_from(const std::string& name, const json& row) {
   const Dtype* const dtype = dtype_of(tensor.dtype);
   require_environment(dtype != nullptr, "\"{}\" has the unknown dtype \"{}\"", name, tensor.dtype);
   const auto elements = product(tensor.shape);
-  const auto bytes = elements ? product({*elements, dtype->bytes}) : std::nullopt;
-  require_environment(bytes.has_value(), "\"{}\" has a shape that overflows", name);
+  const auto bits = elements ? product({*elements, dtype->bits}) : std::nullopt;
+  require_environment(bits.has_value(), "\"{}\" has a shape that overflows", name);
+  require_environment(*bits % 8 == 0, "\"{}\" needs whole bytes, received {} bits", name, *bits);
   tensor.elements = *elements;
-  tensor.bytes = *bytes;
+  tensor.bytes = *bits / 8;
   tensor.offset = size_from(offsets[0], name);
   const auto end = size_from(offsets[1], name);
   require_environment(tensor.offset <= end && end - tensor.offset == tensor.bytes,
@@ -135,7 +144,7 @@ std::vector<Value> read_whole(const InputFile& file,
                       tensor.dtype);
   const auto room = file.size() - tensor.offset;
   require_environment(tensor.offset >= 0 && tensor.elements >= 0 && room >= 0 &&
-                          tensor.elements <= room / dtype->bytes,
+                          tensor.elements <= room / dtype->bytes(),
                       "[safetensors] '{}': \"{}\" reaches beyond the end of the file",
                       file.path(),
                       tensor.name);
@@ -251,13 +260,18 @@ bool is_float_type(std::string_view dtype) {
   return known != nullptr && known->floats != nullptr;
 }
 
+std::int64_t bits_of(std::string_view dtype) {
+  const Dtype* const known = dtype_of(dtype);
+  return known == nullptr ? 0 : known->bits;
+}
+
 void read_floats(const InputFile& file,
                  std::string_view dtype,
                  std::int64_t offset,
                  std::int64_t first,
                  std::span<float> out) {
   const Dtype& known = *dtype_of(dtype);
-  known.floats(file, offset + first * known.bytes, out);
+  known.floats(file, offset + first * known.bytes(), out);
 }
 
 void write_safetensors(const fs::path& path,

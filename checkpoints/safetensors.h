@@ -43,6 +43,9 @@ std::vector<std::int64_t> read_integer_tensor(const std::filesystem::path& path,
 /// Whether a tensor of this type is read as float32: F32, F64, F16 or BF16.
 bool is_float_type(std::string_view dtype);
 
+/// Bits of an element, of all 22 types of the format; 0: no type of it.
+std::int64_t bits_of(std::string_view dtype);
+
 /// out.size() elements of such a tensor, which begins at byte `offset`, from element `first` on.
 /// What is not finite as float32 stays so.
 void read_floats(const InputFile& file,

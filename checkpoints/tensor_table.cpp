@@ -1,5 +1,7 @@
 #include "checkpoints/tensor_table.h"
 
+#include <algorithm>
+#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "checkpoints/mindspore_weights.h"
@@ -39,7 +41,52 @@ Table pytorch_table(const fs::path& path) {
   return table;
 }
 
+/// The places of `count` elements in the file's order, from `first` on in the shape's order.
+std::vector<std::int64_t> places_of(const StoredTensor& tensor,
+                                    std::int64_t first,
+                                    std::int64_t count) {
+  std::vector<std::int64_t> places(count);
+  for (std::int64_t i = 0; i < count; ++i) {
+    auto rest = first + i;
+    for (std::size_t axis = tensor.shape.size(); axis-- > 0; rest /= tensor.shape[axis])
+      places[i] += rest % tensor.shape[axis] * tensor.stride[axis];
+  }
+  return places;
+}
+
+void read_strided(const ReadPiece& read,
+                  const StoredTensor& tensor,
+                  std::int64_t unit,
+                  std::int64_t first,
+                  std::span<std::byte> out) {
+  const auto places = places_of(tensor, first, std::ssize(out) / unit);
+  const auto [low, high] = std::ranges::minmax(places);
+  std::vector<std::byte> stored((high - low + 1) * unit);
+  const auto& piece = tensor.pieces.front();
+  read(piece.file, piece.offset + low * unit, stored);
+  for (std::size_t i = 0; i < places.size(); ++i)
+    std::memcpy(out.data() + i * unit, stored.data() + (places[i] - low) * unit, unit);
+}
+
 }  // namespace
+
+void read_stored(const ReadPiece& read,
+                 const StoredTensor& tensor,
+                 std::int64_t unit,
+                 std::int64_t first,
+                 std::span<std::byte> out) {
+  if (out.empty()) return;
+  if (!tensor.stride.empty()) return read_strided(read, tensor, unit, first, out);
+  for (const auto& piece : tensor.pieces) {
+    // Of elements with fewer bits than a byte there is one piece, and a unit is a byte of it.
+    const bool only = tensor.pieces.size() == 1;
+    const auto size = only ? std::ssize(out) : (piece.elements - first) * unit;
+    const auto bytes = std::clamp<std::int64_t>(size, 0, std::ssize(out));
+    if (bytes > 0) read(piece.file, piece.offset + first * unit, out.first(bytes));
+    out = out.subspan(bytes);
+    first = std::max<std::int64_t>(0, first - piece.elements);
+  }
+}
 
 Table read_tensor_table(const fs::path& path) {
   if (path.extension() == ".safetensors") return safetensors_table(path);

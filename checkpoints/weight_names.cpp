@@ -53,7 +53,8 @@ constexpr Words<5> of_any{
     "exp_avg", "exp_avg_sq", "max_exp_avg_sq", "momentum_buffer", "optimizer_state"};
 
 /// Dictionaries of an optimizer in which names and numbers follow.
-constexpr Words<6> holders{"optimizer",
+constexpr Words<7> holders{"optimizer",
+                           "optim",
                            "optimizers",
                            "optimizer_states",
                            "optimizer_state_dict",

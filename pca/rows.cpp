@@ -1,21 +1,18 @@
 #include "pca/rows.h"
 
 #include <algorithm>
-#include <map>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 
+#include "checkpoints/checkpoint.h"
 #include "checkpoints/safetensors.h"
 #include "checkpoints/snapshot.h"
-#include "checkpoints/tensor_table.h"
 #include "checkpoints/weight_names.h"
 #include "layout/layout.h"
 #include "support/errors.h"
-#include "support/json.h"
 #include "support/parallel.h"
 
 namespace dimred::pca {
@@ -42,7 +39,8 @@ Row snapshot_row(const fs::path& path) {
 /// Whether both are the same values under two names, as tied weights are in PyTorch's files.
 bool is_tied(const checkpoints::StoredTensor& a, const checkpoints::StoredTensor& b) {
   const auto place = [](const auto& tensor) {
-    return std::tuple(tensor.pieces.front().offset, tensor.pieces.front().elements);
+    const auto& [elements, offset, file] = tensor.pieces.front();
+    return std::tuple(elements, offset, file);
   };
   return !a.pieces.empty() && !b.pieces.empty() && a.pieces.front().elements > 0 &&
          place(a) == place(b) && a.dtype == b.dtype && a.shape == b.shape && a.stride == b.stride;
@@ -74,7 +72,7 @@ void take_weights(Row& row, const std::vector<std::vector<checkpoints::StoredTen
       for (const auto& piece : tensor.pieces) {
         auto& run = row.runs.emplace_back();
         run = {tensor.dtype, row.columns, piece.elements, piece.offset};
-        run.file = file;
+        run.file = file + piece.file;
         if (!tensor.stride.empty()) run.shape = tensor.shape;
         run.stride = tensor.stride;
         row.columns += piece.elements;
@@ -86,52 +84,15 @@ void take_weights(Row& row, const std::vector<std::vector<checkpoints::StoredTen
 }
 
 Row weights_row(const fs::path& path) {
-  Row row{.path = path, .files = {path}, .runs = {}, .layout_hash = {}, .layout_json = {}};
-  take_weights(row, {checkpoints::read_tensor_table(path)});
-  return row;
-}
-
-/// {"weight_map": {tensor: file beside the index}}
-std::map<std::string, std::set<std::string>> shards_of(const fs::path& index) {
-  std::map<std::string, std::set<std::string>> shards;
-  try {
-    const auto json = parse_json(InputFile(index).text(JsonLimits{}.bytes), index.string());
-    for (const auto& [tensor, shard] : json.at("weight_map").items())
-      shards[shard.get<std::string>()].insert(tensor);
-  } catch (const Json::exception& error) {
-    fail_environment(
-        "[pca::open_source] '{}' is damaged: it has no weight_map ({})", index, error.what());
-  }
-  return shards;
-}
-
-Row sharded_row(const fs::path& index) {
-  Row row{.path = index, .files = {}, .runs = {}, .layout_hash = {}, .layout_json = {}};
-  std::vector<std::vector<checkpoints::StoredTensor>> files;
-  for (const auto& [shard, names] : shards_of(index)) {
-    require(fs::path(shard).filename() == shard && fs::exists(index.parent_path() / shard),
-            "[pca::open_source] '{}' names the shard '{}', which is not beside it",
-            index,
-            shard);
-    row.files.push_back(index.parent_path() / shard);
-    auto tensors = checkpoints::read_tensor_table(row.files.back());
-    std::erase_if(tensors, [&](const auto& tensor) { return !names.contains(tensor.name); });
-    require_environment(
-        tensors.size() == names.size(),
-        "[pca::open_source] '{}' lists {} tensors of the shard {}, which holds {} of them",
-        index,
-        names.size(),
-        shard,
-        tensors.size());
-    files.push_back(std::move(tensors));
-  }
-  take_weights(row, files);
+  auto [files, tensors] = checkpoints::read_checkpoint(path);
+  Row row{
+      .path = path, .files = std::move(files), .runs = {}, .layout_hash = {}, .layout_json = {}};
+  take_weights(row, tensors);
   return row;
 }
 
 Row row_of(const fs::path& path) {
-  if (path.extension() == ".h5") return snapshot_row(path);
-  return path.extension() == ".json" ? sharded_row(path) : weights_row(path);
+  return path.extension() == ".h5" ? snapshot_row(path) : weights_row(path);
 }
 
 /// How a row differs from the first one, for a person; empty where it does not.

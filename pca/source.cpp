@@ -1,7 +1,5 @@
 #include "pca/source.h"
 
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <numeric>
 #include <sstream>
@@ -10,11 +8,13 @@
 #include <type_traits>
 #include <utility>
 
+#include "checkpoints/checkpoint.h"
 #include "checkpoints/npy.h"
 #include "checkpoints/snapshot_list.h"
 #include "pca/rows.h"
 #include "support/atomic_file.h"
 #include "support/errors.h"
+#include "support/file_limit.h"
 #include "support/list_files.h"
 #include "support/text.h"
 
@@ -88,13 +88,6 @@ std::vector<std::int64_t> rows_in(const SourceInfo& info, const SnapshotRange& r
       first,
       last);
   return rows;
-}
-
-/// Half of the files that this process may have open, so that the rest of it has the other half.
-std::size_t most_open_files() {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return 1 << 20;
-  return limit.rlim_cur / 2;
 }
 
 class FilesSource final : public SnapshotSource {
@@ -222,36 +215,25 @@ class NpyMatrix final : public SnapshotSource {
 
 const std::vector<std::string> own_kinds{".h5", ".safetensors"};
 const std::vector<std::string> other_kinds{".ckpt", ".pt", ".pth", ".bin"};
-constexpr auto index_ending = ".index.json";  // of shards
 
 bool is_weights_file(const fs::path& path) {
   const auto is_kind = [&path](const std::string& kind) { return path.extension() == kind; };
-  return path.string().ends_with(index_ending) || is_kind(".safetensors") ||
+  return path.string().ends_with(checkpoints::index_ending) || checkpoints::is_distributed(path) ||
+         is_kind(".safetensors") ||
          std::ranges::any_of(other_kinds, is_kind);
-}
-
-/// The weights in a checkpoint's own folder, as Hugging Face and PEFT name them; empty: it has
-/// none.
-fs::path weights_in(const fs::path& folder) {
-  for (const auto* name : {"model.safetensors",
-                           "pytorch_model.bin",
-                           "adapter_model.safetensors",
-                           "adapter_model.bin"}) {
-    if (fs::exists(folder / (name + std::string(index_ending))))
-      return folder / (name + std::string(index_ending));
-    if (fs::exists(folder / name)) return folder / name;
-  }
-  return {};
 }
 
 /// A folder's snapshots; else its weight files; else the weights in each folder within it.
 std::vector<fs::path> files_in(const fs::path& folder) {
-  if (const auto index = list_files(folder, {index_ending}); !index.empty()) return index;
+  if (const auto index = list_files(folder, {std::string(checkpoints::index_ending)});
+      !index.empty())
+    return index;
   auto files = checkpoints::snapshots_at(folder, own_kinds);
   if (files.empty()) files = list_files(folder, other_kinds);
   if (!files.empty()) return files;
   for (const auto& item : fs::directory_iterator(folder))
-    if (const auto weights = weights_in(item); !weights.empty()) files.push_back(weights);
+    if (const auto weights = checkpoints::weights_in(item); !weights.empty())
+      files.push_back(weights);
   sort_naturally(files);
   return files;
 }
@@ -301,7 +283,7 @@ std::unique_ptr<SnapshotSource> selected(const SnapshotSource& source, const Sna
 std::unique_ptr<SnapshotSource> open_files(std::vector<fs::path> files, const Ranks& ranks) {
   require(!files.empty(), "[pca::open_source] needs at least one file, received none");
   for (auto& file : files)
-    if (const auto weights = weights_in(file); !weights.empty()) file = weights;
+    if (const auto weights = checkpoints::weights_in(file); !weights.empty()) file = weights;
   const bool ours = files.front().extension() == ".h5";
   for (const auto& file : files) {
     require(ours ? file.extension() == ".h5" : is_weights_file(file),

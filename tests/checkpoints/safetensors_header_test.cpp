@@ -65,6 +65,9 @@ TEST(SafetensorsHeader, RefusesEveryBrokenRule) {
        "overflows"},  // times 4 bytes is 4 modulo 2^64
       {"{" + row("a", R"("shape":2,"data_offsets":[0,8])") + "}", 8, "list shape"},
       {"{" + row("a", R"("shape":[2],"data_offsets":[0,8],"x":1)") + "}", 8, "needs exactly"},
+      {R"({"a":{"dtype":"F4","shape":[3],"data_offsets":[0,2]}})",
+       2,
+       "whole bytes, received 12 bits"},
       {R"({"a":{"dtype":"F33","shape":[2],"data_offsets":[0,8]}})", 8, "unknown dtype \"F33\""},
       {R"({"a":[1]})", 8, "needs exactly"},
       {R"({"__metadata__":{"a":1}})", 0, "texts only"},

@@ -85,6 +85,42 @@ TEST(FloatFormats, RoundToBfloatsNearestValue) {
   EXPECT_TRUE(std::isnan(from_bfloat(to_bfloat(std::bit_cast<float>(0x7F800001U)))));
 }
 
+// All halves there are, and the middles between neighbours as float32 has them.
+TEST(FloatFormats, EachHalfComesBackAndMiddlesGoToTheEvenOne) {
+  for (std::uint32_t bits = 0; bits < 0x7C00; ++bits) {
+    const auto half = static_cast<std::uint16_t>(bits);
+    const float value = from_half(half);
+    EXPECT_EQ(
+        value,
+        std::ldexp(bits < 0x400 ? bits : bits % 0x400 + 0x400, std::max<int>(bits >> 10, 1) - 25));
+    ASSERT_EQ(to_half(value), half);
+    ASSERT_EQ(to_half(-value), half | 0x8000);
+    const float middle = (value + (bits == 0x7BFF ? 65536.0F : from_half(half + 1))) / 2;
+    ASSERT_EQ(to_half(middle), half + half % 2);
+    ASSERT_EQ(to_half(std::nextafter(middle, 0.0F)), half);
+    ASSERT_EQ(to_half(std::nextafter(middle, 1e9F)), half + 1);
+  }
+  EXPECT_EQ(to_half(1e30F), 0x7C00);
+  EXPECT_EQ(to_half(-INFINITY), 0xFC00);
+  EXPECT_TRUE(std::isnan(from_half(to_half(NAN))));
+}
+
+// A double a hair beside a middle, which float32 itself would round to it.
+TEST(FloatFormats, RoundingToOddKeepsTheSideOfAMiddle) {
+  for (const double hair : {1e-12, -1e-12}) {
+    EXPECT_EQ(to_bfloat(to_odd(0x1.01p0 + hair)), hair > 0 ? 0x3F81 : 0x3F80);
+    EXPECT_EQ(to_bfloat(to_odd(-0x1.03p0 - hair)), hair > 0 ? 0xBF82 : 0xBF81);
+    EXPECT_EQ(to_half(to_odd(1 + 0x1p-11 + hair)), hair > 0 ? 0x3C01 : 0x3C00);
+    EXPECT_EQ(to_half(to_odd(0x1p-25 * (1 + hair))), hair > 0 ? 1 : 0);
+    EXPECT_EQ(to_bfloat(to_odd(0x1p-134 * (1 + hair))), hair > 0 ? 1 : 0);
+  }
+  EXPECT_EQ(to_odd(0.5), 0.5F);
+  EXPECT_EQ(to_bfloat(to_odd(1e300)), 0x7F80);
+  EXPECT_EQ(to_half(to_odd(-1e300)), 0xFC00);
+  EXPECT_EQ(to_bfloat(to_odd(-0.0)), 0x8000);
+  EXPECT_TRUE(std::isnan(to_odd(NAN)));
+}
+
 TEST(Safetensors, RefusesValuesThatAreNotFiniteAsFloat) {
   const TemporaryFolder folder;
   const auto read = [&](const std::string& type, const std::string& data) {

@@ -1,0 +1,110 @@
+#include "checkpoints/checkpoint.h"
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+
+#include "checkpoints/read_pickle.h"
+#include "support/atomic_file.h"
+#include "support/errors.h"
+#include "support/json.h"
+
+namespace dimred::checkpoints {
+namespace {
+
+namespace fs = std::filesystem;
+
+using Shards = std::map<std::string, std::set<std::string>>;  // file -> names of tensors
+
+Shards shards_of(const fs::path& index) {
+  Shards shards;
+  try {
+    const auto json = parse_json(InputFile(index).text(JsonLimits{}.bytes), index.string());
+    for (const auto& [tensor, shard] : json.at("weight_map").items())
+      shards[shard.get<std::string>()].insert(tensor);
+  } catch (const nlohmann::json::exception& error) {
+    fail_environment(
+        "[checkpoints] '{}' is damaged: it has no weight_map ({})", index, error.what());
+  }
+  return shards;
+}
+
+/// Names the first tensor that one of the two has alone.
+void require_listed(const fs::path& index,
+                    const std::string& shard,
+                    const std::set<std::string>& listed,
+                    const std::vector<StoredTensor>& held) {
+  std::set<std::string> names;
+  for (const auto& tensor : held) names.insert(tensor.name);
+  for (const auto& name : listed)
+    require_environment(names.contains(name),
+                        "[checkpoints] '{}' lists \"{}\" in the shard {}, which does not have it",
+                        index,
+                        name,
+                        shard);
+  for (const auto& name : names)
+    require_environment(listed.contains(name),
+                        "[checkpoints] '{}' does not list \"{}\", which the shard {} has",
+                        index,
+                        name,
+                        shard);
+}
+
+Checkpoint read_distributed(const fs::path& metadata) {
+  std::string text;
+  read_pickle("distributed", "torch.distributed.checkpoint", metadata, [&](ByteView bytes) {
+    text.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  });
+  Checkpoint checkpoint;
+  std::map<std::string, std::size_t> places;
+  auto& tensors = checkpoint.tensors.emplace_back();
+  for (const auto& entry : nlohmann::json::parse(text)) {
+    auto& tensor = tensors.emplace_back();
+    tensor.name = entry.at(0);
+    tensor.dtype = entry.at(1);
+    entry.at(2).get_to(tensor.shape);
+    entry.at(3).get_to(tensor.stride);
+    for (const auto& piece : entry.at(4)) {
+      const auto [place, fresh] = places.emplace(piece.at(2), places.size());
+      if (fresh) checkpoint.files.push_back(metadata.parent_path() / place->first);
+      tensor.pieces.push_back({piece.at(0), piece.at(1), place->second});
+    }
+  }
+  return checkpoint;
+}
+
+}  // namespace
+
+bool is_distributed(const fs::path& path) { return path.filename() == ".metadata"; }
+
+fs::path weights_in(const fs::path& folder) {
+  for (const auto* name : {"model.safetensors",
+                           "pytorch_model.bin",
+                           "adapter_model.safetensors",
+                           "adapter_model.bin"}) {
+    if (const auto index = folder / (name + std::string(index_ending)); fs::exists(index))
+      return index;
+    if (fs::exists(folder / name)) return folder / name;
+  }
+  if (fs::is_regular_file(folder / ".metadata")) return folder / ".metadata";
+  return {};
+}
+
+Checkpoint read_checkpoint(const fs::path& path) {
+  if (is_distributed(path)) return read_distributed(path);
+  if (path.extension() != ".json") return {{path}, {read_tensor_table(path)}};
+  Checkpoint checkpoint;
+  for (const auto& [shard, names] : shards_of(path)) {
+    const auto file = path.parent_path() / shard;
+    require(fs::path(shard).filename() == shard && fs::exists(file),
+            "[checkpoints] '{}' names the shard '{}', which is not beside it",
+            path,
+            shard);
+    checkpoint.files.push_back(file);
+    require_listed(path, shard, names, checkpoint.tensors.emplace_back(read_tensor_table(file)));
+  }
+  return checkpoint;
+}
+
+}  // namespace dimred::checkpoints

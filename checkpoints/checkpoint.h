@@ -1,0 +1,34 @@
+#pragma once
+
+#include <filesystem>
+#include <string_view>
+#include <vector>
+
+#include "checkpoints/tensor_table.h"
+
+namespace dimred::checkpoints {
+
+/// How the name of a JSON file ends that says in which shard each tensor lies.
+constexpr std::string_view index_ending = ".index.json";
+
+/// The weights of one model and where they lie.
+struct Checkpoint {
+  std::vector<std::filesystem::path> files;
+  std::vector<std::vector<StoredTensor>> tensors;  // of each file, in its order; of a distributed
+                                                   // checkpoint all with the first
+};
+
+/// The file or index of the weights in a checkpoint's own folder, as Hugging Face, PEFT and
+/// torch.distributed.checkpoint (.metadata) name them; empty: the folder has none.
+std::filesystem::path weights_in(const std::filesystem::path& folder);
+
+/// Whether a file is the .metadata of torch.distributed.checkpoint.
+bool is_distributed(const std::filesystem::path& path);
+
+/// Of a weight file (read_tensor_table), of shards that an index names: {"weight_map": {tensor:
+/// file beside the index}}, or of a .metadata, whose records' checksums are compared, which reads
+/// them once. Throws as read_tensor_table, std::invalid_argument for a shard that is
+/// not there, and std::runtime_error for a shard that has other tensors than the index says.
+Checkpoint read_checkpoint(const std::filesystem::path& path);
+
+}  // namespace dimred::checkpoints
