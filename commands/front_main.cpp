@@ -13,6 +13,7 @@
 #include "commands/import_command.h"
 #include "commands/inspect_command.h"
 #include "commands/library_model.h"
+#include "commands/merge_command.h"
 #include "commands/pca_command.h"
 #include "commands/remote.h"
 #include "commands/run.h"
@@ -34,6 +35,7 @@ constexpr std::array subcommands = {
     Subcommand{"pca",
                "snapshots -> k x M projection matrix (pca_mat.npy)",
                [](const auto& arguments) { return pca_command(arguments); }},
+    Subcommand{"merge", "checkpoints of any size into one, by coefficients", merge_command},
     Subcommand{"stage2", "descend in the k-dimensional subspace of the matrix", nullptr},
     Subcommand{
         "evaluate", "loss and accuracy of a snapshot, a state, or a mean of snapshots", nullptr},

@@ -453,6 +453,54 @@ def test_savers_keep_all_weights(saver, tied: bool, flatten: bool, tmp_path: Pat
     optimizer.step(lambda: loss(model))  # it goes on
 
 
+def rounded_once(sums: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """The nearest values; torch rounds float64 to float32 on its way to bfloat16."""
+    near = sums.to(dtype)
+    if dtype == torch.bfloat16:
+        bits = near.view(torch.int16)
+        candidates = torch.stack([(bits + shift).view(dtype) for shift in (0, -1, 1)])  # beside zero is a NaN
+        best = (candidates.double() - sums).abs().nan_to_num(torch.inf).argmin(0, keepdim=True)
+        near = candidates.gather(0, best)[0]
+    return near
+
+
+def merged_sum(states: list[dict[str, torch.Tensor]], coefficients: list[float]) -> dict[str, torch.Tensor]:
+    """Float64 sums of each tensor, in its type."""
+    return {
+        name: rounded_once(
+            sum(c * state[name].double() for c, state in zip(coefficients, states, strict=True)), like.dtype
+        )
+        for name, like in states[0].items()
+    }
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_transformers_loads_a_merge(dtype: torch.dtype, tmp_path: Path, execute) -> None:
+    """Shards and one file, tied weights absent, PyTorch's own files: docs/how-to/merge_checkpoints.md."""
+    model = language_model().to(dtype)
+    states = []
+    for step in (8, 9, 10):
+        with torch.no_grad():
+            for value in model.parameters():
+                value.add_(torch.randn_like(value))
+        states.append({name: value.clone() for name, value in model.state_dict().items()})
+        model.save_pretrained(tmp_path / f"run/checkpoint-{step}", max_shard_size="2KB" if step == 10 else "1GB")
+        torch.save(states[-1], tmp_path / f"step_{step}.pt")
+    execute("dimred", "merge", tmp_path / "run", "--kind", "wma", "--output", tmp_path / "merged")
+    shards = [file.name for file in sorted((tmp_path / "run/checkpoint-10").glob("*.safetensors"))]
+    assert len(shards) > 1
+    assert [file.name for file in sorted((tmp_path / "merged").glob("*.safetensors"))] == shards
+    expected = merged_sum(states, [1 / 6, 2 / 6, 3 / 6])
+    loaded = transformers.GPT2LMHeadModel.from_pretrained(tmp_path / "merged", dtype="auto")
+    assert loaded.dtype == dtype
+    for name, value in loaded.state_dict().items():
+        assert torch.equal(value, expected[name]), name
+    execute("dimred", "merge", tmp_path / "step_*.pt", "--kind", "wma", "--output", tmp_path / "of_files")
+    flat = safetensors.torch.load_file(tmp_path / "of_files/model.safetensors")
+    assert flat.keys() == expected.keys()
+    assert all(torch.equal(value, expected[name]) for name, value in flat.items())
+
+
 def test_lightning_reads_the_step_size_as_the_rate(tmp_path: Path) -> None:
     module = Module(searched)
     logger = CSVLogger(tmp_path)

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 import safetensors.torch
 import torch
+import torch.distributed.checkpoint as dcp
 from conftest import REPOSITORY
 from dimred_twins import build
 from reference import mindspore_checkpoint
@@ -423,3 +424,66 @@ def test_another_model_lists_the_first_names_and_shapes(tmp_path: Path, twin, un
     torch.save(build("convnet", 1, 32, 32, 10).state_dict(), buffer)
     (tmp_path / "twin.pt").write_bytes(buffer.getvalue())
     assert unfit(tmp_path / "twin.pt").count("received") == 5 and " more" in unfit(tmp_path / "twin.pt")
+
+
+def cut_checkpoint(folder: Path, tensors: dict[str, torch.Tensor], ranks: int, dimension: int = 0) -> None:
+    """As ranks of FSDP leave one: each tensor in parts along a dimension, those of a rank in its own file."""
+    from torch.distributed.checkpoint.filesystem import _StorageInfo
+    from torch.distributed.checkpoint.metadata import (
+        ChunkStorageMetadata,
+        Metadata,
+        MetadataIndex,
+        TensorProperties,
+        TensorStorageMetadata,
+    )
+
+    folder.mkdir(parents=True)
+    described, places = {}, {}
+    files = [io.BytesIO() for _ in range(ranks)]
+    for name, tensor in tensors.items():
+        chunks, row = [], 0
+        for rank, part in enumerate(tensor.chunk(ranks, dimension)):
+            first = torch.Size(row if axis == dimension else 0 for axis in range(tensor.ndim))
+            chunks.append(ChunkStorageMetadata(first, part.shape))
+            begin = files[rank].tell()
+            torch.save(part.clone(), files[rank])
+            length = files[rank].tell() - begin
+            places[MetadataIndex(name, first)] = _StorageInfo(f"__{rank}_0.distcp", begin, length)
+            row += part.shape[dimension]
+        described[name] = TensorStorageMetadata(TensorProperties(dtype=tensor.dtype), tensor.shape, chunks)
+    for rank, file in enumerate(files):
+        (folder / f"__{rank}_0.distcp").write_bytes(file.getvalue())
+    (folder / ".metadata").write_bytes(pickle.dumps(Metadata(described, storage_data=places)))
+
+
+def test_a_merge_of_distributed_checkpoints(tmp_path: Path, execute, fails) -> None:
+    """Of one rank and of three, as torch itself reads them; with a pickle that would run code, or a damaged record."""
+    torch.manual_seed(5)
+    states = [
+        {"model.w": torch.randn(7, 4).bfloat16(), "model.b": torch.randn(5), "model.t": torch.randn(4, 3)}
+        for _ in range(2)
+    ]
+    cut_checkpoint(tmp_path / "run/step_2", states[1], 3)
+    optimizer = {"state": {"w": {"exp_avg": torch.ones(2), "step": torch.tensor(3.0)}}, "lr": 0.1}
+    dcp.save({**states[0], "optim": optimizer, "epoch": 3}, checkpoint_id=tmp_path / "run/step_1", no_dist=True)
+    loaded = {name: torch.zeros_like(value) for name, value in states[1].items()}
+    dcp.load(loaded, checkpoint_id=tmp_path / "run/step_2", no_dist=True)
+    assert all(torch.equal(value, states[1][name]) for name, value in loaded.items())
+    said = execute("dimred", "merge", tmp_path / "run", "--output", tmp_path / "out")
+    assert "left out as training state: 2 tensors (optim.state.w.exp_avg, optim.state.w.step)" in said
+    merged = safetensors.torch.load_file(tmp_path / "out/model.safetensors")
+    assert merged.keys() == loaded.keys()
+    for name, value in merged.items():
+        expected = (states[0][name].double() + states[1][name].double()) / 2
+        assert torch.equal(value, expected.to(value.dtype)), name
+
+    cut_checkpoint(tmp_path / "wide", {"w": states[0]["model.w"]}, 2, dimension=1)
+    assert "another dimension than its first" in fails(1, "merge", tmp_path / "wide", "--output", tmp_path / "x")
+    record = tmp_path / "run/step_2/__1_0.distcp"
+    content = bytearray(record.read_bytes())
+    content[content.index(states[1]["model.b"][2:4].numpy().tobytes())] ^= 1
+    record.write_bytes(content)
+    assert "is damaged" in fails(1, "merge", tmp_path / "run", "--output", tmp_path / "x")
+    (tmp_path / "wide/.metadata").write_bytes(pickle.dumps(os.system))
+    assert "nothing of it was run" in fails(1, "merge", tmp_path / "wide", "--output", tmp_path / "x")
+    assert not (tmp_path / "x").exists()

@@ -1,0 +1,179 @@
+#include "commands/merge_command.h"
+
+#include <cstdint>
+#include <filesystem>
+#include <sstream>
+
+#include "commands/remote.h"
+#include "commands/run.h"
+#include "merge/merge.h"
+#include "support/atomic_file.h"
+#include "support/console.h"
+#include "support/errors.h"
+#include "support/locations.h"
+#include "support/options.h"
+
+namespace dimred::commands {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct MergeOptions {
+  fs::path source;
+  std::vector<fs::path> more;  // sources
+  fs::path output;
+  fs::path sweep;
+  merge::Options merge;
+  double shard_size = 0;  // GB
+  bool quiet = false;
+};
+
+const std::vector<std::pair<std::string, std::string>>& dtype_names() {
+  static const std::vector<std::pair<std::string, std::string>> names{
+      {"same", ""}, {"float32", "F32"}, {"bfloat16", "BF16"}, {"float16", "F16"}};
+  return names;
+}
+
+/// The rows that a line of a sweep has, too.
+void add_recipe_options(OptionTable& table, merge::Recipe& recipe) {
+  table.group("Checkpoints");
+  auto& window = recipe.window;
+  table.add("from", &window.from, "first step", at_least(0));
+  table.add("to", &window.to, "last step; 0: no limit", at_least(0));
+  table.add("stride",
+            &window.stride,
+            "every so many of the checkpoints, counted backwards from the newest",
+            at_least(1));
+  table.add("last", &window.last, "so many newest of these; 0: all", at_least(0));
+  table.group("Coefficients");
+  table.add_choice("kind",
+                   &recipe.coefficients.kind,
+                   "mean; linear, cosine, minus-sqrt: what a rate that decays so would have given "
+                   "the updates between checkpoints, by their steps; wma: 1, 2, 3, ...; ema: "
+                   "decay^age; pma-ema: alpha of each next one and the rest of the sum before",
+                   merge::kind_names());
+  table.add("decay", &recipe.coefficients.decay, "of ema", between_open(0, 1))
+      .needs(is("kind", {"ema"}));
+  table.add("alpha", &recipe.coefficients.alpha, "of pma-ema", positive(1))
+      .needs(is("kind", {"pma-ema"}));
+  table.add("coefficients",
+            &recipe.file,
+            "a number a line, oldest checkpoint first, in the place of a kind; they sum to one");
+}
+
+void add_output_options(OptionTable& table, MergeOptions& options) {
+  auto& merge = options.merge;
+  table.group("Output");
+  table.add("output", &options.output, "folder to write: safetensors, side files, merge.json")
+      .role(OptionRole::output);
+  table.add_choice("dtype", &merge.dtype, "type of the merged weights", dtype_names());
+  table.add("shard_size",
+            &options.shard_size,
+            "largest shard, in GB (10^9 bytes); 0: the shards of the checkpoint copied from",
+            at_least(0));
+  table.add("copy_from",
+            &merge.copy_from,
+            "checkpoint that side files, integers and BatchNorm's statistics are copied from: "
+            "latest, oldest, or its name; given, integers may differ");
+  table.add("allow_different_config",
+            &merge.allow_different_config,
+            "merge weights whose configurations or tokenizers differ");
+  table.add("sweep",
+            &options.sweep,
+            "several outputs in one reading, in numbered folders of the output: on each line "
+            "key=value words, such as kind=ema decay=0.95 last=8");
+}
+
+OptionTable table_of(MergeOptions& options) {
+  OptionTable table("dimred merge", "checkpoints of any size into one");
+  table.group("Files");
+  table
+      .add("source",
+           &options.source,
+           "checkpoints: weight files, folders of Hugging Face's, snapshots (.h5), a folder of "
+           "such, a list (.txt) or a quoted pattern; more may follow")
+      .role(OptionRole::input)
+      .positional();
+  table.rest([&](const std::string& text) {
+    require(!looks_like_url(text),
+            "[merge] a URL needs to be the one SOURCE, received {}",
+            without_credentials(text));
+    options.more.push_back(fs::absolute(text));
+  });
+  add_recipe_options(table, options.merge.recipe);
+  add_output_options(table, options);
+  table.group("Machine");
+  table.add("threads", &options.merge.threads, "0: all cores of this process", between(0, 4096))
+      .role(OptionRole::threads);
+  table.add("block",
+            &options.merge.block,
+            "elements read at a time; memory is threads x block x 16 bytes, and the result does "
+            "not depend on it",
+            between(1, 1 << 28));
+  table.add("quiet", &options.quiet, "print errors only").role(OptionRole::quiet);
+  add_store_options(table);
+  return table;
+}
+
+/// The recipes that the lines of a file say.
+std::vector<merge::Recipe> sweep_of(const fs::path& file) {
+  constexpr std::int64_t most_bytes = std::int64_t{1} << 20;
+  std::istringstream lines(InputFile(file).text(most_bytes));
+  std::vector<merge::Recipe> recipes;
+  std::size_t number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    ++number;
+    if (trimmed(line).empty() || trimmed(line).starts_with('#')) continue;
+    merge::Recipe recipe;
+    OptionTable table("dimred merge", "a line of a sweep");
+    add_recipe_options(table, recipe);
+    table.read_words(line, formatted("{}:{}", file, number));
+    require_effects(table);
+    recipes.push_back(std::move(recipe));
+  }
+  require(!recipes.empty(), "[merge] --sweep '{}' holds no line", file);
+  return recipes;
+}
+
+void require_one_choice(const OptionTable& table, const MergeOptions& options) {
+  const auto& recipe = options.merge.recipe;
+  require(recipe.file.empty() || !table.was_set(&recipe.coefficients.kind),
+          "[merge] needs --kind or --coefficients, received both");
+  if (options.sweep.empty()) return;
+  for (const void* field : {static_cast<const void*>(&recipe.coefficients.kind),
+                            static_cast<const void*>(&recipe.coefficients.decay),
+                            static_cast<const void*>(&recipe.coefficients.alpha),
+                            static_cast<const void*>(&recipe.file),
+                            static_cast<const void*>(&recipe.window.from),
+                            static_cast<const void*>(&recipe.window.to),
+                            static_cast<const void*>(&recipe.window.stride),
+                            static_cast<const void*>(&recipe.window.last)})
+    require(!table.was_set(field),
+            "[merge] --{} belongs into the lines of --sweep",
+            table.at(field).name);
+}
+
+}  // namespace
+
+int merge_command(const std::vector<std::string>& arguments) {
+  MergeOptions options;
+  auto table = table_of(options);
+  if (printed_help(table, arguments)) return exit_success;
+  require_effects(table);
+  require(!options.source.empty(), "[merge] needs SOURCE, checkpoints to merge");
+  require(!options.output.empty(), "[merge] needs --output FOLDER");
+  require_one_choice(table, options);
+  constexpr double gigabyte = 1e9;
+  auto& merge = options.merge;
+  merge.shard_size = static_cast<std::int64_t>(options.shard_size * gigabyte);
+  merge.copy_from_given = table.was_set(&merge.copy_from);
+  if (!options.sweep.empty()) merge.sweep = sweep_of(options.sweep);
+  auto sources = options.more;
+  sources.insert(sources.begin(), options.source);
+  const auto report = merge::merge(sources, options.output, merge);
+  Console console(options.quiet);
+  console.line(merge::describe(report));
+  return exit_success;
+}
+
+}  // namespace dimred::commands

@@ -1,0 +1,111 @@
+#include "merge/coefficients.h"
+
+#include <cmath>
+#include <numbers>
+#include <numeric>
+#include <sstream>
+
+#include "support/atomic_file.h"
+#include "support/errors.h"
+#include "support/option_values.h"
+#include "support/text.h"
+
+namespace dimred::merge {
+namespace {
+
+double schedule(Kind kind, double x) {
+  if (kind == Kind::cosine) return (1 + std::cos(std::numbers::pi * x)) / 2;
+  return kind == Kind::minus_sqrt ? 1 - std::sqrt(x) : 1 - x;
+}
+
+std::vector<double> of_decay(std::span<const std::int64_t> steps, Kind kind) {
+  const auto n = steps.size();
+  const auto since_first = [&](std::size_t i) {
+    return static_cast<double>(steps[i]) - static_cast<double>(steps[0]);
+  };
+  const double span = n == 1 ? 1 : since_first(n - 1) * static_cast<double>(n) / (n - 1);
+  std::vector<double> values(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    const double next = i + 1 == n ? 1 : since_first(i + 1) / span;
+    values[i] = schedule(kind, since_first(i) / span) - schedule(kind, next);
+  }
+  return values;
+}
+
+/// In proportion to these.
+std::vector<double> normalised(std::vector<double> values) {
+  const double sum = std::accumulate(values.begin(), values.end(), 0.0);
+  for (auto& value : values) value /= sum;
+  return values;
+}
+
+template <class Value>
+std::vector<double> by_place(std::size_t n, const Value& value) {
+  std::vector<double> values(n);
+  for (std::size_t i = 0; i < n; ++i) values[i] = value(i);
+  return values;
+}
+
+}  // namespace
+
+const std::vector<std::pair<std::string, Kind>>& kind_names() {
+  static const std::vector<std::pair<std::string, Kind>> names{{"mean", Kind::mean},
+                                                               {"linear", Kind::linear},
+                                                               {"cosine", Kind::cosine},
+                                                               {"minus-sqrt", Kind::minus_sqrt},
+                                                               {"wma", Kind::wma},
+                                                               {"ema", Kind::ema},
+                                                               {"pma-ema", Kind::pma_ema}};
+  return names;
+}
+
+std::vector<double> coefficients_of(std::span<const std::int64_t> steps,
+                                    const CoefficientOptions& options) {
+  const auto n = steps.size();
+  check(n > 0, "coefficients of no checkpoints");
+  const auto age = [n](std::size_t i) { return static_cast<double>(n - 1 - i); };
+  switch (options.kind) {
+    case Kind::mean:
+      return std::vector<double>(n, 1.0 / static_cast<double>(n));
+    case Kind::wma:
+      return normalised(by_place(n, [](std::size_t i) { return static_cast<double>(i + 1); }));
+    case Kind::ema:
+      return normalised(by_place(n, [&](auto i) { return std::pow(options.decay, age(i)); }));
+    case Kind::pma_ema:
+      return by_place(n, [&](std::size_t i) {
+        return std::pow(1 - options.alpha, age(i)) * (i == 0 ? 1 : options.alpha);
+      });
+    default:
+      return of_decay(steps, options.kind);
+  }
+}
+
+std::vector<double> read_coefficients(const std::filesystem::path& file, std::size_t count) {
+  constexpr std::int64_t most_bytes = std::int64_t{64} << 20;
+  std::istringstream lines(InputFile(file).text(most_bytes));
+  std::vector<double> values;
+  for (std::string line; std::getline(lines, line);) {
+    const auto text = trimmed(line);
+    if (text.empty()) continue;
+    const auto number = number_in<double>(text);
+    require(number && std::isfinite(*number),
+            "[merge] '{}' needs a number on each line, received {}",
+            file,
+            printable(text));
+    values.push_back(*number);
+  }
+  require(values.size() == count,
+          "[merge] '{}' needs a coefficient for each of {} checkpoints, received {}",
+          file,
+          count,
+          values.size());
+  const double sum = std::accumulate(values.begin(), values.end(), 0.0);
+  constexpr double tolerance = 1e-6;
+  require(std::abs(sum - 1) <= tolerance,
+          "[merge] '{}' needs coefficients that sum to one within 1e-6, received a sum of {}",
+          file,
+          number_text(sum));
+  return values;
+}
+
+}  // namespace dimred::merge

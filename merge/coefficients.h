@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+// The weights of checkpoints in a merge, oldest first; they sum to one.
+namespace dimred::merge {
+
+/// mean: 1/n. linear, cosine, minus_sqrt: what a learning rate that decays from 1 to 0 as f(x) over
+/// the checkpoints would have given their updates, c_i = f(x_i) - f(x_{i+1}) with x_i = (t_i - t_0)
+/// / (t_{n-1} - t_0 + mean distance) of the steps t and x_n = 1; f is 1 - x, (1 + cos pi x) / 2,
+/// 1 - sqrt x (WSM, arXiv 2507.17634, theorem 3.1). wma: 2 i / (n (n + 1)), i from 1. ema:
+/// decay^age, normalised. pma_ema: m = alpha w + (1 - alpha) m from the oldest on (PMA, arXiv
+/// 2505.12082).
+enum class Kind { mean, linear, cosine, minus_sqrt, wma, ema, pma_ema };
+
+const std::vector<std::pair<std::string, Kind>>& kind_names();
+
+struct CoefficientOptions {
+  Kind kind = Kind::mean;
+  double decay = 0.9;  // of ema, in (0, 1)
+  double alpha = 0.2;  // of pma_ema, in (0, 1]
+};
+
+/// One for each step; steps ascend strictly.
+std::vector<double> coefficients_of(std::span<const std::int64_t> steps,
+                                    const CoefficientOptions& options);
+
+/// The numbers of a text file, one a line, for `count` checkpoints. Throws std::invalid_argument
+/// for another number of them, or a sum that differs from one by more than 1e-6.
+std::vector<double> read_coefficients(const std::filesystem::path& file, std::size_t count);
+
+}  // namespace dimred::merge

@@ -1,0 +1,328 @@
+#include "merge/inputs.h"
+
+#include <glob.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <regex>
+#include <set>
+#include <utility>
+
+#include "checkpoints/checkpoint.h"
+#include "checkpoints/safetensors.h"
+#include "checkpoints/shape.h"
+#include "checkpoints/snapshot.h"
+#include "checkpoints/weight_names.h"
+#include "layout/layout.h"
+#include "pca/source.h"
+#include "support/atomic_file.h"
+#include "support/digest.h"
+#include "support/errors.h"
+#include "support/json.h"
+#include "support/list_files.h"
+#include "support/text.h"
+
+namespace dimred::merge {
+namespace {
+
+namespace fs = std::filesystem;
+
+using checkpoints::weights_in;
+
+std::vector<fs::path> matches(const fs::path& pattern) {
+  glob_t found{};
+  std::vector<fs::path> paths;
+  if (::glob(pattern.c_str(), GLOB_NOSORT, nullptr, &found) == 0)
+    paths.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+  ::globfree(&found);
+  require(!paths.empty(), "[merge] needs checkpoints, nothing is called '{}'", pattern);
+  sort_naturally(paths);
+  return paths;
+}
+
+/// Weights that a folder's own checkpoint has, with the folder as what a person calls it.
+fs::path name_of(const fs::path& weights) {
+  return weights_in(weights.parent_path()) == weights ? weights.parent_path() : weights;
+}
+
+void require_one_meaning(const fs::path& folder) {
+  for (const auto& item : fs::directory_iterator(folder)) {
+    require(!item.is_directory() || weights_in(item).empty(),
+            "[merge] '{}' has weights of its own and folders with others, such as '{}'; name the "
+            "checkpoints, or a pattern",
+            folder,
+            item.path().filename());
+  }
+}
+
+std::vector<fs::path> checkpoints_at(const fs::path& source) {
+  if (!fs::exists(source) && source.string().find_first_of("*?[") != std::string::npos) {
+    std::vector<fs::path> all;
+    for (const auto& path : matches(source))
+      for (auto& checkpoint : checkpoints_at(path)) all.push_back(std::move(checkpoint));
+    return all;
+  }
+  if (fs::is_directory(source) && !weights_in(source).empty()) {
+    require_one_meaning(source);
+    return {source};
+  }
+  const bool run = fs::is_directory(source / "snapshots");
+  auto files = pca::snapshot_files(run ? source / "snapshots" : source);
+  for (auto& file : files) {
+    require(file.extension() != ".npy",
+            "[merge] needs checkpoints whose tensors have names, received '{}'",
+            file);
+    file = name_of(file);
+  }
+  return files;
+}
+
+using Step = std::optional<std::int64_t>;
+
+std::string stem_of(const Input& input) {
+  return lower_case(input.in_folder ? input.path.filename().string() : input.path.stem().string());
+}
+
+/// The number behind the word that training programs put before it.
+Step step_by_word(const Input& input) {
+  const auto name = stem_of(input);
+  for (const auto* word : {"step", "iter", "checkpoint", "ckpt", "epoch"}) {
+    std::smatch match;
+    if (std::regex_search(name, match, std::regex(std::string(word) + "[-_=]?0*([0-9]{1,18})")))
+      return number_in<std::int64_t>(match[1].str());
+  }
+  return {};
+}
+
+/// The last number of the name.
+Step step_by_number(const Input& input) {
+  const auto name = stem_of(input);
+  static const std::regex last("0*([0-9]{1,18})[^0-9]*$");
+  std::smatch match;
+  return std::regex_search(name, match, last) ? number_in<std::int64_t>(match[1].str()) : Step();
+}
+
+/// Whether each of the names carries a step, which then is theirs.
+bool take_steps(std::vector<Input>& inputs, Step (*step_of)(const Input&)) {
+  for (auto& input : inputs) {
+    const auto step = step_of(input);
+    if (!step) return false;
+    input.step = *step;
+  }
+  return true;
+}
+
+bool steps_differ(const std::vector<Input>& inputs) {
+  std::set<std::int64_t> steps;
+  for (const auto& input : inputs) steps.insert(input.step);
+  return steps.size() == inputs.size();
+}
+
+fs::path weights_of(const Input& input) {
+  if (!input.in_folder) return input.path;
+  const auto weights = weights_in(input.path);
+  require(!weights.empty(), "[merge] '{}' holds no weights", input.path);
+  return weights;
+}
+
+void require_different(const std::vector<Input>& inputs) {
+  std::map<fs::path, fs::path> seen;
+  for (const auto& input : inputs) {
+    const auto [at, fresh] = seen.emplace(fs::canonical(weights_of(input)), input.path);
+    require(fresh,
+            "[merge] needs each checkpoint once, received '{}' and '{}'",
+            at->second,
+            input.path);
+  }
+}
+
+void require_different_steps(const std::vector<Input>& inputs) {
+  for (std::size_t i = 1; i < inputs.size(); ++i)
+    require(inputs[i - 1].step < inputs[i].step,
+            "[merge] needs one checkpoint of a step, received '{}' and '{}' of step {}",
+            inputs[i - 1].path,
+            inputs[i].path,
+            inputs[i].step);
+}
+
+Input snapshot_input(Input input) {
+  const auto info = checkpoints::read_snapshot_info(input.path);
+  input.files = {input.path};
+  for (const auto& entry : layout::layout_from_json(info.layout_json).entries) {
+    Tensor tensor;
+    tensor.name = entry.name;
+    tensor.dtype = "F32";
+    tensor.shape = entry.shape;
+    tensor.pieces = {
+        {entry.size, info.weights_offset + entry.file_offset * std::int64_t{sizeof(float)}}};
+    input.tensors.push_back(std::move(tensor));
+  }
+  if (info.buffer_count + info.counter_count > 0)
+    input.left_out.push_back("buffers, which a snapshot has without names");
+  return input;
+}
+
+void take_tensors(Input& input, const checkpoints::Checkpoint& checkpoint) {
+  std::set<std::string> names;
+  for (const auto& tensors : checkpoint.tensors)
+    for (const auto& tensor : tensors)
+      require(names.insert(tensor.name).second,
+              "[merge] '{}' has the tensor \"{}\" twice",
+              input.path,
+              tensor.name);
+  input.files = checkpoint.files;
+  for (std::size_t file = 0; file < checkpoint.tensors.size(); ++file) {
+    for (const auto& stored : checkpoint.tensors[file]) {
+      if (checkpoints::is_training_state(stored.name, names))
+        input.left_out.push_back(stored.name);
+      else
+        input.tensors.push_back({{stored}, file});
+    }
+  }
+}
+
+std::string shape_text(const Tensor& tensor) {
+  return formatted("{} [{}]", tensor.dtype, joined(tensor.shape, ", ", [](std::int64_t extent) {
+                     return std::to_string(extent);
+                   }));
+}
+
+/// The same but for what says who wrote it.
+bool same_settings(const fs::path& a, const fs::path& b) {
+  if (file_digest(a) == file_digest(b)) return true;
+  if (a.extension() != ".json") return false;
+  const auto settings = [](const fs::path& file) {
+    auto json = parse_json(InputFile(file).text(JsonLimits{}.bytes), file.string());
+    if (json.is_object())
+      for (const auto* name : {"_name_or_path", "transformers_version"}) json.erase(name);
+    return json;
+  };
+  return settings(a) == settings(b);
+}
+
+}  // namespace
+
+bool Tensor::is_summed() const {
+  return checkpoints::is_float_type(dtype) && !checkpoints::is_statistic(name);
+}
+
+bool Tensor::is_quantised() const {
+  if (is_summed() || checkpoints::is_statistic(name)) return false;
+  constexpr std::array<std::string_view, 4> packed{"qweight", "qzeros", "weight_packed", "g_idx"};
+  const bool float_codes = dtype.starts_with("F") && !checkpoints::is_float_type(dtype);
+  return float_codes || dtype == "U8" || dtype == "I8" ||
+         std::ranges::any_of(packed, [&](std::string_view end) { return name.ends_with(end); });
+}
+
+fs::path Input::folder() const { return in_folder ? path : fs::path(); }
+
+Found find_inputs(const std::vector<fs::path>& sources) {
+  Found found;
+  for (const auto& source : sources)
+    for (auto& path : checkpoints_at(source))
+      found.inputs.push_back({.path = path, .in_folder = fs::is_directory(path)});
+  require_different(found.inputs);
+  found.counted = !take_steps(found.inputs, step_by_word) &&
+                  !(take_steps(found.inputs, step_by_number) && steps_differ(found.inputs));
+  if (found.counted)
+    for (std::size_t i = 0; i < found.inputs.size(); ++i)
+      found.inputs[i].step = static_cast<std::int64_t>(i) + 1;
+  std::ranges::stable_sort(found.inputs, {}, &Input::step);
+  require_different_steps(found.inputs);
+  return found;
+}
+
+std::vector<std::size_t> chosen(const std::vector<Input>& inputs, const Window& window) {
+  require(window.to == 0 || window.from <= window.to,
+          "[merge] needs from <= to, received {} and {}",
+          window.from,
+          window.to);
+  std::vector<std::size_t> places;
+  for (std::size_t i = inputs.size(); i-- > 0;)
+    if (inputs[i].step >= window.from && (window.to == 0 || inputs[i].step <= window.to))
+      places.push_back(i);
+  require(!places.empty(),
+          "[merge] needs checkpoints of steps {} to {}, received steps {} to {}",
+          window.from,
+          window.to,
+          inputs.front().step,
+          inputs.back().step);
+  std::vector<std::size_t> kept;
+  for (std::size_t i = 0; i < places.size(); i += window.stride) kept.push_back(places[i]);
+  if (window.last > 0 && std::cmp_less(window.last, kept.size())) kept.resize(window.last);
+  std::ranges::reverse(kept);
+  return kept;
+}
+
+void read_tensors(Input& input) {
+  const auto weights = weights_of(input);
+  if (weights.extension() == ".h5") {
+    input = snapshot_input(std::move(input));
+  } else {
+    take_tensors(input, checkpoints::read_checkpoint(weights));
+  }
+  for (auto& tensor : input.tensors) {
+    const auto bits = checkpoints::bits_of(tensor.dtype);
+    require(bits > 0,
+            "[merge] '{}': \"{}\" has the type {}, which no safetensors file can have",
+            input.path,
+            tensor.name,
+            tensor.dtype);
+    tensor.elements = checkpoints::product(tensor.shape).value();
+    tensor.bytes = tensor.elements * bits / 8;
+  }
+  require(!input.tensors.empty(), "[merge] '{}' holds no tensors to merge", input.path);
+}
+
+void require_same_tensors(const Input& expected, const Input& received) {
+  std::map<std::string_view, const Tensor*> theirs;
+  for (const auto& tensor : received.tensors) theirs[tensor.name] = &tensor;
+  for (const auto& tensor : expected.tensors) {
+    const auto found = theirs.find(tensor.name);
+    require(found != theirs.end(),
+            "[merge] '{}' has no tensor \"{}\", which '{}' has",
+            received.path,
+            tensor.name,
+            expected.path);
+    require(found->second->dtype == tensor.dtype && found->second->shape == tensor.shape,
+            "[merge] '{}' has \"{}\" as {}, '{}' as {}",
+            received.path,
+            tensor.name,
+            shape_text(*found->second),
+            expected.path,
+            shape_text(tensor));
+    theirs.erase(found);
+  }
+  require(theirs.empty(),
+          "[merge] '{}' has the tensor \"{}\", which '{}' has not",
+          received.path,
+          theirs.empty() ? "" : theirs.begin()->first,
+          expected.path);
+}
+
+void require_same_configuration(const Input& expected, const Input& received) {
+  if (expected.folder().empty() || received.folder().empty()) return;
+  for (const auto* name : {"config.json",
+                           "adapter_config.json",
+                           "tokenizer.json",
+                           "tokenizer_config.json",
+                           "tokenizer.model",
+                           "special_tokens_map.json",
+                           "added_tokens.json",
+                           "vocab.json",
+                           "vocab.txt",
+                           "merges.txt"}) {
+    const auto a = expected.folder() / name;
+    const auto b = received.folder() / name;
+    require(
+        !fs::exists(a) || !fs::exists(b) || same_settings(a, b),
+        "[merge] '{}' and '{}' differ; --allow_different_config merges the weights all the same",
+        a,
+        b);
+  }
+}
+
+}  // namespace dimred::merge

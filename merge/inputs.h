@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "checkpoints/tensor_table.h"
+
+// The checkpoints that a merge reads: which, in which order, and where their tensors lie.
+namespace dimred::merge {
+
+/// A tensor of a checkpoint.
+struct Tensor : checkpoints::StoredTensor {
+  std::size_t file = 0;  // of Input::files
+  std::int64_t elements = 0;
+  std::int64_t bytes = 0;
+
+  /// Whether a merge sums it: float64, float32, bfloat16 or float16, and no statistic of BatchNorm.
+  /// Others are copied from one checkpoint.
+  bool is_summed() const;
+  /// Whether it holds codes of a quantisation, which mean nothing without its scales.
+  bool is_quantised() const;
+};
+
+struct Input {
+  std::filesystem::path path;                // as named: a folder or a file
+  std::int64_t step = 0;                     // from its name, or its place from 1 on
+  std::vector<std::filesystem::path> files;  // shards
+  std::vector<Tensor> tensors;               // by file, in the order of their bytes
+  std::vector<std::string> left_out;         // optimizer state and the like
+  bool in_folder = false;                    // of its own, with configuration and tokenizer
+
+  /// The folder whose side files go with it; empty: none.
+  std::filesystem::path folder() const;
+};
+
+/// Which of the checkpoints, by step.
+struct Window {
+  std::int64_t from = 0;    // first step
+  std::int64_t to = 0;      // last step; 0: no limit
+  std::int64_t stride = 1;  // every so many, counted backwards from the newest
+  std::int64_t last = 0;    // so many newest of these; 0: all
+  bool operator==(const Window&) const = default;
+};
+
+struct Found {
+  std::vector<Input> inputs;  // steps ascend; headers only, tensors not yet read
+  bool counted = false;       // a name carries no step: they are counted in the order given
+};
+
+/// The checkpoints of sources: each a checkpoint (a weight file, a snapshot, a folder with weights
+/// or an index), a folder of such, a list (.txt), or a pattern (*?[). Throws std::invalid_argument
+/// for a source without any, one that is given twice, two of one step, or a folder that holds both
+/// a checkpoint's weights and folders with others'.
+Found find_inputs(const std::vector<std::filesystem::path>& sources);
+
+/// The places in `inputs` that the window chooses, ascending. Throws std::invalid_argument where
+/// there are none.
+std::vector<std::size_t> chosen(const std::vector<Input>& inputs, const Window& window);
+
+/// Reads where the input's tensors lie. Throws as checkpoints::read_checkpoint and
+/// read_snapshot_info, and std::invalid_argument for a type that no safetensors file has.
+void read_tensors(Input& input);
+
+/// Throws std::invalid_argument, naming both files and the tensor, where they do not hold the same
+/// tensors: names, shapes and types.
+void require_same_tensors(const Input& expected, const Input& received);
+
+/// The same for configurations and tokenizers in their folders, where both have them.
+void require_same_configuration(const Input& expected, const Input& received);
+
+}  // namespace dimred::merge

@@ -1,0 +1,250 @@
+#include "merge/merge.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "checkpoints/sealed_json.h"
+#include "checkpoints/weight_names.h"
+#include "merge/pass.h"
+#include "merge/plan.h"
+#include "support/atomic_file.h"
+#include "support/digest.h"
+#include "support/errors.h"
+#include "support/named.h"
+#include "support/option_values.h"
+#include "support/parallel.h"
+#include "support/scope_exit.h"
+#include "support/stopwatch.h"
+#include "support/text.h"
+#include "support/version.h"
+
+namespace dimred::merge {
+namespace {
+
+namespace fs = std::filesystem;
+using OrderedJson = nlohmann::ordered_json;
+
+std::string kind_text(const Recipe& recipe) {
+  if (!recipe.file.empty()) return "coefficients of " + recipe.file.filename().string();
+  const auto& [kind, decay, alpha] = recipe.coefficients;
+  const auto& name = listed_name(kind_names(), kind);
+  if (kind == Kind::ema) return formatted("{} {}", name, number_text(decay));
+  return kind == Kind::pma_ema ? formatted("{} {}", name, number_text(alpha)) : name;
+}
+
+Part part_of(const Recipe& recipe, const std::vector<Input>& inputs, std::string_view copy_from) {
+  Part part{.kind = kind_text(recipe), .inputs = chosen(inputs, recipe.window)};
+  std::vector<std::int64_t> steps;
+  for (const auto input : part.inputs) steps.push_back(inputs[input].step);
+  part.coefficients = recipe.file.empty() ? coefficients_of(steps, recipe.coefficients)
+                                          : read_coefficients(recipe.file, steps.size());
+  const auto is_it = [&](std::size_t input) {
+    const auto& path = inputs[input].path;
+    return path == copy_from || path.filename() == copy_from;
+  };
+  const auto named = std::ranges::find_if(part.inputs, is_it);
+  if (copy_from == "latest" || copy_from == "oldest") {
+    part.copied_from = copy_from == "latest" ? part.inputs.back() : part.inputs.front();
+  } else {
+    require(named != part.inputs.end(),
+            "[merge] needs --copy_from latest, oldest or one of the merged checkpoints, received "
+            "'{}'",
+            copy_from);
+    part.copied_from = *named;
+  }
+  return part;
+}
+
+/// One for each output, in numbered folders where there are several.
+std::vector<Part> parts_of(const Options& options, const std::vector<Input>& inputs) {
+  if (options.sweep.empty()) return {part_of(options.recipe, inputs, options.copy_from)};
+  std::vector<Part> parts;
+  constexpr std::size_t digits = 2;
+  for (const auto& recipe : options.sweep) {
+    parts.push_back(part_of(recipe, inputs, options.copy_from));
+    parts.back().folder = padded(std::ssize(parts), digits);
+  }
+  return parts;
+}
+
+/// Leaves out the inputs that no part needs.
+void keep_needed(std::vector<Input>& inputs, std::vector<Part>& parts) {
+  std::set<std::size_t> needed;
+  for (const auto& part : parts) needed.insert(part.inputs.begin(), part.inputs.end());
+  const std::vector<std::size_t> order(needed.begin(), needed.end());
+  const auto place_of = [&](std::size_t input) -> std::size_t {
+    return std::ranges::lower_bound(order, input) - order.begin();
+  };
+  for (auto& part : parts) {
+    for (auto& input : part.inputs) input = place_of(input);
+    part.copied_from = place_of(part.copied_from);
+  }
+  std::vector<Input> kept;
+  for (const auto input : order) kept.push_back(std::move(inputs[input]));
+  inputs = std::move(kept);
+}
+
+void read_headers(std::vector<Input>& inputs, const Input& like, const Options& options) {
+  in_parallel(
+      std::ssize(inputs), options.threads, [&](std::int64_t i) { read_tensors(inputs[i]); });
+  for (const auto& input : inputs) {
+    if (&input == &like) continue;
+    require_same_tensors(like, input);
+    if (!options.allow_different_config) require_same_configuration(like, input);
+  }
+}
+
+/// Of all that decides the output's bytes.
+std::string plan_digest(const std::vector<Input>& inputs,
+                        const std::vector<Part>& parts,
+                        const Plan& plan) {
+  auto json = OrderedJson::array({std::string(version()), std::string(revision())});
+  for (const auto& input : inputs) {
+    json.push_back({fs::absolute(input.path).string(), input.step});
+    for (const auto& file : input.files)
+      json.push_back({file.filename().string(),
+                      fs::file_size(file),
+                      fs::last_write_time(file).time_since_epoch().count()});
+  }
+  for (const auto& part : parts)
+    json.push_back({part.inputs, texts_of(part.coefficients, number_text), part.copied_from});
+  for (const auto& shard : plan.shards) json.push_back({shard.name, shard.head});
+  return digest_of(json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace));
+}
+
+struct Work {
+  std::vector<Input> inputs;
+  std::vector<Part> parts;
+  Plan plan;
+  const Input* like = nullptr;
+  Digests digests;
+};
+
+OrderedJson provenance(const Work& work, const Part& part, const Report& report) {
+  OrderedJson json{{"format", 2},
+                   {"program", formatted("dimred {} ({})", version(), revision())},
+                   {"kind", part.kind},
+                   {"copied_from", work.inputs[part.copied_from].path.string()},
+                   {"copied", report.copied},
+                   {"left_out", report.left_out}};
+  for (std::size_t i = 0; i < part.inputs.size(); ++i) {
+    const auto& input = work.inputs[part.inputs[i]];
+    OrderedJson digests;
+    for (std::size_t t = 0; t < work.like->tensors.size(); ++t)
+      digests[work.like->tensors[t].name] = work.digests[part.inputs[i]][t];
+    json["inputs"].push_back({{"path", input.path.string()},
+                              {"step", input.step},
+                              {"coefficient", part.coefficients[i]},
+                              {"tensors", std::move(digests)}});
+  }
+  checkpoints::add_digest(json);
+  return json;
+}
+
+void write_beside(const Work& work,
+                  const Options& options,
+                  const Report& report,
+                  const fs::path& root) {
+  for (const auto& part : work.parts) {
+    const auto folder = root / part.folder;
+    if (const auto from = work.inputs[part.copied_from].folder(); !from.empty())
+      copy_side_files(from, folder, options.dtype);
+    if (!work.plan.index_name.empty())
+      write_file_atomically(folder / work.plan.index_name, work.plan.index);
+    write_file_atomically(
+        folder / "merge.json",
+        provenance(work, part, report).dump(1, ' ', false, OrderedJson::error_handler_t::replace) +
+            "\n");
+    sync_folder(folder);
+  }
+}
+
+void report_tensors(Report& report, const Work& work) {
+  report.tensors = work.like->tensors.size();
+  std::set<std::string> left_out;
+  for (const auto& tensor : work.like->tensors)
+    if (!tensor.is_summed()) report.copied.push_back(tensor.name);
+  for (const auto& input : work.inputs) {
+    report.inputs.push_back({input.path, input.step});
+    left_out.insert(input.left_out.begin(), input.left_out.end());
+    for (const auto& tensor : input.tensors) report.bytes_read += tensor.bytes;
+  }
+  report.left_out.assign(left_out.begin(), left_out.end());
+  for (const auto& shard : work.plan.shards)
+    report.bytes_written += shard.bytes * std::ssize(work.parts);
+}
+
+void report_parts(Report& report, const Work& work, const fs::path& output) {
+  for (const auto& part : work.parts)
+    report.parts.push_back({part.folder.empty() ? output : output / part.folder,
+                            part.kind,
+                            part.inputs,
+                            part.coefficients,
+                            work.inputs[part.copied_from].path});
+}
+
+/// Writes all but the final name; what a refused value leaves is removed.
+void write_folder(Work& work, const Options& options, const Report& report, OutputFolder& folder) {
+  try {
+    work.digests = write_shards(work.inputs,
+                                work.parts,
+                                work.plan,
+                                *work.like,
+                                {options.threads, options.block, options.copy_from_given},
+                                folder);
+    write_beside(work, options, report, folder.temporary());
+  } catch (const std::invalid_argument&) {
+    undo_after_error([&] { folder.discard(); });
+    throw;
+  }
+}
+
+}  // namespace
+
+Report merge(const std::vector<fs::path>& sources, const fs::path& output, const Options& given) {
+  const Stopwatch watch;
+  auto options = given;
+  if (options.threads == 0) options.threads = available_threads();
+  auto found = find_inputs(sources);
+  Work work{.inputs = std::move(found.inputs)};
+  work.parts = parts_of(options, work.inputs);
+  keep_needed(work.inputs, work.parts);
+  work.like = &work.inputs[work.parts.back().copied_from];
+  read_headers(work.inputs, *work.like, options);
+  work.plan = plan_output(*work.like, options.dtype, options.shard_size);
+  Report report{.counted = found.counted};
+  report_tensors(report, work);
+  report_parts(report, work, output);
+  OutputFolder folder(fs::absolute(output), plan_digest(work.inputs, work.parts, work.plan));
+  write_folder(work, options, report, folder);
+  folder.commit();
+  report.seconds = watch.seconds();
+  return report;
+}
+
+std::string describe(const Report& report) {
+  std::string text;
+  for (const auto& part : report.parts) {
+    text += formatted("{}: {} of {} checkpoints\n", part.folder, part.kind, part.inputs.size());
+    for (std::size_t i = 0; i < part.inputs.size(); ++i)
+      text += formatted("  {} of {} (step {})\n",
+                        significant_text(part.coefficients[i], 6),
+                        report.inputs[part.inputs[i]].path,
+                        report.inputs[part.inputs[i]].step);
+    if (!report.copied.empty())
+      text += formatted("  copied from {}: {}; statistics of BatchNorm want recalibration\n",
+                        part.copied_from.filename(),
+                        checkpoints::count_and_names(report.copied));
+  }
+  if (report.counted) text += "the names carry no steps: checkpoints count in the order given\n";
+  if (!report.left_out.empty())
+    text += formatted("left out as training state: {}\n",
+                      checkpoints::count_and_names(report.left_out));
+  return text + formatted("read {}, wrote {} in {}",
+                          bytes_text(report.bytes_read),
+                          bytes_text(report.bytes_written),
+                          duration_text(report.seconds));
+}
+
+}  // namespace dimred::merge

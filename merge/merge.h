@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "merge/coefficients.h"
+#include "merge/inputs.h"
+
+// Checkpoints of any size into one: each is read once, block by block, where it lies.
+namespace dimred::merge {
+
+/// Which checkpoints make an output, and how much of each.
+struct Recipe {
+  CoefficientOptions coefficients;
+  std::filesystem::path file;  // of coefficients, in the place of a kind; empty: none
+  Window window;
+};
+
+struct Options {
+  Recipe recipe;
+  std::vector<Recipe> sweep;         // several outputs, in numbered folders; empty: `recipe` alone
+  std::string dtype;                 // of sums: F32, BF16, F16; empty: each as it is
+  std::int64_t shard_size = 0;       // bytes; 0: the shards of the checkpoint copied from
+  std::string copy_from = "latest";  // latest, oldest, or a checkpoint's name
+  bool copy_from_given = false;      // what is not summed may differ
+  bool allow_different_config = false;
+  std::int64_t threads = 0;  // 0: all cores of this process
+  std::int64_t block = 65'536;
+};
+
+struct InputReport {
+  std::filesystem::path path;
+  std::int64_t step = 0;
+};
+
+struct PartReport {
+  std::filesystem::path folder;  // its output
+  std::string kind;
+  std::vector<std::size_t> inputs;   // of Report::inputs
+  std::vector<double> coefficients;  // of these
+  std::filesystem::path copied_from;
+};
+
+struct Report {
+  std::vector<InputReport> inputs;  // oldest first
+  std::vector<PartReport> parts;
+  bool counted = false;               // the names carry no steps
+  std::size_t tensors = 0;            // summed and copied
+  std::vector<std::string> copied;    // not summed: integers and BatchNorm's statistics
+  std::vector<std::string> left_out;  // training state
+  std::int64_t bytes_read = 0;        // of tensors
+  std::int64_t bytes_written = 0;     // of shards
+  double seconds = 0;
+};
+
+/// Writes the folder `output`, which must not be there yet: the merged weights as safetensors,
+/// side files of one checkpoint, and merge.json, which says of what it was made. Everything that
+/// headers, names and configurations say is checked before a byte is written; nothing stays under
+/// the final name when a value is refused. A merge that was killed goes on by shard. Throws
+/// std::invalid_argument for a caller's fault, std::runtime_error for damaged files and I/O errors.
+Report merge(const std::vector<std::filesystem::path>& sources,
+             const std::filesystem::path& output,
+             const Options& options);
+
+/// For people, a line each.
+std::string describe(const Report& report);
+
+}  // namespace dimred::merge

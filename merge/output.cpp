@@ -1,0 +1,124 @@
+#include "merge/output.h"
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "checkpoints/checkpoint.h"
+#include "checkpoints/folder_commit.h"
+#include "support/atomic_file.h"
+#include "support/errors.h"
+#include "support/json.h"
+
+namespace dimred::merge {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr auto plan_name = ".plan";
+
+fs::path record_path(const fs::path& folder, const std::string& shard) {
+  return folder / formatted(".{}.json", shard);
+}
+
+std::string text_at(const fs::path& file) {
+  return fs::is_regular_file(file) ? InputFile(file).text(JsonLimits{}.bytes) : std::string();
+}
+
+bool is_side_file(const fs::path& file) {
+  constexpr std::array<std::string_view, 13> weights{".safetensors",
+                                                     ".bin",
+                                                     ".pt",
+                                                     ".pth",
+                                                     ".ckpt",
+                                                     ".h5",
+                                                     ".distcp",
+                                                     ".msgpack",
+                                                     ".onnx",
+                                                     ".gguf",
+                                                     ".npy",
+                                                     ".npz",
+                                                     ".tmp"};
+  const auto name = file.filename().string();
+  return !name.starts_with('.') && !name.ends_with(checkpoints::index_ending) &&
+         name != "trainer_state.json" && name != "merge.json" &&
+         std::ranges::find(weights, file.extension().string()) == weights.end();
+}
+
+std::string_view torch_name(std::string_view dtype) {
+  if (dtype == "F32") return "float32";
+  return dtype == "F16" ? "float16" : "bfloat16";
+}
+
+/// nullopt: the file says no type.
+std::optional<std::string> with_dtype(const fs::path& config, std::string_view dtype) {
+  auto json = parse_ordered_json(InputFile(config).text(JsonLimits{}.bytes), config.string());
+  bool said = false;
+  for (const auto* name : {"torch_dtype", "dtype"}) {
+    if (!json.is_object() || !json.contains(name)) continue;
+    json[name] = torch_name(dtype);
+    said = true;
+  }
+  return said ? std::optional(json.dump(2) + "\n") : std::nullopt;
+}
+
+}  // namespace
+
+OutputFolder::OutputFolder(fs::path final_path, const std::string& plan)
+    : final_path_(std::move(final_path)), temporary_(final_path_.string() + ".tmp") {
+  require(!fs::exists(fs::symlink_status(final_path_)),
+          "[merge] '{}' exists already; choose another --output",
+          final_path_);
+  const bool there = fs::exists(fs::symlink_status(temporary_));
+  require(!there || fs::is_regular_file(temporary_ / plan_name) || fs::is_empty(temporary_),
+          "[merge] '{}' is in the way and is no unfinished merge; remove it or choose another "
+          "--output",
+          temporary_);
+  create_folder_in_existing(temporary_);
+  lock_ = std::make_unique<checkpoints::FolderLock>(temporary_);
+  if (text_at(temporary_ / plan_name) == plan) return;
+  for (const auto& item : fs::directory_iterator(temporary_))
+    if (item.path().filename() != checkpoints::FolderLock::file_name) fs::remove_all(item.path());
+  write_file_atomically(temporary_ / plan_name, plan);
+}
+
+std::optional<nlohmann::json> OutputFolder::record(const std::string& shard) const {
+  const auto text = text_at(record_path(temporary_, shard));
+  return text.empty() ? std::nullopt : std::optional(parse_json(text, shard));
+}
+
+void OutputFolder::add_record(const std::string& shard, const nlohmann::json& record) const {
+  write_file_atomically(record_path(temporary_, shard), record.dump());
+}
+
+void OutputFolder::commit() {
+  require(!fs::exists(fs::symlink_status(final_path_)),
+          "[merge] '{}' has appeared meanwhile; the merge is whole in '{}'",
+          final_path_,
+          temporary_);
+  std::vector<fs::path> own;
+  for (const auto& item : fs::directory_iterator(temporary_))
+    if (item.path().filename().string().starts_with('.')) own.push_back(item.path());
+  for (const auto& file : own) fs::remove(file);
+  checkpoints::commit_folder(temporary_, final_path_);
+}
+
+void OutputFolder::discard() { fs::remove_all(temporary_); }
+
+void copy_side_files(const fs::path& from, const fs::path& to, std::string_view dtype) {
+  for (const auto& item : fs::directory_iterator(from)) {
+    if (!item.is_regular_file() || !is_side_file(item.path())) continue;
+    const auto target = to / item.path().filename();
+    const bool config = !dtype.empty() && item.path().filename() == "config.json";
+    if (const auto text = config ? with_dtype(item.path(), dtype) : std::nullopt) {
+      write_file_atomically(target, *text);
+    } else {
+      AtomicFile copy(target);
+      InputFile(item.path()).read(0, [&](ByteView part) { copy.append(part); });
+      copy.commit();
+    }
+  }
+}
+
+}  // namespace dimred::merge

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "checkpoints/folder_lock.h"
+
+namespace dimred::merge {
+
+/// A folder that appears under its name when it is whole. Until then it is NAME.tmp, which a killed
+/// process leaves and the next one with the same plan goes on with.
+class OutputFolder {
+ public:
+  /// `plan`: a digest of all that decides its bytes. Throws std::invalid_argument where something
+  /// has its name, or what is at NAME.tmp is not a merge's; std::runtime_error while another
+  /// process writes it.
+  OutputFolder(std::filesystem::path final_path, const std::string& plan);
+
+  const std::filesystem::path& temporary() const { return temporary_; }
+  /// What was recorded of a shard that an earlier process finished.
+  std::optional<nlohmann::json> record(const std::string& shard) const;
+  /// Says that the shard is whole.
+  void add_record(const std::string& shard, const nlohmann::json& record) const;
+  /// Gives the folder its name; its files are durable already.
+  void commit();
+  /// Removes all that was written.
+  void discard();
+
+ private:
+  std::filesystem::path final_path_;
+  std::filesystem::path temporary_;
+  std::unique_ptr<checkpoints::FolderLock> lock_;
+};
+
+/// Copies what lies in a checkpoint's folder beside its weights and training state: configuration,
+/// tokenizer and the like. Of a configuration, what says the type of the weights becomes `dtype`
+/// (empty: stays).
+void copy_side_files(const std::filesystem::path& from,
+                     const std::filesystem::path& to,
+                     std::string_view dtype);
+
+}  // namespace dimred::merge

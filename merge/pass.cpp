@@ -1,0 +1,259 @@
+#include "merge/pass.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+
+#include "checkpoints/safetensors.h"
+#include "checkpoints/weight_names.h"
+#include "merge/sums.h"
+#include "support/atomic_file.h"
+#include "support/digest.h"
+#include "support/errors.h"
+#include "support/file_limit.h"
+#include "support/parallel.h"
+
+namespace dimred::merge {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The files of all inputs; as many as this process may have open stay so.
+class Files {
+ public:
+  explicit Files(const std::vector<Input>& inputs) : inputs_(inputs), open_(inputs.size()) {
+    auto left = most_open_files();
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      for (const auto& file : inputs[i].files) {
+        if (left == 0) return;
+        --left;
+        open_[i].push_back(std::make_unique<InputFile>(file));
+      }
+    }
+  }
+  /// Bytes of an input's file.
+  void read(std::size_t input,
+            std::size_t file,
+            std::int64_t offset,
+            std::span<std::byte> out) const {
+    if (file < open_[input].size()) return open_[input][file]->read(offset, out);
+    InputFile(inputs_[input].files[file]).read(offset, out);
+  }
+
+ private:
+  const std::vector<Input>& inputs_;
+  std::vector<std::vector<std::unique_ptr<InputFile>>> open_;
+};
+
+/// What all tensors of a pass share.
+struct Pass {
+  const std::vector<Input>* inputs = nullptr;
+  const std::vector<Part>* parts = nullptr;
+  const Input* like = nullptr;
+  PassOptions options;
+  Files files;
+  std::vector<std::vector<const Tensor*>> sources;  // [tensor of `like`][input]
+  Digests digests;                                  // [input][tensor of `like`]
+};
+
+std::vector<std::vector<const Tensor*>> sources_of(const std::vector<Input>& inputs,
+                                                   const Input& like) {
+  std::vector<std::vector<const Tensor*>> sources(like.tensors.size());
+  for (const auto& input : inputs) {
+    std::map<std::string_view, const Tensor*> named;
+    for (const auto& tensor : input.tensors) named[tensor.name] = &tensor;
+    for (std::size_t i = 0; i < sources.size(); ++i)
+      sources[i].push_back(named.at(like.tensors[i].name));
+  }
+  return sources;
+}
+
+/// The part's place for an input; nullopt: it has no share in it.
+std::optional<std::size_t> place_in(const Part& part, std::size_t input) {
+  const auto found = std::ranges::lower_bound(part.inputs, input);
+  if (found == part.inputs.end() || *found != input) return {};
+  return found - part.inputs.begin();
+}
+
+/// One tensor on its way from all inputs to all outputs.
+class TensorPass {
+ public:
+  TensorPass(Pass& pass, const PlannedTensor& planned, std::vector<AtomicFile*> outputs)
+      : pass_(pass),
+        planned_(planned),
+        like_(pass.like->tensors[planned.index]),
+        outputs_(std::move(outputs)),
+        unit_(std::max<std::int64_t>(1, checkpoints::bits_of(like_.dtype) / 8)),
+        count_(like_.bytes / unit_),
+        block_(std::min(pass.options.block, count_)),
+        digests_(pass.inputs->size()),
+        stored_(block_ * (like_.is_summed() ? sizeof(double) : unit_)),
+        sums_(like_.is_summed() ? pass.parts->size() : 0, std::vector<double>(block_)) {}
+
+  void run() {
+    for (std::int64_t first = 0; first < count_; first += block_) {
+      const auto count = std::min(block_, count_ - first);
+      for (std::size_t i = 0; i < pass_.inputs->size(); ++i) take(i, first, count);
+      if (!like_.is_summed()) continue;
+      for (std::size_t p = 0; p < pass_.parts->size(); ++p) put_sum(p, first, count);
+    }
+    for (std::size_t i = 0; i < digests_.size(); ++i)
+      pass_.digests[i][planned_.index] = digests_[i].hex();
+    if (!like_.is_summed()) require_equal();
+  }
+
+ private:
+  std::span<std::byte> read(std::size_t input, std::int64_t first, std::int64_t count) {
+    const auto bytes = std::span(stored_).first(count * unit_);
+    const auto& tensor = source(input);
+    const auto read = [&](std::size_t file, std::int64_t offset, std::span<std::byte> out) {
+      pass_.files.read(input, tensor.file + file, offset, out);
+    };
+    checkpoints::read_stored(read, tensor, unit_, first, bytes);
+    return bytes;
+  }
+
+  const Tensor& source(std::size_t input) const { return *pass_.sources[planned_.index][input]; }
+
+  /// The next elements of an input, into all sums or, of a copied tensor, to where it is copied.
+  void take(std::size_t input, std::int64_t first, std::int64_t count) {
+    const auto bytes = read(input, first, count);
+    digests_[input].update(bytes);
+    for (std::size_t p = 0; p < pass_.parts->size(); ++p) {
+      const auto& part = (*pass_.parts)[p];
+      if (!like_.is_summed()) {
+        if (part.copied_from == input) put_copy(p, input, first, bytes);
+      } else if (const auto place = place_in(part, input)) {
+        add_stored(like_.dtype,
+                   bytes,
+                   part.coefficients[*place],
+                   *place == 0,
+                   std::span(sums_[p]).first(count));
+      }
+    }
+  }
+
+  void put_copy(std::size_t p, std::size_t input, std::int64_t first, ByteView bytes) {
+    if (checkpoints::is_float_type(like_.dtype))
+      if (const auto bad = first_not_finite(like_.dtype, bytes))
+        refuse_element(input, first + *bad);
+    outputs_[p]->write_at(planned_.offset + first * unit_, bytes);
+  }
+
+  void put_sum(std::size_t p, std::int64_t first, std::int64_t count) {
+    const auto sums = std::span<const double>(sums_[p]).first(count);
+    const auto unit = checkpoints::bits_of(planned_.dtype) / 8;
+    const auto bytes = std::span(stored_).first(count * unit);
+    if (const auto bad = store_rounded(planned_.dtype, sums, bytes))
+      refuse_value((*pass_.parts)[p], first, count, *bad);
+    outputs_[p]->write_at(planned_.offset + first * unit, bytes);
+  }
+
+  [[noreturn]] void refuse_element(std::size_t input, std::int64_t element) const {
+    refuse("[merge] '{}': \"{}\" needs finite values, received another at element {}",
+           (*pass_.inputs)[input].files[source(input).file],
+           like_.name,
+           element);
+  }
+
+  [[noreturn]] void refuse_value(const Part& part,
+                                 std::int64_t first,
+                                 std::int64_t count,
+                                 std::int64_t bad) {
+    for (const auto input : part.inputs) {
+      if (const auto own = first_not_finite(like_.dtype, read(input, first, count)))
+        refuse_element(input, first + *own);
+    }
+    refuse("[merge] the sum of \"{}\" at element {} is beyond the range of {}",
+           like_.name,
+           first + bad,
+           planned_.dtype);
+  }
+
+  /// Of a copied tensor.
+  void require_equal() const {
+    const bool free = checkpoints::is_statistic(like_.name) ||
+                      (pass_.options.may_differ && !like_.is_quantised());
+    for (const auto& part : *pass_.parts) {
+      for (const auto input : part.inputs) {
+        const auto& own = pass_.digests[input][planned_.index];
+        if (free || own == pass_.digests[part.copied_from][planned_.index]) continue;
+        const auto why = like_.is_quantised()
+                             ? "quantised values cannot be summed; merge them before they are "
+                               "quantised"
+                             : "they are not summed; --copy_from says whose are taken";
+        refuse("[merge] \"{}\" ({}) differs between '{}' and '{}': {}",
+               like_.name,
+               like_.dtype,
+               (*pass_.inputs)[part.copied_from].path,
+               (*pass_.inputs)[input].path,
+               why);
+      }
+    }
+  }
+
+  Pass& pass_;
+  const PlannedTensor& planned_;
+  const Tensor& like_;
+  std::vector<AtomicFile*> outputs_;  // of each part
+  std::int64_t unit_;                 // bytes of an element
+  std::int64_t count_;                // elements; bytes, where an element has fewer bits
+  std::int64_t block_;
+  std::vector<DigestStream> digests_;  // of each input
+  std::vector<std::byte> stored_;
+  std::vector<std::vector<double>> sums_;  // of each part
+};
+
+void write_shard(Pass& pass, const Shard& shard, const OutputFolder& folder) {
+  std::vector<std::unique_ptr<AtomicFile>> files;
+  std::vector<AtomicFile*> outputs;
+  for (const auto& part : *pass.parts) {
+    files.push_back(std::make_unique<AtomicFile>(folder.temporary() / part.folder / shard.name));
+    outputs.push_back(files.back().get());
+    outputs.back()->reserve(shard.bytes);
+    outputs.back()->write_at(0, shard.head);
+  }
+  in_parallel(std::ssize(shard.tensors), pass.options.threads, [&](std::int64_t i) {
+    TensorPass(pass, shard.tensors[i], outputs).run();
+  });
+  for (auto* output : outputs) output->commit();
+  auto record = nlohmann::json::array();
+  for (const auto& tensor : shard.tensors)
+    for (const auto& digests : pass.digests) record.push_back(digests[tensor.index]);
+  folder.add_record(shard.name, record);
+}
+
+/// Whether the shard is there already; its digests then are those of its record.
+bool is_finished(Pass& pass, const Shard& shard, const OutputFolder& folder) {
+  const auto record = folder.record(shard.name);
+  if (!record) return false;
+  for (const auto& part : *pass.parts) {
+    const auto file = folder.temporary() / part.folder / shard.name;
+    if (!fs::exists(file) || std::cmp_not_equal(fs::file_size(file), shard.bytes)) return false;
+  }
+  auto next = record->begin();
+  for (const auto& tensor : shard.tensors)
+    for (auto& digests : pass.digests) digests[tensor.index] = (next++)->get<std::string>();
+  return true;
+}
+
+}  // namespace
+
+Digests write_shards(const std::vector<Input>& inputs,
+                     const std::vector<Part>& parts,
+                     const Plan& plan,
+                     const Input& like,
+                     const PassOptions& options,
+                     const OutputFolder& folder) {
+  Pass pass{&inputs, &parts, &like, options, Files(inputs), sources_of(inputs, like), {}};
+  pass.digests.assign(inputs.size(), std::vector<std::string>(like.tensors.size()));
+  for (const auto& part : parts) fs::create_directories(folder.temporary() / part.folder);
+  for (const auto& shard : plan.shards)
+    if (!is_finished(pass, shard, folder)) write_shard(pass, shard, folder);
+  return std::move(pass.digests);
+}
+
+}  // namespace dimred::merge

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "merge/inputs.h"
+#include "merge/output.h"
+#include "merge/plan.h"
+
+namespace dimred::merge {
+
+/// One output of a merge.
+struct Part {
+  std::string kind;                  // for people
+  std::filesystem::path folder;      // within the output; empty: the output itself
+  std::vector<std::size_t> inputs;   // of which it is the sum, ascending
+  std::vector<double> coefficients;  // of these
+  std::size_t copied_from = 0;       // the input that gives what is not summed
+};
+
+struct PassOptions {
+  std::int64_t threads = 1;
+  std::int64_t block = 65'536;  // elements read at a time
+  bool may_differ = false;      // what is not summed: somebody has said whose is taken
+};
+
+/// XXH3-128 of the bytes of each tensor of each input: [input][tensor of the first one's order].
+using Digests = std::vector<std::vector<std::string>>;
+
+/// Writes all shards of all parts, reading each input once; those that `folder` has records of are
+/// left as they are. A block never spans tensors; sums are float64 in the order of the inputs,
+/// whatever the threads and blocks. Memory: threads x block x (8 + 8 bytes for each part). Throws
+/// std::invalid_argument for a value that is not finite, and for tensors that are not summed and
+/// differ; std::runtime_error for I/O errors.
+Digests write_shards(const std::vector<Input>& inputs,
+                     const std::vector<Part>& parts,
+                     const Plan& plan,
+                     const Input& like,
+                     const PassOptions& options,
+                     const OutputFolder& folder);
+
+}  // namespace dimred::merge

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "support/bytes.h"
+
+// Sums in float64 of what files hold in F64, F32, BF16 or F16.
+namespace dimred::merge {
+
+/// sums[i] (+)= coefficient * stored[i], for as many elements of `dtype` as `stored` has; the first
+/// input of a sum replaces what is there, so that -0 stays -0.
+void add_stored(std::string_view dtype,
+                ByteView stored,
+                double coefficient,
+                bool first,
+                std::span<double> sums);
+
+/// The sums, each rounded once (to nearest, ties to even), as `dtype` has them in a file. The first
+/// element that is not finite then; nothing where all are.
+std::optional<std::int64_t> store_rounded(std::string_view dtype,
+                                          std::span<const double> sums,
+                                          std::span<std::byte> stored);
+
+/// The first element that is not finite; nothing where all are.
+std::optional<std::int64_t> first_not_finite(std::string_view dtype, ByteView stored);
+
+}  // namespace dimred::merge

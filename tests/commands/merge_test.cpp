@@ -1,0 +1,78 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/commands/program.h"
+#include "tests/merge/checkpoints.h"
+
+namespace dimred::commands {
+namespace {
+
+using testing::HasSubstr;
+
+class MergeCommand : public testing::Test {
+ protected:
+  MergeCommand() {
+    for (int step = 1; step <= 3; ++step)
+      merge::put_checkpoint(run / ("step_" + std::to_string(step)),
+                            {{merge::f32("w", {static_cast<float>(step)})}});
+  }
+  Outcome merged(const std::string& options) const {
+    return dimred_program(
+        formatted("merge {} --output {} {}", run.string(), output.string(), options));
+  }
+  static std::string weight_in(const fs::path& folder) {
+    return merge::bytes_of(folder / "model.safetensors", "w");
+  }
+  TemporaryFolder folder;
+  fs::path run = folder / "run", output = folder / "out";
+};
+
+TEST_F(MergeCommand, WritesAFolderAndSaysOfWhat) {
+  const auto outcome = merged("--last 2");
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_THAT(outcome.output, HasSubstr("mean of 2 checkpoints"));
+  EXPECT_THAT(outcome.output, HasSubstr("0.5 of " + (run / "step_3").string() + " (step 3)"));
+  EXPECT_EQ(weight_in(output), merge::raw(std::vector{2.5F}));
+}
+
+TEST_F(MergeCommand, TakesSnapshotsAndSeveralSources) {
+  const auto snapshots = write_snapshots(folder.path(), 2);
+  const auto outcome = dimred_program(formatted("merge {} {} --output {} --quiet",
+                                                (snapshots / "snapshot_00000002.h5").string(),
+                                                (snapshots / "snapshot_00000001.h5").string(),
+                                                output.string()));
+  EXPECT_EQ(outcome.output + outcome.errors, "");
+  const auto expected = (small_snapshot(1).weights[39] + small_snapshot(2).weights[39]) / 2;
+  const auto bias = merge::bytes_of(output / "model.safetensors", "conv.bias");
+  EXPECT_EQ(bias.substr(12), merge::raw(std::vector{expected}));
+}
+
+TEST_F(MergeCommand, SweepsByTheLinesOfAFile) {
+  const auto lines =
+      folder.write("sweep.txt", "# windows\nkind=mean last=1\n\nkind=ema decay=0.5\n");
+  EXPECT_EQ(merged("--sweep " + lines.string()).code, 0);
+  EXPECT_EQ(weight_in(output / "01"), merge::raw(std::vector{3.0F}));
+  EXPECT_EQ(weight_in(output / "02"), merge::raw(std::vector{17.0F / 7}));
+}
+
+TEST_F(MergeCommand, RefusesInOneLine) {
+  const auto lines = folder.write("sweep.txt", "kind=mean\nkind=meen\n");
+  for (const auto& [options, part] : std::vector<std::pair<std::string, std::string>>{
+           {"--decay 0.5", "decay has no effect: it needs kind = ema"},
+           {"--coefficients c.txt --kind ema", "needs --kind or --coefficients, received both"},
+           {"--sweep " + lines.string(), "sweep.txt:2"},
+           {"--sweep " + lines.string() + " --last 2", "--last belongs into the lines of --sweep"},
+           {"s3://bucket/run", "a URL needs to be the one SOURCE"},
+           {"--stride 0", "--stride: needs a whole number >= 1"}}) {
+    const auto outcome = merged(options);
+    EXPECT_EQ(outcome.code, 2) << options;
+    EXPECT_THAT(outcome.errors, HasSubstr(part));
+    EXPECT_EQ(std::count(outcome.errors.begin(), outcome.errors.end(), '\n'), 1);
+    EXPECT_FALSE(fs::exists(output));
+  }
+}
+
+}  // namespace
+}  // namespace dimred::commands

@@ -1,0 +1,257 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+
+#include "merge/merge.h"
+#include "tests/merge/checkpoints.h"
+
+namespace dimred::merge {
+namespace {
+
+using testing::HasSubstr;
+using Tensors = std::vector<Stored>;
+
+/// Two checkpoints that can be merged, for a test to spoil.
+class BadInput : public testing::Test {
+ protected:
+  BadInput() {
+    put_checkpoint(one, {good()});
+    put_checkpoint(two, {good()});
+  }
+  static Tensors good() {
+    return {i64("n", {3}), f32("a.weight", {1, 2}), bf16("b.weight", {3, 4})};
+  }
+  void spoil(const Tensors& tensors) const { put_checkpoint(spoiled, {tensors}); }
+
+  /// The one line of the refusal; nothing is left under the output's name, nor beside it.
+  std::string refusal(const Options& options = {}) const {
+    std::string text = "no exception";
+    try {
+      merge({folder / "run"}, folder / "out", options);
+    } catch (const std::exception& error) {
+      text = error.what();
+    }
+    EXPECT_FALSE(fs::exists(folder / "out")) << text;
+    EXPECT_FALSE(fs::exists(folder / "out.tmp")) << text;
+    return text;
+  }
+  void expect_refused(const Tensors& tensors, const std::string& part) const {
+    spoil(tensors);
+    const auto text = refusal();
+    EXPECT_THAT(text, HasSubstr(part));
+    EXPECT_THAT(text, HasSubstr(spoiled.string()));
+  }
+
+  TemporaryFolder folder;
+  fs::path one = folder / "run/step1", two = folder / "run/step2", spoiled = two;
+};
+
+TEST_F(BadInput, IsNothingAtFirst) { merge({folder / "run"}, folder / "out", {}); }
+
+TEST_F(BadInput, TensorsThatDiffer) {
+  spoiled = one;  // the latest is what others are held against
+  expect_refused({i64("n", {3}), f32("a.weight", {1, 2})}, "has no tensor \"b.weight\"");
+  auto tensors = good();
+  tensors.push_back(f32("c", {1}));
+  expect_refused(tensors, "has the tensor \"c\"");
+  tensors = good();
+  tensors[1].name = "a.wieght";
+  expect_refused(tensors, "has no tensor \"a.weight\"");
+  tensors = good();
+  tensors[1] = f32("a.weight", {1, 2, 3});
+  expect_refused(tensors, "has \"a.weight\" as F32 [3]");
+  tensors = good();
+  tensors[1].shape = {2, 1};
+  expect_refused(tensors, "has \"a.weight\" as F32 [2, 1]");
+  tensors = good();
+  tensors[1] = bf16("a.weight", {1, 2});
+  expect_refused(tensors, "has \"a.weight\" as BF16 [2]");
+}
+
+TEST_F(BadInput, IntegersThatDifferUnlessSomebodySaysWhose) {
+  auto tensors = good();
+  tensors[0] = i64("n", {4});
+  expect_refused(tensors, "\"n\" (I64) differs");
+  EXPECT_THAT(refusal(), HasSubstr("--copy_from says whose"));
+  merge({folder / "run"}, folder / "out", {.copy_from = "step1", .copy_from_given = true});
+  EXPECT_EQ(bytes_of(folder / "out/model.safetensors", "n"), good()[0].bytes);
+}
+
+TEST_F(BadInput, StatisticsThatDifferAreTheLatests) {
+  put_checkpoint(one, {{f32("bn.running_var", {NAN}), i64("bn.num_batches_tracked", {7})}});
+  expect_refused({f32("bn.running_var", {NAN}), i64("bn.num_batches_tracked", {8})},
+                 "\"bn.running_var\" needs finite values");
+  spoil({f32("bn.running_var", {1}), i64("bn.num_batches_tracked", {8})});
+  merge({folder / "run"}, folder / "out", {});
+  EXPECT_EQ(bytes_of(folder / "out/model.safetensors", "bn.num_batches_tracked"),
+            i64("", {8}).bytes);
+}
+
+TEST_F(BadInput, QuantisedValuesThatDiffer) {
+  for (const std::string dtype : {"F8_E4M3",
+                                  "F8_E5M2",
+                                  "F8_E8M0",
+                                  "F8_E4M3FNUZ",
+                                  "F8_E5M2FNUZ",
+                                  "F4",
+                                  "F6_E2M3",
+                                  "F6_E3M2",
+                                  "U8",
+                                  "I8"}) {
+    const std::int64_t elements = dtype == "F4" ? 6 : dtype.starts_with("F6") ? 4 : 3;
+    put_checkpoint(one, {{{"q", dtype, {elements}, "abc"}}});
+    put_checkpoint(two, {{{"q", dtype, {elements}, "abd"}}});
+    EXPECT_THAT(refusal({.copy_from = "latest", .copy_from_given = true}),
+                HasSubstr(dtype + ") differs"))
+        << dtype;
+    put_checkpoint(two, {{{"q", dtype, {elements}, "abc"}}});
+    const auto out = folder / dtype;
+    merge({folder / "run"}, out, {});
+    EXPECT_EQ(bytes_of(out / "model.safetensors", "q"), "abc") << dtype;
+  }
+  put_checkpoint(one, {{{"a.qweight", "I32", {1}, "abcd"}}});
+  put_checkpoint(two, {{{"a.qweight", "I32", {1}, "abce"}}});
+  EXPECT_THAT(refusal({.copy_from = "latest", .copy_from_given = true}), HasSubstr("quantised"));
+}
+
+TEST_F(BadInput, EveryOtherTypeIsKnown) {
+  for (const auto& [dtype, size] : std::vector<std::pair<std::string, std::size_t>>{
+           {"BOOL", 1}, {"I16", 2}, {"U16", 2}, {"I32", 4}, {"U32", 4}, {"U64", 8}, {"C64", 8}}) {
+    for (const auto& step : {one, two})
+      put_checkpoint(step, {{{"x", dtype, {2}, std::string(2 * size, '\1')}}});
+    merge({folder / "run"}, folder / dtype, {});
+    EXPECT_EQ(bytes_of(folder / dtype / "model.safetensors", "x"), std::string(2 * size, '\1'));
+  }
+}
+
+TEST_F(BadInput, ValuesThatAreNotFinite) {
+  for (const float value : {NAN, INFINITY, -INFINITY}) {
+    auto tensors = good();
+    tensors[1] = f32("a.weight", {1, value});
+    expect_refused(tensors, "\"a.weight\" needs finite values, received another at element 1");
+    tensors = good();
+    tensors[2] = bf16("b.weight", {value, 4});
+    expect_refused(tensors, "\"b.weight\" needs finite values, received another at element 0");
+  }
+  // Where the other one's block, and one that has no share in the sum, are finite.
+  put_file(folder / "c", "1\n0\n");
+  EXPECT_THAT(refusal({.recipe = {.file = folder / "c"}}), HasSubstr("step2"));
+}
+
+TEST_F(BadInput, SumsBeyondTheTypeOfTheOutput) {
+  for (const auto& step : {one, two}) put_checkpoint(step, {{f32("a", {1, 65520})}});
+  EXPECT_THAT(refusal({.dtype = "F16"}),
+              HasSubstr("the sum of \"a\" at element 1 is beyond the range of F16"));
+  put_file(folder / "c", "-1\n2\n");
+  for (const auto& step : {one, two}) put_checkpoint(step, {{f32("a", {3e38F})}});
+  put_checkpoint(one, {{f32("a", {-3e38F})}});
+  EXPECT_THAT(refusal({.recipe = {.file = folder / "c"}}), HasSubstr("beyond the range of F32"));
+}
+
+TEST_F(BadInput, DamagedShards) {
+  const auto whole = text_of_file(two / "model.safetensors");
+  put_file(two / "model.safetensors", whole.substr(0, whole.size() - 1));
+  EXPECT_THAT(refusal(), HasSubstr("step2/model.safetensors': needs 20 bytes"));
+  put_file(two / "model.safetensors", whole + " ");
+  EXPECT_THAT(refusal(), HasSubstr("received 21"));
+  put_file(two / "model.safetensors", whole.substr(0, 20));
+  EXPECT_THAT(refusal(), HasSubstr("needs a header of at most"));
+  put_file(two / "model.safetensors", "");
+  EXPECT_THAT(refusal(), HasSubstr("needs 8 bytes of header length"));
+}
+
+TEST_F(BadInput, ShardsAgainstTheirIndex) {
+  const auto tensors = good();
+  fs::remove_all(two);
+  put_checkpoint(two, {{tensors[0], tensors[1]}, {tensors[2]}});
+  const auto index = two / "model.safetensors.index.json";
+  const auto text = text_of_file(index);
+  merge({folder / "run"}, folder / "fits", {});
+  fs::rename(two / "model-00002-of-00002.safetensors", folder / "aside");
+  EXPECT_THAT(refusal(), HasSubstr("the shard 'model-00002-of-00002.safetensors', which is not"));
+  put_file(two / "model-00002-of-00002.safetensors", safetensors({f32("x", {1})}));
+  EXPECT_THAT(refusal(), HasSubstr("lists \"b.weight\" in the shard model-00002-of-00002"));
+  put_file(two / "model-00002-of-00002.safetensors", safetensors({tensors[2], f32("x", {1})}));
+  EXPECT_THAT(refusal(), HasSubstr("does not list \"x\", which the shard model-00002-of-00002"));
+  put_file(two / "model-00002-of-00002.safetensors", safetensors({tensors[1], tensors[2]}));
+  EXPECT_THAT(refusal(), HasSubstr("does not list \"a.weight\""));
+  put_file(index, text.substr(0, 30));
+  EXPECT_THAT(refusal(), HasSubstr("model.safetensors.index.json"));
+  put_file(index, R"({"weight_map": {"n": "../model.safetensors"}})");
+  EXPECT_THAT(refusal(), HasSubstr("'../model.safetensors', which is not beside it"));
+}
+
+TEST_F(BadInput, CheckpointsTwice) {
+  const auto merged = [&](const std::vector<fs::path>& sources) {
+    return thrown<std::invalid_argument>([&] { merge(sources, folder / "out", {}); });
+  };
+  EXPECT_THAT(merged({one, two, one}), HasSubstr("needs each checkpoint once"));
+  fs::create_directory_symlink(one, folder / "run/step3");
+  EXPECT_THAT(merged({folder / "run"}), HasSubstr("step3'"));
+  fs::remove(folder / "run/step3");
+  put_checkpoint(folder / "run/step_02", {good()});
+  EXPECT_THAT(merged({folder / "run"}), HasSubstr("one checkpoint of a step"));
+  EXPECT_THAT(merged({folder / "run"}), HasSubstr("of step 2"));
+}
+
+TEST_F(BadInput, ConfigurationsThatDiffer) {
+  put_file(two / "config.json", R"({"hidden_size": 8})");
+  EXPECT_THAT(refusal(), HasSubstr("step2/config.json' and"));
+  merge({folder / "run"}, folder / "allowed", {.allow_different_config = true});
+  put_file(two / "config.json",
+           R"({"torch_dtype": "float32", "transformers_version": "5", "hidden_size": 4})");
+  merge({folder / "run"}, folder / "rewritten", {});  // another order, another writer
+  put_file(one / "tokenizer.json", "{}");
+  merge({folder / "run"}, folder / "without", {});
+  put_file(two / "tokenizer.json", "{\"a\": 1}");
+  EXPECT_THAT(refusal(), HasSubstr("tokenizer.json' differ; --allow_different_config"));
+}
+
+TEST_F(BadInput, PlacesThatCannotBe) {
+  const auto merged = [&](const fs::path& source) {
+    return thrown<std::invalid_argument>([&] { merge({source}, folder / "out", {}); });
+  };
+  EXPECT_THAT(merged(folder / "none"), HasSubstr("does not exist"));
+  EXPECT_THAT(merged(folder / "none*"), HasSubstr("nothing is called"));
+  fs::create_directories(folder / "empty");
+  EXPECT_THAT(merged(folder / "empty"),
+              HasSubstr("'" + (folder / "empty").string() + "' has none"));
+  put_file(folder / "m.npy", "");
+  EXPECT_THAT(merged(folder / "m.npy"), HasSubstr("tensors have names"));
+  put_file(folder / "run/model.safetensors", safetensors(good()));
+  EXPECT_THAT(merged(folder / "run"), HasSubstr("has weights of its own and folders with others"));
+  fs::remove(folder / "run/model.safetensors");
+  EXPECT_EQ(merge({folder / "run/step*"}, folder / "pattern", {}).inputs.size(), 2U);
+}
+
+TEST_F(BadInput, OutputsThatAreThere) {
+  for (const std::string name : {"out", "out.tmp"}) {
+    put_checkpoint(folder / name, {good()});
+    const auto text = thrown<std::invalid_argument>([&] { merge({one}, folder / "out", {}); });
+    EXPECT_THAT(text, HasSubstr(name == "out" ? "exists already" : "no unfinished merge"));
+    EXPECT_EQ(text_of_file(folder / name / "model.safetensors"), safetensors(good()));
+    fs::remove_all(folder / name);
+  }
+  fs::create_symlink("nowhere", folder / "out");
+  EXPECT_THAT(thrown<std::invalid_argument>([&] { merge({one}, folder / "out", {}); }),
+              HasSubstr("exists already"));
+}
+
+TEST_F(BadInput, CoefficientsThatDoNotFit) {
+  put_file(folder / "c", "0.5\n0.4\n");
+  EXPECT_THAT(refusal({.recipe = {.file = folder / "c"}}), HasSubstr("sum to one"));
+  EXPECT_THAT(refusal({.copy_from = "step3"}), HasSubstr("received 'step3'"));
+  EXPECT_THAT(refusal({.recipe = {.window = {.from = 9}}}), HasSubstr("steps 9 to 0"));
+  EXPECT_THAT(refusal({.recipe = {.window = {.from = 2, .to = 1}}}), HasSubstr("from <= to"));
+}
+
+TEST_F(BadInput, OptimizerStateAlone) {
+  for (const auto& step : {one, two})
+    put_checkpoint(step, {{f32("learning_rate", {1}), f32("a.exp_avg", {1})}});
+  EXPECT_THAT(refusal(), HasSubstr("holds no tensors to merge"));
+}
+
+}  // namespace
+}  // namespace dimred::merge

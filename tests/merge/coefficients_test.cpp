@@ -1,0 +1,86 @@
+#include "merge/coefficients.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+#include <stdexcept>
+
+#include "tests/tools/temporary_folder.h"
+
+namespace dimred::merge {
+namespace {
+
+using testing::HasSubstr;
+using Values = std::vector<double>;
+
+Values even(std::size_t n, const CoefficientOptions& options) {
+  std::vector<std::int64_t> steps;
+  for (std::size_t i = 0; i < n; ++i) steps.push_back(100 + 50 * static_cast<std::int64_t>(i));
+  return coefficients_of(steps, options);
+}
+
+void expect_near(const Values& values, const Values& expected, double tolerance = 1e-15) {
+  ASSERT_EQ(values.size(), expected.size());
+  for (std::size_t i = 0; i < values.size(); ++i) EXPECT_NEAR(values[i], expected[i], tolerance);
+}
+
+TEST(Coefficients, SumToOneWhateverTheSteps) {
+  const std::vector<std::vector<std::int64_t>> runs{{7}, {1, 2}, {0, 10, 11, 90}};
+  for (const auto& [name, kind] : kind_names()) {
+    EXPECT_EQ(coefficients_of(runs[0], {.kind = kind}), (Values{1})) << name;
+    for (const auto& steps : runs) {
+      const auto values = coefficients_of(steps, {.kind = kind});
+      EXPECT_NEAR(std::accumulate(values.begin(), values.end(), 0.0), 1, 1e-15) << name;
+    }
+  }
+}
+
+// The values of WSM's rule at n = 8, and closed forms at n = 4.
+TEST(Coefficients, AreThoseOfTheDecays) {
+  expect_near(even(8, {.kind = Kind::minus_sqrt}),
+              {.3536, .1464, .1124, .0947, .0835, .0755, .0694, .0646},
+              5e-5);
+  const double half = std::sqrt(0.5);
+  expect_near(even(4, {.kind = Kind::cosine}),
+              {(1 - half) / 2, half / 2, half / 2, (1 - half) / 2});
+  expect_near(even(4, {.kind = Kind::linear}), {.25, .25, .25, .25});
+  EXPECT_EQ(even(4, {}), (Values{.25, .25, .25, .25}));
+}
+
+TEST(Coefficients, FollowStepsThatAreNotEven) {
+  const std::vector<std::int64_t> steps{0, 10, 40};  // the mean distance is 20: x = 0, 1/6, 2/3
+  expect_near(coefficients_of(steps, {.kind = Kind::linear}), {1. / 6, 1. / 2, 1. / 3});
+  expect_near(coefficients_of(steps, {.kind = Kind::minus_sqrt}),
+              {std::sqrt(1. / 6), std::sqrt(2. / 3) - std::sqrt(1. / 6), 1 - std::sqrt(2. / 3)});
+  EXPECT_EQ(coefficients_of(steps, {}), (Values{1. / 3, 1. / 3, 1. / 3}));
+}
+
+TEST(Coefficients, OfAveragesAreTheirRecursions) {
+  expect_near(even(4, {.kind = Kind::wma}), {.1, .2, .3, .4});
+  expect_near(even(3, {.kind = Kind::ema, .decay = .5}), {1. / 7, 2. / 7, 4. / 7});
+  Values recursion{1, 0, 0};  // m = alpha w + (1 - alpha) m
+  for (const std::size_t next : {1U, 2U}) {
+    for (auto& value : recursion) value *= 1 - .2;
+    recursion[next] += .2;
+  }
+  expect_near(even(3, {.kind = Kind::pma_ema, .alpha = .2}), recursion);
+}
+
+TEST(Coefficients, OfAFileNeedToBeWhole) {
+  const TemporaryFolder folder;
+  const auto read = [&](const std::string& text) {
+    return thrown<std::invalid_argument>(
+        [&] { read_coefficients(folder.write("c.txt", text), 2); });
+  };
+  EXPECT_EQ(read_coefficients(folder.write("c.txt", "-0.25\n\n1.25 \n"), 2), (Values{-.25, 1.25}));
+  EXPECT_EQ(read("0.5\n0.5000005\n"), "no exception");
+  EXPECT_THAT(read("0.5\n0.500002\n"), HasSubstr("sum to one within 1e-6, received a sum of 1.0"));
+  EXPECT_THAT(read("1\n"), HasSubstr("for each of 2 checkpoints, received 1"));
+  EXPECT_THAT(read("0.5\nhalf\n"), HasSubstr("a number on each line, received half"));
+  EXPECT_THAT(read("nan\n1\n"), HasSubstr("a number on each line, received nan"));
+}
+
+}  // namespace
+}  // namespace dimred::merge

@@ -1,0 +1,257 @@
+#include "merge/merge.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <cmath>
+#include <csignal>
+#include <cstring>
+#include <fstream>
+#include <random>
+
+#include "tests/merge/checkpoints.h"
+
+namespace dimred::merge {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+std::vector<float> random_values(std::size_t count, int seed) {
+  std::mt19937 generator(seed);
+  std::normal_distribution<float> normal;
+  std::vector<float> values(count);
+  for (auto& value : values) value = normal(generator);
+  return values;
+}
+
+std::vector<float> values_of(const std::string& bytes) {
+  std::vector<float> values(bytes.size() / sizeof(float));
+  std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
+}
+
+nlohmann::json json_of(const fs::path& file) { return nlohmann::json::parse(text_of_file(file)); }
+
+class Merge : public testing::Test {
+ protected:
+  fs::path at(const std::string& name) const { return folder / name; }
+  Report run(const std::string& source, const Options& options = {}) const {
+    return merge({at(source)}, at("out"), options);
+  }
+  TemporaryFolder folder;
+};
+
+std::vector<Stored> model(int seed) {
+  return {i64("bn.num_batches_tracked", {seed}),
+          f32("bn.running_mean", random_values(4, 100 + seed)),
+          f32("head", random_values(300, seed)),
+          bf16("body", random_values(1000, 50 + seed))};
+}
+
+TEST_F(Merge, OfOneGivesItsBytes) {
+  put_checkpoint(at("run/checkpoint-5"), {model(1), {f32("more", {-0.0F, 1e-40F})}});
+  put_file(at("run/checkpoint-5/tokenizer.json"), "{}");
+  put_file(at("run/checkpoint-5/optimizer.pt"), "x");
+  run("run/checkpoint-5");
+  for (const auto* name : {"model-00001-of-00002.safetensors",
+                           "model-00002-of-00002.safetensors",
+                           "config.json",
+                           "tokenizer.json"})
+    EXPECT_EQ(text_of_file(at("out") / name), text_of_file(at("run/checkpoint-5") / name)) << name;
+  auto index = json_of(at("run/checkpoint-5/model.safetensors.index.json"));
+  index["metadata"]["total_size"] = 8 + 16 + 1200 + 2000 + 8;
+  EXPECT_EQ(text_of_file(at("out/model.safetensors.index.json")), index.dump(2) + "\n");
+  EXPECT_FALSE(fs::exists(at("out/optimizer.pt")));
+  EXPECT_FALSE(fs::exists(at("out/.plan")));
+}
+
+// step_10 and step_100: by number, not by letters; and each value against float64 sums.
+TEST_F(Merge, IsTheFloat64SumRoundedOnce) {
+  std::vector<std::vector<float>> head, body;
+  for (const int step : {9, 10, 100}) {
+    put_checkpoint(at("run/step_" + std::to_string(step)), {model(step)});
+    head.push_back(random_values(300, step));
+    body.push_back(random_values(1000, 50 + step));
+  }
+  const auto report = run("run", {.recipe = {.coefficients = {.kind = Kind::wma}}});
+  std::vector<std::int64_t> steps;
+  for (const auto& input : report.inputs) steps.push_back(input.step);
+  EXPECT_THAT(steps, ElementsAre(9, 10, 100));
+  const auto& c = report.parts[0].coefficients;
+  const auto merged = values_of(bytes_of(at("out/model.safetensors"), "head"));
+  for (std::size_t i = 0; i < merged.size(); ++i) {
+    const double sum = c[0] * head[0][i] + c[1] * head[1][i] + c[2] * head[2][i];
+    ASSERT_EQ(merged[i], static_cast<float>(sum));
+  }
+  const auto bytes = bytes_of(at("out/model.safetensors"), "body");
+  for (std::size_t i = 0; i < 1000; ++i) {
+    std::uint16_t bits = 0;
+    std::memcpy(&bits, bytes.data() + 2 * i, 2);
+    double sum = 0;
+    for (std::size_t k = 0; k < 3; ++k)
+      sum += c[k] * checkpoints::from_bfloat(checkpoints::to_bfloat(body[k][i]));
+    const double ulp = std::ldexp(1, std::ilogb(sum) - 7);
+    ASSERT_LE(std::abs(checkpoints::from_bfloat(bits) - sum), ulp * (0.5 + 1e-6));
+  }
+  EXPECT_EQ(bytes_of(at("out/model.safetensors"), "bn.running_mean"), raw(random_values(4, 200)));
+  EXPECT_THAT(report.copied, ElementsAre("bn.num_batches_tracked", "bn.running_mean"));
+}
+
+TEST_F(Merge, HasTheSameBitsForAnyThreadsBlocksAndShards) {
+  for (const int step : {1, 2, 3}) {
+    const auto tensors = model(step);
+    put_checkpoint(at("whole/step" + std::to_string(step)), {tensors});
+    auto halves =
+        std::vector<std::vector<Stored>>{{tensors[0], tensors[2]}, {tensors[1], tensors[3]}};
+    if (step == 2) std::swap(halves[0], halves[1]);
+    if (step == 3) halves = {tensors};
+    put_checkpoint(at("cut/step" + std::to_string(step)), halves);
+  }
+  const Options base{.recipe = {.coefficients = {.kind = Kind::minus_sqrt}}, .threads = 1};
+  merge({at("whole")}, at("expected"), base);
+  const auto expected = text_of_file(at("expected/model.safetensors"));
+  int number = 0;
+  for (const std::string source : {"whole", "cut"}) {
+    for (const std::int64_t block : {1, 7, 1'000'000}) {
+      auto options = base;
+      options.block = block;
+      options.threads = 3;
+      const auto out = at("out" + std::to_string(number++));
+      merge({at(source)}, out, options);
+      EXPECT_EQ(text_of_file(out / "model.safetensors"), expected) << source << block;
+    }
+  }
+  EXPECT_EQ(json_of(at("out0/merge.json"))["inputs"][1]["tensors"],
+            json_of(at("out3/merge.json"))["inputs"][1]["tensors"]);
+}
+
+TEST_F(Merge, TakesTypeAndSizeOfShardsAsAsked) {
+  put_checkpoint(at("run/step1"), {{bf16("a", {1, 2}), bf16("b", {3}), i64("n", {5})}});
+  put_checkpoint(at("run/step2"), {{bf16("a", {2, 2}), bf16("b", {4}), i64("n", {5})}});
+  run("run", {.dtype = "F32", .shard_size = 8});
+  const auto index = json_of(at("out/model.safetensors.index.json"));
+  EXPECT_EQ(index["weight_map"]["a"], "model-00001-of-00003.safetensors");
+  EXPECT_EQ(index["metadata"]["total_size"], 8 + 4 + 8);
+  EXPECT_EQ(bytes_of(at("out/model-00001-of-00003.safetensors"), "a"), raw(std::vector{1.5F, 2.F}));
+  EXPECT_EQ(bytes_of(at("out/model-00002-of-00003.safetensors"), "b"), raw(std::vector{3.5F}));
+  EXPECT_EQ(json_of(at("out/config.json"))["torch_dtype"], "float32");
+  merge({at("run")}, at("half"), {.dtype = "F16"});
+  EXPECT_EQ(bytes_of(at("half/model.safetensors"), "b"), raw(std::vector<std::uint16_t>{0x4300}));
+  EXPECT_EQ(json_of(at("half/config.json"))["torch_dtype"], "float16");
+  // Eight bytes begin at a multiple of eight, where two and four before them would not.
+  EXPECT_EQ(checkpoints::read_safetensors_header(at("half/model.safetensors"))[0].name, "n");
+}
+
+TEST_F(Merge, ChoosesBySteps) {
+  for (int step = 1; step <= 9; ++step)
+    put_checkpoint(at("run/step" + std::to_string(step)), {{f32("a", {float(step)})}});
+  const auto steps = [&](const Window& window, const std::string& out) {
+    std::vector<std::int64_t> chosen;
+    for (const auto& input : merge({at("run")}, at(out), {.recipe = {.window = window}}).inputs)
+      chosen.push_back(input.step);
+    return chosen;
+  };
+  EXPECT_THAT(steps({.last = 2}, "a"), ElementsAre(8, 9));
+  EXPECT_THAT(steps({.from = 2, .to = 8, .stride = 3}, "b"), ElementsAre(2, 5, 8));
+  EXPECT_THAT(steps({.to = 8, .stride = 2, .last = 2}, "c"), ElementsAre(6, 8));
+  EXPECT_THAT(thrown<std::invalid_argument>([&] { steps({.from = 10}, "d"); }),
+              HasSubstr("of steps 10 to 0, received steps 1 to 9"));
+}
+
+TEST_F(Merge, SweepsInOneReading) {
+  for (int step = 1; step <= 4; ++step)
+    put_checkpoint(at("run/step" + std::to_string(step)),
+                   {{f32("a", random_values(10'000, step)), i64("n", {7})}});
+  const Recipe mean{.window = {.last = 3}};
+  const Recipe ema{.coefficients = {.kind = Kind::ema, .decay = .5}, .window = {.to = 3}};
+  const auto read_so_far = [] {
+    std::ifstream in("/proc/self/io");
+    std::string word;
+    std::int64_t bytes = 0;
+    in >> word >> bytes;  // rchar
+    return bytes;
+  };
+  const auto before = read_so_far();
+  run("run", {.sweep = {mean, ema}});
+  const auto read = read_so_far() - before;
+  EXPECT_GE(read, 4 * 40'008);
+  EXPECT_LE(read, 4 * 40'008 + 20'000);  // headers, configurations, what was read of /proc
+  for (const auto& [number, recipe] : {std::pair{"01", mean}, std::pair{"02", ema}}) {
+    merge({at("run")}, at(number), {.recipe = recipe});
+    for (const auto* file : {"model.safetensors", "config.json", "merge.json"})
+      EXPECT_EQ(text_of_file(at("out") / number / file), text_of_file(at(number) / file)) << file;
+  }
+}
+
+TEST_F(Merge, SaysWhatItWasMadeOf) {
+  put_checkpoint(at("a"), {{f32("w", {1}), f32("w.exp_avg", {5}), i64("n", {1})}});
+  put_checkpoint(at("b"), {{f32("w", {2}), f32("w.exp_avg", {6}), i64("n", {1})}});
+  const auto report = merge({at("a"), at("b")}, at("out"), {});
+  EXPECT_TRUE(report.counted);
+  EXPECT_THAT(report.left_out, ElementsAre("w.exp_avg"));
+  const auto text = describe(report);
+  for (const auto* part : {"mean of 2 checkpoints",
+                           "(step 2)",
+                           "the names carry no steps",
+                           "copied from b: 1 tensor (n)",
+                           "training state: 1 tensor (w.exp_avg)"})
+    EXPECT_THAT(text, HasSubstr(part));
+  const auto json = json_of(at("out/merge.json"));
+  EXPECT_EQ(json["inputs"][0]["path"], at("a").string());
+  EXPECT_EQ(json["inputs"][0]["coefficient"], .5);
+  EXPECT_EQ(json["inputs"][1]["tensors"]["w"].get<std::string>().size(), 32U);
+  EXPECT_NE(json["inputs"][0]["tensors"]["w"], json["inputs"][1]["tensors"]["w"]);
+  EXPECT_EQ(json["inputs"][0]["tensors"]["n"], json["inputs"][1]["tensors"]["n"]);
+}
+
+/// While it lives, no file of this process may be larger.
+class FileLimit {
+ public:
+  explicit FileLimit(rlim_t bytes) {
+    std::signal(SIGXFSZ, SIG_IGN);
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit now{bytes, before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &now);
+  }
+  ~FileLimit() { ::setrlimit(RLIMIT_FSIZE, &before_); }
+  FileLimit(const FileLimit&) = delete;
+  FileLimit& operator=(const FileLimit&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+// A disk that is full at the second shard leaves what a kill there leaves.
+TEST_F(Merge, GoesOnByShard) {
+  for (const int step : {1, 2})
+    put_checkpoint(at("run/step" + std::to_string(step)),
+                   {{f32("a", random_values(9, step))}, {f32("b", random_values(9000, step))}});
+  merge({at("run")}, at("expected"), {});
+  const std::string one = "model-00001-of-00002.safetensors";
+  const std::string two = "model-00002-of-00002.safetensors";
+  const auto stop_at_second = [&] {
+    const FileLimit limit(20'000);
+    EXPECT_THAT(thrown<std::runtime_error>([&] { run("run"); }), HasSubstr(two));
+    EXPECT_FALSE(fs::exists(at("out")));
+    auto bytes = text_of_file(at("out.tmp") / one);
+    bytes.back() ^= 1;  // tells whether it is written once more
+    put_file(at("out.tmp") / one, bytes);
+    return bytes;
+  };
+  const auto marked = stop_at_second();
+  run("run");
+  EXPECT_EQ(text_of_file(at("out") / one), marked);
+  EXPECT_EQ(text_of_file(at("out") / two), text_of_file(at("expected") / two));
+  EXPECT_EQ(text_of_file(at("out/merge.json")), text_of_file(at("expected/merge.json")));
+  EXPECT_FALSE(fs::exists(at("out.tmp")));
+  // Another plan begins from nothing.
+  fs::remove_all(at("out"));
+  stop_at_second();
+  run("run", {.recipe = {.window = {.last = 1}}});
+  EXPECT_EQ(text_of_file(at("out") / one), text_of_file(at("run/step2") / one));
+}
+
+}  // namespace
+}  // namespace dimred::merge
