@@ -1,13 +1,16 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/array.h>
 #include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
+#include <array>
 #include <chrono>
 #include <exception>
 #include <filesystem>
@@ -25,6 +28,8 @@
 #include "checkpoints/state.h"
 #include "layout/layout.h"
 #include "layout/shard.h"
+#include "merge/coefficients.h"
+#include "merge/merge.h"
 #include "pca/basis.h"
 #include "pca/fit.h"
 #include "pca/memory_source.h"
@@ -247,6 +252,34 @@ std::string fit(const Source& source,
   return sidecar;
 }
 
+/// (coefficients, inputs, steps, copied, left_out) of a merge of one output.
+nb::tuple merged(const std::vector<fs::path>& sources,
+                 const fs::path& output,
+                 const std::string& kind,
+                 std::pair<double, double> rates,
+                 std::array<std::int64_t, 4> window,
+                 const std::string& dtype,
+                 const std::optional<std::string>& copy_from,
+                 bool allow_different_config,
+                 std::int64_t threads) {
+  merge::Options options{.dtype = dtype,
+                         .copy_from = copy_from.value_or("latest"),
+                         .copy_from_given = copy_from.has_value(),
+                         .allow_different_config = allow_different_config,
+                         .threads = threads};
+  options.recipe.coefficients = {named(merge::kind_names(), kind), rates.first, rates.second};
+  options.recipe.window = {window[0], window[1], window[2], window[3]};
+  const auto report =
+      with_hdf5([&] { return merge::merge(sources, fs::absolute(output), options); });
+  nb::list inputs, steps;
+  for (const auto& input : report.inputs) {
+    inputs.append(input.path);
+    steps.append(input.step);
+  }
+  return nb::make_tuple(
+      report.parts.front().coefficients, inputs, steps, report.copied, report.left_out);
+}
+
 /// Throws as pca::read_basis_header, with `values` as pca::load_basis.
 void check_basis(const fs::path& npy, bool values) {
   const nb::gil_scoped_release released;
@@ -318,6 +351,26 @@ NB_MODULE(_core, module) {
              "threads"_a,
              "mean"_a.none(),
              "progress"_a.none());
+  module.def(
+      "coefficients",
+      [](const std::string& kind, const std::vector<std::int64_t>& steps, double decay) {
+        return merge::coefficients_of(steps,
+                                      {.kind = named(merge::kind_names(), kind), .decay = decay});
+      },
+      "kind"_a,
+      "steps"_a,
+      "decay"_a);
+  module.def("merge",
+             merged,
+             "sources"_a,
+             "output"_a,
+             "kind"_a,
+             "rates"_a,
+             "window"_a,
+             "dtype"_a,
+             "copy_from"_a.none(),
+             "allow_different_config"_a,
+             "threads"_a);
   bind_method(module);
   module.def("read_run_state", read_run_state, "folder"_a);
   module.def("run_of_state", run_of_state, "state"_a);

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from dimred._estimator import SnapshotPCA
     from dimred._fit import fit
     from dimred._memory import keep_freed_memory
+    from dimred._merge import Merged, merge
     from dimred._minimize import Minimized, minimize
     from dimred._optimizer import SubspaceOptimizer
     from dimred._readouts import Average, average, recalibrate_batchnorm
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Average",
     "Basis",
+    "Merged",
     "Minimized",
     "SnapshotPCA",
     "SnapshotRecorder",
@@ -29,6 +31,7 @@ __all__ = [
     "average",
     "fit",
     "keep_freed_memory",
+    "merge",
     "minimize",
     "plot",
     "recalibrate_batchnorm",
@@ -38,6 +41,7 @@ __all__ = [
 MODULES = {
     "Average": "_readouts",
     "Basis": "_basis",
+    "Merged": "_merge",
     "Minimized": "_minimize",
     "SnapshotPCA": "_estimator",
     "SnapshotRecorder": "_recorder",
@@ -45,6 +49,7 @@ MODULES = {
     "average": "_readouts",
     "fit": "_fit",
     "keep_freed_memory": "_memory",
+    "merge": "_merge",
     "minimize": "_minimize",
     "recalibrate_batchnorm": "_readouts",
 }

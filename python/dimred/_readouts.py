@@ -106,9 +106,8 @@ def average(
     if kind == "greedy":
         coefficients = _greedy(rows, taken, judge)
     else:
-        fall = decay if kind == "ema" else 1.0
-        coefficients = np.array([fall ** (taken.stop - 1 - i) for i in taken])
-        coefficients /= coefficients.sum()
+        of_kind = "ema" if kind == "ema" else "mean"
+        coefficients = np.array(_core.coefficients(of_kind, list(taken), decay))
     w = _combined(rows, taken, coefficients)
     if kind == "learned":
         assert loss_and_grad is not None

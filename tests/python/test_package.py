@@ -27,7 +27,7 @@ import torch
 from conftest import PACKAGE, REPOSITORY
 from numpy.testing import assert_allclose, assert_array_equal
 from reference import mindspore_checkpoint
-from safetensors.numpy import save_file
+from safetensors.numpy import load_file, save_file
 from sklearn.datasets import load_iris
 from sklearn.decomposition.tests import test_pca as pca_cases
 
@@ -1160,3 +1160,21 @@ def test_signals_keep_their_handlers() -> None:
     before = signal.getsignal(signal.SIGINT)
     dimred.fit(np.eye(5, 30, dtype=np.float32), 2)
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_merge_writes_what_average_says(tmp_path: Path) -> None:
+    generator = np.random.default_rng(11)
+    for step in (9, 10, 100):
+        tensors = {"a": generator.standard_normal((3, 4), np.float32), "b": generator.standard_normal(5, np.float32)}
+        save_file(tensors, tmp_path / f"step_{step}.safetensors")
+    for kind in ("mean", "ema"):
+        merged = dimred.merge(tmp_path / "step_*", tmp_path / kind, kind)
+        average = dimred.average([tmp_path / f"step_{step}.safetensors" for step in (9, 10, 100)], kind)
+        assert merged.steps == [9, 10, 100]
+        assert merged.coefficients == list(average.coefficients)
+        for name, value in load_file(tmp_path / kind / "model.safetensors").items():
+            assert_allclose(value, average.arrays()[name], rtol=2e-7, atol=1e-8)
+    with pytest.raises(ValueError, match="exists already"):
+        dimred.merge(tmp_path / "step_*", tmp_path / "mean")
+    with pytest.raises(ValueError, match="needs dtype"):
+        dimred.merge(tmp_path / "step_*", tmp_path / "x", dtype="float8")

@@ -1,0 +1,182 @@
+"""`dimred merge` against `cat` of its inputs and `cp` of its output, and against mergekit where it is installed.
+
+python experiments/benchmarks/merge.py build/bin/dimred --checkpoints 40 --parameters 1e8 --json merge.json
+
+Needs 2 bytes x parameters x (checkpoints + 2) of disk below --folder, and removes them. --mergekit names mergekit-yaml of
+an environment of its own; it needs torch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import shutil
+import statistics
+import struct
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+LAYERS = 24
+SHARDS = 4
+BYTES = 2  # of bfloat16
+
+
+def header_of(shapes: dict[str, tuple[int, int]]) -> bytes:
+    """Of a safetensors file with these tensors, without gaps."""
+    header, end = {"__metadata__": {"format": "pt"}}, 0
+    for name, shape in shapes.items():
+        begin, end = end, end + BYTES * shape[0] * shape[1]
+        header[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [begin, end]}
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return struct.pack("<Q", len(text)) + text
+
+
+def write_checkpoint(folder: Path, parameters: int, seed: int) -> None:
+    """A Llama of random bfloat16 weights in shards with an index, as transformers writes one."""
+    folder.mkdir(parents=True)
+    generator = np.random.default_rng(seed)
+    width = 1024
+    rows = parameters // LAYERS // width
+    places = {}
+    for shard in range(SHARDS):
+        name = f"model-{shard + 1:05}-of-{SHARDS:05}.safetensors"
+        layers = range(shard * LAYERS // SHARDS, (shard + 1) * LAYERS // SHARDS)
+        shapes = {f"model.layers.{layer}.mlp.weight": (rows, width) for layer in layers}
+        places |= dict.fromkeys(shapes, name)
+        with open(folder / name, "wb") as file:
+            file.write(header_of(shapes))
+            for count, columns in shapes.values():
+                values = generator.standard_normal(count * columns, np.float32)
+                file.write((values.view(np.uint32) >> 16).astype(np.uint16).tobytes())
+    index = {"metadata": {"total_size": BYTES * LAYERS * rows * width}, "weight_map": places}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index, indent=2, sort_keys=True) + "\n")
+    (folder / "config.json").write_text(
+        json.dumps({"architectures": ["LlamaForCausalLM"], "model_type": "llama"}) + "\n"
+    )
+
+
+class Cost(dict):
+    """What a command took: seconds, processor seconds, peak resident bytes, bytes read and written."""
+
+
+def measured(command: list[str], *, cold: list[Path] | None = None) -> Cost:
+    """Of one run; `cold`: files that the page cache forgets before it."""
+    for file in cold or []:
+        with open(file, "rb") as opened:
+            os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    began, peak = time.perf_counter(), 0
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as child:
+        # Its /proc stays until it is waited for, its memory's not; ru_maxrss would have this process's own at the fork.
+        while os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
+            lines = Path(f"/proc/{child.pid}/status").read_text().splitlines()
+            peak = max([peak, *(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))])
+            time.sleep(0.002)
+        seconds = time.perf_counter() - began
+        counts = dict(line.split(": ") for line in Path(f"/proc/{child.pid}/io").read_text().splitlines())
+        _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode:
+        raise SystemExit(f"{command[0]} ended with {child.returncode}")
+    return Cost(
+        seconds=seconds,
+        processor=usage.ru_utime + usage.ru_stime,
+        peak=peak,
+        read=int(counts["rchar"]),
+        written=int(counts["wchar"]),
+    )
+
+
+def wrongly_rounded(folders: list[Path], merged: Path, values: int = 400_000) -> float:
+    """The share of the first values of the first tensor that are not the float64 mean, rounded once to bfloat16."""
+
+    def first_values(folder: Path) -> np.ndarray:
+        file = min(folder.glob("*.safetensors"))
+        with open(file, "rb") as opened:
+            (length,) = struct.unpack("<Q", opened.read(8))
+            opened.seek(8 + length)
+            return np.frombuffer(opened.read(BYTES * values), np.uint16)
+
+    def floats(bits: np.ndarray) -> np.ndarray:
+        return (bits.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+
+    mean = sum(floats(first_values(folder)) for folder in folders) / len(folders)
+    received = first_values(merged)
+    below = (mean.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+    near = np.stack([floats(below - np.uint16(1)), floats(below), floats(below + np.uint16(1))])
+    return float(np.mean(np.abs(floats(received) - mean) > np.abs(near - mean).min(0)))
+
+
+def peer(program: Path, folders: list[Path], folder: Path) -> tuple[list[str], Path]:
+    """mergekit's linear merge of the same folders, as its users write it."""
+    config, merged = folder / "mergekit.yaml", folder / "mergekit"
+    models = "".join(f"- model: {path}\n  parameters:\n    weight: 1.0\n" for path in folders)
+    config.write_text(f"merge_method: linear\ndtype: bfloat16\nmodels:\n{models}")
+    return [str(program), str(config), str(merged)], merged
+
+
+def report(name: str, costs: list[Cost]) -> None:
+    """A line for a person."""
+    seconds = statistics.median(cost["seconds"] for cost in costs)
+    first = costs[0]
+    print(
+        f"{name:>16}: {seconds:7.2f} s, processor {first['processor']:7.2f} s, peak {first['peak'] / 2**20:8.1f} MiB, "
+        f"read {first['read'] / 1e9:7.3f} GB, wrote {first['written'] / 1e9:6.3f} GB"
+    )
+
+
+def main() -> None:
+    """Prints a table; writes every run to --json."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("program", type=Path, help="build/bin/dimred")
+    parser.add_argument("--checkpoints", type=int, default=40)
+    parser.add_argument("--parameters", type=float, default=1e8)
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--folder", type=Path, help="a place for the files; default: a temporary one")
+    parser.add_argument("--mergekit", type=Path, help="mergekit-yaml of another environment")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with tempfile.TemporaryDirectory(dir=options.folder) as scratch:
+        folder = Path(scratch)
+        folders = [folder / f"run/checkpoint-{step}" for step in range(1, options.checkpoints + 1)]
+        for step, path in enumerate(folders):
+            write_checkpoint(path, int(options.parameters), step)
+        files = [file for path in folders for file in sorted(path.glob("*.safetensors"))]
+        output = folder / "merged"
+        ours = [str(options.program), "merge", str(folder / "run"), "--output", str(output)]
+        ours += ["--threads", str(options.threads)]
+        copy = ["sh", "-c", f"cat {folder}/run/*/*.safetensors > /dev/null && cp -r {folders[0]} {folder}/copy"]
+        costs: dict[str, list[Cost]] = {}
+        for cold in (False, True):
+            forgotten = files if cold else None
+            suffix = "cold" if cold else "warm"
+            for _ in range(options.repeat):
+                for name, command, made in (("cat + cp", copy, folder / "copy"), ("dimred merge", ours, output)):
+                    shutil.rmtree(made, ignore_errors=True)
+                    costs.setdefault(f"{name}, {suffix}", []).append(measured(command, cold=forgotten))
+        results: dict[str, object] = {"wrongly rounded": wrongly_rounded(folders, output)}
+        if options.mergekit:
+            command, merged = peer(options.mergekit, folders, folder)
+            costs["mergekit"] = [measured(command)]
+            results["wrongly rounded by mergekit"] = wrongly_rounded(folders, merged)
+    for name, of_name in costs.items():
+        report(name, of_name)
+    for suffix in ("warm", "cold"):
+        pairs = zip(costs[f"dimred merge, {suffix}"], costs[f"cat + cp, {suffix}"], strict=True)
+        results[f"ratio, {suffix}"] = statistics.median(a["seconds"] / b["seconds"] for a, b in pairs)
+    for name, value in results.items():
+        print(f"{name}: {value:.4f}")
+    if options.json:
+        options.json.write_text(json.dumps({**results, "costs": costs}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

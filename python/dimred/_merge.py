@@ -1,0 +1,73 @@
+"""Checkpoints of any size into one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dimred import _core
+
+DTYPES = {"same": "", "float32": "F32", "bfloat16": "BF16", "float16": "F16"}
+
+
+@dataclass
+class Merged:
+    """A folder that was written. coefficients, inputs, steps: of each checkpoint, oldest first.
+
+    copied: tensors that are not summed, integers and BatchNorm's statistics. left_out: training state.
+    """
+
+    output: Path
+    coefficients: list[float]
+    inputs: list[Path]
+    steps: list[int]
+    copied: list[str]
+    left_out: list[str]
+
+
+def merge(
+    sources: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    output: str | os.PathLike[str],
+    kind: str = "mean",
+    *,
+    last: int | None = None,
+    stride: int = 1,
+    first_step: int = 0,
+    last_step: int | None = None,
+    decay: float = 0.9,
+    alpha: float = 0.2,
+    dtype: str = "same",
+    copy_from: str | None = None,
+    allow_different_config: bool = False,
+    threads: int = 0,
+) -> Merged:
+    """Writes one checkpoint out of several, as `dimred merge` does: each is read once, block by block, whatever its size.
+
+    sources: checkpoints, folders of such, or patterns. kind: mean, linear, cosine, minus-sqrt, wma, ema (by decay) or pma-ema (by
+        alpha). last, stride, first_step, last_step choose by step. copy_from: the checkpoint that gives what is not summed;
+        where it is given, integers may differ.
+
+    Raises ValueError for checkpoints that cannot be merged, OSError for damaged files. Nothing then stays under `output`.
+    """
+    if dtype not in DTYPES:
+        raise ValueError(f"[dimred.merge] needs dtype {', '.join(DTYPES)}, received {dtype}")
+    if stride < 1 or (last is not None and last < 1):
+        raise ValueError(f"[dimred.merge] needs stride >= 1 and last >= 1, received {stride} and {last}")
+    if not 0 < decay < 1 or not 0 < alpha <= 1:
+        raise ValueError(f"[dimred.merge] needs decay in (0, 1) and alpha in (0, 1], received {decay} and {alpha}")
+    paths = [sources] if isinstance(sources, str | os.PathLike) else list(sources)
+    window = (first_step, last_step or 0, stride, last or 0)
+    answer = _core.merge(
+        [Path(path) for path in paths],
+        Path(output),
+        kind,
+        (decay, alpha),
+        window,
+        DTYPES[dtype],
+        copy_from,
+        allow_different_config,
+        threads,
+    )
+    return Merged(Path(output), *answer)
