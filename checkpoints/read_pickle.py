@@ -20,7 +20,7 @@ import sys
 import zipfile
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from typing import Any, BinaryIO, ClassVar, NamedTuple
+from typing import Any, BinaryIO, ClassVar, Literal, NamedTuple
 
 STORAGES = {
     "Float": "F32",
@@ -35,6 +35,7 @@ STORAGES = {
     "Long": "I64",
 }
 BYTES = {"F64": 8, "I64": 8, "F32": 4, "I32": 4, "F16": 2, "BF16": 2, "I16": 2, "BOOL": 1, "U8": 1, "I8": 1}
+WORDS: dict[int, Literal["B", "H", "I", "Q"]] = {1: "B", 2: "H", 4: "I", 8: "Q"}  # memoryview's, by bytes
 MOST_DIMENSIONS = 64
 WRAPPERS = ("state_dict", "model_state_dict", "model", "module")  # under which training programs save them
 REFUSED = 3  # exit code
@@ -70,7 +71,7 @@ class Tensor(NamedTuple):
         """How many."""
         return math.prod(self.shape)
 
-    def bytes(self) -> int:
+    def size(self) -> int:
         """How many."""
         return self.elements() * BYTES[self.storage.type]
 
@@ -100,7 +101,7 @@ class Tensor(NamedTuple):
         if not dimensions or dimensions[-1][1] == 0:
             dimensions.append((1, 1))
         *outer, (n, step) = dimensions
-        view = memoryview(stored).cast({1: "B", 2: "H", 4: "I", 8: "Q"}[BYTES[self.storage.type]])
+        view = memoryview(stored).cast(WORDS[BYTES[self.storage.type]])
         for starts in itertools.product(*([i * each for i in range(count)] for count, each in outer)):
             start = self.offset + sum(starts)
             yield view[start : start + (n - 1) * step + 1 : step]
@@ -297,7 +298,7 @@ def check(archive: zipfile.ZipFile, folder: str, name: str, tensor: Tensor) -> N
 
 def write_safetensors(archive: zipfile.ZipFile, folder: str, tensors: dict[str, Tensor], out: BinaryIO) -> None:
     """One storage in memory at a time: tensors that share one follow each other."""
-    ends = [0, *itertools.accumulate(tensor.bytes() for tensor in tensors.values())]
+    ends = [0, *itertools.accumulate(tensor.size() for tensor in tensors.values())]
     header = json.dumps(
         {
             name: {"dtype": tensor.storage.type, "shape": tensor.shape, "data_offsets": ends[i : i + 2]}

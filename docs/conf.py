@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python"))  # whose docstrings docs/reference/python shows
 
@@ -119,7 +120,7 @@ html_css_files = ["site.css"]
 html_copy_source = False
 
 
-def append_navigation(app, page: str, source: list[str]) -> None:
+def append_navigation(app: Any, page: str, source: list[str]) -> None:
     """The README's text is the first page of the site, and nothing in it is for a generator alone."""
     if page == root_doc:
         for caption, pages in NAVIGATION.items():
@@ -127,18 +128,18 @@ def append_navigation(app, page: str, source: list[str]) -> None:
             source[0] += f"\n\n```{{toctree}}\n:hidden:\n:caption: {caption}\n:maxdepth: 1\n\n{listed}\n```\n"
 
 
-def keep_lines(app, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
+def keep_lines(app: Any, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
     """A docstring is text that is read as it stands, no markup; lines that were broken for their length are joined."""
     joined: list[str] = []
     for before, line in zip(["", *lines], lines, strict=False):
         is_text = before and line and not joined[-1].startswith(" ")
-        goes_on = is_text and (line.startswith(" ") or (len(before) > 110 and not re.match(r"[\w, ]+: ", line)))
+        goes_on = is_text and (line.startswith(" ") or (len(before) > 100 and not re.match(r"[\w, ]+: ", line)))
         joined[-1:] = [f"{joined[-1]} {line.strip()}"] if goes_on else [*joined[-1:], line]
     if any(joined):
         lines[:] = ["::", "", *(f"   {line}" for line in joined), ""]
 
 
-def setup(app) -> None:
+def setup(app: Any) -> None:
     """Called by Sphinx."""
     app.connect("source-read", append_navigation)
     app.connect("autodoc-process-docstring", keep_lines)

@@ -207,29 +207,54 @@ def say(line: str) -> None:
     print(line, flush=True)
 
 
-class Comparison:
-    """One invocation: plan, folder, and what was found so far."""
+class Entries:
+    """What a plan asks for, and the rows of what is done elsewhere; nothing is run."""
 
     def __init__(self, options: argparse.Namespace, plan: Plan) -> None:
-        """Makes the entries; runs nothing."""
-        self.options, self.plan = options, plan
+        self.plan = plan
         self.planner = Planner(plan, options.output)
         self.selection = self.planner.entries(plan.selection_seeds)
-        self.failed: dict[Path, str] = {}
         self.rows = Rows(options.rows, options.output)
+
+    def confirmed(self, choices: Choices) -> list[Entry]:
+        """The entries that the choices leave, and each metric's rival, on the confirmation seeds."""
+        entries = self.planner.entries(self.plan.confirmation_seeds)
+        return [entry for entry in entries if chosen(entry, choices) or leads(entry, choices)]
+
+    def left(self, entries: Sequence[Entry]) -> list[Entry]:
+        """Those without a row."""
+        return [entry for entry in entries if not self.rows.has(entry)]
+
+
+class Comparison:
+    """One invocation in a folder where no other comparison works meanwhile, and what was found so far."""
+
+    def __init__(self, options: argparse.Namespace, entries: Entries, begin_engine: Callable[[], Engine]) -> None:
+        """Reads what the folder holds; runs nothing."""
+        self.options, self.plan, self.entries, self.rows = options, entries.plan, entries, entries.rows
+        self.begin_engine = begin_engine
+        self.output = options.output.resolve()
+        self.journal = Journal(self.output / "journal.jsonl")
+        self.readings = Readings(self.output / "readings.json")
+        self.failed: dict[Path, str] = {}
         self.engine: Engine | None = None
 
     def open_engine(self) -> Engine:
         """Once for both phases."""
-        self.engine = self.engine or self.begin_engine(self.options.output.resolve(), self.lock)
+        self.engine = self.engine or self.begin_engine()
         return self.engine
+
+    def close(self) -> None:
+        """Ends the engine, where one was begun."""
+        if self.engine:
+            self.engine.close()
 
     def execute(self, entries: Sequence[Entry], phase: str) -> list[Outcome]:
         """Runs what is not done, then reads everything."""
         journal = self.journal
         scheduler = Scheduler(self.options.dimred, self.options.threads, journal, self.open_engine, say)
         try:
-            self.failed |= scheduler.run(jobs_of([entry for entry in entries if not self.rows.has(entry)]))
+            self.failed |= scheduler.run(jobs_of(self.entries.left(entries)))
         finally:  # also where it was stopped
             self.rows.add(self.outcomes([entry for entry in entries if entry.job.done()], phase), journal)
         return self.outcomes(entries, phase)
@@ -237,56 +262,35 @@ class Comparison:
     def outcomes(self, entries: Sequence[Entry], phase: str) -> list[Outcome]:
         """From rows and folders."""
         reader = Reader(self.readings, self.journal, self.failed)
-        here = iter(reader.outcomes([entry for entry in entries if not self.rows.has(entry)], phase))
+        here = iter(reader.outcomes(self.entries.left(entries), phase))
         return [self.rows.outcome(entry, phase) if self.rows.has(entry) else next(here) for entry in entries]
 
     def done_already(self) -> list[Outcome]:
         """The results of a selection that was made here, for the tables; nothing is run."""
-        done = [
-            entry for entry in self.selection if self.rows.has(entry) or all(job.done() for job in jobs_of([entry]))
-        ]
+        selection = self.entries.selection
+        done = [entry for entry in selection if self.rows.has(entry) or all(job.done() for job in jobs_of([entry]))]
         return self.outcomes(done, "selection")
 
     def run(self) -> int:
         """All of it. Returns the exit code."""
-        output = self.options.output.resolve()
-        self.begin_engine = engine_of(self.options)
-        with take(output) as self.lock:
-            try:
-                return self.run_locked(output)
-            finally:
-                if self.engine:
-                    self.engine.close()
-
-    def run_locked(self, output: Path) -> int:
-        """While no other comparison works in the folder."""
-        self.journal = Journal(output / "journal.jsonl")
-        self.readings = Readings(output / "readings.json")
-        write_whole(output / "comparison.toml", lambda path: path.write_bytes(self.options.config.read_bytes()))
-        file = output / "choices.json"
+        write_whole(self.output / "comparison.toml", lambda path: path.write_bytes(self.options.config.read_bytes()))
+        file = self.output / "choices.json"
         if self.options.choices:
             adopt_choices(self.options.choices, file, self.plan)
         before = read_choices(file, self.plan) if file.is_file() else None
-        selection = self.done_already() if self.options.choices else self.execute(self.selection, "selection")
+        selection = self.done_already() if self.options.choices else self.execute(self.entries.selection, "selection")
         choices = before
         if before is None and self.options.confirm:
             choices = choices_of(selection, self.plan)
             save_choices(file, choices, self.plan)
-        confirmation = self.execute(self.confirmed(choices), "confirmation") if choices is not None else []
-        self.report(output, selection, confirmation, choices)
+        confirmation = self.execute(self.entries.confirmed(choices), "confirmation") if choices is not None else []
+        self.report(selection, confirmation, choices)
         bad = [outcome for outcome in (*selection, *confirmation) if outcome.reading is None]
         return 1 if bad else 0
 
-    def confirmed(self, choices: Choices) -> list[Entry]:
-        """The entries that the choices leave, and each metric's rival, on the confirmation seeds."""
-        entries = self.planner.entries(self.plan.confirmation_seeds)
-        return [entry for entry in entries if chosen(entry, choices) or leads(entry, choices)]
-
-    def report(
-        self, output: Path, selection: list[Outcome], confirmation: list[Outcome], choices: Choices | None
-    ) -> None:
+    def report(self, selection: list[Outcome], confirmation: list[Outcome], choices: Choices | None) -> None:
         """Saves and prints the tables."""
-        axes = all_axes(self.plan)
+        output, axes = self.output, all_axes(self.plan)
         everything = [*selection, *confirmation]
         resolved = choices or choices_of(selection, self.plan)
         table = tidy(everything, list(axes), output)
@@ -314,6 +318,17 @@ class Comparison:
         print(f"{text}\n\nwritten: {output}/results.csv, results.parquet, summary.csv, summary.txt")
 
 
+def show_jobs(entries: Entries, frozen: Choices | None) -> None:
+    """What --dry_run prints: the jobs of the selection, or of the confirmation of choices that are frozen."""
+    wanted = entries.selection if frozen is None else entries.confirmed(frozen)
+    left = entries.left(wanted)
+    needed = {job.target for job in jobs_of(left)}
+    elsewhere = {entry.job.target for entry in wanted if entry not in left}
+    for job in jobs_of(wanted):
+        done = job.done() or job.target in elsewhere or job.target not in needed
+        print("done  " if done else "to run", job.name)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns the exit code."""
     options = parse(arguments)
@@ -323,17 +338,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for option in ("confirm", "choices"):
             if getattr(options, option) and not plan.confirmation_seeds:
                 raise ConfigError(f"{options.config}: --{option} needs confirmation_seeds")
-        comparison = Comparison(options, plan)
+        entries = Entries(options, plan)
         if options.dry_run:
-            frozen = read_choices(options.choices, plan) if options.choices else None
-            entries = comparison.selection if frozen is None else comparison.confirmed(frozen)
-            elsewhere = {entry.job.target for entry in entries if comparison.rows.has(entry)}
-            needed = {job.target for job in jobs_of([entry for entry in entries if not comparison.rows.has(entry)])}
-            for job in jobs_of(entries):
-                done = job.done() or job.target in elsewhere or job.target not in needed
-                print("done  " if done else "to run", job.name)
+            show_jobs(entries, read_choices(options.choices, plan) if options.choices else None)
             return 0
-        return comparison.run()
+        begin_engine = engine_of(options)
+        with take(options.output.resolve()) as lock:
+            comparison = Comparison(options, entries, lambda: begin_engine(options.output.resolve(), lock))
+            try:
+                return comparison.run()
+            finally:
+                comparison.close()
     except ConfigError as error:
         print(f"compare: {error}", file=sys.stderr)
         return 2

@@ -18,6 +18,7 @@ import tempfile
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -32,7 +33,7 @@ class ExportError(Exception):
     """A line for a person."""
 
 
-def read_signature(folder: Path) -> dict:
+def read_signature(folder: Path) -> dict[str, Any]:
     """signature.json of an export folder."""
     try:
         return json.loads((folder / "signature.json").read_text())
@@ -40,7 +41,7 @@ def read_signature(folder: Path) -> dict:
         raise ExportError(f"{folder} is no export of dimred: {error}") from None
 
 
-def network_of(folder: Path, signature: dict) -> torch.nn.Module:
+def network_of(folder: Path, signature: dict[str, Any]) -> torch.nn.Module:
     """The twin, or the TorchScript module, with the exported weights, in evaluation mode."""
     name = signature["network"]
     _, channels, height, width = signature["input"]["shape"]
@@ -131,7 +132,7 @@ def write_forms(folder: Path) -> dict[str, float]:
     return differences
 
 
-def state_dict_logits(file: Path, folder: Path, signature: dict, images: torch.Tensor) -> np.ndarray:
+def state_dict_logits(file: Path, folder: Path, signature: dict[str, Any], images: torch.Tensor) -> np.ndarray:
     """The logits of a network that has drawn other weights and then read the file."""
     network = network_of(folder, signature)
     for parameter in network.parameters():

@@ -24,7 +24,7 @@ def convert(source: Path, target: Path) -> int:
         raise ValueError(f"{source} has no images")
     if target.exists():
         raise ValueError(f"{target} is there already")
-    places = {}
+    places: dict[Path, Path] = {}
     for file in files:
         place = file.relative_to(source).with_suffix(".jpg")
         if other := places.get(place):

@@ -15,6 +15,7 @@ import os
 import statistics
 import sys
 from pathlib import Path
+from typing import Any
 
 from workbench.jobs import DIMRED, REPOSITORY, flags
 from workbench.page import page
@@ -87,7 +88,7 @@ def main() -> None:
     print(f"report: {options.output / 'report.html'}")
 
 
-def summary(rows: list[list[object]]) -> list[list[str]]:
+def summary(rows: list[list[Any]]) -> list[list[str]]:
     """Medians and ranges over rounds; ratios within each round."""
     table = []
     for fixed, ranks, batch in dict.fromkeys((row[0], row[1], row[2]) for row in rows):

@@ -24,6 +24,7 @@ import recipe
 from comparison.options import ConfigError
 from dimred_twins.training import CannotFollow, require_followable, train_as
 from workbench.files import write_whole
+from workbench.recipe_steps import RecipeError, Step
 from workbench.text_table import text_table
 
 from dimred.runs import BadRun, read_run
@@ -43,7 +44,7 @@ HEADER = (
 )
 
 
-def both_losses(step: recipe.Step) -> tuple[pd.DataFrame, str]:
+def both_losses(step: Step) -> tuple[pd.DataFrame, str]:
     """The losses of every step, from the time before (its batches are gone) or of training the twin; its seconds."""
     file = step.output / "twin.csv"
     if file.is_file():
@@ -79,7 +80,7 @@ def compare(name: str, table: pd.DataFrame, tolerance: float) -> tuple[list[str]
     ], wrong
 
 
-def with_batches(step: recipe.Step) -> recipe.Step:
+def with_batches(step: Step) -> Step:
     """The step with the hook `batches` beside its own."""
     hooks = [hook for hook in str(step.options.get("hooks", "")).split(",") if hook]
     return replace(step, options=step.options | {"hooks": ",".join([*hooks, "batches"])})
@@ -115,7 +116,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             wrong += mistakes
             if not options.keep_batches:
                 shutil.rmtree(step.output / "batches", ignore_errors=True)
-    except (recipe.RecipeError, ConfigError, CannotFollow, BadRun) as error:
+    except (RecipeError, ConfigError, CannotFollow, BadRun) as error:
         print(f"recipe_twin.py: {error}", file=sys.stderr)
         return 1
     if rows:

@@ -61,7 +61,7 @@ def verify(dimred: Path, pairs: Path, weights: Verified) -> float:
     if found is not None:
         return found
     words = ["verify", weights.weights, "--pairs", pairs, "--output", weights.folder, "--threads=1"]
-    done = subprocess.run([dimred, *words], capture_output=True, text=True, check=False)
+    done = subprocess.run([dimred, *map(str, words)], capture_output=True, text=True, check=False)
     if done.returncode:
         said = done.stderr.strip().splitlines() or [f"dimred verify ended with {done.returncode} and said nothing"]
         raise BadRun(f"{weights.weights}: {said[-1]}")

@@ -26,7 +26,7 @@ def launch(ranks: str, command: list[str]) -> int:
     logging.disable(logging.CRITICAL)  # what went wrong is said by the ranks, in one line
     try:
         words = ["--no-python", "--standalone", "--nproc-per-node", ranks, *command]
-        run.run(run.parse_args(words))  # type: ignore[no-untyped-call]
+        run.run(run.parse_args(words))
     except ChildFailedError as error:
         _, first = error.get_first_failure()
         return first.exitcode if first.exitcode >= 0 else 128 - first.exitcode

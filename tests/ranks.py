@@ -6,10 +6,11 @@ import csv
 import os
 import socket
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from fashion import few
@@ -63,13 +64,13 @@ def started(
     port: int | None = None,
     folders: Sequence[Path | None] | None = None,
     **variables: str,
-):
+) -> Iterator[list[subprocess.Popen[str]]]:
     """The ranks' processes; killed if they are still there at the end. Lists in `arguments` and
     `folders` (to start in) give each rank its own."""
     port = port or free_port()
     processes = []
     for rank in range(ranks):
-        own = arguments[rank] if isinstance(arguments[0], list) else arguments
+        own: Any = arguments[rank] if isinstance(arguments[0], list) else arguments
         processes.append(
             subprocess.Popen(
                 [str(program), *map(str, own)],
@@ -89,7 +90,7 @@ def started(
             process.wait()
 
 
-def ended(processes: Sequence[subprocess.Popen], patience: float = PATIENCE) -> Ended:
+def ended(processes: Sequence[subprocess.Popen[str]], patience: float = PATIENCE) -> Ended:
     """Waits for all."""
     texts = [process.communicate(timeout=patience) for process in processes]
     return Ended([process.returncode for process in processes], [out for out, _ in texts], [err for _, err in texts])

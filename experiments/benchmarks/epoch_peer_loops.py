@@ -35,7 +35,7 @@ def read_idx(folder: Path, name: str) -> np.ndarray:
     return np.frombuffer(data, np.uint8, offset=4 + 4 * axes).reshape(shape)
 
 
-class Samples(Dataset):
+class Samples(Dataset[tuple[torch.Tensor, torch.Tensor]]):
     """Bytes to a normalised [1, 28, 28] float32 tensor, one sample at a time."""
 
     def __init__(self, images: np.ndarray, labels: np.ndarray, mean: float, deviation: float) -> None:
@@ -121,13 +121,10 @@ def main() -> None:
     mean, deviation = float(images.mean()) / 255, float(images.std()) / 255
     kept = options.train_samples or len(labels)
     train = Samples(images[:kept], labels[:kept], mean, deviation)
-    test = Samples(
-        *(read_idx(options.data, f"t10k-{part}") for part in ("images-idx3-ubyte", "labels-idx1-ubyte")),
-        mean,
-        deviation,
-    )
+    shown, classes = (read_idx(options.data, f"t10k-{part}") for part in ("images-idx3-ubyte", "labels-idx1-ubyte"))
+    test = Samples(shown, classes, mean, deviation)
     model = build("convnet", 1, images.shape[1], images.shape[2], 10)
-    model = model.to(memory_format=torch.channels_last)  # as ours
+    model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # as ours
     optimiser = torch.optim.SGD(model.parameters(), options.learning_rate, options.momentum)
     result = train_epoch(model, optimiser, make_batches(options.kind, train, options.batch_size))
     print(json.dumps(result | {"accuracy": accuracy(model, Resident(test, 1000))}))

@@ -227,7 +227,7 @@ def epoch_part(options: argparse.Namespace, scratch: Path) -> Run:
         return {"seconds": float(row["seconds"]) / 60_000, "processor": process["processor"] / 60_000}
 
     def peer(_: int) -> Run:
-        step, _ = theirs(options, "epoch", data=data, steps=options.steps)
+        step = theirs(options, "epoch", data=data, steps=options.steps)[0]
         return {name: value / options.batch_size for name, value in step.items()}
 
     rounds = in_turns(options.rounds, {"dimred": one, "MindSpore": peer})

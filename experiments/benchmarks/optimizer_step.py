@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -68,9 +69,14 @@ def of_trainer(folder: Path, number: int) -> tuple[float, float]:
     return seconds / STEPS, passes / STEPS - 1
 
 
+def loss_of(model: torch.nn.Module, images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """A batch's cross-entropy."""
+    return functional.cross_entropy(model(images), labels)
+
+
 def of_python(folder: Path, images: torch.Tensor, labels: torch.Tensor) -> tuple[float, float]:
     """Those of SubspaceOptimizer, behind some steps to warm up."""
-    model = build("convnet", 3, 28, 28, 10).to(memory_format=torch.channels_last)  # as the trainer has it
+    model = build("convnet", 3, 28, 28, 10).to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # as the trainer has it
     dimred.average(folder / "stage1" / "snapshots", last=1).load_into(model)
     optimizer = dimred.SubspaceOptimizer(model, dimred.Basis.load(folder / "pca_mat.npy"), preset="robust")
     trials = 0
@@ -79,14 +85,14 @@ def of_python(folder: Path, images: torch.Tensor, labels: torch.Tensor) -> tuple
             begin, trials = time.perf_counter(), 0
         rows = torch.randint(len(images), (BATCH,))
         x, y = images[rows], labels[rows]
-        optimizer.step(lambda x=x, y=y: functional.cross_entropy(model(x), y))
+        optimizer.step(partial(loss_of, model, x, y))
         trials += optimizer.report["trials"]
     return (time.perf_counter() - begin) / STEPS, trials / STEPS
 
 
 def of_passes(images: torch.Tensor, labels: torch.Tensor) -> float:
     """Seconds of a forward and backward pass."""
-    model = build("convnet", 3, 28, 28, 10).to(memory_format=torch.channels_last)  # as the trainer has it
+    model = build("convnet", 3, 28, 28, 10).to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # as the trainer has it
     for step in range(STEPS + 5):
         if step == 5:
             begin = time.perf_counter()

@@ -81,10 +81,10 @@ def centred_chunks(path: Path) -> Iterator[tuple[slice, np.ndarray]]:
 
 def exact_combinations(path: Path, components: int) -> np.ndarray:
     """C [k x n] with P = C Wc, by QR of Wc' chunk after chunk and the SVD of its R."""
-    triangle = None
+    triangle = np.empty((0, 0))
     for _, wide in centred_chunks(path):
-        stacked = wide.T if triangle is None else np.vstack([triangle, wide.T])
-        triangle = np.linalg.qr(stacked, mode="r")
+        stacked = np.vstack([triangle, wide.T]) if triangle.size else wide.T
+        triangle = np.asarray(np.linalg.qr(stacked, mode="r"))
     _, values, vectors = np.linalg.svd(triangle)
     return vectors[:components] / values[:components, None]
 
@@ -145,7 +145,7 @@ def run_peer(options: argparse.Namespace, name: str, source: Path, output: Path)
     """Load to save."""
     output.unlink(missing_ok=True)
     script = REPOSITORY / "experiments" / "benchmarks" / "pca_peer_solvers.py"
-    command = [sys.executable, script, name, source, str(options.components), output]
+    command = [sys.executable, str(script), name, str(source), str(options.components), str(output)]
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 

@@ -58,7 +58,7 @@ class Option:
 
 def parse_table(text: str) -> dict[str, Option]:
     """The option table from the text of --help json, other names for an option included."""
-    options = {}
+    options: dict[str, Option] = {}
     for row in json.loads(text)["options"]:
         depends_on = frozenset(row["needs"]["depends_on"] if row["needs"] else ())
         option = Option(row["name"], row["type"], tuple(row["choices"]), row["role"], row["acts"], depends_on)
@@ -76,7 +76,7 @@ def as_text(value: Any) -> str:
 @cache
 def told_by(binary: Path, command: str, given: tuple[str, ...], made: int) -> dict[str, Option]:
     """The options of `dimred command` beside the flags `given`, of the binary of that time (ns), asked once."""
-    words = [binary, command, *given, "--help", "json"]
+    words = [str(binary), command, *given, "--help", "json"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
     if done.returncode == 2:
         raise ConfigError(done.stderr.strip())

@@ -23,7 +23,7 @@ class Reading:
     """One finished run. `result` is its row of curve.csv with `epochs` and costs counted from its own start,
     `costs` their largest values, `start_costs` those of the run that it began from."""
 
-    seed: int
+    seed: int | None
     config: dict[str, Any]
     steps_per_epoch: float
     result: dict[str, Any]

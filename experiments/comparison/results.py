@@ -14,7 +14,8 @@ from workbench.files import write_whole
 
 from dimred.runs import COSTS, BadRun
 
-from .jobs import Entry, as_text
+from .jobs import Entry
+from .options import as_text
 from .readings import Reading, Readings
 from .schedule import Journal
 
@@ -120,7 +121,7 @@ def line(outcome: Outcome, axes: Sequence[str], root: Path) -> dict[str, object]
         "variant": entry.variant,
     } | {axis: outcome.axes.get(axis) for axis in axes}
     names = ("weights", *MEASURES, "epochs", *COSTS)
-    measured = dict.fromkeys(names)
+    measured: dict[str, Any] = dict.fromkeys(names)
     start: dict[str, float] = {}
     if outcome.reading is not None:
         start = outcome.reading.start_costs

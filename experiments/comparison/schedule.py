@@ -94,11 +94,12 @@ class Journal:
 
     def add(self, job: Job, seconds: float) -> None:
         """Writes one down."""
-        line = {"target": self.relative(job.target), "kind": job.kind, "seconds": round(seconds, 3)}
+        target, seconds = self.relative(job.target), round(seconds, 3)
+        line = {"target": target, "kind": job.kind, "seconds": seconds}
         begin = "\n" if self.path.is_file() and not self.path.read_bytes().endswith(b"\n") else ""
         with self.path.open("a") as stream:
             stream.write(begin + json.dumps(line) + "\n")
-        self.count(**line)
+        self.count(target, job.kind, seconds)
 
     def recover(self, job: Job) -> None:
         """Writes down one that finished while nobody watched, from what its worker wrote into its log."""
@@ -143,6 +144,7 @@ class Scheduler:
         self.running: set[Job] = set()
         self.starts: dict[Path, int] = {}
         self.failed: dict[Path, str] = {}  # target -> why
+        self.finished = self.total = 0  # jobs
         self.signal = 0
         self.changed = True  # something may be ready that was not
 

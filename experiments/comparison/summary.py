@@ -12,7 +12,7 @@ from workbench.text_table import text_table
 
 from dimred.runs import holm, mean_interval, paired_difference
 
-from .jobs import as_text
+from .options import as_text
 from .results import Outcome
 
 EQUALS = {None: "all baselines", "epochs": "no more epochs", "spent": "no more passes", "seconds": "no more seconds"}
@@ -87,7 +87,7 @@ def one_step(group: Sequence[Outcome], cost: str) -> float:
     """A budget ends on a whole step, so this much more is no more either."""
     if cost == "seconds":
         return 0.0
-    steps = mean(outcome.reading.steps_per_epoch for outcome in finished(group).values())
+    steps = mean(outcome.reading.steps_per_epoch for outcome in finished(group).values() if outcome.reading)
     return 0.0 if math.isnan(steps) else 1.001 / steps
 
 

@@ -1,11 +1,13 @@
 """torchvision's own networks, for any number of channels."""
 
+from typing import Any, cast
+
 import torch
 from torch import nn
 from torchvision import models
 
 
-class MainLogits(models.Inception3):
+class MainLogits(models.Inception3):  # type: ignore[misc]
     """Inception v3 whose forward pass gives the main logits in train mode, too, and keeps the auxiliary ones."""
 
     auxiliary_logits: torch.Tensor | None = None
@@ -26,9 +28,8 @@ def build(name: str, channels: int, classes: int) -> nn.Module:
         network = models.get_model(name, weights=None, num_classes=classes)
     if channels != 3:
         first, place = next((m, n) for n, m in network.named_modules() if isinstance(m, nn.Conv2d))
-        other = nn.Conv2d(
-            channels, first.out_channels, first.kernel_size, first.stride, first.padding, bias=first.bias is not None
-        )
+        kernel, stride, padding = cast(tuple[Any, ...], (first.kernel_size, first.stride, first.padding))
+        other = nn.Conv2d(channels, first.out_channels, kernel, stride, padding, bias=first.bias is not None)
         parent, _, leaf = place.rpartition(".")
         setattr(network.get_submodule(parent), leaf, other)
     return network

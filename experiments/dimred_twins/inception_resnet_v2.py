@@ -59,7 +59,9 @@ class Parallel(nn.Module):
 class Residual(Parallel):
     """x + scale * (1x1 convolution of the joined branches), then ReLU unless it is the last."""
 
-    def __init__(self, joined: int, channels: int, scale: float, *branches: list[Layer], relu: bool = True) -> None:
+    def __init__(
+        self, joined: int, channels: int, scale: float, *branches: list[Layer | nn.Module], relu: bool = True
+    ) -> None:
         super().__init__(*branches)
         self.scale, self.relu = scale, relu
         self.conv2d = nn.Conv2d(joined, channels, 1)

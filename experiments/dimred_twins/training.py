@@ -16,7 +16,8 @@ from typing import Any
 
 import pandas as pd
 import torch
-from safetensors.torch import load_file, safe_open
+from safetensors import safe_open
+from safetensors.torch import load_file
 from torch import nn
 from torch.nn import functional
 
@@ -28,7 +29,7 @@ Options = dict[str, Any]
 OPTIMIZERS = ("momentum", "adam")
 SCHEDULES = ("constant", "linear", "cosine", "step", "exponential", "piecewise")
 # Options that would change a step and have no counterpart here, with the values that do not.
-NEUTRAL = {
+NEUTRAL: dict[str, Any] = {
     "gradient_accumulation": 1,
     "max_gradient_norm": None,
     "gradient_centralization": False,
@@ -127,13 +128,13 @@ def loss_of(options: Options) -> Callable[[torch.Tensor, torch.Tensor], torch.Te
 def network_of(run: Path, options: Options, images: torch.Tensor) -> nn.Module:
     """With the run's first weights; what it froze is frozen. Raises CannotFollow."""
     weights = load_file(run / "batches" / "weights_00000000.safetensors")
-    shape = images.shape[1:]
+    channels, height, width = images.shape[1:]
     try:
         with torch.device("meta"):
-            last = list(build(options["model"], *shape, 2).named_parameters())[-1][0]
+            last = list(build(options["model"], channels, height, width, 2).named_parameters())[-1][0]
     except ValueError as error:
         raise CannotFollow(f"{run}: {error}") from error
-    network = build(options["model"], *shape, classes=weights[last].shape[0])
+    network = build(options["model"], channels, height, width, weights[last].shape[0])
     network.load_state_dict(weights)
     set_constants(network, options.get("batch_norm_eps"), options.get("batch_norm_momentum"))
     frozen = run / "frozen.safetensors"
@@ -145,7 +146,7 @@ def network_of(run: Path, options: Options, images: torch.Tensor) -> nn.Module:
         if isinstance(module, nn.BatchNorm2d) and f"{name}.running_mean" in names:
             module.eval()
     if options["memory_format"] == "channels_last":
-        network = network.to(memory_format=torch.channels_last)
+        network = network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     return network
 
 

@@ -44,9 +44,9 @@ class WideResNet(nn.Module):
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
                 nn.init.xavier_uniform_(module.weight, math.sqrt(2))
-                nn.init.zeros_(module.bias)
+                nn.init.zeros_(module.get_parameter("bias"))
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """Logits [batch, classes]."""
-        hidden = self.layer3(self.layer2(self.layer1(self.conv1(images))))
+        hidden = self.layer3(self.layer2(self.layer1(self.conv1(images))))  # type: ignore[operator]
         return self.linear(functional.relu(self.bn1(hidden)).mean(dim=(2, 3)))

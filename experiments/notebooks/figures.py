@@ -11,7 +11,9 @@ EXPERIMENTS = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(EXPERIMENTS))
 
 import matplotlib.pyplot as plt  # noqa: E402
+import numpy as np  # noqa: E402
 from matplotlib.axes import Axes  # noqa: E402
+from matplotlib.figure import Figure  # noqa: E402
 from matplotlib.ticker import MaxNLocator  # noqa: E402
 from matplotlib_inline.backend_inline import set_matplotlib_formats  # noqa: E402
 from report import run_folders  # noqa: E402
@@ -50,11 +52,11 @@ def load() -> list[Run]:
     return [run for run in runs if run.is_tested]
 
 
-def gram_of(runs: list[Run]):
+def gram_of(runs: list[Run]) -> tuple[np.ndarray, Path]:
     """Gram matrix of the snapshots behind the first stage-2 run, and its sidecar's path."""
     sidecar = find_sidecar(runs)
     gram = gram_beside(sidecar) if sidecar else None
-    if gram is None:
+    if gram is None or sidecar is None:
         raise SystemExit(f"{folder()} has no stage 2 with a matrix whose Gram matrix or snapshots are still there")
     return gram, sidecar
 
@@ -89,7 +91,7 @@ def way(run: Run, column: str, scale: float = 1.0) -> tuple[list[float], list[fl
     return [x for x, _ in points], [y for _, y in points]
 
 
-def figure(columns: int = 1, width: float = 7.0, height: float = 3.6) -> tuple[plt.Figure, list[Axes]]:
+def figure(columns: int = 1, width: float = 7.0, height: float = 3.6) -> tuple[Figure, list[Axes]]:
     """Axes side by side."""
     drawn, axes = plt.subplots(1, columns, figsize=(width if columns == 1 else 9.6, height), squeeze=False)
     return drawn, list(axes[0])

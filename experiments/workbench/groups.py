@@ -11,50 +11,20 @@ from statistics import fmean
 
 from dimred.runs import Run
 
-# Options that differ between seeds, machines and folders without being another experiment.
-PLACES = (
-    "output",
-    "checkpoint",
-    "resume_from",
-    "pca_mat",
-    "snapshots",
-    "start_file",
-    "data",
-    "threads",
-    "prefetch",
-    "quiet",
-    "seed",
-    "split_seed",
-    "label_noise_seed",
-    "basis_seed",
-    "gradient_accumulation",
-    "batch_size",
-    "bucket_mb",
-    "first_bucket_mb",
-    "rendezvous_timeout",
-    "collective_timeout",
-    "heartbeat_timeout",
-    "tensorboard",
-    "tensorboard_steps",
-    "prefetch_memory",
-    "num_preprocessing_threads",
-    "num_parallel_batches",
-    "datasets_use_caching",
-    "cache_memory",
-    "test_data",
-    "data_cache",
-    "data_on_device",
-    "cuda_graphs",
-    "stream_cache",
-    "stream_fetches",
-    "store_cache",
-    "store_timeout",
-    "store_attempts",
-    "store_first_wait",
-    "store_longest_wait",
-    "store_hadoop",
-    "upload_checkpoints",
-    "module_timeout",
+# Options that differ between seeds, machines and folders without being another experiment. A report is made of folders
+# alone, where no program may be; tests/python/test_option_tables.py derives the same names from the table of options.
+PLACES = frozenset(
+    """
+    output checkpoint resume_from pca_mat snapshots start_file data test_data
+    seed split_seed label_noise_seed basis_seed
+    batch_size gradient_accumulation threads prefetch prefetch_memory num_preprocessing_threads num_parallel_batches
+    datasets_use_caching cache_memory data_cache data_on_device cuda_graphs module_timeout
+    backend bucket_mb first_bucket_mb rendezvous_timeout collective_timeout heartbeat_timeout
+    stream_cache stream_fetches store_cache store_timeout store_attempts store_first_wait store_longest_wait
+    store_hadoop upload_checkpoints
+    quiet yes check_options tensorboard tensorboard_steps log_loss_every_n_iters print_model_statistics
+    profile_every_n_iters profile_at_task time_history
+    """.split()
 )
 MOST_RUNS, MOST_GROUPS = 40, 12  # shown one by one
 

@@ -8,8 +8,7 @@ from statistics import fmean
 
 from dimred.runs import Run
 
-from .charts import Chart, Series
-from .svg import render
+from .svg import Chart, Series, render
 from .tables import number
 
 FIXED = ("per-rank batch", "global batch")  # what stays while ranks are added
@@ -109,7 +108,7 @@ def chart(title: str, unit: str, runs: Sequence[Run], value: Callable[[Run], flo
     return Chart(title, "ranks", unit, series, whole_x=True, y_limits=(low, None), y_format="{:.4g}".format)
 
 
-def ranks_section(runs: Sequence[Run], legend) -> str:
+def ranks_section(runs: Sequence[Run], legend: Callable[[Sequence[Series]], str]) -> str:
     """Nothing when all runs have the same number."""
     if not differ_in_ranks(runs):
         return ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable
 from html import escape
 from typing import Any
 
@@ -22,12 +22,12 @@ NOTES = {
 }
 
 
-def cumulative(values: Sequence[float]) -> list[tuple[float, float]]:
+def cumulative(values: Iterable[float]) -> list[tuple[float, float]]:
     """(number of components, per cent)."""
     return [(i + 1.0, 100 * total) for i, total in enumerate(itertools.accumulate(values))]
 
 
-def shares(values: Sequence[float]) -> list[tuple[float, float]]:
+def shares(values: Iterable[float]) -> list[tuple[float, float]]:
     """(component, per cent)."""
     return [(i + 1.0, 100 * float(value)) for i, value in enumerate(values)]
 
@@ -40,7 +40,7 @@ def spectrum_charts(pca: dict[str, Any], gram: np.ndarray | None) -> list[Chart]
         ratio, null = explained_variance_ratio(gram), random_walk_ratio(steps)
     else:
         ratio, null = pca["explained_variance_ratio"], pca["random_walk_ratio"]
-    null = null if sum(null) > 0 else []  # of a span or random matrix there is none
+    null = null if sum(null) > 0 else np.empty(0)  # of a span or random matrix there is none
     charts = []
     for title, unit, points, log in (
         ("Explained variance", "cumulative %", cumulative, False),

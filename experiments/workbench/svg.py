@@ -51,7 +51,8 @@ def make_frame(chart: Chart) -> Frame:
     wanted = chart.y_limits
     if chart.log_y:
         ys = [math.log10(y) for y in ys if y > 0]
-        wanted = tuple(None if v is None else math.log10(v) for v in wanted)
+        least, most = (None if v is None else math.log10(v) for v in wanted)
+        wanted = (least, most)
     return Frame(
         x=limits([x for x, _ in points], chart.x_limits, 0.02),
         y=limits(ys, wanted, 0.08),

@@ -31,6 +31,8 @@ class SlimNorm(nn.Module):
     def __init__(self, channels: int) -> None:
         super().__init__()
         self.bias = nn.Parameter(torch.zeros(channels))
+        self.running_mean: Tensor
+        self.running_var: Tensor
         self.register_buffer("running_mean", torch.zeros(channels))
         self.register_buffer("running_var", torch.ones(channels))
 
@@ -142,15 +144,18 @@ def overfeat(classes: int, channels: int) -> nn.Module:
 
 def cifarnet(classes: int, channels: int) -> nn.Module:
     """nets/cifarnet.py, of images of 32 x 32; TensorFlow's normalisation sums where torch's averages."""
-    norm = {"size": 9, "alpha": 0.001, "beta": 0.75, "k": 1.0}
+
+    def norm() -> nn.Module:
+        return nn.LocalResponseNorm(9, alpha=0.001, beta=0.75, k=1.0)
+
     return nn.Sequential(
         nn.Conv2d(channels, 64, 5, padding=2),
         nn.ReLU(),
         nn.MaxPool2d(2, 2),
-        nn.LocalResponseNorm(**norm),
+        norm(),
         nn.Conv2d(64, 64, 5, padding=2),
         nn.ReLU(),
-        nn.LocalResponseNorm(**norm),
+        norm(),
         nn.MaxPool2d(2, 2),
         nn.Flatten(),
         nn.Linear(64 * 8 * 8, 384),
@@ -247,10 +252,8 @@ def pnasnet_mobile(classes: int, channels: int) -> nn.Module:
             pnasnet.Cell(before, f, last, f, pad_type="same", is_reduction=reduces, match_prev_layer_dims=matches)
         )
 
-    second = cell(32, 65, 27, True, True)
-    second.cell.conv_prev_1x1.path_2.conv = nn.Conv2d(
-        32, 14, 1, bias=False
-    )  # of the 27: slim's second path has the odd one
+    second: Any = cell(32, 65, 27, True, True)  # of the 27 channels slim's second path has the odd one
+    second.cell.conv_prev_1x1.path_2.conv = nn.Conv2d(32, 14, 1, bias=False)
     cells: list[nn.Module] = [First(pnasnet.CellStem0(32, 13, 32, 13, pad_type="same")), second]
     before, last = 65, 135
     for stage in range(3):
@@ -267,7 +270,7 @@ def resnet_v2_200(classes: int, channels: int) -> nn.Module:
     from timm.models.resnetv2 import ResNetV2
 
     return ResNetV2(
-        (3, 24, 36, 3), num_classes=classes, in_chans=channels, conv_layer=create_conv2d, norm_layer=BatchNormAct2d
+        [3, 24, 36, 3], num_classes=classes, in_chans=channels, conv_layer=create_conv2d, norm_layer=BatchNormAct2d
     )
 
 
@@ -380,7 +383,7 @@ class SlimResNet(nn.Module):
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight)
-        nn.init.zeros_(self.logits.bias)
+        nn.init.zeros_(self.logits.get_parameter("bias"))
 
     def forward(self, x: Tensor) -> Tensor:
         x = functional.relu(self.conv1(x))

@@ -141,6 +141,8 @@ class _ArraySpace:
         self._m, self._other = np.zeros_like(w), np.zeros_like(w)
         self._start: Vector | None = None
         self._moved = False
+        self._value, self._t = 0.0, 0.0
+        self._g = self._direction = np.empty(0, w.dtype)
         self.arguments: tuple[Any, ...] = ()
 
     def gradient(self, move: bool) -> None:

@@ -85,6 +85,7 @@ class SubspaceTrainer(Trainer):  # type: ignore[misc]
         hyperparameters: Mapping[str, float | str] | None = None,
         **others: Any,
     ) -> None:
+        self._searching: _SteppedBefore | None = None
         super().__init__(*arguments, **others)
         if self.args.gradient_accumulation_steps > 1:
             raise ValueError(
@@ -100,7 +101,7 @@ class SubspaceTrainer(Trainer):  # type: ignore[misc]
 
     def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
         """A SubspaceOptimizer; create_scheduler tells it the length of the run."""
-        if not hasattr(self, "_searching"):
+        if self._searching is None:
             group = True if self.args.world_size > 1 else None
             self._searching = _SteppedBefore(
                 self.model,
@@ -115,6 +116,7 @@ class SubspaceTrainer(Trainer):  # type: ignore[misc]
 
     def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
         """The search finds the step sizes."""
+        assert self._searching is not None
         self._searching.total_steps = num_training_steps
         self.lr_scheduler = _StepSizes(self._searching)
         return self.lr_scheduler
@@ -130,6 +132,7 @@ class SubspaceTrainer(Trainer):  # type: ignore[misc]
                 loss: Tensor = self.compute_loss(own, inputs, num_items_in_batch=num_items_in_batch)
             return loss
 
+        assert self._searching is not None
         return self._searching.search(closure).to(self.args.device)
 
 

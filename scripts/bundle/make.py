@@ -12,6 +12,7 @@ import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(REPOSITORY / "experiments" / "benchmarks" / "gpu"))
@@ -179,7 +180,7 @@ def size_of(folder: Path) -> int:
     return sum(path.stat().st_size for path in files_of(folder))
 
 
-def describe(build: Path, folder: Path, left_out: list[str], torch: tuple[str, str]) -> dict[str, object]:
+def describe(build: Path, folder: Path, left_out: list[str], torch: tuple[str, str]) -> dict[str, Any]:
     """bundle.json: what it needs, and what it holds."""
     programs = sorted((folder / "bin").iterdir())
     binaries = [*programs, *(path for path in (folder / "lib").iterdir() if path.is_file())]

@@ -8,6 +8,7 @@ import shutil
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 USER_BLOCK = 512
 STATE_HEAD = '{"format": "dimred-state 1", "digest": "'
@@ -29,7 +30,7 @@ def seal_state(file: Path, rest: str) -> None:
     file.write_text(STATE_HEAD + digest(rest.encode()) + rest)
 
 
-def change_scalars(file: Path, change: Callable[[dict], None]) -> None:
+def change_scalars(file: Path, change: Callable[[dict[str, Any]], None]) -> None:
     header = json.loads(file.read_text())
     change(header["scalars"])
     seal_state(file, '",' + json.dumps({key: header[key] for key in ("files", "scalars")})[1:] + "\n")
@@ -38,7 +39,7 @@ def change_scalars(file: Path, change: Callable[[dict], None]) -> None:
 def before_the_first(file: Path) -> None:
     """A state of step -5."""
 
-    def change(scalars: dict) -> None:
+    def change(scalars: dict[str, Any]) -> None:
         scalars["step"] = scalars["position"]["step"] = -5
 
     change_scalars(file, change)
@@ -47,7 +48,7 @@ def before_the_first(file: Path) -> None:
 def negative_epoch(file: Path) -> None:
     """A state of epoch -1."""
 
-    def change(scalars: dict) -> None:
+    def change(scalars: dict[str, Any]) -> None:
         scalars["position"]["epoch"] = -1
 
     change_scalars(file, change)
@@ -56,7 +57,7 @@ def negative_epoch(file: Path) -> None:
 def with_escapes(file: Path) -> None:
     """A state whose texts are commands to a terminal."""
 
-    def change(scalars: dict) -> None:
+    def change(scalars: dict[str, Any]) -> None:
         scalars["optimizer"] = "\x1b[2J\x1b]0;owned\x07\u202egnp"
         scalars["class_names"] = ["\x1b[31m" + name for name in "abcdefghij"]
 

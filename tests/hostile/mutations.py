@@ -37,7 +37,7 @@ def zero(file: Path, draw: random.Random) -> None:
     file.write_bytes(data)
 
 
-def replaced(make: Callable[[Path], None]) -> Callable[[Path, random.Random], None]:
+def replaced(make: Callable[[Path], object]) -> Callable[[Path, random.Random], None]:
     def change(file: Path, _: random.Random) -> None:
         file.unlink()
         make(file)
@@ -51,10 +51,10 @@ def make_folder(file: Path) -> None:
 
 
 # Each takes the file, random numbers, the same file of another run, and a free path outside.
-Mutation = Callable[[Path, random.Random, Path, Path], None]
+Mutation = Callable[[Path, random.Random, Path, Path], object]
 
 
-def alone(change: Callable[[Path, random.Random], None]) -> Mutation:
+def alone(change: Callable[[Path, random.Random], object]) -> Mutation:
     return lambda file, draw, _other, _outside: change(file, draw)
 
 
@@ -83,7 +83,7 @@ MUTATIONS: dict[str, Mutation] = {
     "zeroed page": alone(zero),
     "another run's": swap,
     "a neighbour's": sibling,
-    "empty": alone(lambda file, _: file.write_bytes(b"") and None),
+    "empty": alone(lambda file, _: file.write_bytes(b"")),
     "gone": alone(replaced(lambda _: None)),
     "a folder": alone(replaced(make_folder)),
     "a FIFO": alone(replaced(os.mkfifo)),

@@ -137,13 +137,23 @@ def links(site: Site) -> Iterator[Replay]:
     yield Replay("1 links", "through a linked subfolder", through, known["inspect stage1"], got, "refused")
 
 
+def replaced(make: Callable[[Path], object]) -> Callable[[Path], object]:
+    """By what `make` puts there."""
+
+    def change(file: Path) -> None:
+        file.unlink()
+        make(file)
+
+    return change
+
+
 FAULTS: dict[str, Callable[[Path], object]] = {
     "gone": lambda file: file.unlink(),
     "empty": lambda file: file.write_bytes(b""),
     "cut": lambda file: file.write_bytes(file.read_bytes()[:-1]),
     "longer": lambda file: file.write_bytes(file.read_bytes() + b"\0"),
-    "a FIFO": lambda file: (file.unlink(), os.mkfifo(file)),
-    "endless": lambda file: (file.unlink(), file.symlink_to("/dev/zero")),
+    "a FIFO": replaced(os.mkfifo),
+    "endless": replaced(lambda file: file.symlink_to("/dev/zero")),
 }
 CONFIG_FAULTS = FAULTS | {
     "halved": lambda file: file.write_bytes(file.read_bytes()[:300]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,7 @@ def exported(_: Site, ended: Ended) -> Any:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def run_in(folder: str):
+def run_in(folder: str) -> Callable[[Site, Ended], Any]:
     return lambda site, _: content(site.work / folder)
 
 

@@ -11,6 +11,7 @@ import struct
 import sys
 import zipfile
 from pathlib import Path
+from typing import Any
 
 from safetensors import deserialize
 
@@ -34,7 +35,7 @@ def main(reader: str, folder: Path) -> None:
     """Both counts."""
     spec = importlib.util.spec_from_file_location("read_pickle", reader)
     assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
+    module: Any = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     read, refused, content = 0, 0, module.content
     module.limit_memory(__file__)

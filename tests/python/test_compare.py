@@ -162,7 +162,8 @@ def test_confirmation_seeds_are_untouched_until_asked_for(copy: Path, capsys) ->
         "+2|+3": "methods.continued",
         "[11, 12]|[11, 13]": "seeds",
     }.items():
-        (copy / "comparison.toml").write_text(CONFIG.replace(*change.split("|"), 1))
+        old, new = change.split("|")
+        (copy / "comparison.toml").write_text(CONFIG.replace(old, new, 1))
         assert compare.main(arguments(copy)) == 2
         assert f"was frozen with another {place}; remove it" in capsys.readouterr().err
     (copy / "comparison.toml").write_text(CONFIG)

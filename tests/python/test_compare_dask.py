@@ -18,6 +18,7 @@ import compare
 import pandas as pd
 import pytest
 from comparison.engine import LEFT
+from comparison.worker import Facts
 from fake_comparison import COMPARE, FAKE, SHORT, arguments, calls, compared, results, running, until
 
 pytest_plugins = ["fake_comparison"]
@@ -89,7 +90,7 @@ def worker_of(pid: int) -> int | None:
 
 def kill_worker(processes: Callable[[], list[int]], but: set[int]) -> int:
     """Kills one, other than those, that has one of the processes; returns it."""
-    found: list[int | None] = []
+    found: list[int] = []
     until(lambda: found.extend(one for one in map(worker_of, processes()) if one and one not in but) or found, 60)
     os.kill(found[0], signal.SIGKILL)
     return found[0]
@@ -272,7 +273,7 @@ def test_a_worker_of_another_version_and_a_folder_that_is_not_shared_are_named(f
             ),
             ("marker", "/none", f"does not see {fake}/out: the folder is not shared"),
         ):
-            facts = dask_engine.Facts
+            facts = Facts
             with monkeypatch.context() as patch:
                 patch.setattr(
                     dask_engine,

@@ -111,7 +111,7 @@ class ByHand(Module):
         super().__init__(sgd)
         self.two, self.automatic_optimization = two, False
 
-    def configure_optimizers(self) -> list[torch.optim.Optimizer]:
+    def configure_optimizers(self) -> Any:
         return [sgd(self.network[:2]), sgd(self.network[2:])] if self.two else [sgd(self.network)]
 
     def training_step(self, batch, index: int) -> None:

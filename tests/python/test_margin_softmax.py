@@ -83,6 +83,7 @@ def expected(values: dict, options: tuple[str, ...], classes: list[int]) -> tupl
         logits = scale_of(options) * cosine.scatter(1, labels[:, None], with_margin)
     loss = F.cross_entropy(logits, labels)
     loss.backward()
+    assert x.grad is not None and w.grad is not None
     return loss.item(), x.grad, w.grad[classes]
 
 

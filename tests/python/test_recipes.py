@@ -21,6 +21,7 @@ from dimred_twins.training import CannotFollow, learning_rate, require_followabl
 from fashion import few
 from PIL import Image
 from safetensors.numpy import save_file
+from workbench.recipe_steps import RecipeError, Step, command_line
 
 from dimred.runs import read_options
 
@@ -108,9 +109,9 @@ def test_weights_stand_for_a_backbone() -> None:
     read = recipe.read_recipe(file, Path("out"), given, False, Path("resnet50.pt"))
     assert [step.name for step in read.steps] == ["scratch", "frozen", "stage1", "pca", "stage2"]
     assert all(step.options["initialize_from"].endswith("/resnet50.pt") for step in read.steps[1:3])
-    with pytest.raises(recipe.RecipeError, match="has no use for --pretraining_data"):
+    with pytest.raises(RecipeError, match="has no use for --pretraining_data"):
         recipe.read_recipe(file, Path("out"), given | {"pretraining_data": Path("other")}, False, Path("resnet50.pt"))
-    with pytest.raises(recipe.RecipeError, match="has no backbone"):
+    with pytest.raises(RecipeError, match="has no backbone"):
         recipe.read_recipe(file.with_stem("dldr_cifar10"), Path("out"), given, False, Path("resnet50.pt"))
 
 
@@ -258,7 +259,7 @@ def test_a_step_is_known_by_its_options_and_their_files(tmp_path: Path) -> None:
     other.write_text("a=1")
 
     def note(ranks: int = 1, **options: object) -> dict:
-        return recipe.Step("stage1", "stage1", options, tmp_path / "runs/stage1").made_with(ranks)
+        return Step("stage1", "stage1", options, tmp_path / "runs/stage1").made_with(ranks)
 
     first = note(fastnn=str(other), epochs=1)
     assert note(fastnn=str(other), epochs=1, hooks="batches") == first  # the twin's
@@ -285,27 +286,27 @@ def test_what_was_made_from_an_earlier_version_of_a_step_is_refused(tmp_path: Pa
             output.with_suffix(".json").write_text("{}")
         return SimpleNamespace(returncode=0)
 
-    monkeypatch.setattr(recipe.subprocess, "run", fake_run)
+    monkeypatch.setattr("subprocess.run", fake_run)
     monkeypatch.setattr(recipe, "require_known_options", lambda *_: None)
-    stage1 = recipe.Step("stage1", "stage1", {"epochs": 1}, out / "stage1")
-    pca = recipe.Step("pca", "pca", {"snapshots": str(out / "stage1/snapshots")}, out / "pca.npy")
+    stage1 = Step("stage1", "stage1", {"epochs": 1}, out / "stage1")
+    pca = Step("pca", "pca", {"snapshots": str(out / "stage1/snapshots")}, out / "pca.npy")
     options = SimpleNamespace(dimred=Path("dimred"), ranks=None, dry_run=False)
 
-    def run(*steps: recipe.Step, ranks: int = 1) -> None:
+    def run(*steps: Step, ranks: int = 1) -> None:
         recipe.run(recipe.Recipe("t", {}, ranks, list(steps)), options)
 
     run(stage1, pca)
     run(stage1, pca)
-    with pytest.raises(recipe.RecipeError, match="stage1 was made with other options"):
+    with pytest.raises(RecipeError, match="stage1 was made with other options"):
         run(stage1, pca, ranks=2)
     shutil.rmtree(out / "stage1")
     for _ in range(2):
-        with pytest.raises(recipe.RecipeError, match=r"pca\.npy was made before stage1"):
+        with pytest.raises(RecipeError, match=r"pca\.npy was made before stage1"):
             run(stage1, pca)
     time.sleep(0.01)
     run(stage1)
     for _ in range(2):
-        with pytest.raises(recipe.RecipeError, match=r"pca\.npy was made before stage1"):
+        with pytest.raises(RecipeError, match=r"pca\.npy was made before stage1"):
             run(stage1, pca)
     (out / "pca.json").unlink()
     run(stage1, pca)
@@ -315,7 +316,7 @@ def test_what_was_made_from_an_earlier_version_of_a_step_is_refused(tmp_path: Pa
 
 def test_a_recipes_own_overwrite_is_taken(tmp_path: Path) -> None:
     for own in ({}, {"overwrite": True}):
-        words = recipe.command_line(recipe.Step("pca", "pca", own, tmp_path / "pca.npy"), 1, Path("dimred"))
+        words = command_line(Step("pca", "pca", own, tmp_path / "pca.npy"), 1, Path("dimred"))
         assert sum(word.startswith("--overwrite") for word in words) == 1
 
 

@@ -374,7 +374,7 @@ def test_a_data_url_is_streamed_as_the_run_was(
     run_at_url: Path, execute: Callable, shards: Path, tmp_path: Path, command: str
 ) -> None:
     """Its stream_cache is known before the data is sought; data of this machine has none."""
-    words = {
+    words: list[object] = {
         "evaluate": [min((run_at_url / "snapshots").glob("*.h5"))],
         "stage1": ["--resume_from", run_at_url, "--batch_size=4", "--prefetch=1", "--epochs=2", "--threads=1"],
         "stage2": ["--checkpoint", run_at_url, *STAGE2],

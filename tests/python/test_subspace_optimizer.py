@@ -68,7 +68,7 @@ def test_the_trainers_steps_are_taken(preset: str, stage1: Path, tmp_path: Path,
     that quasi-Newton
     presets take 5 steps here, dldr's long ones 3, and 20 on the smooth problems below, on which the C++ is compared
     with the same reference; so does a rate of 0.05 in all weights."""
-    rate = {
+    rate: dict[str, float] = {
         "psgd": {"learning_rate": 0.05},
         "twa": {"learning_rate": 0.05},
         "mindspore-first": {"trials": 12},

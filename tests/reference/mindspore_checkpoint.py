@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
@@ -11,11 +12,11 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 TYPES = {"float32": "Float32", "float16": "Float16", "float64": "Float64", "int32": "Int32", "int64": "Int64"}
 
 
-def _message_class():
+def _message_class() -> Any:
     field = descriptor_pb2.FieldDescriptorProto
     file = descriptor_pb2.FileDescriptorProto(name="checkpoint.proto", package="mindspore", syntax="proto2")
 
-    def add(message, name: str, number: int, kind: int, label: int, type_name: str | None = None) -> None:
+    def add(message: Any, name: str, number: int, kind: int, label: int, type_name: str | None = None) -> None:
         message.field.add(name=name, number=number, type=kind, label=label, type_name=type_name)
 
     checkpoint = file.message_type.add(name="Checkpoint")
@@ -50,7 +51,7 @@ def write(path: Path, arrays: dict[str, np.ndarray], slices: int = 1, crc: bool 
 NAMES = {"running_mean": "moving_mean", "running_var": "moving_variance", "weight": "gamma", "bias": "beta"}
 
 
-def arrays_of(model) -> dict[str, np.ndarray]:
+def arrays_of(model: Any) -> dict[str, np.ndarray]:
     """The state dict under MindSpore's names: BatchNorm's differ, and it counts no batches."""
     from torch import nn
 

@@ -58,18 +58,20 @@ def make_problem(
     return Problem(shape, batch, steps, constants, weights, basis, images, labels)
 
 
+def minibatch(images: Array, labels: NDArray[np.int64], shape: Shape) -> Minibatch:
+    """Its loss and gradient as functions of the weights."""
+    return Minibatch(
+        loss=lambda w: mlp.loss(w, images, labels, shape),
+        loss_and_gradient=lambda w: mlp.loss_and_gradient(w, images, labels, shape),
+    )
+
+
 def minibatches(problem: Problem) -> list[Minibatch]:
     """Step i sees rows i * batch to (i + 1) * batch."""
     batches = []
     for i in range(problem.steps):
         rows = slice(i * problem.batch, (i + 1) * problem.batch)
-        data = (problem.images[rows], problem.labels[rows], problem.shape)
-        batches.append(
-            Minibatch(
-                loss=lambda w, data=data: mlp.loss(w, *data),
-                loss_and_gradient=lambda w, data=data: mlp.loss_and_gradient(w, *data),
-            )
-        )
+        batches.append(minibatch(problem.images[rows], problem.labels[rows], problem.shape))
     return batches
 
 

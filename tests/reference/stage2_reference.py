@@ -172,7 +172,7 @@ def guarded_update(state: State, g_k: Array, step: Step, c: Constants) -> None:
         return
     y = g_k - state.g_k_last
     step.curvature = float(state.s @ y)
-    size = np.linalg.norm(state.s) * np.linalg.norm(y)
+    size = float(np.linalg.norm(state.s) * np.linalg.norm(y))
     floor = max(c.curvature_floor, c.relative_curvature_floor * size)
     if step.curvature > floor:
         state.H = bfgs(state.H, state.s, y)

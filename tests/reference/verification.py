@@ -6,6 +6,8 @@ np.interp stands: the same line between the last threshold of the lower rate and
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from sklearn.model_selection import KFold
 from sklearn.preprocessing import normalize
@@ -19,7 +21,7 @@ def rates(thresholds: np.ndarray, distances: np.ndarray, same: np.ndarray) -> tu
     return tp / (tp + fn), fp / (fp + tn), (tp + tn) / distances.size
 
 
-def verify(embeddings: np.ndarray, flipped: np.ndarray | None, same: np.ndarray) -> dict:
+def verify(embeddings: np.ndarray, flipped: np.ndarray | None, same: np.ndarray) -> dict[str, Any]:
     """Of 2 n embeddings, of which 2 i and 2 i + 1 are a pair."""
     whole = [embeddings] if flipped is None else [embeddings, flipped]
     unit = normalize(sum(whole))

@@ -23,7 +23,7 @@ class Peer:
 
     def __init__(self, device: str, model: torch.nn.Module, half: bool = False, compiled: bool = False) -> None:
         self.device, self.half = torch.device(device), half
-        self.model = model.to(self.device, memory_format=torch.channels_last).train()
+        self.model = model.to(self.device, memory_format=torch.channels_last).train()  # type: ignore[call-overload]
         self.optimiser = torch.optim.SGD(self.model.parameters(), lr=0.001, momentum=0.9)
         self.call = torch.compile(self.model) if compiled else self.model
 

@@ -59,5 +59,5 @@ class ResNet50(nn.Module):
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """Logits."""
         hidden = functional.max_pool2d(self.relu(self.bn1(self.conv1(images))), 3, 2, 1)
-        hidden = self.layer4(self.layer3(self.layer2(self.layer1(hidden))))
+        hidden = self.layer4(self.layer3(self.layer2(self.layer1(hidden))))  # type: ignore[operator]
         return self.fc(hidden.mean(dim=(2, 3)))
