@@ -2,8 +2,8 @@
 
 python experiments/benchmarks/merge.py build/bin/dimred --checkpoints 40 --parameters 1e8 --json merge.json
 
-Needs 2 bytes x parameters x (checkpoints + 2) of disk below --folder, and removes them. --mergekit names mergekit-yaml of
-an environment of its own; it needs torch.
+Needs 2 bytes x parameters x (checkpoints + 2) of disk below --folder, and removes them. --mergekit names mergekit-yaml
+of an environment of its own; it needs torch.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ BYTES = 2  # of bfloat16
 
 def header_of(shapes: dict[str, tuple[int, int]]) -> bytes:
     """Of a safetensors file with these tensors, without gaps."""
-    header, end = {"__metadata__": {"format": "pt"}}, 0
+    header: dict[str, dict[str, object]] = {"__metadata__": {"format": "pt"}}
+    end = 0
     for name, shape in shapes.items():
         begin, end = end, end + BYTES * shape[0] * shape[1]
         header[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [begin, end]}
@@ -44,7 +45,7 @@ def write_checkpoint(folder: Path, parameters: int, seed: int) -> None:
     generator = np.random.default_rng(seed)
     width = 1024
     rows = parameters // LAYERS // width
-    places = {}
+    places: dict[str, str] = {}
     for shard in range(SHARDS):
         name = f"model-{shard + 1:05}-of-{SHARDS:05}.safetensors"
         layers = range(shard * LAYERS // SHARDS, (shard + 1) * LAYERS // SHARDS)
@@ -62,7 +63,7 @@ def write_checkpoint(folder: Path, parameters: int, seed: int) -> None:
     )
 
 
-class Cost(dict):
+class Cost(dict[str, float]):
     """What a command took: seconds, processor seconds, peak resident bytes, bytes read and written."""
 
 
@@ -106,7 +107,7 @@ def wrongly_rounded(folders: list[Path], merged: Path, values: int = 400_000) ->
     def floats(bits: np.ndarray) -> np.ndarray:
         return (bits.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
 
-    mean = sum(floats(first_values(folder)) for folder in folders) / len(folders)
+    mean = np.asarray(sum(floats(first_values(folder)) for folder in folders)) / len(folders)
     received = first_values(merged)
     below = (mean.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
     near = np.stack([floats(below - np.uint16(1)), floats(below), floats(below + np.uint16(1))])

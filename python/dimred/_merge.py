@@ -43,13 +43,14 @@ def merge(
     allow_different_config: bool = False,
     threads: int = 0,
 ) -> Merged:
-    """Writes one checkpoint out of several, as `dimred merge` does: each is read once, block by block, whatever its size.
+    """Writes one checkpoint out of several, as `dimred merge` does: each is read once, block by block, of any size.
 
-    sources: checkpoints, folders of such, or patterns. kind: mean, linear, cosine, minus-sqrt, wma, ema (by decay) or pma-ema (by
-        alpha). last, stride, first_step, last_step choose by step. copy_from: the checkpoint that gives what is not summed;
-        where it is given, integers may differ.
+    sources: checkpoints, folders of such, or patterns.
+    kind: mean, linear, cosine, minus-sqrt, wma, ema (by decay) or pma-ema (by alpha).
+    last, stride, first_step, last_step choose by step.
+    copy_from: the checkpoint that gives what is not summed; where it is given, integers may differ.
 
-    Raises ValueError for checkpoints that cannot be merged, OSError for damaged files. Nothing then stays under `output`.
+    Raises ValueError for checkpoints that cannot be merged, OSError for damaged files; nothing then stays in `output`.
     """
     if dtype not in DTYPES:
         raise ValueError(f"[dimred.merge] needs dtype {', '.join(DTYPES)}, received {dtype}")
