@@ -16,9 +16,9 @@
 #include "commands/text_table.h"
 #include "commands/train_run.h"
 #include "commands/trainer_commands.h"
-#include "distributed/agreement.h"
 #include "models/margin.h"
 #include "pca/basis.h"
+#include "support/agreement.h"
 #include "support/console.h"
 #include "support/errors.h"
 #include "support/list_files.h"
@@ -52,7 +52,7 @@ struct PathPoint {
 /// A measurement: where, on which samples, and how.
 struct Landscape {
   training::Setup* setup = nullptr;  // of this rank alone
-  distributed::Communicator* communicator = nullptr;
+  distributed::TensorCommunicator* communicator = nullptr;
   Console* console = nullptr;
   const training::Plane* plane = nullptr;
   const data::Dataset* samples = nullptr;
@@ -387,7 +387,7 @@ int measure(LandscapeOptions& options, const distributed::Ranks& ranks) {
   const auto samples = samples_of(setup, options);
   std::string names;
   for (const auto& path : files) names += path.file.string() + ' ';
-  distributed::require_agreement(
+  require_agreement(
       *ranks.communicator,
       {{"the samples", samples->description()},
        {"the center", models::digest_of(plane.center)},

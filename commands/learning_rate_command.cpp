@@ -3,9 +3,9 @@
 #include "commands/run.h"
 #include "commands/train_run.h"
 #include "commands/trainer_commands.h"
-#include "distributed/agreement.h"
 #include "optimizers/optimizer.h"
 #include "stage1/learning_rate_finder.h"
+#include "support/agreement.h"
 #include "support/errors.h"
 #include "support/result_file.h"
 #include "training/data_sets.h"
@@ -86,8 +86,7 @@ int find(LearningRateOptions& options, const distributed::Ranks& ranks) {
     training::initialize(setup, options.transfer, /*folder=*/{}, console);
   const auto points =
       stage1::sweep(setup, options.finder, options.optimizer, training::BucketOptions{}, console);
-  distributed::on_rank_0(*ranks.communicator,
-                         [&] { write_result(options.table, stage1::to_csv(points)); });
+  on_rank_0(*ranks.communicator, [&] { write_result(options.table, stage1::to_csv(points)); });
   console.line(finder_text(points, options));
   return exit_success;
 }

@@ -10,6 +10,7 @@
 #include "launch/rank_info.h"
 #include "pca/fit.h"
 #include "pca/source.h"
+#include "support/agreement.h"
 #include "support/atomic_file.h"
 #include "support/console.h"
 #include "support/errors.h"
@@ -145,11 +146,9 @@ std::string peak_memory() {
   return {};
 }
 
-int fit(const PcaOptions& options, const pca::Ranks& ranks) {
-  const bool first = ranks.rank == 0;
-  pca::agree(ranks, [&] {
-    if (first) check_paths(options);
-  });
+int fit(const PcaOptions& options, Communicator& communicator) {
+  const bool first = communicator.rank() == 0;
+  on_rank_0(communicator, [&] { check_paths(options); });
   pca::FitOptions fit{.components = options.components,
                       .fewer_allowed = options.fewer_allowed,
                       .kind = options.kind,
@@ -159,9 +158,9 @@ int fit(const PcaOptions& options, const pca::Ranks& ranks) {
                       .gram = options.gram,
                       .threads = options.threads,
                       .tile_bytes = options.tile_mb << 20};
-  if (fit.threads == 0 && ranks.size > 1)  // the machine's cores are shared by its ranks
+  if (fit.threads == 0 && communicator.size() > 1)  // the machine's cores are shared by its ranks
     fit.threads = std::max<std::int64_t>(1, available_threads() / launch::discover().local_size);
-  auto report = pca::fit_snapshots(options.snapshots, fit, options.output, ranks);
+  auto report = pca::fit_snapshots(options.snapshots, fit, options.output, communicator);
   report.peak_memory = peak_memory();
   if (!first) return exit_success;
   Console console(options.quiet);
@@ -186,9 +185,9 @@ int pca_command(const std::vector<std::string>& arguments, const RunOnRanks& run
     check_paths(options);
     return exit_success;
   }
-  if (!run_on_ranks) return fit(options, {});
+  if (!run_on_ranks) return fit(options, alone());
   return run_on_ranks(
-      table, options.ranks, [&](const pca::Ranks& ranks) { return fit(options, ranks); });
+      table, options.ranks, [&](auto& communicator) { return fit(options, communicator); });
 }
 
 }  // namespace dimred::commands

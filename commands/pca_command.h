@@ -5,17 +5,17 @@
 #include <vector>
 
 #include "launch/options.h"
-#include "pca/ranks.h"
+#include "support/communicator.h"
 
 namespace dimred::commands {
 
 /// Gives `work` the ranks of this process, all with the options of `table`; returns its exit code.
 using RunOnRanks = std::function<int(const OptionTable& table,
                                      const launch::ConnectOptions& options,
-                                     const std::function<int(const pca::Ranks&)>& work)>;
+                                     const std::function<int(Communicator&)>& work)>;
 
 /// `dimred pca`: snapshots to pca_mat.npy and pca_mat.json. Returns the exit code. With several
-/// ranks, rank 0 prints, and what one throws, all throw. Without `run_on_ranks`, one rank.
+/// communicator, rank 0 prints, and what one throws, all throw. Without `run_on_ranks`, one rank.
 int pca_command(const std::vector<std::string>& arguments, const RunOnRanks& run_on_ranks = {});
 
 }  // namespace dimred::commands

@@ -12,7 +12,7 @@
 
 #include "commands/device_memory.h"
 #include "commands/run.h"
-#include "distributed/agreement.h"
+#include "support/agreement.h"
 #include "support/errors.h"
 #include "support/version.h"
 #include "training/device/device.h"
@@ -133,19 +133,11 @@ int with_ranks(const OptionTable& table, const training::CommonOptions& options,
 
 void require_same_options(const distributed::Ranks& ranks, const OptionTable& table) {
   // Another build may make its collectives in another order.
-  distributed::Facts facts{{"the program", formatted("{}, revision {}", version(), revision())}};
+  Facts facts{{"the program", formatted("{}, revision {}", version(), revision())}};
   for (const auto& row : table.rows()) {
     if (!row.of_one_rank) facts.emplace_back(row.name, row.show());
   }
-  distributed::require_agreement(*ranks.communicator, facts);
-}
-
-pca::Ranks pca_ranks(distributed::Communicator& communicator) {
-  if (communicator.size() == 1) return {};
-  return {.rank = communicator.rank(),
-          .size = communicator.size(),
-          .sum = [&](std::span<double> values) { communicator.all_reduce(values); },
-          .gather = [&](const std::string& text) { return communicator.gather(text); }};
+  require_agreement(*ranks.communicator, facts);
 }
 
 Console console_of(const distributed::Ranks& ranks, bool quiet) {

@@ -4,7 +4,6 @@
 #include <string>
 
 #include "distributed/connect.h"
-#include "pca/ranks.h"
 #include "support/console.h"
 #include "support/options.h"
 #include "training/options.h"
@@ -31,9 +30,6 @@ int with_ranks(const OptionTable& table,
 /// Throws std::invalid_argument on every rank, naming the option, when their options differ (how a
 /// rank uses its machine aside).
 void require_same_options(const distributed::Ranks& ranks, const OptionTable& table);
-
-/// A communicator, which must outlive it, as the torch-free PCA sees it.
-pca::Ranks pca_ranks(distributed::Communicator& communicator);
 
 /// The console that a person sees: rank 0's, and a silent one on other ranks.
 Console console_of(const distributed::Ranks& ranks, bool quiet);

@@ -9,8 +9,8 @@
 #include "commands/remote.h"
 #include "commands/run.h"
 #include "commands/train_run.h"
-#include "distributed/agreement.h"
 #include "models/margin.h"
+#include "support/agreement.h"
 #include "support/digest.h"
 #include "support/errors.h"
 #include "training/evaluate.h"
@@ -97,7 +97,7 @@ training::Weights load_saved(training::Setup& setup, const SavedOptions& saved) 
   training::load_frozen(setup,
                         list ? training::snapshot_files(saved.weights).front() : saved.weights);
   auto weights = load(setup, saved.weights);
-  distributed::require_agreement(
+  require_agreement(
       *setup.communicator,
       {{"the weights", formatted("{} {}", digest_of(weights.values), digest_of(weights.buffers))}});
   training::apply(setup.model, weights);

@@ -8,11 +8,11 @@
 #include "commands/run.h"
 #include "commands/train_run.h"
 #include "commands/trainer_commands.h"
-#include "distributed/agreement.h"
 #include "models/network.h"
 #include "optimizers/optimizer.h"
 #include "schedules/schedule.h"
 #include "stage1/train.h"
+#include "support/agreement.h"
 #include "support/errors.h"
 #include "support/formatted.h"
 #include "support/list_files.h"
@@ -202,7 +202,7 @@ void require_consent(const training::Setup& setup,
           count_text(parameters),
           bytes_text(4 * parameters));
   if (saves.yes || saves.snapshots_per_epoch == 0 || output.empty()) return;
-  distributed::on_rank_0(*setup.communicator, [&] {
+  on_rank_0(*setup.communicator, [&] {
     auto folder = output;
     while (!fs::exists(folder)) folder = fs::absolute(folder).parent_path();
     const auto there = fs::exists(output / "snapshots")

@@ -14,10 +14,10 @@
 #include "commands/saved_weights.h"
 #include "commands/train_run.h"
 #include "commands/trainer_commands.h"
-#include "distributed/agreement.h"
 #include "pca/fit.h"
 #include "pca/source.h"
 #include "stage2/options.h"
+#include "support/agreement.h"
 #include "support/atomic_file.h"
 #include "support/digest.h"
 #include "support/errors.h"
@@ -175,7 +175,7 @@ stage2::StartWeights start_weights(training::Setup& setup, const Plan& plan) {
 
 /// A state of this run has the weights already, and the files that they began with may be gone.
 std::optional<stage2::StartWeights> start_unless_resumed(training::Setup& setup, const Plan& plan) {
-  const bool resumes = distributed::on_rank_0(*setup.communicator, [&] {
+  const bool resumes = on_rank_0(*setup.communicator, [&] {
     const checkpoints::StateStore store(plan.common.run.output / "checkpoints", 1);
     return !store.list().empty();
   });
@@ -213,14 +213,14 @@ void require_same_start(const distributed::Ranks& ranks,
                         const fs::path& basis,
                         const std::optional<stage2::StartWeights>& start) {
   if (ranks.rank_info.size == 1) return;
-  distributed::Facts facts;
+  Facts facts;
   if (start) facts.emplace_back("the start weights", replicated_digest(layout, start->weights));
   if (!basis.empty()) {
     const auto sidecar = fs::path(basis).replace_extension(".json");
     facts.emplace_back("the projection matrix", fingerprint(basis));
     facts.emplace_back("the matrix's sidecar", fs::exists(sidecar) ? fingerprint(sidecar) : "none");
   }
-  distributed::require_agreement(*ranks.communicator, facts);
+  require_agreement(*ranks.communicator, facts);
 }
 
 /// 0: as many as the snapshots span.
@@ -249,14 +249,14 @@ fs::path basis_file(const Plan& plan,
     return plan.options.pca_mat;
   }
   auto file = folder.path() / "pca_mat.npy";
-  if (distributed::on_rank_0(*setup.communicator, [&] { return is_matrix(file); })) {
+  if (on_rank_0(*setup.communicator, [&] { return is_matrix(file); })) {
     console.line("reusing " + file.string());
     return file;
   }
   if (const auto warning = checkpoints::unlisted(plan.options.snapshots); !warning.empty())
     console.warn(warning);
-  const auto report = pca::fit_snapshots(
-      plan.options.snapshots, fit_options(plan), file, pca_ranks(*setup.communicator));
+  const auto report =
+      pca::fit_snapshots(plan.options.snapshots, fit_options(plan), file, *setup.communicator);
   console.line(pca::describe(report));
   return file;
 }
@@ -276,7 +276,7 @@ pca::Basis load_subspace(const Plan& plan,
                       setup.model.columns.own,
                       {.components = plan.options.pca_mat.empty() ? 0 : components_of(plan.options),
                        .dtype = plan.options.basis_dtype},
-                      pca_ranks(*setup.communicator));
+                      *setup.communicator);
   const bool rounded = basis.dtype == pca::BasisDtype::bfloat16;
   console.line(formatted("basis {} x {}{}{}",
                          basis.components,

@@ -5,7 +5,7 @@
 
 #include "commands/remote.h"
 #include "commands/run.h"
-#include "distributed/agreement.h"
+#include "support/agreement.h"
 #include "support/errors.h"
 #include "support/locations.h"
 #include "support/named.h"
@@ -130,12 +130,11 @@ namespace {
 
 /// True on every rank when torchrun starts anew what a signal stopped.
 bool stopped_before(const distributed::Ranks& ranks) {
-  return distributed::on_rank_0(*ranks.communicator,
-                                [&] { return distributed::was_stopped(ranks.rank_info); });
+  return on_rank_0(*ranks.communicator, [&] { return distributed::was_stopped(ranks.rank_info); });
 }
 
 /// Calls, bytes and seconds of each kind of collective, of rank 0.
-nlohmann::json traffic(const distributed::Communicator& communicator) {
+nlohmann::json traffic(const distributed::TensorCommunicator& communicator) {
   nlohmann::json list = nlohmann::json::object();
   for (std::size_t i = 0; i < distributed::collective_count; ++i) {
     const auto kind = static_cast<distributed::Collective>(i);

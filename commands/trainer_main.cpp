@@ -20,11 +20,11 @@ using namespace dimred::commands;
 
 int run_on_ranks(const dimred::OptionTable& table,
                  const dimred::launch::ConnectOptions& options,
-                 const std::function<int(const dimred::pca::Ranks&)>& work) {
+                 const std::function<int(dimred::Communicator&)>& work) {
   const auto rank_info = dimred::launch::discover();
   return with_ranks("dimred pca", rank_info, options, /*on_gpu=*/false, [&](const auto& ranks) {
     require_same_options(ranks, table);
-    return work(pca_ranks(*ranks.communicator));
+    return work(*ranks.communicator);
   });
 }
 

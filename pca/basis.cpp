@@ -14,6 +14,7 @@
 #include "pca/shard_target.h"
 #include "pca/sidecar.h"
 #include "pca/source.h"
+#include "support/agreement.h"
 #include "support/digest.h"
 #include "support/errors.h"
 #include "support/parallel.h"
@@ -278,15 +279,16 @@ Basis load_basis(const fs::path& npy,
                  const layout::Layout& layout,
                  const layout::Shard& shard,
                  const LoadOptions& options,
-                 const Ranks& ranks) {
+                 Communicator& communicator) {
   const auto threads = std::min<std::int64_t>(2, available_threads());
   const auto tolerance = options.tolerance;
   Basis basis;
-  bool complete = ranks.size > 1;
-  agree(ranks, [&] { complete |= load_columns(npy, layout, shard, options, threads, basis); });
+  bool complete = communicator.size() > 1;
+  agree(communicator,
+        [&] { complete |= load_columns(npy, layout, shard, options, threads, basis); });
   basis.orthonormality_error = std::numeric_limits<double>::quiet_NaN();
   if (tolerance <= 0 || !complete) return basis;
-  const auto measured = measure_orthonormality(basis, threads, ranks);
+  const auto measured = measure_orthonormality(basis, threads, communicator);
   basis.orthonormality_error = measured.error;
   const bool small_blocks = basis.block_count > 1 && basis.dtype == BasisDtype::bfloat16;
   const double limit = small_blocks ? std::max(tolerance, kRoundedBlock) : tolerance;

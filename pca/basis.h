@@ -8,8 +8,8 @@
 
 #include "layout/layout.h"
 #include "layout/shard.h"
-#include "pca/ranks.h"
 #include "pca/sidecar.h"
+#include "support/communicator.h"
 
 namespace dimred::pca {
 
@@ -83,6 +83,6 @@ Basis load_basis(const std::filesystem::path& npy,
                  const layout::Layout& layout,
                  const layout::Shard& shard,
                  const LoadOptions& options = {},
-                 const Ranks& ranks = {});
+                 Communicator& communicator = alone());
 
 }  // namespace dimred::pca

@@ -7,6 +7,7 @@
 #include "pca/dense.h"
 #include "pca/gram.h"
 #include "pca/variance_part.h"
+#include "support/agreement.h"
 #include "support/errors.h"
 #include "support/stopwatch.h"
 
@@ -38,8 +39,8 @@ class Block {
                                                      : leading_combinations(leading_pairs());
     fit_.seconds_gram = watch.seconds();
     const auto components = write_orthonormal(std::move(combinations));
-    const auto flip = rows_to_flip(components.ranges, *shared_.ranks);
-    agree(*shared_.ranks,
+    const auto flip = rows_to_flip(components.ranges, *shared_.communicator);
+    agree(*shared_.communicator,
           [&] { fit_.digests = fix_signs(pass_, flip, components.pieces, shared_.matrix); });
     fit_.seconds_components = watch.seconds() - fit_.seconds_gram;
     return std::move(fit_);
@@ -51,8 +52,8 @@ class Block {
       fit_.gram.assign(shared_.gram.begin(), shared_.gram.end());
       return;
     }
-    agree(*shared_.ranks, [&] { fit_.gram = gram_matrix(pass_); });
-    sum_over(*shared_.ranks, fit_.gram);
+    agree(*shared_.communicator, [&] { fit_.gram = gram_matrix(pass_); });
+    shared_.communicator->sum(fit_.gram);
     count_pass();
   }
 
@@ -61,9 +62,9 @@ class Block {
   /// The block's eigenpairs; sets the number of rows and the variances.
   Eigenpairs leading_pairs() {
     Eigenpairs pairs{std::vector<double>(n_), std::vector<double>(n_ * n_)};
-    on_rank_0(*shared_.ranks, [&] { pairs = eigenpairs(fit_.gram, n_); });
-    broadcast_from_rank_0(*shared_.ranks, pairs.values);
-    broadcast_from_rank_0(*shared_.ranks, pairs.vectors);
+    on_rank_0(*shared_.communicator, [&] { pairs = eigenpairs(fit_.gram, n_); });
+    broadcast(*shared_.communicator, pairs.values);
+    broadcast(*shared_.communicator, pairs.vectors);
     count_rows(pairs.values);
     for (const double value : pairs.values) fit_.total += std::max(0.0, value);
     std::copy_n(pairs.values.begin(), fit_.rows, fit_.variances.begin());
@@ -104,18 +105,18 @@ class Block {
     fit_.rows = std::min(pass_.components, columns_.size());
     std::vector<double> c(n_ * width_);
     for (std::int64_t j = 0; j < fit_.rows; ++j) c[j * width_ + j] = 1;
-    on_rank_0(*shared_.ranks, [&] { orthonormalize(fit_.gram, fit_.rows, c, width_); });
-    broadcast_from_rank_0(*shared_.ranks, c);
+    on_rank_0(*shared_.communicator, [&] { orthonormalize(fit_.gram, fit_.rows, c, width_); });
+    broadcast(*shared_.communicator, c);
     return c;
   }
 
   /// One pass that writes P, measured.
   Components write_measured(const std::vector<double>& combinations) {
     Components components;
-    agree(*shared_.ranks,
+    agree(*shared_.communicator,
           [&] { components = write_components(pass_, combinations, shared_.matrix); });
     count_pass();
-    sum_over(*shared_.ranks, components.gram);
+    shared_.communicator->sum(components.gram);
     fit_.orthonormality_error = identity_error(components.gram, fit_.rows);
     return components;
   }
@@ -124,9 +125,9 @@ class Block {
   Components write_orthonormal(std::vector<double> combinations) {
     auto components = write_measured(combinations);
     if (fit_.orthonormality_error <= kOrthonormal) return components;
-    on_rank_0(*shared_.ranks,
+    on_rank_0(*shared_.communicator,
               [&] { orthonormalize(components.gram, fit_.rows, combinations, width_); });
-    broadcast_from_rank_0(*shared_.ranks, combinations);
+    broadcast(*shared_.communicator, combinations);
     components = write_measured(combinations);
     fit_.reorthonormalized = true;
     require_environment(fit_.orthonormality_error <= 1e-6,

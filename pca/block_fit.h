@@ -16,7 +16,7 @@ struct BlockPlan {
   Pass pass;  // over all of this rank's columns
   Kind kind = Kind::pca;
   bool all_rows = true;  // refuse fewer directions than k; otherwise rows of zeros
-  const Ranks* ranks = nullptr;
+  Communicator* communicator = nullptr;
   MatrixTarget matrix;
   std::span<const double> gram =
       {};  // of the one block, summed over the ranks; empty: not measured

@@ -233,20 +233,20 @@ Components write_components(const Pass& pass,
   return {lower_of(gram, pass.components, rows), ranges.now(), std::move(pieces)};
 }
 
-std::vector<bool> rows_to_flip(const std::vector<RowRange>& ranges, const Ranks& ranks) {
+std::vector<bool> rows_to_flip(const std::vector<RowRange>& ranges, Communicator& communicator) {
   // Each rank's ranges at its own place, zeros elsewhere: a sum brings them together exactly.
   const auto k = std::ssize(ranges);
-  std::vector<double> all(2 * k * ranks.size);
+  std::vector<double> all(2 * k * communicator.size());
   for (std::int64_t j = 0; j < k; ++j) {
-    double* own = &all[2 * (ranks.rank * k + j)];
+    double* own = &all[2 * (communicator.rank() * k + j)];
     own[0] = ranges[j].low;
     own[1] = ranges[j].high;
   }
-  sum_over(ranks, all);
+  communicator.sum(all);
   std::vector<bool> flip(k);
   for (std::int64_t j = 0; j < k; ++j) {
     RowRange range;
-    for (std::int64_t i = j; i < k * ranks.size; i += k) {
+    for (std::int64_t i = j; i < k * communicator.size(); i += k) {
       range.low = std::min(range.low, static_cast<float>(all[2 * i]));
       range.high = std::max(range.high, static_cast<float>(all[2 * i + 1]));
     }

@@ -7,8 +7,8 @@
 
 #include "pca/borders.h"
 #include "pca/pass.h"
-#include "pca/ranks.h"
 #include "support/atomic_file.h"
+#include "support/communicator.h"
 
 namespace dimred::pca {
 
@@ -56,7 +56,7 @@ Components write_components(const Pass& pass,
                             const MatrixTarget& matrix);
 
 /// Rows [k] whose entry of largest magnitude, over all ranks, is negative.
-std::vector<bool> rows_to_flip(const std::vector<RowRange>& ranges, const Ranks& ranks);
+std::vector<bool> rows_to_flip(const std::vector<RowRange>& ranges, Communicator& communicator);
 
 /// Makes every piece negated as `flip` [k] says; returns the digest of each own block of
 /// kDigestColumns columns (of the own part of it).

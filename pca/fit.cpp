@@ -14,6 +14,7 @@
 #include "pca/output.h"
 #include "pca/shuffle.h"
 #include "pca/variance_part.h"
+#include "support/agreement.h"
 #include "support/errors.h"
 #include "support/parallel.h"
 #include "support/stopwatch.h"
@@ -105,13 +106,23 @@ std::vector<layout::ColumnRange> layers_of(const SourceInfo& source) {
 Pass pass_of(const SnapshotSource& rows,
              std::int64_t components,
              const FitOptions& options,
-             const Ranks& ranks) {
+             Communicator& communicator) {
   return pass_over(rows,
                    select_kernels(options.kernels),
                    components,
                    options.threads > 0 ? options.threads : available_threads(),
                    options.tile_bytes,
-                   own_range(ranks, rows.columns()));
+                   own_range(communicator.rank(), communicator.size(), rows.columns()));
+}
+
+/// The digests of all ranks' blocks, rank 0's first.
+std::vector<std::string> gathered(Communicator& communicator, const std::vector<std::string>& own) {
+  std::vector<std::string> all;
+  for (const auto& text : communicator.gather(nlohmann::json(own).dump())) {
+    const auto part = nlohmann::json::parse(text).get<std::vector<std::string>>();
+    all.insert(all.end(), part.begin(), part.end());
+  }
+  return all;
 }
 
 /// The same on every rank, or their sums are of different problems.
@@ -136,9 +147,9 @@ std::string problem_text(const Problem& problem, const FitOptions& options) {
 Problem plan_fit(const SnapshotSource& source,
                  const FitOptions& options,
                  const fs::path& output,
-                 const Ranks& ranks) {
+                 Communicator& communicator) {
   Problem problem;
-  agree(ranks, [&] {
+  agree(communicator, [&] {
     problem.snapshots = &source;
     if (options.snapshots != SnapshotRange{}) {
       problem.some = selected(source, options.snapshots);
@@ -147,41 +158,39 @@ Problem plan_fit(const SnapshotSource& source,
     problem.layers = layers_of(source.info());
     check_options(options, problem.layers);
     check_components(options, problem.snapshots->rows(), source.columns());
-    if (ranks.rank == 0 && !output.empty()) check_output(output, options.gram, source);
+    if (communicator.rank() == 0 && !output.empty()) check_output(output, options.gram, source);
     const auto k = components_of(options, problem.snapshots->rows());
     if (options.kind == Kind::random) {
       problem.gaussian = std::make_unique<GaussianSource>(k, source.columns(), options.seed);
     }
-    problem.centred = pass_of(*problem.snapshots, k, options, ranks);
+    problem.centred = pass_of(*problem.snapshots, k, options, communicator);
     problem.pass =
-        problem.gaussian ? pass_of(*problem.gaussian, k, options, ranks) : problem.centred;
+        problem.gaussian ? pass_of(*problem.gaussian, k, options, communicator) : problem.centred;
     problem.pass.centred = is_centred(options.kind);
     if (!problem.gaussian) problem.pass.mean = options.mean;
     problem.blocks = options.blocks == Blocks::layers
                          ? problem.layers
                          : std::vector<layout::ColumnRange>{{0, source.columns()}};
   });
-  require_same(ranks, "pca::fit", problem_text(problem, options));
+  require_agreement(communicator, {{"the fit", problem_text(problem, options)}});
   return problem;
 }
 
 /// k of the part of the variance that is asked for, by the first pass of the fit.
 void choose_components(Problem& problem,
                        const FitOptions& options,
-                       const Ranks& ranks,
+                       Communicator& communicator,
                        FitReport& report) {
   const Stopwatch watch;
   const auto n = problem.snapshots->rows();
-  agree(ranks, [&] { problem.gram = gram_matrix(problem.pass); });
-  sum_over(ranks, problem.gram);
+  agree(communicator, [&] { problem.gram = gram_matrix(problem.pass); });
+  communicator.sum(problem.gram);
   report.bytes_read += n * problem.pass.own.size() * problem.snapshots->info().item_bytes;
-  std::vector<double> chosen(1);
-  on_rank_0(ranks, [&] {
-    chosen[0] = count_for_part(eigenpairs(problem.gram, n).values, options.variance);
+  const auto chosen = on_rank_0(communicator, [&] {
+    return count_for_part(eigenpairs(problem.gram, n).values, options.variance);
   });
-  broadcast_from_rank_0(ranks, chosen);
-  const auto k = std::min(static_cast<std::int64_t>(chosen[0]), report.columns);
-  problem.centred = problem.pass = pass_of(*problem.snapshots, k, options, ranks);
+  const auto k = std::min<std::int64_t>(chosen, report.columns);
+  problem.centred = problem.pass = pass_of(*problem.snapshots, k, options, communicator);
   report.seconds_gram += watch.seconds();
 }
 
@@ -217,17 +226,18 @@ Sidecar sidecar_of(const Problem& problem,
 /// All blocks of one fit, each with its spectrum.
 class Fit {
  public:
-  Fit(const Problem& problem, const FitOptions& options, const Ranks& ranks)
+  Fit(const Problem& problem, const FitOptions& options, Communicator& communicator)
       : problem_(problem),
         options_(options),
-        ranks_(ranks),
+        communicator_(communicator),
         variances_(problem.pass.components),
         gram_(problem.snapshots->rows() * (problem.snapshots->rows() + 1) / 2) {}
 
   /// P in `matrix`; returns its digests, all ranks'.
   std::vector<std::string> write(const MatrixTarget& matrix, FitReport& report) {
     const bool whole = options_.blocks == Blocks::whole;
-    const BlockPlan shared{problem_.pass, options_.kind, whole, &ranks_, matrix, problem_.gram};
+    const BlockPlan shared{
+        problem_.pass, options_.kind, whole, &communicator_, matrix, problem_.gram};
     std::vector<std::string> digests;
     for (const auto& block : problem_.blocks) {
       auto part = fit_block(shared, block);
@@ -241,13 +251,13 @@ class Fit {
     const Stopwatch watch;
     const bool shuffled = options_.kind == Kind::shuffled;
     if (shuffled) {
-      write_borders(matrix, ranks_);  // a rank reads what others wrote
-      shuffle_columns(problem_.pass, problem_.layers, options_.seed, matrix, ranks_);
+      write_borders(matrix, communicator_);  // a rank reads what others wrote
+      shuffle_columns(problem_.pass, problem_.layers, options_.seed, matrix, communicator_);
     }
     if (shuffled || problem_.blocks.size() > 1) {
-      agree(ranks_, [&] { digests = digests_of_file(problem_.pass, matrix); });
+      agree(communicator_, [&] { digests = digests_of_file(problem_.pass, matrix); });
     }
-    digests = join_lines(ranks_, digests);
+    digests = gathered(communicator_, digests);
     report.seconds_components += watch.seconds();
     return digests;
   }
@@ -266,12 +276,12 @@ class Fit {
   void record_gram(FitReport& report) {
     if (options_.gram.empty()) return;
     if (!problem_.pass.centred) {
-      agree(ranks_, [&] { gram_ = gram_matrix(problem_.centred); });
-      sum_over(ranks_, gram_);
+      agree(communicator_, [&] { gram_ = gram_matrix(problem_.centred); });
+      communicator_.sum(gram_);
       report.bytes_read +=
           report.rows * problem_.centred.own.size() * problem_.snapshots->info().item_bytes;
     }
-    on_rank_0(ranks_, [&] { write_gram(options_.gram, gram_, report.rows); });
+    on_rank_0(communicator_, [&] { write_gram(options_.gram, gram_, report.rows); });
   }
 
  private:
@@ -290,7 +300,7 @@ class Fit {
 
   const Problem& problem_;
   const FitOptions& options_;
-  const Ranks& ranks_;
+  Communicator& communicator_;
   std::vector<double> variances_;  // [k]
   double total_ = 0;
   std::vector<double> gram_;  // of the centred snapshots, its lower triangle
@@ -300,7 +310,7 @@ class Fit {
 FitReport begin_report(Problem& problem,
                        const SnapshotSource& source,
                        const FitOptions& options,
-                       const Ranks& ranks) {
+                       Communicator& communicator) {
   FitReport report;
   report.kind = options.kind;
   report.seed = options.seed;
@@ -309,7 +319,7 @@ FitReport begin_report(Problem& problem,
   report.left_out = source.info().left_out;
   report.kernels = problem.pass.kernels->name;
   report.bytes_read = source.info().bytes_verified;
-  if (options.variance > 0) choose_components(problem, options, ranks, report);
+  if (options.variance > 0) choose_components(problem, options, communicator, report);
   report.components = problem.pass.components;
   return report;
 }
@@ -318,9 +328,9 @@ FitReport begin_report(Problem& problem,
 Sidecar write_matrix(const Problem& problem,
                      const FitOptions& options,
                      const MatrixTarget& matrix,
-                     const Ranks& ranks,
+                     Communicator& communicator,
                      FitReport& report) {
-  Fit work(problem, options, ranks);
+  Fit work(problem, options, communicator);
   auto digests = work.write(matrix, report);
   work.record_spectrum(report);
   work.record_gram(report);
@@ -332,26 +342,27 @@ Sidecar write_matrix(const Problem& problem,
 FitReport fit(const SnapshotSource& source,
               const FitOptions& options,
               const fs::path& output,
-              const Ranks& ranks) {
+              Communicator& communicator) {
   const Stopwatch total;
-  auto problem = plan_fit(source, options, output, ranks);
-  auto report = begin_report(problem, source, options, ranks);
+  auto problem = plan_fit(source, options, output, communicator);
+  auto report = begin_report(problem, source, options, communicator);
   const auto header = checkpoints::npy_header_bytes({report.components, report.columns});
-  const auto file = open_output(output, header, report.components * report.columns * 4, ranks);
+  const auto file =
+      open_output(output, header, report.components * report.columns * 4, communicator);
   Borders borders({.rows = report.components,
                    .columns = report.columns,
                    .header_bytes = std::ssize(header),
-                   .page_bytes = page_bytes(ranks)},
+                   .page_bytes = page_bytes(communicator)},
                   problem.pass.own);
   const MatrixTarget matrix{.columns = report.columns,
                             .file = file.get(),
                             .header_bytes = std::ssize(header),
-                            .borders = ranks.size > 1 ? &borders : nullptr};
-  const auto sidecar = write_matrix(problem, options, matrix, ranks, report);
+                            .borders = communicator.size() > 1 ? &borders : nullptr};
+  const auto sidecar = write_matrix(problem, options, matrix, communicator, report);
   report.seconds_fsync =
-      write_borders(matrix, ranks) + commit_output(*file, output, sidecar, ranks);
+      write_borders(matrix, communicator) + commit_output(*file, output, sidecar, communicator);
   report.seconds_total = total.seconds();
-  share_report(report, ranks);
+  share_report(report, communicator);
   return report;
 }
 
@@ -376,9 +387,9 @@ FitInMemory fit_in_memory(const SnapshotSource& source,
 FitReport fit_snapshots(const fs::path& path,
                         const FitOptions& options,
                         const fs::path& output,
-                        const Ranks& ranks) {
-  const auto source = open_source(path, ranks);
-  return fit(*source, options, output, ranks);
+                        Communicator& communicator) {
+  const auto source = open_source(path, communicator);
+  return fit(*source, options, output, communicator);
 }
 
 }  // namespace dimred::pca

@@ -8,9 +8,9 @@
 
 #include "pca/kernels.h"
 #include "pca/kinds.h"
-#include "pca/ranks.h"
 #include "pca/report.h"
 #include "pca/source.h"
+#include "support/communicator.h"
 
 namespace dimred::pca {
 
@@ -82,7 +82,7 @@ struct FitOptions {
 FitReport fit(const SnapshotSource& source,
               const FitOptions& options,
               const std::filesystem::path& output,
-              const Ranks& ranks = {});
+              Communicator& communicator = alone());
 
 /// A fit that wrote no file.
 struct FitInMemory {
@@ -101,5 +101,5 @@ FitInMemory fit_in_memory(const SnapshotSource& source,
 FitReport fit_snapshots(const std::filesystem::path& path,
                         const FitOptions& options,
                         const std::filesystem::path& output,
-                        const Ranks& ranks = {});
+                        Communicator& communicator = alone());
 }  // namespace dimred::pca

@@ -53,7 +53,7 @@ std::vector<double> gram_of(const Kernels& kernels,
 }
 
 /// Lower triangles of all blocks one behind the other, packed, of all ranks.
-std::vector<double> grams_of(const Basis& basis, std::int64_t threads, const Ranks& ranks) {
+std::vector<double> grams_of(const Basis& basis, std::int64_t threads, Communicator& communicator) {
   const auto& kernels = select_kernels(KernelSet::automatic);
   const auto k = basis.components;
   const auto rows = padded(k, kernels.row_unit);
@@ -63,7 +63,7 @@ std::vector<double> grams_of(const Basis& basis, std::int64_t threads, const Ran
     double* to = packed.data() + block.index * std::ssize(gram);
     for (const double value : gram) *to++ += value;
   }
-  sum_over(ranks, packed);
+  communicator.sum(packed);
   return packed;
 }
 
@@ -85,8 +85,8 @@ std::int64_t whole_diagonal(std::span<const double> lower, std::int64_t k) {
 
 Orthonormality measure_orthonormality(const Basis& basis,
                                       std::int64_t threads,
-                                      const Ranks& ranks) {
-  const auto grams = grams_of(basis, threads, ranks);
+                                      Communicator& communicator) {
+  const auto grams = grams_of(basis, threads, communicator);
   const auto k = basis.components;
   const std::size_t size = k * (k + 1) / 2;
   Orthonormality result;

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "pca/basis.h"
-#include "pca/ranks.h"
+#include "support/communicator.h"
 
 namespace dimred::pca {
 
@@ -15,6 +15,8 @@ struct Orthonormality {
 /// Over all ranks, in float64, of the values as they lie in memory; every thread takes whole panels
 /// of columns. Several blocks are measured each by itself, where a row of zeros may stand for one
 /// of norm 1. Cost: one read of P; memory: 8 B k^2 bytes.
-Orthonormality measure_orthonormality(const Basis& basis, std::int64_t threads, const Ranks& ranks);
+Orthonormality measure_orthonormality(const Basis& basis,
+                                      std::int64_t threads,
+                                      Communicator& communicator);
 
 }  // namespace dimred::pca

@@ -9,6 +9,7 @@
 #include <system_error>
 #include <utility>
 
+#include "support/agreement.h"
 #include "support/errors.h"
 #include "support/stopwatch.h"
 
@@ -110,61 +111,57 @@ void check_output(const fs::path& output, const fs::path& gram, const SnapshotSo
 std::unique_ptr<AtomicFile> open_output(const fs::path& output,
                                         const std::string& header,
                                         std::int64_t bytes,
-                                        const Ranks& ranks) {
+                                        Communicator& communicator) {
   std::unique_ptr<AtomicFile> file;
-  std::string mark;
-  on_rank_0(ranks, [&] {
+  const auto mark = on_rank_0(communicator, [&] {
     file = std::make_unique<AtomicFile>(output);
     file->reserve(std::ssize(header) + bytes);
-    if (ranks.size == 1) return;
+    if (communicator.size() == 1) return std::string();
     read_as_asked(*file);
-    mark = unique_mark();
-    file->write_at(0, mark);
+    auto made = unique_mark();
+    file->write_at(0, made);
     file->sync();
+    return made;
   });
-  if (ranks.size > 1) mark = ranks.gather(mark).front();
-  agree(ranks, [&] {
-    if (!file) file = join_output(output, mark, ranks.rank);
+  agree(communicator, [&] {
+    if (!file) file = join_output(output, mark, communicator.rank());
   });
-  on_rank_0(ranks, [&] { file->append(header); });  // over the mark
+  on_rank_0(communicator, [&] { file->append(header); });  // over the mark
   return file;
 }
 
-std::int64_t page_bytes(const Ranks& ranks) {
-  const std::int64_t own = ::sysconf(_SC_PAGESIZE);
-  if (ranks.size == 1) return own;
+std::int64_t page_bytes(Communicator& communicator) {
   std::int64_t largest = 0;
-  for (const auto& text : ranks.gather(std::to_string(own)))
+  for (const auto& text : communicator.gather(std::to_string(::sysconf(_SC_PAGESIZE))))
     largest = std::max<std::int64_t>(largest, std::stoll(text));
   return largest;
 }
 
-double write_borders(const MatrixTarget& matrix, const Ranks& ranks) {
-  if (ranks.size == 1) return 0;
+double write_borders(const MatrixTarget& matrix, Communicator& communicator) {
+  if (communicator.size() == 1) return 0;
   double seconds = 0;
   {
     const ScopedSeconds waiting(seconds);
-    agree(ranks, [&] { matrix.file->sync(); });
+    agree(communicator, [&] { matrix.file->sync(); });
   }
   auto& own = *matrix.borders;
   std::vector<Borders> all;
-  on_rank_0(ranks, [&] {
-    Ranks other{.size = ranks.size};
-    for (; other.rank < other.size; ++other.rank)
-      all.emplace_back(own.shape(), own_range(other, matrix.columns));
+  on_rank_0(communicator, [&] {
+    for (int rank = 0; rank < communicator.size(); ++rank)
+      all.emplace_back(own.shape(), own_range(rank, communicator.size(), matrix.columns));
   });
   // Row by row, because every rank receives what is gathered.
   for (std::int64_t row = 0; row < own.shape().rows; ++row) {
     const auto values = std::as_bytes(own.values(row));
-    const auto texts =
-        ranks.gather(std::string(reinterpret_cast<const char*>(values.data()), values.size()));
+    const auto texts = communicator.gather(
+        std::string(reinterpret_cast<const char*>(values.data()), values.size()));
     for (std::size_t rank = 0; rank < all.size(); ++rank) {
       const auto bytes = std::as_writable_bytes(all[rank].values(row));
       check(bytes.size() == texts[rank].size(), "borders of another size");
       std::ranges::copy(std::as_bytes(std::span(texts[rank])), bytes.begin());
     }
   }
-  on_rank_0(ranks, [&] {
+  on_rank_0(communicator, [&] {
     for (const auto& borders : all) borders.write(*matrix.file);
     seconds += matrix.file->sync();
   });
@@ -174,9 +171,9 @@ double write_borders(const MatrixTarget& matrix, const Ranks& ranks) {
 double commit_output(AtomicFile& matrix,
                      const fs::path& output,
                      const Sidecar& sidecar,
-                     const Ranks& ranks) {
+                     Communicator& communicator) {
   double seconds = 0;
-  on_rank_0(ranks, [&] { seconds += commit(matrix, output, sidecar); });
+  on_rank_0(communicator, [&] { seconds += commit(matrix, output, sidecar); });
   return seconds;
 }
 

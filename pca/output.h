@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "pca/components.h"
-#include "pca/ranks.h"
 #include "pca/sidecar.h"
 #include "pca/source.h"
 #include "support/atomic_file.h"
+#include "support/communicator.h"
 
 namespace dimred::pca {
 
@@ -27,16 +27,16 @@ void check_output(const std::filesystem::path& output,
 std::unique_ptr<AtomicFile> open_output(const std::filesystem::path& output,
                                         const std::string& header,
                                         std::int64_t bytes,
-                                        const Ranks& ranks);
+                                        Communicator& communicator);
 
 /// Bytes of the largest memory page among the ranks' hosts: the unit that their caches write.
-std::int64_t page_bytes(const Ranks& ranks);
+std::int64_t page_bytes(Communicator& communicator);
 
 /// Makes what each rank has written durable, then lets rank 0 write all ranks' borders: from then
 /// on every rank, on any host, may read the whole of P. Rank 0 holds R k pages for it, the others
 /// R. Does nothing for one rank. Returns seconds spent in fsync, with the wait for the others'.
 /// Throws what fails on any rank, on all.
-double write_borders(const MatrixTarget& matrix, const Ranks& ranks);
+double write_borders(const MatrixTarget& matrix, Communicator& communicator);
 
 /// Makes the matrix and its sidecar durable under their final names, by rank 0, once write_borders
 /// is through; all wait for it. Old sidecar deleted, matrix renamed, new sidecar renamed, so that a
@@ -45,6 +45,6 @@ double write_borders(const MatrixTarget& matrix, const Ranks& ranks);
 double commit_output(AtomicFile& matrix,
                      const std::filesystem::path& output,
                      const Sidecar& sidecar,
-                     const Ranks& ranks);
+                     Communicator& communicator);
 
 }  // namespace dimred::pca

@@ -18,15 +18,15 @@ std::int64_t bytes_per_thread(const SnapshotSource& rows,
 
 }  // namespace
 
-layout::ColumnRange own_range(const Ranks& ranks, std::int64_t columns) {
-  check(ranks.size >= 1 && 0 <= ranks.rank && ranks.rank < ranks.size, "a rank needs 0 <= r < R");
+layout::ColumnRange own_range(int rank, int ranks, std::int64_t columns) {
+  check(0 <= rank && rank < ranks, "a rank needs 0 <= r < R");
   const auto blocks = ceiling(columns, kDigestColumns);
   // The first blocks % R ranks have one block more than the others.
-  const auto start = [&](std::int64_t rank) {
-    const auto block = rank * (blocks / ranks.size) + std::min(rank, blocks % ranks.size);
+  const auto start = [&](std::int64_t r) {
+    const auto block = r * (blocks / ranks) + std::min(r, blocks % ranks);
     return std::min(block * kDigestColumns, columns);
   };
-  return {start(ranks.rank), start(ranks.rank + 1)};
+  return {start(rank), start(rank + 1)};
 }
 
 Pass pass_over(const SnapshotSource& rows,

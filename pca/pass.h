@@ -6,7 +6,6 @@
 
 #include "layout/shard.h"
 #include "pca/kernels.h"
-#include "pca/ranks.h"
 #include "pca/source.h"
 #include "support/ceiling.h"
 
@@ -47,7 +46,7 @@ inline std::int64_t padded(std::int64_t size, std::int64_t unit) {
 
 /// A rank's share of M columns: contiguous, in whole digest blocks, even to within one block; the
 /// ranks beyond the number of blocks have none.
-layout::ColumnRange own_range(const Ranks& ranks, std::int64_t columns);
+layout::ColumnRange own_range(int rank, int ranks, std::int64_t columns);
 
 /// Widest tiles, then most threads (at most `threads`), whose buffers together fit tile_bytes; at
 /// least one tile of kPanelColumns columns.

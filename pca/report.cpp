@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "checkpoints/weight_names.h"
+#include "support/agreement.h"
 #include "support/errors.h"
 #include "support/formatted.h"
 
@@ -63,19 +64,18 @@ std::string variance_text(const FitReport& report) {
 
 }  // namespace
 
-void share_report(FitReport& report, const Ranks& ranks) {
-  if (ranks.size == 1) return;
+void share_report(FitReport& report, Communicator& communicator) {
   std::vector<double> bytes(1, report.bytes_read);  // exact below 2^53
-  ranks.sum(bytes);
+  communicator.sum(bytes);
   report.bytes_read = bytes[0];
   std::vector<double> seconds{
       report.seconds_gram, report.seconds_components, report.seconds_fsync, report.seconds_total};
-  broadcast_from_rank_0(ranks, seconds);
+  broadcast(communicator, seconds);
   report.seconds_gram = seconds[0];
   report.seconds_components = seconds[1];
   report.seconds_fsync = seconds[2];
   report.seconds_total = seconds[3];
-  report.kernels = ranks.gather(report.kernels).front();
+  report.kernels = broadcast(communicator, report.kernels);
 }
 
 std::vector<double> random_walk_ratio(std::int64_t snapshots, std::int64_t count) {

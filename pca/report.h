@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "pca/kinds.h"
-#include "pca/ranks.h"
+#include "support/communicator.h"
 
 namespace dimred::pca {
 
@@ -30,7 +30,7 @@ struct FitReport {
 };
 
 /// The same report on every rank: bytes_read the sum of theirs, times and kernels rank 0's.
-void share_report(FitReport& report, const Ranks& ranks);
+void share_report(FitReport& report, Communicator& communicator);
 
 /// Explained variance ratio [count] of an n-step random walk in many dimensions:
 /// lambda_i ~ 1 / (2 (1 - cos(pi i / n))), i = 1..n-1.

@@ -12,6 +12,8 @@
 #include "checkpoints/snapshot.h"
 #include "checkpoints/weight_names.h"
 #include "layout/layout.h"
+#include "support/agreement.h"
+#include "support/ceiling.h"
 #include "support/errors.h"
 #include "support/parallel.h"
 
@@ -132,14 +134,14 @@ void take_message(const Json& message, Row& row) {
 }
 
 /// Completes the rows of which each rank has every R-th. As CBOR: a name may hold any bytes.
-void share_rows(std::vector<Row>& rows, const Ranks& ranks) {
-  const std::size_t size = ranks.size;
-  const std::size_t own = ranks.rank;
+void share_rows(std::vector<Row>& rows, Communicator& communicator) {
+  const std::size_t size = communicator.size();
+  const std::size_t own = communicator.rank();
   auto mine = Json::array();
   for (std::size_t i = own; i < rows.size(); i += size) mine.push_back(to_message(rows[i]));
   std::string text;
   Json::to_cbor(mine, text);
-  const auto texts = ranks.gather(text);
+  const auto texts = communicator.gather(text);
   for (std::size_t rank = 0; rank < size; ++rank) {
     if (rank == own) continue;
     const auto theirs = Json::from_cbor(texts[rank]);
@@ -246,17 +248,18 @@ template void read_runs(std::span<const InputFile>,
                         std::int64_t,
                         std::span<double>);
 
-std::vector<Row> read_rows(const std::vector<fs::path>& files, const Ranks& ranks) {
+std::vector<Row> read_rows(const std::vector<fs::path>& files, Communicator& communicator) {
   std::vector<Row> rows(files.size());
-  const std::int64_t own = (std::ssize(files) - ranks.rank + ranks.size - 1) / ranks.size;
-  agree(ranks, [&] {
-    in_parallel(own, available_threads(), [&](std::int64_t i) {
-      const auto index = i * ranks.size + ranks.rank;
+  const std::int64_t rank = communicator.rank();
+  const std::int64_t ranks = communicator.size();
+  agree(communicator, [&] {
+    in_parallel(ceiling(std::ssize(files) - rank, ranks), available_threads(), [&](std::int64_t i) {
+      const auto index = i * ranks + rank;
       rows[index] = row_of(files[index]);
     });
   });
   for (std::size_t i = 0; i < files.size(); ++i) rows[i].path = files[i];
-  if (ranks.size > 1) share_rows(rows, ranks);
+  if (ranks > 1) share_rows(rows, communicator);
   return rows;
 }
 

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "layout/layout.h"
-#include "pca/ranks.h"
 #include "pca/source.h"
 #include "support/atomic_file.h"
+#include "support/communicator.h"
 
 namespace dimred::pca {
 
@@ -56,6 +56,7 @@ void read_runs(std::span<const InputFile> files,
 /// index names as Hugging Face's do. File i is read and verified by
 /// rank i % R alone, which tells the others what it found, so that no rank parses a file that
 /// nobody has verified. Throws as read_snapshot_info and read_tensor_table.
-std::vector<Row> read_rows(const std::vector<std::filesystem::path>& files, const Ranks& ranks);
+std::vector<Row> read_rows(const std::vector<std::filesystem::path>& files,
+                           Communicator& communicator);
 
 }  // namespace dimred::pca

@@ -4,6 +4,7 @@
 #include <limits>
 #include <span>
 
+#include "support/agreement.h"
 #include "support/errors.h"
 #include "support/parallel.h"
 #include "support/random.h"
@@ -79,12 +80,12 @@ void shuffle_columns(const Pass& pass,
                      const std::vector<layout::ColumnRange>& layers,
                      std::uint64_t seed,
                      const MatrixTarget& matrix,
-                     const Ranks& ranks) {
+                     Communicator& communicator) {
   Shuffle shuffle(pass, layers, matrix);
-  agree(ranks, [&] { shuffle.draw(seed); });
+  agree(communicator, [&] { shuffle.draw(seed); });
   for (std::int64_t row = 0; row <= pass.components; ++row) {
     // No row is written before all ranks have read it.
-    agree(ranks, [&] {
+    agree(communicator, [&] {
       if (row > 0) shuffle.write(row - 1);
       if (row < pass.components) shuffle.gather(row);
     });

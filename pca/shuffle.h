@@ -16,6 +16,6 @@ void shuffle_columns(const Pass& pass,
                      const std::vector<layout::ColumnRange>& layers,
                      std::uint64_t seed,
                      const MatrixTarget& matrix,
-                     const Ranks& ranks);
+                     Communicator& communicator);
 
 }  // namespace dimred::pca

@@ -12,6 +12,7 @@
 #include "checkpoints/npy.h"
 #include "checkpoints/snapshot_list.h"
 #include "pca/rows.h"
+#include "support/agreement.h"
 #include "support/atomic_file.h"
 #include "support/errors.h"
 #include "support/file_limit.h"
@@ -240,14 +241,13 @@ std::vector<fs::path> files_in(const fs::path& folder) {
 
 /// snapshot_files(path) as rank 0 sees it, so that a folder which grows meanwhile is the same
 /// for all.
-std::vector<fs::path> agreed_files(const fs::path& path, const Ranks& ranks) {
+std::vector<fs::path> agreed_files(const fs::path& path, Communicator& communicator) {
+  std::istringstream names(on_rank_0(communicator, [&path] {
+    std::string text;  // each name ends in the one byte that none holds
+    for (const auto& file : snapshot_files(path)) text += file.string() + '\0';
+    return text;
+  }));
   std::vector<fs::path> files;
-  on_rank_0(ranks, [&] { files = snapshot_files(path); });
-  if (ranks.size == 1) return files;
-  std::string text;  // each name ends in the one byte that none holds
-  for (const auto& file : files) text += file.string() + '\0';
-  std::istringstream names(ranks.gather(text).front());
-  files.clear();
   for (std::string name; std::getline(names, name, '\0');) files.emplace_back(name);
   return files;
 }
@@ -280,7 +280,8 @@ std::unique_ptr<SnapshotSource> selected(const SnapshotSource& source, const Sna
   return std::make_unique<SelectedSource>(source, rows_in(source.info(), range));
 }
 
-std::unique_ptr<SnapshotSource> open_files(std::vector<fs::path> files, const Ranks& ranks) {
+std::unique_ptr<SnapshotSource> open_files(std::vector<fs::path> files,
+                                           Communicator& communicator) {
   require(!files.empty(), "[pca::open_source] needs at least one file, received none");
   for (auto& file : files)
     if (const auto weights = checkpoints::weights_in(file); !weights.empty()) file = weights;
@@ -293,18 +294,19 @@ std::unique_ptr<SnapshotSource> open_files(std::vector<fs::path> files, const Ra
             files.front(),
             file);
   }
-  std::vector<Row> rows = read_rows(files, ranks);
+  std::vector<Row> rows = read_rows(files, communicator);
   SourceInfo info = info_of(rows);
   std::unique_ptr<SnapshotSource> source;
-  agree(ranks, [&] { source = std::make_unique<FilesSource>(std::move(info), std::move(rows)); });
+  agree(communicator,
+        [&] { source = std::make_unique<FilesSource>(std::move(info), std::move(rows)); });
   return source;
 }
 
-std::unique_ptr<SnapshotSource> open_source(const fs::path& path, const Ranks& ranks) {
-  const auto files = agreed_files(path, ranks);
-  if (files.front() != path || path.extension() != ".npy") return open_files(files, ranks);
+std::unique_ptr<SnapshotSource> open_source(const fs::path& path, Communicator& communicator) {
+  const auto files = agreed_files(path, communicator);
+  if (files.front() != path || path.extension() != ".npy") return open_files(files, communicator);
   std::unique_ptr<SnapshotSource> matrix;
-  agree(ranks, [&] { matrix = npy_matrix(path, "pca::open_source"); });
+  agree(communicator, [&] { matrix = npy_matrix(path, "pca::open_source"); });
   return matrix;
 }
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "pca/ranks.h"
+#include "support/communicator.h"
 #include "support/errors.h"
 
 namespace dimred::pca {
@@ -114,12 +114,12 @@ std::vector<std::filesystem::path> snapshot_files(const std::filesystem::path& p
 /// layouts (names the file and the first entry that differs), std::runtime_error when a file is
 /// damaged.
 std::unique_ptr<SnapshotSource> open_source(const std::filesystem::path& path,
-                                            const Ranks& ranks = {});
+                                            Communicator& communicator = alone());
 
 /// open_source of an explicit list of snapshots, weight files or checkpoint folders, the same on
 /// every rank.
 std::unique_ptr<SnapshotSource> open_files(std::vector<std::filesystem::path> files,
-                                           const Ranks& ranks = {});
+                                           Communicator& communicator = alone());
 
 /// The rows of a 2-D .npy. `place` starts the error texts.
 /// Throws as checkpoints::read_npy_header, and std::invalid_argument unless it has 2 dimensions,

@@ -86,7 +86,7 @@ torch::Tensor NetworkSpace::ascent() {
   const auto own = pass();
   restore_statistics();  // restore() does where it throws
   std::vector<double> square{inner_product(own, own)};
-  communicator().all_reduce(square);
+  communicator().sum(square);
   const double norm = std::sqrt(square[0]);
   if (!std::isfinite(norm)) return {};
   const auto full = all_gather(communicator(), own, columns());  // one rank's is g itself

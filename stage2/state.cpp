@@ -16,7 +16,7 @@ constexpr auto momentum_key = "residual_momentum";
 /// P w over all ranks, which tells one matrix from another.
 std::vector<double> coordinates(const training::Setup& setup, const Subspace& subspace) {
   auto values = project(subspace, own_columns(setup.model.flat.weights, setup.model.columns));
-  setup.communicator->all_reduce(values);
+  setup.communicator->sum(values);
   return values;
 }
 

@@ -12,7 +12,7 @@ std::span<const double> span_of(const Eigen::VectorXd& v) {
 }  // namespace
 
 TensorSpace::TensorSpace(Subspace subspace,
-                         distributed::Communicator& communicator,
+                         distributed::TensorCommunicator& communicator,
                          const distributed::Columns& columns,
                          torch::Tensor weights)
     : subspace_(std::move(subspace)),
@@ -33,7 +33,7 @@ void TensorSpace::begin_gradient(method::Buffers buffers) {
 
 method::Projection TensorSpace::project() {
   auto numbers = stage2::project(subspace_, gradient_, {momentum_, gradient_});
-  communicator_.all_reduce(numbers);
+  communicator_.sum(numbers);
   const auto k = subspace_.components();
   const auto* const others = numbers.data() + k;
   return {.g_k = Eigen::Map<const Eigen::VectorXd>(numbers.data(), k),

@@ -16,7 +16,7 @@ class TensorSpace : public method::SubspaceSpace {
  public:
   /// `weights` [memory_size] is moved in place; m begins as zeros.
   TensorSpace(Subspace subspace,
-              distributed::Communicator& communicator,
+              distributed::TensorCommunicator& communicator,
               const distributed::Columns& columns,
               torch::Tensor weights);
 
@@ -38,7 +38,7 @@ class TensorSpace : public method::SubspaceSpace {
   /// To be called by gradient(): the mean gradient at w, own columns.
   void set_gradient(torch::Tensor own) { gradient_ = std::move(own); }
   const torch::Tensor& weights() const { return weights_; }
-  distributed::Communicator& communicator() const { return communicator_; }
+  distributed::TensorCommunicator& communicator() const { return communicator_; }
   const distributed::Columns& columns() const { return columns_; }
 
  private:
@@ -50,7 +50,7 @@ class TensorSpace : public method::SubspaceSpace {
 
   Subspace subspace_;
   std::vector<Eigen::Index> block_sizes_;
-  distributed::Communicator& communicator_;
+  distributed::TensorCommunicator& communicator_;
   const distributed::Columns& columns_;
   torch::Tensor weights_;
   torch::Tensor gradient_;                   // g, own columns

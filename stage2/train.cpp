@@ -4,10 +4,10 @@
 #include <cmath>
 
 #include "checkpoints/snapshot.h"
-#include "distributed/agreement.h"
 #include "stage2/network_space.h"
 #include "stage2/state.h"
 #include "stage2/telemetry.h"
+#include "support/agreement.h"
 #include "support/errors.h"
 #include "support/stopwatch.h"
 #include "training/evaluate.h"
@@ -165,9 +165,8 @@ class SubspaceDescent final : public training::Stage {
 
   void write_weights(const Run& run, const char* name) const {
     const auto snapshot = training::start_snapshot(setup_, run.position);
-    distributed::on_rank_0(*setup_.communicator, [&] {
-      checkpoints::write_snapshot(run.folder->path() / name, snapshot());
-    });
+    on_rank_0(*setup_.communicator,
+              [&] { checkpoints::write_snapshot(run.folder->path() / name, snapshot()); });
   }
 
   /// Says what a person would otherwise find out by comparing rows of the curve.

@@ -49,7 +49,7 @@ double PendingDecay::get() const {
   std::array<double, 1> others{};
   if (sharded.exists()) {
     others[0] = sum_of(sharded);
-    communicator->all_reduce(others);
+    communicator->sum(others);
   }
   return weight_decay * (sum_of(replicated) + others[0]) / 2;
 }

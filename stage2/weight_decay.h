@@ -11,7 +11,7 @@ struct PendingDecay {
   double weight_decay = 0;
   training::HostCopy replicated;  // |w|^2 by its parts
   training::HostCopy sharded;     // of own columns; none where nothing is sharded
-  std::shared_ptr<distributed::Communicator> communicator;
+  std::shared_ptr<distributed::TensorCommunicator> communicator;
 
   /// The same bits on every rank; all ask at the same point.
   double get() const;

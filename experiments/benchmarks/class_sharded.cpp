@@ -51,7 +51,7 @@ void step(Layer& layer,
           const Options& options,
           const training::ClassRange& range,
           std::int64_t number,
-          distributed::Communicator& ranks) {
+          distributed::TensorCommunicator& ranks) {
   const auto begin = options.global_batch_size * ranks.rank() / ranks.size();
   const auto count = options.global_batch_size * (ranks.rank() + 1) / ranks.size() - begin;
   const auto labels = torch::randint(0, range.classes, {count});
@@ -74,7 +74,7 @@ void step(Layer& layer,
   layer.weights.add_(layer.momentum, -0.1);
 }
 
-nlohmann::json measured(const Options& options, distributed::Communicator& ranks) {
+nlohmann::json measured(const Options& options, distributed::TensorCommunicator& ranks) {
   const auto range = training::class_range(options.classes, ranks.rank(), ranks.size());
   {  // buffers of the matrix library and of the connections, on something small
     const auto small =

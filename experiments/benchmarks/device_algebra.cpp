@@ -34,7 +34,7 @@ double synchronized_seconds(const torch::Device& device, const std::function<voi
 class AlgebraSpace final : public stage2::TensorSpace {
  public:
   AlgebraSpace(stage2::Subspace subspace,
-               distributed::Communicator& communicator,
+               distributed::TensorCommunicator& communicator,
                const distributed::Columns& columns,
                const torch::Tensor& weights,
                const torch::Tensor& gradient)

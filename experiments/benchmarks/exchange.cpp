@@ -46,7 +46,7 @@ int main(int count, char** values) {
     sent[0] += static_cast<double>(one.bytes_sent) / (rounds + 1);
     sent[1] += static_cast<double>(one.bytes_between_nodes) / (rounds + 1);
   }
-  ranks.all_reduce(sent);
+  ranks.sum(sent);
   result["bytes"] = sent[0];
   result["bytes_between_nodes"] = sent[1];
   if (ranks.rank() == 0) std::cout << result.dump() << '\n' << std::flush;

@@ -19,7 +19,7 @@
 namespace {
 
 using namespace dimred;
-using distributed::Communicator;
+using distributed::TensorCommunicator;
 
 struct Problem {
   torch::Tensor basis;     // [k x own columns]
@@ -28,7 +28,9 @@ struct Problem {
   distributed::Columns columns;
 };
 
-Problem make_problem(std::int64_t columns, std::int64_t components, const Communicator& ranks) {
+Problem make_problem(std::int64_t columns,
+                     std::int64_t components,
+                     const TensorCommunicator& ranks) {
   const auto layout = layout::make_layout({{.name = "w", .shape = {columns}}});
   Problem problem{.gradient = torch::randn({layout.memory_size}),
                   .weights = torch::randn({layout.memory_size})};
@@ -41,7 +43,7 @@ Problem make_problem(std::int64_t columns, std::int64_t components, const Commun
 /// A step with one accepted trial: the loss falls by more than any slope asks for.
 class WireSpace final : public stage2::TensorSpace {
  public:
-  explicit WireSpace(Problem& problem, Communicator& ranks)
+  explicit WireSpace(Problem& problem, TensorCommunicator& ranks)
       : TensorSpace(problem.basis, ranks, problem.columns, problem.weights), problem_(problem) {}
 
   void gradient(method::Buffers buffers) override {
@@ -50,7 +52,7 @@ class WireSpace final : public stage2::TensorSpace {
   }
   double loss() override {
     std::array<double, 3> sums{-1e9, 0, 1};
-    communicator().all_reduce(sums);
+    communicator().sum(sums);
     return sums[0];
   }
 
@@ -60,7 +62,7 @@ class WireSpace final : public stage2::TensorSpace {
   Problem& problem_;
 };
 
-void mindspore(const Problem& problem, Communicator& ranks) {
+void mindspore(const Problem& problem, TensorCommunicator& ranks) {
   auto gradient = problem.gradient.clone();
   ranks.all_reduce(gradient);
   for (int part = 0; part < 2; ++part) {
@@ -75,7 +77,10 @@ void mindspore(const Problem& problem, Communicator& ranks) {
 
 /// Runs `work`; adds its seconds and this rank's bytes to the scheme's list.
 template <class Work>
-void measure(nlohmann::json& result, const char* scheme, Communicator& ranks, const Work& work) {
+void measure(nlohmann::json& result,
+             const char* scheme,
+             TensorCommunicator& ranks,
+             const Work& work) {
   ranks.barrier();
   const auto bytes = ranks.bytes_sent();
   const Stopwatch clock;
@@ -83,7 +88,7 @@ void measure(nlohmann::json& result, const char* scheme, Communicator& ranks, co
   ranks.barrier();
   result["seconds"][scheme].push_back(clock.seconds());
   std::array<double, 1> sent{static_cast<double>(ranks.bytes_sent() - bytes)};
-  ranks.all_reduce(sent);
+  ranks.sum(sent);
   result["bytes"][scheme] = sent[0] / ranks.size();
 }
 

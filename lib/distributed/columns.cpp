@@ -2,7 +2,7 @@
 
 namespace dimred::distributed {
 
-Columns columns_of(const layout::Layout& layout, const Communicator& communicator) {
+Columns columns_of(const layout::Layout& layout, const TensorCommunicator& communicator) {
   Columns columns{.sharded = {layout.replicated_size, layout.memory_size}};
   for (int rank = 0; rank < communicator.size(); ++rank)
     columns.shares.push_back(layout::shard_of(layout, rank, communicator.size()));
@@ -18,7 +18,7 @@ torch::Tensor own_columns(const torch::Tensor& full, const Columns& columns) {
   return parts.size() == 1 ? parts.front() : torch::cat(parts);
 }
 
-torch::Tensor reduce_scatter(Communicator& communicator,
+torch::Tensor reduce_scatter(TensorCommunicator& communicator,
                              const torch::Tensor& full,
                              const Columns& columns) {
   const auto& [begin, end] = columns.sharded;
@@ -27,7 +27,7 @@ torch::Tensor reduce_scatter(Communicator& communicator,
   return torch::cat({share, full.narrow(0, begin, end - begin)});
 }
 
-torch::Tensor all_gather(Communicator& communicator,
+torch::Tensor all_gather(TensorCommunicator& communicator,
                          const torch::Tensor& own,
                          const Columns& columns) {
   const auto sharded = columns.sharded.size();

@@ -18,20 +18,20 @@ struct Columns {
   layout::Shard own;
 };
 
-Columns columns_of(const layout::Layout& layout, const Communicator& communicator);
+Columns columns_of(const layout::Layout& layout, const TensorCommunicator& communicator);
 
 /// Own columns [own] of a vector [memory_size]; a view where they lie together.
 torch::Tensor own_columns(const torch::Tensor& full, const Columns& columns);
 
 /// Sum over ranks of the replicated columns and the sharded ones as they are; returns own columns.
-/// Costs and aliases as Communicator::reduce_scatter.
-torch::Tensor reduce_scatter(Communicator& communicator,
+/// Costs and aliases as TensorCommunicator::reduce_scatter.
+torch::Tensor reduce_scatter(TensorCommunicator& communicator,
                              const torch::Tensor& full,
                              const Columns& columns);
 
 /// A vector [memory_size] from every rank's own columns. Costs and aliases as
-/// Communicator::all_gather.
-torch::Tensor all_gather(Communicator& communicator,
+/// TensorCommunicator::all_gather.
+torch::Tensor all_gather(TensorCommunicator& communicator,
                          const torch::Tensor& own,
                          const Columns& columns);
 

@@ -1,7 +1,5 @@
 #include "distributed/communicator.h"
 
-#include <algorithm>
-
 namespace dimred::distributed {
 namespace {
 
@@ -10,11 +8,8 @@ class NothingPending final : public Pending {
   void wait() override {}
 };
 
-class SingleRank final : public Communicator {
+class SingleRank final : public Alone<TensorCommunicator> {
  public:
-  int rank() const override { return 0; }
-  int size() const override { return 1; }
-  void all_reduce(std::span<double> /*values*/) override {}
   std::unique_ptr<Pending> start_all_reduce(torch::Tensor /*values*/) override {
     return std::make_unique<NothingPending>();
   }
@@ -28,7 +23,6 @@ class SingleRank final : public Communicator {
     return own;
   }
   void broadcast(torch::Tensor& /*values*/, int /*root*/) override {}
-  std::vector<std::string> gather(const std::string& text) override { return {text}; }
   void barrier() override {}
 };
 
@@ -40,34 +34,18 @@ const char* name(Collective collective) {
   return names[static_cast<std::size_t>(collective)];
 }
 
-std::int64_t Communicator::bytes_sent() const {
+std::int64_t TensorCommunicator::bytes_sent() const {
   std::int64_t sum = 0;
   for (const auto& one : traffic_) sum += one.bytes_sent;
   return sum;
 }
 
-std::int64_t Communicator::bytes_between_nodes() const {
+std::int64_t TensorCommunicator::bytes_between_nodes() const {
   std::int64_t sum = 0;
   for (const auto& one : traffic_) sum += one.bytes_between_nodes;
   return sum;
 }
 
-std::unique_ptr<Communicator> single_rank() { return std::make_unique<SingleRank>(); }
-
-bool any_rank(Communicator& communicator, bool flag) {
-  std::array<double, 1> count{flag ? 1.0 : 0.0};
-  communicator.all_reduce(count);
-  return count[0] > 0;
-}
-
-std::string broadcast_text(Communicator& communicator, const std::string& text, int root) {
-  if (communicator.size() == 1) return text;
-  auto length = torch::tensor({std::ssize(text)});
-  communicator.broadcast(length, root);
-  auto bytes = torch::empty({length.item<std::int64_t>()}, torch::kUInt8);
-  if (communicator.rank() == root) std::ranges::copy(text, bytes.data_ptr<uint8_t>());
-  if (bytes.numel() > 0) communicator.broadcast(bytes, root);
-  return {bytes.data_ptr<uint8_t>(), bytes.data_ptr<uint8_t>() + bytes.numel()};
-}
+std::unique_ptr<TensorCommunicator> single_rank() { return std::make_unique<SingleRank>(); }
 
 }  // namespace dimred::distributed

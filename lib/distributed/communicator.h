@@ -5,12 +5,12 @@
 #include <array>
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "layout/shard.h"
+#include "support/communicator.h"
 
 namespace dimred::distributed {
 
@@ -39,18 +39,13 @@ class Pending {
   virtual void wait() = 0;  // until it is done; throws CollectiveFailed
 };
 
-/// The collectives that the trainers call at every reduction point. With one rank each call is a
+/// The collectives of tensors, which the trainers call at every reduction point beside those of the
+/// host. With one rank each call is a
 /// true no-op: no copy, no allocation. Vectors of M columns are in memory order; `shards` lists
 /// every rank's share. Collectives are called by one thread of each rank, in the same order
 /// everywhere; every rank gets the same bits. All throw CollectiveFailed.
-class Communicator {
+class TensorCommunicator : public Communicator {
  public:
-  virtual ~Communicator() = default;
-  virtual int rank() const = 0;
-  virtual int size() const = 0;
-
-  /// Sum over ranks, in place; small host values (loss sums, counts, g_k, flags, a Gram matrix).
-  virtual void all_reduce(std::span<double> values) = 0;
   /// Sum over ranks of a contiguous vector, in place.
   void all_reduce(torch::Tensor& values) { start_all_reduce(values)->wait(); }
   /// The same in the background: `values` must be left alone until wait() returns.
@@ -67,8 +62,6 @@ class Communicator {
   virtual torch::Tensor all_gather(const torch::Tensor& own,
                                    const std::vector<layout::Shard>& shards) = 0;
   virtual void broadcast(torch::Tensor& values, int root) = 0;
-  /// Every rank's text, in rank order; a barrier too.
-  virtual std::vector<std::string> gather(const std::string& text) = 0;
   virtual void barrier() = 0;
 
   const Traffic& traffic(Collective collective) const {
@@ -87,12 +80,6 @@ class Communicator {
 };
 
 /// Rank 0 of 1.
-std::unique_ptr<Communicator> single_rank();
-
-/// True if any rank's flag is set.
-bool any_rank(Communicator& communicator, bool flag);
-
-/// `text` of rank `root`, on every rank.
-std::string broadcast_text(Communicator& communicator, const std::string& text, int root = 0);
+std::unique_ptr<TensorCommunicator> single_rank();
 
 }  // namespace dimred::distributed

@@ -36,11 +36,11 @@ int node_size_of(c10d::Backend& host, const launch::RankInfo& rank_info) {
   return by_node ? static_cast<int>(node_size) : size;
 }
 
-std::shared_ptr<Communicator> make_communicator(const Store& job,
-                                                const std::string& start,
-                                                const launch::RankInfo& rank_info,
-                                                const launch::ConnectOptions& options,
-                                                bool on_gpu) {
+std::shared_ptr<TensorCommunicator> make_communicator(const Store& job,
+                                                      const std::string& start,
+                                                      const launch::RankInfo& rank_info,
+                                                      const launch::ConnectOptions& options,
+                                                      bool on_gpu) {
   const GroupOptions group{.store = keys_of(job, start, "gloo"),
                            .rank = rank_info.rank,
                            .size = rank_info.size,

@@ -15,7 +15,7 @@ namespace dimred::distributed {
 /// This process among its ranks: the communicator, and the monitor of the others.
 struct Ranks {
   launch::RankInfo rank_info;
-  std::shared_ptr<Communicator> communicator;
+  std::shared_ptr<TensorCommunicator> communicator;
   std::unique_ptr<HeartbeatMonitor> monitor;  // null with one rank
 
   /// All ranks are done: leaves in an order in which nobody misses anybody.

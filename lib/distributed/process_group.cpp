@@ -34,7 +34,7 @@ torch::Tensor columns(const torch::Tensor& full, const layout::ColumnRange& rang
   return full.narrow(0, range.begin, range.size());
 }
 
-class ProcessGroup final : public Communicator {
+class ProcessGroup final : public TensorCommunicator {
  public:
   ProcessGroup(Backends backends, int rank, int size, int node_size)
       : backends_(std::move(backends)),
@@ -48,7 +48,7 @@ class ProcessGroup final : public Communicator {
   int rank() const override { return rank_; }
   int size() const override { return size_; }
 
-  void all_reduce(std::span<double> values) override {
+  void sum(std::span<double> values) override {
     if (values.empty()) return;
     auto tensor = torch::from_blob(values.data(), {std::ssize(values)}, torch::kFloat64);
     start_all_reduce(tensor)->wait();
@@ -279,7 +279,7 @@ std::unique_ptr<Pending> ProcessGroup::start_all_reduce(torch::Tensor values) {
 std::vector<std::string> ProcessGroup::gather(const std::string& text) {
   std::vector<double> lengths(size_);
   lengths[rank_] = text.size();
-  all_reduce(lengths);
+  sum(lengths);
   const auto shards = layout::consecutive({lengths.begin(), lengths.end()});
 
   auto own = torch::empty({std::ssize(text)}, torch::kUInt8);
@@ -296,7 +296,10 @@ std::vector<std::string> ProcessGroup::gather(const std::string& text) {
 
 }  // namespace
 
-std::unique_ptr<Communicator> process_group(Backends backends, int rank, int size, int node_size) {
+std::unique_ptr<TensorCommunicator> process_group(Backends backends,
+                                                  int rank,
+                                                  int size,
+                                                  int node_size) {
   return std::make_unique<ProcessGroup>(std::move(backends), rank, size, node_size);
 }
 

@@ -17,9 +17,9 @@ constexpr std::int64_t bins = 15;
 
 double number(const torch::Tensor& value) { return value.item<double>(); }
 
-double sum_over_ranks(double value, distributed::Communicator& communicator) {
+double sum_over_ranks(double value, Communicator& communicator) {
   std::array<double, 1> sum{value};
-  communicator.all_reduce(sum);
+  communicator.sum(sum);
   return sum[0];
 }
 
@@ -42,7 +42,7 @@ Predictions predictions(Setup& setup, const data::Dataset& dataset) {
   return {.logits = torch::cat(logits), .labels = torch::cat(labels)};
 }
 
-double best_temperature(const Predictions& found, distributed::Communicator& communicator) {
+double best_temperature(const Predictions& found, Communicator& communicator) {
   const auto logits = found.logits.to(torch::kFloat64);
   const auto of_labels = number(logits.gather(1, found.labels.unsqueeze(1)).sum());
   double low = std::log(0.01), high = std::log(100);  // of beta, the inverse temperature
@@ -57,9 +57,7 @@ double best_temperature(const Predictions& found, distributed::Communicator& com
   return std::exp(-(low + high) / 2);
 }
 
-Calibration calibration(const Predictions& found,
-                        double temperature,
-                        distributed::Communicator& communicator) {
+Calibration calibration(const Predictions& found, double temperature, Communicator& communicator) {
   const auto log_probabilities =
       torch::log_softmax(found.logits.to(torch::kFloat64) / temperature, 1);
   const auto loss = torch::nll_loss(log_probabilities, found.labels, {}, at::Reduction::Sum);
@@ -72,7 +70,7 @@ Calibration calibration(const Predictions& found,
   std::copy_n(excess.const_data_ptr<double>(), bins, sums.begin());
   sums[bins] = number(loss);
   sums[bins + 1] = static_cast<double>(found.labels.size(0));
-  communicator.all_reduce(sums);
+  communicator.sum(sums);
   Calibration result{.loss = sums[bins] / sums[bins + 1]};
   for (std::int64_t i = 0; i < bins; ++i) result.error += std::abs(sums[i]) / sums[bins + 1];
   return result;

@@ -25,7 +25,7 @@ Predictions predictions(Setup& setup, const data::Dataset& dataset);
 /// for a logit that is not finite.
 ///
 /// Source: Guo et al. 2017, "On calibration of modern neural networks", section 4.2.
-double best_temperature(const Predictions& found, distributed::Communicator& communicator);
+double best_temperature(const Predictions& found, Communicator& communicator);
 
 struct Calibration {
   double loss = 0;   // mean cross-entropy of softmax(logits / temperature)
@@ -33,8 +33,6 @@ struct Calibration {
 };
 
 /// Over all ranks' samples. Source: as above, equation 3.
-Calibration calibration(const Predictions& found,
-                        double temperature,
-                        distributed::Communicator& communicator);
+Calibration calibration(const Predictions& found, double temperature, Communicator& communicator);
 
 }  // namespace dimred::training

@@ -10,7 +10,7 @@
 #include "data/resident.h"
 #include "data/samplers.h"
 #include "data/statistics.h"
-#include "distributed/agreement.h"
+#include "support/agreement.h"
 #include "support/errors.h"
 #include "support/formatted.h"
 
@@ -83,9 +83,7 @@ void choose_preprocessing(DataOptions& options, const data::Dataset& train) {
 
 /// Mean and deviation of the training set, where the preprocessing has none: those that rank 0
 /// sees, for all. A disk that lets one rank down must not give it other inputs than the others'.
-void normalise_by_data(DataSets& data,
-                       distributed::Communicator& communicator,
-                       std::int64_t channels) {
+void normalise_by_data(DataSets& data, Communicator& communicator, std::int64_t channels) {
   auto& preprocessing = data.preprocessing;
   if (!preprocessing.mean.empty()) return;
   if (!preprocessing.deviation.empty()) {
@@ -95,7 +93,7 @@ void normalise_by_data(DataSets& data,
   }
   const bool whole = data.train->shape() && preprocessing.crop.cut == data::CropMode::none &&
                      preprocessing.change == nullptr;
-  std::tie(preprocessing.mean, preprocessing.deviation) = distributed::on_rank_0(communicator, [&] {
+  std::tie(preprocessing.mean, preprocessing.deviation) = on_rank_0(communicator, [&] {
     auto statistics = whole ? data::channel_statistics(*data.train)
                             : data::prepared_statistics(*data.train, preprocessing, channels);
     return std::pair{std::move(statistics.mean), std::move(statistics.deviation)};
@@ -210,7 +208,7 @@ void hold_out(DataSets& data, const DataOptions& options, std::uint64_t seed) {
 
 DataSets load_data(DataOptions& options,
                    const RunOptions& run,
-                   distributed::Communicator& communicator,
+                   Communicator& communicator,
                    std::int64_t threads) {
   DataSets data{.global_batch_size = run.global_batch_size.value()};
   const std::uint64_t run_seed = run.seed;

@@ -47,7 +47,7 @@ struct DataSets {
 /// that contradict the data, std::runtime_error for damaged files.
 DataSets load_data(DataOptions& options,
                    const RunOptions& run,
-                   distributed::Communicator& communicator,
+                   Communicator& communicator,
                    std::int64_t threads);
 
 // Streamed files that do not all fit in their stream_cache must not be fetched again and again.

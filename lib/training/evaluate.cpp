@@ -77,7 +77,7 @@ Score evaluate(Setup& setup, const data::Dataset& dataset) {
   };
   const auto report = for_each_batch(setup, dataset, add);
   sums[3] = report.bad_samples;
-  communicator.all_reduce(sums);
+  communicator.sum(sums);
   Score score{.samples = static_cast<std::int64_t>(sums[2]),
               .bad = static_cast<std::int64_t>(sums[3])};
   if (score.bad > 0) {
@@ -116,7 +116,7 @@ void recalibrate_batchnorm(Setup& setup, std::int64_t batches_wanted) {
   if (setup.communicator->size() == 1) return;
   model.flat.buffers.mul_(done[0]);  // the mean over batches, a rank's may be fewer
   setup.communicator->all_reduce(model.flat.buffers);
-  setup.communicator->all_reduce(done);
+  setup.communicator->sum(done);
   model.flat.buffers.div_(done[0]);
   model.objective->restore_constants();
 }

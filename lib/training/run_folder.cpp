@@ -11,8 +11,8 @@
 #include "checkpoints/sealed_json.h"
 #include "checkpoints/snapshot.h"
 #include "checkpoints/state.h"
-#include "distributed/agreement.h"
 #include "models/script.h"
+#include "support/agreement.h"
 #include "support/atomic_file.h"
 #include "support/digest.h"
 #include "support/errors.h"
@@ -110,10 +110,10 @@ std::string processor() {
 
 RunFolder::RunFolder(fs::path path,
                      const checkpoints::RunConfig& config,
-                     distributed::Communicator& communicator,
+                     Communicator& communicator,
                      const EventOptions& events)
     : path_(std::move(path)), events_(events), writes_(communicator.rank() == 0) {
-  distributed::on_rank_0(communicator, [&] { take(config); });
+  on_rank_0(communicator, [&] { take(config); });
 }
 
 void RunFolder::take(const checkpoints::RunConfig& wanted) {

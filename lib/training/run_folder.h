@@ -29,7 +29,7 @@ class RunFolder {
   /// ranks, rank 0 alone creates, locks and writes; what it meets, all throw.
   RunFolder(std::filesystem::path path,
             const checkpoints::RunConfig& config,
-            distributed::Communicator& communicator,
+            Communicator& communicator,
             const EventOptions& events = {});
 
   const std::filesystem::path& path() const { return path_; }

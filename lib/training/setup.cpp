@@ -6,10 +6,10 @@
 
 #include <algorithm>
 
-#include "distributed/agreement.h"
 #include "models/name_patterns.h"
 #include "models/network.h"
 #include "models/script.h"
+#include "support/agreement.h"
 #include "support/errors.h"
 #include "support/parallel.h"
 #include "support/random.h"
@@ -139,13 +139,12 @@ Setup make_setup(CommonOptions& options, const distributed::Ranks& ranks) {
   model.loss_scale = LossScale(options.loss_scale);
   attach_network(setup, options.model, options.loss, setup.data.train->classes(), options.head);
   record_passes(setup, options.run.cuda_graphs);
-  distributed::require_agreement(
-      *setup.communicator,
-      {{"the training data", setup.data.train->description()},
-       {"the test data", setup.data.test ? setup.data.test->description() : "none"},
-       {"the layout", model.flat.layout.hash},
-       {"the weights drawn", replicated_digest(setup)},
-       {"the frozen weights drawn", model.frozen_digest}});
+  require_agreement(*setup.communicator,
+                    {{"the training data", setup.data.train->description()},
+                     {"the test data", setup.data.test ? setup.data.test->description() : "none"},
+                     {"the layout", model.flat.layout.hash},
+                     {"the weights drawn", replicated_digest(setup)},
+                     {"the frozen weights drawn", model.frozen_digest}});
   return setup;
 }
 

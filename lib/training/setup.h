@@ -8,7 +8,7 @@ namespace dimred::training {
 
 /// Everything a stage trains with, made from the options alone. What needs one part takes that.
 struct Setup {
-  std::shared_ptr<distributed::Communicator> communicator;
+  std::shared_ptr<distributed::TensorCommunicator> communicator;
   std::uint64_t seed = 0;
   std::string
       persistent_options;  // checkpoints::persistent_options of this run; empty in tests without

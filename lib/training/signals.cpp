@@ -62,10 +62,10 @@ void catch_stop_signals() {
 
 bool stop_received() { return interrupted || terminated; }
 
-bool stop_agreed(distributed::Communicator& communicator) {
+bool stop_agreed(Communicator& communicator) {
   std::array<double, 2> received{interrupted ? 1.0 : 0.0, terminated ? 1.0 : 0.0};
   if (terminated_from_elsewhere) received[1] = stop_of_others;
-  communicator.all_reduce(received);
+  communicator.sum(received);
   agreed_code = received[1] > 0 ? code_of_others : code_of_interrupt;
   agreed_to_launcher = received[0] == 0 && received[1] > 0 && received[1] < stop_of_others;
   return received[0] + received[1] > 0;

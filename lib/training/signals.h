@@ -2,7 +2,7 @@
 
 #include <exception>
 
-#include "distributed/communicator.h"
+#include "support/communicator.h"
 
 namespace dimred::training {
 
@@ -15,7 +15,7 @@ void catch_stop_signals();
 bool stop_received();
 
 /// True on every rank when any has received one: to be asked at the same step by all.
-bool stop_agreed(distributed::Communicator& communicator);
+bool stop_agreed(Communicator& communicator);
 
 /// Whether the stop that all agreed to came from the processes that started the ranks alone: an
 /// agent of torchrun ends its ranks so to start them anew with the nodes that have come or gone.

@@ -6,7 +6,7 @@
 #include <span>
 #include <type_traits>
 
-#include "distributed/agreement.h"
+#include "support/agreement.h"
 #include "support/digest.h"
 #include "support/errors.h"
 #include "training/device/device_stream.h"
@@ -46,7 +46,7 @@ nlohmann::json header_of(const checkpoints::State& state) {
 }
 
 template <class T>
-void broadcast(distributed::Communicator& communicator, std::span<T> values) {
+void broadcast(distributed::TensorCommunicator& communicator, std::span<T> values) {
   if (values.empty()) return;
   constexpr auto type = std::is_same_v<T, float> ? torch::kFloat32 : torch::kInt64;
   auto tensor = torch::from_blob(values.data(), {std::ssize(values)}, type);
@@ -54,7 +54,9 @@ void broadcast(distributed::Communicator& communicator, std::span<T> values) {
 }
 
 template <class T>
-void share(distributed::Communicator& communicator, std::vector<T>& values, std::size_t size) {
+void share(distributed::TensorCommunicator& communicator,
+           std::vector<T>& values,
+           std::size_t size) {
   values.resize(size);
   broadcast(communicator, std::span(values));
 }
@@ -193,7 +195,7 @@ PendingSnapshot start_snapshot(const Setup& setup, const Position& position) {
 }
 
 void wait_for(checkpoints::BackgroundWriter& writer, const Setup& setup) {
-  distributed::on_rank_0(*setup.communicator, [&] { writer.wait(); });
+  on_rank_0(*setup.communicator, [&] { writer.wait(); });
 }
 
 std::optional<checkpoints::State> shared_state(
@@ -201,7 +203,7 @@ std::optional<checkpoints::State> shared_state(
   auto& communicator = *setup.communicator;
   const auto& layout = setup.model.flat.layout;
   std::optional<checkpoints::State> state;
-  const auto header = distributed::on_rank_0(communicator, [&] {
+  const auto header = on_rank_0(communicator, [&] {
     state = read();
     return state ? header_of(*state) : nlohmann::json();
   });

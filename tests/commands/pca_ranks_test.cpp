@@ -18,7 +18,7 @@ struct ByRanks {
 
   explicit ByRanks(const std::vector<std::string>& arguments) {
     testing::internal::CaptureStdout();
-    errors = ThreadRanks(3).run([&](const pca::Ranks& ranks) {
+    errors = ThreadRanks(3).run([&](Communicator& ranks) {
       const auto run_on_ranks = [&](const auto&, const auto&, const auto& work) {
         return work(ranks);
       };

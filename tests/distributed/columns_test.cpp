@@ -30,7 +30,7 @@ INSTANTIATE_TEST_SUITE_P(Sizes, ColumnsOnRanks, testing::Values(2, 3, 5));
 
 TEST_P(ColumnsOnRanks, ReplicatedColumnsAreSummedAndShardedOnesStay) {
   const int ranks = GetParam();
-  on_gloo_ranks(ranks, [&](Communicator& communicator) {
+  on_gloo_ranks(ranks, [&](TensorCommunicator& communicator) {
     const int rank = communicator.rank();
     const auto layout = layout_of(rank, ranks);
     const auto columns = columns_of(layout, communicator);

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "scaling/volume.h"
+#include "support/agreement.h"
 #include "tests/tools/gloo_ranks.h"
 
 namespace dimred::distributed {
@@ -44,7 +45,7 @@ TEST(SingleRank, IsATrueNoOp) {
   EXPECT_TRUE(communicator->reduce_scatter(full, {}).is_same(full));
   EXPECT_TRUE(communicator->all_gather(full, {}).is_same(full));
   std::array<double, 2> values{1, 2};
-  communicator->all_reduce(values);
+  communicator->sum(values);
   EXPECT_EQ(values, (std::array<double, 2>{1, 2}));
   EXPECT_EQ(communicator->gather("a"), std::vector<std::string>{"a"});
   EXPECT_EQ(communicator->bytes_sent(), 0);
@@ -57,9 +58,9 @@ INSTANTIATE_TEST_SUITE_P(Sizes, OverRanks, testing::Values(2, 3, 4, 5));
 
 TEST_P(OverRanks, AllReduceSumsAndCounts) {
   const int ranks = GetParam();
-  on_gloo_ranks(ranks, [&](Communicator& communicator) {
+  on_gloo_ranks(ranks, [&](TensorCommunicator& communicator) {
     std::vector<double> values{1.0, communicator.rank() + 0.5};
-    communicator.all_reduce(values);
+    communicator.sum(values);
     EXPECT_EQ(values[0], ranks);
     EXPECT_EQ(values[1], ranks * (ranks - 1) / 2.0 + ranks * 0.5);
     auto vector = torch::full({1000}, communicator.rank() + 1.0F);
@@ -75,7 +76,7 @@ TEST_P(OverRanks, AllReduceSumsAndCounts) {
 
 TEST_P(OverRanks, AllReduceMaximumTakesTheLargestAndCounts) {
   const int ranks = GetParam();
-  on_gloo_ranks(ranks, [&](Communicator& communicator) {
+  on_gloo_ranks(ranks, [&](TensorCommunicator& communicator) {
     const double rank = communicator.rank();
     const double infinity = std::numeric_limits<double>::infinity();
     auto values = torch::tensor({rank, -rank, rank == 1 ? 0.5 : -infinity}, torch::kFloat64);
@@ -94,7 +95,7 @@ TEST_P(OverRanks, ReduceScatterAddsInRankOrderAndSendsOnlyTheOthersColumns) {
   const std::int64_t size = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
   auto expected = vector_of(0, size);
   for (int rank = 1; rank < ranks; ++rank) expected = expected + vector_of(rank, size);
-  on_gloo_ranks(ranks, [&](Communicator& communicator) {
+  on_gloo_ranks(ranks, [&](TensorCommunicator& communicator) {
     const auto& shard = shards[static_cast<std::size_t>(communicator.rank())];
     const auto full = vector_of(communicator.rank(), size);
     const auto own = communicator.reduce_scatter(full, shards);
@@ -133,7 +134,7 @@ TEST_P(OverNodes, ExchangesAddWithinNodesFirstAndSendEachColumnToANodeOnce) {
   }
   std::mutex mutex;
   std::int64_t sent = 0, between = 0;
-  const auto work = [&](Communicator& communicator) {
+  const auto work = [&](TensorCommunicator& communicator) {
     const auto& shard = shards[static_cast<std::size_t>(communicator.rank())];
     const auto full = vector_of(communicator.rank(), size);
     const auto own = communicator.reduce_scatter(full, shards);
@@ -160,7 +161,7 @@ TEST_P(OverNodes, LargeSharesTravelInParts) {
   const auto shards = shards_of(sizes);
   const std::int64_t size = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
   const auto places = torch::arange(size, torch::kFloat32).remainder(1000);
-  const auto work = [&](Communicator& communicator) {
+  const auto work = [&](TensorCommunicator& communicator) {
     const auto& shard = shards[static_cast<std::size_t>(communicator.rank())];
     const auto own = communicator.reduce_scatter(places + communicator.rank(), shards);
     const auto expected = places * ranks + ranks * (ranks - 1) / 2;
@@ -174,7 +175,7 @@ TEST_P(OverRanks, BroadcastReachesEverybodyFromAnyRoot) {
   const int ranks = GetParam();
   std::mutex mutex;
   std::int64_t sent = 0;
-  on_gloo_ranks(ranks, [&](Communicator& communicator) {
+  on_gloo_ranks(ranks, [&](TensorCommunicator& communicator) {
     for (int root = 0; root < ranks; ++root) {
       auto values = torch::full({50}, communicator.rank() + 1.0F);
       communicator.broadcast(values, root);
@@ -188,18 +189,18 @@ TEST_P(OverRanks, BroadcastReachesEverybodyFromAnyRoot) {
 }
 
 TEST_P(OverRanks, TextsAreGatheredInRankOrder) {
-  on_gloo_ranks(GetParam(), [&](Communicator& communicator) {
+  on_gloo_ranks(GetParam(), [&](TensorCommunicator& communicator) {
     const auto text = std::string(static_cast<std::size_t>(communicator.rank()), 'x');
     const auto all = communicator.gather(text);
     ASSERT_EQ(static_cast<int>(all.size()), communicator.size());
     for (std::size_t rank = 0; rank < all.size(); ++rank) EXPECT_EQ(all[rank].size(), rank);
-    EXPECT_EQ(broadcast_text(communicator, communicator.rank() == 1 ? "one" : ""), "");
-    EXPECT_EQ(broadcast_text(communicator, communicator.rank() == 1 ? "one" : "", 1), "one");
+    EXPECT_EQ(broadcast(communicator, communicator.rank() == 1 ? "one" : ""), "");
+    EXPECT_EQ(broadcast(communicator, communicator.rank() == 1 ? "one" : "", 1), "one");
   });
 }
 
 TEST_P(OverRanks, AFlagOfOneIsEverybodys) {
-  on_gloo_ranks(GetParam(), [](Communicator& communicator) {
+  on_gloo_ranks(GetParam(), [](TensorCommunicator& communicator) {
     EXPECT_TRUE(any_rank(communicator, communicator.rank() == 1));
     EXPECT_FALSE(any_rank(communicator, false));
   });
@@ -208,11 +209,11 @@ TEST_P(OverRanks, AFlagOfOneIsEverybodys) {
 TEST(Gloo, ADeadRankIsAFailureThatNamesRankAndCollective) {
   std::string text;
   const auto run = [&] {
-    on_gloo_ranks(2, [&](Communicator& communicator) {
+    on_gloo_ranks(2, [&](TensorCommunicator& communicator) {
       communicator.barrier();
       if (communicator.rank() == 1) throw std::invalid_argument("gone");
       std::array<double, 1> value{1};
-      communicator.all_reduce(value);
+      communicator.sum(value);
     });
   };
   EXPECT_THROW(run(), CollectiveFailed);

@@ -44,7 +44,7 @@ class Connect : public testing::Test {
     try {
       auto ranks = connect(rank_info, options, /*on_gpu=*/false, [](const Failure&) {});
       std::vector<double> values{rank_info.rank + 1.0};
-      ranks.communicator->all_reduce(values);
+      ranks.communicator->sum(values);
       ranks.leave();
       return std::to_string(static_cast<int>(values[0]));
     } catch (const ReportedByRank0& error) {

@@ -65,15 +65,15 @@ TEST(LoadBfloat16, RoundsInMemoryOrder) {
 
 TEST(LoadBfloat16, OfShardsReassemblesTheWhole) {
   const Fitted fitted;
-  const auto load = [&](const layout::Shard& shard, const Ranks& ranks) {
+  const auto load = [&](const layout::Shard& shard, Communicator& ranks) {
     return load_basis(fitted.npy, fitted.layout, shard, {.dtype = BasisDtype::bfloat16}, ranks);
   };
-  const Basis all = load(whole(fitted.layout), {});
+  const Basis all = load(whole(fitted.layout), alone());
   EXPECT_NEAR(all.orthonormality_error, testing::orthonormality_error(values_of(all)), 1e-13);
-  for (const auto& text : ThreadRanks(3).run([&](const Ranks& ranks) {
-         const layout::Shard shard = layout::shard_of(fitted.layout, ranks.rank, 3);
+  for (const auto& text : ThreadRanks(3).run([&](Communicator& ranks) {
+         const layout::Shard shard = layout::shard_of(fitted.layout, ranks.rank(), 3);
          std::int64_t begin = 0;
-         for (int r = 0; r < ranks.rank; ++r)
+         for (int r = 0; r < ranks.rank(); ++r)
            begin += layout::shard_of(fitted.layout, r, 3).memory_columns();
          const Basis part = load(shard, ranks);
          require(values_of(part) == values_of(all).middleCols(begin, part.columns), "[test] part");

@@ -83,16 +83,16 @@ TEST(LoadBasis, OfShardsReassemblesTheWhole) {
 
 TEST(LoadBasis, SumsOrthonormalityOverRanks) {
   const Fitted fitted;
-  const auto load = [&](const Ranks& ranks, int part) {
+  const auto load = [&](Communicator& ranks, int part) {
     const layout::Shard shard = layout::shard_of(fitted.layout, part, 2);
     return load_basis(fitted.npy, fitted.layout, shard, {}, ranks).orthonormality_error;
   };
-  for (const auto& text :
-       ThreadRanks(2).run([&](const Ranks& ranks) { EXPECT_LT(load(ranks, ranks.rank), 1e-6); })) {
+  for (const auto& text : ThreadRanks(2).run(
+           [&](Communicator& ranks) { EXPECT_LT(load(ranks, ranks.rank()), 1e-6); })) {
     EXPECT_EQ(text, "");
   }
   // Twice the same half of P P' is not I.
-  for (const auto& text : ThreadRanks(2).run([&](const Ranks& ranks) { load(ranks, 1); })) {
+  for (const auto& text : ThreadRanks(2).run([&](Communicator& ranks) { load(ranks, 1); })) {
     EXPECT_NE(text.find("needs orthonormal rows"), std::string::npos) << text;
   }
 }

@@ -168,9 +168,9 @@ TEST(LoadBasisOfLayers, SaysWhichColumnsAreWhichBlock) {
   const Layers layers;
   for (const int size : {1, 2, 3, 7}) {
     std::vector<Basis> parts(static_cast<std::size_t>(size));
-    const auto outcomes = ThreadRanks(size).run([&](const Ranks& ranks) {
-      const auto shard = layout::shard_of(layers.layout, ranks.rank, size);
-      parts[static_cast<std::size_t>(ranks.rank)] =
+    const auto outcomes = ThreadRanks(size).run([&](Communicator& ranks) {
+      const auto shard = layout::shard_of(layers.layout, ranks.rank(), size);
+      parts[static_cast<std::size_t>(ranks.rank())] =
           load_basis(layers.npy, layers.layout, shard, {}, ranks);
     });
     for (int rank = 0; rank < size; ++rank) {

@@ -31,8 +31,8 @@ FitReport fit_kind_on_ranks(int size,
                             const FitOptions& options,
                             const std::filesystem::path& output) {
   std::vector<FitReport> reports(static_cast<std::size_t>(size));
-  const auto outcomes = ThreadRanks(size).run([&](const Ranks& ranks) {
-    reports[static_cast<std::size_t>(ranks.rank)] = fit(source(), options, output, ranks);
+  const auto outcomes = ThreadRanks(size).run([&](Communicator& ranks) {
+    reports[static_cast<std::size_t>(ranks.rank())] = fit(source(), options, output, ranks);
   });
   EXPECT_EQ(common_error(outcomes), "no error");
   for (const FitReport& report : reports) {
@@ -46,8 +46,8 @@ FitReport fit_kind_on_ranks(int size,
 /// The digests in the sidecar hold, and P P' is I, for the shards of `size` ranks.
 void expect_loads(int size, const std::filesystem::path& npy) {
   const layout::Layout layout = testing::six_layers();
-  const auto outcomes = ThreadRanks(size).run([&](const Ranks& ranks) {
-    const auto shard = layout::shard_of(layout, ranks.rank, size);
+  const auto outcomes = ThreadRanks(size).run([&](Communicator& ranks) {
+    const auto shard = layout::shard_of(layout, ranks.rank(), size);
     const Basis basis = load_basis(npy, layout, shard, {}, ranks);
     EXPECT_LT(basis.orthonormality_error, 5e-7);
   });
@@ -126,17 +126,17 @@ class CountedSource final : public SnapshotSource {
 TEST(LayersByRanks, ReadOnlyTheRanksOwnColumns) {
   const TemporaryFolder folder;
   const std::int64_t own[] = {16384, 16384, 45010 - 2 * 16384, 0};
-  const auto outcomes = ThreadRanks(4).run([&](const Ranks& ranks) {
+  const auto outcomes = ThreadRanks(4).run([&](Communicator& ranks) {
     CountedSource counted;
     fit(counted, kind_options(Kind::pca, 5, Blocks::layers), folder / "p.npy", ranks);
-    EXPECT_EQ(counted.values, 2 * 8 * own[ranks.rank]) << ranks.rank;
+    EXPECT_EQ(counted.values, 2 * 8 * own[ranks.rank()]) << ranks.rank();
   });
   EXPECT_EQ(common_error(outcomes), "no error");
 }
 
 TEST(RandomByRanks, ReadsNoSnapshot) {
   const TemporaryFolder folder;
-  const auto outcomes = ThreadRanks(2).run([&](const Ranks& ranks) {
+  const auto outcomes = ThreadRanks(2).run([&](Communicator& ranks) {
     CountedSource counted;
     fit(counted, kind_options(Kind::random, 5), folder / "p.npy", ranks);
     EXPECT_EQ(counted.values, 0);
@@ -146,9 +146,9 @@ TEST(RandomByRanks, ReadsNoSnapshot) {
 
 TEST(KindsByRanksRefuse, OptionsThatDiffer) {
   const TemporaryFolder folder;
-  const std::string error = common_error(ThreadRanks(2).run([&](const Ranks& ranks) {
+  const std::string error = common_error(ThreadRanks(2).run([&](Communicator& ranks) {
     FitOptions options = kind_options(Kind::random, 5);
-    options.seed = static_cast<std::uint64_t>(ranks.rank);
+    options.seed = static_cast<std::uint64_t>(ranks.rank());
     fit(source(), options, folder / "p.npy", ranks);
   }));
   EXPECT_NE(error.find("seed 0, from 0 to 0 skip 0 on rank 0"), std::string::npos) << error;

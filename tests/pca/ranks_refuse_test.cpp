@@ -25,8 +25,8 @@ using testing::WatchedSource;
 template <class SourceOf>
 std::string ranks_refusal(const TemporaryFolder& folder, SourceOf source) {
   const auto before = testing::names_in(folder);
-  std::string error = common_error(ThreadRanks(3).run([&](const Ranks& ranks) {
-    fit(*source(ranks.rank), options_of(kComponents), folder / "p.npy", ranks);
+  std::string error = common_error(ThreadRanks(3).run([&](Communicator& ranks) {
+    fit(*source(ranks.rank()), options_of(kComponents), folder / "p.npy", ranks);
   }));
   EXPECT_EQ(testing::names_in(folder), before);
   return error;
@@ -67,7 +67,7 @@ TEST(RanksRefuse, AReadErrorAndKeepTheOldMatrix) {
 TEST(RanksRefuse, AnOutputThatRankZeroCannotWrite) {
   const auto error = [&](const std::filesystem::path& output) {
     return common_error(ThreadRanks(3).run(
-        [&](const Ranks& ranks) { fit(snapshots(), options_of(kComponents), output, ranks); }));
+        [&](Communicator& ranks) { fit(snapshots(), options_of(kComponents), output, ranks); }));
   };
   const TemporaryFolder folder;
   EXPECT_EQ(error(folder / "none/p.npy"),
@@ -90,8 +90,8 @@ TEST(RanksRefuse, AnOutputThatRankZeroCannotWrite) {
 TEST(RanksRefuse, AFolderThatOneOfThemDoesNotShare) {
   const TemporaryFolder shared, other;
   const auto error = [&] {
-    return common_error(ThreadRanks(3).run([&](const Ranks& ranks) {
-      const auto& folder = ranks.rank == 2 ? other : shared;
+    return common_error(ThreadRanks(3).run([&](Communicator& ranks) {
+      const auto& folder = ranks.rank() == 2 ? other : shared;
       fit(snapshots(), options_of(kComponents), folder / "p.npy", ranks);
     }));
   };
@@ -114,8 +114,8 @@ TEST(RanksRefuse, DifferentProblems) {
   const std::string rest =
       " snapshots, k = 5, variance 0, kind pca, blocks 1, seed 0, from 0 to 0 skip 0";
   EXPECT_EQ(ranks_refusal(folder, [&](int rank) { return rank == 2 ? other.get() : &snapshots(); }),
-            "caller: [pca::fit] needs the same on every rank, received 13 x 103305" + rest +
-                " on rank 0, 13 x 20000" + rest + " on rank 2");
+            "caller: [distributed] ranks disagree in the fit: rank 0 has 13 x 103305" + rest +
+                ", rank 2 has 13 x 20000" + rest);
 }
 
 TEST(RanksRefuse, TooFewDirections) {
@@ -134,8 +134,8 @@ TEST(RanksRefuse, DamageOfABasisInOneShard) {
   bytes.back() = static_cast<char>(bytes.back() ^ 1);
   put_file(folder / "p.npy", bytes);
   const layout::Layout layout = one_vector(kColumns);
-  const std::string error = common_error(ThreadRanks(3).run([&](const Ranks& ranks) {
-    load_basis(folder / "p.npy", layout, layout::shard_of(layout, ranks.rank, 3), {}, ranks);
+  const std::string error = common_error(ThreadRanks(3).run([&](Communicator& ranks) {
+    load_basis(folder / "p.npy", layout, layout::shard_of(layout, ranks.rank(), 3), {}, ranks);
   }));
   EXPECT_NE(error.find("environment: [pca::load_basis]"), std::string::npos) << error;
   EXPECT_NE(error.find("columns 98304 to 103305 differ from their digest"), std::string::npos)

@@ -11,6 +11,7 @@
 
 #include "layout/shard.h"
 #include "pca/basis.h"
+#include "support/agreement.h"
 #include "tests/pca/shared_problem.h"
 
 namespace dimred::pca {
@@ -34,8 +35,8 @@ std::vector<FitReport> fit_ranks(int size,
                                  const FitOptions& options,
                                  const std::filesystem::path& output) {
   std::vector<FitReport> reports(static_cast<std::size_t>(size));
-  const auto outcomes = ThreadRanks(size).run([&](const Ranks& ranks) {
-    reports[static_cast<std::size_t>(ranks.rank)] = fit(source, options, output, ranks);
+  const auto outcomes = ThreadRanks(size).run([&](Communicator& ranks) {
+    reports[static_cast<std::size_t>(ranks.rank())] = fit(source, options, output, ranks);
   });
   const std::string error = common_error(outcomes);
   if (error != "no error") throw std::runtime_error(error);
@@ -44,8 +45,8 @@ std::vector<FitReport> fit_ranks(int size,
 
 TEST(Agree, GivesEveryRankTheFirstErrorAndItsKind) {
   const auto outcome = [](const std::function<void(int)>& work) {
-    return common_error(
-        ThreadRanks(4).run([&](const Ranks& ranks) { agree(ranks, [&] { work(ranks.rank); }); }));
+    return common_error(ThreadRanks(4).run(
+        [&](Communicator& ranks) { agree(ranks, [&] { work(ranks.rank()); }); }));
   };
   EXPECT_EQ(outcome([](int) {}), "no error");
   EXPECT_EQ(outcome([](int rank) {
@@ -61,7 +62,7 @@ TEST(Agree, GivesEveryRankTheFirstErrorAndItsKind) {
               if (rank == 0) throw std::logic_error("zero");
             }),
             "bug: zero");
-  EXPECT_THROW(agree({}, [] { throw std::bad_alloc(); }), std::bad_alloc);  // alone: as it is
+  EXPECT_THROW(agree(alone(), [] { throw std::bad_alloc(); }), std::bad_alloc);  // alone: as it is
 }
 
 /// How far fits by R ranks and by one may be apart (see pca/fit.h), by Eigen's float64 spectrum.
@@ -86,6 +87,24 @@ struct Bound {
   }
 };
 
+/// `ranks`, whose rank 0 counts the numbers that it sums.
+class CountingSums final : public Communicator {
+ public:
+  CountingSums(Communicator& ranks, std::atomic<std::int64_t>& numbers)
+      : ranks_(ranks), numbers_(numbers) {}
+  int rank() const override { return ranks_.rank(); }
+  int size() const override { return ranks_.size(); }
+  void sum(std::span<double> values) override {
+    if (rank() == 0) numbers_ += std::ssize(values);
+    ranks_.sum(values);
+  }
+  std::vector<std::string> gather(const std::string& text) override { return ranks_.gather(text); }
+
+ private:
+  Communicator& ranks_;
+  std::atomic<std::int64_t>& numbers_;
+};
+
 /// As scaling/step.h predicts: Gram matrix, eigenvalues, eigenvectors, P P', the rows' extremes,
 /// and five numbers of the report.
 TEST(FitByRanks, SumsAsManyNumbersAsTheScalingModelSays) {
@@ -93,12 +112,8 @@ TEST(FitByRanks, SumsAsManyNumbersAsTheScalingModelSays) {
   const TemporaryFolder folder;
   for (const int size : {2, 3, 7}) {
     std::atomic<std::int64_t> numbers = 0;
-    const auto outcomes = ThreadRanks(size).run([&](const Ranks& ranks) {
-      auto counted = ranks;
-      counted.sum = [&](std::span<double> values) {
-        if (ranks.rank == 0) numbers += std::ssize(values);
-        ranks.sum(values);
-      };
+    const auto outcomes = ThreadRanks(size).run([&](Communicator& ranks) {
+      CountingSums counted(ranks, numbers);
       fit(snapshots(), options_of(k), folder / "p.npy", counted);
     });
     EXPECT_EQ(common_error(outcomes), "no error");
@@ -142,9 +157,9 @@ TEST(FitByRanks, LeavesOneFileWhoseDigestsHoldForEveryShard) {
     fit_ranks(size, snapshots(), options_of(kComponents), folder / "p.npy");
     EXPECT_EQ(testing::names_in(folder), (std::vector<std::string>{"p.json", "p.npy"}));
     std::vector<Basis> parts(static_cast<std::size_t>(size));
-    const auto outcomes = ThreadRanks(size).run([&](const Ranks& ranks) {
-      parts[static_cast<std::size_t>(ranks.rank)] = load_basis(
-          folder / "p.npy", layout, layout::shard_of(layout, ranks.rank, size), {}, ranks);
+    const auto outcomes = ThreadRanks(size).run([&](Communicator& ranks) {
+      parts[static_cast<std::size_t>(ranks.rank())] = load_basis(
+          folder / "p.npy", layout, layout::shard_of(layout, ranks.rank(), size), {}, ranks);
     });
     EXPECT_EQ(common_error(outcomes), "no error");
     std::int64_t columns = 0;
@@ -210,7 +225,7 @@ TEST(FitByRanks, ReadsOnlyTheRanksOwnColumns) {
   for (const int size : {2, 3, 7, 12}) {
     const TemporaryFolder folder;
     std::vector<std::atomic<int>> times(7);  // that a digest block's columns were read, summed
-    const auto outcomes = ThreadRanks(size).run([&](const Ranks& ranks) {
+    const auto outcomes = ThreadRanks(size).run([&](Communicator& ranks) {
       std::vector<std::atomic<int>> own(7);
       WatchedSource source;
       source.at_read = [&](std::int64_t, std::int64_t begin, std::int64_t end) {
@@ -224,9 +239,9 @@ TEST(FitByRanks, ReadsOnlyTheRanksOwnColumns) {
         blocks += own[i];
         if (own[i] == 1) columns += i == 6 ? kColumns - 6 * 16384 : 16384;
       }
-      EXPECT_GE(blocks, 7 / size) << ranks.rank;
-      EXPECT_LE(blocks, (7 + size - 1) / size) << ranks.rank;
-      EXPECT_EQ(source.values, 2 * kRows * columns) << ranks.rank;  // two passes, nothing else
+      EXPECT_GE(blocks, 7 / size) << ranks.rank();
+      EXPECT_LE(blocks, (7 + size - 1) / size) << ranks.rank();
+      EXPECT_EQ(source.values, 2 * kRows * columns) << ranks.rank();  // two passes, nothing else
     });
     EXPECT_EQ(common_error(outcomes), "no error");
     for (const auto& count : times) EXPECT_EQ(count, 1) << size;  // each block by one rank

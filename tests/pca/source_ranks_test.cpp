@@ -24,9 +24,9 @@ TEST(OpenSourceByRanks, VerifiesEveryFileOnceAndGivesAllTheSameMatrix) {
   }
   const auto bytes = static_cast<std::int64_t>(std::filesystem::file_size(folder / "0.h5"));
   for (const int size : {2, 3, 9}) {
-    const auto outcomes = ThreadRanks(size).run([&](const Ranks& ranks) {
+    const auto outcomes = ThreadRanks(size).run([&](Communicator& ranks) {
       const auto source = open_source(folder.path(), ranks);
-      EXPECT_EQ(source->info().bytes_verified, (7 - ranks.rank + size - 1) / size * bytes);
+      EXPECT_EQ(source->info().bytes_verified, (7 - ranks.rank() + size - 1) / size * bytes);
       EXPECT_EQ(all_of(*source), testing::to_float(matrix));
       EXPECT_EQ(source->info().names[5], (folder / "5.h5").string());
       EXPECT_EQ(source->info().layout_hash, layout.hash);
@@ -44,7 +44,7 @@ TEST(OpenSourceByRanks, SharesWhatEachFoundInItsSafetensors) {
     checkpoints::write_safetensors(folder / formatted("{}.safetensors", i), {a, b});
   }
   const std::vector<float> expected = all_of(*open_source(folder.path()));
-  const auto outcomes = ThreadRanks(3).run([&](const Ranks& ranks) {
+  const auto outcomes = ThreadRanks(3).run([&](Communicator& ranks) {
     const auto source = open_source(folder.path(), ranks);
     EXPECT_EQ(all_of(*source), expected);
     EXPECT_NE(source->info().layout_json.find("a.\xC3\xA9"), std::string::npos);
@@ -54,7 +54,7 @@ TEST(OpenSourceByRanks, SharesWhatEachFoundInItsSafetensors) {
 
 /// The error that all of three ranks throw.
 std::string common_refusal(const std::filesystem::path& path) {
-  const auto outcomes = ThreadRanks(3).run([&](const Ranks& ranks) { open_source(path, ranks); });
+  const auto outcomes = ThreadRanks(3).run([&](Communicator& ranks) { open_source(path, ranks); });
   EXPECT_EQ(outcomes, std::vector<std::string>(3, outcomes.front()));
   return outcomes.front();
 }

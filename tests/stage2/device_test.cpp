@@ -208,7 +208,7 @@ struct DeviceQuadratic {
 
   torch::Tensor curvature;
   torch::Tensor weights;
-  std::unique_ptr<distributed::Communicator> communicator = distributed::single_rank();
+  std::unique_ptr<distributed::TensorCommunicator> communicator = distributed::single_rank();
   distributed::Columns columns;
 };
 

@@ -169,7 +169,7 @@ TEST(NetworkSpaceWithLossScale, AnOverflowInTheAscentLeavesTheStepOut) {
 /// Rank 1's part of the batch alone overflows: both ranks leave the step out.
 TEST(NetworkSpaceWithLossScale, AnOverflowOfOneRankLeavesTheStepOutOnAll) {
   std::vector<int> left_out(2, -1);
-  on_gloo_ranks(2, [&](distributed::Communicator& communicator) {
+  on_gloo_ranks(2, [&](distributed::TensorCommunicator& communicator) {
     const auto rank = static_cast<std::size_t>(communicator.rank());
     auto setup = training::toy_setup(models::Precision::float32,
                                      training::steep_network(rank == 1 ? std::ldexp(1, 100) : 1));

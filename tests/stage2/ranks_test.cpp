@@ -47,7 +47,7 @@ struct Result {
 Result descend(const Problem& problem,
                const MethodOptions& options,
                int steps,
-               distributed::Communicator& communicator) {
+               distributed::TensorCommunicator& communicator) {
   const auto size = communicator.size();
   const auto columns = distributed::columns_of(problem.layout, communicator);
   const auto& own = columns.own;
@@ -65,7 +65,7 @@ Result descend(const Problem& problem,
   const auto loss = [&] {
     // As the trainer: loss, correct count and samples in one sum.
     std::array<double, 3> sum{residual().to(torch::kFloat64).square().sum().item<double>() / 48};
-    communicator.all_reduce(sum);
+    communicator.sum(sum);
     return sum[0];
   };
   FunctionSpace space(basis, communicator, columns, result.weights, loss, [&] {
@@ -96,7 +96,7 @@ TEST_P(Presets, AreTheSameOnAnyNumberOfRanks) {
     for (const int ranks : {2, 3, 4, 6}) {
       std::mutex mutex;
       torch::Tensor first;
-      on_gloo_ranks(ranks, [&](distributed::Communicator& communicator) {
+      on_gloo_ranks(ranks, [&](distributed::TensorCommunicator& communicator) {
         const auto result = descend(problem, options, steps, communicator);
         // Three steps of float32 sums in another order.
         EXPECT_TRUE(torch::allclose(result.weights, expected.weights, 1e-4, 1e-5)) << ranks;
@@ -116,7 +116,7 @@ TEST_P(Presets, AreTheSameOnAnyNumberOfRanks) {
 TEST(Step, ANanInOneRanksGradientChangesNothingAnywhere) {
   const Problem problem(100);
   const auto options = preset("robust").method;
-  on_gloo_ranks(3, [&](distributed::Communicator& communicator) {
+  on_gloo_ranks(3, [&](distributed::TensorCommunicator& communicator) {
     const auto columns = distributed::columns_of(problem.layout, communicator);
     const auto own = columns.own.memory_columns();
     auto weights = torch::ones({problem.layout.memory_size});
@@ -142,7 +142,7 @@ TEST(Wire, IsWhatTheScalingModelPredicts) {
   const Problem problem(columns);
   for (const auto& [name, gathers] : {std::pair{"robust", 1}, {"mindspore-latest", 2}}) {
     const auto options = preset(name).method;
-    on_gloo_ranks(8, [&, gathers = gathers](distributed::Communicator& communicator) {
+    on_gloo_ranks(8, [&, gathers = gathers](distributed::TensorCommunicator& communicator) {
       const auto result = descend(problem, options, 3, communicator);
       const auto vector = 4 * columns * 7 / 8;
       EXPECT_NEAR(

@@ -25,7 +25,7 @@ struct Quadratic {
 
   torch::Tensor curvature = torch::tensor({4.0F, 1.0F, 2.0F, 3.0F});
   torch::Tensor weights = torch::zeros({4});
-  std::unique_ptr<distributed::Communicator> communicator = distributed::single_rank();
+  std::unique_ptr<distributed::TensorCommunicator> communicator = distributed::single_rank();
   distributed::Columns columns;
   FunctionSpace space;
 };

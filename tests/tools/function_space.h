@@ -10,7 +10,7 @@ namespace dimred::stage2 {
 class FunctionSpace final : public TensorSpace {
  public:
   FunctionSpace(Subspace subspace,
-                distributed::Communicator& communicator,
+                distributed::TensorCommunicator& communicator,
                 const distributed::Columns& columns,
                 const torch::Tensor& weights,
                 std::function<double()> loss,

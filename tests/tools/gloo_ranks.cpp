@@ -13,7 +13,7 @@
 namespace dimred {
 
 void on_gloo_ranks(int ranks,
-                   const std::function<void(distributed::Communicator&)>& work,
+                   const std::function<void(distributed::TensorCommunicator&)>& work,
                    int node_size) {
   // c10d's flight recorder adds each process group to a map without a lock: one rank a process.
   ::setenv("TORCH_FR_BUFFER_SIZE", "0", 0);  // NOLINT(concurrency-mt-unsafe)

@@ -10,7 +10,7 @@ namespace dimred {
 /// Rethrows the first failure when all have ended. node_size: ranks that are taken for one node's;
 /// 0: all.
 void on_gloo_ranks(int ranks,
-                   const std::function<void(distributed::Communicator&)>& work,
+                   const std::function<void(distributed::TensorCommunicator&)>& work,
                    int node_size = 0);
 
 }  // namespace dimred

@@ -33,7 +33,7 @@ std::vector<Number> numbers_of(const torch::Tensor& values) {
 json solve(const json& problem,
            const models::Margin& margin,
            const models::ClassSampling& sampling,
-           distributed::Communicator& communicator) {
+           distributed::TensorCommunicator& communicator) {
   const int rank = communicator.rank();
   const int ranks = communicator.size();
   const auto weights = matrix_of(problem.at("weights"));

@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "pca/ranks.h"
+#include "support/agreement.h"
 
 namespace dimred {
 
@@ -22,14 +22,15 @@ class ThreadRanks {
  public:
   explicit ThreadRanks(int size) : texts_(static_cast<std::size_t>(size)) {}
 
-  /// Runs body(ranks) on every rank; what each threw, in rank order: "caller: ...", "bug: ...",
-  /// "environment: ...", or nothing.
-  std::vector<std::string> run(const std::function<void(const pca::Ranks&)>& body) {
+  /// Runs body(communicator) on every rank; what each threw, in rank order: "caller: ...", "bug:
+  /// ...", "environment: ...", or nothing.
+  std::vector<std::string> run(const std::function<void(Communicator&)>& body) {
     std::vector<std::string> outcomes(texts_.size());
     std::vector<std::jthread> threads;
     for (std::size_t i = 0; i < outcomes.size(); ++i) {
       threads.emplace_back([&, i] {
-        outcomes[i] = outcome_of([&] { body(ranks_of(static_cast<int>(i))); });
+        Rank rank(*this, static_cast<int>(i));
+        outcomes[i] = outcome_of([&] { body(rank); });
         leave();
       });
     }
@@ -52,23 +53,29 @@ class ThreadRanks {
     return {};
   }
 
-  pca::Ranks ranks_of(int rank) {
-    const auto gather = [this, rank](const std::string& text) { return exchange(rank, text); };
-    return {rank,
-            static_cast<int>(texts_.size()),
-            [gather](std::span<double> values) {
-              const std::string own(reinterpret_cast<const char*>(values.data()),
-                                    values.size_bytes());
-              std::vector<double> part(values.size());
-              std::fill(values.begin(), values.end(), 0.0);
-              for (const std::string& text : gather(own)) {  // in rank order: the same bits
-                if (text.size() != own.size()) throw std::logic_error("sums of different sizes");
-                std::memcpy(part.data(), text.data(), text.size());
-                for (std::size_t i = 0; i < part.size(); ++i) values[i] += part[i];
-              }
-            },
-            gather};
-  }
+  class Rank final : public Communicator {
+   public:
+    Rank(ThreadRanks& all, int rank) : all_(all), rank_(rank) {}
+    int rank() const override { return rank_; }
+    int size() const override { return static_cast<int>(all_.texts_.size()); }
+    void sum(std::span<double> values) override {
+      const std::string own(reinterpret_cast<const char*>(values.data()), values.size_bytes());
+      std::vector<double> part(values.size());
+      std::fill(values.begin(), values.end(), 0.0);
+      for (const std::string& text : gather(own)) {  // in rank order: the same bits
+        if (text.size() != own.size()) throw std::logic_error("sums of different sizes");
+        std::memcpy(part.data(), text.data(), text.size());
+        for (std::size_t i = 0; i < part.size(); ++i) values[i] += part[i];
+      }
+    }
+    std::vector<std::string> gather(const std::string& text) override {
+      return all_.exchange(rank_, text);
+    }
+
+   private:
+    ThreadRanks& all_;
+    int rank_;
+  };
 
   std::vector<std::string> exchange(int rank, const std::string& text) {
     texts_[static_cast<std::size_t>(rank)] = text;

@@ -4,10 +4,10 @@
 #include <atomic>
 #include <mutex>
 
-#include "distributed/agreement.h"
 #include "models/batch_norm_layer.h"
 #include "models/network.h"
 #include "scaling/step.h"
+#include "support/agreement.h"
 #include "support/errors.h"
 #include "tests/tools/gloo_ranks.h"
 #include "tests/tools/planes_dataset.h"
@@ -59,7 +59,7 @@ TEST_P(Parts, SynchronizedBatchNormIsThatOfTheWholeBatch) {
   const auto whole = normalise(batch, upstream, {});
   std::mutex mutex;
   auto weight_gradient = torch::zeros({5}), bias_gradient = torch::zeros({5});
-  on_gloo_ranks(static_cast<int>(sizes.size()), [&](distributed::Communicator& communicator) {
+  on_gloo_ranks(static_cast<int>(sizes.size()), [&](distributed::TensorCommunicator& communicator) {
     const auto rank = static_cast<std::size_t>(communicator.rank());
     std::int64_t begin = 0;
     for (std::size_t r = 0; r < rank; ++r) begin += sizes[r];
@@ -142,7 +142,7 @@ struct TwoLayers final : models::Network {
 TEST(GradientBuckets, EqualOneAllReduceAfterTheBackwardPass) {
   std::mutex building;  // torch's generator belongs to all threads
   for (const bool some_rank_idle : {false, true}) {
-    on_gloo_ranks(3, [&](distributed::Communicator& communicator) {
+    on_gloo_ranks(3, [&](distributed::TensorCommunicator& communicator) {
       std::unique_ptr<models::Objective> objective;
       models::FlatVectors flat;
       torch::Tensor images;
@@ -191,7 +191,7 @@ struct RandomData final : data::PlanesDataset {
 
 TEST(Wire, OfAStageOneStepIsWhatTheScalingModelPredicts) {
   std::mutex building;
-  on_gloo_ranks(3, [&](distributed::Communicator& communicator) {
+  on_gloo_ranks(3, [&](distributed::TensorCommunicator& communicator) {
     training::Setup setup;  // testing::Test has a name like it
     {
       const std::lock_guard lock(building);
@@ -233,11 +233,11 @@ TEST(Wire, OfAStageOneStepIsWhatTheScalingModelPredicts) {
 
 TEST(Agreement, NamesTheFactAndTheRank) {
   std::atomic<int> named = 0;
-  on_gloo_ranks(3, [&](distributed::Communicator& communicator) {
+  on_gloo_ranks(3, [&](distributed::TensorCommunicator& communicator) {
     const auto seed = communicator.rank() == 2 ? "7" : "1";
-    distributed::require_agreement(communicator, {{"model", "convnet"}, {"epochs", "2"}});
+    require_agreement(communicator, {{"model", "convnet"}, {"epochs", "2"}});
     try {
-      distributed::require_agreement(communicator, {{"model", "convnet"}, {"seed", seed}});
+      require_agreement(communicator, {{"model", "convnet"}, {"seed", seed}});
     } catch (const std::invalid_argument& error) {
       EXPECT_STREQ(error.what(),
                    "[distributed] ranks disagree in seed: rank 0 has 1, rank 2 has 7");
@@ -252,7 +252,7 @@ class EqualWeights : public testing::TestWithParam<bool> {};
 TEST_P(EqualWeights, NamesTheRankThatWentApart) {
   const bool in_buffers = GetParam();
   std::atomic<int> named = 0;
-  on_gloo_ranks(3, [&](distributed::Communicator& communicator) {
+  on_gloo_ranks(3, [&](distributed::TensorCommunicator& communicator) {
     training::Setup setup;  // testing::Test has a name like it
     setup.communicator = {&communicator, [](auto*) {}};
     setup.model.flat.layout = layout::make_layout({{"w", {10}}});
@@ -280,24 +280,21 @@ INSTANTIATE_TEST_SUITE_P(Vector, EqualWeights, testing::Bool(), [](const auto& o
 
 TEST(OnRank0, GivesTheResultOrTheErrorToAll) {
   std::atomic<int> refused = 0;
-  on_gloo_ranks(3, [&](distributed::Communicator& communicator) {
+  on_gloo_ranks(3, [&](distributed::TensorCommunicator& communicator) {
     const auto rank = communicator.rank();
-    EXPECT_EQ(distributed::on_rank_0(communicator, [&] { return formatted("of {}", rank); }),
-              "of 0");
-    EXPECT_EQ(distributed::on_rank_0(communicator, [&] { return rank == 0; }), true);
+    EXPECT_EQ(on_rank_0(communicator, [&] { return formatted("of {}", rank); }), "of 0");
+    EXPECT_EQ(on_rank_0(communicator, [&] { return rank == 0; }), true);
     const auto numbers = [&] { return std::pair{std::vector{0.1 + rank, 1e-300}, rank}; };
-    EXPECT_EQ(distributed::on_rank_0(communicator, numbers),
-              (std::pair{std::vector{0.1, 1e-300}, 0}));
+    EXPECT_EQ(on_rank_0(communicator, numbers), (std::pair{std::vector{0.1, 1e-300}, 0}));
     bool called = false;
-    distributed::on_rank_0(communicator, [&] { called = true; });
+    on_rank_0(communicator, [&] { called = true; });
     EXPECT_EQ(called, rank == 0);
-    EXPECT_THROW(distributed::on_rank_0(
-                     communicator,
-                     [&]() -> std::string { throw std::runtime_error(formatted("{}", rank)); }),
-                 std::runtime_error);
+    EXPECT_THROW(
+        on_rank_0(communicator,
+                  [&]() -> std::string { throw std::runtime_error(formatted("{}", rank)); }),
+        std::runtime_error);
     try {
-      distributed::on_rank_0(communicator,
-                             []() -> std::string { throw std::invalid_argument("[x] rule"); });
+      on_rank_0(communicator, []() -> std::string { throw std::invalid_argument("[x] rule"); });
     } catch (const std::invalid_argument& error) {
       EXPECT_STREQ(error.what(), "[x] rule");
       ++refused;

@@ -156,7 +156,7 @@ class Files : public testing::Test {
     const RunFolder folder(folder_, {.toml = config, .may_change = {"epochs"}}, *ranks_);
   }
   std::filesystem::path folder_;
-  std::unique_ptr<distributed::Communicator> ranks_ = distributed::single_rank();
+  std::unique_ptr<distributed::TensorCommunicator> ranks_ = distributed::single_rank();
 };
 
 /// libtorch.so brings a std::filesystem of its own that crashes here; see cmake/DimredTorch.cmake.

@@ -27,13 +27,13 @@ double number_of(const std::string& text) {
 Counts agreed_counts(const std::string& fault,
                      std::int64_t own,
                      const std::string& common,
-                     distributed::Communicator& communicator) {
+                     Communicator& communicator) {
   const std::size_t size = communicator.size();
   const auto rank = communicator.rank();
   std::vector<double> numbers(2 * size);
   numbers[rank] = fault.empty() ? own : 0;
   numbers[size + rank] = fault.empty() ? number_of(common) : 0;
-  communicator.all_reduce(numbers);
+  communicator.sum(numbers);
   const auto seen = std::span(numbers).subspan(size);
   const auto first = std::ranges::find(seen, 0.0);
   if (first != seen.end()) {
@@ -88,7 +88,7 @@ ClassShardedResult class_sharded_softmax(const torch::Tensor& features,
                                          const ClassRange& range,
                                          const models::Margin& margin,
                                          const models::ClassSampling& sampling,
-                                         distributed::Communicator& communicator,
+                                         distributed::TensorCommunicator& communicator,
                                          bool with_gradients) {
   const torch::NoGradGuard no_grad;
   auto fault = models::batch_fault(features, labels, weights, range.classes);

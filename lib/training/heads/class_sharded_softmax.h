@@ -42,7 +42,7 @@ ClassShardedResult class_sharded_softmax(const torch::Tensor& features,
                                          const ClassRange& range,
                                          const models::Margin& margin,
                                          const models::ClassSampling& sampling,
-                                         distributed::Communicator& communicator,
+                                         distributed::TensorCommunicator& communicator,
                                          bool with_gradients = true);
 
 }  // namespace dimred::training

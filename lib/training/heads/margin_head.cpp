@@ -48,7 +48,7 @@ class MarginHead final : public models::Head {
   MarginHead(const models::HeadOptions& options,
              std::int64_t classes,
              std::uint64_t seed,
-             const std::shared_ptr<distributed::Communicator>& communicator,
+             const std::shared_ptr<distributed::TensorCommunicator>& communicator,
              torch::Device device)
       : communicator_(communicator),
         margin_(models::resolved(options.margin)),
@@ -106,7 +106,7 @@ class MarginHead final : public models::Head {
   }
 
  private:
-  std::shared_ptr<distributed::Communicator> communicator_;
+  std::shared_ptr<distributed::TensorCommunicator> communicator_;
   models::Margin margin_;
   models::ClassSampling sampling_;
   ClassRange range_;
@@ -119,7 +119,7 @@ std::shared_ptr<models::Head> margin_head(
     const models::HeadOptions& options,
     std::int64_t classes,
     std::uint64_t seed,
-    const std::shared_ptr<distributed::Communicator>& communicator,
+    const std::shared_ptr<distributed::TensorCommunicator>& communicator,
     torch::Device device) {
   return std::make_shared<MarginHead>(options, classes, seed, communicator, device);
 }

@@ -19,7 +19,7 @@ std::shared_ptr<models::Head> margin_head(
     const models::HeadOptions& options,
     std::int64_t classes,
     std::uint64_t seed,
-    const std::shared_ptr<distributed::Communicator>& communicator,
+    const std::shared_ptr<distributed::TensorCommunicator>& communicator,
     torch::Device device);
 
 }  // namespace dimred::training

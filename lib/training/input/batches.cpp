@@ -229,8 +229,7 @@ std::unique_ptr<Batches> training_batches(const Setup& setup,
                       first_step);
 }
 
-std::optional<DeviceBatch> next_on_all_ranks(Batches& batches,
-                                             distributed::Communicator& communicator) {
+std::optional<DeviceBatch> next_on_all_ranks(Batches& batches, Communicator& communicator) {
   std::optional<DeviceBatch> batch;
   try {
     RECORD_USER_SCOPE("wait for data");

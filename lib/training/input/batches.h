@@ -57,8 +57,7 @@ std::unique_ptr<Batches> training_batches(const Setup& setup,
 /// The next batch on every rank, or nullopt after the last. Throws Stopped on all of them when a
 /// signal to any has come before all had their batch: nobody begins a pass whose data another does
 /// not wait for.
-std::optional<DeviceBatch> next_on_all_ranks(Batches& batches,
-                                             distributed::Communicator& communicator);
+std::optional<DeviceBatch> next_on_all_ranks(Batches& batches, Communicator& communicator);
 
 /// Training, validation and test set are copied to the setup's device when their first batches are
 /// wanted. automatic: on CUDA, each that can be kept there within 2 GB; the loader goes on where

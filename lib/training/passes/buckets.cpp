@@ -100,7 +100,7 @@ std::vector<layout::ColumnRange> bucket_columns(const layout::Layout& layout,
 
 GradientBuckets::GradientBuckets(models::Objective& objective,
                                  models::FlatVectors& flat,
-                                 distributed::Communicator& communicator,
+                                 distributed::TensorCommunicator& communicator,
                                  const BucketOptions& options)
     : objective_(objective), flat_(flat), communicator_(communicator) {
   for (const auto& columns : bucket_columns(flat.layout, options))

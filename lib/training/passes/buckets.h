@@ -46,7 +46,7 @@ class GradientBuckets {
   /// `objective` and `flat` must outlive it.
   GradientBuckets(models::Objective& objective,
                   models::FlatVectors& flat,
-                  distributed::Communicator& communicator,
+                  distributed::TensorCommunicator& communicator,
                   const BucketOptions& options);
   ~GradientBuckets();
   GradientBuckets(const GradientBuckets&) = delete;
@@ -75,7 +75,7 @@ class GradientBuckets {
 
   models::Objective& objective_;
   models::FlatVectors& flat_;
-  distributed::Communicator& communicator_;
+  distributed::TensorCommunicator& communicator_;
   std::vector<Bucket> buckets_;
   bool active_ = false;
   std::size_t next_ = 0;  // first bucket not started

@@ -14,10 +14,10 @@ namespace dimred::training {
 
 /// The sums of one rank's passes.
 struct PendingResult::Sums {
-  explicit Sums(std::shared_ptr<distributed::Communicator> ranks)
+  explicit Sums(std::shared_ptr<distributed::TensorCommunicator> ranks)
       : communicator(std::move(ranks)) {}
 
-  std::shared_ptr<distributed::Communicator> communicator;
+  std::shared_ptr<distributed::TensorCommunicator> communicator;
   std::vector<HostCopy> passes;  // [2] float64 each: sums of loss and correct count
   std::int64_t samples = 0;
   std::optional<BatchResult> over_ranks;
@@ -37,7 +37,7 @@ BatchResult PendingResult::get() const {
     values[0] += loss_and_hits[0];
     values[1] += loss_and_hits[1];
   }
-  sums.communicator->all_reduce(values);
+  sums.communicator->sum(values);
   sums.over_ranks = {values[0], values[1], values[2]};
   return *sums.over_ranks;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "support/agreement.h"
 #include "support/errors.h"
 
 namespace dimred::training {
@@ -10,11 +11,10 @@ namespace {
 constexpr std::int64_t most_at_a_time = std::int64_t{4} << 20;  // elements of a rank
 
 /// Where each rank's elements of the entry lie in it: the end of one is the next one's beginning.
-std::vector<std::int64_t> bounds_of(const layout::Entry& entry,
-                                    distributed::Communicator& communicator) {
+std::vector<std::int64_t> bounds_of(const layout::Entry& entry, Communicator& communicator) {
   std::vector<double> sizes(communicator.size());
   sizes[communicator.rank()] = entry.size;
-  communicator.all_reduce(sizes);
+  communicator.sum(sizes);
   std::vector<std::int64_t> bounds{0};
   for (const std::int64_t size : sizes) bounds.push_back(bounds.back() + size);
   check(bounds.back() == entry.global_size, "ranks have all rows of a sharded parameter");
@@ -34,7 +34,7 @@ std::vector<layout::Shard> parts_at(const std::vector<std::int64_t>& bounds, std
 /// files.
 void gather_entry(const layout::Entry& entry,
                   const torch::Tensor& memory,
-                  distributed::Communicator& communicator,
+                  distributed::TensorCommunicator& communicator,
                   std::vector<float>& whole) {
   const auto bounds = bounds_of(entry, communicator);
   std::int64_t longest = 0;
@@ -77,8 +77,7 @@ std::vector<float> full_vector(const Setup& setup, const torch::Tensor& memory) 
 }
 
 bool on_all_ranks(const Setup& setup, bool holds) {
-  return setup.model.flat.layout.sharded() ? !distributed::any_rank(*setup.communicator, !holds)
-                                           : holds;
+  return setup.model.flat.layout.sharded() ? !any_rank(*setup.communicator, !holds) : holds;
 }
 
 std::string replicated_digest(const Setup& setup) {

@@ -73,7 +73,7 @@ std::vector<std::int64_t> drawn_indices(std::int64_t size, std::int64_t count, s
   return indices;
 }
 
-std::vector<double> shared_among(distributed::Communicator& communicator,
+std::vector<double> shared_among(Communicator& communicator,
                                  std::int64_t count,
                                  std::int64_t width,
                                  const std::function<std::vector<double>(std::int64_t)>& work,
@@ -88,7 +88,7 @@ std::vector<double> shared_among(distributed::Communicator& communicator,
       check(std::ssize(numbers) == width, "an item of another width");
       std::ranges::copy(numbers, round.begin() + (own - begin) * width);
     }
-    communicator.all_reduce(round);  // the others' places are 0
+    communicator.sum(round);  // the others' places are 0
     done(end);
   }
   return all;

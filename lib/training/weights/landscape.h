@@ -60,7 +60,7 @@ std::vector<std::int64_t> drawn_indices(std::int64_t size, std::int64_t count, s
 
 /// The results of `work` for each of `count` items, every rank doing its R-th share of them: [count
 /// x width] numbers on every rank. After each round of R items `done` is told how many are.
-std::vector<double> shared_among(distributed::Communicator& communicator,
+std::vector<double> shared_among(Communicator& communicator,
                                  std::int64_t count,
                                  std::int64_t width,
                                  const std::function<std::vector<double>(std::int64_t)>& work,

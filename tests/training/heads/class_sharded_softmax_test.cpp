@@ -12,7 +12,7 @@
 namespace dimred::training {
 namespace {
 
-using distributed::Communicator;
+using distributed::TensorCommunicator;
 using models::BeyondPi;
 using models::Margin;
 
@@ -30,7 +30,7 @@ Problem problem(torch::ScalarType type = torch::kFloat64) {
           torch::randn({softmax_classes, embedding}, type)};
 }
 
-void softmax_on_ranks(int ranks, const std::function<void(Communicator&)>& work) {
+void softmax_on_ranks(int ranks, const std::function<void(TensorCommunicator&)>& work) {
   if (ranks > 1) return on_gloo_ranks(ranks, work);
   work(*distributed::single_rank());
 }
@@ -57,7 +57,7 @@ Gathered sharded(const Problem& p,
                   .feature_gradient = torch::zeros_like(p.features),
                   .weight_gradient = torch::zeros_like(p.weights)};
   std::mutex mutex;
-  softmax_on_ranks(ranks, [&](Communicator& communicator) {
+  softmax_on_ranks(ranks, [&](TensorCommunicator& communicator) {
     const int rank = communicator.rank();
     const auto begin = first_sample(rank, ranks);
     const auto count = first_sample(rank + 1, ranks) - begin;
@@ -141,7 +141,7 @@ TEST_P(ClassSharded, ASampleIsTheWholeOfItsClasses) {
 TEST_P(ClassSharded, WithoutGradientsTheLossHasTheSameBits) {
   const auto p = problem(torch::kFloat32);
   const int ranks = GetParam();
-  softmax_on_ranks(ranks, [&](Communicator& communicator) {
+  softmax_on_ranks(ranks, [&](TensorCommunicator& communicator) {
     const auto range = class_range(softmax_classes, communicator.rank(), ranks);
     const auto own = p.weights.narrow(0, range.begin, range.size());
     const auto loss = [&](bool with_gradients) {
@@ -168,7 +168,7 @@ TEST(ClassSharded, LastRanksMayHaveNoClasses) {
   const auto weights = torch::randn({5, embedding}, torch::kFloat64);
   const auto labels = torch::tensor({4, 0, 1, 3}, torch::kInt64);
   const auto whole = models::margin_softmax(features, labels, weights, {});
-  on_gloo_ranks(4, [&](Communicator& communicator) {
+  on_gloo_ranks(4, [&](TensorCommunicator& communicator) {
     const auto rank = communicator.rank();
     const auto range = class_range(5, rank, 4);
     const auto own = class_sharded_softmax(features.narrow(0, rank, 1),
@@ -201,7 +201,7 @@ TEST(ClassSharded, RefusesFewerClassesThanRanks) {
 
 TEST(ClassSharded, RefusesOnEveryRankWhatDiffersBetweenThem) {
   const auto p = problem();
-  on_gloo_ranks(3, [&](Communicator& communicator) {
+  on_gloo_ranks(3, [&](TensorCommunicator& communicator) {
     const int rank = communicator.rank();
     const auto call = [&](std::int64_t of_all, const torch::Tensor& features, const auto& weights) {
       const auto range = class_range(of_all, rank, 3);
@@ -230,7 +230,7 @@ TEST(ClassSharded, RefusesOnEveryRankWhatDiffersBetweenThem) {
 /// One rank's fault ends all with the same words, and they can go on together.
 TEST(ClassSharded, RefusesOnEveryRankWhatOneCannotUse) {
   const auto p = problem();
-  on_gloo_ranks(3, [&](Communicator& communicator) {
+  on_gloo_ranks(3, [&](TensorCommunicator& communicator) {
     const int rank = communicator.rank();
     const auto range = class_range(softmax_classes, rank, 3);
     const auto own = p.weights.narrow(0, range.begin, range.size());

@@ -41,7 +41,7 @@ models::HeadOptions arcface(double sampling_ratio = 1) {
 
 std::mutex generator;  // torch's own is one for all threads
 
-Setup setup_on(const std::shared_ptr<distributed::Communicator>& communicator,
+Setup setup_on(const std::shared_ptr<distributed::TensorCommunicator>& communicator,
                const models::HeadOptions& head) {
   const std::lock_guard lock(generator);
   auto setup = toy_setup(models::Precision::float32);
@@ -57,10 +57,11 @@ Setup setup_on(const std::shared_ptr<distributed::Communicator>& communicator,
   return setup;
 }
 
-void on_ranks(int ranks,
-              const std::function<void(const std::shared_ptr<distributed::Communicator>&)>& work) {
+void on_ranks(
+    int ranks,
+    const std::function<void(const std::shared_ptr<distributed::TensorCommunicator>&)>& work) {
   if (ranks == 1) return work(distributed::single_rank());
-  on_gloo_ranks(ranks, [&](distributed::Communicator& communicator) {
+  on_gloo_ranks(ranks, [&](distributed::TensorCommunicator& communicator) {
     work({&communicator, [](auto*) {}});
   });
 }
@@ -176,14 +177,14 @@ TEST(MarginHead, StatesAreTheSameBytesForAnyNumberOfRanksAndBack) {
 }
 
 TEST(MarginHead, FewerClassesThanRanksAreRefused) {
-  on_gloo_ranks(3, [&](distributed::Communicator& communicator) {
+  on_gloo_ranks(3, [&](distributed::TensorCommunicator& communicator) {
     EXPECT_THROW(margin_head(arcface(), 2, 1, {&communicator, [](auto*) {}}, torch::kCPU),
                  std::invalid_argument);
   });
 }
 
 TEST(MarginHead, RowsThatOneRankAloneHasEndAllWhenTheyAreNotFinite) {
-  on_gloo_ranks(2, [&](distributed::Communicator& communicator) {
+  on_gloo_ranks(2, [&](distributed::TensorCommunicator& communicator) {
     auto setup = setup_on({&communicator, [](auto*) {}}, arcface());
     const torch::NoGradGuard no_grad;
     if (communicator.rank() == 1)

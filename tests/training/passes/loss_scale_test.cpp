@@ -149,7 +149,7 @@ TEST(LossScale, WhereNoneIsDroppedTheFirstOverflowEndsTheRun) {
 
 TEST(LossScale, RanksAgreeOnAnOverflow) {
   std::vector<int> fits(2, -1);
-  on_gloo_ranks(2, [&](distributed::Communicator& communicator) {
+  on_gloo_ranks(2, [&](distributed::TensorCommunicator& communicator) {
     const auto rank = static_cast<std::size_t>(communicator.rank());
     auto setup =
         toy_setup(models::Precision::float32, steep_network(rank == 1 ? std::ldexp(1, 100) : 1));

@@ -63,7 +63,7 @@ TEST(SharedAmong, AnyNumberOfRanksGivesTheSame) {
   Numbers expected;
   for (int i = 0; i < count; ++i) expected.insert(expected.end(), {10. + i, 1. / (i + 1)});
   for (const int ranks : {1, 2, 3, 8}) {
-    on_gloo_ranks(ranks, [&](distributed::Communicator& communicator) {
+    on_gloo_ranks(ranks, [&](distributed::TensorCommunicator& communicator) {
       std::vector<std::int64_t> done;
       int worked = 0;
       const auto all = shared_among(

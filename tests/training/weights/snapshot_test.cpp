@@ -47,7 +47,7 @@ TEST(Snapshot, OfWhatIsNotFiniteIsRefused) {
 
 TEST(Snapshot, IsRankZeros) {
   std::vector<int> has(2, -1);
-  on_gloo_ranks(2, [&](distributed::Communicator& communicator) {
+  on_gloo_ranks(2, [&](distributed::TensorCommunicator& communicator) {
     auto setup = toy_setup(models::Precision::float32);
     setup.communicator = {&communicator, [](auto*) {}};
     has[static_cast<std::size_t>(communicator.rank())] = start_snapshot(setup, {}) ? 1 : 0;
@@ -57,7 +57,7 @@ TEST(Snapshot, IsRankZeros) {
 
 TEST(Snapshot, ThatCannotBeWrittenFailsOnEveryRank) {
   std::vector<std::string> message(2);
-  on_gloo_ranks(2, [&](distributed::Communicator& communicator) {
+  on_gloo_ranks(2, [&](distributed::TensorCommunicator& communicator) {
     auto setup = toy_setup(models::Precision::float32);
     setup.communicator = {&communicator, [](auto*) {}};
     setup.model.flat.weights.detach()[5] = NAN;

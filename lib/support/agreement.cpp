@@ -1,9 +1,12 @@
-#include "distributed/agreement.h"
+#include "support/agreement.h"
+
+#include <algorithm>
+#include <array>
 
 #include "support/errors.h"
 #include "support/json.h"
 
-namespace dimred::distributed {
+namespace dimred {
 namespace {
 
 std::string fact_of(const nlohmann::json& facts, std::size_t index, const std::string& key) {
@@ -37,6 +40,28 @@ void require_agreement(Communicator& communicator, const Facts& facts) {
   }
 }
 
+bool any_rank(Communicator& communicator, bool flag) {
+  std::array<double, 1> count{flag ? 1.0 : 0.0};
+  communicator.sum(count);
+  return count[0] > 0;
+}
+
+std::string broadcast(Communicator& communicator, const std::string& text, int root) {
+  return communicator.gather(communicator.rank() == root ? text : "")[root];
+}
+
+void broadcast(Communicator& communicator, std::span<double> values) {
+  if (communicator.rank() != 0) std::ranges::fill(values, 0.0);
+  communicator.sum(values);
+}
+
+void agree(Communicator& communicator, const std::function<void()>& work) {
+  if (communicator.size() == 1) return work();
+  for (const auto& failure : communicator.gather(failure_of(work))) {
+    if (!failure.empty()) throw_failure(failure);
+  }
+}
+
 std::string text_of_rank_0(Communicator& communicator, const std::function<std::string()>& work) {
   constexpr char done = '+';  // before the text, in place of a failure's kind
   std::string outcome;
@@ -44,9 +69,9 @@ std::string text_of_rank_0(Communicator& communicator, const std::function<std::
     const auto failure = failure_of([&] { outcome = done + work(); });
     if (!failure.empty()) outcome = failure;
   }
-  outcome = broadcast_text(communicator, outcome);
+  outcome = broadcast(communicator, outcome);
   if (outcome.front() != done) throw_failure(outcome);
   return outcome.substr(1);
 }
 
-}  // namespace dimred::distributed
+}  // namespace dimred
