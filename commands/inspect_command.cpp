@@ -143,10 +143,11 @@ std::string explained_text(const std::vector<double>& ratios) {
 }
 
 /// max |P P' - I|; reading all of P also verifies its digests. Costs the memory of P.
-double orthonormality_error(const fs::path& file, const pca::BasisFile& basis) {
+double orthonormality_error(const fs::path& file, const pca::Sidecar& sidecar) {
   constexpr double any = 1e30;
-  const auto all = layout::shard_of(basis.layout, 0, 1);
-  return pca::load_basis(file, basis.layout, all, {.tolerance = any}).orthonormality_error;
+  const auto layout = pca::layout_of(sidecar);
+  const auto all = layout::shard_of(layout, 0, 1);
+  return pca::load_basis(file, layout, all, {.tolerance = any}).header.orthonormality_error;
 }
 
 std::string blocks_text(const pca::Sidecar& sidecar) {
@@ -161,14 +162,14 @@ std::string blocks_text(const pca::Sidecar& sidecar) {
 }
 
 std::string spectrum_rows(const pca::Sidecar& sidecar) {
-  if (sidecar.kind == pca::name_of(pca::Kind::random)) return {};
+  if (sidecar.kind == pca::Kind::random) return {};
   std::string text;
   const auto& values = sidecar.singular_values;
   if (!values.empty())
     text = text_row(
         "singular values",
         formatted("{} ... {}", decimal_text(values.front(), 4), decimal_text(values.back(), 4)));
-  const bool centred = sidecar.kind != pca::name_of(pca::Kind::span);
+  const bool centred = sidecar.kind != pca::Kind::span;
   return text + text_row(centred ? "explained variance" : "of squared norm",
                          explained_text(sidecar.explained_variance_ratio));
 }
@@ -180,17 +181,16 @@ std::string inspect_npy(const fs::path& file) {
                          {"values", header.item_bytes == 4 ? "float32" : "float64"},
                          {"order", header.fortran_order ? "Fortran" : "C"}});
   if (header.shape.size() != 2) return text;
-  const auto basis = pca::read_basis_header(file);
-  if (!basis.sidecar)
+  const auto sidecar = pca::read_basis_header(file);
+  if (!sidecar.is_known())
     return text + text_row("sidecar", "none: which model it belongs to is not known");
-  const auto& sidecar = *basis.sidecar;
   const auto seed = sidecar.seed ? formatted(", seed {}", *sidecar.seed) : "";
   return text +
          text_rows({{"whole", "yes, digests verified"},
-                    {"kind", sidecar.kind + seed},
-                    {"components", count_text(basis.components)},
+                    {"kind", pca::name_of(sidecar.kind) + seed},
+                    {"components", count_text(sidecar.components)},
                     {"blocks", blocks_text(sidecar)},
-                    {"orthonormal to", number_text(orthonormality_error(file, basis))},
+                    {"orthonormal to", number_text(orthonormality_error(file, sidecar))},
                     {"layout", sidecar.layout_hash.empty() ? "unknown" : sidecar.layout_hash}}) +
          spectrum_rows(sidecar);
 }

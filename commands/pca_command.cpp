@@ -160,13 +160,13 @@ int fit(const PcaOptions& options, Communicator& communicator) {
                       .tile_bytes = options.tile_mb << 20};
   if (fit.threads == 0 && communicator.size() > 1)  // the machine's cores are shared by its ranks
     fit.threads = std::max<std::int64_t>(1, available_threads() / launch::discover().local_size);
-  auto report = pca::fit_snapshots(options.snapshots, fit, options.output, communicator);
-  report.peak_memory = peak_memory();
+  auto basis = pca::fit_snapshots(options.snapshots, fit, options.output, communicator);
+  basis.report.peak_memory = peak_memory();
   if (!first) return exit_success;
   Console console(options.quiet);
   if (const auto warning = checkpoints::unlisted(options.snapshots); !warning.empty())
     console.warn(warning);
-  console.line(pca::describe(report));
+  console.line(pca::describe(basis));
   console.line("wrote " + options.output.string());
   if (!options.gram.empty()) console.line("wrote " + options.gram.string());
   return exit_success;

@@ -255,9 +255,9 @@ fs::path basis_file(const Plan& plan,
   }
   if (const auto warning = checkpoints::unlisted(plan.options.snapshots); !warning.empty())
     console.warn(warning);
-  const auto report =
+  const auto basis =
       pca::fit_snapshots(plan.options.snapshots, fit_options(plan), file, *setup.communicator);
-  console.line(pca::describe(report));
+  console.line(pca::describe(basis));
   return file;
 }
 
@@ -278,11 +278,12 @@ pca::Basis load_subspace(const Plan& plan,
                        .dtype = plan.options.basis_dtype},
                       *setup.communicator);
   const bool rounded = basis.dtype == pca::BasisDtype::bfloat16;
-  console.line(formatted("basis {} x {}{}{}",
-                         basis.components,
-                         setup.model.flat.layout.global_size,
-                         basis.block_count > 1 ? formatted(", {} blocks", basis.block_count) : "",
-                         rounded ? " in bfloat16" : ""));
+  console.line(
+      formatted("basis {} x {}{}{}",
+                basis.header.components,
+                setup.model.flat.layout.global_size,
+                basis.block_count() > 1 ? formatted(", {} blocks", basis.block_count()) : "",
+                rounded ? " in bfloat16" : ""));
   return basis;
 }
 

@@ -4,7 +4,6 @@
 #include <limits>
 #include <map>
 #include <memory>
-#include <optional>
 #include <span>
 
 #include "checkpoints/finite.h"
@@ -24,16 +23,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct OwnBlocks {
-  std::int64_t count = 1;          // over all ranks
-  std::vector<BasisBlock> ranges;  // of the shard
-};
-
 /// Blocks of all memory columns, by begin, neighbours of one block as one range.
-OwnBlocks memory_blocks(const layout::Layout& layout,
-                        const std::vector<layout::ColumnRange>& file_blocks) {
-  if (file_blocks.size() < 2) return {1, {{0, 0, layout.memory_size}}};
-  OwnBlocks blocks;
+std::vector<BasisBlock> memory_blocks(const layout::Layout& layout,
+                                      const std::vector<layout::ColumnRange>& file_blocks) {
+  if (file_blocks.size() < 2) return {{0, 0, layout.memory_size}};
+  std::vector<BasisBlock> blocks;
   std::map<std::int64_t, std::int64_t> indices;  // of file blocks, in the order met
   for (const auto& entry : layout.entries) {
     if (entry.global_size == 0) continue;
@@ -45,35 +39,33 @@ OwnBlocks memory_blocks(const layout::Layout& layout,
         entry.name);
     const auto index =
         indices.emplace(after - file_blocks.begin(), std::ssize(indices)).first->second;
-    if (!blocks.ranges.empty()) blocks.ranges.back().end = entry.memory_offset;
-    if (!blocks.ranges.empty() && blocks.ranges.back().index == index) continue;
-    blocks.ranges.push_back({index, entry.memory_offset, layout.memory_size});
+    if (!blocks.empty()) blocks.back().end = entry.memory_offset;
+    if (!blocks.empty() && blocks.back().index == index) continue;
+    blocks.push_back({index, entry.memory_offset, layout.memory_size});
   }
-  blocks.ranges.back().end = layout.memory_size;
-  blocks.count = std::ssize(indices);
+  blocks.back().end = layout.memory_size;
   return blocks;
 }
 
 /// The blocks of a shard's columns, from those of the file (sorted, of all columns; empty: one of
 /// all), where `layout` has each parameter at its place in the file. Padding belongs to the
 /// parameter before it. Throws std::runtime_error when a block cuts a parameter.
-OwnBlocks blocks_of(const layout::Layout& layout,
-                    const layout::Shard& shard,
-                    const std::vector<layout::ColumnRange>& file_blocks) {
+std::vector<BasisBlock> blocks_of(const layout::Layout& layout,
+                                  const layout::Shard& shard,
+                                  const std::vector<layout::ColumnRange>& file_blocks) {
   const auto all = memory_blocks(layout, file_blocks);
-  OwnBlocks own{all.count, {}};
+  std::vector<BasisBlock> own;
   std::int64_t start = 0;  // of the memory range within the shard
   for (const auto& range : shard.memory) {
-    for (const auto& block : all.ranges) {
+    for (const auto& block : all) {
       const auto begin = std::max(block.begin, range.begin);
       const auto end = std::min(block.end, range.end);
       if (begin >= end) continue;
       const BasisBlock part{block.index, start + begin - range.begin, start + end - range.begin};
-      const bool goes_on = !own.ranges.empty() && own.ranges.back().index == part.index;
-      if (goes_on) {
-        own.ranges.back().end = part.end;
+      if (!own.empty() && own.back().index == part.index) {
+        own.back().end = part.end;
       } else {
-        own.ranges.push_back(part);
+        own.push_back(part);
       }
     }
     start += range.size();
@@ -89,7 +81,6 @@ constexpr double kRoundedBlock = 0x1p-7 + 0x1p-16;
 struct Load {
   fs::path path;
   const SnapshotSource* matrix = nullptr;  // its rows are P's
-  const Sidecar* sidecar = nullptr;        // with digests; null: there is none
   const ShardTarget* target = nullptr;
   Basis* basis = nullptr;
 };
@@ -125,8 +116,7 @@ void check_sidecar(const fs::path& npy,
 layout::Layout layout_of_columns(const fs::path& npy,
                                  const SnapshotSource& matrix,
                                  const layout::Layout& layout,
-                                 const std::optional<Sidecar>& sidecar) {
-  const bool named = sidecar && !sidecar->layout_json.empty();
+                                 const Sidecar& sidecar) {
   require(matrix.columns() == layout.global_size,
           "[pca::load_basis] needs k x M with M = {} parameters of the model, received {} x {} in "
           "'{}'{}",
@@ -134,13 +124,13 @@ layout::Layout layout_of_columns(const fs::path& npy,
           matrix.rows(),
           matrix.columns(),
           npy,
-          named ? "; " + layout::first_difference(layout, sidecar->layout_json) : "");
-  if (!sidecar || sidecar->layout_hash.empty() || sidecar->layout_hash == layout.hash) {
-    return layout;
-  }
-  const auto moved = at_file_offsets(layout, layout::layout_from_json(sidecar->layout_json));
+          sidecar.layout_json.empty()
+              ? ""
+              : "; " + layout::first_difference(layout, sidecar.layout_json));
+  if (sidecar.layout_hash.empty() || sidecar.layout_hash == layout.hash) return layout;
+  const auto moved = at_file_offsets(layout, layout::layout_from_json(sidecar.layout_json));
   if (moved) return *moved;
-  const auto difference = layout::first_difference(layout, sidecar->layout_json);
+  const auto difference = layout::first_difference(layout, sidecar.layout_json);
   refuse("[pca::load_basis] '{}' belongs to another model: {}", npy, difference);
 }
 
@@ -153,21 +143,22 @@ std::string digest_of_tile(std::span<const float> tile, std::int64_t width) {
   return block_digest(rows);
 }
 
-/// Columns [begin, end) of all rows: verified, then put into memory order.
-void load_tile(const Load& load, std::int64_t begin, std::int64_t end, std::int64_t block) {
-  const auto width = end - begin;
+/// Columns of all rows: verified, then put into memory order.
+void load_tile(const Load& load, const layout::ColumnRange& columns) {
+  const auto width = columns.size();
+  auto& basis = *load.basis;
+  const auto& header = basis.header;
   std::vector<float> tile(load.matrix->rows() * width);
-  load.matrix->read_tile(begin, width, tile.data(), width);
-  if (load.sidecar) {
-    require_environment(
-        digest_of_tile(tile, width) == load.sidecar->digests[block],
-        "[pca::load_basis] '{}' is damaged: columns {} to {} differ from their digest in {}",
-        load.path,
-        begin,
-        end,
-        sidecar_path(load.path).filename());
-  }
-  for (std::int64_t j = 0; j < load.basis->components; ++j) {
+  load.matrix->read_tile(columns.begin, width, tile.data(), width);
+  require_environment(
+      !header.is_known() ||
+          digest_of_tile(tile, width) == header.digests[columns.begin / header.digest_columns],
+      "[pca::load_basis] '{}' is damaged: columns {} to {} differ from their digest in {}",
+      load.path,
+      columns.begin,
+      columns.end,
+      sidecar_path(load.path).filename());
+  for (std::int64_t j = 0; j < header.components; ++j) {
     const std::span row(tile.data() + j * width, width);
     const auto bad = checkpoints::first_not_finite(row);
     require_environment(
@@ -175,27 +166,28 @@ void load_tile(const Load& load, std::int64_t begin, std::int64_t end, std::int6
         "[pca::load_basis] '{}' is damaged: row {} holds a value that is not finite at column {}",
         load.path,
         j,
-        begin + bad.value_or(0));
+        columns.begin + bad.value_or(0));
     const auto scatter = [&](auto& values) {
       load.target->scatter(
-          begin, row, std::span(values).subspan(j * load.basis->columns, load.basis->columns));
+          columns.begin, row, std::span(values).subspan(j * basis.columns, basis.columns));
     };
-    if (load.basis->dtype == BasisDtype::float32) {
-      scatter(load.basis->values);
+    if (basis.dtype == BasisDtype::float32) {
+      scatter(basis.values);
     } else {
-      scatter(load.basis->bfloats);
+      scatter(basis.bfloats);
     }
   }
 }
 
 /// Tiles that cover the columns the shard needs: whole digest blocks where there are digests.
 std::vector<layout::ColumnRange> tiles_of(const Load& load) {
-  const auto unit = load.sidecar ? load.sidecar->digest_columns : kDigestColumns;
+  const auto& header = load.basis->header;
+  const auto unit = header.is_known() ? header.digest_columns : kDigestColumns;
   std::vector<layout::ColumnRange> tiles;
   for (const auto& range : load.target->needed()) {
     for (std::int64_t block = range.begin / unit; block * unit < range.end; ++block) {
-      layout::ColumnRange tile{block * unit, std::min((block + 1) * unit, load.matrix->columns())};
-      if (!load.sidecar) {
+      layout::ColumnRange tile{block * unit, std::min((block + 1) * unit, header.parameters)};
+      if (!header.is_known()) {
         tile = {std::max(tile.begin, range.begin), std::min(tile.end, range.end)};
       } else if (!tiles.empty() && tiles.back() == tile) {
         continue;
@@ -206,73 +198,66 @@ std::vector<layout::ColumnRange> tiles_of(const Load& load) {
   return tiles;
 }
 
-/// Fills the values of load.basis->
-void load_values(const Load& load, std::int64_t threads) {
-  const auto tiles = tiles_of(load);
-  in_parallel(std::ssize(tiles), threads, [&](std::int64_t i) {
-    const auto& tile = tiles[i];
-    load_tile(
-        load, tile.begin, tile.end, load.sidecar ? tile.begin / load.sidecar->digest_columns : 0);
-  });
-}
-
-/// Fills `basis` but for its error; true when the shard is all columns.
-bool load_columns(const fs::path& npy,
-                  const layout::Layout& layout,
-                  const layout::Shard& shard,
-                  const LoadOptions& options,
-                  std::int64_t threads,
-                  Basis& basis) {
-  const auto matrix = npy_matrix(npy, "pca::load_basis");
-  const auto sidecar = read_sidecar(npy);
-  if (sidecar) check_sidecar(npy, checkpoints::read_npy_header(npy), *sidecar);
-  const auto columns = layout_of_columns(npy, *matrix, layout, sidecar);
-  const auto components = options.components;
+/// The header of the first so many rows alone; 0: of all.
+void keep_components(Sidecar& header, std::int64_t components, const fs::path& npy) {
   require(
-      components >= 0 && components <= matrix->rows(),
+      components >= 0 && components <= header.components,
       "[pca::load_basis] '{}' has {} components, n_component needs at most that many, received {}",
       npy,
-      matrix->rows(),
+      header.components,
       components);
+  if (components == 0) return;
+  header.components = components;
+  for (auto* values :
+       {&header.singular_values, &header.explained_variance_ratio, &header.random_walk_ratio})
+    values->resize(std::min<std::size_t>(values->size(), components));
+}
+
+std::int64_t threads_of_a_load() { return std::min<std::int64_t>(2, available_threads()); }
+
+/// All of a basis but its error.
+Basis load_columns(const fs::path& npy,
+                   const layout::Layout& layout,
+                   const layout::Shard& shard,
+                   const LoadOptions& options) {
+  const auto matrix = npy_matrix(npy, "pca::load_basis");
+  Basis basis{.header = read_basis_header(npy), .dtype = options.dtype};
+  const auto columns = layout_of_columns(npy, *matrix, layout, basis.header);
+  keep_components(basis.header, options.components, npy);
   const ShardTarget target(columns, shard);
-  basis.dtype = options.dtype;
-  basis.components = components > 0 ? components : matrix->rows();
   basis.columns = target.columns();
-  const auto own =
-      blocks_of(columns, shard, sidecar ? sidecar->blocks : std::vector<layout::ColumnRange>{});
-  basis.blocks = own.ranges;
-  basis.block_count = own.count;
-  const auto size = basis.components * basis.columns;
+  basis.blocks = blocks_of(columns, shard, basis.header.blocks);
+  const auto size = basis.header.components * basis.columns;
   if (basis.dtype == BasisDtype::float32) {
     basis.values.resize(size);
   } else {
     basis.bfloats.resize(size);
   }
-  load_values({npy, matrix.get(), sidecar ? &*sidecar : nullptr, &target, &basis}, threads);
-  return target.needed() == std::vector<layout::ColumnRange>{{0, layout.global_size}};
+  const Load load{npy, matrix.get(), &target, &basis};
+  const auto tiles = tiles_of(load);
+  in_parallel(
+      std::ssize(tiles), threads_of_a_load(), [&](std::int64_t i) { load_tile(load, tiles[i]); });
+  return basis;
 }
 
 }  // namespace
 
-BasisFile read_basis_header(const fs::path& npy) {
+Sidecar read_basis_header(const fs::path& npy) {
   const auto header = checkpoints::read_npy_header(npy);
   require(header.shape.size() == 2,
           "[pca::read_basis_header] needs a matrix of k components x M weights, received an array "
           "of {} dimensions in '{}'",
           header.shape.size(),
           npy);
-  BasisFile file{.components = header.shape[0],
-                 .columns = header.shape[1],
-                 .fortran_order = header.fortran_order,
-                 .item_bytes = header.item_bytes,
-                 .sidecar = read_sidecar(npy)};
-  if (file.sidecar) check_sidecar(npy, header, *file.sidecar);
-  if (file.sidecar && !file.sidecar->layout_json.empty()) {
-    file.layout = layout::layout_from_json(file.sidecar->layout_json);
-  } else if (file.columns > 0) {
-    file.layout = layout::make_layout({{"columns", {file.columns}}});
-  }
-  return file;
+  const auto sidecar = read_sidecar(npy);
+  if (!sidecar) return {.parameters = header.shape[1], .components = header.shape[0]};
+  check_sidecar(npy, header, *sidecar);
+  return *sidecar;
+}
+
+layout::Layout layout_of(const Sidecar& header) {
+  if (!header.layout_json.empty()) return layout::layout_from_json(header.layout_json);
+  return layout::make_layout({{"columns", {header.parameters}}});
 }
 
 Basis load_basis(const fs::path& npy,
@@ -280,17 +265,17 @@ Basis load_basis(const fs::path& npy,
                  const layout::Shard& shard,
                  const LoadOptions& options,
                  Communicator& communicator) {
-  const auto threads = std::min<std::int64_t>(2, available_threads());
   const auto tolerance = options.tolerance;
   Basis basis;
-  bool complete = communicator.size() > 1;
-  agree(communicator,
-        [&] { complete |= load_columns(npy, layout, shard, options, threads, basis); });
-  basis.orthonormality_error = std::numeric_limits<double>::quiet_NaN();
+  agree(communicator, [&] { basis = load_columns(npy, layout, shard, options); });
+  basis.header.orthonormality_error = std::numeric_limits<double>::quiet_NaN();
+  const bool complete =
+      communicator.size() > 1 || ShardTarget(layout, shard).needed() ==
+                                     std::vector<layout::ColumnRange>{{0, layout.global_size}};
   if (tolerance <= 0 || !complete) return basis;
-  const auto measured = measure_orthonormality(basis, threads, communicator);
-  basis.orthonormality_error = measured.error;
-  const bool small_blocks = basis.block_count > 1 && basis.dtype == BasisDtype::bfloat16;
+  const auto measured = measure_orthonormality(basis, threads_of_a_load(), communicator);
+  basis.header.orthonormality_error = measured.error;
+  const bool small_blocks = basis.block_count() > 1 && basis.dtype == BasisDtype::bfloat16;
   const double limit = small_blocks ? std::max(tolerance, kRoundedBlock) : tolerance;
   require(measured.error <= limit || measured.apparent_blocks < 2,
           "[pca::load_basis] needs the sidecar {} with its blocks beside '{}': its rows are "

@@ -1,8 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,33 +31,39 @@ struct BasisBlock {
   bool operator==(const BasisBlock&) const = default;
 };
 
-/// A rank's columns of P, in memory order.
+/// What a fit costs; the same on every rank.
+struct FitReport {
+  std::int64_t bytes_read = 0;                      // of W, by all ranks, digests included
+  double seconds_gram = 0, seconds_components = 0;  // first pass; second pass, signs and digests
+  double seconds_fsync = 0, seconds_total = 0;      // rank 0's, as those above; with fsync
+  std::string peak_memory;                          // filled by the caller that wants it
+  std::vector<std::string> left_out;  // of the first snapshot, as training state; rank 0's
+};
+
+/// A basis P: what a fit returns and a load gives. Of P's values it holds a rank's columns, in
+/// memory order, where it is loaded; none where a fit has written them to a file or an array.
 /// Each of its B blocks of columns is a basis of its own: k orthonormal rows (or fewer, the others
 /// zero). So the subspace has k B directions; projecting onto it gives k numbers a block,
 /// g_k[b] = P[:, b] g[b], back-projecting P[:, b]' d[b]. B = 1 is the usual P.
 struct Basis {
-  std::int64_t components = 0;     // k
-  std::int64_t block_count = 1;    // B, over all ranks
+  Sidecar header;                  // of all of P; loaded: of the k rows that are loaded
+  FitReport report;                // of the fit that made it
   std::vector<BasisBlock> blocks;  // own ones, by begin, without gaps; ranks share the blocks that
                                    // their borders cut; empty when the rank has no columns
   std::int64_t columns = 0;        // memory columns of the shard, padding included (zeros)
   BasisDtype dtype = BasisDtype::float32;
   std::vector<float> values;           // [k x columns], row-major; empty in bfloat16
   std::vector<std::uint16_t> bfloats;  // the same as bits of bfloat16; empty in float32
-  double orthonormality_error = 0;     // max |P P' - I| over all ranks' columns, block by block
-                                       // (a row of zeros in a block is right); NaN: not checked
+
+  std::int64_t block_count() const { return std::max<std::int64_t>(1, std::ssize(header.blocks)); }
 };
 
-struct BasisFile {
-  std::int64_t components = 0, columns = 0;  // k, M
-  bool fortran_order = false;
-  int item_bytes = 4;
-  std::optional<Sidecar> sidecar;  // nullopt: none stands beside it
-  layout::Layout layout;           // of its columns; one vector where the sidecar has none
-};
+/// The sidecar of a matrix, checked against its header; its shape alone where there is none. For
+/// `inspect` and error texts.
+Sidecar read_basis_header(const std::filesystem::path& npy);
 
-/// Header and sidecar alone; for `inspect` and error texts.
-BasisFile read_basis_header(const std::filesystem::path& npy);
+/// The layout of P's columns; one vector where the header has none.
+layout::Layout layout_of(const Sidecar& header);
 
 struct LoadOptions {
   std::int64_t components = 0;         // > 0: the first so many rows; 0: all

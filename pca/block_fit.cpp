@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <utility>
 
 #include "pca/dense.h"
@@ -21,72 +22,81 @@ constexpr double kOrthonormal = 2.5e-7;
 constexpr double kWorthARow = 1e-12;
 
 /// One block's work in progress.
-class Block {
+class FittedBlock {
  public:
-  Block(const BlockPlan& shared, const layout::ColumnRange& columns)
-      : shared_(shared),
-        pass_(within(shared_.pass, columns)),
+  FittedBlock(Fit& fit, const layout::ColumnRange& columns)
+      : fit_(fit),
+        communicator_(*fit.communicator),
+        pass_(within(fit.pass, columns)),
         columns_(columns),
         n_(pass_.rows->rows()),
-        width_(padded(pass_.components, kComponentUnit)) {
-    fit_.variances.resize(pass_.components);
-  }
+        width_(padded(pass_.components, kComponentUnit)) {}
 
-  BlockFit run() {
+  std::vector<std::string> run() {
     const Stopwatch watch;
     measure_gram();
-    auto combinations = shared_.kind == Kind::random ? orthonormal_combinations()
-                                                     : leading_combinations(leading_pairs());
-    fit_.seconds_gram = watch.seconds();
+    auto combinations =
+        fit_.gaussian ? orthonormal_combinations() : leading_combinations(leading_pairs());
+    const auto seconds = watch.seconds();
     const auto components = write_orthonormal(std::move(combinations));
-    const auto flip = rows_to_flip(components.ranges, *shared_.communicator);
-    agree(*shared_.communicator,
-          [&] { fit_.digests = fix_signs(pass_, flip, components.pieces, shared_.matrix); });
-    fit_.seconds_components = watch.seconds() - fit_.seconds_gram;
-    return std::move(fit_);
+    const auto flip = rows_to_flip(components.ranges, communicator_);
+    std::vector<std::string> digests;
+    agree(communicator_, [&] { digests = fix_signs(pass_, flip, components.pieces, fit_.matrix); });
+    fit_.basis.header.block_components.push_back(rows_);
+    fit_.basis.report.seconds_gram += seconds;
+    fit_.basis.report.seconds_components += watch.seconds() - seconds;
+    return digests;
   }
 
  private:
   void measure_gram() {
-    if (!shared_.gram.empty()) {
-      fit_.gram.assign(shared_.gram.begin(), shared_.gram.end());
-      return;
+    gram_ = fit_.gram;
+    if (gram_.empty()) {
+      agree(communicator_, [&] { gram_ = gram_matrix(pass_); });
+      communicator_.sum(gram_);
+      count_pass();
     }
-    agree(*shared_.communicator, [&] { fit_.gram = gram_matrix(pass_); });
-    shared_.communicator->sum(fit_.gram);
-    count_pass();
+    if (pass_.centred)
+      std::ranges::transform(fit_.centred_gram, gram_, fit_.centred_gram.begin(), std::plus<>());
   }
 
-  void count_pass() { fit_.bytes_read += n_ * pass_.own.size() * pass_.rows->info().item_bytes; }
+  /// Gaussian rows are drawn, not read.
+  void count_pass() {
+    if (!fit_.gaussian)
+      fit_.basis.report.bytes_read += n_ * pass_.own.size() * pass_.rows->info().item_bytes;
+  }
 
-  /// The block's eigenpairs; sets the number of rows and the variances.
+  /// The block's eigenpairs; sets the number of rows, adds the variances.
   Eigenpairs leading_pairs() {
     Eigenpairs pairs{std::vector<double>(n_), std::vector<double>(n_ * n_)};
-    on_rank_0(*shared_.communicator, [&] { pairs = eigenpairs(fit_.gram, n_); });
-    broadcast(*shared_.communicator, pairs.values);
-    broadcast(*shared_.communicator, pairs.vectors);
+    on_rank_0(communicator_, [&] { pairs = eigenpairs(gram_, n_); });
+    broadcast(communicator_, pairs.values);
+    broadcast(communicator_, pairs.vectors);
     count_rows(pairs.values);
-    for (const double value : pairs.values) fit_.total += std::max(0.0, value);
-    std::copy_n(pairs.values.begin(), fit_.rows, fit_.variances.begin());
+    double total = 0;
+    for (const double value : pairs.values) total += std::max(0.0, value);
+    fit_.total_variance += total;
+    for (std::int64_t j = 0; j < rows_; ++j) fit_.variances[j] += pairs.values[j];
     return pairs;
   }
 
   void count_rows(const std::vector<double>& values) {
-    const auto directions = count_directions(values, shared_.all_rows ? 0.0 : kWorthARow);
-    require(directions >= pass_.components || !shared_.all_rows,
+    const bool all_rows = fit_.options.blocks == Blocks::whole;
+    const auto directions = count_directions(values, all_rows ? 0.0 : kWorthARow);
+    require(directions >= pass_.components || !all_rows,
             "[pca::fit] needs snapshots that span k = {} directions, received {} that span {} (are "
             "some equal?)",
             pass_.components,
             n_,
             directions);
-    fit_.rows = std::min({directions, pass_.components, columns_.size()});
+    rows_ = std::min({directions, pass_.components, columns_.size()});
   }
 
   /// C [n x k'']: column j = v_j / s_j, so that P = C' W. For centred snapshots, columns are made
   /// to sum to exactly what rounding allows of 0, so that W's column means drop out.
   std::vector<double> leading_combinations(const Eigenpairs& pairs) const {
     std::vector<double> c(n_ * width_);
-    for (std::int64_t j = 0; j < fit_.rows; ++j) {
+    for (std::int64_t j = 0; j < rows_; ++j) {
       const double singular = std::sqrt(pairs.values[j]);
       const double* vector = pairs.vectors.data() + j * n_;
       double mean = 0;
@@ -102,52 +112,59 @@ class Block {
 
   /// C of rows that are to keep their order (Gram-Schmidt): row j of P depends on rows 0..j alone.
   std::vector<double> orthonormal_combinations() {
-    fit_.rows = std::min(pass_.components, columns_.size());
+    rows_ = std::min(pass_.components, columns_.size());
     std::vector<double> c(n_ * width_);
-    for (std::int64_t j = 0; j < fit_.rows; ++j) c[j * width_ + j] = 1;
-    on_rank_0(*shared_.communicator, [&] { orthonormalize(fit_.gram, fit_.rows, c, width_); });
-    broadcast(*shared_.communicator, c);
+    for (std::int64_t j = 0; j < rows_; ++j) c[j * width_ + j] = 1;
+    on_rank_0(communicator_, [&] { orthonormalize(gram_, rows_, c, width_); });
+    broadcast(communicator_, c);
     return c;
   }
 
   /// One pass that writes P, measured.
   Components write_measured(const std::vector<double>& combinations) {
     Components components;
-    agree(*shared_.communicator,
-          [&] { components = write_components(pass_, combinations, shared_.matrix); });
+    agree(communicator_, [&] { components = write_components(pass_, combinations, fit_.matrix); });
     count_pass();
-    shared_.communicator->sum(components.gram);
-    fit_.orthonormality_error = identity_error(components.gram, fit_.rows);
+    communicator_.sum(components.gram);
+    error_ = identity_error(components.gram, rows_);
     return components;
   }
 
   /// The pass that writes P, repeated with corrected combinations when P is not orthonormal enough.
   Components write_orthonormal(std::vector<double> combinations) {
     auto components = write_measured(combinations);
-    if (fit_.orthonormality_error <= kOrthonormal) return components;
-    on_rank_0(*shared_.communicator,
-              [&] { orthonormalize(components.gram, fit_.rows, combinations, width_); });
-    broadcast(*shared_.communicator, combinations);
-    components = write_measured(combinations);
-    fit_.reorthonormalized = true;
-    require_environment(fit_.orthonormality_error <= 1e-6,
-                        "[pca::fit] needs |P P' - I| <= 1e-6 after orthonormalisation, measured {}",
-                        fit_.orthonormality_error);
+    if (error_ > kOrthonormal) components = write_again(components, std::move(combinations));
+    auto& error = fit_.basis.header.orthonormality_error;
+    error = std::max(error, error_);
     return components;
   }
 
-  BlockPlan shared_;
+  Components write_again(const Components& first, std::vector<double> combinations) {
+    on_rank_0(communicator_, [&] { orthonormalize(first.gram, rows_, combinations, width_); });
+    broadcast(communicator_, combinations);
+    auto components = write_measured(combinations);
+    fit_.basis.header.reorthonormalized = true;
+    require_environment(error_ <= 1e-6,
+                        "[pca::fit] needs |P P' - I| <= 1e-6 after orthonormalisation, measured {}",
+                        error_);
+    return components;
+  }
+
+  Fit& fit_;
+  Communicator& communicator_;
   Pass pass_;
   layout::ColumnRange columns_;
   std::int64_t n_;
-  std::int64_t width_;  // of combinations
-  BlockFit fit_;
+  std::int64_t width_;        // of combinations
+  std::int64_t rows_ = 0;     // of k that are not zero, the first ones
+  std::vector<double> gram_;  // of all ranks' columns, lower triangle
+  double error_ = 0;          // max |P P' - I| of what was written last
 };
 
 }  // namespace
 
-BlockFit fit_block(const BlockPlan& plan, const layout::ColumnRange& columns) {
-  return Block(plan, columns).run();
+std::vector<std::string> fit_block(Fit& fit, const layout::ColumnRange& columns) {
+  return FittedBlock(fit, columns).run();
 }
 
 }  // namespace dimred::pca

@@ -1,42 +1,37 @@
 #pragma once
 
-#include <cstdint>
-#include <span>
-#include <string>
+#include <memory>
 #include <vector>
 
 #include "layout/shard.h"
+#include "pca/basis.h"
 #include "pca/components.h"
-#include "pca/kinds.h"
+#include "pca/fit.h"
 
 namespace dimred::pca {
 
-/// The parts that the blocks of one fit share.
-struct BlockPlan {
-  Pass pass;  // over all of this rank's columns
-  Kind kind = Kind::pca;
-  bool all_rows = true;  // refuse fewer directions than k; otherwise rows of zeros
+/// A fit under way: its task, determined before anything is read, and what it has found so far.
+struct Fit {
+  FitOptions options;
   Communicator* communicator = nullptr;
+  const SnapshotSource* snapshots = nullptr;  // those in range
+  std::unique_ptr<SnapshotSource> selection;  // only where a range leaves some snapshots out
+  std::unique_ptr<SnapshotSource> gaussian;   // only of kind random
+  Pass pass;                                  // over the rows that are combined, all columns
+  Pass centred;                               // over the snapshots
+  std::vector<layout::ColumnRange> layers;    // columns of the layout's entries; empty: no layout
+  std::vector<layout::ColumnRange> blocks;    // of P
   MatrixTarget matrix;
-  std::span<const double> gram =
-      {};  // of the one block, summed over the ranks; empty: not measured
+  std::vector<double> gram;  // of the one block, over all ranks, where k follows from it
+  // The sums over the blocks done:
+  std::vector<double> centred_gram;  // of the centred snapshots, lower triangle
+  std::vector<double> variances;     // [k] eigenvalues of the Gram matrices
+  double total_variance = 0;         // sum of all their eigenvalues
+  Basis basis;
 };
 
-/// One block of columns of P. The same on every rank, but for the digests and bytes.
-struct BlockFit {
-  std::int64_t rows = 0;          // of k that are not zero, the first ones
-  std::vector<double> variances;  // [k] eigenvalues of the Gram matrix; 0 beyond `rows`
-  double total = 0;               // sum of all its eigenvalues
-  std::vector<double> gram;       // as gram_matrix, of all ranks' columns
-  double orthonormality_error = 0;
-  bool reorthonormalized = false;
-  std::int64_t bytes_read = 0;  // by this rank, of the rows that are combined
-  double seconds_gram = 0, seconds_components = 0;
-  std::vector<std::string> digests;  // this rank's, as fix_signs
-};
-
-/// Spectrum of the block's columns, then P of them in the file, its signs fixed.
-/// Throws as fit().
-BlockFit fit_block(const BlockPlan& plan, const layout::ColumnRange& columns);
+/// Adds one block of columns to the fit: its spectrum, then P of them in fit.matrix, its signs
+/// fixed. Returns the digests of this rank's digest blocks (fix_signs). Throws as fit().
+std::vector<std::string> fit_block(Fit& fit, const layout::ColumnRange& columns);
 
 }  // namespace dimred::pca

@@ -89,20 +89,16 @@ class ComponentsWork {
                     std::span<double> partial) {
     const auto& kernels = pass_.kernels->template of<Value>();
     read_tile(*pass_.rows, begin, width, tile_.data(), tile_stride_);
-    kernels.combine(combinations_.data(),
-                    padded(pass_.components, kComponentUnit),
-                    tile_.data(),
-                    tile_stride_,
-                    rows_,
-                    width,
-                    means(begin, width),
-                    result_.data() + at,
-                    stride_,
+    const Tile<Value> tile{tile_.data(), tile_stride_, rows_, width};
+    kernels.combine({combinations_.data(), padded(pass_.components, kComponentUnit)},
+                    tile,
+                    means(begin, tile),
+                    {result_.data() + at, stride_},
                     scratch_.data());
     for (std::int64_t c = at; c < at + width; c += kPanelColumns) {
       const auto part = std::min(kPanelColumns, at + width - c);
-      pass_.kernels->float32.widen(
-          result_.data() + c, stride_, pass_.components, part, panel_.data());
+      pass_.kernels->float32.widen({result_.data() + c, stride_, pass_.components, part},
+                                   panel_.data());
       pass_.kernels->gram(panel_.data(), gram_rows_, part, partial.data());
     }
   }
@@ -110,13 +106,12 @@ class ComponentsWork {
   /// Of the columns of W at `begin`, where they are to be subtracted: a combination's factors sum
   /// to zero up to rounding, which means beyond 1e8 of the spread would show. Float64 alone has
   /// such.
-  const double* means(std::int64_t begin, std::int64_t width) {
+  const double* means(std::int64_t begin, const Tile<Value>& tile) {
     if (!std::is_same_v<Value, double> || !pass_.centred) return nullptr;
     if (pass_.mean.empty()) {
-      pass_.kernels->template of<Value>().mean(
-          tile_.data(), tile_stride_, rows_, width, mean_.data());
+      pass_.kernels->template of<Value>().mean(tile, mean_.data());
     } else {
-      std::copy_n(pass_.mean.begin() + begin, width, mean_.data());
+      std::copy_n(pass_.mean.begin() + begin, tile.width, mean_.data());
     }
     return mean_.data();
   }

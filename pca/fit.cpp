@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
-#include <optional>
 #include <utility>
 
 #include "checkpoints/npy.h"
@@ -23,18 +21,6 @@ namespace dimred::pca {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// The task of a fit, determined before anything is read.
-struct Problem {
-  std::unique_ptr<SnapshotSource> some;       // only where a range leaves some snapshots out
-  std::unique_ptr<SnapshotSource> gaussian;   // only of kind random
-  const SnapshotSource* snapshots = nullptr;  // those in range
-  Pass pass;                                  // over the rows that are combined, all columns
-  Pass centred;                               // over the snapshots
-  std::vector<layout::ColumnRange> layers;    // columns of the layout's entries; empty: no layout
-  std::vector<layout::ColumnRange> blocks;    // of P
-  std::vector<double> gram;                   // of the pass's rows, where k follows from it
-};
 
 bool is_centred(Kind kind) { return kind == Kind::pca || kind == Kind::shuffled; }
 
@@ -103,16 +89,15 @@ std::vector<layout::ColumnRange> layers_of(const SourceInfo& source) {
   return layers;
 }
 
-Pass pass_of(const SnapshotSource& rows,
-             std::int64_t components,
-             const FitOptions& options,
-             Communicator& communicator) {
-  return pass_over(rows,
-                   select_kernels(options.kernels),
-                   components,
-                   options.threads > 0 ? options.threads : available_threads(),
-                   options.tile_bytes,
-                   own_range(communicator.rank(), communicator.size(), rows.columns()));
+Pass pass_of(const SnapshotSource& rows, std::int64_t components, const Fit& fit) {
+  const auto& options = fit.options;
+  Pass pass{.rows = &rows,
+            .kernels = &select_kernels(options.kernels),
+            .components = components,
+            .threads = options.threads > 0 ? options.threads : available_threads(),
+            .own = own_range(fit.communicator->rank(), fit.communicator->size(), rows.columns())};
+  fit_tiles(pass, options.tile_bytes);
+  return pass;
 }
 
 /// The digests of all ranks' blocks, rank 0's first.
@@ -126,268 +111,203 @@ std::vector<std::string> gathered(Communicator& communicator, const std::vector<
 }
 
 /// The same on every rank, or their sums are of different problems.
-std::string problem_text(const Problem& problem, const FitOptions& options) {
+std::string problem_text(const Fit& fit) {
   return formatted(
       "{} x {} snapshots, k = {}, variance {}, kind {}, blocks {}, seed {}, from {} to {} skip "
       "{}{}",
-      problem.snapshots->rows(),
-      problem.snapshots->columns(),
-      problem.pass.components,
-      options.variance,
-      name_of(options.kind),
-      problem.blocks.size(),
-      options.seed,
-      options.snapshots.from,
-      options.snapshots.to,
-      options.snapshots.skip,
-      options.gram.empty() ? "" : ", with Gram matrix");
+      fit.snapshots->rows(),
+      fit.snapshots->columns(),
+      fit.pass.components,
+      fit.options.variance,
+      name_of(fit.options.kind),
+      fit.blocks.size(),
+      fit.options.seed,
+      fit.options.snapshots.from,
+      fit.options.snapshots.to,
+      fit.options.snapshots.skip,
+      fit.options.gram.empty() ? "" : ", with Gram matrix");
+}
+
+/// The passes over the rows, by k components.
+void choose_passes(Fit& fit, std::int64_t k) {
+  fit.centred = pass_of(*fit.snapshots, k, fit);
+  fit.pass = fit.gaussian ? pass_of(*fit.gaussian, k, fit) : fit.centred;
+  fit.pass.centred = is_centred(fit.options.kind);
 }
 
 /// Throws what fit() refuses, on every rank alike. output: empty for a matrix in memory.
-Problem plan_fit(const SnapshotSource& source,
-                 const FitOptions& options,
-                 const fs::path& output,
-                 Communicator& communicator) {
-  Problem problem;
-  agree(communicator, [&] {
-    problem.snapshots = &source;
-    if (options.snapshots != SnapshotRange{}) {
-      problem.some = selected(source, options.snapshots);
-      problem.snapshots = problem.some.get();
-    }
-    problem.layers = layers_of(source.info());
-    check_options(options, problem.layers);
-    check_components(options, problem.snapshots->rows(), source.columns());
-    if (communicator.rank() == 0 && !output.empty()) check_output(output, options.gram, source);
-    const auto k = components_of(options, problem.snapshots->rows());
-    if (options.kind == Kind::random) {
-      problem.gaussian = std::make_unique<GaussianSource>(k, source.columns(), options.seed);
-    }
-    problem.centred = pass_of(*problem.snapshots, k, options, communicator);
-    problem.pass =
-        problem.gaussian ? pass_of(*problem.gaussian, k, options, communicator) : problem.centred;
-    problem.pass.centred = is_centred(options.kind);
-    if (!problem.gaussian) problem.pass.mean = options.mean;
-    problem.blocks = options.blocks == Blocks::layers
-                         ? problem.layers
-                         : std::vector<layout::ColumnRange>{{0, source.columns()}};
-  });
-  require_agreement(communicator, {{"the fit", problem_text(problem, options)}});
-  return problem;
+void plan(Fit& fit, const SnapshotSource& source, const fs::path& output) {
+  const auto& options = fit.options;
+  fit.snapshots = &source;
+  if (options.snapshots != SnapshotRange{}) {
+    fit.selection = selected(source, options.snapshots);
+    fit.snapshots = fit.selection.get();
+  }
+  fit.layers = layers_of(source.info());
+  check_options(options, fit.layers);
+  check_components(options, fit.snapshots->rows(), source.columns());
+  if (fit.communicator->rank() == 0 && !output.empty()) check_output(output, options.gram, source);
+  const auto k = components_of(options, fit.snapshots->rows());
+  if (options.kind == Kind::random)
+    fit.gaussian = std::make_unique<GaussianSource>(k, source.columns(), options.seed);
+  choose_passes(fit, k);
+  if (!fit.gaussian) fit.pass.mean = options.mean;
+  fit.blocks = options.blocks == Blocks::layers
+                   ? fit.layers
+                   : std::vector<layout::ColumnRange>{{0, source.columns()}};
 }
 
 /// k of the part of the variance that is asked for, by the first pass of the fit.
-void choose_components(Problem& problem,
-                       const FitOptions& options,
-                       Communicator& communicator,
-                       FitReport& report) {
+void choose_components(Fit& fit) {
   const Stopwatch watch;
-  const auto n = problem.snapshots->rows();
-  agree(communicator, [&] { problem.gram = gram_matrix(problem.pass); });
-  communicator.sum(problem.gram);
-  report.bytes_read += n * problem.pass.own.size() * problem.snapshots->info().item_bytes;
-  const auto chosen = on_rank_0(communicator, [&] {
-    return count_for_part(eigenpairs(problem.gram, n).values, options.variance);
+  const auto n = fit.snapshots->rows();
+  agree(*fit.communicator, [&] { fit.gram = gram_matrix(fit.pass); });
+  fit.communicator->sum(fit.gram);
+  fit.basis.report.bytes_read += n * fit.pass.own.size() * fit.snapshots->info().item_bytes;
+  const auto chosen = on_rank_0(*fit.communicator, [&] {
+    return count_for_part(eigenpairs(fit.gram, n).values, fit.options.variance);
   });
-  const auto k = std::min<std::int64_t>(chosen, report.columns);
-  problem.centred = problem.pass = pass_of(*problem.snapshots, k, options, communicator);
-  report.seconds_gram += watch.seconds();
+  choose_passes(fit, std::min(chosen, fit.snapshots->columns()));
+  fit.basis.report.seconds_gram += watch.seconds();
 }
 
-Sidecar sidecar_of(const Problem& problem,
-                   const FitOptions& options,
-                   const FitReport& report,
-                   std::vector<std::string> digests) {
-  const bool snapshots = !problem.gaussian;
-  const auto& source = problem.snapshots->info();
-  const bool layers = options.blocks == Blocks::layers;
-  return {.kind = name_of(options.kind),
-          .blocks = layers ? problem.blocks : std::vector<layout::ColumnRange>{},
-          .block_components = layers ? report.block_components : std::vector<std::int64_t>{},
-          .seed = needs_seed(options.kind) ? std::optional(options.seed) : std::nullopt,
-          .snapshots = snapshots ? report.rows : 0,
-          .parameters = report.columns,
-          .components = report.components,
-          .singular_values = report.singular_values,
-          .explained_variance_ratio = report.explained_variance_ratio,
-          .random_walk_ratio = report.random_walk_ratio,
-          .orthonormality_error = report.orthonormality_error,
-          .reorthonormalized = report.reorthonormalized,
-          .snapshot_names = snapshots ? source.names : std::vector<std::string>{},
-          .layout_hash = source.layout_hash,
-          .layout_json = source.layout_json,
-          .digest_columns = kDigestColumns,
-          .digests = std::move(digests),
-          .threads = problem.pass.threads,
-          .tile_bytes = options.tile_bytes,
-          .kernels = report.kernels};
+/// A fit of which all is known that there is before P is begun; chooses k where the variance does.
+Fit begin(const SnapshotSource& source,
+          const FitOptions& options,
+          const fs::path& output,
+          Communicator& communicator) {
+  Fit fit{.options = options, .communicator = &communicator};
+  agree(communicator, [&] { plan(fit, source, output); });
+  require_agreement(communicator, {{"the fit", problem_text(fit)}});
+  const auto& info = fit.snapshots->info();
+  fit.basis.report = {.bytes_read = source.info().bytes_verified, .left_out = info.left_out};
+  if (options.variance > 0) choose_components(fit);
+  const auto n = fit.snapshots->rows();
+  fit.centred_gram.resize(n * (n + 1) / 2);
+  fit.variances.resize(fit.pass.components);
+  auto& header = fit.basis.header;
+  header = {.kind = options.kind,
+            .parameters = source.columns(),
+            .components = fit.pass.components,
+            .layout_hash = info.layout_hash,
+            .layout_json = info.layout_json,
+            .digest_columns = kDigestColumns,
+            .threads = fit.pass.threads,
+            .tile_bytes = options.tile_bytes,
+            .kernels = fit.pass.kernels->name};
+  if (options.blocks == Blocks::layers) header.blocks = fit.blocks;
+  if (needs_seed(options.kind)) header.seed = options.seed;
+  if (fit.gaussian) return fit;
+  header.snapshots = n;
+  header.snapshot_names = info.names;
+  return fit;
 }
 
-/// All blocks of one fit, each with its spectrum.
-class Fit {
- public:
-  Fit(const Problem& problem, const FitOptions& options, Communicator& communicator)
-      : problem_(problem),
-        options_(options),
-        communicator_(communicator),
-        variances_(problem.pass.components),
-        gram_(problem.snapshots->rows() * (problem.snapshots->rows() + 1) / 2) {}
-
-  /// P in `matrix`; returns its digests, all ranks'.
-  std::vector<std::string> write(const MatrixTarget& matrix, FitReport& report) {
-    const bool whole = options_.blocks == Blocks::whole;
-    const BlockPlan shared{
-        problem_.pass, options_.kind, whole, &communicator_, matrix, problem_.gram};
-    std::vector<std::string> digests;
-    for (const auto& block : problem_.blocks) {
-      auto part = fit_block(shared, block);
-      take(part, report);
-      digests = std::move(part.digests);
-    }
-    require(
-        std::ranges::any_of(report.block_components, [](auto rows) { return rows > 0; }),
-        "[pca::fit] needs snapshots that differ, received {} that span no direction in any layer",
-        report.rows);
-    const Stopwatch watch;
-    const bool shuffled = options_.kind == Kind::shuffled;
-    if (shuffled) {
-      write_borders(matrix, communicator_);  // a rank reads what others wrote
-      shuffle_columns(problem_.pass, problem_.layers, options_.seed, matrix, communicator_);
-    }
-    if (shuffled || problem_.blocks.size() > 1) {
-      agree(communicator_, [&] { digests = digests_of_file(problem_.pass, matrix); });
-    }
-    digests = gathered(communicator_, digests);
-    report.seconds_components += watch.seconds();
-    return digests;
+/// P in fit.matrix, block by block; its digests, all ranks'.
+std::vector<std::string> write_blocks(Fit& fit) {
+  auto& communicator = *fit.communicator;
+  std::vector<std::string> digests;
+  for (const auto& block : fit.blocks) digests = fit_block(fit, block);
+  require(
+      std::ranges::any_of(fit.basis.header.block_components, [](auto rows) { return rows > 0; }),
+      "[pca::fit] needs snapshots that differ, received {} that span no direction in any layer",
+      fit.snapshots->rows());
+  const Stopwatch watch;
+  const bool shuffled = fit.options.kind == Kind::shuffled;
+  if (shuffled) {
+    write_borders(fit.matrix, communicator);  // a rank reads what others wrote
+    shuffle_columns(fit);
   }
-
-  void record_spectrum(FitReport& report) const {
-    for (const double value : variances_) {
-      report.singular_values.push_back(std::sqrt(value));
-      report.explained_variance_ratio.push_back(total_ > 0 ? value / total_ : 0);
-    }
-    report.random_walk_ratio = problem_.pass.centred
-                                   ? random_walk_ratio(report.rows, report.components)
-                                   : std::vector<double>(variances_.size());
-  }
-
-  /// The Gram matrix of the centred snapshots; by one more pass where the blocks' is another.
-  void record_gram(FitReport& report) {
-    if (options_.gram.empty()) return;
-    if (!problem_.pass.centred) {
-      agree(communicator_, [&] { gram_ = gram_matrix(problem_.centred); });
-      communicator_.sum(gram_);
-      report.bytes_read +=
-          report.rows * problem_.centred.own.size() * problem_.snapshots->info().item_bytes;
-    }
-    on_rank_0(communicator_, [&] { write_gram(options_.gram, gram_, report.rows); });
-  }
-
- private:
-  void take(const BlockFit& part, FitReport& report) {
-    for (std::size_t j = 0; j < variances_.size(); ++j) variances_[j] += part.variances[j];
-    total_ += part.total;
-    if (problem_.pass.centred)
-      std::ranges::transform(gram_, part.gram, gram_.begin(), std::plus<>());
-    report.block_components.push_back(part.rows);
-    report.orthonormality_error = std::max(report.orthonormality_error, part.orthonormality_error);
-    report.reorthonormalized |= part.reorthonormalized;
-    if (!problem_.gaussian) report.bytes_read += part.bytes_read;
-    report.seconds_gram += part.seconds_gram;
-    report.seconds_components += part.seconds_components;
-  }
-
-  const Problem& problem_;
-  const FitOptions& options_;
-  Communicator& communicator_;
-  std::vector<double> variances_;  // [k]
-  double total_ = 0;
-  std::vector<double> gram_;  // of the centred snapshots, its lower triangle
-};
-
-/// What is known of a fit before P is begun; chooses k where the variance does.
-FitReport begin_report(Problem& problem,
-                       const SnapshotSource& source,
-                       const FitOptions& options,
-                       Communicator& communicator) {
-  FitReport report;
-  report.kind = options.kind;
-  report.seed = options.seed;
-  report.rows = problem.snapshots->rows();
-  report.columns = source.columns();
-  report.left_out = source.info().left_out;
-  report.kernels = problem.pass.kernels->name;
-  report.bytes_read = source.info().bytes_verified;
-  if (options.variance > 0) choose_components(problem, options, communicator, report);
-  report.components = problem.pass.components;
-  return report;
+  if (shuffled || fit.blocks.size() > 1)
+    agree(communicator, [&] { digests = digests_of_file(fit.pass, fit.matrix); });
+  digests = gathered(communicator, digests);
+  fit.basis.report.seconds_components += watch.seconds();
+  return digests;
 }
 
-/// Writes P into `matrix`, and all that is found into the report.
-Sidecar write_matrix(const Problem& problem,
-                     const FitOptions& options,
-                     const MatrixTarget& matrix,
-                     Communicator& communicator,
-                     FitReport& report) {
-  Fit work(problem, options, communicator);
-  auto digests = work.write(matrix, report);
-  work.record_spectrum(report);
-  work.record_gram(report);
-  return sidecar_of(problem, options, report, std::move(digests));
+void record_spectrum(Fit& fit) {
+  auto& header = fit.basis.header;
+  for (const double value : fit.variances) {
+    header.singular_values.push_back(std::sqrt(value));
+    header.explained_variance_ratio.push_back(fit.total_variance > 0 ? value / fit.total_variance
+                                                                     : 0);
+  }
+  header.random_walk_ratio = fit.pass.centred
+                                 ? random_walk_ratio(fit.snapshots->rows(), header.components)
+                                 : std::vector<double>(header.components);
+  if (header.blocks.empty()) header.block_components.clear();
+}
+
+/// The Gram matrix of the centred snapshots; by one more pass where the blocks' is another.
+void record_gram(Fit& fit) {
+  if (fit.options.gram.empty()) return;
+  const auto n = fit.snapshots->rows();
+  if (!fit.pass.centred) {
+    agree(*fit.communicator, [&] { fit.centred_gram = gram_matrix(fit.centred); });
+    fit.communicator->sum(fit.centred_gram);
+    fit.basis.report.bytes_read += n * fit.centred.own.size() * fit.snapshots->info().item_bytes;
+  }
+  on_rank_0(*fit.communicator, [&] { write_gram(fit.options.gram, fit.centred_gram, n); });
+}
+
+/// Writes P into `matrix`, and all that is found into fit.basis.
+void write_matrix(Fit& fit, const MatrixTarget& matrix) {
+  fit.matrix = matrix;
+  fit.basis.header.digests = write_blocks(fit);
+  record_spectrum(fit);
+  record_gram(fit);
 }
 
 }  // namespace
 
-FitReport fit(const SnapshotSource& source,
-              const FitOptions& options,
-              const fs::path& output,
-              Communicator& communicator) {
+Basis fit(const SnapshotSource& source,
+          const FitOptions& options,
+          const fs::path& output,
+          Communicator& communicator) {
   const Stopwatch total;
-  auto problem = plan_fit(source, options, output, communicator);
-  auto report = begin_report(problem, source, options, communicator);
-  const auto header = checkpoints::npy_header_bytes({report.components, report.columns});
+  auto fit = begin(source, options, output, communicator);
+  const auto& header = fit.basis.header;
+  const auto start = checkpoints::npy_header_bytes({header.components, header.parameters});
   const auto file =
-      open_output(output, header, report.components * report.columns * 4, communicator);
-  Borders borders({.rows = report.components,
-                   .columns = report.columns,
-                   .header_bytes = std::ssize(header),
+      open_output(output, start, header.components * header.parameters * 4, communicator);
+  Borders borders({.rows = header.components,
+                   .columns = header.parameters,
+                   .header_bytes = std::ssize(start),
                    .page_bytes = page_bytes(communicator)},
-                  problem.pass.own);
-  const MatrixTarget matrix{.columns = report.columns,
+                  fit.pass.own);
+  const MatrixTarget matrix{.columns = header.parameters,
                             .file = file.get(),
-                            .header_bytes = std::ssize(header),
+                            .header_bytes = std::ssize(start),
                             .borders = communicator.size() > 1 ? &borders : nullptr};
-  const auto sidecar = write_matrix(problem, options, matrix, communicator, report);
+  write_matrix(fit, matrix);
+  auto& report = fit.basis.report;
   report.seconds_fsync =
-      write_borders(matrix, communicator) + commit_output(*file, output, sidecar, communicator);
+      write_borders(matrix, communicator) + commit_output(*file, output, header, communicator);
   report.seconds_total = total.seconds();
-  share_report(report, communicator);
-  return report;
+  share_report(fit.basis, communicator);
+  return std::move(fit.basis);
 }
 
-FitInMemory fit_in_memory(const SnapshotSource& source,
-                          const FitOptions& options,
-                          std::span<float> matrix) {
+Basis fit_in_memory(const SnapshotSource& source,
+                    const FitOptions& options,
+                    std::span<float> matrix) {
   const Stopwatch total;
-  const Ranks alone;
-  auto problem = plan_fit(source, options, {}, alone);
-  auto report = begin_report(problem, source, options, alone);
-  require(std::cmp_greater_equal(matrix.size(), report.components * report.columns),
+  auto fit = begin(source, options, {}, alone());
+  const auto& header = fit.basis.header;
+  require(std::cmp_greater_equal(matrix.size(), header.components * header.parameters),
           "[pca::fit_in_memory] needs room for k x M = {} x {} values, received {}",
-          report.components,
-          report.columns,
+          header.components,
+          header.parameters,
           matrix.size());
-  const MatrixTarget target{.columns = report.columns, .memory = matrix.data()};
-  const auto sidecar = write_matrix(problem, options, target, alone, report);
-  report.seconds_total = total.seconds();
-  return {report, to_json(sidecar)};
+  write_matrix(fit, {.columns = header.parameters, .memory = matrix.data()});
+  fit.basis.report.seconds_total = total.seconds();
+  return std::move(fit.basis);
 }
 
-FitReport fit_snapshots(const fs::path& path,
-                        const FitOptions& options,
-                        const fs::path& output,
-                        Communicator& communicator) {
+Basis fit_snapshots(const fs::path& path,
+                    const FitOptions& options,
+                    const fs::path& output,
+                    Communicator& communicator) {
   const auto source = open_source(path, communicator);
   return fit(*source, options, output, communicator);
 }

@@ -24,17 +24,12 @@ std::string parameter_of(const SourceInfo& info, std::int64_t column) {
   return formatted(" (of parameter {})", std::prev(next)->name);
 }
 
-/// Throws for the first value of a tile [n x width] that is not finite as float32, rows `stride`
-/// apart.
+/// Throws for the first value of a tile [n x width] that is not finite as float32.
 template <class Value>
-void require_finite(const SnapshotSource& source,
-                    const Value* tile,
-                    std::int64_t stride,
-                    std::int64_t begin,
-                    std::int64_t width) {
+void require_finite(const SnapshotSource& source, const Tile<Value>& tile, std::int64_t begin) {
   for (std::int64_t i = 0; i < source.rows(); ++i) {
-    for (std::int64_t c = 0; c < width; ++c) {
-      const Value value = tile[i * stride + c];
+    for (std::int64_t c = 0; c < tile.width; ++c) {
+      const Value value = tile.values[i * tile.stride + c];
       require(std::abs(value) <= kLargestFloat32,
               "[pca::fit] needs finite snapshots, received {} in row {} ({}), column {}{}",
               value,
@@ -79,25 +74,26 @@ class GramWork {
 
  private:
   void add_panel(std::int64_t begin,
-                 const Value* tile,
+                 const Value* values,
                  std::int64_t width,
                  std::span<double> partial) {
+    const Tile<Value> tile{values, stride_, rows_, width};
     const auto padded_rows = padded(rows_, pass_.kernels->row_unit);
     const auto& kernels = pass_.kernels->template of<Value>();
     const bool wanted = !pass_.mean.empty();
     bool finite = true;
     if (pass_.centred || wanted || std::is_same_v<Value, double>) {
-      finite = kernels.mean(tile, stride_, rows_, width, mean_.data());
+      finite = kernels.mean(tile, mean_.data());
     }
     if (wanted) std::copy_n(mean_.data(), width, pass_.mean.begin() + begin);
     if (pass_.centred) {
-      kernels.centre(tile, stride_, rows_, width, mean_.data(), panel_.data());
+      kernels.centre(tile, mean_.data(), panel_.data());
     } else {
-      kernels.widen(tile, stride_, rows_, width, panel_.data());
+      kernels.widen(tile, panel_.data());
     }
     if (finite) pass_.kernels->gram(panel_.data(), padded_rows, width, partial.data());
     if (finite && (pass_.centred || finite_diagonal(partial, padded_rows))) return;
-    require_finite(*pass_.rows, tile, stride_, begin, width);
+    require_finite(*pass_.rows, tile, begin);
     check(false, "a tile whose means or squares are not finite holds a value that is not finite");
   }
 

@@ -21,39 +21,45 @@ inline constexpr std::int64_t kColumnSlack = 32;
 /// Components are padded to a multiple of this.
 inline constexpr std::int64_t kComponentUnit = 8;
 
+/// Values [rows x width], the rows `stride` apart.
+template <class Value>
+struct Tile {
+  const Value* values = nullptr;
+  std::int64_t stride = 0, rows = 0, width = 0;
+};
+
+/// c [rows x components] of combinations; components a multiple of kComponentUnit.
+struct Combinations {
+  const double* values = nullptr;
+  std::int64_t components = 0;
+};
+
+/// Where combined rows go, `stride` apart.
+struct CombinedRows {
+  float* values = nullptr;
+  std::int64_t stride = 0;
+};
+
 /// The loops over a tile of snapshots whose values are float or double.
 template <class Value>
 struct TileKernels {
   /// mean [width] of each column of w [rows x width]. False if a value of w is not finite as
   /// float32.
-  bool (*mean)(
-      const Value* w, std::int64_t stride, std::int64_t rows, std::int64_t width, double* mean);
+  bool (*mean)(const Tile<Value>& w, double* mean);
 
   /// x[i] = w[i] - mean; x is zero up to a multiple of 8 columns. w [rows x width], mean [width],
   /// x [rows x kPanelStride], width <= kPanelColumns.
-  void (*centre)(const Value* w,
-                 std::int64_t stride,
-                 std::int64_t rows,
-                 std::int64_t width,
-                 const double* mean,
-                 double* x);
+  void (*centre)(const Tile<Value>& w, const double* mean, double* x);
 
   /// x[i] = w[i] in float64; otherwise as centre.
-  void (*widen)(
-      const Value* w, std::int64_t stride, std::int64_t rows, std::int64_t width, double* x);
+  void (*widen)(const Tile<Value>& w, double* x);
 
-  /// p = c' (w - mean). c [rows x components], w [rows x width], mean [width] or null for 0,
-  /// p [components x width] rounded to float32; components a multiple of kComponentUnit; scratch
-  /// [rows x kColumnSlack].
-  void (*combine)(const double* c,
-                  std::int64_t components,
-                  const Value* w,
-                  std::int64_t stride,
-                  std::int64_t rows,
-                  std::int64_t width,
+  /// p = c' (w - mean). mean [width] or null for 0, p [components x width] rounded to float32;
+  /// scratch [rows x kColumnSlack].
+  void (*combine)(const Combinations& c,
+                  const Tile<Value>& w,
                   const double* mean,
-                  float* p,
-                  std::int64_t p_stride,
+                  const CombinedRows& p,
                   double* scratch);
 };
 

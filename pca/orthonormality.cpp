@@ -23,10 +23,10 @@ void widen(const Kernels& kernels,
            double* panel) {
   if (basis.dtype == BasisDtype::float32) {
     kernels.float32.widen(
-        basis.values.data() + begin, basis.columns, basis.components, width, panel);
+        {basis.values.data() + begin, basis.columns, basis.header.components, width}, panel);
     return;
   }
-  for (std::int64_t i = 0; i < basis.components; ++i) {
+  for (std::int64_t i = 0; i < basis.header.components; ++i) {
     const std::uint16_t* from = basis.bfloats.data() + i * basis.columns + begin;
     double* to = panel + i * kPanelStride;
     std::transform(from, from + width, to, checkpoints::from_bfloat);
@@ -39,7 +39,7 @@ std::vector<double> gram_of(const Kernels& kernels,
                             const Basis& basis,
                             const BasisBlock& block,
                             std::int64_t threads) {
-  const auto rows = padded(basis.components, kernels.row_unit);
+  const auto rows = padded(basis.header.components, kernels.row_unit);
   const auto panels = ceiling(block.end - block.begin, kPanelColumns);
   return ordered_sum(panels, threads, rows * rows, [&]() -> BlockWork {
     Lines<double> panel(rows * kPanelStride);
@@ -55,9 +55,9 @@ std::vector<double> gram_of(const Kernels& kernels,
 /// Lower triangles of all blocks one behind the other, packed, of all ranks.
 std::vector<double> grams_of(const Basis& basis, std::int64_t threads, Communicator& communicator) {
   const auto& kernels = select_kernels(KernelSet::automatic);
-  const auto k = basis.components;
+  const auto k = basis.header.components;
   const auto rows = padded(k, kernels.row_unit);
-  std::vector<double> packed(basis.block_count * k * (k + 1) / 2);
+  std::vector<double> packed(basis.block_count() * k * (k + 1) / 2);
   for (const auto& block : basis.blocks) {
     const auto gram = lower_of(gram_of(kernels, basis, block, threads), k, rows);
     double* to = packed.data() + block.index * std::ssize(gram);
@@ -87,14 +87,14 @@ Orthonormality measure_orthonormality(const Basis& basis,
                                       std::int64_t threads,
                                       Communicator& communicator) {
   const auto grams = grams_of(basis, threads, communicator);
-  const auto k = basis.components;
+  const auto k = basis.header.components;
   const std::size_t size = k * (k + 1) / 2;
   Orthonormality result;
   for (std::size_t at = 0; at < grams.size(); at += size) {
     const std::span lower = std::span(grams).subspan(at, size);
-    result.error = std::max(result.error, identity_error(lower, k, basis.block_count > 1));
+    result.error = std::max(result.error, identity_error(lower, k, basis.block_count() > 1));
   }
-  if (basis.block_count == 1) result.apparent_blocks = whole_diagonal(grams, k);
+  if (basis.block_count() == 1) result.apparent_blocks = whole_diagonal(grams, k);
   return result;
 }
 

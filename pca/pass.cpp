@@ -5,15 +5,13 @@
 namespace dimred::pca {
 namespace {
 
-std::int64_t bytes_per_thread(const SnapshotSource& rows,
-                              std::int64_t k,
-                              std::int64_t tile_width,
-                              std::int64_t write_width) {
-  const auto n = rows.rows();
-  const auto tile = n * (tile_width + kColumnSlack);
-  const auto result = padded(k, kComponentUnit) * (write_width + kColumnSlack);
+std::int64_t bytes_per_thread(const Pass& pass) {
+  const auto n = pass.rows->rows();
+  const auto k = pass.components;
+  const auto tile = n * (pass.tile_width + kColumnSlack);
+  const auto result = padded(k, kComponentUnit) * (pass.write_width + kColumnSlack);
   const auto doubles = std::max(n, k) * kPanelStride + n * kColumnSlack;
-  return (rows.info().float64 ? 8 : 4) * tile + 4 * result + 8 * doubles;
+  return (pass.rows->info().float64 ? 8 : 4) * tile + 4 * result + 8 * doubles;
 }
 
 }  // namespace
@@ -29,21 +27,14 @@ layout::ColumnRange own_range(int rank, int ranks, std::int64_t columns) {
   return {start(rank), start(rank + 1)};
 }
 
-Pass pass_over(const SnapshotSource& rows,
-               const Kernels& kernels,
-               std::int64_t components,
-               std::int64_t threads,
-               std::int64_t tile_bytes,
-               const layout::ColumnRange& own) {
-  std::int64_t write_width = kDigestColumns;
-  std::int64_t tile_width = kBlockColumns;
-  const auto bytes = [&] { return bytes_per_thread(rows, components, tile_width, write_width); };
-  while (write_width > kPanelColumns && threads * bytes() > tile_bytes) {
-    write_width /= 2;
-    tile_width = std::min(tile_width, write_width);
+void fit_tiles(Pass& pass, std::int64_t tile_bytes) {
+  pass.write_width = kDigestColumns;
+  pass.tile_width = kBlockColumns;
+  while (pass.write_width > kPanelColumns && pass.threads * bytes_per_thread(pass) > tile_bytes) {
+    pass.write_width /= 2;
+    pass.tile_width = std::min(pass.tile_width, pass.write_width);
   }
-  threads = std::clamp<std::int64_t>(tile_bytes / bytes(), 1, threads);
-  return {&rows, &kernels, components, threads, tile_width, write_width, own};
+  pass.threads = std::clamp<std::int64_t>(tile_bytes / bytes_per_thread(pass), 1, pass.threads);
 }
 
 Pass within(Pass pass, const layout::ColumnRange& columns) {

@@ -48,14 +48,9 @@ inline std::int64_t padded(std::int64_t size, std::int64_t unit) {
 /// ranks beyond the number of blocks have none.
 layout::ColumnRange own_range(int rank, int ranks, std::int64_t columns);
 
-/// Widest tiles, then most threads (at most `threads`), whose buffers together fit tile_bytes; at
-/// least one tile of kPanelColumns columns.
-Pass pass_over(const SnapshotSource& rows,
-               const Kernels& kernels,
-               std::int64_t components,
-               std::int64_t threads,
-               std::int64_t tile_bytes,
-               const layout::ColumnRange& own);
+/// Sets widths and threads: widest tiles, then most threads (at most pass.threads), whose buffers
+/// together fit tile_bytes; at least one tile of kPanelColumns columns.
+void fit_tiles(Pass& pass, std::int64_t tile_bytes);
 
 /// `pass` over those of its own columns that lie in `columns`, with tiles no wider than they need.
 Pass within(Pass pass, const layout::ColumnRange& columns);

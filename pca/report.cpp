@@ -24,47 +24,48 @@ std::string shape_text(std::int64_t rows, std::int64_t columns) {
 }
 
 /// W, P, and what P is unless it is the PCA of all columns.
-std::string shapes_text(const FitReport& report) {
+std::string shapes_text(const Sidecar& basis) {
   std::string text;
-  if (report.kind != Kind::random) {
-    text = formatted("W {} -> ", shape_text(report.rows, report.columns));
+  if (basis.kind != Kind::random) {
+    text = formatted("W {} -> ", shape_text(basis.snapshots, basis.parameters));
   }
   text += formatted("P {} ({})\n",
-                    shape_text(report.components, report.columns),
-                    bytes_text(report.components * report.columns * 4));
-  if (report.kind != Kind::pca) text += formatted("kind {}", name_of(report.kind));
-  if (needs_seed(report.kind)) text += formatted(", seed {}", report.seed);
-  if (report.kind != Kind::pca) text += '\n';
-  const auto& rows = report.block_components;
+                    shape_text(basis.components, basis.parameters),
+                    bytes_text(basis.components * basis.parameters * 4));
+  if (basis.kind != Kind::pca) text += formatted("kind {}", name_of(basis.kind));
+  if (needs_seed(basis.kind)) text += formatted(", seed {}", basis.seed.value());
+  if (basis.kind != Kind::pca) text += '\n';
+  const auto& rows = basis.block_components;
   if (rows.size() < 2) return text;
   const auto fewer = std::ranges::count_if(
-      rows, [&report](std::int64_t count) { return count < report.components; });
+      rows, [&basis](std::int64_t count) { return count < basis.components; });
   return text + formatted("{} blocks, {} directions in all; {} blocks have fewer than {}\n",
                           rows.size(),
                           std::accumulate(rows.begin(), rows.end(), std::int64_t{0}),
                           fewer,
-                          report.components);
+                          basis.components);
 }
 
-std::string variance_text(const FitReport& report) {
-  if (report.kind == Kind::random) return {};
-  const bool centred = report.kind != Kind::span;
+std::string variance_text(const Sidecar& basis) {
+  if (basis.kind == Kind::random) return {};
+  const bool centred = basis.kind != Kind::span;
   auto text = formatted("{}{} in {} components, {} in the first",
                         centred ? "explained variance " : "share of the squared norm ",
-                        percent(sum_of(report.explained_variance_ratio)),
-                        report.components,
-                        percent(report.explained_variance_ratio.front()));
+                        percent(sum_of(basis.explained_variance_ratio)),
+                        basis.components,
+                        percent(basis.explained_variance_ratio.front()));
   if (!centred) return text + '\n';
-  if (report.kind == Kind::shuffled) text += " before the shuffle";
+  if (basis.kind == Kind::shuffled) text += " before the shuffle";
   return text + formatted(" (a random walk of {} snapshots: {}, {})\n",
-                          report.rows,
-                          percent(sum_of(report.random_walk_ratio)),
-                          percent(report.random_walk_ratio.front()));
+                          basis.snapshots,
+                          percent(sum_of(basis.random_walk_ratio)),
+                          percent(basis.random_walk_ratio.front()));
 }
 
 }  // namespace
 
-void share_report(FitReport& report, Communicator& communicator) {
+void share_report(Basis& basis, Communicator& communicator) {
+  auto& report = basis.report;
   std::vector<double> bytes(1, report.bytes_read);  // exact below 2^53
   communicator.sum(bytes);
   report.bytes_read = bytes[0];
@@ -75,7 +76,7 @@ void share_report(FitReport& report, Communicator& communicator) {
   report.seconds_components = seconds[1];
   report.seconds_fsync = seconds[2];
   report.seconds_total = seconds[3];
-  report.kernels = broadcast(communicator, report.kernels);
+  basis.header.kernels = broadcast(communicator, basis.header.kernels);
 }
 
 std::vector<double> random_walk_ratio(std::int64_t snapshots, std::int64_t count) {
@@ -94,16 +95,18 @@ std::vector<double> random_walk_ratio(std::int64_t snapshots, std::int64_t count
   return ratio;
 }
 
-std::string describe(const FitReport& report) {
+std::string describe(const Basis& basis) {
+  const auto& header = basis.header;
+  const auto& report = basis.report;
   const double seconds = report.seconds_total - report.seconds_fsync;
-  auto text = shapes_text(report) + variance_text(report);
+  auto text = shapes_text(header) + variance_text(header);
   if (!report.left_out.empty())
     text += formatted("left out as training state: {}\n",
                       checkpoints::count_and_names(report.left_out));
   text += formatted(
       "|P P' - I| <= {}{}\n",
-      report.orthonormality_error,
-      report.reorthonormalized ? " (orthonormalised in a second pass: steep spectrum)" : "");
+      header.orthonormality_error,
+      header.reorthonormalized ? " (orthonormalised in a second pass: steep spectrum)" : "");
   text +=
       formatted("{} (Gram {}, components {}; fsync apart: {} s), read {} at {} GB/s, {} kernels",
                 duration_text(seconds),
@@ -112,7 +115,7 @@ std::string describe(const FitReport& report) {
                 decimal_text(report.seconds_fsync, 3),
                 bytes_text(report.bytes_read),
                 decimal_text(report.bytes_read * 1e-9 / seconds, 2),
-                report.kernels);
+                header.kernels);
   if (!report.peak_memory.empty()) text += formatted("\npeak memory {}", report.peak_memory);
   return text;
 }

@@ -17,10 +17,7 @@ constexpr std::int64_t kColumnsAtATime = 1 << 16;  // columns that one thread ta
 /// One rank's part of the work.
 class Shuffle {
  public:
-  Shuffle(const Pass& pass,
-          const std::vector<layout::ColumnRange>& layers,
-          const MatrixTarget& matrix)
-      : pass_(pass), layers_(layers), matrix_(matrix) {}
+  explicit Shuffle(const Fit& fit) : pass_(fit.pass), layers_(fit.layers), matrix_(fit.matrix) {}
 
   void draw(std::uint64_t seed) {
     sources_.resize(pass_.own.size());
@@ -76,18 +73,14 @@ class Shuffle {
 
 }  // namespace
 
-void shuffle_columns(const Pass& pass,
-                     const std::vector<layout::ColumnRange>& layers,
-                     std::uint64_t seed,
-                     const MatrixTarget& matrix,
-                     Communicator& communicator) {
-  Shuffle shuffle(pass, layers, matrix);
-  agree(communicator, [&] { shuffle.draw(seed); });
-  for (std::int64_t row = 0; row <= pass.components; ++row) {
+void shuffle_columns(const Fit& fit) {
+  Shuffle shuffle(fit);
+  agree(*fit.communicator, [&] { shuffle.draw(fit.options.seed); });
+  for (std::int64_t row = 0; row <= fit.pass.components; ++row) {
     // No row is written before all ranks have read it.
-    agree(communicator, [&] {
+    agree(*fit.communicator, [&] {
       if (row > 0) shuffle.write(row - 1);
-      if (row < pass.components) shuffle.gather(row);
+      if (row < fit.pass.components) shuffle.gather(row);
     });
   }
 }

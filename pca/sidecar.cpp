@@ -1,5 +1,6 @@
 #include "pca/sidecar.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string_view>
@@ -36,7 +37,14 @@ std::string checksum_of(std::string_view text) {
 
 /// The fields that files from before there were kinds and blocks lack.
 void read_kind(const OrderedJson& json, Sidecar& sidecar) {
-  if (json.contains("kind")) json.at("kind").get_to(sidecar.kind);
+  if (json.contains("kind")) {
+    const auto names = kind_names();
+    const auto found = std::ranges::find(
+        names, json.at("kind").get<std::string>(), &std::pair<std::string, Kind>::first);
+    require_environment(
+        found != names.end(), "[pca] the kind {} is not known", json.at("kind").dump());
+    sidecar.kind = found->second;
+  }
   if (json.contains("seed")) sidecar.seed = json.at("seed").get<std::uint64_t>();
   if (!json.contains("blocks")) return;
   for (const auto& block : json.at("blocks")) {
@@ -46,7 +54,7 @@ void read_kind(const OrderedJson& json, Sidecar& sidecar) {
 }
 
 void write_kind(const Sidecar& sidecar, OrderedJson& json) {
-  json["kind"] = sidecar.kind;
+  json["kind"] = name_of(sidecar.kind);
   if (sidecar.seed) json["seed"] = *sidecar.seed;
   if (sidecar.blocks.empty()) return;
   auto blocks = OrderedJson::array();

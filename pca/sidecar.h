@@ -8,28 +8,37 @@
 
 #include "layout/layout.h"
 #include "layout/shard.h"
+#include "pca/kinds.h"
 
 namespace dimred::pca {
 
-/// The contents of <stem>.json beside a matrix.
+/// The header of a basis: what is known of all of P [k x M] beside its values. <stem>.json beside
+/// the matrix holds it; where none stands there, only M and k are known.
 struct Sidecar {
-  std::string kind = "pca";  // name_of(Kind); files from before there were others do not say it
+  Kind kind = Kind::pca;                       // files from before there were others do not say it
   std::vector<layout::ColumnRange> blocks;     // of P, in file order; empty: one of all columns
-  std::vector<std::int64_t> block_components;  // [blocks] rows that are not zero
+  std::vector<std::int64_t> block_components;  // [blocks] rows that are not zero, at most k
   std::optional<std::uint64_t> seed;           // of random and shuffled
-  std::int64_t snapshots = 0;                  // n
+  std::int64_t snapshots = 0;                  // n; random: 0
   std::int64_t parameters = 0;                 // M
   std::int64_t components = 0;                 // k
-  std::vector<double> singular_values, explained_variance_ratio, random_walk_ratio;  // [k]
-  double orthonormality_error = 0;
-  bool reorthonormalized = false;
+  std::vector<double> singular_values;         // [k] of the centred W; span: of W; random: zeros.
+                                               // Layers: row j's variances of all blocks summed
+  std::vector<double> explained_variance_ratio;  // [k], of the total variance (span: of |W|^2)
+  std::vector<double> random_walk_ratio;         // [k], the null at the same n; span, random: zeros
+  double orthonormality_error = 0;  // max |P P' - I| in float64, block by block, where a row of
+                                    // zeros is right. Loaded: of the values in memory, over all
+                                    // ranks; NaN: not checked
+  bool reorthonormalized = false;   // a second pass was needed (steep spectrum), by some block
   std::vector<std::string> snapshot_names;  // [n]
   std::string layout_hash;                  // empty: the snapshots carried none
   std::string layout_json;                  // of layout::to_json; empty with it
-  std::int64_t digest_columns = 0;          // columns under one digest
+  std::int64_t digest_columns = 0;          // columns under one digest; 0: there are none
   std::vector<std::string> digests;         // block_digest of P[:, block]
   std::int64_t threads = 0, tile_bytes = 0;
-  std::string kernels;
+  std::string kernels;  // "avx512", "avx2" or "baseline"; rank 0's
+
+  bool is_known() const { return digest_columns > 0; }  // more than M and k
 };
 
 /// pca_mat.npy -> pca_mat.json.

@@ -246,7 +246,8 @@ std::string fit(const Source& source,
       pca::fit(rows, options, *path);
     } else {
       const auto& matrix = std::get<Matrix>(output);
-      sidecar = pca::fit_in_memory(rows, options, {matrix.data(), matrix.size()}).sidecar;
+      sidecar =
+          pca::to_json(pca::fit_in_memory(rows, options, {matrix.data(), matrix.size()}).header);
     }
   });
   return sidecar;
@@ -283,8 +284,8 @@ nb::tuple merged(const std::vector<fs::path>& sources,
 /// Throws as pca::read_basis_header, with `values` as pca::load_basis.
 void check_basis(const fs::path& npy, bool values) {
   const nb::gil_scoped_release released;
-  const pca::BasisFile file = pca::read_basis_header(npy);
-  if (values) pca::load_basis(npy, file.layout, layout::shard_of(file.layout, 0, 1));
+  const auto layout = pca::layout_of(pca::read_basis_header(npy));
+  if (values) pca::load_basis(npy, layout, layout::shard_of(layout, 0, 1));
 }
 
 /// A text of ours may name a path whose bytes are no UTF-8.

@@ -82,9 +82,9 @@ namespace {
 
 /// Every rank has every block, without columns where it owns none: the numbers of g_k are summed.
 Subspace in_blocks(const torch::Tensor& matrix, const pca::Basis& basis, torch::Device device) {
-  if (basis.block_count == 1)
+  if (basis.block_count() == 1)
     return device.is_cuda() ? device::aligned_rows(matrix, device) : matrix;
-  std::vector<layout::ColumnRange> ranges(basis.block_count);
+  std::vector<layout::ColumnRange> ranges(basis.block_count());
   for (const auto& block : basis.blocks) ranges[block.index] = {block.begin, block.end};
   return by_blocks(matrix, ranges, device);
 }
@@ -93,7 +93,7 @@ Subspace in_blocks(const torch::Tensor& matrix, const pca::Basis& basis, torch::
 
 Subspace subspace_of(pca::Basis& basis, const training::Setup& setup, DeviceAlgebra algebra) {
   const auto own = distributed::own_columns(setup.model.flat.gradient, setup.model.columns);
-  if (basis.components == 0) {
+  if (basis.header.components == 0) {
     Subspace none;
     none.own_columns = own.numel();
     return none;
@@ -101,13 +101,13 @@ Subspace subspace_of(pca::Basis& basis, const training::Setup& setup, DeviceAlge
   const bool wide = basis.dtype == pca::BasisDtype::float32;
   void* values = wide ? static_cast<void*>(basis.values.data()) : basis.bfloats.data();
   auto matrix = torch::from_blob(
-      values, {basis.components, basis.columns}, wide ? torch::kFloat32 : torch::kBFloat16);
+      values, {basis.header.components, basis.columns}, wide ? torch::kFloat32 : torch::kBFloat16);
   if (setup.model.device.is_cpu()) return in_blocks(matrix, basis, setup.model.device);
-  require(algebra == DeviceAlgebra::aten || basis.components <= fused::max_components,
+  require(algebra == DeviceAlgebra::aten || basis.header.components <= fused::max_components,
           "[stage2] --device_algebra fused takes at most {} components, received {}; give "
           "--device_algebra aten",
           fused::max_components,
-          basis.components);
+          basis.header.components);
   auto subspace = in_blocks(matrix, basis, setup.model.device);
   subspace.algebra = algebra;
   basis = {};

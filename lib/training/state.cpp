@@ -46,7 +46,7 @@ nlohmann::json header_of(const checkpoints::State& state) {
 }
 
 template <class T>
-void broadcast(distributed::TensorCommunicator& communicator, std::span<T> values) {
+void send_values(distributed::TensorCommunicator& communicator, std::span<T> values) {
   if (values.empty()) return;
   constexpr auto type = std::is_same_v<T, float> ? torch::kFloat32 : torch::kInt64;
   auto tensor = torch::from_blob(values.data(), {std::ssize(values)}, type);
@@ -58,7 +58,7 @@ void share(distributed::TensorCommunicator& communicator,
            std::vector<T>& values,
            std::size_t size) {
   values.resize(size);
-  broadcast(communicator, std::span(values));
+  send_values(communicator, std::span(values));
 }
 
 /// This rank's part of a vector [M] that rank 0 has; no other rank ever has more than its part and
@@ -76,7 +76,7 @@ void share_parts(const Setup& setup, std::vector<float>& values) {
     const auto size = std::min(most_at_a_time, layout.global_size - begin);
     if (!root) received.resize(size);
     const auto part = root ? std::span(values).subspan(begin, size) : std::span(received);
-    broadcast(communicator, part);
+    send_values(communicator, part);
     for (const auto& range : ranges) {
       const auto first = std::max(range.begin, begin) - begin;
       const auto last = std::min(range.end, begin + size) - begin;

@@ -36,7 +36,7 @@ std::uint16_t rounded(float value) {
 
 /// P as it lies in memory, whatever its type.
 Matrix values_of(const Basis& basis) {
-  Matrix rows(basis.components, basis.columns);
+  Matrix rows(basis.header.components, basis.columns);
   for (Eigen::Index i = 0; i < rows.size(); ++i) {
     const auto at = static_cast<std::size_t>(i);
     rows.data()[i] = basis.dtype == BasisDtype::float32
@@ -60,7 +60,8 @@ TEST(LoadBfloat16, RoundsInMemoryOrder) {
   EXPECT_TRUE(basis.bfloats == expected);
   EXPECT_TRUE(basis.values.empty());
   // float64 sums of the same products in another order
-  EXPECT_NEAR(basis.orthonormality_error, testing::orthonormality_error(values_of(basis)), 1e-13);
+  EXPECT_NEAR(
+      basis.header.orthonormality_error, testing::orthonormality_error(values_of(basis)), 1e-13);
 }
 
 TEST(LoadBfloat16, OfShardsReassemblesTheWhole) {
@@ -69,7 +70,8 @@ TEST(LoadBfloat16, OfShardsReassemblesTheWhole) {
     return load_basis(fitted.npy, fitted.layout, shard, {.dtype = BasisDtype::bfloat16}, ranks);
   };
   const Basis all = load(whole(fitted.layout), alone());
-  EXPECT_NEAR(all.orthonormality_error, testing::orthonormality_error(values_of(all)), 1e-13);
+  EXPECT_NEAR(
+      all.header.orthonormality_error, testing::orthonormality_error(values_of(all)), 1e-13);
   for (const auto& text : ThreadRanks(3).run([&](Communicator& ranks) {
          const layout::Shard shard = layout::shard_of(fitted.layout, ranks.rank(), 3);
          std::int64_t begin = 0;
@@ -77,9 +79,10 @@ TEST(LoadBfloat16, OfShardsReassemblesTheWhole) {
            begin += layout::shard_of(fitted.layout, r, 3).memory_columns();
          const Basis part = load(shard, ranks);
          require(values_of(part) == values_of(all).middleCols(begin, part.columns), "[test] part");
-         require(std::abs(part.orthonormality_error - all.orthonormality_error) < 1e-13,
-                 "[test] {}",
-                 part.orthonormality_error);
+         require(
+             std::abs(part.header.orthonormality_error - all.header.orthonormality_error) < 1e-13,
+             "[test] {}",
+             part.header.orthonormality_error);
        })) {
     EXPECT_EQ(text, "");
   }
@@ -96,7 +99,7 @@ TEST(LoadBfloat16, ChecksTheRowsAsRounded) {
   const auto load = [&](BasisDtype dtype) {
     return load_basis(folder / "p.npy", layout, whole(layout), {.dtype = dtype});
   };
-  EXPECT_LT(load(BasisDtype::float32).orthonormality_error, 1e-6);
+  EXPECT_LT(load(BasisDtype::float32).header.orthonormality_error, 1e-6);
   const std::string text = thrown<std::invalid_argument>([&] { load(BasisDtype::bfloat16); });
   EXPECT_NE(text.find("rounded to bfloat16"), std::string::npos) << text;
 }
@@ -133,7 +136,7 @@ TEST(LoadBfloat16, NeedsHalfTheMemory) {
   const auto rise = [&](BasisDtype dtype) {
     const double before = peak_megabytes(true);
     const Basis basis = load_basis(folder / "p.npy", layout, whole(layout), {.dtype = dtype});
-    EXPECT_EQ(basis.orthonormality_error, 0);
+    EXPECT_EQ(basis.header.orthonormality_error, 0);
     return peak_megabytes(false) - before;
   };
   // 128 and 64 MB, and of each of 2 threads a digest block of 1 MB with its panel.

@@ -63,12 +63,12 @@ TEST(LoadBasis, FindsParametersOfAnotherOrderByName) {
       in_memory_order(network, reordered(testing::read_matrix(npy), sorted, network));
   const Basis all = load_basis(npy, network, whole(network));
   EXPECT_TRUE(all.values == expected);
-  EXPECT_LT(all.orthonormality_error, 1e-6);
+  EXPECT_LT(all.header.orthonormality_error, 1e-6);
   for (const int ranks : {2, 3}) {
     std::int64_t begin = 0;
     for (int rank = 0; rank < ranks; ++rank) {
       const Basis part = load_basis(npy, network, layout::shard_of(network, rank, ranks));
-      for (std::int64_t j = 0; j < part.components; ++j) {
+      for (std::int64_t j = 0; j < part.header.components; ++j) {
         EXPECT_TRUE(std::equal(part.values.begin() + j * part.columns,
                                part.values.begin() + (j + 1) * part.columns,
                                expected.begin() + j * network.memory_size + begin))

@@ -31,8 +31,8 @@ struct Layers {
   layout::Layout layout = six_layers();
   Matrix snapshots = layered_snapshots(8, 1);
   std::filesystem::path npy = folder / "p.npy";
-  FitReport report =
-      fit(LaidOutSource(snapshots, layout), kind_options(Kind::pca, 5, Blocks::layers), npy);
+  Sidecar report =
+      fit(LaidOutSource(snapshots, layout), kind_options(Kind::pca, 5, Blocks::layers), npy).header;
 };
 
 TEST(Layers, HaveEachThePcaOfTheirOwnColumns) {
@@ -76,8 +76,8 @@ TEST(Layers, LeaveOutDirectionsThatAreRounding) {
   snapshots.col(5) = Eigen::VectorXd::Ones(12) - snapshots.leftCols(5).rowwise().sum() +
                      1e-6 * testing::random_matrix(12, 1, 9);
   const LaidOutSource source(snapshots, testing::layout_of({{"bias", 6}, {"dense", 100}}));
-  const FitReport report =
-      fit(source, kind_options(Kind::pca, 6, Blocks::layers), folder / "p.npy");
+  const Sidecar report =
+      fit(source, kind_options(Kind::pca, 6, Blocks::layers), folder / "p.npy").header;
   EXPECT_EQ(report.block_components, (std::vector<std::int64_t>{5, 6}));
 }
 
@@ -87,8 +87,8 @@ TEST(Layers, HoldTheWholeSpanOrRandomRows) {
   const Matrix snapshots = layered_snapshots(6, 2);
   const LaidOutSource source(snapshots, layout);
   fit(source, kind_options(Kind::span, 6, Blocks::layers), folder / "span.npy");
-  const FitReport report =
-      fit(source, kind_options(Kind::random, 6, Blocks::layers), folder / "random.npy");
+  const Sidecar report =
+      fit(source, kind_options(Kind::random, 6, Blocks::layers), folder / "random.npy").header;
   EXPECT_EQ(report.block_components, (std::vector<std::int64_t>{6, 1, 6, 6, 4, 6}));
   const Matrix span = read_matrix(folder / "span.npy");
   const Matrix random = read_matrix(folder / "random.npy");
@@ -177,11 +177,11 @@ TEST(LoadBasisOfLayers, SaysWhichColumnsAreWhichBlock) {
       SCOPED_TRACE(formatted("{} of {}", rank, size));
       EXPECT_EQ(outcomes[static_cast<std::size_t>(rank)], "");
       const Basis& part = parts[static_cast<std::size_t>(rank)];
-      EXPECT_EQ(part.block_count, 6);
+      EXPECT_EQ(part.block_count(), 6);
       EXPECT_EQ(part.blocks,
                 expected_blocks(layers.layout, layout::shard_of(layers.layout, rank, size)));
-      EXPECT_LT(part.orthonormality_error, 2.5e-7);
-      EXPECT_EQ(part.orthonormality_error, parts[0].orthonormality_error);
+      EXPECT_LT(part.header.orthonormality_error, 2.5e-7);
+      EXPECT_EQ(part.header.orthonormality_error, parts[0].header.orthonormality_error);
     }
   }
 }
@@ -205,7 +205,7 @@ TEST(LoadBasisOfLayers, IsOneBlockWhereTheMatrixIsWhole) {
   const auto layout = six_layers();
   fit(LaidOutSource(layered_snapshots(6, 6), layout), kind_options(Kind::pca, 3), folder / "p.npy");
   const Basis basis = load_basis(folder / "p.npy", layout, layout::shard_of(layout, 0, 1));
-  EXPECT_EQ(basis.block_count, 1);
+  EXPECT_EQ(basis.block_count(), 1);
   EXPECT_EQ(basis.blocks, (std::vector<BasisBlock>{{0, 0, layout.memory_size}}));
 }
 
@@ -229,7 +229,7 @@ TEST(LoadBasisOfLayers, ChecksEachBlock) {
   const auto whole = layout::shard_of(layers.layout, 0, 1);
   const auto load = [&](std::int64_t components) {
     return load_basis(layers.npy, layers.layout, whole, {.components = components})
-        .orthonormality_error;
+        .header.orthonormality_error;
   };
   EXPECT_LT(load(0), 2.5e-7);
   EXPECT_LT(load(1), 2.5e-7);  // also of the first rows alone
@@ -245,8 +245,9 @@ TEST(LoadBasisOfLayers, TakesWhatBfloat16LeavesOfSmallBlocks) {
   const Layers layers;
   const auto whole = layout::shard_of(layers.layout, 0, 1);
   const Basis basis = load_basis(layers.npy, layers.layout, whole, {.dtype = BasisDtype::bfloat16});
-  EXPECT_GT(basis.orthonormality_error, kBasisTolerance);   // of the block of 4 columns
-  EXPECT_LT(basis.orthonormality_error, 0x1p-7 + 0x1p-16);  // (1 + 2^-8)^2 - 1
+  EXPECT_GT(basis.header.orthonormality_error,
+            kBasisTolerance);                                      // of the block of 4 columns
+  EXPECT_LT(basis.header.orthonormality_error, 0x1p-7 + 0x1p-16);  // (1 + 2^-8)^2 - 1
 }
 
 TEST(Sidecar, OfBeforeThereWereKindsLoads) {
@@ -255,8 +256,8 @@ TEST(Sidecar, OfBeforeThereWereKindsLoads) {
   fit(LaidOutSource(layered_snapshots(6, 7), layout), kind_options(Kind::pca, 3), folder / "p.npy");
   const std::string text = text_of_file(folder / "p.json");
   put_file(folder / "p.json", edited(text, " \"kind\": \"pca\",\n", ""));
-  EXPECT_EQ(load_basis(folder / "p.npy", layout, layout::shard_of(layout, 0, 1)).block_count, 1);
-  EXPECT_EQ(read_basis_header(folder / "p.npy").sidecar->kind, "pca");
+  EXPECT_EQ(load_basis(folder / "p.npy", layout, layout::shard_of(layout, 0, 1)).block_count(), 1);
+  EXPECT_EQ(read_basis_header(folder / "p.npy").kind, Kind::pca);
 }
 
 TEST(Sidecar, WithBlocksThatDoNotFitIsDamaged) {
@@ -276,17 +277,17 @@ TEST(Sidecar, WithBlocksThatDoNotFitIsDamaged) {
 
 TEST(BasisHeader, ShowsKindSeedAndBlocks) {
   const Layers layers;
-  const BasisFile file = read_basis_header(layers.npy);
-  ASSERT_TRUE(file.sidecar.has_value());
-  EXPECT_EQ(file.sidecar->kind, "pca");
-  EXPECT_FALSE(file.sidecar->seed.has_value());
-  EXPECT_EQ(file.sidecar->blocks, ranges_of(layers.layout));
-  EXPECT_EQ(file.sidecar->block_components, layers.report.block_components);
-  EXPECT_EQ(file.layout.hash, layers.layout.hash);
+  const Sidecar file = read_basis_header(layers.npy);
+  ASSERT_TRUE(file.is_known());
+  EXPECT_EQ(file.kind, Kind::pca);
+  EXPECT_FALSE(file.seed.has_value());
+  EXPECT_EQ(file.blocks, ranges_of(layers.layout));
+  EXPECT_EQ(file.block_components, layers.report.block_components);
+  EXPECT_EQ(layout_of(file).hash, layers.layout.hash);
   fit(LaidOutSource(layers.snapshots, layers.layout), kind_options(Kind::random, 2), layers.npy);
-  EXPECT_EQ(read_basis_header(layers.npy).sidecar->kind, "random");
-  EXPECT_EQ(read_basis_header(layers.npy).sidecar->seed, std::uint64_t{7});
-  EXPECT_TRUE(read_basis_header(layers.npy).sidecar->blocks.empty());
+  EXPECT_EQ(read_basis_header(layers.npy).kind, Kind::random);
+  EXPECT_EQ(read_basis_header(layers.npy).seed, std::uint64_t{7});
+  EXPECT_TRUE(read_basis_header(layers.npy).blocks.empty());
 }
 
 }  // namespace

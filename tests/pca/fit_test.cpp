@@ -46,7 +46,7 @@ TEST(Fit, RecoversABasisByConstruction) {
   const TemporaryFolder folder;
   // 9001 columns: two whole blocks of 4096 and a rest that no vector length divides.
   const Constructed made = construct(24, 9001, geometric(8, 1e-2));
-  const FitReport report = fit(*source_of(made.snapshots), options_of(5), folder / "p.npy");
+  const Sidecar report = fit(*source_of(made.snapshots), options_of(5), folder / "p.npy").header;
   const Matrix basis = read_matrix(folder / "p.npy");
   ASSERT_EQ(basis.rows(), 5);
   ASSERT_EQ(basis.cols(), 9001);
@@ -69,7 +69,7 @@ TEST(Fit, AgreesWithAFloat64Svd) {
   Matrix snapshots = random_matrix(20, 3001, 3);
   for (int i = 0; i < 20; ++i) snapshots.row(i) *= std::pow(0.8, i);
   snapshots.rowwise() += Eigen::RowVectorXd::Constant(3001, 5.0);  // a mean to take away
-  const FitReport report = fit(*source_of(snapshots), options_of(12), folder / "p.npy");
+  const Sidecar report = fit(*source_of(snapshots), options_of(12), folder / "p.npy").header;
   const testing::Svd svd = reference_svd(snapshots);
   const Matrix basis = read_matrix(folder / "p.npy");
   EXPECT_LT(subspace_error(basis, svd.rows.topRows(12)), 1e-7);
@@ -126,10 +126,10 @@ TEST(Fit, GivesTheSameBitsInMemory) {
     fit(*source, options, folder / "p.npy");
     const auto file = text_of_file(folder / "p.npy");
     std::vector<float> matrix(9 * 40000);  // more than is asked for
-    const auto [report, sidecar] = fit_in_memory(*source, options, matrix);
-    ASSERT_EQ(report.components, 7);
+    const auto header = fit_in_memory(*source, options, matrix).header;
+    ASSERT_EQ(header.components, 7);
     EXPECT_EQ(file.substr(128), std::string(reinterpret_cast<char*>(matrix.data()), 7 * 160000));
-    EXPECT_EQ(sidecar, text_of_file(folder / "p.json")) << "digests too";
+    EXPECT_EQ(to_json(header), text_of_file(folder / "p.json")) << "digests too";
     for (std::int64_t c = 0; c < 40000 && kind != Kind::random; ++c) {
       ASSERT_NEAR(mean[c], snapshots.col(c).cast<float>().cast<double>().mean(), 1e-15) << c;
     }
@@ -142,7 +142,7 @@ TEST(Fit, GivesTheSameBitsInMemory) {
 TEST(Fit, KeepsASteepSpectrumOrthonormal) {
   const TemporaryFolder folder;
   const Constructed made = construct(16, 20000, geometric(10, 1e-6));
-  const FitReport report = fit(*source_of(made.snapshots), options_of(10), folder / "p.npy");
+  const Sidecar report = fit(*source_of(made.snapshots), options_of(10), folder / "p.npy").header;
   const Matrix basis = read_matrix(folder / "p.npy");
   EXPECT_TRUE(report.reorthonormalized);
   EXPECT_LT(orthonormality_error(basis), 2e-7);
@@ -157,7 +157,7 @@ TEST(Fit, KeepsTheSteepestSpectrumItAcceptsOrthonormal) {
   // s_k / s_1 = 2e-7: the eigenvalue, 4e-14 of the largest, is 11 times what counts as a direction;
   // the first P is off by some 1e-2, which a correction right to first order only would leave 1e-4.
   const Constructed made = construct(16, 20000, geometric(10, 2e-7));
-  const FitReport report = fit(*source_of(made.snapshots), options_of(10), folder / "p.npy");
+  const Sidecar report = fit(*source_of(made.snapshots), options_of(10), folder / "p.npy").header;
   EXPECT_TRUE(report.reorthonormalized);
   EXPECT_LT(orthonormality_error(read_matrix(folder / "p.npy")), 2e-7);
 }

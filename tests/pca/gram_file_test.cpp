@@ -58,7 +58,7 @@ TEST(GramFile, HoldsTheSpectrum) {
   const LaidOutSource source(testing::layered_snapshots(9, 2), testing::six_layers());
   FitOptions options = kind_options(Kind::pca, 8);
   options.gram = folder / "gram.npy";
-  const FitReport report = fit(source, options, folder / "p.npy");
+  const Sidecar report = fit(source, options, folder / "p.npy").header;
   const Eigen::VectorXd values = testing::eigenvalues_of(read_square(options.gram));
   for (int j = 0; j < 8; ++j) {
     const double value = std::sqrt(values(8 - j));

@@ -42,7 +42,8 @@ TEST(Span, IsThatOfTheSnapshotsThemselves) {
   // Their Gram-Schmidt basis, by Householder: only the span is common.
   const Matrix expected = testing::orthonormal_rows(snapshots);
   for (const std::int64_t components : {0, 11}) {  // 0: all of them
-    const FitReport report = fit(*source, kind_options(Kind::span, components), folder / "p.npy");
+    const Sidecar report =
+        fit(*source, kind_options(Kind::span, components), folder / "p.npy").header;
     EXPECT_EQ(report.components, 11);
     const Matrix basis = read_matrix(folder / "p.npy");
     ASSERT_EQ(basis.rows(), 11);
@@ -58,8 +59,8 @@ TEST(Span, TakesItsLeadingRows) {
   const TemporaryFolder folder;
   Matrix snapshots = random_matrix(11, 3001, 2);
   for (int i = 0; i < 11; ++i) snapshots.row(i) *= std::pow(0.8, i);
-  const FitReport report =
-      fit(*source_of(snapshots), kind_options(Kind::span, 4), folder / "p.npy");
+  const Sidecar report =
+      fit(*source_of(snapshots), kind_options(Kind::span, 4), folder / "p.npy").header;
   const testing::Svd svd = uncentred_svd(snapshots);
   EXPECT_LT(subspace_error(read_matrix(folder / "p.npy"), svd.rows.topRows(4)), 1e-7);
   for (int j = 0; j < 4; ++j) {
@@ -77,7 +78,7 @@ TEST(Span, HoldsSnapshotsThatAreNearlyEqual) {
   Matrix snapshots = 2e-6 * random_matrix(9, 20000, 3);
   snapshots.rowwise() += random_matrix(1, 20000, 4).row(0).eval();
   const auto source = source_of(snapshots);
-  const FitReport report = fit(*source, kind_options(Kind::span, 9), folder / "p.npy");
+  const Sidecar report = fit(*source, kind_options(Kind::span, 9), folder / "p.npy").header;
   EXPECT_TRUE(report.reorthonormalized);
   const Matrix basis = read_matrix(folder / "p.npy");
   EXPECT_LT(orthonormality_error(basis), 2.5e-7);
@@ -184,8 +185,8 @@ TEST(Shuffled, IsThePcaWithTheColumnsOfEachLayerPermuted) {
   const TemporaryFolder folder;
   const layout::Layout layout = six_layers();
   const LaidOutSource source(layered_snapshots(8, 11), layout);
-  const FitReport pca = fit(source, kind_options(Kind::pca, 5), folder / "pca.npy");
-  const FitReport report = fit(source, kind_options(Kind::shuffled, 5), folder / "p.npy");
+  const Sidecar pca = fit(source, kind_options(Kind::pca, 5), folder / "pca.npy").header;
+  const Sidecar report = fit(source, kind_options(Kind::shuffled, 5), folder / "p.npy").header;
   const Matrix rows = read_matrix(folder / "pca.npy");
   Matrix expected(rows.rows(), rows.cols());
   for (std::size_t i = 0; i < layout.entries.size(); ++i) {

@@ -52,7 +52,7 @@ TEST(PrivateBlas, NeedsNoneFromOutside) {
 TEST(PrivateBlas, IsNotTakenOverByOtherDefinitions) {
   const TemporaryFolder folder;
   const auto source = testing::source_of(testing::random_matrix(8, 5000, 1));
-  EXPECT_EQ(fit(*source, testing::options_of(4), folder / "p.npy").components, 4);
+  EXPECT_EQ(fit(*source, testing::options_of(4), folder / "p.npy").header.components, 4);
 }
 
 TEST(PrivateBlas, StartsNoThreads) {

@@ -27,8 +27,8 @@ void expect_rows(const SnapshotSource& source,
   FitOptions options = kind_options(Kind::span, 0);
   fit(*source_of(used), options, folder / "expected.npy");
   options.snapshots = range;
-  const FitReport report = fit(source, options, folder / "p.npy");
-  EXPECT_EQ(report.rows, std::ssize(indices));
+  const Sidecar report = fit(source, options, folder / "p.npy").header;
+  EXPECT_EQ(report.snapshots, std::ssize(indices));
   EXPECT_TRUE(text_of_file(folder / "p.npy") == text_of_file(folder / "expected.npy"));
 }
 
@@ -84,7 +84,7 @@ TEST(SnapshotRange, ReadsEpochsFromSnapshotsAndNamesThoseUsed) {
   const TemporaryFolder out;
   FitOptions options = kind_options(Kind::pca, 2);
   options.snapshots = {.from = 11};
-  EXPECT_EQ(fit_snapshots(folder.path(), options, out / "p.npy").rows, 4);
+  EXPECT_EQ(fit_snapshots(folder.path(), options, out / "p.npy").header.snapshots, 4);
   const std::string sidecar = text_of_file(out / "p.json");
   EXPECT_EQ(sidecar.find("s1.h5"), std::string::npos);
   EXPECT_NE(sidecar.find("s2.h5"), std::string::npos);

@@ -1,5 +1,3 @@
-#include "pca/ranks.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -30,11 +28,11 @@ using testing::source_of;
 using testing::WatchedSource;
 
 /// Every rank's report of a fit by `size` ranks.
-std::vector<FitReport> fit_ranks(int size,
-                                 const SnapshotSource& source,
-                                 const FitOptions& options,
-                                 const std::filesystem::path& output) {
-  std::vector<FitReport> reports(static_cast<std::size_t>(size));
+std::vector<Basis> fit_ranks(int size,
+                             const SnapshotSource& source,
+                             const FitOptions& options,
+                             const std::filesystem::path& output) {
+  std::vector<Basis> reports(static_cast<std::size_t>(size));
   const auto outcomes = ThreadRanks(size).run([&](Communicator& ranks) {
     reports[static_cast<std::size_t>(ranks.rank())] = fit(source, options, output, ranks);
   });
@@ -123,13 +121,13 @@ TEST(FitByRanks, SumsAsManyNumbersAsTheScalingModelSays) {
 
 TEST(FitByRanks, GivesTheBasisOfOneRankForAnyNumber) {
   const TemporaryFolder folder;
-  const FitReport alone = fit(snapshots(), options_of(kComponents), folder / "one.npy");
+  const Sidecar alone = fit(snapshots(), options_of(kComponents), folder / "one.npy").header;
   const Matrix expected = read_matrix(folder / "one.npy");
   const Bound bound(snapshots());
   for (const int size : {1, 2, 3, 4, 7, 12}) {
     SCOPED_TRACE(size);
-    const FitReport report =
-        fit_ranks(size, snapshots(), options_of(kComponents), folder / "p.npy").front();
+    const Sidecar report =
+        fit_ranks(size, snapshots(), options_of(kComponents), folder / "p.npy").front().header;
     for (std::size_t j = 0; j < kComponents; ++j) {
       const double one = alone.singular_values[j];
       EXPECT_LE(std::abs(std::pow(report.singular_values[j], 2) - one * one), bound.spectrum);
@@ -165,8 +163,8 @@ TEST(FitByRanks, LeavesOneFileWhoseDigestsHoldForEveryShard) {
     std::int64_t columns = 0;
     for (const Basis& part : parts) {
       columns += part.columns;
-      EXPECT_LT(part.orthonormality_error, 2.5e-7);
-      EXPECT_EQ(part.orthonormality_error, parts.front().orthonormality_error);
+      EXPECT_LT(part.header.orthonormality_error, 2.5e-7);
+      EXPECT_EQ(part.header.orthonormality_error, parts.front().header.orthonormality_error);
     }
     EXPECT_EQ(columns, layout.memory_size);
   }
@@ -185,8 +183,8 @@ TEST(FitByRanks, GivesTheSameBitsAtTheSameNumber) {
         const auto reports = fit_ranks(size, snapshots(), options, folder / "p.npy");
         const std::string bytes = text_of_file(folder / "p.npy");
         if (first.empty()) first = bytes;
-        if (values.empty()) values = reports[0].singular_values;
-        EXPECT_EQ(reports[0].singular_values, values)
+        if (values.empty()) values = reports[0].header.singular_values;
+        EXPECT_EQ(reports[0].header.singular_values, values)
             << size << ' ' << tile_bytes << ' ' << threads;
         ASSERT_EQ(first.size(), 128 + 4U * kComponents * kColumns);
         EXPECT_TRUE(bytes == first) << size << ' ' << tile_bytes << ' ' << threads;
@@ -201,10 +199,11 @@ TEST(FitByRanks, OrthonormalisesASteepSpectrum) {
   const Eigen::VectorXd values = Eigen::VectorXd::NullaryExpr(
       10, [](Eigen::Index j) { return std::pow(1e-6, static_cast<double>(j) / 9); });
   const auto source = source_of(testing::centred_columns(16, 10, 3) * values.asDiagonal() * rows);
-  for (const FitReport& report : fit_ranks(3, *source, options_of(10), folder / "p.npy")) {
+  for (const Basis& basis : fit_ranks(3, *source, options_of(10), folder / "p.npy")) {
+    const Sidecar& report = basis.header;
     EXPECT_TRUE(report.reorthonormalized);
     EXPECT_LT(report.orthonormality_error, 2e-7);
-    EXPECT_EQ(report.bytes_read, 3 * 16 * 50000 * 4);
+    EXPECT_EQ(basis.report.bytes_read, 3 * 16 * 50000 * 4);
   }
   EXPECT_LT(testing::orthonormality_error(read_matrix(folder / "p.npy")), 2e-7);
 }
@@ -212,12 +211,13 @@ TEST(FitByRanks, OrthonormalisesASteepSpectrum) {
 TEST(FitByRanks, ReportsTheSameOnEveryRank) {
   const TemporaryFolder folder;
   const auto reports = fit_ranks(4, snapshots(), options_of(kComponents), folder / "p.npy");
-  EXPECT_EQ(reports[0].bytes_read, 2 * kRows * kColumns * 4);
-  for (const FitReport& report : reports) {
-    EXPECT_EQ(report.singular_values, reports[0].singular_values);
-    EXPECT_EQ(report.explained_variance_ratio, reports[0].explained_variance_ratio);
-    EXPECT_EQ(report.orthonormality_error, reports[0].orthonormality_error);
-    EXPECT_EQ(describe(report), describe(reports[0]));
+  EXPECT_EQ(reports[0].report.bytes_read, 2 * kRows * kColumns * 4);
+  for (const Basis& basis : reports) {
+    const Sidecar& report = basis.header;
+    EXPECT_EQ(report.singular_values, reports[0].header.singular_values);
+    EXPECT_EQ(report.explained_variance_ratio, reports[0].header.explained_variance_ratio);
+    EXPECT_EQ(report.orthonormality_error, reports[0].header.orthonormality_error);
+    EXPECT_EQ(describe(basis), describe(reports[0]));
   }
 }
 

@@ -88,9 +88,9 @@ TEST(OpenSource, FitsAFolderOfSnapshotsInNumberOrder) {
   EXPECT_EQ(all_of(*source), testing::to_float(matrix));
   EXPECT_EQ(source->info().layout_hash, layout.hash);
   EXPECT_EQ(source->info().bytes_verified, bytes);
-  const FitReport report = fit(*source, testing::options_of(4), folder / "p.npy");
-  EXPECT_EQ(report.bytes_read, bytes + 2 * 12 * layout.file_size * 4);
-  EXPECT_EQ(read_basis_header(folder / "p.npy").sidecar->layout_hash, layout.hash);
+  const Basis fitted = fit(*source, testing::options_of(4), folder / "p.npy");
+  EXPECT_EQ(fitted.report.bytes_read, bytes + 2 * 12 * layout.file_size * 4);
+  EXPECT_EQ(read_basis_header(folder / "p.npy").layout_hash, layout.hash);
   EXPECT_NO_THROW(load_basis(folder / "p.npy", layout, layout::shard_of(layout, 0, 1)));
 
   // The same number of parameters in another arrangement is another model.

@@ -26,11 +26,12 @@ TEST(VariancePart, FitsAsWithItsNumber) {
   const TemporaryFolder folder;
   const auto source = source_of(random_matrix(12, 9001, 3));
   const auto chosen = fit(*source, part_options(0.6), folder / "part.npy");
-  const auto exact = fit(*source, kind_options(Kind::pca, chosen.components), folder / "k.npy");
-  EXPECT_LT(1, chosen.components);
-  EXPECT_LT(chosen.components, 11);
+  const auto exact =
+      fit(*source, kind_options(Kind::pca, chosen.header.components), folder / "k.npy");
+  EXPECT_LT(1, chosen.header.components);
+  EXPECT_LT(chosen.header.components, 11);
   EXPECT_EQ(text_of_file(folder / "part.npy"), text_of_file(folder / "k.npy"));
-  EXPECT_EQ(chosen.bytes_read, exact.bytes_read);
+  EXPECT_EQ(chosen.report.bytes_read, exact.report.bytes_read);
 }
 
 TEST(VariancePart, LeavesOutWhatIsRounding) {
@@ -38,7 +39,7 @@ TEST(VariancePart, LeavesOutWhatIsRounding) {
   const Matrix snapshots = random_matrix(12, 3, 4) * random_matrix(3, 9001, 5);
   for (const double part : {1e-9, 1 - 1e-16}) {
     const auto report = fit(*source_of(snapshots), part_options(part), folder / "p.npy");
-    EXPECT_EQ(report.components, part < 0.5 ? 1 : 3);
+    EXPECT_EQ(report.header.components, part < 0.5 ? 1 : 3);
   }
 }
 
