@@ -13,13 +13,12 @@ namespace dimred::checkpoints {
 
 /// IEEE 754-2008 binary16: sign, 5 bits of exponent, 10 of mantissa. Exact.
 inline float from_half(std::uint16_t bits) {
-  const std::uint32_t magnitude = static_cast<std::uint32_t>(bits & 0x7FFFU) << 13;
+  const auto magnitude = static_cast<std::int32_t>(bits & 0x7FFFU) << 13;
   const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x8000U) << 16;
-  // The exponents' biases differ by 112; an infinity, or NaN with its payload, keeps all bits set.
+  // The exponents' biases differ by 112; an infinity, or NaN with its payload, has all bits set.
   const float scaled = std::bit_cast<float>(magnitude) * 0x1p112F;
-  const std::uint32_t value =
-      magnitude >= 0x0F800000U ? magnitude | 0x7F800000U : std::bit_cast<std::uint32_t>(scaled);
-  return std::bit_cast<float>(value | sign);
+  const std::uint32_t beyond = magnitude >= 0x0F800000 ? 0x7F800000U : 0;
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(scaled) | beyond | sign);
 }
 
 /// To binary16, rounded to nearest, ties to even, beyond its range to an infinity; a NaN stays one.

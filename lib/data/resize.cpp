@@ -5,14 +5,7 @@
 #include <cstring>
 
 #include "support/errors.h"
-
-// The inner loops are compiled for AVX2 too and chosen when the program starts. The thread
-// sanitizer would be called then, before it is loaded.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__)
-#define DIMRED_FAST_CLONES __attribute__((target_clones("avx2", "default")))
-#else
-#define DIMRED_FAST_CLONES
-#endif
+#include "support/fast_clones.h"
 
 namespace dimred::data {
 namespace {

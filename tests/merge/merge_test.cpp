@@ -99,6 +99,24 @@ TEST_F(Merge, IsTheFloat64SumRoundedOnce) {
   EXPECT_THAT(report.copied, ElementsAre("bn.num_batches_tracked", "bn.running_mean"));
 }
 
+// The mean lies a hair above the middle of two bfloat16 (or float16) values, where float32 would
+// put it.
+TEST_F(Merge, RoundsFloat64AndFloat16Once) {
+  const double hair = 0x1p-40;
+  const auto f64 = [](double value) { return Stored{"d", "F64", {1}, raw(std::vector{value})}; };
+  const auto f16 = [](std::uint16_t bits) {
+    return Stored{"h", "F16", {1}, raw(std::vector{bits})};
+  };
+  put_checkpoint(at("run/step1"), {{f64(1), f16(0x3C00)}});
+  put_checkpoint(at("run/step2"), {{f64(1 + 0x1p-7 + hair), f16(0x0001)}});
+  run("run");
+  EXPECT_EQ(bytes_of(at("out/model.safetensors"), "d"), raw(std::vector{1 + 0x1p-8 + hair / 2}));
+  EXPECT_EQ(bytes_of(at("out/model.safetensors"), "h"), raw(std::vector<std::uint16_t>{0x3800}));
+  merge({at("run")}, at("brain"), {.dtype = "BF16"});
+  EXPECT_EQ(bytes_of(at("brain/model.safetensors"), "d"), raw(std::vector<std::uint16_t>{0x3F81}));
+  EXPECT_EQ(bytes_of(at("brain/model.safetensors"), "h"), raw(std::vector<std::uint16_t>{0x3F00}));
+}
+
 TEST_F(Merge, HasTheSameBitsForAnyThreadsBlocksAndShards) {
   for (const int step : {1, 2, 3}) {
     const auto tensors = model(step);
