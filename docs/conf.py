@@ -63,6 +63,7 @@ NAVIGATION = {
     ],
     "Explanation": [
         "docs/explanation/method",
+        "docs/explanation/pca",
         "docs/explanation/scaling",
         "docs/explanation/margin_softmax",
         "docs/explanation/gpu",
