@@ -3,7 +3,7 @@
 # hosts that die under torchrun, a comparison on Slurm of which a node dies, and Slurm jobs that are requeued, preempted, out of time or on a node that dies. The hosts are network
 # namespaces of this machine, so it needs root; what is not installed is skipped with a line that says how to get it. Needs a finished
 # build.
-#   scripts/cluster_test.sh [--short] [--only TEXT] [--record FILE]     --short: two minutes, the launchers alone
+#   scripts/cluster_test.sh [--short] [--only TEXT] [--record FILE]     --short: a minute, the launchers alone on 1 and 4 ranks
 #   scripts/cluster_test.sh --install                                   Debian's slurm-wlm, munge and openmpi-bin; Kubernetes' schemas
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -20,12 +20,11 @@ class MainLogits(models.Inception3):  # type: ignore[misc]
 
 def build(name: str, channels: int, classes: int) -> nn.Module:
     """The network, drawn anew; its first convolution takes `channels` channels."""
+    own = {"init_weights": False}  # of these, whose own draw takes seconds, and weights are loaded
     if name == "inception_v3":
-        network: nn.Module = MainLogits(
-            num_classes=classes, init_weights=False
-        )  # its own draw takes long, and weights are loaded
+        network: nn.Module = MainLogits(num_classes=classes, **own)
     else:
-        network = models.get_model(name, weights=None, num_classes=classes)
+        network = models.get_model(name, weights=None, num_classes=classes, **(own if name.startswith("vgg") else {}))
     if channels != 3:
         first, place = next((m, n) for n, m in network.named_modules() if isinstance(m, nn.Conv2d))
         kernel, stride, padding = cast(tuple[Any, ...], (first.kernel_size, first.stride, first.padding))

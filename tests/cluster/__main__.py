@@ -19,28 +19,30 @@ from .stops import stops
 from .table import Table
 
 RANKS = (1, 2, 4)
+FEW_RANKS = (1, 4)  # on both hosts there are two then
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="scripts/cluster_test.sh", description=__doc__)
     parser.add_argument("--build", type=Path, default=Path("build"), help="folder with bin/")
-    parser.add_argument("--short", action="store_true", help="the launchers alone, in two minutes")
+    parser.add_argument("--short", action="store_true", help="the launchers alone on 1 and 4 ranks, in a minute")
     parser.add_argument("--only", default="", help="launchers whose names hold this text")
     parser.add_argument("--folder", type=Path, help="where to work and leave everything, default: a temporary folder")
     parser.add_argument("--record", type=Path, help="file that also gets the table")
     return parser.parse_args()
 
 
-def launch(place: Hosts, build: Path, root: Path, only: str, table: Table) -> None:
+def launch(place: Hosts, given: argparse.Namespace, root: Path, table: Table) -> None:
     """Every launcher on every number of ranks: the same number on as many hosts gives the same bits under each."""
+    build, all_ranks = given.build.resolve(), FEW_RANKS if given.short else RANKS
     digests: dict[tuple[int, int], tuple[str, str]] = {}
     for name, launcher in LAUNCHERS.items():
-        if only not in f"{name} launch":
+        if given.only not in f"{name} launch":
             continue
         if reason := reason_to_skip(name, place):
-            table.add(name, ",".join(map(str, RANKS)), "all", "skipped", why=reason)
+            table.add(name, ",".join(map(str, all_ranks)), "all", "skipped", why=reason)
             continue
-        for ranks in RANKS:
+        for ranks in all_ranks:
             job = Job(build, root / f"{name}_{ranks}")
             job.folder.mkdir()
             since = time.monotonic()
@@ -90,7 +92,7 @@ def main() -> int:
                     f"{os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}, "
                     f"hosts after {time.monotonic() - started:.1f} s"
                 )
-                launch(place, build, Path(root).resolve(), given.only, table)
+                launch(place, given, Path(root).resolve(), table)
                 if not given.short:
                     elastic(place, build, Path(root).resolve(), given.only, table)
                     if place.slurm:

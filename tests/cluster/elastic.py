@@ -14,6 +14,7 @@ from .table import Table
 
 STAGE_1 = (
     *BATCH,
+    "--heartbeat_timeout=3",
     "--train_samples=3000",
     "--test_samples=100",
     "--snapshots_per_epoch=1",

@@ -18,7 +18,7 @@ from .hosts import PATIENCE, Hosts, Process, wait_until
 REPOSITORY = Path(__file__).resolve().parents[2]
 FILES = REPOSITORY / "scripts" / "cluster"
 STEPS = ("stage1", "pca", "stage2", "evaluate")
-BATCH = ("--global_batch_size=60", "--threads=1", "--heartbeat_timeout=3")
+BATCH = ("--global_batch_size=60", "--threads=1")
 STAGE_1 = (
     *BATCH,
     "--train_samples=600",

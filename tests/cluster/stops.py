@@ -18,6 +18,7 @@ LONGER = 300  # seconds: a limit of time is a minute at least, and a requeued jo
 EPOCHS = 24
 STAGE_1 = (
     *BATCH,
+    "--heartbeat_timeout=3",
     "--train_samples=3000",
     "--test_samples=100",
     "--snapshots_per_epoch=1",

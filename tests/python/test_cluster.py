@@ -119,4 +119,4 @@ def test_the_launchers_that_are_here_run_all_steps(binaries: Path) -> None:
     if unable := [" ".join(line) for line in lines if line[:1] == ["all"] and "hosts" in line]:
         pytest.skip(unable[0])
     assert done.returncode == 0, done.stdout
-    assert sum(line[:1] == ["torchrun"] and "passed" in line for line in lines) == 12
+    assert sum(line[:1] == ["torchrun"] and "passed" in line for line in lines) == 8

@@ -14,9 +14,14 @@ from pathlib import Path
 import pytest
 from ranks import PATIENCE, SMALL, ended, refused, rows, run_ranks, started
 
-# Every stop waits for the first epoch.
-FEW = [*(option for option in SMALL if "train_samples" not in option), "--train_samples=900"]
+# Every stop waits for the first epoch. A sign of life may take as long as by default, but where one has to be missed:
+# other tests beside these may take the cores for seconds.
+FEW = [
+    *(option for option in SMALL if "train_samples" not in option and "heartbeat" not in option),
+    "--train_samples=900",
+]
 LONG = ["stage1", *FEW, "--epochs=1000"]
+SOON = "--heartbeat_timeout=4"  # where a rank has to be missed
 
 
 def wait_for_training(run: Path, processes: list[subprocess.Popen]) -> None:
@@ -93,12 +98,12 @@ def test_a_second_interrupt_leaves_at_once(tmp_path: Path, dimred: Path) -> None
         while not (run / "curve.csv").exists():
             assert process.poll() is None
             time.sleep(0.02)
-        time.sleep(1)  # before the step begins, the run would save where it stands
+        time.sleep(2)  # before the step begins, the run would save where it stands
         process.send_signal(signal.SIGINT)
         time.sleep(0.8)
         assert process.poll() is None
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=1) == 130
+        assert process.wait(timeout=3) == 130
     assert not (run / "checkpoints").exists()
 
 
@@ -138,7 +143,7 @@ def test_mpirun_and_srun_are_found(tmp_path: Path, dimred: Path) -> None:
 @pytest.mark.parametrize(("stop", "dead"), [(signal.SIGKILL, 2), (signal.SIGSTOP, 0)])
 def test_a_dead_or_stopped_rank_ends_all_and_is_named(stop, dead: int, tmp_path: Path, dimred: Path) -> None:
     run = tmp_path / "run"
-    with started(dimred, [*LONG, "--output", run], 3) as processes:
+    with started(dimred, [*LONG, SOON, "--output", run], 3) as processes:
         wait_for_training(run, processes)
         processes[dead].send_signal(stop)
         since = time.monotonic()
@@ -166,6 +171,7 @@ def test_torchruns_restart_goes_on_after_a_crash(tmp_path: Path, dimred: Path) -
         str(dimred),
         "stage1",
         *FEW,
+        SOON,
         "--epochs=10",
         "--output",
         str(run),
@@ -193,6 +199,7 @@ def test_torchruns_restart_after_a_preemption_ends_at_once(tmp_path: Path, dimre
         "--max-restarts=2",
         str(dimred),
         *LONG,
+        SOON,
         "--output",
         str(run),
     ]
@@ -229,8 +236,7 @@ def test_ranks_that_disagree(first: str, second: str, tmp_path: Path, dimred: Pa
 
 
 def test_a_rank_alone_with_bad_arguments_is_heard(tmp_path: Path, dimred: Path) -> None:
-    # With the default heartbeat: a rank that starts slowly is no dead one.
-    common = ["stage1", *(word for word in FEW if not word.startswith("--heartbeat")), "--output", tmp_path / "run"]
+    common = ["stage1", *FEW, "--output", tmp_path / "run"]
     done = run_ranks(dimred, [common, [*common, "--momentom=0.8"]], 2)
     assert done.codes == [1, 2]
     assert "rank 1: " in done.errors[0]
