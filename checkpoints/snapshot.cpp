@@ -14,6 +14,7 @@
 #include "support/atomic_file.h"
 #include "support/digest.h"
 #include "support/errors.h"
+#include "support/json.h"
 
 namespace dimred::checkpoints {
 namespace {
@@ -131,6 +132,10 @@ Snapshot read_snapshot(const fs::path& path, const WeightChoice& choose) {
 
 SnapshotInfo read_snapshot_info(const fs::path& path) {
   return read_verified(InputFile(path)).info;
+}
+
+std::vector<std::string> missing_parameters(const std::string& layout_json) {
+  return parse_json(layout_json, "[snapshot] the layout").value("lacks", std::vector<std::string>());
 }
 
 std::string snapshot_digest(const fs::path& path) {

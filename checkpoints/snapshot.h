@@ -63,6 +63,11 @@ using WeightChoice = std::function<ColumnRanges(const SnapshotInfo& info)>;
 Snapshot read_snapshot(const std::filesystem::path& path, const WeightChoice& choose = nullptr);
 SnapshotInfo read_snapshot_info(const std::filesystem::path& path);
 
+/// The parameters that were frozen when the snapshot with this table was recorded
+/// (dimred.SnapshotRecorder's trainable_only): their names, as it has none of their values. Throws
+/// std::runtime_error for a table that is no JSON.
+std::vector<std::string> missing_parameters(const std::string& layout_json);
+
 /// The digest in the file's head, not verified. Throws as is_snapshot does, and std::runtime_error
 /// when the file has none or another length than HDF5 wrote.
 std::string snapshot_digest(const std::filesystem::path& path);

@@ -18,6 +18,7 @@
 #include "checkpoints/snapshot_list.h"
 #include "checkpoints/state.h"
 #include "checkpoints/step_names.h"
+#include "checkpoints/weight_names.h"
 #include "checkpoints/weights_file.h"
 #include "commands/inspect_scale.h"
 #include "commands/inspect_schedule.h"
@@ -92,6 +93,9 @@ std::string inspect_snapshot(const fs::path& file) {
         formatted(
             "{} float32, {} int64", count_text(info.buffer_count), count_text(info.counter_count))},
        {"layout", info.layout_hash}});
+  const auto missing = checkpoints::missing_parameters(info.layout_json);
+  if (!missing.empty())
+    text += text_row("without", checkpoints::count_and_names(missing) + ", frozen when recorded");
   const auto run = nlohmann::json::parse(info.run_json, nullptr, /*allow_exceptions=*/false);
   if (run.is_object() && run.contains("config"))
     text += config_rows(run.at("config").get<std::string>());

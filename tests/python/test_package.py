@@ -17,14 +17,18 @@ import sys
 import threading
 import time
 import tomllib
+import warnings
 from pathlib import Path
 from typing import Any
 
 import h5py
 import numpy as np
 import pytest
+import safetensors.torch
 import torch
 from conftest import PACKAGE, REPOSITORY
+from dimred_twins import build
+from fashion import few
 from numpy.testing import assert_allclose, assert_array_equal
 from reference import mindspore_checkpoint
 from safetensors.numpy import load_file, save_file
@@ -235,12 +239,34 @@ def test_tied_weights_are_one_parameter(tmp_path: Path) -> None:
         rows_of(basis, expected)
         assert basis.names == ["embedding.weight", "head.bias", "none", "none2"]
         assert_allclose(basis.project(states[0]), basis.project(expected[0]))
+    with dimred.SnapshotRecorder(states[0], tmp_path / "recorded", every_steps=1) as recorder:
+        recorder.step()
+    assert dimred.average(tmp_path / "recorded").names == basis.names
+    for i, state in enumerate(arrays):  # copies, as safetensors wants them: which are tied, only a model says
+        (tmp_path / "copies").mkdir(exist_ok=True)
+        save_file({name: value.copy() for name, value in state.items()}, tmp_path / "copies" / f"{i}.safetensors")
+    rows_of(basis := dimred.fit(tmp_path / "copies", K, exclude="head.weight"), expected)
     model = torch.nn.ModuleDict({"embedding": torch.nn.Embedding(5, 3), "head": torch.nn.Linear(3, 5)})
     model["head"].weight = model["embedding"].weight
     average = dimred.average([{"head.weight": state["head.weight"]} for state in states])  # as safetensors may keep it
     average.load_into(model)
     assert model["head"].weight is model["embedding"].weight
     assert_array_equal(model["embedding"].weight.detach(), average.arrays()["head.weight"])
+    copied = dimred.average(
+        [
+            {"embedding.weight": state["embedding.weight"], "head.weight": state["embedding.weight"].clone()}
+            for state in states
+        ],
+        last=3,
+    )
+    copied.load_into(model)
+    kept = model["embedding"].weight.detach().clone()
+    copied.arrays()["head.weight"][0] += 1
+    with pytest.raises(
+        ValueError, match=r"the model ties embedding\.weight and head\.weight, which differ in the snap"
+    ):
+        copied.load_into(model)
+    assert_array_equal(model["embedding"].weight.detach(), kept)
 
 
 # Sources in files.
@@ -998,6 +1024,42 @@ def test_what_trains_is_recorded(tmp_path: Path) -> None:
         match="needs a parameter that trains, received a model that is frozen as a whole; trainable_only=False",
     ):
         dimred.SnapshotRecorder(model.requires_grad_(False), tmp_path / "none", every_steps=1)
+
+
+def test_a_part_of_a_network_is_used_with_the_rest_alone(tmp_path: Path, execute, fails) -> None:
+    """evaluate, export and a transfer name what a snapshot lacks; the frozen values beside it make it whole."""
+    torch.manual_seed(0)
+    model = build("convnet", 1, 28, 28, 10)
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(name.startswith("fc"))
+    for folder, all_of_it in (("part", True), ("whole", False)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with dimred.SnapshotRecorder(model, tmp_path / folder, every_steps=1, trainable_only=all_of_it) as recorder:
+                recorder.step()
+    data = ["--model=convnet", f"--data={few()}", "--train_samples=128", "--test_samples=100", "--threads=1"]
+    part, whole = (tmp_path / folder / "snapshot_00000001.h5" for folder in ("part", "whole"))
+    said = (
+        f"{part} has no values of 6 tensors (conv1.weight, conv1.bias, conv2.weight, ...), which were frozen when it "
+        "was recorded; put them beside it in a frozen.safetensors"
+    )
+    assert said in fails(2, "evaluate", tmp_path / "part", *data)
+    assert said in fails(2, "export", part, *data, "--output", tmp_path / "export")
+    assert said in fails(2, "stage1", *data, f"--initialize_from={part}", "--output", tmp_path / "run")
+    assert not (tmp_path / "export").exists()
+    assert "without             6 tensors (conv1.weight" in execute("dimred", "inspect", part)
+    frozen = {name: value for name, value in model.state_dict().items() if not name.startswith("fc")}
+    exclude = "--trainable_exclude_patterns=^conv"
+    assert "freeze 6 tensors (conv1.weight, " in fails(2, "evaluate", part, *data, exclude)
+    safetensors.torch.save_file(frozen, part.with_name("frozen.safetensors"))
+    scores = [
+        execute("dimred", "evaluate", path, *data, *more).splitlines()[-1]
+        for path, more in ((part, [exclude]), (whole, []))
+    ]
+    assert scores[0] == scores[1] and "accuracy" in scores[0]
+    frozen["conv1.bias"] += 1
+    safetensors.torch.save_file(frozen, part.with_name("frozen.safetensors"))
+    assert "was trained with another frozen part" in fails(2, "evaluate", part, *data, exclude)
 
 
 def test_a_state_dict_is_recorded_by_kinds(tmp_path: Path) -> None:

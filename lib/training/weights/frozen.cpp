@@ -5,9 +5,11 @@
 
 #include "checkpoints/safetensors.h"
 #include "checkpoints/snapshot.h"
+#include "checkpoints/weight_names.h"
 #include "support/digest.h"
 #include "support/errors.h"
 #include "support/json.h"
+#include "support/text.h"
 #include "training/state.h"
 #include "training/weights/named_weights.h"
 
@@ -36,9 +38,10 @@ fs::path source_of(const Model& model, const fs::path& near) {
   if (foreign) return near;  // wherever it lies
   const auto file = frozen_file_of(near);
   require(!file.empty(),
-          "[training::frozen] trainable_include_patterns and trainable_exclude_patterns freeze {} "
-          "tensors, but {} is of no run that has a {}",
-          model.flat.frozen_layout.entries.size(),
+          "[training::frozen] trainable_include_patterns and trainable_exclude_patterns freeze "
+          "{}, but {} is of no run that has a {}",
+          checkpoints::count_and_names(
+              texts_of(model.flat.frozen_layout.entries, &layout::Entry::name)),
           near,
           frozen_file_name);
   return file;
@@ -87,6 +90,20 @@ void require_same_frozen(const Model& model,
       source,
       theirs.empty() ? "none" : theirs,
       model.frozen_digest.empty() ? "none" : model.frozen_digest);
+}
+
+void refuse_missing(const std::string& layout_json,
+                    const std::string& source,
+                    const std::function<bool(const std::string& name)>& is_needed) {
+  auto missing = checkpoints::missing_parameters(layout_json);
+  std::erase_if(missing, [&](const std::string& name) { return !is_needed(name); });
+  require(missing.empty(),
+          "[training::frozen] {} has no values of {}, which were frozen when it was recorded; put "
+          "them beside it in a {}, with --trainable_exclude_patterns that name them, or record "
+          "with trainable_only=False",
+          source,
+          checkpoints::count_and_names(missing),
+          frozen_file_name);
 }
 
 void keep_frozen(const Setup& setup, const fs::path& folder) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
 
 #include "training/setup.h"
@@ -24,6 +25,12 @@ std::string carried_layout(const Model& model);
 void require_same_frozen(const Model& model,
                          const std::string& layout_json,
                          const std::string& source);
+
+/// Throws std::invalid_argument where the snapshot with this table has no values of parameters that
+/// were frozen when it was recorded, and that `is_needed` says are needed of it.
+void refuse_missing(const std::string& layout_json,
+                    const std::string& source,
+                    const std::function<bool(const std::string& name)>& is_needed);
 
 /// Rank 0 writes frozen.safetensors into the run folder, if anything is frozen. In the folder of a
 /// run that has states it must be there, and the same: throws std::invalid_argument otherwise.

@@ -84,7 +84,10 @@ WeightsFile own_weights(const fs::path& path) {
   append_tensors(path, table.at("parameters"), vectors.values, file.tensors);
   append_tensors(path, table.value("buffers", none), vectors.buffers, file.tensors);
   append_tensors(path, table.value("counters", none), vectors.counters, file.tensors);
-  if (table.contains("frozen")) append_frozen(path, table.at("frozen"), file.tensors);
+  if (!table.contains("frozen")) return file;
+  if (frozen_file_of(path).empty())
+    refuse_missing(vectors.layout_json, vectors.source, [](const auto&) { return true; });
+  append_frozen(path, table.at("frozen"), file.tensors);
   return file;
 }
 

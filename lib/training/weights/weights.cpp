@@ -22,6 +22,10 @@ namespace {
 namespace fs = std::filesystem;
 
 void require_layout(const Model& model, const Weights& weights) {
+  const auto& trained = model.flat.layout.entries;
+  refuse_missing(weights.layout_json, weights.source, [&](const std::string& name) {
+    return std::ranges::find(trained, name, &layout::Entry::name) != trained.end();
+  });
   const auto difference = layout::first_difference(model.flat.layout, weights.layout_json);
   require(difference.empty(),
           "[training::weights] {} belongs to another model: {}",
