@@ -112,7 +112,10 @@ method::Preset preset_with(const std::string& name,
   table.group("Method", {.chosen_by = "preset"});
   method::add_options(table, preset.method, preset.penalty);
   const auto give = [&](const std::string& option, bool known, const std::string& value) {
-    require(known, "[dimred] knows no hyperparameter {}", option);
+    require(known,
+            "[dimred] knows no hyperparameter {}{}; docs/reference/presets.md names those of each preset",
+            option,
+            suggestion(option, texts_of(table.rows(), &Option::name)));
     table.give(option, value, "[dimred]");
   };
   for (const auto& [option, value] : numbers) {

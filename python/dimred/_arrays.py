@@ -73,7 +73,7 @@ def state_row(name: str, state: Mapping[str, Any]) -> Row:
     tensors: list[Tensor] = []
     places = set()
     for key, value in state.items():
-        if not hasattr(value, "shape") or (place := _place(value)) in places:
+        if not hasattr(value, "shape") or (place := place_of(value)) in places:
             continue
         places.add(place)
         array, dtype = as_array(value)
@@ -82,7 +82,7 @@ def state_row(name: str, state: Mapping[str, Any]) -> Row:
     return name, tensors
 
 
-def _place(value: Any) -> tuple[Any, ...]:
+def place_of(value: Any) -> tuple[Any, ...]:
     """Where its values lie: the same for tied parameters; of an empty tensor like no other."""
     if 0 in value.shape:
         return (id(value), "empty")

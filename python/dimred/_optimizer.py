@@ -97,6 +97,7 @@ class SubspaceOptimizer(torch.optim.Optimizer):
         }
         self._lr = 0.0
         self._space = TorchState(trained, basis, places, Ranks(model_or_params, process_group))
+        self._list_parameters()
         self._decays()  # which refuses those of a group that cannot be
         if flatten:  # last: a constructor that is refused leaves the model as it was
             self._space.weights.flatten()
@@ -150,40 +151,43 @@ class SubspaceOptimizer(torch.optim.Optimizer):
     def state_dict(self) -> dict[str, Any]:
         """The method's numbers, a copy of the momentum (this rank's columns), the steps; the basis by its checksum.
 
-        Of parameters in a narrower type than float32 also the weights that they round.
+        Of parameters in a narrower type than float32 also the weights that they round. All stands under the first
+        parameter, as what torch.optim.LBFGS keeps does, so that torch.distributed.checkpoint finds it there.
         """
-        own = {
+        own: dict[str, Any] = {
             "preset": self.preset,
             "basis": self._checksum(),
             "method": self._method.state_dict(),
-            "momentum": self._space.momentum.clone(),
-            "columns": list(self._space.own),
+            # By its columns, so that a checkpoint of several ranks keeps each one's.
+            "momentum": {self._columns: self._space.momentum.clone()},
             "steps": self.steps,
         }
         if self._space.weights.rounds:
             own["weights"] = self._space.weights.vector.clone()
-        return {**super().state_dict(), "dimred": own}
+        whole = super().state_dict()
+        return whole | {"state": whole["state"] | {0: own}}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Of the same preset, basis and number of ranks; whole or not at all."""
-        if "dimred" not in state_dict:
+        own = next((kept for kept in state_dict.get("state", {}).values() if "preset" in kept), None)
+        if own is None:
             raise ValueError(f"{SCOPE} needs a state of its own, received one with {', '.join(state_dict)}")
-        own = state_dict["dimred"]
-        if own["preset"] != self.preset or list(own["columns"]) != list(self._space.own):
+        if own["preset"] != self.preset or self._columns not in own["momentum"]:
             raise ValueError(
-                f"{SCOPE} needs a state of the preset {self.preset} and columns {list(self._space.own)}, "
-                f"received {own['preset']} and {own['columns']}"
+                f"{SCOPE} needs a state of the preset {self.preset} and columns {self._columns}, "
+                f"received {own['preset']} and {', '.join(own['momentum'])}"
             )
         if own["basis"] != self._checksum():
             raise ValueError(f"{SCOPE} needs a state of the basis {self._checksum()}, received one of {own['basis']}")
         before = self._method.state_dict()
         self._method.restore(own["method"])
         try:
-            super().load_state_dict({name: value for name, value in state_dict.items() if name != "dimred"})
+            super().load_state_dict(state_dict | {"state": {}})
         except BaseException:
             self._method.restore(before)
             raise
-        self._space.momentum.copy_(own["momentum"])
+        self._list_parameters()
+        self._space.momentum.copy_(own["momentum"][self._columns])
         if "weights" in own:
             self._space.weights.vector.copy_(own["weights"])
         self._lr = self.param_groups[0]["lr"]
@@ -236,6 +240,15 @@ class SubspaceOptimizer(torch.optim.Optimizer):
         state = _core.write_run_state(str(run), taken.text, text, vectors, counters)
         self._taken, self._space.cost = TakenRun(SCOPE, str(state), text), Cost()
         return Path(state)
+
+    @property
+    def _columns(self) -> str:
+        """Of the momentum that this rank has."""
+        return "{}:{}".format(*self._space.own)
+
+    def _list_parameters(self) -> None:
+        """What goes through states by parameter, as torch.distributed.checkpoint does, wants an entry for each."""
+        self.state.update({parameter: {} for group in self.param_groups for parameter in group["params"]})
 
     def _checksum(self) -> str | None:
         return None if self._basis is None else self._basis.checksum()

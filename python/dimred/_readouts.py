@@ -47,15 +47,20 @@ class Average:
     def load_into(self, model: Any) -> None:
         """Copies them into the parameters of a module of these names, also a tied weight's or without an adapter's.
 
-        ValueError for a name or shape that the model does not have, which then stays as it was.
+        ValueError for a name or shape that the model does not have, or for two values of a tied weight; the model then
+        stays as it was.
         """
         import torch
 
         arrays = self.arrays()
         parameters = _parameters_of(model, list(arrays))
+        first: dict[Any, str] = {}
         for (name, value), parameter in zip(arrays.items(), parameters, strict=True):
             if parameter is None or tuple(parameter.shape) != value.shape:
                 raise ValueError(f"[dimred.average] the model has no parameter {name} {list(value.shape)}")
+            other = first.setdefault(parameter, name)
+            if other != name and not np.array_equal(arrays[other], value):
+                raise ValueError(f"[dimred.average] the model ties {other} and {name}, which differ in the snapshots")
         with torch.no_grad():
             for value, parameter in zip(arrays.values(), parameters, strict=True):
                 parameter.copy_(torch.from_numpy(value))

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dimred import _core
-from dimred._arrays import as_numbers, dtype_name, is_torch
+from dimred._arrays import as_numbers, dtype_name, is_torch, place_of
 
 SCOPE = "[SnapshotRecorder]"
 Named = list[tuple[str, Any]]
@@ -99,9 +99,14 @@ def values_of(model: Any, trainable_only: bool) -> Values:
 
 def _values_of_mapping(model: Mapping[str, Any]) -> Values:
     values = Values([], [], [], [])
+    places = set()  # of torch's tensors; another framework's arrays may be one at first and several after a step
     for name, value in model.items():
         if not hasattr(value, "shape"):
             raise TypeError(f"{SCOPE} needs a mapping from names to arrays, received {type(value).__name__} for {name}")
+        if is_torch(value):
+            if (place := place_of(value)) in places:
+                continue  # a tied weight, recorded under the first of its names
+            places.add(place)
         if not _is_float(value):
             values.counters.append((name, value))
         elif name.endswith(("running_mean", "running_var")):

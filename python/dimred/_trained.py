@@ -183,8 +183,8 @@ def _named_places(trained: Trained, basis: Basis) -> list[Place]:
         found = [name for name in [next(flat) for _ in names] if name in there]
         if len(found) > 1:
             raise ValueError(
-                f"{SCOPE} the basis has {found[0]} and {found[1]} apart, which the model ties: "
-                "fit it without one of them"
+                f"{SCOPE} the basis has {found[0]} and {found[1]} apart, which the model ties; "
+                f"leave one out, as by dimred.fit(..., exclude={found[1]!r})"
             )
         if not found or there[found[0]][0] != tuple(parameter.shape):
             known = f"has it as {list(there[found[0]][0])}" if found else "does not have it"

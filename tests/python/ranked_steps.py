@@ -9,13 +9,16 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed import checkpoint
+from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict, set_optimizer_state_dict
 from torch.nn import functional
 
 import dimred
 
 
 def take_steps(kind: str, rank: int, size: int, folder: Path) -> None:
-    """Twelve steps on this rank's part of each batch; the weights after them as a file of the folder.
+    """Twelve steps on this rank's part of each batch; the weights after them as a file of the folder. The second six of
+    several ranks are those of another optimizer, with the first one's state of a distributed checkpoint.
 
     kind: "ddp" wraps the network, "bare" gives the process group.
     """
@@ -26,15 +29,27 @@ def take_steps(kind: str, rank: int, size: int, folder: Path) -> None:
     columns = sum(p.numel() for p in model.parameters())
     rows = np.linalg.qr(np.random.default_rng(2).normal(size=(columns, 5)))[0].T
     network = nn.parallel.DistributedDataParallel(model) if kind == "ddp" else model
-    optimizer = dimred.SubspaceOptimizer(
-        network,
-        dimred.Basis(rows.astype(np.float32), None, None),
-        process_group=None if kind == "ddp" else True,
-        flatten=kind == "bare",
-        weight_decay=0.01,
-        alpha=0.02,
-    )
+
+    def made() -> dimred.SubspaceOptimizer:
+        return dimred.SubspaceOptimizer(
+            network,
+            dimred.Basis(rows.astype(np.float32), None, None),
+            process_group=None if kind == "ddp" else True,
+            flatten=kind == "bare",
+            weight_decay=0.01,
+            alpha=0.02,
+        )
+
+    optimizer = made()
     for step in range(12):
+        if step == 6 and size > 1:
+            checkpoint.save(
+                {"optimizer": get_optimizer_state_dict(network, optimizer)}, checkpoint_id=folder / f"{kind}_state"
+            )
+            optimizer = made()
+            parts = {"optimizer": get_optimizer_state_dict(network, optimizer)}
+            checkpoint.load(parts, checkpoint_id=folder / f"{kind}_state")
+            set_optimizer_state_dict(network, optimizer, parts["optimizer"])
         generator = torch.Generator().manual_seed(step)
         images, labels = torch.randn(12, 6, generator=generator), torch.randint(0, 3, (12,), generator=generator)
         mine = slice(rank * 12 // size, (rank + 1) * 12 // size)
