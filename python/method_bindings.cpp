@@ -113,7 +113,7 @@ method::Preset preset_with(const std::string& name,
   method::add_options(table, preset.method, preset.penalty);
   const auto give = [&](const std::string& option, bool known, const std::string& value) {
     require(known,
-            "[dimred] knows no hyperparameter {}{}; docs/reference/presets.md names those of each preset",
+            "[dimred] knows no hyperparameter {} (docs/reference/presets.md){}",
             option,
             suggestion(option, texts_of(table.rows(), &Option::name)));
     table.give(option, value, "[dimred]");

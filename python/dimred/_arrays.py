@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -14,8 +15,9 @@ Row = tuple[str, list[Tensor]]
 
 
 def is_torch(value: Any) -> bool:
-    """Whether it is a torch tensor, without importing torch."""
-    return type(value).__module__.partition(".")[0] == "torch" or hasattr(value, "detach")
+    """Whether it is a torch tensor, without importing torch, which has none before its import."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
 
 
 def dtype_name(value: Any) -> str:

@@ -179,6 +179,11 @@ class Basis:
         return self.mean
 
     def _rows_of(self, method: str, weights: Any) -> NDArray[Any]:
+        if hasattr(weights, "state_dict"):
+            raise TypeError(
+                f"[Basis.{method}] needs a vector, rows or a state dict, received a {type(weights).__name__}; "
+                "give its state_dict()"
+            )
         w = self._flat(method, weights) if isinstance(weights, Mapping) else as_numbers(weights)
         columns = self.components.shape[1]
         if w.ndim not in (1, 2) or w.shape[-1] != columns:

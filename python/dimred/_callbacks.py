@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+from dimred._arguments import require_switch, whole_number
 from dimred._recorder import SnapshotRecorder, close_earlier
-from dimred._schedule import whole_number
 
 SCOPE = "[SnapshotCallback]"
 
@@ -28,6 +28,7 @@ class SnapshotOptions:
         for name, value in (("every_steps", every_steps), ("per_epoch", per_epoch), ("from_epoch", from_epoch)):
             if value is not None:
                 whole_number(SCOPE, name, value, 1)
+        require_switch(SCOPE, "trainable_only", trainable_only)
         if every_steps is not None and from_epoch > 1:
             raise ValueError(f"{SCOPE} needs per_epoch where from_epoch is given, received every_steps")
         self.folder, self.every_steps, self.per_epoch, self.from_epoch = (

@@ -36,10 +36,13 @@ class SnapshotPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         self.n_components = n_components
         self.threads = threads
 
+    # Of partial_fit. Not made in __init__, which scikit-learn keeps for parameters.
+    _seen: tuple[NDArray[Any], ...] = ()
+
     def fit(self, X: ArrayLike, y: Any = None) -> Self:
         """X: [n_samples, n_features]."""
         rows: NDArray[Any] = validate_data(self, X, dtype=FLOATS, ensure_min_samples=2)
-        self._seen: list[NDArray[Any]] = []
+        self._seen = ()
         return self._fit(rows, self.n_components)
 
     def partial_fit(self, X: ArrayLike, y: Any = None) -> Self:
@@ -47,9 +50,9 @@ class SnapshotPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
         n_components is at most n_samples_ - 1 meanwhile. Cost: that of a fit of all of them, each time.
         """
-        first = not getattr(self, "_seen", None)
+        first = not self._seen
         X = validate_data(self, X, dtype=FLOATS, reset=first, ensure_min_samples=2 if first else 1)
-        self._seen = [*([] if first else self._seen), np.array(X)]
+        self._seen = (*self._seen, np.array(X))
         rows = np.concatenate(self._seen)
         most = min(len(rows) - 1, rows.shape[1])
         counted = isinstance(self.n_components, (int, np.integer)) and self.n_components > 0

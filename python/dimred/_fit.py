@@ -8,15 +8,18 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from dimred import _core
+from dimred._arguments import one_of, shown, whole_number
 from dimred._basis import Basis
 from dimred._sources import open_source
 
+SCOPE = "[dimred.fit]"
 Kind = Literal["pca", "span", "random", "shuffled"]
+KINDS: tuple[str, ...] = get_args(Kind)
 
 
 class _AtMost(int):
@@ -63,6 +66,10 @@ def fit(
     Raises ValueError for snapshots that differ in name or shape (the first difference), are too few or hold a value
     that is not finite (file and parameter), FileNotFoundError, and OSError for damage or a full disk.
     """
+    one_of(SCOPE, "kind", kind, KINDS)
+    one_of(SCOPE, "blocks", blocks, ("whole", "layers"))
+    for name, value in (("seed", seed), ("threads", threads)):
+        whole_number(SCOPE, name, value, 0)
     rows = open_source(source, exclude)
     mean = None if kind == "random" else np.empty(rows.columns, np.float64)
     most = min(rows.rows if kind == "span" else rows.rows - 1, rows.columns)
@@ -91,12 +98,12 @@ def fit(
 
 def _counted(components: float, most: int) -> tuple[int, float]:
     """k, and the part of the variance, which is 0 unless it decides; k is then the most that there can be."""
-    if isinstance(components, (int, np.integer)):
+    if isinstance(components, (int, np.integer)) and not isinstance(components, bool):
         return int(components), 0.0
     if not isinstance(components, (float, np.floating)) or not 0 < components < 1:
         raise ValueError(
             "[dimred.fit] needs components as a whole number, as a part of the variance in (0, 1) or as None, "
-            f"received {components!r}"
+            f"received {shown(components)}"
         )
     return most, float(components)
 
@@ -114,6 +121,8 @@ class _Progress:
     """The function that a fit calls with the fraction done, or None; ends the line that it has shown."""
 
     def __init__(self, wanted: bool | Callable[[float], None] | None) -> None:
+        if wanted is not None and not isinstance(wanted, bool) and not callable(wanted):
+            raise TypeError(f"{SCOPE} needs progress as True, False or a function, received {shown(wanted)}")
         self._show = sys.stderr.isatty() if wanted is None else wanted is True
         self._call = wanted if callable(wanted) else None
         self._shown = False

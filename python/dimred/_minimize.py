@@ -6,13 +6,14 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import repeat
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dimred import _core
+from dimred._arguments import require_function, shown, whole_number
 from dimred._basis import TILE, Basis
 
 SCOPE = "[dimred.minimize]"
@@ -57,7 +58,10 @@ def minimize(
     """
     if steps is None and batches is None:
         raise ValueError(f"{SCOPE} needs steps or batches")
-    require_steps(SCOPE, "steps", steps)
+    if steps is not None:
+        whole_number(SCOPE, "steps", steps, 1)
+    for name, function in (("loss_and_grad", loss_and_grad), ("loss", loss), ("callback", callback)):
+        require_function(SCOPE, name, function)
     for name in ("weight_decay", "sam_radius"):
         if hyperparameters.get(name):
             raise ValueError(
@@ -89,6 +93,8 @@ def method_of(
     Raises TypeError and ValueError for what cannot be.
     """
     _require_basis(scope, basis)
+    if not isinstance(preset, str):
+        raise TypeError(f"{scope} needs the name of a preset, received {shown(preset)}")
     numbers: dict[str, float] = {}
     words: dict[str, str] = {}
     for name, value in hyperparameters.items():
@@ -97,7 +103,7 @@ def method_of(
         elif isinstance(value, Real) and not isinstance(value, bool):
             numbers[name] = float(value)
         else:
-            raise TypeError(f"{scope} needs a number or a word as {name}, received {value!r}")
+            raise TypeError(f"{scope} needs a number or a word as {name}, received {shown(value)}")
     blocks = [] if basis is None else [len(basis.components)] * max(1, len(basis.blocks))
     method = _core.Method(preset, numbers, words, blocks)
     if method.needs_basis and basis is None:
@@ -111,16 +117,6 @@ def _require_basis(scope: str, basis: Any) -> None:
     if basis is not None and not isinstance(basis, Basis):
         remedy = "; Basis.load(path) reads one" if isinstance(basis, str | os.PathLike) else ""
         raise TypeError(f"{scope} needs a dimred.Basis or None as basis, received a {type(basis).__name__}{remedy}")
-
-
-def require_steps(scope: str, name: str, steps: int | None) -> None:
-    """Raises TypeError and ValueError for what is no length of a run."""
-    if steps is None:
-        return
-    if not isinstance(steps, Integral) or isinstance(steps, bool):
-        raise TypeError(f"{scope} needs a whole number as {name}, received {steps!r}")
-    if steps < 1:
-        raise ValueError(f"{scope} needs {name} >= 1, received {steps}")
 
 
 class _ArraySpace:
@@ -139,6 +135,8 @@ class _ArraySpace:
             for begin, end in basis.blocks or [(0, len(w))]:
                 self.blocks.append((slice(begin, end), basis.components[:, begin:end]))
         self._m, self._other = np.zeros_like(w), np.zeros_like(w)
+        self._g, self._direction = np.zeros_like(w), np.zeros_like(w)
+        self._value = self._t = 0.0
         self._start: Vector | None = None
         self._moved = False
         self._value, self._t = 0.0, 0.0

@@ -14,8 +14,9 @@ from torch import Tensor
 from torch.amp.grad_scaler import GradScaler
 
 from dimred import _core
+from dimred._arguments import require_switch, shown, whole_number
 from dimred._basis import Basis
-from dimred._minimize import method_of, require_steps
+from dimred._minimize import method_of
 from dimred._ranks import Ranks
 from dimred._stage2_run import Cost, TakenRun
 from dimred._torch_run import saved_state, take_up_of
@@ -72,7 +73,12 @@ class SubspaceOptimizer(torch.optim.Optimizer):
         **hyperparameters: float | str,
     ) -> None:
         self._is_made = False
-        require_steps(SCOPE, "total_steps", total_steps)
+        if total_steps is not None:
+            whole_number(SCOPE, "total_steps", total_steps, 1)
+        for name, value in (("flatten", flatten), ("check_closure", check_closure)):
+            require_switch(SCOPE, name, value)
+        if grad_scaler is not None and not isinstance(grad_scaler, GradScaler):
+            raise TypeError(f"{SCOPE} needs grad_scaler as a torch.amp.GradScaler, received {shown(grad_scaler)}")
         self._method = method_of(SCOPE, preset, basis, hyperparameters, ("total_steps", total_steps))
         trained, places = in_basis(trained_of(model_or_params), basis)
         decayed = "all" if self._method.weight_decay_all else "weights"
@@ -169,9 +175,12 @@ class SubspaceOptimizer(torch.optim.Optimizer):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Of the same preset, basis and number of ranks; whole or not at all."""
-        own = next((kept for kept in state_dict.get("state", {}).values() if "preset" in kept), None)
-        if own is None:
-            raise ValueError(f"{SCOPE} needs a state of its own, received one with {', '.join(state_dict)}")
+        states = state_dict.get("state") if isinstance(state_dict, dict) else None
+        found = [kept for kept in states.values() if "preset" in kept] if isinstance(states, dict) else []
+        if not found:
+            received = f"one with {', '.join(state_dict)}" if isinstance(states, dict) else shown(state_dict)
+            raise ValueError(f"{SCOPE} needs a state of its own, received {received}")
+        own = found[0]
         if own["preset"] != self.preset or self._columns not in own["momentum"]:
             raise ValueError(
                 f"{SCOPE} needs a state of the preset {self.preset} and columns {self._columns}, "

@@ -9,6 +9,9 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
+from dimred._arguments import shown
+from dimred._trained import SCOPE
+
 
 class Ranks:
     """A process group, or this process alone.
@@ -18,6 +21,8 @@ class Ranks:
     """
 
     def __init__(self, model: Any, process_group: Any) -> None:
+        if process_group not in (None, True, False) and not isinstance(process_group, dist.ProcessGroup):
+            raise TypeError(f"{SCOPE} needs process_group as a process group or True, received {shown(process_group)}")
         parallel = model if isinstance(model, DistributedDataParallel) else None
         self.averages_gradients = parallel is not None
         self.group = (

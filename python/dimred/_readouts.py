@@ -13,9 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dimred import _core
+from dimred._arguments import one_of, require_function, whole_number
 from dimred._sources import open_source
 
 Weights = NDArray[Any]  # float32, or float64
+SCOPE = "[dimred.average]"
 KINDS = ("mean", "ema", "greedy", "learned")
 
 
@@ -53,6 +55,8 @@ class Average:
         import torch
 
         arrays = self.arrays()
+        if not isinstance(model, torch.nn.Module):
+            raise TypeError(f"[dimred.average] needs a torch module to load into, received a {type(model).__name__}")
         parameters = _parameters_of(model, list(arrays))
         first: dict[Any, str] = {}
         for (name, value), parameter in zip(arrays.items(), parameters, strict=True):
@@ -97,10 +101,12 @@ def average(
 
     Memory: two vectors, for greedy three; learned holds the span. Raises ValueError for what cannot be averaged.
     """
-    if kind not in KINDS:
-        raise ValueError(f"[dimred.average] needs one of {', '.join(KINDS)}, received {kind}")
-    if last < 1 or not 0 < decay < 1:
-        raise ValueError(f"[dimred.average] needs last >= 1 and decay in (0, 1), received {last} and {decay}")
+    one_of(SCOPE, "kind", kind, KINDS)
+    whole_number(SCOPE, "last", last, 1)
+    for name, function in (("evaluate", evaluate), ("loss_and_grad", loss_and_grad)):
+        require_function(SCOPE, name, function)
+    if not 0 < decay < 1:
+        raise ValueError(f"[dimred.average] needs decay in (0, 1), received {decay}")
     if kind == "greedy" and evaluate is None:
         raise ValueError("[dimred.average] greedy needs evaluate")
     if (kind == "learned") != (loss_and_grad is not None):
@@ -235,6 +241,8 @@ def recalibrate_batchnorm(model: Any, batches: Iterable[Any], forward: Callable[
     """
     import torch
 
+    if not isinstance(model, torch.nn.Module):
+        raise TypeError(f"[dimred.recalibrate_batchnorm] needs a torch module, received a {type(model).__name__}")
     layers = [
         module
         for module in model.modules()

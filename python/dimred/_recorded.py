@@ -34,6 +34,8 @@ class Recorded:
     def __init__(self, model: Any, trainable_only: bool) -> None:
         self._model, self._trainable_only = model, trainable_only
         values = values_of(model, trainable_only)
+        if not values.parameters and isinstance(model, Mapping):
+            raise ValueError(f"{SCOPE} needs a mapping with an array of floats, received names {list(model)}")
         if not values.parameters:
             raise ValueError(
                 f"{SCOPE} needs a parameter that trains, received a model that is frozen as a whole; "

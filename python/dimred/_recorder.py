@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 from weakref import WeakValueDictionary
 
 from dimred import _core
+from dimred._arguments import require_switch, whole_number
 from dimred._recorded import Recorded
-from dimred._schedule import SCOPE, Schedule, whole_number
+from dimred._schedule import SCOPE, Schedule
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -64,10 +65,11 @@ class SnapshotRecorder:
         rank: int | None = None,
     ) -> None:
         self._schedule = Schedule(every_steps, epochs_of, per_epoch, from_epoch)
+        require_switch(SCOPE, "trainable_only", trainable_only)
         self.folder, self.steps = Path(folder), whole_number(SCOPE, "first_step", first_step, 0)
         self._process, self._closed = os.getpid(), False
         self._pending: Future[None] | None = None
-        self._writes = (_rank() if rank is None else rank) == 0
+        self._writes = whole_number(SCOPE, "rank", _rank() if rank is None else rank, 0) == 0
         if self._writes:
             from concurrent.futures import ThreadPoolExecutor  # at its first use: a tenth of `import dimred`
 
@@ -85,12 +87,12 @@ class SnapshotRecorder:
     def snapshot(self, epoch: int | None = None) -> None:
         """A snapshot now, whatever the step; epoch: which it carries, by default that of the step."""
         self._require_usable()
+        carried = self._schedule.epoch(self.steps) if epoch is None else whole_number(SCOPE, "epoch", epoch, 0)
         if not self._writes:
             return
         self.wait()
         self._recorded.copy(self._recording.weights, self._recording.buffers, self._recording.counters)
         path = self.folder / f"snapshot_{self.steps:08d}.h5"
-        carried = self._schedule.epoch(self.steps) if epoch is None else epoch
         self._pending = self._writer.submit(self._recording.write, path, carried, self.steps)
 
     def wait(self) -> None:
@@ -137,6 +139,8 @@ class SnapshotRecorder:
 
     def _open(self, goes_on: bool) -> _core.Recording:
         """The folder, for this recorder alone."""
+        if not self.folder.is_dir() and self.folder.exists():
+            raise ValueError(f"{SCOPE} needs a folder, received '{self.folder}', which is none")
         self.folder.mkdir(parents=True, exist_ok=True)
         place = self.folder.resolve()
         if goes_on:

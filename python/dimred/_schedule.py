@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import operator
 from dataclasses import dataclass
-from typing import Any
+
+from dimred._arguments import whole_number
 
 SCOPE = "[SnapshotRecorder]"
-
-
-def whole_number(scope: str, name: str, value: Any, least: int) -> int:
-    """The value of an argument; ValueError where it is no whole number, or less than `least`."""
-    if isinstance(value, bool) or not hasattr(type(value), "__index__") or operator.index(value) < least:
-        raise ValueError(f"{scope} needs {name} as a whole number >= {least}, received {value!r}")
-    return operator.index(value)
 
 
 @dataclass(frozen=True)

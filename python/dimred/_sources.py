@@ -15,13 +15,18 @@ from typing import Any
 import numpy as np
 
 from dimred import _core
+from dimred._arguments import shown
 from dimred._arrays import Row, is_matrix, matrix_rows, state_row
+
+LISTS = "[dimred.fit] needs a list of paths, of state dicts or of vectors"
 
 
 def open_source(source: Any, exclude: str | Iterable[str] = ()) -> _core.Source:
     """The snapshot matrix: see dimred.fit."""
     rows = _opened(source)
-    patterns = [exclude] if isinstance(exclude, str) else list(exclude)
+    patterns = [exclude] if isinstance(exclude, str) or not isinstance(exclude, Iterable) else list(exclude)
+    if not all(isinstance(pattern, str) for pattern in patterns):
+        raise TypeError(f"[dimred.fit] needs exclude as a pattern or a list of patterns, received {shown(exclude)}")
     if patterns:
         rows.choose(_left(rows, patterns))
     return rows
@@ -60,20 +65,30 @@ def _opened(source: Any) -> _core.Source:
     items = list(source)
     if not items:
         raise ValueError("[dimred.fit] needs snapshots, received an empty list")
-    if all(isinstance(item, (str, os.PathLike)) for item in items):
+    kinds = [_kind(i, item) for i, item in enumerate(items)]
+    for i, kind in enumerate(kinds):
+        if kind != kinds[0]:
+            raise TypeError(f"{LISTS}, received a {kinds[0]} (list[0]) and a {kind} (list[{i}])")
+    if kinds[0] == "path":
         return _open_files([Path(item) for item in items])
-    return _core.open_arrays([_item_row(i, item) for i, item in enumerate(items)])
+    return _core.open_arrays([_item_row(f"list[{i}]", item) for i, item in enumerate(items)])
 
 
-def _item_row(index: int, item: Any) -> Row:
-    name = f"list[{index}]"
+def _kind(index: int, item: Any) -> str:
+    """Of an item of a list. TypeError for one that is none of those known."""
+    if isinstance(item, (str, os.PathLike)):
+        return "path"
+    if isinstance(item, Mapping):
+        return "state dict"
+    if is_matrix(item):
+        return "vector"
+    raise TypeError(f"{LISTS}, received a {type(item).__name__} (list[{index}])")
+
+
+def _item_row(name: str, item: Any) -> Row:
     if isinstance(item, Mapping):
         return state_row(name, item)
-    if is_matrix(item):
-        return name, [("", *tensor[1:]) for tensor in state_row(name, {"": item})[1]]
-    raise TypeError(
-        f"[dimred.fit] needs a list of paths, of state dicts or of vectors, received {type(item).__name__} in it"
-    )
+    return name, [("", *tensor[1:]) for tensor in state_row(name, {"": item})[1]]
 
 
 def natural(path: Path) -> list[Any]:

@@ -500,10 +500,35 @@ def test_refusals_are_one_clear_sentence(snapshots: np.ndarray, tmp_path: Path) 
     for source in (tmp_path / "absent", str(tmp_path / "*.h5"), [tmp_path / "absent.h5"]):
         with pytest.raises(FileNotFoundError, match=str(tmp_path)):
             dimred.fit(source, K)
-    with pytest.raises(TypeError, match="received int in it"):
-        dimred.fit([1, 2], K)
-    with pytest.raises(ValueError, match="needs one of pca, span, random, shuffled, received 'ica'"):
-        dimred.fit(snapshots, K, "ica")
+    for arguments, text in (
+        (([1, 2], K), r"needs a list of paths, of state dicts or of vectors, received a int \(list\[0\]\)"),
+        (([states[0], snapshots[1]], K), r"received a state dict \(list\[0\]\) and a vector \(list\[1\]\)"),
+        (([states[0], "file.h5"], K), r"received a state dict \(list\[0\]\) and a path \(list\[1\]\)"),
+        ((None, K), "needs a path, an array or a list, received NoneType"),
+    ):
+        with pytest.raises(TypeError, match=text):
+            dimred.fit(*arguments)
+    for options, text in (
+        ({"kind": "ica"}, "needs kind as one of pca, span, random, shuffled, received 'ica'"),
+        ({"kind": 3}, "needs kind as one of .* received 3"),
+        ({"blocks": "layer"}, "needs blocks as one of whole, layers, received 'layer'"),
+        ({"seed": -1}, "needs seed as a whole number >= 0, received -1"),
+        ({"threads": 1.5}, r"needs threads as a whole number >= 0, received 1\.5"),
+        ({"components": True}, "needs components as a whole number, .* received True"),
+        ({"components": "3"}, "needs components as a whole number, .* received '3'"),
+    ):
+        with pytest.raises(ValueError, match=text):
+            dimred.fit(states, **({"components": K} | options))
+    for options, text in (
+        ({"exclude": 3}, "needs exclude as a pattern or a list of patterns, received 3"),
+        ({"exclude": ["*.bias", 3]}, "needs exclude as a pattern or a list of patterns"),
+        ({"progress": 3}, "needs progress as True, False or a function, received 3"),
+    ):
+        with pytest.raises(TypeError, match=text):
+            dimred.fit(states, K, **options)
+    basis, model = dimred.fit(states, K), torch.nn.Linear(2, 2)
+    with pytest.raises(TypeError, match="needs a vector, rows or a state dict, received a Linear; give its state_dict"):
+        basis.project(model)
 
 
 def test_a_damaged_file_is_an_os_error(snapshots: np.ndarray, tmp_path: Path) -> None:
@@ -1141,6 +1166,16 @@ def test_arguments_of_a_recorder_are_checked_before_its_folder_is_made(tmp_path:
     ):
         with pytest.raises(ValueError, match=text):
             dimred.SnapshotRecorder(model, tmp_path / "s", **options)
+    (tmp_path / "file").write_text("not a folder")
+    for options, text in (
+        ({"rank": "0"}, "needs rank as a whole number >= 0, received '0'"),
+        ({"folder": tmp_path / "file"}, "needs a folder, received '.*file', which is none"),
+        ({"model": {}}, r"needs a mapping with an array of floats, received names \[\]"),
+    ):
+        with pytest.raises(ValueError, match=text):
+            dimred.SnapshotRecorder(**({"model": whole, "folder": tmp_path / "s", "every_steps": 1} | options))
+    with pytest.raises(TypeError, match="needs trainable_only as True or False, received 'no'"):
+        dimred.SnapshotRecorder(whole, tmp_path / "s", every_steps=1, trainable_only="no")
     with pytest.raises(TypeError, match="needs a torch module or a mapping from names to arrays, received str"):
         dimred.SnapshotRecorder("model.pt", tmp_path / "s", every_steps=1)
     with pytest.raises(TypeError, match="received int for epoch"):
@@ -1150,6 +1185,8 @@ def test_arguments_of_a_recorder_are_checked_before_its_folder_is_made(tmp_path:
         dimred.SnapshotRecorder({"w": np.zeros(3)}, tmp_path / "s", every_steps=np.int64(2)).close()
     grown = {"w": np.zeros(3, np.float32)}
     with dimred.SnapshotRecorder(grown, tmp_path / "s", every_steps=1) as recorder:
+        with pytest.raises(ValueError, match="needs epoch as a whole number >= 0, received 'last'"):
+            recorder.snapshot("last")
         grown["w"] = np.zeros(4, np.float32)
         with pytest.raises(
             ValueError,

@@ -165,8 +165,12 @@ def test_what_cannot_be_is_refused(snapshots: np.ndarray, tmp_path: Path) -> Non
     lost[-1, 2] = np.nan
     (tmp_path / "curve.csv").write_text("epoch,test_loss\n1,\n")
     for call, text in (
-        (lambda: dimred.average(snapshots, "median"), "needs one of mean, ema, greedy, learned, received median"),
-        (lambda: dimred.average(snapshots, last=0), "needs last >= 1"),
+        (
+            lambda: dimred.average(snapshots, "median"),
+            "needs kind as one of mean, ema, greedy, learned, received 'median'",
+        ),
+        (lambda: dimred.average(snapshots, last=0), "needs last as a whole number >= 1, received 0"),
+        (lambda: dimred.average(snapshots, last=2.5), r"needs last as a whole number >= 1, received 2\.5"),
         (lambda: dimred.average(lost), "has a value that is not finite, at column 2"),
         (lambda: dimred.average(snapshots, "greedy"), "greedy needs evaluate"),
         (lambda: dimred.average(snapshots, "learned"), "need each other"),
@@ -179,4 +183,12 @@ def test_what_cannot_be_is_refused(snapshots: np.ndarray, tmp_path: Path) -> Non
         ),
     ):
         with pytest.raises(ValueError, match=text):
+            call()
+    named = dimred.average([{"w": row} for row in snapshots])
+    for call, text in (
+        (lambda: dimred.average(snapshots, evaluate=3), "needs evaluate as a function, received 3"),
+        (lambda: named.load_into({}), "needs a torch module to load into, received a dict"),
+        (lambda: dimred.recalibrate_batchnorm("model", []), "needs a torch module, received a str"),
+    ):
+        with pytest.raises(TypeError, match=text):
             call()

@@ -650,8 +650,9 @@ def test_a_distributed_checkpoint_keeps_the_state(dtype: torch.dtype, tmp_path: 
         again.step(batch_loss(other, seed))
     assert all(torch.equal(a, b) for a, b in zip(everything(model, optimizer), everything(other, again), strict=True))
     foreign = torch.optim.Adam(model.parameters())
-    with pytest.raises(ValueError, match="needs a state of its own, received one with state, param_groups"):
-        again.load_state_dict(foreign.state_dict())
+    for state, text in ((foreign.state_dict(), "one with state, param_groups"), (None, "None"), ({}, r"{}")):
+        with pytest.raises(ValueError, match=f"needs a state of its own, received {text}"):
+            again.load_state_dict(state)
 
 
 def test_frozen_and_tied_parameters() -> None:
@@ -1042,6 +1043,19 @@ def test_what_is_loaded_in_place_arrives(flatten: bool, tmp_path: Path) -> None:
     )  # a saved layer carries its own values alone
 
 
+def test_hooks_of_an_optimizer_run() -> None:
+    """Those that profilers, trackers and trainers register."""
+    model, calls = net(), []
+    optimizer = dimred.SubspaceOptimizer(model, random_basis(model))
+    optimizer.register_step_pre_hook(lambda *_: calls.append("before"))
+    optimizer.register_step_post_hook(lambda *_: calls.append("after"))
+    optimizer.register_state_dict_post_hook(lambda _, state: state | {"tag": 7})
+    optimizer.register_load_state_dict_pre_hook(lambda _, state: calls.append(state["tag"]))
+    optimizer.step(closure_of(model))
+    optimizer.load_state_dict(optimizer.state_dict())
+    assert calls == ["before", "after", 7] and optimizer.steps == 1
+
+
 def test_rates_are_read_and_not_set() -> None:
     """lr is the last step size; schedulers and users who set it are refused by a sentence, before a step is lost."""
     model = net()
@@ -1170,6 +1184,8 @@ def test_closures_that_will_not_do_are_refused_with_the_remedy() -> None:
             TypeError,
             r"needs to return a scalar tensor, the mean loss, received float32 \[16, 3\]",
         ),
+        (lambda: None, TypeError, r"needs to return a scalar tensor, the mean loss, received NoneType"),
+        (lambda: torch.empty(0), TypeError, r"the mean loss, received float32 \[0\]"),
         (lambda: 0.5, TypeError, r"needs to return a scalar tensor, the mean loss, received float"),
         (lambda: torch.tensor(1.0), RuntimeError, "depends on no parameter"),
         (
@@ -1237,7 +1253,11 @@ def test_parameters_that_will_not_do_are_refused() -> None:
         (lambda: make(model, named.components), "needs a dimred.Basis or None as basis, received a ndarray"),
         (lambda: make(model, basis, alpha=None), "needs a number or a word as alpha, received None"),
         (lambda: make(model, basis, trials=True), "needs a number or a word as trials, received True"),
-        (lambda: make(model, None, preset="sgd", total_steps=2.5), "a whole number as total_steps, received 2.5"),
+        (lambda: make(model, basis, preset=None), "needs the name of a preset, received None"),
+        (lambda: make(model, basis, flatten="no"), "needs flatten as True or False, received 'no'"),
+        (lambda: make(model, basis, check_closure=2), "needs check_closure as True or False, received 2"),
+        (lambda: make(model, basis, grad_scaler=True), "needs grad_scaler as a torch.amp.GradScaler, received True"),
+        (lambda: make(model, basis, process_group="gloo"), "as a process group or True, received 'gloo'"),
     ]
     refuse(values)
     refuse(types, TypeError)
@@ -1250,10 +1270,14 @@ def test_arguments_that_will_not_do_are_refused() -> None:
     model, make = net(), dimred.SubspaceOptimizer
     basis = random_basis(model)
     cases = [
-        (lambda: make(model, None, preset="sgd", total_steps=0), "needs total_steps >= 1, received 0"),
+        (lambda: make(model, None, preset="sgd", total_steps=0), "needs total_steps as a whole .* >= 1, received 0"),
+        (lambda: make(model, None, preset="sgd", total_steps=2.5), r"a whole number >= 1, received 2\.5"),
         (lambda: make(model, basis, preset="robots"), "preset needs one of robust, .*, ema; received robots"),
         (lambda: make(model, basis, rho=2), "rho needs .*, received 2"),
-        (lambda: make(model, basis, rhoo=0.5), "knows no hyperparameter rhoo"),
+        (
+            lambda: make(model, basis, rhoo=0.5),
+            r"knows no hyperparameter rhoo \(docs.reference.presets.md\); did you mean rho\?",
+        ),
         (lambda: make(model, basis, trials=2.5), "trials needs a whole number .*, received 2.5"),
         (lambda: make(model, basis, trials=np.nan), r"trials needs a whole number in \[1, 100\], received nan"),
         (lambda: make(model, basis, ema_decay=0.5), "knows no hyperparameter ema_decay"),
@@ -1280,7 +1304,7 @@ def test_minimize_refuses_what_will_not_do() -> None:
         return 0.0, w
 
     values = [
-        (lambda: minimize(plain, steps=0), "needs steps >= 1, received 0"),
+        (lambda: minimize(plain, steps=0), "needs steps as a whole number >= 1, received 0"),
         (
             lambda: minimize(lambda w: (0j, w), np.zeros(9, complex), two, steps=1),
             "float32 or float64, received complex128",
@@ -1293,6 +1317,7 @@ def test_minimize_refuses_what_will_not_do() -> None:
     ]
     types = [
         (lambda: minimize(plain, nine, "pca_mat.npy", steps=1), "Basis.load.path. reads one"),
+        (lambda: minimize(3, steps=1), "needs loss_and_grad as a function, received 3"),
         (lambda: minimize(lambda w: None, steps=1), "return .loss, gradient., received a NoneType"),
         (lambda: minimize(lambda w: (w, w), steps=1), r"one number as the loss, received shape \[9\]"),
     ]

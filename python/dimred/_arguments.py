@@ -1,0 +1,38 @@
+"""Arguments that a caller gave: what they need to be, in one line with the argument's name, the rule and the value."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+
+def whole_number(scope: str, name: str, value: Any, least: int) -> int:
+    """Raises ValueError where the value is no whole number, or less than `least`."""
+    if isinstance(value, bool) or not hasattr(type(value), "__index__") or operator.index(value) < least:
+        raise ValueError(f"{scope} needs {name} as a whole number >= {least}, received {shown(value)}")
+    return operator.index(value)
+
+
+def one_of(scope: str, name: str, value: Any, known: tuple[str, ...]) -> None:
+    """Raises ValueError where the value is none of those known."""
+    if value not in known:
+        raise ValueError(f"{scope} needs {name} as one of {', '.join(known)}, received {shown(value)}")
+
+
+def require_switch(scope: str, name: str, value: Any) -> None:
+    """Raises TypeError unless the value is True or False: any other would count as one of them."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{scope} needs {name} as True or False, received {shown(value)}")
+
+
+def require_function(scope: str, name: str, value: Callable[..., Any] | None) -> None:
+    """Raises TypeError unless the value is a function, or None."""
+    if value is not None and not callable(value):
+        raise TypeError(f"{scope} needs {name} as a function, received {shown(value)}")
+
+
+def shown(value: Any) -> str:
+    """The value where it fits into a line, else its type."""
+    text = repr(value)
+    return text if len(text) <= 60 and text.isprintable() else f"a value of type {type(value).__name__}"
