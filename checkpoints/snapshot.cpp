@@ -135,7 +135,8 @@ SnapshotInfo read_snapshot_info(const fs::path& path) {
 }
 
 std::vector<std::string> missing_parameters(const std::string& layout_json) {
-  return parse_json(layout_json, "[snapshot] the layout").value("lacks", std::vector<std::string>());
+  return parse_json(layout_json, "[snapshot] the layout")
+      .value("lacks", std::vector<std::string>());
 }
 
 std::string snapshot_digest(const fs::path& path) {

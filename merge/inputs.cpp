@@ -150,6 +150,12 @@ void require_different_steps(const std::vector<Input>& inputs) {
 
 Input snapshot_input(Input input) {
   const auto info = checkpoints::read_snapshot_info(input.path);
+  const auto missing = checkpoints::missing_parameters(info.layout_json);
+  require(missing.empty(),
+          "[merge] '{}' has no values of {}, which were frozen when it was recorded; dimred.average "
+          "takes such snapshots, or record with trainable_only=False",
+          input.path,
+          checkpoints::count_and_names(missing));
   input.files = {input.path};
   for (const auto& entry : layout::layout_from_json(info.layout_json).entries) {
     Tensor tensor;

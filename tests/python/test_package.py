@@ -383,7 +383,7 @@ def test_safetensors_whole_and_sharded(snapshots: np.ndarray, tmp_path: Path) ->
         ('{"weight_map": {"fc.weight": "../whole/step_0.safetensors"}}', "which is not beside it"),
         (
             '{"weight_map": {"fc.weight": "model-1.safetensors", "fc.bias": "model-1.safetensors"}}',
-            "lists 2 tensors of the shard model-1.safetensors, which holds 1 of them",
+            'lists "fc.bias" in the shard model-1.safetensors, which does not have it',
         ),
     ):
         (tmp_path / "sharded" / "checkpoint-6" / "model.safetensors.index.json").write_text(text)
@@ -1071,6 +1071,8 @@ def test_a_part_of_a_network_is_used_with_the_rest_alone(tmp_path: Path, execute
     assert said in fails(2, "evaluate", tmp_path / "part", *data)
     assert said in fails(2, "export", part, *data, "--output", tmp_path / "export")
     assert said in fails(2, "stage1", *data, f"--initialize_from={part}", "--output", tmp_path / "run")
+    merged = fails(2, "merge", part, "--output", tmp_path / "export")
+    assert f"'{part}' has no values of 6 tensors (conv1.weight, " in merged
     assert not (tmp_path / "export").exists()
     assert "without             6 tensors (conv1.weight" in execute("dimred", "inspect", part)
     frozen = {name: value for name, value in model.state_dict().items() if not name.startswith("fc")}
