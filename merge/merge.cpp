@@ -11,6 +11,7 @@
 #include "support/atomic_file.h"
 #include "support/digest.h"
 #include "support/errors.h"
+#include "support/locations.h"
 #include "support/named.h"
 #include "support/option_values.h"
 #include "support/parallel.h"
@@ -24,6 +25,16 @@ namespace {
 
 namespace fs = std::filesystem;
 using OrderedJson = nlohmann::ordered_json;
+
+/// The path, or the URL that it stands for.
+std::string place_text(const fs::path& path) {
+  const auto whole = path.string();
+  for (auto folder = path; folder.has_relative_path(); folder = folder.parent_path()) {
+    const auto text = location_text(folder);
+    if (text != folder.string()) return text + whole.substr(folder.string().size());
+  }
+  return whole;
+}
 
 std::string kind_text(const Recipe& recipe) {
   if (!recipe.file.empty()) return "coefficients of " + recipe.file.filename().string();
@@ -125,7 +136,7 @@ OrderedJson provenance(const Work& work, const Part& part, const Report& report)
   OrderedJson json{{"format", 2},
                    {"program", formatted("dimred {} ({})", version(), revision())},
                    {"kind", part.kind},
-                   {"copied_from", work.inputs[part.copied_from].path.string()},
+                   {"copied_from", place_text(work.inputs[part.copied_from].path)},
                    {"copied", report.copied},
                    {"left_out", report.left_out}};
   for (std::size_t i = 0; i < part.inputs.size(); ++i) {
@@ -133,7 +144,7 @@ OrderedJson provenance(const Work& work, const Part& part, const Report& report)
     OrderedJson digests;
     for (std::size_t t = 0; t < work.like->tensors.size(); ++t)
       digests[work.like->tensors[t].name] = work.digests[part.inputs[i]][t];
-    json["inputs"].push_back({{"path", input.path.string()},
+    json["inputs"].push_back({{"path", place_text(input.path)},
                               {"step", input.step},
                               {"coefficient", part.coefficients[i]},
                               {"tensors", std::move(digests)}});
@@ -226,11 +237,12 @@ Report merge(const std::vector<fs::path>& sources, const fs::path& output, const
 std::string describe(const Report& report) {
   std::string text;
   for (const auto& part : report.parts) {
-    text += formatted("{}: {} of {} checkpoints\n", part.folder, part.kind, part.inputs.size());
+    text += formatted(
+        "{}: {} of {} checkpoints\n", place_text(part.folder), part.kind, part.inputs.size());
     for (std::size_t i = 0; i < part.inputs.size(); ++i)
       text += formatted("  {} of {} (step {})\n",
                         significant_text(part.coefficients[i], 6),
-                        report.inputs[part.inputs[i]].path,
+                        place_text(report.inputs[part.inputs[i]].path),
                         report.inputs[part.inputs[i]].step);
     if (!report.copied.empty())
       text += formatted("  copied from {}: {}; statistics of BatchNorm want recalibration\n",

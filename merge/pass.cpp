@@ -1,6 +1,9 @@
 #include "merge/pass.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
+#include <future>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -100,12 +103,18 @@ class TensorPass {
       if (!like_.is_summed()) continue;
       for (std::size_t p = 0; p < pass_.parts->size(); ++p) put_sum(p, first, count);
     }
+    for (auto* output : outputs_) begin_writing(*output);
     for (std::size_t i = 0; i < digests_.size(); ++i)
       pass_.digests[i][planned_.index] = digests_[i].hex();
     if (!like_.is_summed()) require_equal();
   }
 
  private:
+  /// So that the disk works while others are read; commit() waits for what is left then.
+  void begin_writing(const AtomicFile& output) const {
+    ::sync_file_range(output.descriptor(), planned_.offset, planned_.bytes, SYNC_FILE_RANGE_WRITE);
+  }
+
   std::span<std::byte> read(std::size_t input, std::int64_t first, std::int64_t count) {
     const auto bytes = std::span(stored_).first(count * unit_);
     const auto& tensor = source(input);
@@ -207,8 +216,10 @@ class TensorPass {
   std::vector<std::vector<double>> sums_;  // of each part
 };
 
-void write_shard(Pass& pass, const Shard& shard, const OutputFolder& folder) {
-  std::vector<std::unique_ptr<AtomicFile>> files;
+using ShardFiles = std::vector<std::unique_ptr<AtomicFile>>;  // of each part
+
+ShardFiles write_shard(Pass& pass, const Shard& shard, const OutputFolder& folder) {
+  ShardFiles files;
   std::vector<AtomicFile*> outputs;
   for (const auto& part : *pass.parts) {
     files.push_back(std::make_unique<AtomicFile>(folder.temporary() / part.folder / shard.name));
@@ -219,7 +230,14 @@ void write_shard(Pass& pass, const Shard& shard, const OutputFolder& folder) {
   in_parallel(std::ssize(shard.tensors), pass.options.threads, [&](std::int64_t i) {
     TensorPass(pass, shard.tensors[i], outputs).run();
   });
-  for (auto* output : outputs) output->commit();
+  return files;
+}
+
+void finish_shard(const Pass& pass,
+                  const Shard& shard,
+                  const OutputFolder& folder,
+                  const ShardFiles& files) {
+  for (const auto& file : files) file->commit();
   auto record = nlohmann::json::array();
   for (const auto& tensor : shard.tensors)
     for (const auto& digests : pass.digests) record.push_back(digests[tensor.index]);
@@ -251,8 +269,16 @@ Digests write_shards(const std::vector<Input>& inputs,
   Pass pass{&inputs, &parts, &like, options, Files(inputs), sources_of(inputs, like), {}};
   pass.digests.assign(inputs.size(), std::vector<std::string>(like.tensors.size()));
   for (const auto& part : parts) fs::create_directories(folder.temporary() / part.folder);
-  for (const auto& shard : plan.shards)
-    if (!is_finished(pass, shard, folder)) write_shard(pass, shard, folder);
+  std::future<void> before;  // the last shard becomes durable while the next one is read
+  for (const auto& shard : plan.shards) {
+    if (is_finished(pass, shard, folder)) continue;
+    auto files = write_shard(pass, shard, folder);
+    if (before.valid()) before.get();
+    before = std::async(std::launch::async, [&, files = std::move(files)] {
+      finish_shard(pass, shard, folder, files);
+    });
+  }
+  if (before.valid()) before.get();
   return std::move(pass.digests);
 }
 

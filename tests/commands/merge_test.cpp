@@ -57,6 +57,20 @@ TEST_F(MergeCommand, SweepsByTheLinesOfAFile) {
   EXPECT_EQ(weight_in(output / "02"), merge::raw(std::vector{17.0F / 7}));
 }
 
+TEST_F(MergeCommand, TakesAndSendsWhatLiesAtUrls) {
+  const auto cache = folder / "cache";
+  const auto outcome =
+      dimred_program(formatted("merge file://{} --output file://{} --store_cache {}",
+                               run.string(),
+                               output.string(),
+                               cache.string()));
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_EQ(weight_in(output), merge::raw(std::vector{2.0F}));
+  EXPECT_THAT(outcome.output, HasSubstr(formatted("of file://{}/step_3 (step 3)", run.string())));
+  EXPECT_THAT(text_of_file(output / "merge.json"),
+              HasSubstr(formatted("\"file://{}/step_1\"", run.string())));
+}
+
 TEST_F(MergeCommand, RefusesInOneLine) {
   const auto lines = folder.write("sweep.txt", "kind=mean\nkind=meen\n");
   for (const auto& [options, part] : std::vector<std::pair<std::string, std::string>>{
