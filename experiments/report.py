@@ -12,30 +12,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import pandas as pd
 from workbench.files import write_whole
-from workbench.groups import shown
 from workbench.page import page
 from workbench.summary import comparison, summary_header, summary_rows
 from workbench.text_table import text_table
 
-from dimred.runs import NotARun, find_sidecar, gram_beside, read_good_runs, read_sidecar
-
-
-def run_folders(places: Sequence[Path]) -> list[Path]:
-    """Run folders as they are; a folder that compare.py filled stands for the runs of its last phase: selection
-    and confirmation are not one sample. Raises NotARun for anything else."""
-    found = []
-    for place in places:
-        if (place / "curve.csv").is_file():
-            found.append(place)
-        elif (place / "results.csv").is_file():
-            results = pd.read_csv(place / "results.csv")
-            last = "confirmation" if (results["phase"] == "confirmation").any() else "selection"
-            found += [place / folder for folder in sorted(set(results[results["phase"] == last]["folder"]))]
-        else:
-            raise NotARun(f"[dimred.runs] {place} is not a run folder: it has no curve.csv")
-    return found
+from dimred.runs import NotARun, find_sidecar, gram_beside, read_good_runs, read_sidecar, run_folders
+from dimred.runs.grouping import shown
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:

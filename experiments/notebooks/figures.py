@@ -1,93 +1,135 @@
-"""One look for the notebooks' figures, and the runs that they show."""
+"""One look for the notebooks' figures, and the runs that they show. Needs the package alone, so that a copy of this folder works."""
 
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-EXPERIMENTS = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(EXPERIMENTS))
 
-import matplotlib.pyplot as plt  # noqa: E402
-import numpy as np  # noqa: E402
-from matplotlib.axes import Axes  # noqa: E402
-from matplotlib.figure import Figure  # noqa: E402
-from matplotlib.ticker import MaxNLocator  # noqa: E402
-from matplotlib_inline.backend_inline import set_matplotlib_formats  # noqa: E402
-from report import run_folders  # noqa: E402
-from workbench import charts, groups  # noqa: E402
-from workbench.palette import palettes  # noqa: E402
+class Missing(Exception):
+    """What a notebook needs and does not find; it ends the cell with one line that says how to make it."""
 
-from dimred.runs import Run, find_sidecar, gram_beside, read_good_runs, read_sidecar  # noqa: E402
-from dimred.runs.matrices import is_plain  # noqa: E402
+    def _render_traceback_(self) -> list[str]:  # instead of IPython's
+        return [str(self)]
 
-COLOUR = palettes()["light"]
+
+try:
+    import matplotlib.pyplot as plt
+    import numpy as np
+    import pandas as pd
+    from IPython.display import HTML, display
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
+    from matplotlib_inline.backend_inline import set_matplotlib_formats
+
+    from dimred import runs as reader
+    from dimred.runs.matrices import is_plain
+except ModuleNotFoundError as missing:
+    raise Missing(
+        f"no module {missing.name}: scripts/notebooks.sh installs it, or pip install '.[runs,plot]'"
+    ) from None
+
+# Those of the report in light (experiments/workbench/style.css).
+COLOUR = {
+    "c0": "#5c6177",
+    "c1": "#cb4353",
+    "c2": "#2f6ac4",
+    "c3": "#19a583",
+    "c4": "#4b2a85",
+    "c5": "#b5751b",
+    "c6": "#0a2f4d",
+    "c7": "#a484ad",
+    "quiet": "#667079",
+    "faint": "#e4e6e8",
+}
 WHOLE = ("epoch", "step", "snapshot", "component", "components", "trials", "angle number")
 
 
 def folder() -> Path:
-    """$DIMRED_RUNS, else runs/fashion (scripts/compare.sh), else runs/demo (scripts/demo.sh)."""
+    """$DIMRED_RUNS, else runs/fashion (scripts/compare.sh) or runs/demo (scripts/demo.sh) in this folder or one above it."""
     if named := os.environ.get("DIMRED_RUNS"):
+        if not Path(named).is_dir():
+            raise Missing(f"DIMRED_RUNS names {named}, which is no folder")
         return Path(named)
-    places = [EXPERIMENTS.parent / "runs" / name for name in ("fashion", "demo")]
-    for place in places:
-        if place.is_dir():
-            return place
-    raise SystemExit(f"no runs yet: scripts/demo.sh makes {places[1]}; or set DIMRED_RUNS to a folder of runs")
+    for above in (Path.cwd(), *Path.cwd().parents):
+        for name in ("fashion", "demo"):
+            if (above / "runs" / name).is_dir():
+                return above / "runs" / name
+    raise Missing("no runs yet: scripts/demo.sh makes runs/demo; or set DIMRED_RUNS to a folder of runs")
 
 
-def load() -> list[Run]:
+def load() -> list[reader.Run]:
     """Every finished run in the folder, each joined to the one it began from; of a comparison, of its last
     phase. Names those that it leaves out."""
     compared = (folder() / "results.csv").is_file()
-    folders = run_folders([folder()]) if compared else sorted(c.parent for c in folder().rglob("curve.csv"))
-    runs, bad = read_good_runs(folders)
+    folders = reader.run_folders([folder()]) if compared else sorted(c.parent for c in folder().rglob("curve.csv"))
+    runs, bad = reader.read_good_runs(folders)
     for error in bad:
         print("left out:", error)
     for run in runs:
         if not run.is_tested:
             print(f"left out: {run.folder} has no test set")
-    return [run for run in runs if run.is_tested]
+    tested = [run for run in runs if run.is_tested]
+    if not tested:
+        raise Missing(f"{folder()} has no finished run with a test set: scripts/demo.sh makes some in runs/demo")
+    return tested
 
 
-def gram_of(runs: list[Run]) -> tuple[np.ndarray, Path]:
+def one_of(runs: list[reader.Run], what: str) -> reader.Run:
+    """The first, of those that a notebook is about."""
+    if not runs:
+        raise Missing(f"{folder()} has no {what}: scripts/demo.sh makes one in runs/demo")
+    return runs[0]
+
+
+def table(name: str) -> pd.DataFrame:
+    """results.csv or summary.csv of a comparison."""
+    file = folder() / name
+    if not file.is_file():
+        raise Missing(
+            f"{folder()} is no comparison, it has no {name}: scripts/compare.sh experiments/comparisons/fashion.toml "
+            "--output runs/fashion makes one"
+        )
+    return pd.read_csv(file)
+
+
+def gram_of(runs: list[reader.Run]) -> tuple[np.ndarray, Path]:
     """Gram matrix of the snapshots behind the first stage-2 run, and its sidecar's path."""
-    sidecar = find_sidecar(runs)
-    gram = gram_beside(sidecar) if sidecar else None
+    sidecar = reader.find_sidecar(runs)
+    gram = reader.gram_beside(sidecar) if sidecar else None
     if gram is None or sidecar is None:
-        raise SystemExit(f"{folder()} has no stage 2 with a matrix whose Gram matrix or snapshots are still there")
+        raise Missing(
+            f"{folder()} has no stage 2 with a matrix whose Gram matrix or snapshots are still there: scripts/demo.sh "
+            "makes one in runs/demo"
+        )
     return gram, sidecar
 
 
-def matrix_of_each_start(runs: list[Run]) -> dict[str, Path]:
+def matrix_of_each_start(runs: list[reader.Run]) -> dict[str, Path]:
     """Name of a stage-1 run -> the first PCA's matrix of all columns that stage 2 used behind it."""
     found: dict[str, Path] = {}
     for run in runs:
         file = Path(run.config.get("pca_mat") or run.folder / "pca_mat.npy")
         reported = file.with_suffix(".json")
-        if (
-            run.stage == "stage2"
-            and run.parent
-            and file.is_file()
-            and reported.is_file()
-            and is_plain(read_sidecar(reported))
-        ):
+        if run.stage != "stage2" or run.parent is None or not file.is_file() or not reported.is_file():
+            continue
+        if is_plain(reader.read_sidecar(reported)):
             found.setdefault(run.parent.name, file)
     return found
 
 
-def grouped(runs: list[Run]) -> Iterator[tuple[str, str, list[Run]]]:
+def grouped(runs: list[reader.Run]) -> Iterator[tuple[str, str, list[reader.Run]]]:
     """(name, colour, its runs over seeds), as the report groups them."""
-    classes = charts.colours(runs)
-    for name, members in groups.groups(runs).items():
+    classes = reader.colours(runs)
+    for name, members in reader.groups(runs).items():
         yield name, COLOUR[classes[members[0].name].split()[0]], members
 
 
-def way(run: Run, column: str, scale: float = 1.0) -> tuple[list[float], list[float]]:
+def way(run: reader.Run, column: str, scale: float = 1.0) -> tuple[list[float], list[float]]:
     """Epochs and values of a run's curve, led up to from the point where it began."""
-    points = charts.joined(run, column, scale)
+    points = reader.joined(run, column, scale)
     return [x for x, _ in points], [y for _, y in points]
 
 
@@ -115,6 +157,7 @@ def rest(axis: Axes, text: str) -> None:
 
 
 set_matplotlib_formats("svg")
+display(HTML("<style>.jp-RenderedSVG > * { max-width: 100%; height: auto; }</style>"))  # wide figures fit the page
 quiet = COLOUR["quiet"]
 plt.rcParams.update(
     {

@@ -2,54 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 
 import pandas as pd
 
-from dimred.runs import Run
+from dimred.runs import Run, colours, group_names, joined, points
 
-from .groups import group_names, groups
 from .svg import Chart, Series
 
-COLOURS = {"stage 1": "c0", "stage 2": "c1", "continued": "c2", "annealed": "c3"}
-SPARE = ("c4", "c5", "c6", "c7")
-DASHES = ("d1", "d2")
 MARKS = {"raw": "dot", "recalibrated": "ring", "mean": "diamond", "ema": "cross"}
 MOST_POINTS = 1500  # of one telemetry chart; more are thinned evenly
-
-
-def colours(runs: Sequence[Run]) -> dict[str, str]:
-    """Name of a run -> classes of its colour and dashes ("c4", then "c4 d1"), the same for all seeds of a group: the
-    first group of each kind has a colour of its own, others take the rest, and all of them again with other dashes."""
-    chosen: dict[str, str] = {}
-    spare = itertools.cycle(
-        [*SPARE, *(f"{colour} {dashes}" for dashes in DASHES for colour in (*COLOURS.values(), *SPARE))]
-    )
-    for members in groups(runs).values():
-        own = COLOURS[members[0].kind]
-        colour = next(spare) if own in chosen.values() else own
-        chosen |= {run.name: colour for run in members}
-    return chosen
-
-
-def points(rows: pd.DataFrame, column: str, scale: float = 1.0) -> list[tuple[float, float]]:
-    """(epoch, value) of the rows that measured `column`."""
-    measured = rows[rows[column].notna()]
-    return [(float(x), float(y) * scale) for x, y in zip(measured["epoch"], measured[column], strict=True)]
-
-
-def joined(run: Run, column: str, scale: float) -> list[tuple[float, float]]:
-    """A run's raw curve, led up to from the point of its parent where it began."""
-    own = points(run.rows(), column, scale)
-    if run.stage == "stage2":  # its row of epoch 0 may be of a mean of snapshots
-        first = points(run.curve.iloc[:1], column, scale)
-        return own if own[:1] == first else first + own
-    if run.parent is None or not own:
-        return own
-    before = [p for p in points(run.parent.rows(), column, scale) if p[0] <= run.start_epoch]
-    return before[-1:] + own
 
 
 def curve_series(runs: Sequence[Run], column: str, scale: float = 1.0) -> list[Series]:

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from dimred.runs import Run
+from dimred.runs import Run, groups
+from dimred.runs.grouping import shown
 
 from . import charts
-from .groups import groups, shown
 from .ranks import ranks_section
 from .subspace import subspace_parts
 from .summary import comparison, summary_header, summary_rows

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from dimred.runs import Run
+from dimred.runs import Run, groups
+from dimred.runs.grouping import preference
 
-from .groups import groups, preference
 from .tables import is_baseline, uncertainty
 
 MOST_SENTENCES = 4

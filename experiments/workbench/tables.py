@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from html import escape
 from statistics import fmean
 
-from dimred.runs import Run, holm, mean_interval, paired_difference
+from dimred.runs import Run, groups, holm, mean_interval, paired_difference
+from dimred.runs.grouping import preference, seed_of, settings
 
-from .groups import groups, preference, seed_of, settings
 
 Table = tuple[list[str], list[list[str]]]  # header, rows
 

@@ -10,9 +10,8 @@ from typing import Any
 
 import pandas as pd
 
-from dimred.runs import Run
+from dimred.runs import Run, colours
 
-from .charts import colours
 from .svg import Chart, Series, render
 from .tables import html_of
 

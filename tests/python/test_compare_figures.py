@@ -12,14 +12,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import record
-import report
 from comparison.jobs import Entry, Job
 from comparison.readings import Reading
 from comparison.results import foreign, is_place
 from comparison.summary import ranking, rival, shown, summarise
 from fake_comparison import arguments, results
 
-from dimred.runs import holm, paired_difference
+from dimred.runs import holm, paired_difference, run_folders
 
 pytest_plugins = ["fake_comparison"]
 
@@ -182,9 +181,9 @@ def test_the_report_of_a_comparison_is_of_its_last_phase(whole: Path, tmp_path: 
     assert table["chosen"].sum() == 27 - 6  # one of two alphas, in 2 conditions x 3 seeds
     again = pd.concat([table, table.assign(phase="confirmation", folder="other/" + table["folder"]).iloc[:5]])
     again.to_csv(folder / "results.csv", index=False)
-    assert report.run_folders([folder]) == [folder / "other" / name for name in sorted(table["folder"].iloc[:5])]
+    assert run_folders([folder]) == [folder / "other" / name for name in sorted(table["folder"].iloc[:5])]
     table.to_csv(folder / "results.csv", index=False)
-    assert report.run_folders([folder]) == [folder / name for name in sorted(set(table["folder"]))]
+    assert run_folders([folder]) == [folder / name for name in sorted(set(table["folder"]))]
 
 
 def test_a_run_of_another_seed_does_not_count(copy: Path) -> None:

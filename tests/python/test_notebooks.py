@@ -1,13 +1,17 @@
-"""Every notebook runs from top to bottom on a small comparison, and is kept without its outputs."""
+"""Every notebook runs from top to bottom on a small comparison, in a copy of its folder; it is kept without outputs."""
 
 from __future__ import annotations
 
+import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import nbformat
 import pytest
 from conftest import REPOSITORY
 from nbclient import NotebookClient
+from workbench.palette import palettes
 
 NOTEBOOKS = sorted((REPOSITORY / "experiments" / "notebooks").glob("*.ipynb"))
 EXPECTED = {
@@ -28,17 +32,43 @@ def test_all_are_there_without_outputs() -> None:
         )
         words = sum(len(cell.source.split()) for cell in cells if cell.cell_type == "markdown")
         assert words > 100, f"{file} explains too little"
+        assert "**Needs** " in cells[0].source and "scripts/" in cells[0].source, file
+
+
+def test_what_opens_them_has_the_versions_of_the_tests() -> None:
+    """And says in one line where there are no runs."""
+    pins = {
+        name: set(re.findall(r"^[\w-]+==[\w.]+", (REPOSITORY / "requirements" / f"{name}.txt").read_text(), re.M))
+        for name in ("notebooks", "base", "test")
+    }
+    assert pins["notebooks"] and pins["notebooks"] <= pins["base"] | pins["test"]
+    opened = subprocess.run(
+        [REPOSITORY / "scripts" / "notebooks.sh", "nowhere"], capture_output=True, text=True, check=False
+    )
+    assert opened.returncode == 2 and len(opened.stderr.splitlines()) == 1
+    assert "no folder of runs at nowhere: scripts/demo.sh makes runs/demo" in opened.stderr
+
+
+# What a reader asks for who has no comparison, and the colours of the report.
+LAST = "import os, figures\nprint(figures.COLOUR)\nos.environ['DIMRED_RUNS'] = '/'\nfigures.table('results.csv')"
 
 
 @pytest.mark.parametrize("file", NOTEBOOKS, ids=lambda file: file.stem)
-def test_notebook_runs(file: Path, small_comparison: Path, monkeypatch) -> None:
+def test_notebook_runs(file: Path, small_comparison: Path, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv("DIMRED_RUNS", str(small_comparison))
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
+    folder = shutil.copytree(file.parent, tmp_path / "copy", ignore=shutil.ignore_patterns("*.ipynb", "__pycache__"))
     notebook = nbformat.read(file, as_version=4)
-    NotebookClient(
-        notebook, timeout=60, kernel_name="python3", resources={"metadata": {"path": str(file.parent)}}
-    ).execute()
-    outputs = [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
+    last = nbformat.v4.new_code_cell(LAST, metadata={"tags": ["raises-exception"]})
+    notebook.cells.append(last)
+    NotebookClient(notebook, timeout=60, kernel_name="python3", resources={"metadata": {"path": str(folder)}}).execute()
+    printed, error = last.outputs
+    light = palettes()["light"]
+    colours = dict(re.findall(r"'(\w+)': '(#\w+)'", printed.text))
+    assert len(colours) == 10 and all(light[name] == colour for name, colour in colours.items())
+    (line,) = error.traceback
+    assert line.startswith("/ is no comparison, it has no results.csv: scripts/compare.sh ")
+    outputs = [output for cell in notebook.cells[:-1] if cell.cell_type == "code" for output in cell.outputs]
     warnings = [output.text for output in outputs if output.get("name") == "stderr"]
     assert not warnings
     figures = [output for output in outputs if "image/svg+xml" in output.get("data", {})]

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from workbench.groups import PLACES
+from dimred.runs.grouping import PLACES
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 LIB = REPOSITORY / "lib"

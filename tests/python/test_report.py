@@ -13,8 +13,6 @@ import numpy as np
 import pytest
 import report
 from run_folders import row, write_run
-from workbench.charts import colours
-from workbench.groups import groups as groups_of
 from workbench.page import page
 from workbench.palette import STYLE
 from workbench.ranks import groups, ranks_rows
@@ -22,7 +20,8 @@ from workbench.scales import log_ticks, nice_ticks
 from workbench.summary import comparison, mixed
 from workbench.tables import best_baseline
 
-from dimred.runs import read_runs
+from dimred.runs import colours, read_runs
+from dimred.runs import groups as groups_of
 
 
 def marked(folder: Path, rows: list[dict[str, object]], config: str = "epochs = 3\n") -> Path:

@@ -9,8 +9,10 @@
 Needs pandas, scipy, h5py and xxhash: pip install dimred[runs].
 """
 
-from .family import read_good_runs, read_runs
+from .curves import joined, points
+from .family import read_good_runs, read_runs, run_folders
 from .files import BadRun, Damaged, NotARun, OtherVersion, Unfinished, flatten, read_options
+from .grouping import colours, group_names, groups
 from .landscape import Landscape, read_landscape
 from .matrices import (
     Basis,
@@ -38,18 +40,23 @@ __all__ = [
     "OtherVersion",
     "Run",
     "Unfinished",
+    "colours",
     "coordinates",
     "explained_variance_ratio",
     "find_sidecar",
     "flatten",
     "gram_beside",
     "gram_matrix",
+    "group_names",
+    "groups",
     "holm",
     "is_finished",
+    "joined",
     "leave_last_out",
     "mean_interval",
     "outcome",
     "paired_difference",
+    "points",
     "principal_angles",
     "random_walk_ratio",
     "read_basis",
@@ -62,4 +69,5 @@ __all__ = [
     "read_sidecar",
     "read_snapshots",
     "read_weights",
+    "run_folders",
 ]

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from .files import BadRun
+import pandas as pd
+
+from .files import BadRun, NotARun
 from .run import COUNTERS, Run, read_run
 
 
@@ -77,3 +79,19 @@ def joined(runs: list[Run]) -> list[Run]:
             adopt(run, by_folder[folder.resolve()])
     name_apart(runs)
     return runs
+
+
+def run_folders(places: Sequence[Path]) -> list[Path]:
+    """Run folders as they are; a folder that compare.py filled stands for the runs of its last phase: selection
+    and confirmation are not one sample. Raises NotARun for anything else."""
+    found = []
+    for place in places:
+        if (place / "curve.csv").is_file():
+            found.append(place)
+        elif (place / "results.csv").is_file():
+            results = pd.read_csv(place / "results.csv")
+            last = "confirmation" if (results["phase"] == "confirmation").any() else "selection"
+            found += [place / folder for folder in sorted(set(results[results["phase"] == last]["folder"]))]
+        else:
+            raise NotARun(f"[dimred.runs] {place} is not a run folder: it has no curve.csv")
+    return found

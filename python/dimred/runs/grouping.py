@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import re
@@ -9,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from statistics import fmean
 
-from dimred.runs import Run
+from .run import Run
 
 # Options that differ between seeds, machines and folders without being another experiment. A report is made of folders
 # alone, where no program may be; tests/python/test_option_tables.py derives the same names from the table of options.
@@ -26,6 +27,9 @@ PLACES = frozenset(
     profile_every_n_iters profile_at_task time_history
     """.split()
 )
+COLOURS = {"stage 1": "c0", "stage 2": "c1", "continued": "c2", "annealed": "c3"}
+SPARE = ("c4", "c5", "c6", "c7")
+DASHES = ("d1", "d2")
 MOST_RUNS, MOST_GROUPS = 40, 12  # shown one by one
 
 
@@ -101,3 +105,17 @@ def shown(runs: Sequence[Run]) -> list[Run]:
 def group_names(runs: Sequence[Run]) -> dict[str, str]:
     """Name of a run -> name of its group."""
     return {run.name: name for name, members in groups(runs).items() for run in members}
+
+
+def colours(runs: Sequence[Run]) -> dict[str, str]:
+    """Name of a run -> classes of its colour and dashes ("c4", then "c4 d1"), the same for all seeds of a group: the
+    first group of each kind has a colour of its own, others take the rest, and all of them again with other dashes."""
+    chosen: dict[str, str] = {}
+    spare = itertools.cycle(
+        [*SPARE, *(f"{colour} {dashes}" for dashes in DASHES for colour in (*COLOURS.values(), *SPARE))]
+    )
+    for members in groups(runs).values():
+        own = COLOURS[members[0].kind]
+        colour = next(spare) if own in chosen.values() else own
+        chosen |= {run.name: colour for run in members}
+    return chosen
