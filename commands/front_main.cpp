@@ -20,6 +20,7 @@
 #include "commands/store_command.h"
 #include "launch/rank_info.h"
 #include "support/errors.h"
+#include "support/parallel.h"
 #include "support/version.h"
 
 // `dimred`: the torch-free front. Commands that need no network run here; the rest is another
@@ -91,6 +92,7 @@ int complete(const std::vector<std::string>& arguments) {
   pointers.push_back(nullptr);
   // Its libraries would add pages of stack traces to our one line when a rank is gone.
   ::setenv("TORCH_CPP_LOG_LEVEL", "FATAL", /*overwrite=*/0);
+  dimred::share_cores();
   execv(program.c_str(), pointers.data());
   throw std::runtime_error(dimred::formatted(
       "cannot run {}: {}; scripts/setup.sh in a clone of the repository builds it (the Python "

@@ -39,6 +39,7 @@
 #include "python/recording.h"
 #include "python/watched_source.h"
 #include "support/errors.h"
+#include "support/parallel.h"
 #include "support/version.h"
 
 // dimred._core: files and PCA for the Python files beside this one, which say what a user sees.
@@ -313,6 +314,7 @@ NB_MODULE(_core, module) {
   nb::register_exception_translator(translate);
   hold_forks();
   module.attr("version") = std::string(version());
+  module.attr("openmp_spin_count") = std::string(openmp_spin_count);
   nb::class_<Source>(module, "Source")
       .def_prop_ro("rows", [](const Source& source) { return source.rows->rows(); })
       .def_prop_ro("columns", [](const Source& source) { return source.rows->columns(); })

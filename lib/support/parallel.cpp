@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <exception>
 #include <mutex>
 
 #include "support/errors.h"
+#include "support/text.h"
 
 namespace dimred {
 
@@ -54,6 +56,11 @@ std::vector<std::jthread> start_threads(const char* scope,
                      error.what());
   }
   return threads;
+}
+
+void share_cores() {
+  if (environment_text("OMP_WAIT_POLICY").empty())
+    ::setenv("GOMP_SPINCOUNT", openmp_spin_count, /*overwrite=*/0);
 }
 
 std::int64_t available_threads() {

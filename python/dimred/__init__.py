@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from dimred import plot, runs
     from dimred._basis import Basis
     from dimred._core import version as __version__
+    from dimred._cores import share_cores
     from dimred._estimator import SnapshotPCA
     from dimred._fit import fit
     from dimred._memory import keep_freed_memory
@@ -36,6 +37,7 @@ __all__ = [
     "plot",
     "recalibrate_batchnorm",
     "runs",
+    "share_cores",
 ]
 # Imported at their first use: some need torch, scikit-learn, matplotlib or pandas, which not everyone has.
 MODULES = {
@@ -52,6 +54,7 @@ MODULES = {
     "merge": "_merge",
     "minimize": "_minimize",
     "recalibrate_batchnorm": "_readouts",
+    "share_cores": "_cores",
 }
 
 
