@@ -121,6 +121,7 @@ std::string read_config(const fs::path& folder) {
 
 RunConfig run_config(const OptionTable& table) {
   RunConfig config{.toml = table.to_toml()};
+  config.command = table.command().substr(table.command().rfind(' ') + 1);
   for (const auto& row : table.rows()) {
     if (!row.way_on.empty()) config.ways_on[row.name] = row.way_on;
     if (holds(row.may_change, table)) {
@@ -179,6 +180,15 @@ OpenedRun open_run(const fs::path& path) {
 
 namespace {
 
+/// The command that made a run, by its manifest; empty where that does not say.
+std::string command_of(const fs::path& run) {
+  const auto manifest = run / "manifest.json";
+  if (!fs::is_regular_file(manifest)) return {};
+  const auto json = parse_json(read_text(manifest), formatted("{} is damaged", manifest));
+  const bool says = json.is_object() && json.contains("command") && json["command"].is_string();
+  return says ? json["command"].get<std::string>() : std::string();
+}
+
 /// The way on for who meant something else by an option that was `was`.
 std::string way_on(const RunConfig& config, const std::string& option, const std::string& was) {
   const auto found = config.ways_on.find(option);
@@ -192,6 +202,12 @@ std::string way_on(const RunConfig& config, const std::string& option, const std
 void require_same_configuration(const fs::path& folder,
                                 const std::string& earlier,
                                 const RunConfig& config) {
+  const auto command = command_of(folder);
+  require(command.empty() || config.command.empty() || command == config.command,
+          "[run] {} is a run of {}; choose another --output for {}",
+          folder,
+          command,
+          config.command);
   const std::string unset = "(unset)";
   auto before = values_in(folder / config_name, earlier);
   auto now = values_in(folder / config_name, config.toml);

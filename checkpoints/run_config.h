@@ -21,6 +21,7 @@ struct RunConfig {
   std::string persistent;  // what the weights depend on, as TOML: states and snapshots keep it
   std::set<std::string> may_change = {};            // options whose value may be another one
   std::map<std::string, std::string> ways_on = {};  // Option::way_on
+  std::string command = {};                         // stage1 or stage2; empty in tests without
 };
 
 /// Of a table whose values are resolved; its module is still empty.

@@ -167,6 +167,11 @@ std::optional<SnapshotList> list_of_run(const fs::path& folder) {
   return {};
 }
 
+std::string difference_of_run(const fs::path& folder) {
+  const auto list = list_of_run(folder);
+  return list ? difference(*list, folder) : std::string();
+}
+
 std::string unlisted(const fs::path& folder) {
   const auto run = run_above(folder);
   if (run.empty() || !fs::exists(run / "config.toml") || list_of_run(folder)) return "";
@@ -183,13 +188,12 @@ bool is_snapshot_list(const fs::path& path) {
 std::vector<fs::path> snapshots_at(const fs::path& path,
                                    const std::vector<std::string>& extensions) {
   if (is_snapshot_list(path)) return listed_files(path);
-  if (const auto list = list_of_run(path)) {
-    const auto different = difference(*list, path);
-    require_environment(different.empty(),
-                        "[snapshots] {}; put the run's own files back, or list those that are to "
-                        "count in a text file (.txt, one a line) and name it in the folder's place",
-                        different);
-  }
+  const auto different = difference_of_run(path);
+  require_environment(
+      different.empty(),
+      "[snapshots] {}; put the run's own files back, or list those that are to count "
+      "in a text file (.txt, one a line) and name it in the folder's place",
+      different);
   return list_files(path, extensions);
 }
 

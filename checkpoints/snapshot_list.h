@@ -42,6 +42,10 @@ std::string difference(const SnapshotList& list, const std::filesystem::path& fo
 /// killed before its first state.
 std::optional<SnapshotList> list_of_run(const std::filesystem::path& folder);
 
+/// How a run's snapshots/ differs from what the run has written, as difference(); empty for other
+/// folders and where nothing is known. Cost: the head of each file is read.
+std::string difference_of_run(const std::filesystem::path& folder);
+
 /// For a person, where `folder` is a run's and no state lists its snapshots; else empty.
 std::string unlisted(const std::filesystem::path& folder);
 

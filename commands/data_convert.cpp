@@ -7,6 +7,7 @@
 #include "commands/run.h"
 #include "data/output_folder.h"
 #include "data/pack.h"
+#include "support/counted.h"
 #include "support/errors.h"
 #include "support/formatted.h"
 
@@ -99,10 +100,10 @@ void write_part(const ConvertOptions& options, const SourcePart& part, const std
                                                        : write_files(options, part, job, progress);
   if (report) report_samples(part, *report);
   if (options.source.quiet) return;
-  print(formatted("{}: {} images of {} classes in {}\n",
+  print(formatted("{}: {} of {} in {}\n",
                   part.name,
-                  count_text(report ? report->samples : part.dataset->size()),
-                  part.dataset->classes(),
+                  counted(report ? report->samples : part.dataset->size(), "image"),
+                  counted(part.dataset->classes(), "class", "classes"),
                   options.output));
 }
 

@@ -8,6 +8,7 @@
 #include "data/paths.h"
 #include "data/shard_index.h"
 #include "support/atomic_file.h"
+#include "support/counted.h"
 #include "support/errors.h"
 #include "support/formatted.h"
 
@@ -78,10 +79,10 @@ int data_index(const std::vector<std::string>& arguments) {
   create_folders(options.output.parent_path());
   write_file_atomically(options.output, data::to_bytes(indices));
   if (!options.quiet)
-    print(formatted("{} files, {} records, {}in {}\n",
-                    count_text(std::ssize(indices)),
-                    count_text(samples),
-                    bad > 0 ? formatted("{} bad ones left out, ", count_text(bad)) : std::string(),
+    print(formatted("{}, {}, {}in {}\n",
+                    counted(std::ssize(indices), "file"),
+                    counted(samples, "record"),
+                    bad > 0 ? formatted("{} left out, ", counted(bad, "bad one")) : std::string(),
                     options.output));
   return exit_success;
 }

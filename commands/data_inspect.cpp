@@ -5,6 +5,7 @@
 #include "commands/remote.h"
 #include "commands/run.h"
 #include "data/survey.h"
+#include "support/counted.h"
 #include "support/errors.h"
 #include "support/formatted.h"
 
@@ -54,7 +55,7 @@ std::string classes_text(const data::Survey& survey,
         "    {}  {}  {}\n", i, terminal_text(names[i], ""), count_text(survey.class_counts[i]));
   if (shown < names.size()) text += formatted("    ... and {} more\n", names.size() - shown);
   const auto empty = std::ranges::count(survey.class_counts, 0);
-  if (empty > 0) text += formatted("    {} classes without a sample\n", empty);
+  if (empty > 0) text += formatted("    {} without a sample\n", counted(empty, "class", "classes"));
   return text;
 }
 

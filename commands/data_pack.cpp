@@ -6,6 +6,7 @@
 #include "commands/run.h"
 #include "data/output_folder.h"
 #include "data/pack.h"
+#include "support/counted.h"
 #include "support/errors.h"
 #include "support/formatted.h"
 
@@ -74,9 +75,9 @@ int data_pack(const std::vector<std::string>& arguments) {
       samples = report.samples;
     }
     if (!options.source.quiet)
-      print(formatted("{}: {} images, {}, in {}\n",
+      print(formatted("{}: {}, {}, in {}\n",
                       name,
-                      count_text(samples),
+                      counted(samples, "image"),
                       bytes_text(static_cast<std::int64_t>(fs::file_size(file))),
                       file));
   }

@@ -9,6 +9,7 @@
 #include "data/presets.h"
 #include "data/resident.h"
 #include "data/statistics.h"
+#include "support/counted.h"
 #include "support/errors.h"
 #include "support/result_file.h"
 
@@ -87,7 +88,7 @@ int data_preview(const std::vector<std::string>& arguments) {
   const auto sheet = data::contact_sheet(*dataset, preprocessing, indices, options.columns);
   write_result(options.output, data::to_png(sheet.pixels, sheet.shape));
   std::string text =
-      formatted("{}: {} samples of {}\n", options.output, rows, dataset->description());
+      formatted("{}: {} of {}\n", options.output, counted(rows, "sample"), dataset->description());
   for (const auto index : indices) text += formatted("  {}\n", dataset->origin(index));
   print(text);
   return exit_success;

@@ -6,6 +6,7 @@
 #include "commands/run.h"
 #include "data/output_folder.h"
 #include "data/write_records.h"
+#include "support/counted.h"
 #include "support/errors.h"
 #include "support/formatted.h"
 
@@ -64,9 +65,9 @@ int data_shuffle_split(const std::vector<std::string>& arguments) {
       *part.dataset, plan, folder, progress_bar("shuffle-split", plan.count, options.source.quiet));
   data::write_lists(*part.dataset, plan, folder);
   if (!options.source.quiet)
-    print(formatted("{} files of {} images, {} of them repeated, in {}\n",
-                    options.ranks,
-                    count_text(plan.count / options.ranks),
+    print(formatted("{} of {}, {} of them repeated, in {}\n",
+                    counted(options.ranks, "file"),
+                    counted(plan.count / options.ranks, "image"),
                     count_text(plan.count - size),
                     options.output));
   return exit_success;

@@ -70,7 +70,7 @@ int evaluate_command(const std::vector<std::string>& arguments) {
   launch::add_options(table, options.common.ranks);
   add_store_options(table);
   if (printed_help(table, arguments)) return exit_success;
-  adopt_run_of(table, options, "evaluate");
+  adopt_run_of(table, options, "evaluate", DataUse::samples);
   training::resolve(options.common, launch::discover().size, table);
   return with_saved_network(table, options, [&](training::Setup& setup) {
     const auto& data = setup.data;

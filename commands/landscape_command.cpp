@@ -440,6 +440,7 @@ int landscape_command(const std::vector<std::string>& arguments) {
   const auto run = checkpoints::open_run(options.run);
   for (const auto& line : adopt_run(table, run, options.common, "not as the run: "))
     print(line + "\n");
+  require_data(table, options.common.data);
   training::resolve(options.common, /*ranks=*/1, table);  // each rank evaluates points of its own
   return with_ranks(
       table, options.common, [&](const auto& ranks) { return measure(options, ranks); });

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cctype>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -13,7 +14,9 @@
 #include "commands/device_memory.h"
 #include "commands/run.h"
 #include "support/agreement.h"
+#include "support/counted.h"
 #include "support/errors.h"
+#include "support/parallel.h"
 #include "support/version.h"
 #include "training/device/device.h"
 
@@ -87,6 +90,29 @@ int advised(
   }
 }
 
+bool is_of_a_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
+
+/// Whether `text` has the name as a whole word.
+bool names_word(std::string_view text, std::string_view name) {
+  for (auto at = text.find(name); at != std::string_view::npos; at = text.find(name, at + 1)) {
+    const auto end = at + name.size();
+    const bool begins = at == 0 || !is_of_a_name(text[at - 1]);
+    if (begins && (end == text.size() || !is_of_a_name(text[end]))) return true;
+  }
+  return false;
+}
+
+/// Where the options come from whose name and value a message has, and that nobody typed.
+std::string origins(const OptionTable& table, std::string_view message) {
+  std::string text;
+  for (const auto& row : table.rows()) {
+    if (row.origin == OptionOrigin::file && !row.given_in.empty() &&
+        names_word(message, row.name) && names_word(message, row.value()))
+      text += formatted("; {} = {} is of {}", row.name, row.value(), row.given_in);
+  }
+  return text;
+}
+
 /// A step's samples on one rank, by passes of gradient_accumulation.
 std::int64_t samples_of_a_pass(const training::RunOptions& run) {
   return run.batch_size.value_or(0) / std::max<std::int64_t>(1, run.gradient_accumulation);
@@ -126,8 +152,14 @@ int with_ranks(const OptionTable& table, const training::CommonOptions& options,
   return with_ranks(
       table.command(), launch::discover(), options.ranks, on_gpu, [&](const auto& ranks) {
         require_same_options(ranks, table);
-        return advised(
-            table.command(), work, ranks, [&] { return samples_of_a_pass(options.run); });
+        auto console = console_of(ranks, /*quiet=*/true);
+        warn_of_threads(options.run.threads, console);
+        try {
+          return advised(
+              table.command(), work, ranks, [&] { return samples_of_a_pass(options.run); });
+        } catch (const std::invalid_argument& error) {
+          throw std::invalid_argument(error.what() + origins(table, error.what()));
+        }
       });
 }
 
@@ -138,6 +170,16 @@ void require_same_options(const distributed::Ranks& ranks, const OptionTable& ta
     if (!row.of_one_rank) facts.emplace_back(row.name, row.show());
   }
   require_agreement(*ranks.communicator, facts);
+}
+
+void warn_of_threads(std::int64_t threads, Console& console) {
+  const auto cores = available_threads();
+  if (threads <= cores) return;
+  console.warn(
+      formatted("threads = {} share {}: they wait for each other, and training may take many times "
+                "as long; --threads 0 takes as many as there are",
+                threads,
+                counted(cores, "core")));
 }
 
 Console console_of(const distributed::Ranks& ranks, bool quiet) {

@@ -53,13 +53,24 @@ void add_network_options(OptionTable& table, training::CommonOptions& common) {
   add_store_options(table);
 }
 
-void adopt_run_of(OptionTable& table, SavedOptions& saved, const std::string& command) {
+void adopt_run_of(OptionTable& table,
+                  SavedOptions& saved,
+                  const std::string& command,
+                  DataUse use) {
   require(!saved.weights.empty(), "[{}] needs --weights FILE or FOLDER", command);
   require(fs::exists(saved.weights), "[{}] no such file or folder: {}", command, saved.weights);
   require_state(saved.weights, command);
   const auto run = checkpoints::open_run(saved.weights);
   for (const auto& line : adopt_run(table, run, saved.common, "not as the weights' run: "))
     print(line + "\n");
+  const auto missing = missing_data(table, saved.common.data);
+  if (missing.option.empty()) return;
+  if (use == DataUse::samples || run.folder.empty()) require_data(table, saved.common.data);
+  saved.common.data.described_by = run.folder;
+  print(
+      formatted("the run's data is not at {} any more: classes and normalisation are those of {}\n",
+                missing.path,
+                run.folder / "manifest.json"));
 }
 
 void require_state(const fs::path& path, const std::string& command) {
@@ -103,6 +114,10 @@ training::Weights load_saved(training::Setup& setup, const SavedOptions& saved) 
   training::apply(setup.model, weights);
   if (weights.needs_recalibration && saved.recalibrate_batchnorm &&
       setup.model.batchnorm_layers > 0) {
+    require(setup.data.train->size() > 0,
+            "[weights] a mean of snapshots needs the run's data, which is gone, to estimate "
+            "BatchNorm's statistics; --data PATH says where it is, --recalibrate_batchnorm false "
+            "leaves them as they are");
     training::recalibrate_batchnorm(setup);
     weights.source += ", BatchNorm recalibrated";
   }

@@ -24,10 +24,17 @@ void add_saved_options(OptionTable& table, SavedOptions& saved);
 /// head. None of the loss: held-out losses have no smoothing.
 void add_network_options(OptionTable& table, training::CommonOptions& common);
 
+/// What a command wants of the run's data: its samples, or classes and normalisation alone.
+enum class DataUse { samples, description };
+
 /// Takes the data, model and head of the run that the weights belong to over, and prints what is
-/// set otherwise. Without a run the table's own options count. Throws std::invalid_argument when
-/// the path is empty or not there.
-void adopt_run_of(OptionTable& table, SavedOptions& saved, const std::string& command);
+/// set otherwise. Without a run the table's own options count. Where the run's data are gone, its
+/// manifest stands in for a description. Throws std::invalid_argument when the path is empty or not
+/// there, or samples are wanted that are gone.
+void adopt_run_of(OptionTable& table,
+                  SavedOptions& saved,
+                  const std::string& command,
+                  DataUse use = DataUse::description);
 
 /// Throws std::invalid_argument when `path` is a run folder without a state, and says which process
 /// trains there.

@@ -165,17 +165,52 @@ std::string statistics_of(const training::Setup& setup, const training::ModelOpt
                    count_text(summary.multiply_adds));
 }
 
+/// SGD's default rate for a batch below the usual one: less by as much. None for other optimisers
+/// and for schedules that scale by themselves or do not take it.
+std::optional<double> rate_of_batch(const stage1::Options& options, std::int64_t batch) {
+  using enum schedules::ScheduleKind;
+  const auto kind = options.schedule.kind;
+  if (kind == plsc || kind == piecewise || batch >= training::usual_batch_size ||
+      !optimizers::rate_goes_with_batch(options.optimizer.kind))
+    return std::nullopt;
+  return options.schedule.learning_rate * static_cast<double>(batch) / training::usual_batch_size;
+}
+
+/// Fills in the rate where nobody gives one, with a remark where it goes with the batch. A run that
+/// is taken up again keeps its own, and one that continues `resumed` goes on as that one chose.
+void choose_learning_rate(const training::RunOptions& run,
+                          const checkpoints::OpenedRun& resumed,
+                          stage1::Options& options,
+                          OptionTable& table,
+                          std::vector<std::string>& remarks) {
+  auto& rate = options.schedule.learning_rate;
+  keep_values(table, run.output, {&rate});
+  if (table.was_set(&rate)) return;
+  rate = optimizers::usual_learning_rate(options.optimizer.kind).value_or(rate);
+  const auto batch = *run.global_batch_size;
+  const auto scaled = rate_of_batch(options, batch);
+  if (!scaled) return;
+  if (!resumed.config.empty()) {
+    const auto entries = checkpoints::entries_of(resumed);
+    const auto earlier = std::ranges::find(entries, "learning_rate", &ConfigEntry::name);
+    if (earlier == entries.end() || std::stod(earlier->text) != *scaled) return;
+  }
+  remarks.push_back(
+      formatted("learning_rate = {}: the default of {} goes with the batch, {} of {} images; "
+                "--learning_rate sets it",
+                *scaled,
+                rate,
+                batch,
+                training::usual_batch_size));
+  rate = *scaled;
+}
+
 /// Fills in values that the options leave open; returns the options that a run takes, while the
 /// given ones are those of config.toml. A schedule keeps its length when the run is later continued
 /// to more epochs.
-stage1::Options resolve(const training::CommonOptions& common,
-                        stage1::Options& options,
-                        const OptionTable& table) {
+stage1::Options resolve(const training::CommonOptions& common, stage1::Options& options) {
   options.epochs = common.run.epochs;
   auto& schedule = options.schedule;
-  if (!table.was_set(&schedule.learning_rate))
-    schedule.learning_rate =
-        optimizers::usual_learning_rate(options.optimizer.kind).value_or(schedule.learning_rate);
   schedule.global_batch_size = static_cast<double>(*common.run.global_batch_size);
   const auto resolved = schedules::with_total(schedule, static_cast<double>(options.epochs));
   if (schedules::depends_on_length(schedule.kind)) schedule.total_epochs = resolved.total_epochs;
@@ -242,12 +277,14 @@ int stage1_command(const std::vector<std::string>& arguments) {
   std::vector<std::string> remarks;
   if (!fastnn.empty()) remarks = adopt_import(table, imports::read_fastnn(fastnn));
   check_store_options(table);
-  const auto overridden = adopt_run(
-      table, checkpoints::open_run(options.resume_from), common, "not as the run resumed from: ");
+  const auto resumed = checkpoints::open_run(options.resume_from);
+  const auto overridden = adopt_run(table, resumed, common, "not as the run resumed from: ");
+  require_data(table, common.data);
   choose_network_by_data(table, common.model);
   const auto rank_info = launch::discover();
   training::resolve(common, rank_info.size, table);
-  const auto resolved = resolve(common, options, table);
+  choose_learning_rate(common.run, resumed, options, table, remarks);
+  const auto resolved = resolve(common, options);
   stage1::validate(resolved);
   training::validate(options.hooks, rank_info.size);
 

@@ -19,6 +19,7 @@
 #include "stage2/options.h"
 #include "support/agreement.h"
 #include "support/atomic_file.h"
+#include "support/counted.h"
 #include "support/digest.h"
 #include "support/errors.h"
 #include "support/stopwatch.h"
@@ -60,7 +61,9 @@ std::vector<std::string> adopt_checkpoint(OptionTable& table, Plan& plan) {
           plan.options.checkpoint.string());
   if (plan.options.snapshots.empty() && !run.folder.empty())
     plan.options.snapshots = run.folder / "snapshots";
-  return adopt_run(table, run, plan.common, "not as the checkpoint's run: ");
+  auto overridden = adopt_run(table, run, plan.common, "not as the checkpoint's run: ");
+  require_data(table, plan.common.data);
+  return overridden;
 }
 
 /// A start that was killed between the two renames left no sidecar, and so no digests.
@@ -90,8 +93,8 @@ void choose_components(Plan& plan, std::vector<std::string>& remarks) {
   const auto snapshots = snapshots_in(options.snapshots);
   if (snapshots < 2 || snapshots > components) return;
   options.n_component = snapshots - 1;
-  remarks.push_back(formatted("{} components, as there are {} snapshots; the preset's are {}",
-                              *options.n_component,
+  remarks.push_back(formatted("{}, as there are {} snapshots; the preset's are {}",
+                              counted(*options.n_component, "component"),
                               snapshots,
                               components));
 }
@@ -132,11 +135,11 @@ void choose_start(Plan& plan, const OptionTable& table, std::vector<std::string>
   if (reason.empty() && count == latest) return;
   options.constants.start = reason.empty() ? method::Start::mean : method::Start::last;
   options.start_latest = 0;
-  remarks.push_back(
-      formatted("start = {}, as {}; the preset's is the mean of the latest {} snapshots",
-                reason.empty() ? "mean" : "last",
-                reason.empty() ? formatted("there are {}", count) : reason,
-                latest));
+  remarks.push_back(formatted(
+      "start = {}, as {}; the preset's is the mean of the latest {} snapshots",
+      reason.empty() ? "mean" : "last",
+      reason.empty() ? formatted("there {} {}", count == 1 ? "is" : "are", count) : reason,
+      latest));
 }
 
 /// Where the preset wants more snapshots than there are. A run that is taken up again keeps its
@@ -239,18 +242,25 @@ pca::FitOptions fit_options(const Plan& plan) {
           .threads = torch::get_num_threads()};
 }
 
+/// A matrix that was fitted before stays, whatever has become of its snapshots; what has is said.
+void say_reuse(const fs::path& matrix, const fs::path& snapshots, Console& console) {
+  console.line("reusing " + matrix.string());
+  if (const auto different = checkpoints::difference_of_run(snapshots); !different.empty())
+    console.warn(formatted("{}; the matrix is of what was there when it was fitted", different));
+}
+
 /// The matrix given, or that of this run folder, or a new one from the snapshots.
 fs::path basis_file(const Plan& plan,
                     const training::Setup& setup,
                     const training::RunFolder& folder,
                     Console& console) {
   if (!plan.options.pca_mat.empty()) {
-    console.line("reusing " + plan.options.pca_mat.string());
+    say_reuse(plan.options.pca_mat, plan.options.snapshots, console);
     return plan.options.pca_mat;
   }
   auto file = folder.path() / "pca_mat.npy";
   if (on_rank_0(*setup.communicator, [&] { return is_matrix(file); })) {
-    console.line("reusing " + file.string());
+    say_reuse(file, plan.options.snapshots, console);
     return file;
   }
   if (const auto warning = checkpoints::unlisted(plan.options.snapshots); !warning.empty())

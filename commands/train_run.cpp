@@ -5,6 +5,7 @@
 
 #include "commands/remote.h"
 #include "commands/run.h"
+#include "data/paths.h"
 #include "support/agreement.h"
 #include "support/errors.h"
 #include "support/locations.h"
@@ -111,6 +112,25 @@ std::string describe_choice(const std::optional<data::Recipe>& asked,
       listed_name(data::recipe_names(), chosen),
       common.data.image_size,
       common.model.model);
+}
+
+MissingData missing_data(const OptionTable& table, const training::DataOptions& data) {
+  for (const auto* path : {&data.data, &data.test_data}) {
+    const auto& row = table.at(path);
+    const bool here =
+        path->empty() || looks_like_url(row.text) || data::is_pattern(*path) || fs::exists(*path);
+    if (!here && row.origin == OptionOrigin::file) return {row.name, *path};
+  }
+  return {};
+}
+
+void require_data(const OptionTable& table, const training::DataOptions& data) {
+  const auto missing = missing_data(table, data);
+  require(missing.option.empty(),
+          "[data] the run's {} is not at {} any more; --{} PATH says where it is now",
+          missing.option == "data" ? "data" : "test data",
+          missing.path,
+          missing.option);
 }
 
 void keep_values(OptionTable& table,

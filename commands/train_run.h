@@ -34,6 +34,16 @@ void choose_network_by_data(const OptionTable& table, training::ModelOptions& mo
 std::string describe_choice(const std::optional<data::Recipe>& asked,
                             const training::CommonOptions& common);
 
+/// Data that an adopted configuration names and that are not there any more.
+struct MissingData {
+  std::string option;  // data or test_data; empty: nothing is missing
+  std::filesystem::path path;
+};
+MissingData missing_data(const OptionTable& table, const training::DataOptions& data);
+
+/// Throws std::invalid_argument for missing_data(), naming the option that says where it is now.
+void require_data(const OptionTable& table, const training::DataOptions& data);
+
 /// Keeps a run that is taken up again at its own values of those options among `fields` that nobody
 /// sets now: such as were chosen by files that may be gone.
 void keep_values(OptionTable& table,

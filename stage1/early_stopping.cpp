@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "stage1/hooks.h"
+#include "support/counted.h"
 #include "support/errors.h"
 #include "training/state.h"
 
@@ -70,8 +71,8 @@ class EarlyStopping final : public Hook {
   void report_end(const training::RunView& run) const {
     if (!should_stop(run)) return;
     run.console->line(
-        formatted("early stopping: no better validation accuracy in {} epochs; the best was {} %",
-                  best_.without,
+        formatted("early stopping: no better validation accuracy in {}; the best was {} %",
+                  counted(best_.without, "epoch"),
                   100 * best_.best));
   }
 

@@ -1,6 +1,7 @@
 #include "checkpoints/snapshot_list.h"
 #include "checkpoints/step_names.h"
 #include "stage1/hooks.h"
+#include "support/counted.h"
 #include "support/errors.h"
 #include "training/state.h"
 
@@ -31,11 +32,16 @@ class Snapshots final : public Hook {
   void end(const training::RunView& run) override {
     if (options_.snapshots_per_epoch == 0 || run.setup->communicator->rank() != 0) return;
     const auto count = std::ssize(list_.digests);  // the writer has done its work
-    run.console->line(
-        count > 1 ? formatted("{} snapshots: enough for up to {} components", count, count - 1)
-                  : formatted("{} snapshots: a PCA needs 2 or more; more --epochs or a larger "
-                              "--snapshots_per_epoch writes them",
-                              count));
+    if (count == 0 && run.position->epoch < options_.snapshot_from_epoch)
+      run.console->line(
+          formatted("no snapshot yet: epoch {} writes the first", options_.snapshot_from_epoch));
+    else if (count < 2)
+      run.console->line(formatted(
+          "{}: a PCA needs 2 or more; more --epochs or a larger --snapshots_per_epoch writes them",
+          counted(count, "snapshot")));
+    else
+      run.console->line(
+          formatted("{} snapshots: enough for up to {}", count, counted(count - 1, "component")));
   }
 
   void save(const training::RunView& run, checkpoints::State& state) override {

@@ -98,7 +98,7 @@ class Conventional final : public training::Stage {
         "[training] the loss is not finite at epoch {}, step {} (learning rate {}{}); earlier "
         "files are kept; a lower learning_rate, a longer warm-up or max_gradient_norm may help",
         position.epoch + 1,
-        position.step_in_epoch + 1,
+        position.step + 1,
         learning_rate(run),
         before);
   }
@@ -115,6 +115,7 @@ void add_hooks(Run& run, const Options& options, const Conventional& stage) {
   const auto& control = options.control;
   run.hooks.add(make_snapshots(options.saves, *run.folder));
   run.hooks.add(make_step_log(control, [&run, &stage] { return stage.learning_rate(run); }));
+  run.hooks.add(make_chance_warning(options.schedule.learning_rate));
   run.hooks.add(make_ema(options.ema));
   run.hooks.add(make_early_stopping(control, *run.folder));
   if (const auto last = control.stop_at_step; last > 0)

@@ -3,6 +3,7 @@
 #include <iomanip>
 #include <sstream>
 
+#include "support/counted.h"
 #include "support/errors.h"
 #include "training/curve.h"
 
@@ -48,14 +49,13 @@ void StepCounts::add(const method::StepReport& report) {
 }
 
 std::string StepCounts::describe() const {
-  if (trials == 0 && failed == 0) return formatted("          {} steps", steps);
-  return formatted(
-      "          {} steps, {} trials, {} without a step, {} updates of H skipped, {} resets",
-      steps,
-      trials,
-      failed,
-      skipped,
-      reset);
+  if (trials == 0 && failed == 0) return formatted("          {}", counted(steps, "step"));
+  return formatted("          {}, {}, {} without a step, {} of H skipped, {}",
+                   counted(steps, "step"),
+                   counted(trials, "trial"),
+                   failed,
+                   counted(skipped, "update"),
+                   counted(reset, "reset"));
 }
 
 }  // namespace dimred::stage2

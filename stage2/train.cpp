@@ -8,6 +8,7 @@
 #include "stage2/state.h"
 #include "stage2/telemetry.h"
 #include "support/agreement.h"
+#include "support/counted.h"
 #include "support/errors.h"
 #include "support/stopwatch.h"
 #include "training/evaluate.h"
@@ -115,7 +116,7 @@ class SubspaceDescent final : public training::Stage {
   /// Rows of the recalibrated and of the averaged weights, then the weights of the last row as a
   /// snapshot.
   void finish(Run& run) override {
-    require_finite(run.position, 1);
+    require_finite(run.position.step, 1);
     if (recalibrate(run)) training::add_row(run, *this, "recalibrated");
     if (average_.count > 0) {
       const torch::NoGradGuard no_grad;
@@ -175,20 +176,22 @@ class SubspaceDescent final : public training::Stage {
     constexpr double noise = 0.001;      // of an accuracy
     constexpr double clear_rise = 1.02;  // of a loss
     const auto steps = run.position.step;
-    if (space_.subspace().components() > 0 && steps > 0 && steps < few_steps)
+    const bool few = space_.subspace().components() > 0 && steps > 0 && steps < few_steps;
+    if (few)
       run.console->line(formatted(
-          "{} steps are few for stage 2, whose recipes take {} or more; more --epochs or a smaller "
+          "{} {} few for stage 2, whose recipes take {} or more; more --epochs or a smaller "
           "--batch_size makes more",
-          steps,
+          counted(steps, "step"),
+          steps == 1 ? "is" : "are",
           few_steps));
     if (!first_ || !last_ || steps == 0) return;
     if (last_->accuracy < first_->accuracy - noise)
       run.console->warn(formatted(
-          "stage 2 ended at {}, below the {} of its start, whose weights are in {}; a larger "
-          "--batch_size, fewer --epochs or another --preset may help",
+          "stage 2 ended at {}, below the {} of its start, whose weights are in {}{}",
           percent(last_->accuracy),
           percent(first_->accuracy),
-          (run.folder->path() / "start.h5").string()));
+          (run.folder->path() / "start.h5").string(),
+          few ? "" : "; a larger --batch_size, fewer --epochs or another --preset may help"));
     else if (last_->loss > clear_rise * first_->loss)
       run.console->warn(formatted(
           "the loss rose from {} to {} while the accuracy held: the network is over-confident; "
@@ -237,12 +240,13 @@ class SubspaceDescent final : public training::Stage {
 
   /// A guarded method may pass over a bad batch; weights that are too far off pass over all of
   /// them. So at most `most` steps in a row may meet what is not finite, and not the last one.
-  void require_finite(const Position& position, int most) const {
-    require_environment(not_finite_ < most,
-                        "[stage2] the last {} steps met a loss or gradient that is not finite, up "
-                        "to step {}; a lower learning rate or alpha may help",
-                        not_finite_,
-                        position.step);
+  void require_finite(std::int64_t step, int most) const {
+    require_environment(
+        not_finite_ < most,
+        "[stage2] {} in a row met a loss or gradient that is not finite, up to step "
+        "{}; a lower learning rate or alpha may help",
+        counted(not_finite_, "step"),
+        step);
   }
 
   /// Counts a bad step, and lowers the loss scale after an overflow.
@@ -259,7 +263,7 @@ class SubspaceDescent final : public training::Stage {
     }
     const bool hopeless = report.not_finite && !(overflow && scale.can_fall());
     not_finite_ = hopeless ? not_finite_ + 1 : 0;
-    require_finite(position, most_not_finite);
+    require_finite(position.step + 1, most_not_finite);  // as steps.csv counts
   }
 
   /// Running statistics estimated anew for the present weights, where the network has any.

@@ -92,6 +92,24 @@ class MoreClasses : public DatasetView {
   std::vector<std::string> names_;
 };
 
+class WithoutSamples : public Dataset {
+ public:
+  WithoutSamples(std::vector<std::string> class_names, std::string description)
+      : description_(std::move(description)) {
+    facts_.class_names = std::move(class_names);
+  }
+
+  Sample read(std::int64_t index, std::vector<std::uint8_t>& /*scratch*/) const override {
+    checked(index, "data");
+    return {};
+  }
+  std::string origin(std::int64_t /*index*/) const override { return description_; }
+  std::string description() const override { return description_; }
+
+ private:
+  std::string description_;
+};
+
 }  // namespace
 
 std::size_t Dataset::checked(std::int64_t index, std::string_view scope) const {
@@ -111,6 +129,11 @@ std::vector<std::string> numbered_classes(std::int64_t count) {
   std::vector<std::string> names;
   for (std::int64_t label = 0; label < count; ++label) names.push_back(std::to_string(label));
   return names;
+}
+
+std::unique_ptr<Dataset> without_samples(std::vector<std::string> class_names,
+                                         std::string description) {
+  return std::make_unique<WithoutSamples>(std::move(class_names), std::move(description));
 }
 
 std::unique_ptr<Dataset> subset(SharedDataset whole, std::vector<std::int64_t> indices) {

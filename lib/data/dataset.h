@@ -112,6 +112,10 @@ class DatasetView : public Dataset {
 /// "0", "1", ..., for data sets whose labels have no names.
 std::vector<std::string> numbered_classes(std::int64_t count);
 
+/// A data set that is known by its description alone: it has these classes and no sample.
+std::unique_ptr<Dataset> without_samples(std::vector<std::string> class_names,
+                                         std::string description);
+
 /// A subset of another dataset's samples, by index; may be empty. Throws std::invalid_argument for
 /// an index outside the whole.
 std::unique_ptr<Dataset> subset(SharedDataset whole, std::vector<std::int64_t> indices);

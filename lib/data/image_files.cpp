@@ -12,6 +12,7 @@
 #include "data/paths.h"
 #include "data/read_file.h"
 #include "data/unread_files.h"
+#include "support/counted.h"
 #include "support/digest.h"
 #include "support/errors.h"
 #include "support/text.h"
@@ -61,14 +62,13 @@ class ImageFiles : public Dataset {
   }
 
   std::string description() const override {
-    return formatted(
-        "{} {}, {} images, {} classes, {} other files ignored, xxh3 of paths and labels {}",
-        list_.kind,
-        list_.root,
-        size(),
-        classes(),
-        list_.ignored,
-        facts_.digest);
+    return formatted("{} {}, {}, {}, {} ignored, xxh3 of paths and labels {}",
+                     list_.kind,
+                     list_.root,
+                     counted(size(), "image"),
+                     counted(classes(), "class", "classes"),
+                     counted(list_.ignored, "other file"),
+                     facts_.digest);
   }
 
   std::string files_state() const override {

@@ -8,6 +8,7 @@
 #include "data/splits.h"
 #include "data/unread_files.h"
 #include "support/errors.h"
+#include "support/option_values.h"
 #include "support/text.h"
 
 namespace dimred::data::formats {
@@ -40,17 +41,25 @@ const DatasetFormat& format_of(const std::string& kind) {
 
 /// Options that would have no effect are a misunderstanding; what lies at the path decides it.
 void refuse_idle_options(const DatasetOptions& options, const DatasetFormat& format) {
-  const auto need = [&](bool holds, const char* rule) {
-    require(holds, "[data::open] {}, received data of the kind {}", rule, format.name);
+  const auto need = [&](bool holds, const char* rule, const auto& received) {
+    require(holds,
+            "[data::open] {}, received {} with data of the kind {}",
+            rule,
+            received,
+            format.name);
   };
   const bool mock = format.name == "mock";
   need(options.labels_offset == 0 || format.has_records,
-       "labels_offset needs TFRecord or Base64 files");
-  need(options.cache.empty() || format.has_records, "data_cache needs TFRecord or Base64 files");
+       "labels_offset needs TFRecord or Base64 files",
+       options.labels_offset);
+  need(options.cache.empty() || format.has_records,
+       "data_cache needs TFRecord or Base64 files",
+       options.cache);
   need(options.mock_shape == DatasetOptions{}.mock_shape || mock,
-       "mock_shape needs dataset = mock");
-  need(options.path.empty() || !mock, "data needs another dataset");
-  need(options.test_path.empty() || !mock, "test_data needs another dataset");
+       "mock_shape needs dataset = mock",
+       joined(options.mock_shape, ", ", number_text));
+  need(options.path.empty() || !mock, "data needs another dataset", options.path);
+  need(options.test_path.empty() || !mock, "test_data needs another dataset", options.test_path);
 }
 
 /// The classes and samples that were announced, and the classes of the training set.

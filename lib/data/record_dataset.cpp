@@ -8,6 +8,7 @@
 #include "data/paths.h"
 #include "data/shard_index.h"
 #include "data/unread_files.h"
+#include "support/counted.h"
 #include "support/digest.h"
 #include "support/errors.h"
 
@@ -98,12 +99,11 @@ RecordDataset::RecordDataset(const RecordFormat& format,
   facts_.class_names = names_of_classes(options_, format_, entries_);
   keep_labels_in_range();
   require_environment(!entries_.empty(),
-                      "[{}] {}: needs at least one good record, received {} bad ones in {} files; "
-                      "the first: {}",
+                      "[{}] {}: needs at least one good record, received {} in {}; the first: {}",
                       format_,
                       name_of(0),
-                      skipped_,
-                      options_.files.size(),
+                      counted(skipped_, "bad one"),
+                      counted(std::ssize(options_.files), "file"),
                       notes_.empty() ? "" : notes_.front());
   facts_.size = std::ssize(entries_);
 }
@@ -231,17 +231,17 @@ std::string RecordDataset::origin_of(std::uint32_t shard, std::uint64_t offset) 
 
 std::string RecordDataset::description() const {
   const auto more = options_.files.size() - 1;
-  return formatted("{} {}{}{}, {} images of {} classes{}{}, xxh3 {}",
+  return formatted("{} {}{}{}, {} of {}{}{}, xxh3 {}",
                    format_,
                    name_of(0),
-                   more > 0 ? formatted(" and {} more files", more) : "",
+                   more > 0 ? formatted(" and {}", counted(more, "more file")) : "",
                    remark_,
-                   size(),
-                   classes(),
+                   counted(size(), "image"),
+                   counted(classes(), "class", "classes"),
                    options_.labels_offset != 0
                        ? formatted(", stored labels less {}", options_.labels_offset)
                        : "",
-                   skipped_ > 0 ? formatted(", {} bad records skipped", skipped_) : "",
+                   skipped_ > 0 ? formatted(", {} skipped", counted(skipped_, "bad record")) : "",
                    facts_.digest);
 }
 

@@ -16,6 +16,7 @@
 #include "data/shard_names.h"
 #include "data/streamed_files.h"
 #include "support/atomic_file.h"
+#include "support/counted.h"
 #include "support/digest.h"
 #include "support/errors.h"
 #include "support/parallel.h"
@@ -149,10 +150,10 @@ struct Contents {
     if (problems > 0 && !skip_bad)
       throw std::runtime_error(problem_text(tfrecord_format.name, first_url, first, problems));
     require_environment(samples > 0,
-                        "[{}] {}: needs at least one good record, received {} bad ones",
+                        "[{}] {}: needs at least one good record, received {}",
                         tfrecord_format.name,
                         first_url,
-                        problems);
+                        counted(problems, "bad one"));
   }
 };
 

@@ -98,13 +98,9 @@ std::unique_ptr<TimeLimit> limit_of(const std::string& file) {
   });
 }
 
-void say_once(const std::string& file) {
+void say_once(const std::string& text) {
   static std::set<std::string> said;
-  if (!script_host().say || !said.insert(file).second) return;
-  script_host().say(
-      formatted("{} is TorchScript: its code runs with your rights, without operators for files "
-                "and processes (docs/explanation/threat_model.md)",
-                file));
+  if (script_host().say && said.insert(text).second) script_host().say(text);
 }
 
 void check_parameters(const Network& network, const std::string& file) {
@@ -223,6 +219,23 @@ void check_evaluation(Network& network, const torch::Tensor& images, const std::
   check_independence(network, images, first, file);
 }
 
+/// The loss takes the softmax of logits itself: of probabilities it can fall but a little.
+std::string softmax_warning(const torch::Tensor& outputs) {
+  constexpr double rounding = 1e-4;
+  const auto sum_to_one = [](const torch::Tensor& values) {
+    return values.size(1) > 1 && values.min().item<double>() >= 0 &&
+           torch::allclose(values.sum(1), torch::ones({values.size(0)}), rounding, rounding);
+  };
+  const auto values = outputs.detach().to(torch::kFloat32);
+  if (sum_to_one(values))
+    return "ends in a softmax, and the loss takes another one of what it gives: training will be "
+           "slow and stop early; return the logits";
+  if (sum_to_one(values.exp()))
+    return "ends in a log-softmax, which the loss takes itself: it changes no number and costs "
+           "time; return the logits";
+  return {};
+}
+
 /// One pass in train mode shows which buffers BatchNorm moves; all get their values back.
 void learn_buffers(ScriptNetwork& network, const torch::Tensor& images, const std::string& file) {
   const auto before = values_of(network);
@@ -268,7 +281,10 @@ bool is_script(const std::string& model) {
 std::shared_ptr<Network> load_script(const std::string& file,
                                      const InputShape& input,
                                      std::int64_t classes) {
-  say_once(file);
+  say_once(
+      formatted("{} is TorchScript: its code runs with your rights, without operators for files "
+                "and processes (docs/explanation/threat_model.md)",
+                file));
   const auto limit = limit_of(file);
   auto network = std::make_shared<ScriptNetwork>(read_module(file));
   check_parameters(*network, file);
@@ -276,7 +292,10 @@ std::shared_ptr<Network> load_script(const std::string& file,
   const torch::NoGradGuard no_grad;
   const auto images = torch::randn({2, input.channels, input.height, input.width});
   network->train(false);
-  check_logits(try_images(*network, images, file), classes, file);
+  const auto logits = try_images(*network, images, file);
+  check_logits(logits, classes, file);
+  if (const auto warning = softmax_warning(logits); !warning.empty())
+    say_once(formatted("warning: {} {}", file, warning));
   check_evaluation(*network, images, file);
   network->train(true);
   learn_buffers(*network, images, file);

@@ -14,7 +14,7 @@ bool is_script(const std::string& model);
 /// Callbacks of this process around the modules that it loads; without them, nothing is done.
 struct ScriptHost {
   double timeout = 60;  // seconds for loading a module and the passes that try it
-  std::function<void(const std::string& text)> say;  // once for each file: it is code
+  std::function<void(const std::string& text)> say;  // each text once: the file is code
   /// From another thread, when the time is over, and with it the process: a module's forward pass
   /// cannot be interrupted.
   std::function<void(const std::string& text)> end;

@@ -64,6 +64,11 @@ std::optional<double> usual_learning_rate(OptimizerKind kind) {
   return std::nullopt;
 }
 
+bool rate_goes_with_batch(OptimizerKind kind) {
+  using enum OptimizerKind;
+  return kind == momentum || kind == sgd || kind == nesterov;
+}
+
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options,
                                           std::vector<Segment> segments,
                                           const torch::Tensor& like,

@@ -74,6 +74,11 @@ std::string name_of(OptimizerKind kind);
 /// PyTorch's; nullopt where it has none of use (SGD, LARS, FTRL).
 std::optional<double> usual_learning_rate(OptimizerKind kind);
 
+/// Whether the usual rate goes down with the batch: SGD's step is the mean gradient times the rate,
+/// so that its noise grows as rate / batch (Goyal et al. 2017, section 2.1). The others divide by
+/// the gradient's size, which holds that noise.
+bool rate_goes_with_batch(OptimizerKind kind);
+
 /// g <- gradient + weight_decay * w (where decay applies);  m <- momentum m + g;
 /// w <- w - lr * m, or with nesterov w - lr * (g + momentum m). The first step sets m = g.
 /// Source: Sutskever et al. 2013; torch.optim.SGD with dampening 0.

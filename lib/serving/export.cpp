@@ -29,9 +29,14 @@ checkpoints::FloatTensor float_tensor(const std::string& name, const torch::Tens
   return {name, tensor.sizes().vec(), models::to_vector(tensor.contiguous())};
 }
 
-void write_reference(training::Setup& setup, const Signature& signature, const fs::path& file) {
-  const torch::NoGradGuard no_grad;
+/// The first test images as evaluation prepares them; standard normal ones where there is no data.
+torch::Tensor reference_batch(training::Setup& setup) {
   const auto& dataset = setup.data.test ? *setup.data.test : *setup.data.train;
+  if (dataset.size() == 0) {
+    const auto& [channels, height, width] = setup.data.image_shape;
+    torch::manual_seed(0);
+    return torch::randn({reference_images, channels, height, width}).to(setup.model.device);
+  }
   const data::Order order{.seed = 0, .size = dataset.size(), .shuffled = false};
   auto options = training::loader_options(setup);
   options.batch_size = std::min(reference_images, dataset.size());
@@ -45,7 +50,12 @@ void write_reference(training::Setup& setup, const Signature& signature, const f
   while (batch && batch->count() == 0) batch = loader.next();
   require_environment(
       batch.has_value(), "[serving::export] {} has no readable image", dataset.title());
-  const auto images = training::to_minibatch(setup.model, *batch).images;
+  return training::to_minibatch(setup.model, *batch).images.clone();  // of the loader's memory
+}
+
+void write_reference(training::Setup& setup, const Signature& signature, const fs::path& file) {
+  const torch::NoGradGuard no_grad;
+  const auto images = reference_batch(setup);
   const auto output = setup.model.objective->logits(images, models::Mode::evaluate);
   checkpoints::write_safetensors(
       file, {float_tensor("images", images), float_tensor(signature.output_name(), output)});

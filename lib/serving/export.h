@@ -16,7 +16,8 @@ Signature signature_of(const training::Setup& setup,
 /// Writes the network's present weights into a new folder `parent`/N, N one more than the largest
 /// there, and returns it. The folder appears whole: weights.safetensors (parameters and buffers by
 /// name: float32, counters int64), signature.json, reference.safetensors (the first test images as
-/// prepared, and their logits in evaluation mode, to check other forms of the network by), and
+/// prepared, standard normal ones where the setup has no data, and their logits in evaluation mode,
+/// to check other forms of the network by), and
 /// module.pt, a copy of `module` unless that is empty. Throws std::runtime_error for I/O errors and
 /// weights that are not finite.
 std::filesystem::path export_network(training::Setup& setup,

@@ -25,12 +25,6 @@ bool is_terminal(std::FILE* stream) {
   return isatty(fileno(stream)) == 1 && kind != nullptr && std::string_view(kind) != "dumb";
 }
 
-std::size_t terminal_width(std::FILE* stream) {
-  winsize size{};
-  const bool known = ioctl(fileno(stream), TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-  return known ? size.ws_col : 80;
-}
-
 /// A piece of the line; the one of least weight goes first when there is no room.
 struct Field {
   std::string text;
@@ -77,7 +71,65 @@ std::string bar(double fraction, std::size_t width) {
   return '[' + text + ']';
 }
 
+/// Of one line in UTF-8, without its end.
+std::size_t columns_of(std::string_view line) {
+  return std::ranges::count_if(line, [](char c) { return c != '\n' && (c & 0xC0) != 0x80; });
+}
+
+/// Where what does not fit in a line of `width` goes on: under its second column, if that leaves
+/// half of the width.
+std::size_t continuation_of(std::string_view line, std::size_t width) {
+  const auto first = line.find_first_not_of(' ');
+  if (first == std::string_view::npos) return 0;
+  const auto gap = line.find("  ", first);
+  const auto second = gap == std::string_view::npos ? gap : line.find_first_not_of(' ', gap);
+  if (second <= width / 2) return second;
+  return std::min(first + 2, width / 2);
+}
+
+/// The last blank before which at most `width` columns stand, else the first one; npos: none, or
+/// nothing behind it.
+std::size_t break_of(std::string_view line, std::size_t width) {
+  auto best = std::string_view::npos;
+  for (auto at = line.find(' ', line.find_first_not_of(' ')); at < line.size();
+       at = line.find(' ', at + 1)) {
+    if (line[at - 1] == ' ') continue;
+    const bool fits = columns_of(line.substr(0, at)) <= width;
+    const bool is_last = line.find_first_not_of(" \n", at) == std::string_view::npos;
+    if (is_last || (!fits && best != std::string_view::npos)) break;
+    best = at;
+  }
+  return best;
+}
+
 }  // namespace
+
+std::size_t terminal_columns(std::FILE* stream) {
+  if (!is_terminal(stream)) return 0;
+  winsize size{};
+  const bool known = ioctl(fileno(stream), TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return known ? size.ws_col : 80;
+}
+
+std::string wrapped(std::string_view text, std::size_t width) {
+  std::string all;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const auto end = std::min(text.find('\n', begin), text.size() - 1) + 1;
+    auto line = text.substr(begin, end - begin);
+    begin = end;
+    const auto indent = continuation_of(line, width);
+    std::size_t free = width;
+    while (columns_of(line) > free) {
+      const auto at = break_of(line, free);
+      if (at == std::string_view::npos) break;
+      all.append(line.substr(0, at)).append("\n").append(indent, ' ');
+      line.remove_prefix(line.find_first_not_of(' ', at));
+      free = width - indent;
+    }
+    all.append(line);
+  }
+  return all;
+}
 
 std::string progress_line(const ProgressState& state, std::size_t width) {
   auto fields = fields_of(state);
@@ -94,7 +146,8 @@ std::string progress_line(const ProgressState& state, std::size_t width) {
 }
 
 void put_text(std::FILE* stream, std::string_view text) {
-  const auto shown = terminal_text(text);
+  auto shown = terminal_text(text);
+  if (const auto columns = terminal_columns(stream); columns > 0) shown = wrapped(shown, columns);
   std::fwrite(shown.data(), 1, shown.size(), stream);
 }
 
@@ -132,7 +185,7 @@ void Console::progress(const ProgressState& state) {
   }
   if (since_drawn_ && since_drawn_->seconds() < seconds_between_bars) return;
   // The last column stays empty: writing there makes some terminals start a new line.
-  const auto text = progress_line(state, terminal_width(bar_) - 1);
+  const auto text = progress_line(state, terminal_columns(bar_) - 1);
   std::fputs(formatted("\r{}\x1B[K", text).c_str(), bar_);
   std::fflush(bar_);
   drawn_ = true;

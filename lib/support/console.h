@@ -24,8 +24,16 @@ struct ProgressState {
   std::optional<double> seconds_left = {};        // of the whole run
 };
 
+/// Columns of the terminal that `stream` writes to; 0: it is none.
+std::size_t terminal_columns(std::FILE* stream);
+
+/// `text` with lines of at most `width` columns, broken at blanks; what goes on is indented by two
+/// more than its line, or stands under the line's second column where that has one ("name  text").
+/// A longer word stays whole.
+std::string wrapped(std::string_view text, std::size_t width);
+
 /// Writes `text` as a terminal may get it: names and messages of other people's files hold no
-/// commands to it. All that a command prints goes through here.
+/// commands to it, and lines are wrapped. All that a command prints goes through here.
 void put_text(std::FILE* stream, std::string_view text);
 
 /// The bar as one line of at most `width` columns; fields that do not fit go, the least important

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "support/console.h"
 #include "support/formatted.h"
 #include "support/options_file.h"
 
@@ -43,7 +44,13 @@ const KindNames& names_of(const Option& row) {
   return kind_names[static_cast<std::size_t>(row.kind)];
 }
 
-constexpr std::size_t page_width = 100;
+/// Of --help: the terminal's, within what reads well.
+std::size_t page_width() {
+  constexpr std::size_t narrowest = 60, widest = 100;
+  const auto columns = terminal_columns(stdout);
+  return columns == 0 ? widest : std::clamp(columns, narrowest, widest);
+}
+
 constexpr std::size_t help_column = 34;
 
 /// The default without TOML's trappings: 1 for 1.0, name for "name"; empty when there is none.
@@ -65,13 +72,15 @@ std::string suffix(const Option& row) {
   return parts.empty() ? "" : formatted(" ({})", joined(parts, "; "));
 }
 
-/// The words of `text` from `column` on, wrapped before page_width; later lines start at `column`.
-std::string wrapped(const std::string& text, std::size_t column) {
+/// The words of `text` from `column` on, wrapped before page_width(); later lines start at
+/// `column`.
+std::string wrapped_from(const std::string& text, std::size_t column) {
   std::string out;
   std::size_t at = column;
+  const auto width = page_width();
   std::istringstream words(text);
   for (std::string word; words >> word;) {
-    if (at != column && at + 1 + word.size() > page_width) {
+    if (at != column && at + 1 + word.size() > width) {
       out += '\n';
       out.append(column, ' ');
       at = column;
@@ -91,7 +100,7 @@ std::string hanging(const std::string& label, const std::string& text) {
   const bool beside = out.size() + 2 <= help_column;
   if (!beside) out += '\n';
   out.append(help_column - (beside ? out.size() : 0), ' ');
-  return out + wrapped(text, help_column) + '\n';
+  return out + wrapped_from(text, help_column) + '\n';
 }
 
 std::string upper(std::string name) {
@@ -150,7 +159,7 @@ bool has_essential(const OptionTable& table) {
 std::string text_help(const OptionTable& table, bool all) {
   const auto& command = table.command();
   std::string out = formatted(
-      "{}\n\nusage: {}", wrapped(formatted("{}: {}", command, table.summary()), 0), command);
+      "{}\n\nusage: {}", wrapped_from(formatted("{}: {}", command, table.summary()), 0), command);
   for (const auto& row : table.rows()) {
     if (row.positional) out += ' ' + upper(row.name);
   }

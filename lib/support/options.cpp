@@ -361,6 +361,7 @@ void OptionTable::apply(Option& row,
     refuse("{} {}, received {}", source, broken.what(), printable(text));
   }
   row.text = text;
+  row.given_in = origin == OptionOrigin::file ? source : std::string_view();
   row.origin = origin;
 }
 

@@ -81,6 +81,7 @@ struct Option {
   std::function<std::string()> show;
   std::string default_value;  // show() when the row was added, or as chosen_by decides
   std::string text;           // as last given; empty: never
+  std::string given_in;       // the place in a file that did so; empty: no file
   OptionOrigin origin = OptionOrigin::default_value;
 
   bool was_set() const { return origin != OptionOrigin::default_value; }  // by file or flag

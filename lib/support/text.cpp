@@ -96,12 +96,41 @@ std::optional<std::string> nearest(std::string_view name,
   return best;
 }
 
+namespace {
+
+/// "; did you mean resnet20, resnet32 or resnet56?" where several candidates begin with `name`;
+/// else empty.
+std::string family_of(std::string_view name,
+                      const std::vector<std::string>& candidates,
+                      std::string_view prefix) {
+  constexpr std::size_t shortest = 3, most = 9;
+  std::vector<std::string> family;
+  for (const auto& candidate : candidates)
+    if (name.size() >= shortest && candidate.starts_with(name))
+      family.push_back(formatted("{}{}", prefix, candidate));
+  if (family.size() < 2) return {};
+  const bool more = family.size() > most;
+  family.resize(std::min(family.size(), most));
+  const auto last = family.back();
+  family.pop_back();
+  return formatted("; did you mean {}{}{}{}?",
+                   name_list(family),
+                   more ? ", " : " or ",
+                   last,
+                   more ? " or another" : "");
+}
+
+}  // namespace
+
 std::string suggestion(std::string_view name,
                        const std::vector<std::string>& candidates,
                        std::string_view otherwise,
                        std::string_view prefix) {
   auto near = translated(name, candidates);
-  if (!near) near = nearest(name, candidates);
+  if (!near) {
+    if (const auto family = family_of(name, candidates, prefix); !family.empty()) return family;
+    near = nearest(name, candidates);
+  }
   return near ? formatted("; did you mean {}{}?", prefix, *near) : std::string(otherwise);
 }
 

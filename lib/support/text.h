@@ -72,7 +72,8 @@ inline std::string name_list(const std::vector<std::string>& names) { return joi
 std::optional<std::string> nearest(std::string_view name,
                                    const std::vector<std::string>& candidates);
 
-/// "; did you mean NAME?" where a candidate is near, else `otherwise`; `prefix` stands before it.
+/// "; did you mean NAME?" where a candidate is near, or several that begin with `name`; else
+/// `otherwise`. `prefix` stands before each.
 std::string suggestion(std::string_view name,
                        const std::vector<std::string>& candidates,
                        std::string_view otherwise = {},

@@ -4,6 +4,8 @@
 #include <tuple>
 #include <utility>
 
+#include "checkpoints/run_config.h"
+#include "checkpoints/sealed_json.h"
 #include "data/decode.h"
 #include "data/label_noise.h"
 #include "data/open.h"
@@ -13,16 +15,21 @@
 #include "support/agreement.h"
 #include "support/errors.h"
 #include "support/formatted.h"
+#include "support/json.h"
 
 namespace dimred::training {
 namespace {
 
 /// Evenly spread over the whole: a data set may lie in the order of its classes.
-data::SharedDataset some_samples(data::SharedDataset whole, std::int64_t count) {
+data::SharedDataset some_samples(data::SharedDataset whole,
+                                 std::int64_t count,
+                                 const char* option) {
   if (count == 0) return whole;
   require(count <= whole->size(),
-          "[training::data] needs at most {} samples, received {}",
+          "[training::data] {} needs at most the {} samples of {}, received {}",
+          option,
           whole->size(),
+          whole->title(),
           count);
   std::vector<std::int64_t> indices(count);
   for (std::int64_t i = 0; i < count; ++i) indices[i] = i * whole->size() / count;
@@ -204,12 +211,36 @@ void hold_out(DataSets& data, const DataOptions& options, std::uint64_t seed) {
   data.train = data::subset(data.train, std::move(split.kept));
 }
 
+/// What the manifest of a run knows of data that are gone.
+DataSets described_data(const DataOptions& options, const RunOptions& run) {
+  const auto file = options.described_by / "manifest.json";
+  const auto manifest =
+      parse_ordered_json(checkpoints::read_text(file), formatted("[training::data] {}", file));
+  checkpoints::require_digest(manifest, file);
+  const auto known = {"class_names", "image_shape", "mean", "deviation", "train_data"};
+  require(std::ranges::all_of(known, [&](const char* key) { return manifest.contains(key); }),
+          "[training::data] {} is of a revision that did not note the images' shape; --data PATH "
+          "has to say where the run's data is",
+          file);
+  DataSets data{.global_batch_size = run.global_batch_size.value()};
+  data.train = data::without_samples(manifest["class_names"], manifest["train_data"]);
+  data.preprocessing = preprocessing_of(options, run.seed);
+  manifest["mean"].get_to(data.preprocessing.mean);
+  manifest["deviation"].get_to(data.preprocessing.deviation);
+  const std::vector<std::int64_t> shape = manifest["image_shape"];
+  require(shape.size() == 3, "[training::data] {} has no image_shape of three sides", file);
+  data.image_shape = {shape[0], shape[1], shape[2]};
+  validate(data.preprocessing, data.image_shape);
+  return data;
+}
+
 }  // namespace
 
 DataSets load_data(DataOptions& options,
                    const RunOptions& run,
                    Communicator& communicator,
                    std::int64_t threads) {
+  if (!options.described_by.empty()) return described_data(options, run);
   DataSets data{.global_batch_size = run.global_batch_size.value()};
   const std::uint64_t run_seed = run.seed;
   const auto seed_of = [&](const std::optional<std::int64_t>& seed) -> std::uint64_t {
@@ -218,7 +249,7 @@ DataSets load_data(DataOptions& options,
   open_sets(data, options);
   require_streamable(*data.train, options, preprocessing_of(options, run_seed));
   const auto whole = data.train;
-  data.train = some_samples(whole, options.train_samples);
+  data.train = some_samples(whole, options.train_samples, "train_samples");
   if (!options.preprocessing_name) choose_preprocessing(options, *data.train);
   data.preprocessing = preprocessing_of(options, run_seed);
   const auto of_recipe = std::ssize(data.preprocessing.mean);
@@ -227,7 +258,8 @@ DataSets load_data(DataOptions& options,
     return kept(std::move(set), options, threads, data.preprocessing.crop, channels);
   };
   data.train = resident(std::move(data.train));
-  if (data.test) data.test = resident(some_samples(std::move(data.test), options.test_samples));
+  if (data.test)
+    data.test = resident(some_samples(std::move(data.test), options.test_samples, "test_samples"));
   note_pixels(*data.train, data.record.train);
   if (data.test) note_pixels(*data.test, *data.record.test);
   data.train = data::with_label_noise(

@@ -44,7 +44,8 @@ struct DataSets {
 /// determines how images are prepared (mean and deviation of the training set unless a preset says
 /// them). `threads` is this rank's share of the cores. preprocessing_name and image_size are chosen
 /// where they are unset. Throws std::invalid_argument for options
-/// that contradict the data, std::runtime_error for damaged files.
+/// that contradict the data, std::runtime_error for damaged files. With `described_by` no sample is
+/// there, and std::invalid_argument says where the manifest does not know enough.
 DataSets load_data(DataOptions& options,
                    const RunOptions& run,
                    Communicator& communicator,

@@ -50,8 +50,10 @@ struct DataOptions {
   std::int64_t photograph_size = 0;
   std::int64_t pad = 0;  // pad-crop augmentation, pixels, if > 0 instead of the recipe's
   bool flip = false;     // random horizontal flip, if the recipe has none
-  std::vector<double> colour_jitter;  // brightness, contrast, saturation, each >= 0; empty: none
-  bool skip_bad_samples = false;      // on_bad_sample
+  std::vector<double> colour_jitter;   // brightness, contrast, saturation, each >= 0; empty: none
+  bool skip_bad_samples = false;       // on_bad_sample
+  std::filesystem::path described_by;  // a run whose manifest.json stands in for data that are
+                                       // gone: classes and normalisation, no samples; empty: none
 };
 
 enum class PrecisionChoice { float32, bfloat16, float16, automatic };
@@ -87,10 +89,13 @@ struct EventOptions {
   std::int64_t tensorboard_steps = 0;  // of steps.csv, the steps that are multiples of it; 0: none
 };
 
+/// The batch of all ranks that the default learning rate is meant for, and a rank's default.
+inline constexpr std::int64_t usual_batch_size = 64;
+
 struct RunOptions {
   std::filesystem::path output;  // the run folder
   std::int64_t epochs = 1;
-  std::optional<std::int64_t> batch_size;         // samples per rank and step; unset: 64
+  std::optional<std::int64_t> batch_size;  // samples per rank and step; unset: usual_batch_size
   std::optional<std::int64_t> global_batch_size;  // over all ranks; a multiple of their number
   std::int64_t gradient_accumulation = 1;         // passes that a rank's batch is split into
   std::int64_t seed = 1;

@@ -33,7 +33,6 @@ void resolve_precision(CommonOptions& options) {
 }
 
 void resolve_batch_sizes(RunOptions& options, int ranks) {
-  constexpr std::int64_t usual = 64;
   if (options.global_batch_size && !options.batch_size) {
     require(
         *options.global_batch_size % ranks == 0,
@@ -42,7 +41,7 @@ void resolve_batch_sizes(RunOptions& options, int ranks) {
         *options.global_batch_size);
     options.batch_size = *options.global_batch_size / ranks;
   }
-  if (!options.batch_size) options.batch_size = usual;
+  if (!options.batch_size) options.batch_size = usual_batch_size;
   const auto total = *options.batch_size * ranks;
   require(!options.global_batch_size || *options.global_batch_size == total,
           "[training::batch_size] global_batch_size needs batch_size x ranks = {}, received {}",

@@ -217,6 +217,8 @@ void RunFolder::write_manifest(const Setup& setup,
     const auto earlier = parse_ordered_json(earlier_manifest_, (path_ / "manifest.json").string());
     if (earlier.contains("data_pipeline")) manifest["data_pipeline"] = earlier["data_pipeline"];
   }
+  manifest["image_shape"] = {
+      data.image_shape.channels, data.image_shape.height, data.image_shape.width};
   manifest["mean"] = data.preprocessing.mean;
   manifest["deviation"] = data.preprocessing.deviation;
   manifest["parameters"] = model.flat.layout.global_size;

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <fstream>
 
+#include "support/counted.h"
 #include "support/errors.h"
 #include "support/formatted.h"
 #include "training/builtin_hooks.h"
@@ -37,10 +38,10 @@ class RunSummary final : public Hook {
     const auto device =
         memory.device > 0 ? formatted(", {} on the device", bytes_text(memory.device)) : "";
     run.console->line(
-        formatted("{} steps, {} images in {}: {} images/s ({} compute), {} waited for data ({} %); "
-                  "peak memory {}{}",
-                  count_text(run.position->step),
-                  count_text(totals.images),
+        formatted("{}, {} in {}: {} images/s ({} compute), {} waited for data ({} %); peak memory "
+                  "{}{}",
+                  counted(run.position->step, "step"),
+                  counted(totals.images, "image"),
                   duration_text(totals.seconds),
                   count_text(std::lround(images / totals.seconds)),
                   count_text(std::lround(images / (totals.seconds - waited))),

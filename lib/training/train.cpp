@@ -37,14 +37,25 @@ void restore(Run& run, Stage& stage, const checkpoints::State& saved, bool own) 
   require_epochs_left(position, *stage.epochs());
 }
 
+/// Where a run is taken up, or that there is nothing left to do.
+std::string describe_beginning(Run& run, const Stage& stage, const std::filesystem::path& from) {
+  const auto& position = run.position;
+  const bool ended =
+      !position.row_due && (stage.is_done(position) || run.hooks.should_stop(run.view()));
+  return formatted("{} at epoch {}, step {} of {}",
+                   ended ? "finished already," : "continuing",
+                   position.epoch,
+                   position.step,
+                   from);
+}
+
 void start_or_resume(Run& run, Stage& stage) {
   std::filesystem::path from;
   const auto saved = find_state(run, from);
   stage.prepare(run, from);
   if (saved) {
     restore(run, stage, *saved, from == run.folder->path());
-    run.console->line(formatted(
-        "continuing at epoch {}, step {} of {}", run.position.epoch, run.position.step, from));
+    run.console->line(describe_beginning(run, stage, from));
   }
   run.curve.emplace(run.folder->curve(), run.curve_prefix);
   stage.open_files(run);

@@ -159,8 +159,8 @@ TEST(OpenDataset, RefusesOptionsWithoutEffect) {
     return thrown<std::invalid_argument>([&] { open_dataset(options, true); });
   };
   EXPECT_NE(text({.labels_offset = 1})
-                .find("labels_offset needs TFRecord or Base64 files, received data of the kind "
-                      "folder"),
+                .find("labels_offset needs TFRecord or Base64 files, received 1 with data of the "
+                      "kind folder"),
             std::string::npos);
   EXPECT_NE(text({.cache = "x"}).find("data_cache needs TFRecord"), std::string::npos);
   EXPECT_NE(text({.mock_shape = {1, 2, 3}}).find("mock_shape needs dataset = mock"),

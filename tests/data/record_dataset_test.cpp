@@ -68,7 +68,7 @@ TEST_P(RecordFiles, DescribeThemselves) {
   const auto dataset = open();
   EXPECT_THAT(
       dataset->description(),
-      AllOf(HasSubstr("part-0 and 1 more files"), HasSubstr("6 images of 3 classes, xxh3 ")));
+      AllOf(HasSubstr("part-0 and 1 more file"), HasSubstr("6 images of 3 classes, xxh3 ")));
   const auto order = GetParam() == "label first" ? "label<TAB>base64" : "base64<TAB>label";
   EXPECT_EQ(dataset->description().find(order) != std::string::npos, !is_tf());
   EXPECT_THAT(dataset->origin(3), HasSubstr("part-1, offset "));
@@ -129,7 +129,7 @@ TEST_P(RecordFiles, LeaveBadRecordsOutAndCountThem) {
   const auto dataset = open({.classes = 2, .skip_bad = true});
   ASSERT_EQ(dataset->size(), 2);
   EXPECT_EQ(bytes_at(*dataset, 1), image_file(2));
-  EXPECT_THAT(dataset->description(), HasSubstr("1 bad records skipped"));
+  EXPECT_THAT(dataset->description(), HasSubstr("1 bad record skipped"));
   files = {folder.write("one", record(0, 9))};
   EXPECT_THAT(failure({.classes = 2, .skip_bad = true}),
               HasSubstr("needs at least one good record"));

@@ -76,7 +76,7 @@ TEST(ShardsIndex, IsOfGoodRecordsOrNamesTheFirstThatIsNot) {
   std::filesystem::remove(records.files[0]);
   std::filesystem::remove(records.files[1]);
   EXPECT_THAT(error_of([&] { index_shards(folder, records.folder / "cache", /*skip_bad=*/true); }),
-              HasSubstr("train-2: needs at least one good record, received 1 bad ones"));
+              HasSubstr("train-2: needs at least one good record, received 1 bad one"));
 }
 
 TEST(StreamedIndex, IsMadeInOnePassAndKept) {
@@ -134,7 +134,7 @@ TEST(StreamedIndex, NamesWhatIsWrongByItsPlace) {
               HasSubstr("there://train-1, offset "));
   const auto dataset = records.open_streamed(records.source(records.bytes()), {.skip_bad = true});
   EXPECT_EQ(dataset->size(), 3);
-  EXPECT_THAT(dataset->description(), HasSubstr("1 bad records skipped"));
+  EXPECT_THAT(dataset->description(), HasSubstr("1 bad record skipped"));
 }
 
 }  // namespace

@@ -163,7 +163,7 @@ class Workplace:
         return f"left {', '.join(left)}" if left else ""
 
 
-CONTINUING = re.compile(r"continuing at epoch (\d+), step (\d+)")
+CONTINUING = re.compile(r"(?:continuing|finished already,) at epoch (\d+), step (\d+)")
 
 
 def resumed_step(ended: Ended) -> int | None:

@@ -41,6 +41,7 @@ def refuse(binaries: Path, code: int, *arguments: object) -> str:
         (["--momentum=1"], "[0, 1)"),
         (["--schedule=lineer"], "(nearest: linear), received lineer"),
         (["--model=resnet21"], "did you mean resnet20?"),
+        (["--model=resnet"], "did you mean resnet20, resnet32, resnet56, resnet110, resnet18, "),
         (["--optimizer=adamm"], "(nearest: adam)"),
         (["--data=/nowhere"], "/nowhere"),
         (["--keep_best"], "keep_best has no effect: it needs validation_fraction > 0"),

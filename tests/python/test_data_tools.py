@@ -179,7 +179,7 @@ def test_names_bad_input(
         [binaries / "dimred", "data", "inspect", damaged, "--quiet"], capture_output=True, text=True, check=False
     )
     assert shown.returncode == 1
-    assert "note: skipped" in shown.stdout and "1 bad records skipped" in shown.stdout
+    assert "note: skipped" in shown.stdout and "1 bad record skipped" in shown.stdout
 
 
 def test_inspect_counts_what_is_there(flowers: Path, execute: Callable[..., str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -69,8 +70,10 @@ def test_stage2_takes_as_many_components_and_says_so(run: Path, tmp_path: Path, 
     assert "5 components, as there are 6 snapshots; the preset's are 32" in done.stdout
     assert "4 steps are few for stage 2" in done.stdout
     assert "n_component = 5" in (tmp_path / "run2" / "config.toml").read_text()
+    assert "larger --batch_size" not in done.stdout + done.stderr  # the opposite of what 4 steps want
     again = answer(binaries, *command)
     assert again.returncode == 0, again.stderr
+    assert "finished already, at epoch 1, step 4 of" in again.stdout
 
 
 def test_the_weights_of_the_start_stay(run: Path, tmp_path: Path, execute) -> None:
@@ -226,7 +229,7 @@ def test_photographs_are_cut_as_the_network_takes_them(tmp_path: Path, execute) 
     assert "images of differing sizes: --preprocessing_name imagenet --image_size 32, as resnet20 was made for" in said
     config = (tmp_path / "run" / "config.toml").read_text()
     assert 'preprocessing_name = "imagenet"' in config and "image_size = 32" in config
-    assert "continuing at epoch 1" in execute("dimred", *command)
+    assert "finished already, at epoch 1, step 1 of" in execute("dimred", *command)
     assert "test " in execute("dimred", "evaluate", tmp_path / "run")
 
 
@@ -319,3 +322,75 @@ def test_data_that_are_none_are_named(make, code: int, says: str, tmp_path: Path
     line = fails(code, "stage1", "--data", make(tmp_path / "data"), "--threads=1", "--output", tmp_path / "run")
     assert says in line
     assert not re.search("[0-9a-f]{32}", line)
+
+
+TINY = ["--train_samples=32", "--test_samples=50", "--threads=1", "--model=lenet", f"--data={few()}"]
+
+
+def rate_of(folder: Path) -> str:
+    """As the run's config.toml has it."""
+    found = re.search(r"^learning_rate = (.*)$", (folder / "config.toml").read_text(), re.M)
+    assert found is not None, folder
+    return found[1]
+
+
+def test_the_default_rate_goes_with_a_small_batch(tmp_path: Path, execute) -> None:
+    small = ["stage1", *TINY, "--batch_size=16"]
+    said = execute("dimred", *small, "--stop_at_step=1", "--output", tmp_path / "new")
+    assert "no snapshot yet: epoch 1 writes the first" in said
+    assert "learning_rate = 0.025: the default of 0.1 goes with the batch, 16 of 64 images" in said
+    assert rate_of(tmp_path / "new") == "0.025"
+    # What there was before keeps the rate that it had.
+    execute("dimred", *small, "--learning_rate=0.1", "--output", tmp_path / "old")
+    again = execute("dimred", *small, "--output", tmp_path / "old")
+    assert "finished already" in again and "goes with the batch" not in again
+    assert rate_of(tmp_path / "old") == "0.1"
+    for earlier, rate in (("new", "0.025"), ("old", "0.1")):
+        more = ["--epochs=2", "--resume_from", tmp_path / earlier, "--output", tmp_path / f"{earlier}_on"]
+        execute("dimred", *small, *more)
+        assert rate_of(tmp_path / f"{earlier}_on") == rate
+
+
+def test_chance_and_too_many_threads_are_said_with_the_remedy(tmp_path: Path, binaries) -> None:
+    threads = len(os.sched_getaffinity(0)) + 1
+    still = ["--learning_rate=1e-12", f"--threads={threads}", "--output", tmp_path / "run"]
+    done = answer(binaries, "stage1", *TINY[:2], *TINY[3:], *still)
+    assert done.returncode == 0, done.stderr
+    assert re.search(
+        r"warning: epoch 1 ended at [\d.]+ %, which guessing among 10 classes reaches.*--learning_rate \(now 1e-12\)",
+        done.stderr,
+    )
+    assert f"warning: threads = {threads} share {threads - 1} core" in done.stderr and "--threads 0" in done.stderr
+
+
+def test_a_run_whose_data_are_gone_predicts_and_exports(tmp_path: Path, execute, fails) -> None:
+    data, image, run = constant(tmp_path / "data"), tmp_path / "image.png", tmp_path / "run"
+    for i, file in enumerate(sorted(data.rglob("*.png"))):
+        pixels = np.random.default_rng(i).integers(0, 255, (28, 28), dtype=np.uint8)
+        Image.fromarray(pixels).save(file)
+    shutil.copy(data / "test" / "a" / "0.png", image)
+    execute("dimred", "stage1", data, "--model=lenet", "--threads=1", "--batch_size=4", "--output", run)
+    before = execute("dimred", "predict", run, image, "--threads=1").splitlines()[-1]
+    (tmp_path / "data").rename(tmp_path / "moved")
+    said = execute("dimred", "predict", run, image, "--threads=1")
+    assert f"the run's data is not at {data} any more" in said and said.splitlines()[-1] == before
+    assert "no test accuracy" in execute("dimred", "export", run, "--threads=1", "--output", tmp_path / "export")
+    signature = json.loads((tmp_path / "export" / "1" / "signature.json").read_text())
+    assert signature["classes"] == ["a", "b"]
+    assert execute("dimred", "predict", tmp_path / "export", image, "--threads=1").splitlines()[-1] == before
+    gone = f"the run's data is not at {data} any more; --data PATH says where it is now"
+    assert gone in fails(2, "evaluate", run)
+    assert gone in fails(2, "stage2", run, "--output", tmp_path / "run2")
+    assert "test " in execute("dimred", "evaluate", run, "--data", tmp_path / "moved", "--threads=1")
+
+
+def test_a_folder_of_the_other_stage_is_named(run: Path, fails) -> None:
+    line = fails(2, "stage2", "--checkpoint", run, "--pca_mat=x.npy", "--n_component=5", "--output", run)
+    assert f"{run} is a run of stage1; choose another --output for stage2" in line
+
+
+def test_a_value_that_nobody_typed_says_where_it_is_from(run: Path, tmp_path: Path, binaries) -> None:
+    done = answer(binaries, "evaluate", run, "--data", constant(tmp_path / "data"), "--threads=1")
+    assert done.returncode == 2
+    assert "train_samples needs at most the 8 samples of" in done.stderr
+    assert re.search(r"received 256; train_samples = 256 is of .*run1/config\.toml", done.stderr)

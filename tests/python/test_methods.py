@@ -207,7 +207,7 @@ def test_a_preset_and_its_start_stay_those_that_the_run_began_with(start: Path, 
         said = execute(
             "dimred", "stage2", *COMMON, *options, "--epochs=1", "--checkpoint", stage1, "--output", tmp_path / name
         )
-        assert f"preset {name}: " in said and "start = " not in said and "continuing at epoch 1, step 10" in said
+        assert f"preset {name}: " in said and "start = " not in said and "finished already, at epoch 1, step 10" in said
     other = ["--start=last", "--output", tmp_path / "robust-mean"]
     assert 'has start = "mean", received "last"' in fails(
         2, "stage2", *COMMON, "--epochs=1", "--checkpoint", stage1, *other

@@ -161,4 +161,4 @@ def test_photographs_get_a_network_that_was_made_for_them(tmp_path: Path, desk: 
     assert json.loads((tmp_path / "run" / "manifest.json").read_text())["ranks"] == 2
     assert 'model = "resnet18"' in (tmp_path / "run" / "config.toml").read_text()
     again = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
-    assert again.returncode == 0 and "continuing at epoch 1" in again.stdout, again.stderr
+    assert again.returncode == 0 and "finished already, at epoch 1" in again.stdout, again.stderr

@@ -311,6 +311,15 @@ def test_inspect_shows_its_layers(runs: Path, execute, fails) -> None:
     assert "needs --image_size" in fails(2, "inspect", "--model", runs / "moved.pt")
 
 
+@pytest.mark.parametrize(
+    ("last", "says"), [(nn.Softmax(1), "ends in a softmax, and"), (nn.LogSoftmax(1), "ends in a log-softmax")]
+)
+def test_a_softmax_at_the_end_is_warned_of(last: nn.Module, says: str, tmp_path: Path, execute) -> None:
+    file, plain = tmp_path / "net.pt", [nn.Flatten(), nn.Linear(784, 10)]
+    torch.jit.script(nn.Sequential(*plain, last)).save(file)
+    assert f"warning: {file} {says}" in execute("dimred", "inspect", "--model", file, "--image_size=28", "--channels=1")
+
+
 def test_what_cannot_be_trained_is_refused_with_the_remedy(tmp_path: Path, fails) -> None:
     net, file = network(), tmp_path / "net.pt"
 

@@ -318,7 +318,7 @@ def test_an_index_of_bad_records_is_refused(fails: Callable, execute: Callable, 
     words = ["data", "index", shards, "--output", tmp_path / "shards.index"]
     assert f"[tfrecord] {file}, offset " in fails(1, *words)
     assert not (tmp_path / "shards.index").exists()
-    assert "8 files, 63 records, 1 bad ones left out, in " in execute("dimred", *words, "--on_bad_sample=skip")
+    assert "8 files, 63 records, 1 bad one left out, in " in execute("dimred", *words, "--on_bad_sample=skip")
     other = tmp_path / "other"
     other.mkdir()
     for name in ("train-0", "train-1"):

@@ -31,6 +31,17 @@ ProgressState full_state() {
   return state;
 }
 
+TEST(Wrapped, BreaksAtBlanksAndGoesOnUnderTheLinesSecondColumn) {
+  EXPECT_EQ(wrapped("short\n", 10), "short\n");
+  EXPECT_EQ(wrapped("one two three four\nnext", 10), "one two\n  three\n  four\nnext");
+  EXPECT_EQ(wrapped("name  one two three\n", 14), "name  one two\n      three\n");
+  EXPECT_EQ(wrapped("/a/path/longer/than/that is\n", 10), "/a/path/longer/than/that\n  is\n");
+  EXPECT_EQ(wrapped("0123456789\n\n0123456789 \n", 10), "0123456789\n\n0123456789 \n");
+  EXPECT_EQ(
+      wrapped("\u00e4\u00f6\u00fc\u00e4\u00f6 \u00e4\u00f6\u00fc\n", 9),  // two bytes a column
+      "\u00e4\u00f6\u00fc\u00e4\u00f6 \u00e4\u00f6\u00fc\n");
+}
+
 TEST(ProgressLine, ShowsEverythingWhenThereIsRoom) {
   EXPECT_EQ(progress_line(full_state(), 200),
             "epoch 3/18  [============>               ]  27,000/60,000  loss 0.3142  "

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "support/counted.h"
 #include "support/formatted.h"
 
 namespace dimred {
@@ -17,6 +18,13 @@ TEST(CountText, SeparatesThousands) {
   EXPECT_EQ(count_text(-999), "-999");
   EXPECT_EQ(count_text(-1234567), "-1,234,567");
   EXPECT_EQ(count_text(std::numeric_limits<std::int64_t>::min()), "-9,223,372,036,854,775,808");
+}
+
+TEST(Counted, PutsTheNounBehindItsNumber) {
+  EXPECT_EQ(counted(0, "file"), "0 files");
+  EXPECT_EQ(counted(1, "file"), "1 file");
+  EXPECT_EQ(counted(1200, "file"), "1,200 files");
+  EXPECT_EQ(counted(2, "class", "classes"), "2 classes");
 }
 
 TEST(BytesText, PicksTheUnit) {

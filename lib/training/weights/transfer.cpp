@@ -5,6 +5,7 @@
 
 #include "models/name_patterns.h"
 #include "support/atomic_file.h"
+#include "support/counted.h"
 #include "support/errors.h"
 #include "support/option_values.h"
 #include "support/text.h"
@@ -80,15 +81,16 @@ std::string some_of(const nlohmann::json& names) {
 }
 
 void report(const nlohmann::json& summary, Console& console) {
-  console.line(formatted("initialized from {} ({}): {} tensors loaded, {} left as drawn{}",
+  console.line(formatted("initialized from {} ({}): {} loaded, {} left as drawn{}",
                          summary.at("source").get<std::string>(),
                          summary.at("format").get<std::string>(),
-                         summary.at("loaded").size(),
+                         counted(std::ssize(summary.at("loaded")), "tensor"),
                          summary.at("excluded").size(),
                          some_of(summary.at("excluded"))));
   if (const std::string remarks = summary.at("remarks"); !remarks.empty()) console.line(remarks);
   if (const auto& unused = summary.at("unused"); !unused.empty())
-    console.line(formatted("unused: {} tensors of the file{}", unused.size(), some_of(unused)));
+    console.line(formatted(
+        "unused: {} of the file{}", counted(std::ssize(unused), "tensor"), some_of(unused)));
   if (const auto& drawn = summary.at("frozen_as_drawn"); !drawn.empty())
     console.warn(formatted("frozen as drawn, neither loaded nor trained{}", some_of(drawn)));
 }
@@ -147,12 +149,12 @@ void begin(Setup& setup,
   if (resumed_from != folder) keep_frozen(setup, folder);
   if (frozen.entries.empty()) return;
   console.line(
-      formatted("trainable: {} parameters in {} tensors; frozen: {} values in {} tensors, with "
-                "their BatchNorm layers' running statistics",
-                setup.model.flat.layout.global_size,
-                setup.model.flat.layout.entries.size(),
-                frozen.file_size,
-                frozen.entries.size()));
+      formatted("trainable: {} in {}; frozen: {} in {}, with their BatchNorm layers' running "
+                "statistics",
+                counted(setup.model.flat.layout.global_size, "parameter"),
+                counted(std::ssize(setup.model.flat.layout.entries), "tensor"),
+                counted(frozen.file_size, "value"),
+                counted(std::ssize(frozen.entries), "tensor")));
 }
 
 }  // namespace dimred::training

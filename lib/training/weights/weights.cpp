@@ -10,6 +10,7 @@
 #include "checkpoints/snapshot_list.h"
 #include "checkpoints/state.h"
 #include "checkpoints/weight_names.h"
+#include "support/counted.h"
 #include "support/errors.h"
 #include "support/list_files.h"
 #include "training/state.h"
@@ -213,8 +214,10 @@ Weights mean_of_snapshots(const Setup& setup, const fs::path& folder, std::int64
   last.values = mean.values();
   last.kind = "mean";
   last.needs_recalibration = true;
-  last.source = formatted(
-      "mean of {}{} snapshots in {}", latest > 0 ? "the latest " : "", files.size(), folder);
+  last.source = formatted("mean of {}{} in {}",
+                          latest > 0 ? "the latest " : "",
+                          counted(std::ssize(files), "snapshot"),
+                          folder);
   return last;
 }
 
