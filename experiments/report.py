@@ -17,7 +17,7 @@ from workbench.page import page
 from workbench.summary import comparison, summary_header, summary_rows
 from workbench.text_table import text_table
 
-from dimred.runs import NotARun, find_sidecar, gram_beside, read_good_runs, read_sidecar, run_folders
+from dimred.runs import find_sidecar, gram_beside, read_good_runs, read_sidecar, run_folders
 from dimred.runs.grouping import shown
 
 

@@ -1,4 +1,7 @@
-"""One look for the notebooks' figures, and the runs that they show. Needs the package alone, so that a copy of this folder works."""
+"""One look for the notebooks' figures, and the runs that they show.
+
+It needs the package alone, so that a copy of this folder works.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +51,7 @@ WHOLE = ("epoch", "step", "snapshot", "component", "components", "trials", "angl
 
 
 def folder() -> Path:
-    """$DIMRED_RUNS, else runs/fashion (scripts/compare.sh) or runs/demo (scripts/demo.sh) in this folder or one above it."""
+    """$DIMRED_RUNS, else runs/fashion (scripts/compare.sh) or runs/demo (scripts/demo.sh) here or above."""
     if named := os.environ.get("DIMRED_RUNS"):
         if not Path(named).is_dir():
             raise Missing(f"DIMRED_RUNS names {named}, which is no folder")

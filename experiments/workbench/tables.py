@@ -10,7 +10,6 @@ from statistics import fmean
 from dimred.runs import Run, groups, holm, mean_interval, paired_difference
 from dimred.runs.grouping import preference, seed_of, settings
 
-
 Table = tuple[list[str], list[list[str]]]  # header, rows
 
 
