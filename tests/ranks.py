@@ -18,7 +18,7 @@ from fashion import few
 PATIENCE = 90  # seconds after which a test's ranks hang
 SMALL = [
     "--train_samples=1500",
-    "--test_samples=301",
+    "--test_samples=298",
     "--global_batch_size=60",
     "--threads=1",
     "--learning_rate=0.02",

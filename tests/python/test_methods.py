@@ -81,6 +81,8 @@ def test_a_preset_spends_its_budget_and_no_more(preset: str, start: Path, tmp_pa
     run = tmp_path / "run"
     # The published rates are for networks with BatchNorm.
     rate = ["--learning_rate=0.05"] if preset in ("psgd", "twa") else []
+    # With the three trials that are published its searches end on a loss that is higher, and it soon reaches NaN.
+    rate += ["--trials=12"] if preset == "mindspore-first" else []
     options = [*COMMON, *rate, f"--preset={preset}", "--budget=0.4", "--checkpoint", start]
     execute("dimred", "stage2", *options, "--output", run)
     curve = rows(run)
@@ -89,7 +91,7 @@ def test_a_preset_spends_its_budget_and_no_more(preset: str, start: Path, tmp_pa
     search = preset in ("robust", "robust-mean", "mindspore-latest", "mindspore-first", "dldr")
     most = (3 + 20 if search else 3) / (3 * STEPS)  # a step more than it had left
     assert 0.4 <= spent(last) < 0.4 + most
-    assert float(last["test_loss"]) < (10 if preset == "mindspore-first" else 3)  # which soon reaches NaN
+    assert float(last["test_loss"]) < 3
     if not search:
         assert int(last["step"]) == math.ceil(0.4 * STEPS)
         assert float(last["epoch"]) == pytest.approx(0.4)

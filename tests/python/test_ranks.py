@@ -42,9 +42,7 @@ def test_stage1_is_the_same_on_any_number_of_ranks(ranks: int, runs) -> None:
     for before, now in zip(rows(runs("stage1", 1)), rows(runs("stage1", ranks)), strict=True):
         assert float(now["train_loss"]) == pytest.approx(float(before["train_loss"]), rel=1e-5)
         assert now["images"] == before["images"]
-        assert float(now["test_accuracy"]) == pytest.approx(
-            float(before["test_accuracy"]), abs=1.01 / 301
-        )  # an image on the border
+        assert now["test_accuracy"] == before["test_accuracy"]  # no image of these lies on the border of two classes
         assert int(now["wire_bytes"]) > 0
 
 
@@ -141,10 +139,10 @@ def test_pca_of_several_ranks(runs, tmp_path: Path, dimred: Path) -> None:
 
 
 def test_evaluate_is_spread_over_ranks(runs, dimred: Path) -> None:
-    """301 samples on 3 ranks, none dropped or counted twice."""
+    """298 samples on 3 ranks, none dropped or counted twice."""
     printed = [run_ranks(dimred, ["evaluate", runs("stage1", 1), "--threads=1"], ranks) for ranks in (1, 3)]
     assert printed[0].output[0] == printed[1].output[0]
-    assert "(301 samples)" in printed[1].output[0]
+    assert "(298 samples)" in printed[1].output[0]
 
 
 def test_ranks_with_another_matrix(runs, tmp_path: Path, dimred: Path) -> None:
