@@ -279,7 +279,7 @@ int stage1_command(const std::vector<std::string>& arguments) {
   check_store_options(table);
   const auto resumed = checkpoints::open_run(options.resume_from);
   const auto overridden = adopt_run(table, resumed, common, "not as the run resumed from: ");
-  require_data(table, common.data);
+  if (!options.resume_from.empty()) require_data(table, common.data);
   choose_network_by_data(table, common.model);
   const auto rank_info = launch::discover();
   training::resolve(common, rank_info.size, table);

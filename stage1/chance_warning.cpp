@@ -1,4 +1,5 @@
 #include <cmath>
+#include <utility>
 
 #include "stage1/hooks.h"
 #include "support/formatted.h"

@@ -243,7 +243,7 @@ class SubspaceDescent final : public training::Stage {
   void require_finite(std::int64_t step, int most) const {
     require_environment(
         not_finite_ < most,
-        "[stage2] {} in a row met a loss or gradient that is not finite, up to step "
+        "[stage2] the last {} met a loss or gradient that is not finite, up to step "
         "{}; a lower learning rate or alpha may help",
         counted(not_finite_, "step"),
         step);

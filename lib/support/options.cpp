@@ -402,6 +402,7 @@ void OptionTable::give(std::string_view name, const std::string& text, std::stri
 void OptionTable::set(const void* field, const std::string& text) {
   auto& row = rows_[&at(field) - rows_.data()];
   apply(row, text, row.name + ":", OptionOrigin::file);
+  row.given_in.clear();
   apply_choices();
 }
 
@@ -419,6 +420,7 @@ std::vector<std::string> OptionTable::adopt(const std::vector<ConfigEntry>& entr
     apply(*row, entry.text, formatted("{}: {}:", entry.source, entry.name), OptionOrigin::file);
     const auto there = row->show();
     apply(*row, own.text, own.name + ":", own.origin);
+    row->given_in = own.given_in;
     if (here != there)
       overridden.push_back(formatted("{} = {} overrides {}", row->name, here, there));
   }
