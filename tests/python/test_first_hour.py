@@ -43,6 +43,17 @@ def appears(file: Path) -> None:
         time.sleep(0.05)
 
 
+def waits() -> dict[str, str]:
+    """This environment without a wait policy of OpenMP."""
+    return {name: value for name, value in os.environ.items() if name not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
+
+
+def environment_of(process: subprocess.Popen) -> dict[str, str]:
+    """Which the trainer has that the program became."""
+    found = Path(f"/proc/{process.pid}/environ").read_text().split("\0")
+    return dict(pair.split("=", 1) for pair in found if pair)
+
+
 def photographs(folder: Path) -> Path:
     """Two classes of JPEG files of differing sizes, in train/ and test/."""
     generator = np.random.default_rng(1)
@@ -266,8 +277,15 @@ def test_snapshots_that_do_not_fit_are_asked_for_first(tmp_path: Path, binaries)
 def test_a_run_folder_that_vanishes_ends_the_run_and_stays_away(tmp_path: Path, binaries) -> None:
     folder = tmp_path / "run"
     command = [binaries / "dimred", "stage1", *SMALL, "--epochs=2000", "--output", folder]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=waits() | {"OMP_WAIT_POLICY": "active"},
+    ) as process:
         appears(folder / "curve.csv")
+        assert "GOMP_SPINCOUNT" not in environment_of(process)  # what the user has chosen stays
         shutil.move(folder, tmp_path / "moved")
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 1, errors
@@ -278,8 +296,9 @@ def test_a_run_folder_that_vanishes_ends_the_run_and_stays_away(tmp_path: Path, 
 def test_evaluating_a_run_without_a_state_names_its_process(tmp_path: Path, binaries, fails) -> None:
     folder = tmp_path / "run"
     command = [binaries / "dimred", "stage1", *SMALL, "--epochs=2000", "--checkpoint_every=2000", "--output", folder]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, env=waits()) as process:
         appears(folder / "curve.csv")
+        assert environment_of(process)["GOMP_SPINCOUNT"] == "1000"  # threads sleep soon at barriers
         line = fails(2, "evaluate", folder)
         process.kill()
     assert f"has no state yet; process {process.pid} is training in it" in line

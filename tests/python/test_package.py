@@ -752,6 +752,30 @@ def test_freed_memory_is_kept() -> None:
     assert kept < 0.1 * returned
 
 
+SHARES = """
+import ctypes, os, sys, dimred
+if sys.argv[1] == "late":
+    ctypes.CDLL("libgomp.so.1")
+print(dimred.share_cores(), os.environ.get("GOMP_SPINCOUNT"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "when", "says"),
+    [
+        ({}, "early", "True 1000"),
+        ({}, "late", "False None"),  # libgomp has read its environment
+        ({"GOMP_SPINCOUNT": "7"}, "early", "False 7"),
+        ({"OMP_WAIT_POLICY": "active"}, "early", "False None"),
+    ],
+)
+def test_threads_share_cores_unless_the_user_has_chosen(given: dict[str, str], when: str, says: str) -> None:
+    plain = {name: value for name, value in os.environ.items() if name not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
+    command = [sys.executable, "-c", SHARES, when]
+    environment = plain | given | {"PYTHONPATH": str(PACKAGE)}
+    assert subprocess.check_output(command, env=environment, text=True).strip() == says
+
+
 # scikit-learn.
 
 # Checks that do not fit, and why; empty is the goal.
