@@ -127,7 +127,9 @@ names 'does not exist' dimred stage1 --data nowhere --output runs/a
 names 'another --output' dimred stage1 --data pictures --output pictures
 names 'pictures/train|class' dimred stage1 --data pictures/train/bag --output runs/a
 learns 30 dimred stage1 --data pictures --output runs/one --epochs 2 --snapshots_per_epoch 3
-does dimred stage1 --data pictures --output runs/one --epochs 2 --snapshots_per_epoch 3
+shows 'finished already' dimred stage1 --data pictures --output runs/one --epochs 2 --snapshots_per_epoch 3
+learns 30 dimred stage1 --data pictures --output runs/small --batch_size 16 --epochs 2
+shows 'threads = [0-9]+ share' dimred stage1 --data pictures --output runs/many --threads $(($(nproc) + 1))
 names '--total_epochs|another --output' dimred stage1 --data pictures --output runs/one --epochs 3 --snapshots_per_epoch 3
 names 'another --output' dimred stage1 --data pictures --output runs/one --epochs 2 --snapshots_per_epoch 5
 learns 40 dimred stage1 --data pictures --output runs/adam --optimizer adam --learning_rate 0.001 --epochs 5
@@ -147,6 +149,7 @@ names '--checkpoint' dimred stage2
 names '--output' dimred stage2 runs/one
 names '--output' dimred stage2 --checkpoint runs/one --epochs 1
 does dimred stage2 --checkpoint runs/one --output runs/two --epochs 1
+names 'a run of stage1' dimred stage2 --checkpoint runs/one --output runs/one --epochs 1
 does dimred stage2 --checkpoint runs/one --pca_mat p.npy --output runs/three --epochs 1
 does dimred stage2 --checkpoint runs/one --n_component 3 --output runs/four --epochs 1
 names 'does not exist' dimred stage2 --checkpoint runs/one --pca_mat none.npy --output runs/five
@@ -170,6 +173,12 @@ does dimred predict runs/two/export/1 "$image"
 does dimred predict runs/one pictures/test/bag/*.png
 names 'dimred predict runs/two/export/1 ' dimred predict "$image" runs/two/export/1
 names 'none.png' dimred predict runs/one none.png
+cp "$image" image.png && mv pictures moved
+does dimred predict runs/one image.png
+does dimred export runs/one
+names '--data PATH says where' dimred evaluate runs/one
+does dimred evaluate runs/one --data moved
+mv moved pictures
 
 printf '\n== Fashion-MNIST\n'
 learns 50 dimred stage1 --output runs/fashion --epochs 1 --train_samples 4000 --test_samples 500
