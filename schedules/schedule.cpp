@@ -95,7 +95,7 @@ void add_rates(OptionTable& table, ScheduleOptions& options) {
       .add("learning_rate",
            &options.learning_rate,
            "after the warm-up; unless given 0.001 for adam and adamweightdecay, 0.01 for adagrad "
-           "and rmsprop, 1 for adadelta, for SGD in proportion to a batch below 64",
+           "and rmsprop, 1 for adadelta, less for SGD's batches below 64",
            positive())
       .needs(!is("schedule", {"piecewise"}) || above("warmup_epochs") || above("warmup_steps"))
       .essential();
