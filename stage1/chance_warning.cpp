@@ -40,7 +40,7 @@ class ChanceWarning final : public Hook {
                                                    : epoch.sample_count;
     if (!is_chance(accuracy, classes, samples)) return;
     said_ = true;
-    run.console->warn(formatted(
+    run.console->line(formatted(
         "epoch {} ended at {} %, which guessing among {} classes reaches: if it stays so, "
         "lower --learning_rate (now {}) or add --warmup_epochs",
         run.position->epoch,

@@ -20,7 +20,7 @@ std::unique_ptr<Hook> make_snapshots(const SaveOptions& options, const training:
 std::unique_ptr<Hook> make_step_log(const ControlOptions& options,
                                     std::function<double()> learning_rate);
 
-/// Warns once, after an epoch whose accuracy is what guessing reaches: with a test or validation
+/// Says once, after an epoch whose accuracy is what guessing reaches: with a test or validation
 /// set of that, else of the epoch's own steps.
 /// `learning_rate` is the option's, which the remedy names.
 std::unique_ptr<Hook> make_chance_warning(double learning_rate);
