@@ -77,6 +77,12 @@ std::vector<fs::path> checkpoints_at(const fs::path& source) {
             file);
     file = name_of(file);
   }
+  std::erase_if(files, [](const fs::path& file) { return file.extension() == ".tmp"; });
+  for (const auto& file : files)
+    require(!fs::is_directory(source) || !fs::exists(file / "merge.json"),
+            "[merge] '{}' is a merge itself; name the checkpoints, or a pattern",
+            file);
+  require(!files.empty(), "[merge] '{}' holds no finished checkpoint", source);
   return files;
 }
 
@@ -151,11 +157,12 @@ void require_different_steps(const std::vector<Input>& inputs) {
 Input snapshot_input(Input input) {
   const auto info = checkpoints::read_snapshot_info(input.path);
   const auto missing = checkpoints::missing_parameters(info.layout_json);
-  require(missing.empty(),
-          "[merge] '{}' has no values of {}, which were frozen when it was recorded; dimred.average "
-          "takes such snapshots, or record with trainable_only=False",
-          input.path,
-          checkpoints::count_and_names(missing));
+  require(
+      missing.empty(),
+      "[merge] '{}' has no values of {}, which were frozen when it was recorded; dimred.average "
+      "takes such snapshots, or record with trainable_only=False",
+      input.path,
+      checkpoints::count_and_names(missing));
   input.files = {input.path};
   for (const auto& entry : layout::layout_from_json(info.layout_json).entries) {
     Tensor tensor;

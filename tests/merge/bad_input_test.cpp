@@ -224,6 +224,11 @@ TEST_F(BadInput, PlacesThatCannotBe) {
   EXPECT_THAT(merged(folder / "run"), HasSubstr("has weights of its own and folders with others"));
   fs::remove(folder / "run/model.safetensors");
   EXPECT_EQ(merge({folder / "run/step*"}, folder / "pattern", {}).inputs.size(), 2U);
+  // What a killed merge left in the folder is no checkpoint, and a finished one is not taken for
+  // one.
+  fs::copy(one, folder / "run/other.tmp");
+  EXPECT_EQ(merge({folder / "run"}, folder / "run/merged", {}).inputs.size(), 2U);
+  EXPECT_THAT(merged(folder / "run"), HasSubstr("run/merged' is a merge itself"));
 }
 
 TEST_F(BadInput, OutputsThatAreThere) {
