@@ -22,6 +22,7 @@
 #include "checkpoints/weights_file.h"
 #include "commands/inspect_scale.h"
 #include "commands/inspect_schedule.h"
+#include "commands/inspect_trajectory.h"
 #include "commands/remote.h"
 #include "commands/run.h"
 #include "commands/text_table.h"
@@ -487,7 +488,8 @@ bool needs_network(const std::vector<std::string>& arguments) {
 
 int inspect_command(const std::vector<std::string>& arguments) {
   if (asks_for(arguments, "schedule")) return inspect_schedule(arguments);
-  fs::path file, landscape;
+  if (asks_for(arguments, "trajectory")) return inspect_trajectory(arguments);
+  fs::path file, landscape, trajectory;
   std::string scale, schedule, model;
   OptionTable table("dimred inspect",
                     "what a snapshot, state, run folder, matrix or data set holds, and whether it "
@@ -501,6 +503,10 @@ int inspect_command(const std::vector<std::string>& arguments) {
             &landscape,
             "the loss around a run in the plane of two components, as CSV: see dimred inspect "
             "--landscape --help");
+  table.add("trajectory",
+            &trajectory,
+            "what of a run's snapshots is more than a random walk: see dimred inspect --trajectory "
+            "--help");
   table.add(
       "model",
       &model,

@@ -1,14 +1,17 @@
 #include "commands/pca_command.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <numeric>
 
 #include "checkpoints/snapshot_list.h"
 #include "commands/remote.h"
 #include "commands/run.h"
 #include "launch/rank_info.h"
 #include "pca/fit.h"
+#include "pca/from_first.h"
 #include "pca/source.h"
 #include "support/agreement.h"
 #include "support/atomic_file.h"
@@ -23,12 +26,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
+enum class Centre { mean, base };  // subtracted from the snapshots: their mean, or the first one
+
 struct PcaOptions {
   fs::path snapshots;
   fs::path output = "pca_mat.npy";
   std::int64_t components = 32;
   bool fewer_allowed = false;  // nobody gave a number
   pca::Kind kind = pca::Kind::pca;
+  Centre centre = Centre::mean;
   pca::Blocks blocks = pca::Blocks::whole;
   std::int64_t seed = 0;
   pca::SnapshotRange range;
@@ -60,6 +66,7 @@ void add_file_options(OptionTable& table, PcaOptions& options) {
       .add("gram",
            &options.gram,
            "also write the Gram matrix of the centred snapshots used here (.npy, n x n float64)")
+      .needs(is("centre", {"mean"}))
       .role(OptionRole::output)
       .of_this_machine();
 }
@@ -88,6 +95,12 @@ void add_matrix_options(OptionTable& table, PcaOptions& options) {
                    "principal components; span of the snapshots, not centred; random rows; the "
                    "components with each layer's columns shuffled",
                    pca::kind_names());
+  table
+      .add_choice("centre",
+                  &options.centre,
+                  "base: the components of the differences from the first snapshot, not centred",
+                  {{"mean", Centre::mean}, {"base", Centre::base}})
+      .needs(is("kind", {"pca"}));
   table.add_choice("blocks",
                    &options.blocks,
                    "layers: k components for each layer by itself, a block-diagonal matrix",
@@ -116,6 +129,11 @@ OptionTable table_of(PcaOptions& options) {
 /// All that can be refused is refused before the snapshots are read.
 void check_paths(const PcaOptions& options) {
   require(!options.snapshots.empty(), "[pca] needs --snapshots FOLDER, LIST.txt or FILE.npy");
+  require(
+      options.centre == Centre::mean || (options.kind == pca::Kind::pca && options.gram.empty()),
+      "[pca] --centre base needs --kind pca and no --gram, received kind {}{}",
+      pca::name_of(options.kind),
+      options.gram.empty() ? "" : " and --gram");
   const auto& output = options.output;
   require(output.extension() == ".npy", "[pca] needs --output NAME.npy, received {}", output);
   const auto folder = output.has_parent_path() ? output.parent_path() : fs::path(".");
@@ -134,6 +152,29 @@ void check_paths(const PcaOptions& options) {
   require(!fs::equivalent(options.snapshots, output, none),
           "[pca] --output would replace the snapshots themselves, received {}",
           output);
+}
+
+/// The fit of the differences from the first snapshot, an uncentred PCA.
+pca::Basis fit_from_first(const PcaOptions& options,
+                          pca::FitOptions fit,
+                          Communicator& communicator) {
+  const auto source = pca::open_source(options.snapshots, communicator);
+  const auto used = pca::selected(*source, options.range);
+  const auto differences = pca::from_first(*used);
+  fit.kind = pca::Kind::span;
+  fit.snapshots = {};
+  if (options.fewer_allowed) fit.components = std::min(fit.components, differences->rows());
+  return pca::fit(*differences, fit, options.output, communicator);
+}
+
+/// What a random walk would show of the same number of snapshots; empty where the report says it.
+std::string walk_text(const PcaOptions& options, const pca::Sidecar& fitted) {
+  if (options.centre == Centre::mean) return {};
+  const auto walk = pca::random_walk_from_first(fitted.snapshots, fitted.components);
+  return formatted("\na random walk of {} snapshots, from its first: {} %, {} % in the first",
+                   fitted.snapshots + 1,
+                   decimal_text(100 * std::accumulate(walk.begin(), walk.end(), 0.0), 2),
+                   decimal_text(100 * walk.front(), 2));
 }
 
 /// Largest resident memory of this process so far; empty where /proc does not tell.
@@ -160,13 +201,15 @@ int fit(const PcaOptions& options, Communicator& communicator) {
                       .tile_bytes = options.tile_mb << 20};
   if (fit.threads == 0 && communicator.size() > 1)  // the machine's cores are shared by its ranks
     fit.threads = std::max<std::int64_t>(1, available_threads() / launch::discover().local_size);
-  auto basis = pca::fit_snapshots(options.snapshots, fit, options.output, communicator);
+  auto basis = options.centre == Centre::base
+                   ? fit_from_first(options, fit, communicator)
+                   : pca::fit_snapshots(options.snapshots, fit, options.output, communicator);
   basis.report.peak_memory = peak_memory();
   if (!first) return exit_success;
   Console console(options.quiet);
   if (const auto warning = checkpoints::unlisted(options.snapshots); !warning.empty())
     console.warn(warning);
-  console.line(pca::describe(basis));
+  console.line(pca::describe(basis) + walk_text(options, basis.header));
   console.line("wrote " + options.output.string());
   if (!options.gram.empty()) console.line("wrote " + options.gram.string());
   return exit_success;

@@ -65,6 +65,7 @@ NAVIGATION = {
         "docs/explanation/method",
         "docs/explanation/pca",
         "docs/explanation/scaling",
+        "docs/explanation/trajectories",
         "docs/explanation/margin_softmax",
         "docs/explanation/gpu",
         "docs/explanation/threat_model",

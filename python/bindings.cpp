@@ -34,6 +34,7 @@
 #include "pca/fit.h"
 #include "pca/memory_source.h"
 #include "pca/parameter_choice.h"
+#include "pca/trajectory.h"
 #include "python/hdf5_guard.h"
 #include "python/method_bindings.h"
 #include "python/recording.h"
@@ -282,6 +283,21 @@ nb::tuple merged(const std::vector<fs::path>& sources,
       report.parts.front().coefficients, inputs, steps, report.copied, report.left_out);
 }
 
+/// The report as JSON.
+std::string trajectory(const Source& source,
+                       std::int64_t flips,
+                       std::int64_t block,
+                       std::int64_t window,
+                       std::uint64_t seed,
+                       std::int64_t threads) {
+  const pca::TrajectoryOptions options{
+      .flips = flips, .block = block, .window = window, .seed = seed, .threads = threads};
+  WatchedSource rows(*source.rows);
+  std::string report;
+  watched(rows, nb::none(), [&] { report = pca::to_json(pca::measure_trajectory(rows, options)); });
+  return report;
+}
+
 /// Throws as pca::read_basis_header, with `values` as pca::load_basis.
 void check_basis(const fs::path& npy, bool values) {
   const nb::gil_scoped_release released;
@@ -306,6 +322,53 @@ void translate(const std::exception_ptr& exception, void*) {
   } catch (const std::runtime_error& error) {
     set_error(PyExc_OSError, error.what());
   }
+}
+
+/// What reads all snapshots of a source.
+void bind_statistics(nb::module_& module) {
+  module.def("fit",
+             fit,
+             "source"_a,
+             "output"_a,
+             "components"_a,
+             "variance"_a,
+             "kind"_a,
+             "blocks"_a,
+             "seed"_a,
+             "threads"_a,
+             "mean"_a.none(),
+             "progress"_a.none());
+  module.def("trajectory",
+             trajectory,
+             "source"_a,
+             "flips"_a,
+             "block"_a,
+             "window"_a,
+             "seed"_a,
+             "threads"_a);
+}
+
+void bind_merge(nb::module_& module) {
+  module.def(
+      "coefficients",
+      [](const std::string& kind, const std::vector<std::int64_t>& steps, double decay) {
+        return merge::coefficients_of(steps,
+                                      {.kind = named(merge::kind_names(), kind), .decay = decay});
+      },
+      "kind"_a,
+      "steps"_a,
+      "decay"_a);
+  module.def("merge",
+             merged,
+             "sources"_a,
+             "output"_a,
+             "kind"_a,
+             "rates"_a,
+             "window"_a,
+             "dtype"_a,
+             "copy_from"_a.none(),
+             "allow_different_config"_a,
+             "threads"_a);
 }
 
 }  // namespace
@@ -342,38 +405,8 @@ NB_MODULE(_core, module) {
       },
       "files"_a);
   module.def("open_arrays", source_of_arrays, "rows"_a);
-  module.def("fit",
-             fit,
-             "source"_a,
-             "output"_a,
-             "components"_a,
-             "variance"_a,
-             "kind"_a,
-             "blocks"_a,
-             "seed"_a,
-             "threads"_a,
-             "mean"_a.none(),
-             "progress"_a.none());
-  module.def(
-      "coefficients",
-      [](const std::string& kind, const std::vector<std::int64_t>& steps, double decay) {
-        return merge::coefficients_of(steps,
-                                      {.kind = named(merge::kind_names(), kind), .decay = decay});
-      },
-      "kind"_a,
-      "steps"_a,
-      "decay"_a);
-  module.def("merge",
-             merged,
-             "sources"_a,
-             "output"_a,
-             "kind"_a,
-             "rates"_a,
-             "window"_a,
-             "dtype"_a,
-             "copy_from"_a.none(),
-             "allow_different_config"_a,
-             "threads"_a);
+  bind_statistics(module);
+  bind_merge(module);
   bind_method(module);
   module.def("read_run_state", read_run_state, "folder"_a);
   module.def("run_of_state", run_of_state, "state"_a);

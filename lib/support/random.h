@@ -22,6 +22,7 @@ enum class RandomPurpose : std::uint32_t {
   window = 11,   // of samples within a part of that order
   padding = 12,  // which samples are repeated to make shares even
   classes = 13,  // which of them a softmax runs over
+  signs = 14,    // of a trajectory's increments, and their order
   mock = 20,     // pixels without a file
 };
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from dimred._optimizer import SubspaceOptimizer
     from dimred._readouts import Average, average, recalibrate_batchnorm
     from dimred._recorder import SnapshotRecorder
+    from dimred._trajectory import Trajectory, trajectory
 
 __all__ = [
     "Average",
@@ -28,6 +29,7 @@ __all__ = [
     "SnapshotPCA",
     "SnapshotRecorder",
     "SubspaceOptimizer",
+    "Trajectory",
     "__version__",
     "average",
     "fit",
@@ -38,6 +40,7 @@ __all__ = [
     "recalibrate_batchnorm",
     "runs",
     "share_cores",
+    "trajectory",
 ]
 # Imported at their first use: some need torch, scikit-learn, matplotlib or pandas, which not everyone has.
 MODULES = {
@@ -48,6 +51,7 @@ MODULES = {
     "SnapshotPCA": "_estimator",
     "SnapshotRecorder": "_recorder",
     "SubspaceOptimizer": "_optimizer",
+    "Trajectory": "_trajectory",
     "average": "_readouts",
     "fit": "_fit",
     "keep_freed_memory": "_memory",
@@ -55,6 +59,7 @@ MODULES = {
     "minimize": "_minimize",
     "recalibrate_batchnorm": "_readouts",
     "share_cores": "_cores",
+    "trajectory": "_trajectory",
 }
 
 

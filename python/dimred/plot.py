@@ -16,6 +16,7 @@ from dimred._basis import Basis
 from dimred._fit import fit
 from dimred._readouts import _row
 from dimred._sources import open_source
+from dimred._trajectory import Trajectory
 
 Grid = NDArray[np.float64]
 
@@ -58,6 +59,18 @@ def trajectory(source: Any, basis: Basis | None = None, axes: Any = None) -> Any
     points = axes.scatter(*coordinates.T, c=np.arange(len(coordinates)), zorder=2)
     axes.figure.colorbar(points, ax=axes, label="snapshot")
     axes.set(**_labels(basis))
+    return axes
+
+
+def cosines(found: Trajectory, axes: Any = None) -> Any:
+    """The mean cosines of increments by lag, of dimred.trajectory's result, and two sigma of independent increments."""
+    axes = _axes(axes)
+    lags = np.arange(1, len(found.cosines) + 1)
+    band = 2 / np.sqrt(found.effective_dimension * (found.snapshots - 1 - lags))
+    axes.fill_between(lags, -band, band, color="lightgrey", label="independent increments")
+    axes.plot(lags, found.cosines, "o-", label="snapshots")
+    axes.set(xlabel="lag", ylabel="mean cosine of increments", title=found.verdict)
+    axes.legend()
     return axes
 
 

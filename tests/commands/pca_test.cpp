@@ -72,6 +72,16 @@ TEST_F(Pca, RefusesTooFewSnapshots) {
   expect_nothing_written(pca("--components 6"), 2, "needs n - 1 >= k, received n = 6, k = 6");
 }
 
+TEST_F(Pca, TakesTheFirstSnapshotAsTheBase) {
+  write_snapshots(folder.path(), 6);
+  const auto outcome = pca("--centre base");
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_EQ(checkpoints::read_npy_header(output).shape.front(), 5);
+  EXPECT_THAT(outcome.output,
+              HasSubstr("a random walk of 6 snapshots, from its first: 100.00 %, 82.29 %"));
+  EXPECT_EQ(pca("--overwrite --centre base --kind random").code, 2);
+}
+
 TEST_F(Pca, RefusesAnEmptyFolder) {
   fs::create_directory(folder.path() / "snapshots");
   expect_nothing_written(pca(""), 2, "snapshots");

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <Eigen/Core>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+namespace dimred::pca {
+
+/// A test by random signs. Under the null hypothesis the increments of a trajectory (or blocks of
+/// them) are independent and symmetric, so that each may have its sign changed.
+struct SignFlips {
+  std::int64_t count = 999;  // B
+  std::int64_t block = 1;    // increments in a row that share a sign
+  std::uint64_t seed = 0;
+};
+
+/// The signs [N x width] of draws first..first + width - 1. Draw 0 is what was measured: all +1.
+Eigen::MatrixXd draw_signs(const SignFlips& flips,
+                           std::int64_t increments,
+                           std::int64_t first,
+                           std::int64_t width);
+
+/// Of B draws and what was measured, the parts that are at least, and at most, as large as what was
+/// measured.
+struct Tails {
+  double above = 1;
+  double below = 1;
+  double two_sided() const;
+};
+
+/// Statistics [k x width] of signs [N x width], a column for each draw.
+using Statistics = std::function<Eigen::ArrayXXd(const Eigen::MatrixXd& signs)>;
+
+/// The tails of each of the k statistics. Any statistic makes an exact test, also one that is only
+/// nearly what its name says. Source: Phipson and Smyth, "Permutation p-values should never be
+/// zero", 2010.
+std::vector<Tails> tails_by_signs(const SignFlips& flips,
+                                  std::int64_t increments,
+                                  const Statistics& statistics);
+
+/// P-values of T tests together, adjusted so that the chance of any wrong rejection is at most that
+/// of one. Source: Holm, "A simple sequentially rejective multiple test procedure", 1979.
+std::vector<double> adjusted_by_holm(const std::vector<double>& p_values);
+
+}  // namespace dimred::pca

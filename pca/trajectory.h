@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "pca/source.h"
+#include "pca/walk_statistics.h"
+
+namespace dimred::pca {
+
+struct TrajectoryOptions {
+  std::int64_t flips = 999;  // B >= 19, random signs and orders
+  std::int64_t block = 0;    // increments that share a sign in the second test; 0: an eighth of
+                             // them, at least 2
+  std::int64_t window = 0;   // snapshots in a mean, 2..n - 2; 0: a quarter of them, at least 2
+  std::uint64_t seed = 0;    // of signs and orders
+  std::int64_t threads = 0;  // 0: all cores this process may use
+};
+
+/// What the increments of a trajectory are.
+enum class Verdict {
+  still,        // zero
+  random_walk,  // no straighter than independent steps would be
+  returning,    // less straight: the steps cancel
+  correlated,   // neighbours go together, so that nothing tells momentum from a drift
+  unclear,      // straighter by signs of single increments alone
+  drift,        // straighter than both kinds of signs explain, and neighbours are as others
+};
+
+/// As a person reads it.
+std::string_view text_of(Verdict verdict);
+
+/// Of all weights, or of one tensor's.
+struct Trajectory {
+  std::string name;          // of the tensor
+  std::int64_t weights = 0;  // M
+  AgainstWalk straightness;
+  double p_adjusted = 1;  // straightness.p_value, of a tensor with Holm's factor for all that move
+  LineShape base, centred, windows;
+  Directions directions;  // effective_dimension: at most M
+  Verdict verdict = Verdict::still;
+};
+
+struct TrajectoryReport {
+  std::int64_t snapshots = 0;  // n; the first is the base
+  TrajectoryOptions options;   // with what stood for 0
+  Trajectory whole;
+  std::vector<Trajectory> tensors;    // in file order; none where the snapshots know no names
+  std::vector<std::string> left_out;  // of the first snapshot, as training state
+};
+
+/// What of a trajectory of n >= 4 snapshots is more than a random walk shows. One pass over W, then
+/// n x n matrices: some 150 B n^2 operations and 8 n^2 bytes for all weights and for each tensor.
+/// The straightness of T tensors is tested with at least 40 T signs, so that an adjusted p-value
+/// can be below 0.05. The null hypothesis of the p-values is independent, symmetric increments, and
+/// momentum alone breaks it: where neighbours correlate, the verdict is never `drift`.
+/// Throws std::invalid_argument for fewer snapshots, options out of range, snapshots that are all
+/// equal or a value that is not finite; std::runtime_error on I/O failure.
+TrajectoryReport measure_trajectory(const SnapshotSource& source,
+                                    const TrajectoryOptions& options = {});
+
+/// A JSON object: what stands in the report by the names above, statistics as {value, walk,
+/// p_value, p_blocks}; what is no number (PC1 of points that are all equal) is null.
+std::string to_json(const TrajectoryReport& report);
+
+}  // namespace dimred::pca

@@ -1,0 +1,147 @@
+#include "pca/walk_statistics.h"
+
+#include <cmath>
+#include <numeric>
+#include <span>
+#include <utility>
+
+#include "pca/dense.h"
+#include "support/random.h"
+
+namespace dimred::pca {
+namespace {
+
+using Eigen::ArrayXXd;
+using Eigen::MatrixXd;
+using Eigen::VectorXd;
+
+/// Steps of the power iteration in each draw, from a straight line on, which is nearly a walk's
+/// first component; its second eigenvalue is a quarter to a ninth of the first.
+constexpr int kPowerSteps = 5;
+
+/// x_0 .. x_N relative to x_0, [N + 1 x N].
+MatrixXd path(std::int64_t increments) {
+  MatrixXd path = MatrixXd::Zero(increments + 1, increments);
+  path.bottomRows(increments).triangularView<Eigen::Lower>().setOnes();
+  return path;
+}
+
+MatrixXd centred(const MatrixXd& points) { return points.rowwise() - points.colwise().mean(); }
+
+/// t - mean, t = 1..points.
+VectorXd times(Eigen::Index points) {
+  const double half = 0.5 * static_cast<double>(points - 1);
+  return VectorXd::LinSpaced(points, -half, half);
+}
+
+PointView view_of(MatrixXd points) {
+  MatrixXd square = points.transpose() * points;
+  VectorXd line = points.transpose() * times(points.rows());
+  return {std::move(points), std::move(square), std::move(line)};
+}
+
+/// Share and R^2 of the first component.
+std::pair<double, double> first_component(const MatrixXd& gram, const PointView& view) {
+  const MatrixXd k = view.points * gram * view.points.transpose();
+  const auto p = k.rows();
+  const auto pairs = eigenpairs(lower_of({k.data(), static_cast<std::size_t>(k.size())}, p, p), p);
+  const VectorXd first = Eigen::Map<const VectorXd>(pairs.vectors.data(), p);
+  const VectorXd spread = first.array() - first.mean();
+  const auto line = times(p);
+  const double along = spread.dot(line);
+  return {pairs.values[0] / k.trace(), along * along / (spread.squaredNorm() * line.squaredNorm())};
+}
+
+/// The same [2 x draws] by some power steps for K = F sGs F', in terms of u with F u = the vector:
+/// sGs F'F has the eigenvalues of K.
+ArrayXXd nearly_first_components(const MatrixXd& gram, const PointView& view, const MatrixXd& s) {
+  MatrixXd u = MatrixXd::Ones(s.rows(), s.cols());  // F u is the line in time
+  MatrixXd c = view.square * u;
+  ArrayXXd shape(2, s.cols());
+  for (int step = 0; step < kPowerSteps; ++step) {
+    const MatrixXd next = s.cwiseProduct(gram * s.cwiseProduct(c));
+    shape.row(0) =
+        c.cwiseProduct(next).colwise().sum().array() / c.cwiseProduct(u).colwise().sum().array();
+    u = next;
+    c = view.square * u;
+  }
+  const MatrixXd traces = gram.cwiseProduct(view.square) * s;
+  shape.row(0) /= s.cwiseProduct(traces).colwise().sum().array();
+  const auto p = static_cast<double>(view.points.rows());
+  const Eigen::ArrayXXd sums = view.points.colwise().sum() * u;
+  const Eigen::ArrayXXd along = view.line.transpose() * u;
+  const Eigen::ArrayXXd norms = u.cwiseProduct(c).colwise().sum().array() - sums.square() / p;
+  shape.row(1) = along.square() / (norms * times(view.points.rows()).squaredNorm());
+  return shape;
+}
+
+}  // namespace
+
+PointView view_from_base(std::int64_t increments) {
+  return view_of(path(increments).bottomRows(increments));
+}
+
+PointView view_centred(std::int64_t increments) { return view_of(centred(path(increments))); }
+
+PointView view_of_windows(std::int64_t increments, std::int64_t window) {
+  const auto snapshots = path(increments);
+  MatrixXd means(increments + 2 - window, increments);
+  for (Eigen::Index i = 0; i < means.rows(); ++i) {
+    means.row(i) = snapshots.middleRows(i, window).colwise().mean();
+  }
+  return view_of(centred(means));
+}
+
+AgainstWalk straightness(const MatrixXd& gram, const WalkNull& null) {
+  const double trace = gram.trace();
+  const auto of_signs = [&](const MatrixXd& s) -> ArrayXXd {
+    const MatrixXd turned = gram * s;
+    return s.cwiseProduct(turned).colwise().sum() / trace;
+  };
+  const auto p_value = [&](const SignFlips& flips) {
+    return tails_by_signs(flips, gram.rows(), of_signs).front().two_sided();
+  };
+  return {gram.sum() / trace, 1, p_value(null.increments), p_value(null.blocks)};
+}
+
+LineShape line_shape(const MatrixXd& gram, const PointView& view, const WalkNull& null) {
+  const auto n = gram.rows();
+  const MatrixXd scaled = gram / gram.trace();
+  const auto measured = first_component(scaled, view);
+  const auto walk = first_component(MatrixXd::Identity(n, n), view);
+  const auto of_signs = [&](const MatrixXd& s) { return nearly_first_components(scaled, view, s); };
+  const auto singles = tails_by_signs(null.increments, n, of_signs);
+  const auto blocks = tails_by_signs(null.blocks, n, of_signs);
+  return {{measured.first, walk.first, singles[0].above, blocks[0].above},
+          {measured.second, walk.second, singles[1].above, blocks[1].above}};
+}
+
+Directions directions(const MatrixXd& gram, std::int64_t lags, const SignFlips& orders) {
+  const auto n = gram.rows();
+  const VectorXd moves = (gram.diagonal().array() > 0).cast<double>();
+  const VectorXd inverse =
+      (gram.diagonal().array() > 0).select(gram.diagonal().array().sqrt().inverse(), 0.0);
+  MatrixXd cosines = inverse.asDiagonal() * gram * inverse.asDiagonal();
+  cosines.diagonal().setZero();
+  const double pairs = moves.sum() * (moves.sum() - 1);
+  Directions found{.effective_dimension = pairs / cosines.squaredNorm()};
+  for (std::int64_t lag = 1; lag <= std::min<std::int64_t>(lags, n - 1); ++lag) {
+    const double counted = moves.head(n - lag).dot(moves.tail(n - lag));
+    found.cosines.push_back(counted > 0 ? cosines.diagonal(-lag).sum() / counted : 0);
+  }
+  const double measured = cosines.diagonal(-1).sum();
+  std::vector<Eigen::Index> order(n);
+  std::int64_t as_large = 1;
+  for (std::int64_t draw = 0; draw < orders.count; ++draw) {
+    std::iota(order.begin(), order.end(), Eigen::Index{0});
+    RandomStream stream(orders.seed, RandomPurpose::signs, 0, draw);
+    for (std::uint32_t i = n - 1; i > 0; --i) std::swap(order[i], order[stream.below(i + 1)]);
+    double sum = 0;
+    for (Eigen::Index i = 1; i < n; ++i) sum += cosines(order[i], order[i - 1]);
+    if (sum >= measured) ++as_large;
+  }
+  found.p_neighbours = static_cast<double>(as_large) / static_cast<double>(orders.count + 1);
+  return found;
+}
+
+}  // namespace dimred::pca

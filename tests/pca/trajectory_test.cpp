@@ -1,0 +1,224 @@
+#include "pca/trajectory.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <numbers>
+#include <random>
+
+#include "pca/report.h"
+#include "support/errors.h"
+#include "tests/pca/laid_out.h"
+#include "tests/pca/matrices.h"
+
+namespace dimred::pca {
+namespace {
+
+using testing::LaidOutSource;
+using testing::layered_snapshots;
+using testing::Matrix;
+using testing::random_matrix;
+using testing::six_layers;
+using testing::source_of;
+
+/// How increments are simulated: [steps x dimensions], AR(phi) of unit variance and a drift along
+/// the first axis whose energy over the whole run is rho times the noise's.
+struct Simulated {
+  std::int64_t steps = 0;
+  std::int64_t dimensions = 0;
+  double phi = 0;
+  double rho = 0;
+};
+
+Matrix increments_of(const Simulated& how, std::mt19937_64& random) {
+  std::normal_distribution<double> normal;
+  Matrix steps(how.steps, how.dimensions);
+  for (std::int64_t j = 0; j < how.dimensions; ++j) {
+    double value = normal(random);
+    for (std::int64_t i = 0; i < how.steps; ++i) {
+      steps(i, j) = value;
+      value = how.phi * value + std::sqrt(1 - how.phi * how.phi) * normal(random);
+    }
+  }
+  const auto noise = static_cast<double>(how.steps * how.dimensions);
+  steps.col(0).array() += std::sqrt(how.rho * noise) / static_cast<double>(how.steps);
+  return steps;
+}
+
+/// Snapshots from a base of ones on, with these steps.
+Matrix snapshots_of(const Matrix& steps) {
+  Matrix rows = Matrix::Ones(steps.rows() + 1, steps.cols());
+  for (std::int64_t i = 0; i < steps.rows(); ++i) rows.row(i + 1) = rows.row(i) + steps.row(i);
+  return rows;
+}
+
+/// The part of `walks` simulated ones of which the straightness is rejected at 0.05.
+double rejected(const Simulated& how, int walks, unsigned seed) {
+  std::mt19937_64 random(seed);
+  int count = 0;
+  for (int walk = 0; walk < walks; ++walk) {
+    const Matrix steps = increments_of(how, random);
+    const auto draws = static_cast<std::uint64_t>(walk);
+    const WalkNull null{.increments = {.count = 199, .seed = draws},
+                        .blocks = {.count = 0, .seed = draws}};
+    count += straightness(steps * steps.transpose(), null).p_value < 0.05 ? 1 : 0;
+  }
+  return static_cast<double>(count) / walks;
+}
+
+/// Of 2,000 walks the standard deviation of the part is 0.005.
+TEST(Trajectory, RejectsAWalkAsOftenAsItSays) {
+  for (const double part : {rejected({.steps = 20, .dimensions = 18}, 2000, 1),
+                            rejected({.steps = 40, .dimensions = 2}, 2000, 2)}) {
+    EXPECT_GE(part, 0.03);
+    EXPECT_LE(part, 0.07);
+  }
+}
+
+/// Against 0.60 of the published simulation at rho = 1 and 18 effective dimensions.
+TEST(Trajectory, FindsADriftAsOftenAsItShould) {
+  EXPECT_NEAR(rejected({.steps = 40, .dimensions = 18, .rho = 1}, 500, 3), 0.6, 0.07);
+  EXPECT_GT(rejected({.steps = 40, .dimensions = 18, .rho = 3}, 200, 4), 0.98);
+}
+
+TEST(Trajectory, DoesNotCallMomentumADrift) {
+  std::mt19937_64 random(5);
+  for (const double phi : {0.2, 0.5}) {
+    int straight = 0;
+    for (int walk = 0; walk < 15; ++walk) {
+      const Simulated how{.steps = 74, .dimensions = 400, .phi = phi};
+      const auto source = source_of(snapshots_of(increments_of(how, random)));
+      const auto found = measure_trajectory(*source, {.flips = 99, .threads = 1}).whole;
+      straight += found.straightness.p_value < 0.05 ? 1 : 0;
+      EXPECT_EQ(found.verdict, Verdict::correlated) << text_of(found.verdict);
+      EXPECT_NEAR(found.directions.cosines.at(0), phi, 0.03);
+      EXPECT_NEAR(found.directions.cosines.at(1), phi * phi, 0.03);
+    }
+    EXPECT_GT(straight, 13);  // which signs alone would have published
+  }
+}
+
+TEST(Trajectory, SaysWhatAnyKindOfStepsIs) {
+  std::mt19937_64 random(6);
+  const auto verdict_of = [&](const Matrix& steps) {
+    return measure_trajectory(*source_of(snapshots_of(steps)), {.threads = 1}).whole.verdict;
+  };
+  const Simulated walk{.steps = 30, .dimensions = 300};
+  Simulated drift = walk;
+  drift.rho = 10;
+  EXPECT_EQ(verdict_of(increments_of(walk, random)), Verdict::random_walk);
+  EXPECT_EQ(verdict_of(increments_of(drift, random)), Verdict::drift);
+  // White noise around a point: each step takes back what the one before it did.
+  const Matrix points = increments_of({.steps = 31, .dimensions = 300}, random);
+  EXPECT_EQ(verdict_of(points.bottomRows(30) - points.topRows(30)), Verdict::returning);
+}
+
+/// PC1 of many walks: 1 / (4 sin^2(pi / (4 n + 2))) of n (n + 1) / 2 from the base.
+TEST(Trajectory, ShowsTheWalkOfTheClosedForms) {
+  constexpr int n = 74;
+  const auto source =
+      source_of(snapshots_of(increments_of({n, 50}, *std::make_unique<std::mt19937_64>(7))));
+  const auto found = measure_trajectory(*source, {.flips = 19, .window = 38}).whole;
+  const double sine = std::sin(std::numbers::pi / (2 * (2 * n + 1)));
+  EXPECT_NEAR(found.base.pc1.walk, 1 / (4 * sine * sine) / (0.5 * n * (n + 1)), 1e-12);
+  EXPECT_NEAR(found.base.r2.walk, 0.958, 0.003);
+  EXPECT_NEAR(found.centred.pc1.walk, random_walk_ratio(n + 1, 1).front(), 1e-12);
+  EXPECT_NEAR(found.centred.r2.walk, 96 / std::pow(std::numbers::pi, 4), 0.003);
+  EXPECT_NEAR(found.windows.pc1.walk, 0.93, 0.01);  // as many starts as a window has snapshots
+  EXPECT_GT(found.windows.r2.walk, 0.985);
+  EXPECT_EQ(found.straightness.walk, 1);
+}
+
+/// The statistics of the points themselves, by an SVD of them.
+TEST(Trajectory, MeasuresThePoints) {
+  std::mt19937_64 random(8);
+  const Matrix rows =
+      snapshots_of(increments_of({.steps = 24, .dimensions = 60, .rho = 1}, random));
+  const auto found = measure_trajectory(*source_of(rows), {.flips = 19, .window = 5}).whole;
+  const Matrix stored = rows.cast<float>().cast<double>();
+  const Matrix moved = stored.rowwise() - stored.row(0);
+  Matrix means(21, 60);
+  for (int i = 0; i < 21; ++i) means.row(i) = stored.middleRows(i, 5).colwise().mean();
+  const auto share = [](const Eigen::VectorXd& values) {
+    return values[0] * values[0] / values.squaredNorm();
+  };
+  EXPECT_NEAR(found.base.pc1.value, share(testing::uncentred_svd(moved).values), 1e-6);
+  EXPECT_NEAR(found.centred.pc1.value, share(testing::reference_svd(stored).values), 1e-6);
+  EXPECT_NEAR(found.windows.pc1.value, share(testing::reference_svd(means).values), 1e-6);
+  const Matrix steps = stored.bottomRows(24) - stored.topRows(24);
+  EXPECT_NEAR(found.straightness.value, moved.row(24).squaredNorm() / steps.squaredNorm(), 1e-9);
+}
+
+/// Every pattern of signs of eight increments is a 1/256th of all: an exact p-value.
+TEST(Trajectory, DrawsAllSignsAlike) {
+  std::mt19937_64 random(9);
+  const Matrix steps = increments_of({.steps = 8, .dimensions = 3, .rho = 1.5}, random);
+  const Matrix gram = steps * steps.transpose();
+  const auto squared = [&](int pattern) {
+    Eigen::VectorXd signs(8);
+    for (int i = 0; i < 8; ++i) signs[i] = (pattern >> i) % 2 == 0 ? 1 : -1;
+    return signs.dot(gram * signs);
+  };
+  double above = 0;
+  for (int pattern = 0; pattern < 256; ++pattern)
+    above += squared(pattern) >= squared(0) * (1 - 1e-9) ? 1.0 / 256 : 0;
+  ASSERT_LT(above, 0.4);
+  const WalkNull null{.increments = {.count = 19999}, .blocks = {.count = 999, .block = 8}};
+  const auto found = straightness(gram, null);
+  EXPECT_NEAR(found.p_value, 2 * above, 0.015);
+  EXPECT_EQ(found.p_blocks, 1);  // one block's sign changes nothing
+}
+
+TEST(Trajectory, MeasuresEachTensorInOnePass) {
+  const auto layout = six_layers();
+  const Matrix rows = layered_snapshots(9, 1);
+  const auto report = measure_trajectory(LaidOutSource(rows, layout), {.seed = 3, .threads = 2});
+  ASSERT_EQ(report.tensors.size(), layout.entries.size());
+  std::vector<double> p_values, adjusted;
+  for (std::size_t i = 0; i < report.tensors.size(); ++i) {
+    const auto& tensor = report.tensors[i];
+    const auto& entry = layout.entries[i];
+    EXPECT_EQ(tensor.name, entry.name);
+    EXPECT_EQ(tensor.weights, entry.size);
+    const Matrix part = rows.middleCols(entry.file_offset, entry.size);
+    if ((part.rowwise() - part.row(0)).isZero(0)) {
+      EXPECT_EQ(tensor.verdict, Verdict::still);
+      continue;
+    }
+    EXPECT_LE(tensor.directions.effective_dimension, static_cast<double>(entry.size));
+    const auto alone = measure_trajectory(*source_of(part), {.flips = 999, .seed = 3}).whole;
+    EXPECT_NEAR(tensor.straightness.value, alone.straightness.value, 1e-9);
+    EXPECT_NEAR(tensor.straightness.p_value, alone.straightness.p_value, 1e-12);
+    EXPECT_NEAR(tensor.centred.pc1.p_value, alone.centred.pc1.p_value, 1e-12);
+    p_values.push_back(tensor.straightness.p_value);
+    adjusted.push_back(tensor.p_adjusted);
+  }
+  EXPECT_EQ(p_values.size(), 5U);
+  EXPECT_EQ(adjusted, adjusted_by_holm(p_values));
+  EXPECT_EQ(to_json(report),
+            to_json(measure_trajectory(LaidOutSource(rows, layout), {.seed = 3, .threads = 1})));
+}
+
+TEST(Trajectory, AdjustsAsHolmDoes) {
+  EXPECT_THAT(adjusted_by_holm({0.01, 0.04, 0.03, 0.005}),
+              ::testing::Pointwise(::testing::DoubleEq(), {0.03, 0.06, 0.06, 0.02}));
+}
+
+TEST(Trajectory, RefusesWhatIsNone) {
+  const auto snapshots = random_matrix(6, 90, 3);
+  for (const TrajectoryOptions& options : {TrajectoryOptions{.flips = 18},
+                                           TrajectoryOptions{.block = 6},
+                                           TrajectoryOptions{.window = 5},
+                                           TrajectoryOptions{.window = 1}})
+    EXPECT_THROW(measure_trajectory(*source_of(snapshots), options), std::invalid_argument);
+  EXPECT_THROW(measure_trajectory(*source_of(random_matrix(3, 90, 3))), std::invalid_argument);
+  EXPECT_THROW(measure_trajectory(*source_of(Matrix::Constant(6, 90, 0.1))), std::invalid_argument);
+  Matrix broken = snapshots;
+  broken(2, 7) = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_THROW(measure_trajectory(*source_of(broken)), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace dimred::pca
