@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dimred.runs import Run, groups
+from dimred.runs import Run, colours, groups
 from dimred.runs.grouping import shown
 
 from . import charts
@@ -37,7 +37,7 @@ def legend(series: Sequence[Series]) -> str:
 
 def html_table(runs: Sequence[Run]) -> str:
     """The summary with each run's colour; the last column is the one to compare."""
-    chosen = charts.colours(runs)
+    chosen = colours(runs)
     head = "".join(f"<th>{escape(cell)}</th>" for cell in summary_header(runs))
     body = []
     for run, cells in zip(runs, summary_rows(runs), strict=True):
@@ -124,7 +124,7 @@ def uncertainty_section(runs: Sequence[Run]) -> str:
 
 def group_colours(runs: Sequence[Run]) -> dict[str, str]:
     """Name of a group -> colour class."""
-    chosen = charts.colours(runs)
+    chosen = colours(runs)
     return {name: chosen[members[0].name] for name, members in groups(runs).items()}
 
 
@@ -148,7 +148,7 @@ def differences_section(runs: Sequence[Run]) -> str:
 
 def telemetry_section(runs: Sequence[Run]) -> str:
     """Step by step, for the first run of each group of stage 2 that kept its steps.csv."""
-    chosen = charts.colours(runs)
+    chosen = colours(runs)
     parts = []
     for name, members in groups(runs).items():
         run = members[0]
