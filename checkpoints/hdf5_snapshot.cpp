@@ -18,15 +18,15 @@ std::mutex& library_mutex() {
 }
 
 /// Holds the library for one caller; its own error printing is off meanwhile.
-class Library {
+class Hdf5Library {
  public:
-  Library() : lock_(library_mutex()) {
+  Hdf5Library() : lock_(library_mutex()) {
     H5Eget_auto2(H5E_DEFAULT, &printer_, &data_);
     H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
   }
-  ~Library() { H5Eset_auto2(H5E_DEFAULT, printer_, data_); }
-  Library(const Library&) = delete;
-  Library& operator=(const Library&) = delete;
+  ~Hdf5Library() { H5Eset_auto2(H5E_DEFAULT, printer_, data_); }
+  Hdf5Library(const Hdf5Library&) = delete;
+  Hdf5Library& operator=(const Hdf5Library&) = delete;
 
  private:
   std::scoped_lock<std::mutex> lock_;
@@ -186,9 +186,9 @@ DatasetExtent extent_of(hid_t file, const char* name, hid_t type, std::int64_t f
 }  // namespace
 
 std::vector<std::byte> hdf5_image(const Snapshot& snapshot) {
-  const Library library;
+  const Hdf5Library library;
   const Handle creation(H5Pcreate(H5P_FILE_CREATE), "H5Pcreate");
-  checked(H5Pset_userblock(creation, kUserBlock), "H5Pset_userblock");
+  checked(H5Pset_userblock(creation, user_block_bytes), "H5Pset_userblock");
   // In memory: the library never meets a full disk, which it handles badly when it closes a file.
   const Handle access(H5Pcreate(H5P_FILE_ACCESS), "H5Pcreate");
   checked(H5Pset_fapl_core(access, 1 << 20, false), "H5Pset_fapl_core");
@@ -203,7 +203,7 @@ std::vector<std::byte> hdf5_image(const Snapshot& snapshot) {
 }
 
 Hdf5Contents read_hdf5(const std::filesystem::path& path, std::int64_t file_size) {
-  const Library library;
+  const Hdf5Library library;
   const Handle access(H5Pcreate(H5P_FILE_ACCESS), "H5Pcreate");
   // A finished file never changes, so it needs no lock (network file systems often have none).
   checked(H5Pset_file_locking(access, false, true), "H5Pset_file_locking");

@@ -10,7 +10,7 @@
 // The HDF5 part of a snapshot, alone behind its C library; snapshot.cpp does digests and files.
 namespace dimred::checkpoints {
 
-constexpr std::size_t kUserBlock = 512;
+constexpr std::size_t user_block_bytes = 512;
 
 /// The bytes that follow the user block in the file. Throws std::runtime_error naming the call.
 std::vector<std::byte> hdf5_image(const Snapshot& snapshot);

@@ -33,7 +33,7 @@ template <class Stored>
 constexpr auto append_integers =
     append<Stored, &WeightTensor::integers, [](Stored value) -> std::int64_t { return value; }>;
 
-struct Type {
+struct ElementType {
   std::string_view name;
   std::int64_t bytes;
   std::string_view dtype;                             // as safetensors names it
@@ -42,19 +42,19 @@ struct Type {
   bool is_float() const { return is_float_type(dtype); }
 };
 constexpr std::array types{
-    Type{"Float32", 4, "F32", append_floats<float, [](float value) { return value; }>},
-    Type{"Float16", 2, "F16", append_floats<std::uint16_t, from_half>},
-    Type{"BFloat16", 2, "BF16", append_floats<std::uint16_t, from_bfloat>},
-    Type{"Float64", 8, "F64", append_floats<double, from_double>},
-    Type{"Bool", 1, "BOOL", append_integers<std::uint8_t>},
-    Type{"UInt8", 1, "U8", append_integers<std::uint8_t>},
-    Type{"Int8", 1, "I8", append_integers<std::int8_t>},
-    Type{"Int16", 2, "I16", append_integers<std::int16_t>},
-    Type{"Int32", 4, "I32", append_integers<std::int32_t>},
-    Type{"Int64", 8, "I64", append_integers<std::int64_t>}};
+    ElementType{"Float32", 4, "F32", append_floats<float, [](float value) { return value; }>},
+    ElementType{"Float16", 2, "F16", append_floats<std::uint16_t, from_half>},
+    ElementType{"BFloat16", 2, "BF16", append_floats<std::uint16_t, from_bfloat>},
+    ElementType{"Float64", 8, "F64", append_floats<double, from_double>},
+    ElementType{"Bool", 1, "BOOL", append_integers<std::uint8_t>},
+    ElementType{"UInt8", 1, "U8", append_integers<std::uint8_t>},
+    ElementType{"Int8", 1, "I8", append_integers<std::int8_t>},
+    ElementType{"Int16", 2, "I16", append_integers<std::int16_t>},
+    ElementType{"Int32", 4, "I32", append_integers<std::int32_t>},
+    ElementType{"Int64", 8, "I64", append_integers<std::int64_t>}};
 
 /// One Value of the checkpoint: a tensor, or a slice of one.
-struct Value {
+struct CheckpointValue {
   std::string_view tag;
   std::vector<std::int64_t> dims;
   std::string_view type;
@@ -62,7 +62,7 @@ struct Value {
   bool is_tensor = false;
 };
 
-struct Message {
+struct CheckpointMessage {
   Bytes bytes;
   std::filesystem::path path;
 
@@ -70,7 +70,7 @@ struct Message {
 
   template <class... Values>
   void rule(bool holds,
-            const Value& value,
+            const CheckpointValue& value,
             std::type_identity_t<FormatString<sizeof...(Values)>> text,
             const Values&... values) const {
     if (!holds)
@@ -78,7 +78,7 @@ struct Message {
   }
 };
 
-void read_tensor(const Message& message, Bytes content, Value& value) {
+void read_tensor(const CheckpointMessage& message, Bytes content, CheckpointValue& value) {
   value.is_tensor = true;
   auto fields = message.fields(content);
   for (protobuf::Field field; fields.next(field);) {
@@ -94,8 +94,8 @@ void read_tensor(const Message& message, Bytes content, Value& value) {
   }
 }
 
-Value read_value(const Message& message, Bytes content) {
-  Value value;
+CheckpointValue read_value(const CheckpointMessage& message, Bytes content) {
+  CheckpointValue value;
   auto fields = message.fields(content);
   for (protobuf::Field field; fields.next(field);) {
     if (field.wire != protobuf::Wire::delimited) continue;
@@ -105,16 +105,16 @@ Value read_value(const Message& message, Bytes content) {
   return value;
 }
 
-const Type& type_of(const Message& message, const Value& value) {
-  const auto* const found = std::ranges::find(types, value.type, &Type::name);
+const ElementType& type_of(const CheckpointMessage& message, const CheckpointValue& value) {
+  const auto* const found = std::ranges::find(types, value.type, &ElementType::name);
   message.rule(found != types.end(), value, "has the element type {}, unknown here", value.type);
   return *found;
 }
 
 /// A tensor, whose slices a large one has one behind the other.
-struct Tensor {
-  Value first;
-  const Type* type = nullptr;
+struct SlicedTensor {
+  CheckpointValue first;
+  const ElementType* type = nullptr;
   std::vector<std::int64_t> shape;
   std::vector<Bytes> slices;
 
@@ -125,7 +125,9 @@ struct Tensor {
   }
 };
 
-void add_slice(const Message& message, const Value& value, Tensor& tensor) {
+void add_slice(const CheckpointMessage& message,
+               const CheckpointValue& value,
+               SlicedTensor& tensor) {
   const auto& type = type_of(message, value);
   message.rule(std::ssize(value.content) % type.bytes == 0,
                value,
@@ -140,7 +142,7 @@ void add_slice(const Message& message, const Value& value, Tensor& tensor) {
 }
 
 /// A scalar has the dimensions [0] and one element.
-void check_size(const Message& message, Tensor& tensor) {
+void check_size(const CheckpointMessage& message, SlicedTensor& tensor) {
   const auto count = tensor.elements();
   if (tensor.shape == std::vector<std::int64_t>{0} && count == 1) tensor.shape.clear();
   message.rule(product(tensor.shape) == count,
@@ -163,8 +165,8 @@ Bytes without_crc(Bytes bytes, const std::filesystem::path& path) {
   return message;
 }
 
-std::vector<Tensor> tensors_of(const Message& message) {
-  std::vector<Tensor> tensors;
+std::vector<SlicedTensor> tensors_of(const CheckpointMessage& message) {
+  std::vector<SlicedTensor> tensors;
   auto fields = message.fields(message.bytes);
   for (protobuf::Field field; fields.next(field);) {
     if (field.number != 1 || field.wire != protobuf::Wire::delimited) continue;
@@ -184,7 +186,7 @@ template <class Use>
 auto with_tensors(const std::filesystem::path& path, Use use) {
   const InputFile input(path);
   const auto text = input.part(0, input.size());
-  const Message message{without_crc(bytes_of(text), path), path};
+  const CheckpointMessage message{without_crc(bytes_of(text), path), path};
   try {
     return use(tensors_of(message), message.bytes);
   } catch (const std::runtime_error& error) {
@@ -217,7 +219,7 @@ std::string name_from_mindspore(std::string_view name) {
 }
 
 WeightsFile read_mindspore_weights(const std::filesystem::path& path) {
-  return with_tensors(path, [](const std::vector<Tensor>& tensors, Bytes) {
+  return with_tensors(path, [](const std::vector<SlicedTensor>& tensors, Bytes) {
     WeightsFile file{.format = std::string(scope)};
     for (const auto& from : tensors) {
       auto& tensor = file.tensors.emplace_back();
@@ -231,7 +233,7 @@ WeightsFile read_mindspore_weights(const std::filesystem::path& path) {
 }
 
 std::vector<StoredTensor> mindspore_table(const std::filesystem::path& path) {
-  return with_tensors(path, [](const std::vector<Tensor>& tensors, Bytes bytes) {
+  return with_tensors(path, [](const std::vector<SlicedTensor>& tensors, Bytes bytes) {
     std::vector<StoredTensor> table;
     for (const auto& from : tensors) {
       auto& tensor = table.emplace_back();

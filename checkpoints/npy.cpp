@@ -20,8 +20,8 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "npy data is read as it lies in memory");
 
 constexpr std::string_view npy_magic = "\x93NUMPY";
-constexpr std::int64_t kLongestHeader = 1 << 16;  // NumPy itself reads no more than 10,000
-constexpr std::size_t kMostDimensions = 64;       // as NumPy
+constexpr std::int64_t longest_header = 1 << 16;  // NumPy itself reads no more than 10,000
+constexpr std::size_t most_dimensions = 64;       // as NumPy
 
 /// Reads a Python dict literal of the three keys that NumPy writes; nothing else is a header.
 class HeaderReader {
@@ -116,7 +116,7 @@ class HeaderReader {
     std::vector<std::int64_t> values;
     expect('(');
     while (!accept(')')) {
-      if (values.size() == kMostDimensions) fail("needs at most 64 dimensions", "more");
+      if (values.size() == most_dimensions) fail("needs at most 64 dimensions", "more");
       values.push_back(number());
       if (accept(',')) continue;
       expect(')');
@@ -163,10 +163,10 @@ NpyHeader read_npy_header(const std::filesystem::path& path,
   const std::int64_t begin = version == 1 ? 10 : 12;
   std::int64_t length = 0;
   std::memcpy(&length, start.data() + 8, begin - 8);  // little-endian
-  require_file(length <= kLongestHeader && length <= file.size() - begin,
+  require_file(length <= longest_header && length <= file.size() - begin,
                "is cut or damaged: its header says that it has {} bytes, {} are there",
                length,
-               std::min(kLongestHeader, file.size() - begin));
+               std::min(longest_header, file.size() - begin));
   const auto text = file.part(begin, length);
   auto header = HeaderReader(text, path).read(types);
   header.data_offset = begin + length;

@@ -24,7 +24,7 @@ std::map<std::string, std::string> values_in(const fs::path& file, const std::st
   return values;
 }
 
-constexpr auto kDigestLine = "# Written by dimred; XXH3-128 of what follows: ";
+constexpr auto digest_line = "# Written by dimred; XXH3-128 of what follows: ";
 
 /// The remedy where a run's config.toml is missing.
 constexpr auto remedy =
@@ -94,7 +94,7 @@ std::string read_text(const fs::path& file) {
 }
 
 std::string with_digest(const std::string& toml) {
-  return formatted("{}{}\n{}", kDigestLine, digest(toml), toml);
+  return formatted("{}{}\n{}", digest_line, digest(toml), toml);
 }
 
 std::string read_config(const fs::path& folder) {
@@ -102,7 +102,7 @@ std::string read_config(const fs::path& folder) {
   require_environment(
       fs::is_regular_file(path), "[run] {} is missing, or is no file{}", path, remedy);
   auto text = read_text(path);
-  const std::string head = kDigestLine;
+  const std::string head = digest_line;
   require_environment(text.starts_with(head),
                       "[run] {} is damaged, or of another revision of dimred: it does not begin "
                       "with the digest of what follows{}",

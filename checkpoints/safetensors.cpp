@@ -50,32 +50,32 @@ struct Dtype {
 
   std::int64_t bytes() const { return bits / 8; }  // of the types that have a reader
 };
-constexpr std::array kDtypes{Dtype{"BOOL", 8, nullptr, widened<std::uint8_t>},
-                             Dtype{"F4", 4},
-                             Dtype{"F6_E2M3", 6},
-                             Dtype{"F6_E3M2", 6},
-                             Dtype{"U8", 8, nullptr, widened<std::uint8_t>},
-                             Dtype{"I8", 8, nullptr, widened<std::int8_t>},
-                             Dtype{"F8_E5M2", 8},
-                             Dtype{"F8_E4M3", 8},
-                             Dtype{"F8_E8M0", 8},
-                             Dtype{"F8_E4M3FNUZ", 8},
-                             Dtype{"F8_E5M2FNUZ", 8},
-                             Dtype{"I16", 16, nullptr, widened<std::int16_t>},
-                             Dtype{"U16", 16},
-                             Dtype{"F16", 16, read_as<std::uint16_t, float, from_half>},
-                             Dtype{"BF16", 16, read_as<std::uint16_t, float, from_bfloat>},
-                             Dtype{"I32", 32, nullptr, widened<std::int32_t>},
-                             Dtype{"U32", 32},
-                             Dtype{"F32", 32, read_same<float>},
-                             Dtype{"C64", 64},
-                             Dtype{"F64", 64, read_as<double, float, from_double>},
-                             Dtype{"I64", 64, nullptr, read_same<Integer>},
-                             Dtype{"U64", 64}};
+constexpr std::array dtypes_of_files{Dtype{"BOOL", 8, nullptr, widened<std::uint8_t>},
+                                     Dtype{"F4", 4},
+                                     Dtype{"F6_E2M3", 6},
+                                     Dtype{"F6_E3M2", 6},
+                                     Dtype{"U8", 8, nullptr, widened<std::uint8_t>},
+                                     Dtype{"I8", 8, nullptr, widened<std::int8_t>},
+                                     Dtype{"F8_E5M2", 8},
+                                     Dtype{"F8_E4M3", 8},
+                                     Dtype{"F8_E8M0", 8},
+                                     Dtype{"F8_E4M3FNUZ", 8},
+                                     Dtype{"F8_E5M2FNUZ", 8},
+                                     Dtype{"I16", 16, nullptr, widened<std::int16_t>},
+                                     Dtype{"U16", 16},
+                                     Dtype{"F16", 16, read_as<std::uint16_t, float, from_half>},
+                                     Dtype{"BF16", 16, read_as<std::uint16_t, float, from_bfloat>},
+                                     Dtype{"I32", 32, nullptr, widened<std::int32_t>},
+                                     Dtype{"U32", 32},
+                                     Dtype{"F32", 32, read_same<float>},
+                                     Dtype{"C64", 64},
+                                     Dtype{"F64", 64, read_as<double, float, from_double>},
+                                     Dtype{"I64", 64, nullptr, read_same<Integer>},
+                                     Dtype{"U64", 64}};
 
 std::int64_t size_from(const json& value, const std::string& name) {
-  constexpr auto kLargest = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
-  require_environment(value.is_number_unsigned() && value.get<std::uint64_t>() <= kLargest,
+  constexpr auto largest = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+  require_environment(value.is_number_unsigned() && value.get<std::uint64_t>() <= largest,
                       "\"{}\" needs sizes and offsets that are integers in [0, 2^63), received {}",
                       name,
                       value.dump());
@@ -84,8 +84,8 @@ std::int64_t size_from(const json& value, const std::string& name) {
 
 /// nullptr: unknown.
 const Dtype* dtype_of(std::string_view name) {
-  const auto* const found = std::ranges::find(kDtypes, name, &Dtype::name);
-  return found == kDtypes.end() ? nullptr : found;
+  const auto* const found = std::ranges::find(dtypes_of_files, name, &Dtype::name);
+  return found == dtypes_of_files.end() ? nullptr : found;
 }
 
 TensorInfo tensor_from(const std::string& name, const json& row) {
@@ -127,7 +127,7 @@ void check_metadata(const json& metadata) {
       "__metadata__ needs to be texts only");
 }
 
-constexpr std::int64_t kLargestHeader = 100'000'000;  // the format's own limit
+constexpr std::int64_t largest_header = 100'000'000;  // the format's own limit
 
 /// The whole tensor by one of its type's readers; `types` are those that have one.
 template <class Value>
@@ -229,10 +229,10 @@ std::vector<TensorInfo> read_safetensors_header(const fs::path& path) {
                       file.size());
   file.read(0, std::as_writable_bytes(std::span(&length, 1)));
   require_environment(
-      std::cmp_less_equal(length, kLargestHeader) && std::cmp_less_equal(length, file.size() - 8),
+      std::cmp_less_equal(length, largest_header) && std::cmp_less_equal(length, file.size() - 8),
       "[safetensors] '{}': needs a header of at most {} bytes, received {}",
       path,
-      std::min(kLargestHeader, file.size() - 8),
+      std::min(largest_header, file.size() - 8),
       length);
   const std::int64_t data = 8 + length;
   try {

@@ -22,14 +22,14 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view snapshot_magic = "dimred-snapshot 1\n";
-constexpr std::string_view kDigestName = "xxh3-128 ";
+constexpr std::string_view digest_name = "xxh3-128 ";
 // Where HDF5's superblock of version 0 holds its version and the file's length, and its own length.
-constexpr std::size_t kSuperblockVersion = 8, kSuperblockEnd = 40, kSuperblockLength = 48;
+constexpr std::size_t superblock_version = 8, superblock_end = 40, superblock_length = 48;
 
 /// Magic line, digest line, zeros: every byte of the block is fixed by the digest.
 std::string user_block(const std::string& digest_hex) {
-  auto block = formatted("{}{}{}\n", snapshot_magic, kDigestName, digest_hex);
-  block.resize(kUserBlock);
+  auto block = formatted("{}{}{}\n", snapshot_magic, digest_name, digest_hex);
+  block.resize(user_block_bytes);
   return block;
 }
 
@@ -56,13 +56,14 @@ void verify(const InputFile& file) {
   require(is_snapshot(file.path()),
           "[snapshot] '{}' is not a snapshot: it needs to start with \"dimred-snapshot 1\"",
           file.path());
-  require_environment(std::cmp_greater(file.size(), kUserBlock),
+  require_environment(std::cmp_greater(file.size(), user_block_bytes),
                       "[snapshot] '{}' is damaged: it ends after {} bytes",
                       file.path(),
                       file.size());
-  require_environment(file.part(0, kUserBlock) == user_block(file_digest(file.path(), kUserBlock)),
-                      "[snapshot] '{}' is damaged: its bytes do not have the digest in its head",
-                      file.path());
+  require_environment(
+      file.part(0, user_block_bytes) == user_block(file_digest(file.path(), user_block_bytes)),
+      "[snapshot] '{}' is damaged: its bytes do not have the digest in its head",
+      file.path());
 }
 
 std::vector<float> read_finite(const InputFile& file,
@@ -141,13 +142,13 @@ std::vector<std::string> missing_parameters(const std::string& layout_json) {
 
 std::string snapshot_digest(const fs::path& path) {
   const InputFile file(path);
-  const auto head = formatted("{}{}", snapshot_magic, kDigestName);
+  const auto head = formatted("{}{}", snapshot_magic, digest_name);
   const auto text =
-      file.part(0, kUserBlock + kSuperblockLength);  // throws where the file ends before
+      file.part(0, user_block_bytes + superblock_length);  // throws where the file ends before
   require_environment(text.starts_with(head), "[snapshot] '{}' has no digest in its head", path);
   std::int64_t length = file.size();
-  if (text[kUserBlock + kSuperblockVersion] == 0)
-    std::memcpy(&length, &text[kUserBlock + kSuperblockEnd], sizeof(length));
+  if (text[user_block_bytes + superblock_version] == 0)
+    std::memcpy(&length, &text[user_block_bytes + superblock_end], sizeof(length));
   require_environment(length == file.size(),
                       "[snapshot] '{}' is damaged: needs {} bytes, received {}",
                       path,
@@ -168,10 +169,10 @@ SnapshotStore::SnapshotStore(fs::path folder, std::int64_t keep)
 
 fs::path SnapshotStore::save(const Snapshot& snapshot) const {
   create_folder_in_existing(folder_);
-  remove_stale_temporaries(folder_, kSnapshotNames.prefix);
-  auto path = folder_ / kSnapshotNames.name_of(snapshot.step);
+  remove_stale_temporaries(folder_, snapshot_file_names.prefix);
+  auto path = folder_ / snapshot_file_names.name_of(snapshot.step);
   write_snapshot(path, snapshot);
-  remove_oldest(folder_, kSnapshotNames, keep_, path);
+  remove_oldest(folder_, snapshot_file_names, keep_, path);
   return path;
 }
 

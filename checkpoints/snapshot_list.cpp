@@ -42,9 +42,9 @@ std::string digest_or_none(const fs::path& file) {
 /// for its reader to refuse.
 bool holds_its_step(const fs::path& file) {
   const auto name = file.filename().string();
-  if (!kSnapshotNames.matches(name)) return false;
+  if (!snapshot_file_names.matches(name)) return false;
   try {
-    return kSnapshotNames.name_of(read_snapshot_info(file).step) == name;
+    return snapshot_file_names.name_of(read_snapshot_info(file).step) == name;
   } catch (const std::exception&) {
     return true;
   }
@@ -109,7 +109,7 @@ SnapshotList snapshot_list_from_json(const nlohmann::json& json) {
 
 SnapshotList list_present(const fs::path& folder, const std::string& newest) {
   SnapshotList list;
-  for (const auto& file : list_steps(folder, kSnapshotNames)) {
+  for (const auto& file : list_steps(folder, snapshot_file_names)) {
     const auto name = file.filename().string();
     if (newest.empty() || !natural_less(newest, name)) list.add(name, digest_or_none(file));
   }

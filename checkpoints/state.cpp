@@ -23,8 +23,8 @@ using nlohmann::json;
 
 static_assert(std::endian::native == std::endian::little, "raw files are little-endian");
 
-constexpr std::string_view kHead = R"({"format": "dimred-state 1", "digest": ")";
-constexpr std::size_t kDigestLength = 32;
+constexpr std::string_view head_bytes = R"({"format": "dimred-state 1", "digest": ")";
+constexpr std::size_t digest_length = 32;
 
 bool is_plain_name(std::string_view name) {
   return !name.empty() && name.front() != '.' && std::ranges::all_of(name, [](unsigned char c) {
@@ -33,7 +33,7 @@ bool is_plain_name(std::string_view name) {
 }
 
 template <class T>
-constexpr std::string_view kSuffix = std::is_same_v<T, float> ? ".f32" : ".i64";
+constexpr std::string_view suffix = std::is_same_v<T, float> ? ".f32" : ".i64";
 
 /// Writes <name>.f32 or <name>.i64; returns its row of state.json.
 template <class T>
@@ -42,7 +42,7 @@ void write_vectors(const fs::path& folder,
                    json& files) {
   for (const auto& [name, values] : vectors) {
     const ByteView bytes(values);
-    const auto file_name = formatted("{}{}", name, kSuffix<T>);
+    const auto file_name = formatted("{}{}", name, suffix<T>);
     AtomicFile file(folder / file_name);
     file.reserve(std::ssize(bytes));
     file.append(bytes);
@@ -55,7 +55,7 @@ void write_vectors(const fs::path& folder,
 std::string header_text(const json& files, const json& scalars) {
   const auto body = json{{"files", files}, {"scalars", scalars}}.dump(1);
   const auto rest = formatted("\",{}\n", body.substr(1));
-  return formatted("{}{}{}", kHead, digest(rest), rest);
+  return formatted("{}{}{}", head_bytes, digest(rest), rest);
 }
 
 void check_state(const State& state) {
@@ -108,10 +108,10 @@ void read_file_of(const fs::path& folder,
                       folder / "state.json",
                       name);
   const auto stem = name.substr(0, name.size() - 4);
-  if (name.ends_with(kSuffix<float>)) {
+  if (name.ends_with(suffix<float>)) {
     const auto columns = choose ? choose(stem, state.scalars) : std::nullopt;
     state.vectors[stem] = read_vector<float>(folder / name, row, columns);
-  } else if (name.ends_with(kSuffix<std::int64_t>)) {
+  } else if (name.ends_with(suffix<std::int64_t>)) {
     state.counters[stem] = read_vector<std::int64_t>(folder / name, row, std::nullopt);
   } else {
     damaged(folder / "state.json", formatted("it names a file of unknown type, '{}'", name));
@@ -122,7 +122,7 @@ void remove_temporary_folders(const fs::path& folder) {
   std::vector<fs::path> stale;
   for (const auto& item : fs::directory_iterator(folder)) {
     const auto name = item.path().filename().string();
-    if (name.starts_with(kStateNames.prefix) && name.ends_with(".tmp"))
+    if (name.starts_with(state_folder_names.prefix) && name.ends_with(".tmp"))
       stale.push_back(item.path());
   }
   for (const auto& path : stale) fs::remove_all(path);
@@ -159,10 +159,11 @@ void write_state(const fs::path& folder, const State& state) {
 json read_state_header(const fs::path& folder) {
   const InputFile file(folder / "state.json");
   const auto text = file.text(JsonLimits{}.bytes);
-  const auto start = kHead.size() + kDigestLength;
-  if (!text.starts_with(kHead) || text.size() < start) damaged(file.path(), "it has no digest");
+  const auto start = head_bytes.size() + digest_length;
+  if (!text.starts_with(head_bytes) || text.size() < start)
+    damaged(file.path(), "it has no digest");
   const auto rest = std::string_view(text).substr(start);
-  if (digest(rest) != text.substr(kHead.size(), kDigestLength))
+  if (digest(rest) != text.substr(head_bytes.size(), digest_length))
     damaged(file.path(), "its text does not have the digest in its first line");
   auto header = parse_json(text, formatted("[state] '{}' is damaged", file.path()));
   if (!header.is_object() || !header.contains("files") || !header.contains("scalars")) {
@@ -201,7 +202,7 @@ State read_state(const fs::path& folder, const VectorChoice& choose) {
 
 bool is_state(const fs::path& folder) {
   const auto path = folder / "state.json";
-  return fs::is_regular_file(path) && InputFile(path).begins_with(kHead);
+  return fs::is_regular_file(path) && InputFile(path).begins_with(head_bytes);
 }
 
 StateStore::StateStore(fs::path folder, std::int64_t keep)
@@ -210,11 +211,11 @@ StateStore::StateStore(fs::path folder, std::int64_t keep)
 }
 
 fs::path StateStore::save(const State& state) const {
-  auto path = folder_ / kStateNames.name_of(step_of(state));
+  auto path = folder_ / state_folder_names.name_of(step_of(state));
   create_folder_in_existing(folder_);
   remove_temporary_folders(folder_);
   write_state(path, state);
-  remove_oldest(folder_, kStateNames, keep_, path);
+  remove_oldest(folder_, state_folder_names, keep_, path);
   return path;
 }
 
@@ -232,10 +233,10 @@ std::optional<State> StateStore::newest_valid(std::vector<std::string>* skipped,
   return std::nullopt;
 }
 
-std::vector<fs::path> StateStore::list() const { return list_steps(folder_, kStateNames); }
+std::vector<fs::path> StateStore::list() const { return list_steps(folder_, state_folder_names); }
 
 std::vector<fs::path> states_of(const fs::path& run) {
-  return list_steps(run / "checkpoints", kStateNames);
+  return list_steps(run / "checkpoints", state_folder_names);
 }
 
 }  // namespace dimred::checkpoints

@@ -30,8 +30,8 @@ struct State {
 void write_state(const std::filesystem::path& folder, const State& state);
 
 /// Throws std::invalid_argument when missing, std::runtime_error when damaged, which a vector that
-/// is not finite is, too (names the file). `choose` says, by the state's scalars, what of a vector
-/// is kept; all bytes are read for the digest, 1 MB at a time. Without it, all.
+/// is not finite is, too (names the file). `choose` says, by the state's scalars, which parts of a
+/// vector are kept; all bytes are read for the digest, 1 MB at a time. Without it, all.
 using VectorChoice =
     std::function<ColumnRanges(const std::string& vector, const nlohmann::json& scalars)>;
 State read_state(const std::filesystem::path& folder, const VectorChoice& choose = nullptr);
@@ -40,7 +40,7 @@ State read_state(const std::filesystem::path& folder, const VectorChoice& choose
 /// "scalars"}. Throws like read_state.
 nlohmann::json read_state_header(const std::filesystem::path& folder);
 
-/// A step, an epoch, a number of bytes: what of a state's scalars only counts. Throws
+/// A step, an epoch, a number of bytes: the scalars of a state that only count. Throws
 /// std::runtime_error unless it is a whole number of [0, 2^53].
 std::int64_t count_of(const nlohmann::json& scalars, const std::string& name);
 

@@ -17,8 +17,8 @@ struct StepNames {
   bool matches(std::string_view name) const;
 };
 
-constexpr StepNames kSnapshotNames{"snapshot_", ".h5"};
-constexpr StepNames kStateNames{"state_", ""};
+constexpr StepNames snapshot_file_names{"snapshot_", ".h5"};
+constexpr StepNames state_folder_names{"state_", ""};
 
 /// Files or folders of `folder` so named, oldest (smallest step) first; empty when it is missing.
 std::vector<std::filesystem::path> list_steps(const std::filesystem::path& folder, StepNames names);

@@ -65,11 +65,11 @@ WeightsFormat weights_format(const fs::path& path) {
   if (begins("\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20")) {
     refuse_file(
         path,
-        "is in PyTorch's format of before 1.6, which is not read; write it anew with torch.save("
+        "is in PyTorch's format before 1.6, which is not read; write it again with torch.save("
         "torch.load(FILE, weights_only=True), FILE)");
   }
   if (begins("\x80"))
-    refuse_file(path, "is a plain pickle, which could run code; write it anew with torch.save");
+    refuse_file(path, "is a plain pickle, which could run code; write it again with torch.save");
   if (begins("\x0a")) return WeightsFormat::mindspore;
   refuse_file(
       path,

@@ -16,11 +16,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-enum class Target { tfrecord, base64, packed };
+enum class TargetFormat { tfrecord, base64, packed };
 
 struct ConvertOptions {
   SourceOptions source;
-  Target target = Target::tfrecord;
+  TargetFormat target = TargetFormat::tfrecord;
   fs::path output;
   std::int64_t files = 1;
   bool shuffle = false;
@@ -36,11 +36,12 @@ OptionTable convert_table(ConvertOptions& options) {
       "final names are whole and kept");
   add_source_options(table, options.source);
   table.group("Output");
-  table.add_choice<Target>(
-      "to",
-      &options.target,
-      "form to write; JPEG and PNG stay as they are, planes become PNG",
-      {{"tfrecord", Target::tfrecord}, {"base64", Target::base64}, {"packed", Target::packed}});
+  table.add_choice<TargetFormat>("to",
+                                 &options.target,
+                                 "form to write; JPEG and PNG stay as they are, planes become PNG",
+                                 {{"tfrecord", TargetFormat::tfrecord},
+                                  {"base64", TargetFormat::base64},
+                                  {"packed", TargetFormat::packed}});
   table.add("output", &options.output, "new or empty folder").role(OptionRole::output).positional();
   table.add("files", &options.files, "of each part, for tfrecord and base64", between(1, 99999));
   table.add("shuffle",
@@ -78,7 +79,7 @@ data::WriteReport write_files(const ConvertOptions& options,
                               const std::string& job,
                               const data::Progress& progress) {
   const auto& dataset = *part.dataset;
-  const bool tfrecord = options.target == Target::tfrecord;
+  const bool tfrecord = options.target == TargetFormat::tfrecord;
   const data::OutputFolder folder(tfrecord ? options.output : options.output / part.name, job);
   auto plan =
       data::conversion_plan(tfrecord ? data::RecordForm::tfrecord : data::RecordForm::base64,
@@ -96,8 +97,9 @@ data::WriteReport write_files(const ConvertOptions& options,
 
 void write_part(const ConvertOptions& options, const SourcePart& part, const std::string& job) {
   const auto progress = progress_bar(part.name, part.dataset->size(), options.source.quiet);
-  const auto report = options.target == Target::packed ? write_packed(options, part, job, progress)
-                                                       : write_files(options, part, job, progress);
+  const auto report = options.target == TargetFormat::packed
+                          ? write_packed(options, part, job, progress)
+                          : write_files(options, part, job, progress);
   if (report) report_samples(part, *report);
   if (options.source.quiet) return;
   print(formatted("{}: {} of {} in {}\n",
@@ -111,7 +113,7 @@ void write_part(const ConvertOptions& options, const SourcePart& part, const std
 void validate(const ConvertOptions& options,
               const OptionTable& table,
               const std::vector<SourcePart>& parts) {
-  require(options.target != Target::packed || options.files == 1,
+  require(options.target != TargetFormat::packed || options.files == 1,
           "[data] files needs --to tfrecord or base64, received {} with packed, which is one file",
           options.files);
   require(options.shuffle || !table.was_set(&options.seed),

@@ -32,7 +32,7 @@ OptionTable preview_table(PreviewOptions& options) {
   OptionTable table("dimred data preview",
                     "writes a picture of samples as training sees them: a row for each, evenly "
                     "spread; first as evaluation sees it, then epoch after epoch");
-  options.source.split = Split::train;
+  options.source.split = SplitChoice::train;
   add_source_options(table, options.source);
   table.group("Images");
   table.add_choice(

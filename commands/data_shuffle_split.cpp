@@ -14,7 +14,7 @@ namespace dimred::commands {
 namespace {
 
 struct ShuffleSplitOptions {
-  SourceOptions source{.split = Split::train};
+  SourceOptions source{.split = SplitChoice::train};
   std::filesystem::path output;
   std::int64_t ranks = 1;
   std::int64_t seed = 0;
@@ -48,7 +48,7 @@ int data_shuffle_split(const std::vector<std::string>& arguments) {
   auto table = split_table(options);
   if (printed_help(table, arguments)) return exit_success;
   check_output(options.output, options.source);
-  require(options.source.split != Split::both, "[data] split needs to be train or test here");
+  require(options.source.split != SplitChoice::both, "[data] split needs to be train or test here");
   const auto part = open_source(options.source).front();
   require_cache_for_all(part, "shuffle-split");
   const auto size = part.dataset->size();

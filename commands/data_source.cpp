@@ -40,10 +40,11 @@ void add_source_options(OptionTable& table, SourceOptions& options) {
       .positional();
   table.add("test_data", &dataset.test_path, "of the test set, where it is not at --data");
   data::add_kind_option(table, dataset.kind, "kind of data set; auto: by what is there");
-  table.add_choice<Split>("split",
-                          &options.split,
-                          "which part",
-                          {{"both", Split::both}, {"train", Split::train}, {"test", Split::test}});
+  table.add_choice<SplitChoice>(
+      "split",
+      &options.split,
+      "which part",
+      {{"both", SplitChoice::both}, {"train", SplitChoice::train}, {"test", SplitChoice::test}});
   table.add("num_classes",
             &dataset.num_classes,
             "0: what the data says (idx: 10)",
@@ -83,12 +84,13 @@ std::vector<SourcePart> open_source(const SourceOptions& options) {
   require(options.stream_cache == 0 || train->stream_capacity(),
           "[data] stream_cache needs data at a URL, received {}",
           options.dataset.path);
-  if (options.split != Split::test) parts.push_back({"train", train});
-  if (options.split == Split::train) return parts;
+  if (options.split != SplitChoice::test) parts.push_back({"train", train});
+  if (options.split == SplitChoice::train) return parts;
   const auto& names = train->class_names();
   std::shared_ptr<const data::Dataset> test =
-      options.split == Split::test ? data::open_dataset(options.dataset, /*train=*/false, names)
-                                   : data::open_test_set_if_any(options.dataset, names);
+      options.split == SplitChoice::test
+          ? data::open_dataset(options.dataset, /*train=*/false, names)
+          : data::open_test_set_if_any(options.dataset, names);
   if (test) parts.push_back({"test", std::move(test)});
   return parts;
 }

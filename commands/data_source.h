@@ -12,14 +12,14 @@
 // Parts that the tools of `dimred data` share.
 namespace dimred::commands {
 
-enum class Split { both, train, test };
+enum class SplitChoice { both, train, test };
 
 /// The data set that a tool reads.
 struct SourceOptions {
   data::DatasetOptions dataset;
   double stream_cache = 0;          // GB, see data::add_stream_options
   std::int64_t stream_fetches = 4;  // at a time
-  Split split = Split::both;
+  SplitChoice split = SplitChoice::both;
   std::int64_t threads = 0;  // 0: all cores
   bool quiet = false;
 };

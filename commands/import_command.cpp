@@ -39,13 +39,13 @@ int import_command(const std::vector<std::string>& arguments) {
   if (printed_help(table, arguments)) return exit_success;
   require(!file.empty(), "[import] needs a file; see dimred import --help");
   const auto format = imports::format_of(file);
-  if (format == imports::Format::rank_table) {
+  if (format == imports::ForeignFormat::rank_table) {
     require(output.empty(), "[import] output needs options; a rank table has none");
     print(imports::describe_rank_table(file));
     return exit_success;
   }
-  const auto import =
-      format == imports::Format::boost ? imports::read_boost(file) : imports::read_fastnn(file);
+  const auto import = format == imports::ForeignFormat::boost ? imports::read_boost(file)
+                                                              : imports::read_fastnn(file);
   print(imports::describe(import));
   imports::require_overridden(import, [](std::string_view) { return false; });
   if (!output.empty()) write_config(output, import);

@@ -204,7 +204,7 @@ std::string inspect_file(const fs::path& file) {
   if (file.extension() == ".npy") return inspect_npy(file);
   if (checkpoints::is_snapshot(file)) return inspect_snapshot(file);
   // A name that only our snapshots have: its head was overwritten, or it is empty.
-  require_environment(!checkpoints::kSnapshotNames.matches(file.filename().string()),
+  require_environment(!checkpoints::snapshot_file_names.matches(file.filename().string()),
                       "[inspect] {} is damaged: it does not start as a snapshot does",
                       file);
   if (file.extension() == ".safetensors") return inspect_safetensors(file);
@@ -452,7 +452,7 @@ Inspection inspect_folder(const fs::path& folder) {
     return inspect_run(folder);
   if (const auto files = list_files(folder, {".h5"}); !files.empty())
     return inspect_snapshots(folder, files);
-  const auto states = checkpoints::list_steps(folder, checkpoints::kStateNames);
+  const auto states = checkpoints::list_steps(folder, checkpoints::state_folder_names);
   if (!states.empty()) return listed("states", states, describe_state);
   if (fs::exists(folder / "signature.json")) return {inspect_export(folder)};
   if (const auto files = list_files(folder, {".safetensors"}); !files.empty())

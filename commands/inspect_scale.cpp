@@ -18,7 +18,7 @@ struct ScaleOptions {
   double parameters = 0, classes = 0;  // 25.6e6 is how people write it; 0: not asked
   scaling::Problem problem;
   scaling::Machine machine;
-  scaling::Head head;
+  scaling::HeadShape head;
   std::int64_t batch_size = 128;  // of a rank, for the head
 };
 
@@ -134,7 +134,7 @@ Cells step_row(const StepCost& cost) {
           short_time(cost.seconds())};
 }
 
-std::string step_table(const scaling::Prediction& prediction) {
+std::string step_table(const scaling::CostPrediction& prediction) {
   const auto& wire_alone = prediction.mindspore;
   return aligned({{"per rank and step",
                    "bytes sent",
@@ -160,7 +160,7 @@ Cells memory_row(const StepCost& cost, const MemoryCost& memory) {
           bytes_text(memory.total())};
 }
 
-std::string memory_table(const scaling::Prediction& prediction) {
+std::string memory_table(const scaling::CostPrediction& prediction) {
   return aligned({{"memory of a rank", "whole vectors", "share of P", "own vectors", "together"},
                   memory_row(prediction.stage1, prediction.stage1_memory),
                   memory_row(prediction.robust, prediction.robust_memory),
@@ -200,7 +200,7 @@ std::string heading(const ScaleOptions& options) {
       speed(machine.read_bandwidth));
 }
 
-std::string ratios(const scaling::Prediction& prediction) {
+std::string ratios(const scaling::CostPrediction& prediction) {
   const auto mindspore = static_cast<double>(prediction.mindspore.wire_bytes);
   const auto against = [mindspore](const StepCost& cost) {
     return decimal_text(mindspore / static_cast<double>(cost.wire_bytes), 1);
@@ -223,7 +223,7 @@ std::string unasked(const ScaleOptions& options) {
   return keys.empty() ? "" : formatted("not checked: needs {}\n", keys);
 }
 
-std::string limit_lines(const ScaleOptions& options, const scaling::Prediction& prediction) {
+std::string limit_lines(const ScaleOptions& options, const scaling::CostPrediction& prediction) {
   std::string text;
   for (const auto& line : scaling::limits(options.problem, options.machine, prediction))
     text += formatted("breaks: {}\n", line);

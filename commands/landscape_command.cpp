@@ -56,7 +56,7 @@ struct Landscape {
   Console* console = nullptr;
   const training::Plane* plane = nullptr;
   const data::Dataset* samples = nullptr;
-  training::LandscapeOptions options;
+  training::Recalibration options;
 };
 
 /// Tells the console how far the work is.
@@ -96,7 +96,7 @@ std::vector<PathFile> path_files(const fs::path& path) {
   if (!fs::is_directory(path) || checkpoints::is_state(path)) {
     files = {path};
   } else if (checkpoints::is_run(path)) {
-    files = checkpoints::list_steps(path / "checkpoints", checkpoints::kStateNames);
+    files = checkpoints::list_steps(path / "checkpoints", checkpoints::state_folder_names);
     add_snapshots(path / "snapshots");
     if (fs::exists(path / "final.h5")) files.push_back(path / "final.h5");
   } else {
@@ -212,7 +212,7 @@ struct LandscapeOptions {
   double margin = 0.25;
   Samples set = Samples::train;
   std::int64_t samples = 2000;
-  training::LandscapeOptions surface;
+  training::Recalibration surface;
 };
 
 void add_plane_options(OptionTable& table, LandscapeOptions& options) {

@@ -11,7 +11,7 @@
 namespace dimred::commands {
 namespace {
 
-struct ModelOptions {
+struct NetworkOptions {
   std::string model;
   std::int64_t channels = 0, image_size = 0;  // 0: the network's own
   std::int64_t classes = 1000;
@@ -34,7 +34,7 @@ std::string model_table(const models::NetworkSummary& summary) {
 }
 
 int model_command(const std::vector<std::string>& arguments) {
-  ModelOptions options;
+  NetworkOptions options;
   OptionTable table("dimred inspect",
                     "what a network is made of: layers, shapes, parameters and compute");
   table.group("What");

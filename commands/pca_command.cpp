@@ -108,7 +108,7 @@ void add_matrix_options(OptionTable& table, PcaOptions& options) {
   table.add("seed", &options.seed, "of random and shuffled", at_least(0));
 }
 
-OptionTable table_of(PcaOptions& options) {
+OptionTable pca_table(PcaOptions& options) {
   OptionTable table("dimred pca",
                     "principal components of weight snapshots as a k x M projection matrix");
   add_file_options(table, options);
@@ -219,7 +219,7 @@ int fit(const PcaOptions& options, Communicator& communicator) {
 
 int pca_command(const std::vector<std::string>& arguments, const RunOnRanks& run_on_ranks) {
   PcaOptions options;
-  auto table = table_of(options);
+  auto table = pca_table(options);
   if (printed_help(table, arguments)) return exit_success;
   options.fewer_allowed = !table.was_set(&options.components);
   if (options.kind == pca::Kind::span && options.fewer_allowed) options.components = 0;

@@ -30,9 +30,9 @@ struct PredictOptions : SavedOptions {
 };
 
 /// The answers as they come: a table on standard output, and CSV for a file.
-class Predictions {
+class PredictionTable {
  public:
-  Predictions(const std::vector<std::string>& classes, const std::vector<fs::path>& images)
+  PredictionTable(const std::vector<std::string>& classes, const std::vector<fs::path>& images)
       : classes_(classes) {
     for (const auto& image : images) width_ = std::max(width_, image.string().size());
   }
@@ -71,7 +71,7 @@ int predict_images(const PredictOptions& options,
                    training::Setup& setup,
                    const std::vector<std::string>& classes) {
   const auto images = serving::find_images(options.images);
-  Predictions output(classes, images);
+  PredictionTable output(classes, images);
   serving::predict(
       setup, images, options.top, [&](const auto& prediction) { output.add(prediction); });
   if (!options.csv.empty()) write_result(options.csv, output.csv());

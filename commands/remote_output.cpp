@@ -215,13 +215,13 @@ fs::path open_output(const stores::Url& url,
   if (kind == OutputKind::run) {
     take_up_run(output, options);
   } else {
-    const bool anew = overwrite.value_or(false);
-    require(anew || !fs::exists(unsent_mark(output)),
+    const bool replaces = overwrite.value_or(false);
+    require(replaces || !fs::exists(unsent_mark(output)),
             "[stores] what an earlier command made for {} has not been uploaded: {}",
             url,
             remedy(output));
-    if (kind == OutputKind::made && !anew) require_new(output, overwrite.has_value(), options);
-    if (kind == OutputKind::made && anew) require_unlisted(output, options);
+    if (kind == OutputKind::made && !replaces) require_new(output, overwrite.has_value(), options);
+    if (kind == OutputKind::made && replaces) require_unlisted(output, options);
     fs::remove_all(content.parent_path());  // sent, or never finished
     fs::remove(unsent_mark(output));
     if (kind == OutputKind::added) take_up_run(output, options);

@@ -16,7 +16,7 @@ namespace dimred::commands {
 enum class OutputKind {
   run,    // goes on from the newer one of the copies here and there
   added,  // beside what is there
-  made,   // anew: nothing may be there
+  made,   // by this command: nothing may be there
 };
 
 struct Output {

@@ -35,14 +35,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Plan {
+struct Stage2Plan {
   training::CommonOptions common;
   stage2::Options options;
   training::HookOptions hooks;
 };
 
 /// Takes the checkpoint's data, model, loss and snapshots over; returns what flags override.
-std::vector<std::string> adopt_checkpoint(OptionTable& table, Plan& plan) {
+std::vector<std::string> adopt_checkpoint(OptionTable& table, Stage2Plan& plan) {
   require(!plan.options.checkpoint.empty(), "[stage2] needs --checkpoint RUN, STATE or FILE");
   require(fs::exists(plan.options.checkpoint),
           "[stage2] no such checkpoint: {}",
@@ -79,7 +79,7 @@ std::int64_t snapshots_in(const fs::path& path) {
 
 /// Nobody has said k: it is that of the matrix there is, or fewer than the preset's where the
 /// snapshots allow no more.
-void choose_components(Plan& plan, std::vector<std::string>& remarks) {
+void choose_components(Stage2Plan& plan, std::vector<std::string>& remarks) {
   auto& options = plan.options;
   const auto& [basis, components] = std::tie(options.constants.basis, options.constants.components);
   const bool centred = basis == pca::Kind::pca || basis == pca::Kind::shuffled;
@@ -115,7 +115,7 @@ bool is_early(const fs::path& snapshot, const fs::path& last) {
 
 /// A preset's mean is of the snapshots that there are. Where there are none, they reach too far
 /// back, or the checkpoint names weights of its own, the checkpoint is the start.
-void choose_start(Plan& plan, const OptionTable& table, std::vector<std::string>& remarks) {
+void choose_start(Stage2Plan& plan, const OptionTable& table, std::vector<std::string>& remarks) {
   auto& options = plan.options;
   const auto latest = options.constants.start_latest;
   if (table.was_set(&options.constants.start) || options.start_latest || latest == 0) return;
@@ -144,7 +144,7 @@ void choose_start(Plan& plan, const OptionTable& table, std::vector<std::string>
 
 /// Where the preset wants more snapshots than there are. A run that is taken up again keeps its
 /// start, which was chosen by snapshots that may be gone since.
-void fit_to_snapshots(Plan& plan, OptionTable& table, std::vector<std::string>& remarks) {
+void fit_to_snapshots(Stage2Plan& plan, OptionTable& table, std::vector<std::string>& remarks) {
   auto& options = plan.options;
   if (!options.n_component) choose_components(plan, remarks);
   if (!table.was_set(&options.constants.start))
@@ -154,7 +154,7 @@ void fit_to_snapshots(Plan& plan, OptionTable& table, std::vector<std::string>& 
   choose_start(plan, table, remarks);
 }
 
-stage2::StartWeights start_weights(training::Setup& setup, const Plan& plan) {
+stage2::StartWeights start_weights(training::Setup& setup, const Stage2Plan& plan) {
   const auto& options = plan.options;
   switch (options.constants.start) {
     case method::Start::mean:
@@ -177,7 +177,8 @@ stage2::StartWeights start_weights(training::Setup& setup, const Plan& plan) {
 }
 
 /// A state of this run has the weights already, and the files that they began with may be gone.
-std::optional<stage2::StartWeights> start_unless_resumed(training::Setup& setup, const Plan& plan) {
+std::optional<stage2::StartWeights> start_unless_resumed(training::Setup& setup,
+                                                         const Stage2Plan& plan) {
   const bool resumes = on_rank_0(*setup.communicator, [&] {
     const checkpoints::StateStore store(plan.common.run.output / "checkpoints", 1);
     return !store.list().empty();
@@ -231,7 +232,7 @@ std::int64_t components_of(const stage2::Options& options) {
   return options.n_component.value_or(0);
 }
 
-pca::FitOptions fit_options(const Plan& plan) {
+pca::FitOptions fit_options(const Stage2Plan& plan) {
   const auto& options = plan.options;
   const auto seed = options.basis_seed.value_or(plan.common.run.seed);
   return {.components = components_of(options),
@@ -250,7 +251,7 @@ void say_reuse(const fs::path& matrix, const fs::path& snapshots, Console& conso
 }
 
 /// The matrix given, or that of this run folder, or a new one from the snapshots.
-fs::path basis_file(const Plan& plan,
+fs::path basis_file(const Stage2Plan& plan,
                     const training::Setup& setup,
                     const training::RunFolder& folder,
                     Console& console) {
@@ -272,7 +273,7 @@ fs::path basis_file(const Plan& plan,
 }
 
 /// Own columns of P; no components without a subspace.
-pca::Basis load_subspace(const Plan& plan,
+pca::Basis load_subspace(const Stage2Plan& plan,
                          const training::Setup& setup,
                          const fs::path& file,
                          Console& console) {
@@ -297,7 +298,7 @@ pca::Basis load_subspace(const Plan& plan,
   return basis;
 }
 
-int descend(Plan& plan,
+int descend(Stage2Plan& plan,
             const distributed::Ranks& ranks,
             const OptionTable& table,
             const std::vector<std::string>& overridden) {
@@ -341,7 +342,7 @@ int descend(Plan& plan,
   });
 }
 
-OptionTable stage2_table(Plan& plan) {
+OptionTable stage2_table(Stage2Plan& plan) {
   OptionTable table("dimred stage2",
                     "Descent in the subspace of a projection matrix, and its baselines.");
   training::add_run_options(table, plan.common.run, /*least_epochs=*/0);
@@ -360,7 +361,7 @@ OptionTable stage2_table(Plan& plan) {
 }  // namespace
 
 int stage2_command(const std::vector<std::string>& arguments) {
-  Plan plan;
+  Stage2Plan plan;
   plan.common.run.epochs = 2;
   auto table = stage2_table(plan);
   auto flags = arguments;

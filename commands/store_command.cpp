@@ -16,13 +16,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct StoreOptions {
+struct CopyOptions {
   std::string from;
   std::string to;
   stores::StoreOptions stores;
 };
 
-int list(const StoreOptions& options) {
+int list(const CopyOptions& options) {
   const auto url = stores::parse_url(options.from);
   const auto store = stores::open_store(url, options.stores);
   const auto found = stores::find(*store, url);
@@ -43,7 +43,7 @@ int say(const char* what, const stores::Transfer& done) {
   return exit_success;
 }
 
-int get(const StoreOptions& options) {
+int get(const CopyOptions& options) {
   const auto url = stores::parse_url(options.from);
   require(!looks_like_url(options.to),
           "[stores] get needs a path of this machine, received {}",
@@ -59,7 +59,7 @@ int get(const StoreOptions& options) {
   return say("downloaded", stores::download(*store, url, found, local));
 }
 
-int put(const StoreOptions& options) {
+int put(const CopyOptions& options) {
   const auto url = stores::parse_url(options.to);
   return say("uploaded", stores::upload(options.from, url, options.stores, stores::Sending::all));
 }
@@ -69,7 +69,7 @@ struct StoreTool {
   const char* summary;
   const char* from;
   const char* to;  // null: no second place
-  int (*run)(const StoreOptions& options);
+  int (*run)(const CopyOptions& options);
 };
 
 constexpr std::array store_tools = {
@@ -90,7 +90,7 @@ std::string store_help() {
 }
 
 int run_tool(const StoreTool& tool, const std::vector<std::string>& arguments) {
-  StoreOptions options;
+  CopyOptions options;
   OptionTable table(formatted("dimred store {}", tool.name), tool.summary);
   table.group("Store");
   table.add("from", &options.from, formatted("where it is: {}", tool.from)).positional();

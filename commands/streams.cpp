@@ -52,7 +52,7 @@ class StoredShards : public data::ShardSource {
   fs::path get(const data::ShardNeed& need, const std::function<bool()>& stopped) override {
     try {
       return cache_.get(to_need(need), stopped);
-    } catch (const stores::Stopped&) {
+    } catch (const stores::StopRequested&) {
       throw data::ReadingStopped();
     } catch (const stores::Changed& error) {
       throw data::FetchFailed(

@@ -148,7 +148,7 @@ void keep_values(OptionTable& table,
 
 namespace {
 
-/// True on every rank when torchrun starts anew what a signal stopped.
+/// True on every rank when torchrun restarts what a signal stopped.
 bool stopped_before(const distributed::Ranks& ranks) {
   return on_rank_0(*ranks.communicator, [&] { return distributed::was_stopped(ranks.rank_info); });
 }

@@ -52,7 +52,7 @@ void keep_values(OptionTable& table,
 
 /// Trains inside a run folder: writes manifest.json as running and then as finished, interrupted or
 /// failed. Returns the exit code. A run that a signal stopped leaves a mark; when torchrun then
-/// starts the ranks anew, which it does for any code but 0, they end at once with 143.
+/// restarts the ranks, which it does for any code but 0, they end at once with 143.
 int train_run(const distributed::Ranks& ranks,
               const training::Setup& setup,
               const training::RunFolder& folder,

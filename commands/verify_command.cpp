@@ -27,7 +27,7 @@ struct VerifyOptions : SavedOptions {
   bool with_flipped = true;
 };
 
-struct Answer {
+struct VerifyAnswer {
   serving::Verification verification;
   std::int64_t embedding_size = 0, same = 0, pairs = 0;
   double mean_length = 0;
@@ -43,7 +43,7 @@ std::string roc_text(const serving::Verification& verification) {
   return text;
 }
 
-nlohmann::ordered_json to_json(const VerifyOptions& options, const Answer& answer) {
+nlohmann::ordered_json to_json(const VerifyOptions& options, const VerifyAnswer& answer) {
   const auto& verification = answer.verification;
   nlohmann::ordered_json folds;
   for (const auto& fold : verification.folds)
@@ -68,7 +68,7 @@ nlohmann::ordered_json to_json(const VerifyOptions& options, const Answer& answe
           {"folds", std::move(folds)}};
 }
 
-std::string summary(const VerifyOptions& options, const Answer& answer) {
+std::string summary(const VerifyOptions& options, const VerifyAnswer& answer) {
   const auto& verification = answer.verification;
   std::ostringstream out;
   out << answer.pairs << " pairs (" << answer.same << " the same), embeddings of "
@@ -90,11 +90,11 @@ int verify_pairs(const VerifyOptions& options,
     return serving::embeddings_of(setup, list.images, options.with_flipped);
   }();
   const auto& [size, plain, flipped] = embeddings;
-  Answer answer{.verification = serving::verify(
-                    serving::pair_distances(plain, flipped, size, list.pairs), list.pairs),
-                .embedding_size = size,
-                .pairs = std::ssize(list.pairs),
-                .mean_length = serving::mean_length(plain, flipped, size, list.pairs)};
+  VerifyAnswer answer{.verification = serving::verify(
+                          serving::pair_distances(plain, flipped, size, list.pairs), list.pairs),
+                      .embedding_size = size,
+                      .pairs = std::ssize(list.pairs),
+                      .mean_length = serving::mean_length(plain, flipped, size, list.pairs)};
   for (const auto& pair : list.pairs) answer.same += pair.same ? 1 : 0;
   create_folders(options.output);
   write_file_atomically(options.output / "roc.csv", roc_text(answer.verification));

@@ -40,8 +40,8 @@ struct Input {
 struct Window {
   std::int64_t from = 0;    // first step
   std::int64_t to = 0;      // last step; 0: no limit
-  std::int64_t stride = 1;  // every so many, counted backwards from the newest
-  std::int64_t last = 0;    // so many newest of these; 0: all
+  std::int64_t stride = 1;  // one of each `stride`, counted backwards from the newest
+  std::int64_t last = 0;    // number of the newest of these; 0: all
   bool operator==(const Window&) const = default;
 };
 

@@ -30,13 +30,13 @@ SearchResult armijo(const std::function<double(double)>& loss_at,
     result.step_size = t;
     result.loss = loss_at(t);
     ++result.trials;
-    const double bound = start_loss + options.sigma * t * slope;
+    const double bound = start_loss + options.sufficient_decrease * t * slope;
     if (std::isfinite(result.loss) &&
         (options.strict ? result.loss < bound : result.loss <= bound)) {
       result.outcome = SearchOutcome::accepted;
       return result;
     }
-    t *= options.rho;
+    t *= options.contraction;
   }
   return result;
 }

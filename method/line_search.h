@@ -9,9 +9,9 @@ namespace dimred::method {
 ///   loss(w + t u) <= loss(w) + sigma t slope            (strictly less with `strict`)
 /// Source: Armijo 1966; Nocedal & Wright, Numerical Optimization, 2nd ed., algorithm 3.1.
 struct ArmijoOptions {
-  double rho = 0.55;         // contraction, (0, 1)
-  double sigma = 0.4;        // sufficient decrease, (0, 1)
-  std::int64_t trials = 20;  // [1, 100]
+  double contraction = 0.55;         // rho in (0, 1)
+  double sufficient_decrease = 0.4;  // sigma in (0, 1)
+  std::int64_t trials = 20;          // [1, 100]
   bool strict = false;
 };
 

@@ -25,7 +25,7 @@ struct StepReport {
   bool residual_left_out = false;  // the joint direction was no descent, the m part was dropped
   bool not_finite = false;         // loss or gradient not finite: nothing was changed
   int gradients = 0;               // computed beside the batch's own
-  double rate = 0;                 // learning rate, or alpha of the quasi-Newton methods
+  double alpha = 0;                // of the quasi-Newton methods; sgd, psgd: the learning rate
 };
 
 /// A way to spend a batch. The loop, the data order, evaluation and cost accounting around it are

@@ -22,13 +22,13 @@ void add_search_options(OptionTable& table, ArmijoOptions& search) {
   const auto searched = is("method", {"quasi-newton"});
   table
       .add("rho",
-           &search.rho,
+           &search.contraction,
            "contraction of the step size after a failed trial",
            between_open(0, 1))
       .needs(searched);
   table
       .add("sigma",
-           &search.sigma,
+           &search.sufficient_decrease,
            "sufficient decrease: loss <= loss + sigma t slope",
            between_open(0, 1))
       .needs(searched);

@@ -23,7 +23,10 @@ const std::vector<Preset> table = {
     /// network and data set.
     {.name = "robust",
      .summary = "one searched direction for both parts, guarded updates, no step on failure",
-     .method = {.search = {.rho = 0.55, .sigma = 0.4, .trials = 20, .strict = false},
+     .method = {.search = {.contraction = 0.55,
+                           .sufficient_decrease = 0.4,
+                           .trials = 20,
+                           .strict = false},
                 .floors = {.absolute = 1e-20, .relative = 0.1},
                 .residual = {.gamma = 0.9, .alpha = 0.005, .joint = true},
                 .failed_search = FailedSearch::no_step}},
@@ -33,7 +36,10 @@ const std::vector<Preset> table = {
     /// alpha: 0.01 and 0.04 were compared (experiments/records).
     {.name = "robust-mean",
      .summary = "robust from the mean of the latest 10 snapshots, alpha annealed, weights decay",
-     .method = {.search = {.rho = 0.55, .sigma = 0.4, .trials = 20, .strict = false},
+     .method = {.search = {.contraction = 0.55,
+                           .sufficient_decrease = 0.4,
+                           .trials = 20,
+                           .strict = false},
                 .floors = {.absolute = 1e-20, .relative = 0.1},
                 .residual = {.gamma = 0.9, .alpha = 0.01, .joint = true},
                 .failed_search = FailedSearch::no_step,
@@ -45,22 +51,25 @@ const std::vector<Preset> table = {
     /// step in the subspace but still the residual one, and restores H, s and g_k.
     {.name = "mindspore-latest",
      .summary = "MindSpore's latest dim_reduce: 2 trials, failed search = residual step only",
-     .method = {.search = {.rho = 0.55, .sigma = 0.4, .trials = 2, .strict = true},
-                .residual = {.gamma = 0.9, .alpha = 0.001, .joint = false},
-                .failed_search = FailedSearch::mindspore_latest}},
+     .method =
+         {.search = {.contraction = 0.55, .sufficient_decrease = 0.4, .trials = 2, .strict = true},
+          .residual = {.gamma = 0.9, .alpha = 0.001, .joint = false},
+          .failed_search = FailedSearch::mindspore_latest}},
     /// Its first version: three trials, the last t is used on failure while s keeps its old value.
     {.name = "mindspore-first",
      .summary = "MindSpore's first dim_reduce: 3 trials, failed search = last trial, stale s",
-     .method = {.search = {.rho = 0.55, .sigma = 0.4, .trials = 3, .strict = true},
-                .residual = {.gamma = 0.9, .alpha = 0.001, .joint = false},
-                .failed_search = FailedSearch::mindspore_first}},
+     .method =
+         {.search = {.contraction = 0.55, .sufficient_decrease = 0.4, .trials = 3, .strict = true},
+          .residual = {.gamma = 0.9, .alpha = 0.001, .joint = false},
+          .failed_search = FailedSearch::mindspore_first}},
     /// nblt/DLDR train_pbfgs.py: starts from the first snapshot, 40 components, no residual part.
     {.name = "dldr",
      .summary = "DLDR's P-BFGS: 20 trials, failed search = one contraction more, no residual, "
                 "start = first",
-     .method = {.search = {.rho = 0.4, .sigma = 0.4, .trials = 20, .strict = true},
-                .residual = {.gamma = 0.9, .alpha = 0, .joint = false},
-                .failed_search = FailedSearch::dldr},
+     .method =
+         {.search = {.contraction = 0.4, .sufficient_decrease = 0.4, .trials = 20, .strict = true},
+          .residual = {.gamma = 0.9, .alpha = 0, .joint = false},
+          .failed_search = FailedSearch::dldr},
      .components = 40,
      .start = Start::first},
     /// nblt/DLDR train_psgd.py: 40 epochs of batch 128; of its milestones 30 and 50 one is reached.

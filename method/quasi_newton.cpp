@@ -30,9 +30,8 @@ QuasiNewton::QuasiNewton(const MethodOptions& options, std::span<const Eigen::In
 
 StepReport QuasiNewton::descend(SubspaceSpace& space, double progress) {
   const auto& residual = options_.residual;
-  const double alpha =
-      residual.alpha * factor(options_.alpha_schedule, progress, options_.first_drop);
-  StepReport report{.rate = alpha};
+  StepReport report{.alpha = residual.alpha *
+                             factor(options_.alpha_schedule, progress, options_.first_drop)};
 
   space.gradient(Buffers::move);
   const auto projection = space.project();
@@ -52,8 +51,8 @@ StepReport QuasiNewton::descend(SubspaceSpace& space, double progress) {
   // The residual part. g'm of the new m costs no pass, as g'(g - P'g_k) = |g - P'g_k|^2.
   const double momentum_slope =
       residual.gamma * projection.gradient_momentum + projection.residual_square();
-  const double joint_slope = subspace_slope - alpha * momentum_slope;
-  const bool wanted = residual.joint && alpha > 0;
+  const double joint_slope = subspace_slope - report.alpha * momentum_slope;
+  const bool wanted = residual.joint && report.alpha > 0;
   const bool joint = wanted && joint_slope < 0;
   report.residual_left_out = wanted && !joint;
   report.slope = joint ? joint_slope : subspace_slope;
@@ -62,7 +61,7 @@ StepReport QuasiNewton::descend(SubspaceSpace& space, double progress) {
   space.set_line({.direction = d,
                   .projected = g_k,
                   .gamma = residual.gamma,
-                  .alpha = joint ? alpha : 0,
+                  .alpha = joint ? report.alpha : 0,
                   .moves_momentum = residual.alpha > 0});
   const auto loss_at = [&](double t) {
     space.move_to(t);
@@ -83,7 +82,7 @@ StepReport QuasiNewton::descend(SubspaceSpace& space, double progress) {
   const bool knows_step = accepted || options_.failed_search == FailedSearch::dldr;
   if (knows_step && options_.curvature == Curvature::same)
     learn_on_the_same_batch(space, g_k, next, report);
-  if (!residual.joint && alpha > 0) space.subtract_momentum(alpha);
+  if (!residual.joint && report.alpha > 0) space.subtract_momentum(report.alpha);
   static_assert(std::is_nothrow_move_assignable_v<State>);
   state_ = std::move(next);
   return report;
@@ -107,7 +106,7 @@ double QuasiNewton::end_failed_search(const SearchResult& search,
     case FailedSearch::dldr:
       break;
   }
-  const double t = search.step_size * options_.search.rho;
+  const double t = search.step_size * options_.search.contraction;
   next.s = t * d;
   return t;
 }

@@ -24,7 +24,7 @@ StepReport Sgd::descend(SubspaceSpace& space, double progress) {
       options_.rates.learning_rate * factor(options_.schedule, progress, options_.first_drop);
   const double alpha =
       options_.residual.alpha * factor(options_.alpha_schedule, progress, options_.first_drop);
-  StepReport report{.rate = rate};
+  StepReport report{.alpha = rate};
 
   space.gradient(Buffers::move);
   const auto projection = space.project();

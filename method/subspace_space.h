@@ -10,7 +10,7 @@ namespace dimred::method {
 /// The results of one reading of P, at the weights and on the batch of gradient().
 struct Projection {
   Eigen::VectorXd g_k;           // P g [k]
-  double gradient_momentum = 0;  // g'm, with the residual momentum m of before the step
+  double gradient_momentum = 0;  // g'm, with the residual momentum m before the step
   double gradient_square = 0;    // g'g
   double loss = 0;               // of the whole batch
 

@@ -75,7 +75,7 @@ std::vector<BasisBlock> blocks_of(const layout::Layout& layout,
 
 /// The most that rounding to bfloat16 moves a product of two rows of norm 1: a block of a few
 /// columns (a bias) comes near it.
-constexpr double kRoundedBlock = 0x1p-7 + 0x1p-16;
+constexpr double rounded_block = 0x1p-7 + 0x1p-16;
 
 /// The parts that the steps of one load share.
 struct Load {
@@ -182,7 +182,7 @@ void load_tile(const Load& load, const layout::ColumnRange& columns) {
 /// Tiles that cover the columns the shard needs: whole digest blocks where there are digests.
 std::vector<layout::ColumnRange> tiles_of(const Load& load) {
   const auto& header = load.basis->header;
-  const auto unit = header.is_known() ? header.digest_columns : kDigestColumns;
+  const auto unit = header.is_known() ? header.digest_columns : columns_per_digest;
   std::vector<layout::ColumnRange> tiles;
   for (const auto& range : load.target->needed()) {
     for (std::int64_t block = range.begin / unit; block * unit < range.end; ++block) {
@@ -198,7 +198,7 @@ std::vector<layout::ColumnRange> tiles_of(const Load& load) {
   return tiles;
 }
 
-/// The header of the first so many rows alone; 0: of all.
+/// The header of the first `components` rows alone; 0: of all.
 void keep_components(Sidecar& header, std::int64_t components, const fs::path& npy) {
   require(
       components >= 0 && components <= header.components,
@@ -276,7 +276,7 @@ Basis load_basis(const fs::path& npy,
   const auto measured = measure_orthonormality(basis, threads_of_a_load(), communicator);
   basis.header.orthonormality_error = measured.error;
   const bool small_blocks = basis.block_count() > 1 && basis.dtype == BasisDtype::bfloat16;
-  const double limit = small_blocks ? std::max(tolerance, kRoundedBlock) : tolerance;
+  const double limit = small_blocks ? std::max(tolerance, rounded_block) : tolerance;
   require(measured.error <= limit || measured.apparent_blocks < 2,
           "[pca::load_basis] needs the sidecar {} with its blocks beside '{}': its rows are "
           "orthogonal, of norm sqrt({}), as those of a block-diagonal matrix of {} blocks "

@@ -18,7 +18,7 @@ namespace dimred::pca {
 /// sum p_i q_i (e_i + e'_i): some 2^-8 / sqrt(M) for rows spread over M columns (measured: 6.5e-5
 /// at M = 93322), 2^-7 at most, which rows that rest on a few columns come near: such a whole
 /// matrix is refused, while blocks of a few columns are what layers have, and pass in bfloat16.
-inline constexpr double kBasisTolerance = 1e-3;
+inline constexpr double basis_tolerance = 1e-3;
 
 /// How P lies in memory; files are float32 either way.
 enum class BasisDtype { float32, bfloat16 };
@@ -66,8 +66,8 @@ Sidecar read_basis_header(const std::filesystem::path& npy);
 layout::Layout layout_of(const Sidecar& header);
 
 struct LoadOptions {
-  std::int64_t components = 0;         // > 0: the first so many rows; 0: all
-  double tolerance = kBasisTolerance;  // of |P P' - I|; 0: not checked
+  std::int64_t components = 0;         // > 0: the number of first rows that are loaded; 0: all
+  double tolerance = basis_tolerance;  // of |P P' - I|; 0: not checked
   BasisDtype dtype = BasisDtype::float32;
 };
 

@@ -16,10 +16,10 @@ namespace dimred::pca {
 namespace {
 
 /// Above this, P P' - I is more than the rounding of P to float32 (at most 1.2e-7) explains.
-constexpr double kOrthonormal = 2.5e-7;
+constexpr double orthonormal = 2.5e-7;
 /// Where zeros may stand for a row, a direction counts above this part of the largest eigenvalue:
 /// a millionth of the largest singular value, well above what its rounding to float32 leaves.
-constexpr double kWorthARow = 1e-12;
+constexpr double worth_a_row = 1e-12;
 
 /// One block's work in progress.
 class FittedBlock {
@@ -30,7 +30,7 @@ class FittedBlock {
         pass_(within(fit.pass, columns)),
         columns_(columns),
         n_(pass_.rows->rows()),
-        width_(padded(pass_.components, kComponentUnit)) {}
+        width_(padded(pass_.components, component_unit)) {}
 
   std::vector<std::string> run() {
     const Stopwatch watch;
@@ -82,7 +82,7 @@ class FittedBlock {
 
   void count_rows(const std::vector<double>& values) {
     const bool all_rows = fit_.options.blocks == Blocks::whole;
-    const auto directions = count_directions(values, all_rows ? 0.0 : kWorthARow);
+    const auto directions = count_directions(values, all_rows ? 0.0 : worth_a_row);
     require(directions >= pass_.components || !all_rows,
             "[pca::fit] needs snapshots that span k = {} directions, received {} that span {} (are "
             "some equal?)",
@@ -133,7 +133,7 @@ class FittedBlock {
   /// The pass that writes P, repeated with corrected combinations when P is not orthonormal enough.
   Components write_orthonormal(std::vector<double> combinations) {
     auto components = write_measured(combinations);
-    if (error_ > kOrthonormal) components = write_again(components, std::move(combinations));
+    if (error_ > orthonormal) components = write_again(components, std::move(combinations));
     auto& error = fit_.basis.header.orthonormality_error;
     error = std::max(error, error_);
     return components;

@@ -37,36 +37,36 @@ class SharedRanges {
   std::vector<RowRange> ranges_;
 };
 
-/// Where the threads of a pass put their blocks of P.
-struct Target {
-  MatrixTarget matrix;
-  SharedRanges* ranges = nullptr;
-  std::span<Piece> pieces;  // [own digest blocks x k]
-};
-
 /// Writes one digest block of P and adds its share of P P'. Value: of the tiles, float or double.
 template <class Value>
 class ComponentsWork {
  public:
-  ComponentsWork(const Pass& pass, const std::vector<double>& combinations, const Target& target)
+  /// ranges: of all threads. block_rows: [own digest blocks x k].
+  ComponentsWork(const Pass& pass,
+                 const std::vector<double>& combinations,
+                 const MatrixTarget& matrix,
+                 SharedRanges& ranges,
+                 std::span<BlockRow> block_rows)
       : pass_(pass),
         combinations_(combinations),
-        target_(target),
+        matrix_(matrix),
+        shared_ranges_(ranges),
+        block_rows_(block_rows),
         rows_(pass.rows->rows()),
-        tile_stride_(pass.tile_width + kColumnSlack),
-        stride_(pass.write_width + kColumnSlack),
+        tile_stride_(pass.tile_width + column_slack),
+        stride_(pass.write_width + column_slack),
         gram_rows_(padded(pass.components, pass.kernels->row_unit)),
         tile_(rows_ * tile_stride_),
-        result_(padded(pass.components, kComponentUnit) * stride_),
-        panel_(gram_rows_ * kPanelStride),
-        scratch_(rows_ * kColumnSlack),
-        mean_(pass.tile_width + kColumnSlack) {}
+        result_(padded(pass.components, component_unit) * stride_),
+        panel_(gram_rows_ * panel_stride),
+        scratch_(rows_ * column_slack),
+        mean_(pass.tile_width + column_slack) {}
 
   void operator()(std::int64_t block, std::span<double> partial) {
-    guess_ = target_.ranges->now();
+    guess_ = shared_ranges_.now();
     ranges_ = guess_;
     std::vector<DigestStream> streams(guess_.size());
-    const auto [first, end] = pass_.block(block, kDigestColumns);
+    const auto [first, end] = pass_.block(block, columns_per_digest);
     for (std::int64_t begin = first; begin < end; begin += pass_.write_width) {
       const auto width = std::min(pass_.write_width, end - begin);
       for (std::int64_t c = 0; c < width; c += pass_.tile_width) {
@@ -74,8 +74,8 @@ class ComponentsWork {
       }
       write(begin, width, streams);
     }
-    target_.ranges->fold(ranges_);
-    Piece* pieces = target_.pieces.data() + block * pass_.components;
+    shared_ranges_.fold(ranges_);
+    BlockRow* pieces = block_rows_.data() + block * pass_.components;
     for (std::size_t j = 0; j < guess_.size(); ++j) {
       pieces[j] = {guess_[j].negative(), streams[j].hex()};
     }
@@ -90,13 +90,13 @@ class ComponentsWork {
     const auto& kernels = pass_.kernels->template of<Value>();
     read_tile(*pass_.rows, begin, width, tile_.data(), tile_stride_);
     const Tile<Value> tile{tile_.data(), tile_stride_, rows_, width};
-    kernels.combine({combinations_.data(), padded(pass_.components, kComponentUnit)},
+    kernels.combine({combinations_.data(), padded(pass_.components, component_unit)},
                     tile,
                     means(begin, tile),
                     {result_.data() + at, stride_},
                     scratch_.data());
-    for (std::int64_t c = at; c < at + width; c += kPanelColumns) {
-      const auto part = std::min(kPanelColumns, at + width - c);
+    for (std::int64_t c = at; c < at + width; c += panel_columns) {
+      const auto part = std::min(panel_columns, at + width - c);
       pass_.kernels->float32.widen({result_.data() + c, stride_, pass_.components, part},
                                    panel_.data());
       pass_.kernels->gram(panel_.data(), gram_rows_, part, partial.data());
@@ -125,13 +125,15 @@ class ComponentsWork {
         for (float& value : row) value = -value;
       }
       streams[j].update(row);
-      target_.matrix.write(j, begin, row);
+      matrix_.write(j, begin, row);
     }
   }
 
   const Pass& pass_;
   const std::vector<double>& combinations_;
-  Target target_;
+  const MatrixTarget& matrix_;
+  SharedRanges& shared_ranges_;
+  std::span<BlockRow> block_rows_;
   std::int64_t rows_;
   std::int64_t tile_stride_;
   std::int64_t stride_;
@@ -149,9 +151,9 @@ class ComponentsWork {
 /// of its rows.
 template <class RowDigest>
 std::vector<std::string> block_digests(const Pass& pass, const RowDigest& row_digest) {
-  std::vector<std::string> digests(pass.blocks(kDigestColumns));
+  std::vector<std::string> digests(pass.blocks(columns_per_digest));
   in_parallel(std::ssize(digests), pass.threads, [&](std::int64_t block) {
-    const auto range = pass.block(block, kDigestColumns);
+    const auto range = pass.block(block, columns_per_digest);
     std::vector<float> buffer(range.size());
     std::vector<std::string> rows;
     for (std::int64_t j = 0; j < pass.components; ++j) {
@@ -216,14 +218,14 @@ std::string block_digest(std::span<const std::string> rows) {
 Components write_components(const Pass& pass,
                             const std::vector<double>& combinations,
                             const MatrixTarget& matrix) {
-  const auto blocks = pass.blocks(kDigestColumns);
+  const auto blocks = pass.blocks(columns_per_digest);
   const auto rows = padded(pass.components, pass.kernels->row_unit);
   SharedRanges ranges(pass.components);
-  std::vector<Piece> pieces(blocks * pass.components);
-  const Target target{matrix, &ranges, pieces};
-  const auto gram = ordered_sum(blocks, pass.threads, rows * rows, [&] {
-    return pass.rows->info().float64 ? BlockWork(ComponentsWork<double>(pass, combinations, target))
-                                     : BlockWork(ComponentsWork<float>(pass, combinations, target));
+  std::vector<BlockRow> pieces(blocks * pass.components);
+  const auto gram = ordered_sum(blocks, pass.threads, rows * rows, [&]() -> BlockWork {
+    if (pass.rows->info().float64)
+      return ComponentsWork<double>(pass, combinations, matrix, ranges, pieces);
+    return ComponentsWork<float>(pass, combinations, matrix, ranges, pieces);
   });
   return {lower_of(gram, pass.components, rows), ranges.now(), std::move(pieces)};
 }
@@ -252,7 +254,7 @@ std::vector<bool> rows_to_flip(const std::vector<RowRange>& ranges, Communicator
 
 std::vector<std::string> fix_signs(const Pass& pass,
                                    const std::vector<bool>& flip,
-                                   const std::vector<Piece>& pieces,
+                                   const std::vector<BlockRow>& pieces,
                                    const MatrixTarget& matrix) {
   return block_digests(
       pass, [&](std::int64_t block, std::int64_t row, std::int64_t begin, std::span<float> values) {

@@ -36,7 +36,7 @@ struct RowRange {
 };
 
 /// One row of P within one digest block, as it lies in the file.
-struct Piece {
+struct BlockRow {
   bool negated = false;
   std::string digest;
 };
@@ -44,10 +44,10 @@ struct Piece {
 struct Components {
   std::vector<double> gram;      // P P' of what was written, lower triangle
   std::vector<RowRange> ranges;  // [k]
-  std::vector<Piece> pieces;     // [own digest blocks x k]
+  std::vector<BlockRow> pieces;  // [own digest blocks x k]
 };
 
-/// Writes the own columns of P = C' W. combinations: C [n x k''], k'' = k padded to kComponentUnit;
+/// Writes the own columns of P = C' W. combinations: C [n x k''], k'' = k padded to component_unit;
 /// for centred rows its columns sum to 0, so that W needs no centring. A piece is negated when the
 /// entry of largest magnitude that any thread has met in its row so far is negative: a guess at the
 /// final sign, which fix_signs corrects where it was wrong (about a quarter of the file).
@@ -59,14 +59,14 @@ Components write_components(const Pass& pass,
 std::vector<bool> rows_to_flip(const std::vector<RowRange>& ranges, Communicator& communicator);
 
 /// Makes every piece negated as `flip` [k] says; returns the digest of each own block of
-/// kDigestColumns columns (of the own part of it).
+/// columns_per_digest columns (of the own part of it).
 std::vector<std::string> fix_signs(const Pass& pass,
                                    const std::vector<bool>& flip,
-                                   const std::vector<Piece>& pieces,
+                                   const std::vector<BlockRow>& pieces,
                                    const MatrixTarget& matrix);
 
-/// The digest of each own block of kDigestColumns columns as it lies in the file. Cost: one read of
-/// the own columns of P.
+/// The digest of each own block of columns_per_digest columns as it lies in the file. Cost: one
+/// read of the own columns of P.
 std::vector<std::string> digests_of_file(const Pass& pass, const MatrixTarget& matrix);
 
 }  // namespace dimred::pca

@@ -191,7 +191,7 @@ Fit begin(const SnapshotSource& source,
             .components = fit.pass.components,
             .layout_hash = info.layout_hash,
             .layout_json = info.layout_json,
-            .digest_columns = kDigestColumns,
+            .digest_columns = columns_per_digest,
             .threads = fit.pass.threads,
             .tile_bytes = options.tile_bytes,
             .kernels = fit.pass.kernels->name};

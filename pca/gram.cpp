@@ -30,7 +30,7 @@ void require_finite(const SnapshotSource& source, const Tile<Value>& tile, std::
   for (std::int64_t i = 0; i < source.rows(); ++i) {
     for (std::int64_t c = 0; c < tile.width; ++c) {
       const Value value = tile.values[i * tile.stride + c];
-      require(std::abs(value) <= kLargestFloat32,
+      require(std::abs(value) <= largest_float32,
               "[pca::fit] needs finite snapshots, received {} in row {} ({}), column {}{}",
               value,
               i,
@@ -56,18 +56,18 @@ class GramWork {
   explicit GramWork(const Pass& pass)
       : pass_(pass),
         rows_(pass.rows->rows()),
-        stride_(pass.tile_width + kColumnSlack),
+        stride_(pass.tile_width + column_slack),
         tile_(rows_ * stride_),
-        panel_(padded(rows_, pass.kernels->row_unit) * kPanelStride),
-        mean_(kPanelColumns) {}
+        panel_(padded(rows_, pass.kernels->row_unit) * panel_stride),
+        mean_(panel_columns) {}
 
   void operator()(std::int64_t block, std::span<double> partial) {
-    const auto [first, end] = pass_.block(block, kBlockColumns);
+    const auto [first, end] = pass_.block(block, columns_per_block);
     for (std::int64_t begin = first; begin < end; begin += pass_.tile_width) {
       const auto width = std::min(pass_.tile_width, end - begin);
       read_tile(*pass_.rows, begin, width, tile_.data(), stride_);
-      for (std::int64_t c = 0; c < width; c += kPanelColumns) {
-        add_panel(begin + c, tile_.data() + c, std::min(kPanelColumns, width - c), partial);
+      for (std::int64_t c = 0; c < width; c += panel_columns) {
+        add_panel(begin + c, tile_.data() + c, std::min(panel_columns, width - c), partial);
       }
     }
   }
@@ -109,7 +109,7 @@ class GramWork {
 
 std::vector<double> gram_matrix(const Pass& pass) {
   const auto rows = padded(pass.rows->rows(), pass.kernels->row_unit);
-  const auto gram = ordered_sum(pass.blocks(kBlockColumns), pass.threads, rows * rows, [&pass] {
+  const auto gram = ordered_sum(pass.blocks(columns_per_block), pass.threads, rows * rows, [&pass] {
     return pass.rows->info().float64 ? BlockWork(GramWork<double>(pass))
                                      : BlockWork(GramWork<float>(pass));
   });

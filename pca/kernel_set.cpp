@@ -4,16 +4,16 @@
 namespace dimred::pca {
 namespace {
 
-constexpr const char* kName = DIMRED_KERNELS_NAME;
-constexpr int kLanes = DIMRED_LANES;
-constexpr int kTile = DIMRED_TILE;
-constexpr int kStripRows = DIMRED_STRIP_ROWS;
-constexpr int kStripVectors = 3;
+constexpr const char* set_name = DIMRED_KERNELS_NAME;
+constexpr int vector_lanes = DIMRED_LANES;
+constexpr int tile_rows = DIMRED_TILE;
+constexpr int strip_rows = DIMRED_STRIP_ROWS;
+constexpr int strip_vectors = 3;
 
 #include "pca/kernels_body.inc"
 
 }  // namespace
 
-const Kernels& DIMRED_KERNELS() { return kKernels; }
+const Kernels& DIMRED_KERNELS() { return kernels_of_set; }
 
 }  // namespace dimred::pca

@@ -10,16 +10,16 @@
 namespace dimred::pca {
 
 /// Columns of a partial Gram matrix; partials are added in block order.
-inline constexpr std::int64_t kBlockColumns = 4096;
+inline constexpr std::int64_t columns_per_block = 4096;
 /// Columns that are widened to float64 at a time (so that n = 400 rows still fit the L2 cache).
-inline constexpr std::int64_t kPanelColumns = 512;
+inline constexpr std::int64_t panel_columns = 512;
 /// Row pitch of a float64 panel, and what float32 tiles need behind their width: kernels may touch
-/// up to kColumnSlack columns more (finite ones). No power of two, which would make rows share
+/// up to column_slack columns more (finite ones). No power of two, which would make rows share
 /// cache sets; whole cache lines, because a load across two costs twice.
-inline constexpr std::int64_t kPanelStride = kPanelColumns + 8;
-inline constexpr std::int64_t kColumnSlack = 32;
+inline constexpr std::int64_t panel_stride = panel_columns + 8;
+inline constexpr std::int64_t column_slack = 32;
 /// Components are padded to a multiple of this.
-inline constexpr std::int64_t kComponentUnit = 8;
+inline constexpr std::int64_t component_unit = 8;
 
 /// Values [rows x width], the rows `stride` apart.
 template <class Value>
@@ -28,7 +28,7 @@ struct Tile {
   std::int64_t stride = 0, rows = 0, width = 0;
 };
 
-/// c [rows x components] of combinations; components a multiple of kComponentUnit.
+/// c [rows x components] of combinations; components a multiple of component_unit.
 struct Combinations {
   const double* values = nullptr;
   std::int64_t components = 0;
@@ -48,14 +48,14 @@ struct TileKernels {
   bool (*mean)(const Tile<Value>& w, double* mean);
 
   /// x[i] = w[i] - mean; x is zero up to a multiple of 8 columns. w [rows x width], mean [width],
-  /// x [rows x kPanelStride], width <= kPanelColumns.
+  /// x [rows x panel_stride], width <= panel_columns.
   void (*centre)(const Tile<Value>& w, const double* mean, double* x);
 
   /// x[i] = w[i] in float64; otherwise as centre.
   void (*widen)(const Tile<Value>& w, double* x);
 
   /// p = c' (w - mean). mean [width] or null for 0, p [components x width] rounded to float32;
-  /// scratch [rows x kColumnSlack].
+  /// scratch [rows x column_slack].
   void (*combine)(const Combinations& c,
                   const Tile<Value>& w,
                   const double* mean,
@@ -69,7 +69,7 @@ struct Kernels {
   TileKernels<float> float32;
   TileKernels<double> float64;
 
-  /// Lower triangle of g += x x'. x [rows x kPanelStride], g [rows x rows], rows a multiple of
+  /// Lower triangle of g += x x'. x [rows x panel_stride], g [rows x rows], rows a multiple of
   /// row_unit; entries above the diagonal receive unspecified values.
   void (*gram)(const double* x, std::int64_t rows, std::int64_t width, double* g);
 
@@ -88,7 +88,7 @@ struct Kernels {
 };
 
 /// Values beyond it are refused in a tile of doubles, too: P and what is made of it are float32.
-inline constexpr double kLargestFloat32 = 3.4028234663852886e38;
+inline constexpr double largest_float32 = 3.4028234663852886e38;
 
 enum class KernelSet { automatic, avx512, avx2, baseline };
 

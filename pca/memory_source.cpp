@@ -101,8 +101,8 @@ void keep_weights(MemoryRow& row) {
 }
 
 /// The row as those of files are described.
-Row described(const MemoryRow& from) {
-  Row row{.path = from.name, .files = {}, .runs = {}, .layout_hash = {}, .layout_json = {}};
+SnapshotRow described(const MemoryRow& from) {
+  SnapshotRow row{.path = from.name, .files = {}, .runs = {}, .layout_hash = {}, .layout_json = {}};
   std::vector<layout::Parameter> parameters;
   for (const MemoryTensor& tensor : from.tensors) {
     item_bytes(tensor.dtype);
@@ -120,7 +120,7 @@ Row described(const MemoryRow& from) {
 
 std::unique_ptr<SnapshotSource> memory_source(std::vector<MemoryRow> rows) {
   require(!rows.empty(), "[pca::memory_source] needs at least one snapshot, received none");
-  std::vector<Row> descriptions;
+  std::vector<SnapshotRow> descriptions;
   for (MemoryRow& row : rows) {
     keep_weights(row);
     descriptions.push_back(described(row));

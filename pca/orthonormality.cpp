@@ -28,7 +28,7 @@ void widen(const Kernels& kernels,
   }
   for (std::int64_t i = 0; i < basis.header.components; ++i) {
     const std::uint16_t* from = basis.bfloats.data() + i * basis.columns + begin;
-    double* to = panel + i * kPanelStride;
+    double* to = panel + i * panel_stride;
     std::transform(from, from + width, to, checkpoints::from_bfloat);
     std::fill(to + width, to + padded(width, 8), 0.0);
   }
@@ -40,12 +40,12 @@ std::vector<double> gram_of(const Kernels& kernels,
                             const BasisBlock& block,
                             std::int64_t threads) {
   const auto rows = padded(basis.header.components, kernels.row_unit);
-  const auto panels = ceiling(block.end - block.begin, kPanelColumns);
+  const auto panels = ceiling(block.end - block.begin, panel_columns);
   return ordered_sum(panels, threads, rows * rows, [&]() -> BlockWork {
-    Lines<double> panel(rows * kPanelStride);
+    Lines<double> panel(rows * panel_stride);
     return [&, panel](std::int64_t index, std::span<double> partial) mutable {
-      const auto begin = block.begin + index * kPanelColumns;
-      const auto width = std::min(kPanelColumns, block.end - begin);
+      const auto begin = block.begin + index * panel_columns;
+      const auto width = std::min(panel_columns, block.end - begin);
       widen(kernels, basis, begin, width, panel.data());
       kernels.gram(panel.data(), rows, width, partial.data());
     };

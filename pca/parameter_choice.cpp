@@ -11,7 +11,7 @@ namespace dimred::pca {
 namespace {
 
 /// Columns [begin, begin + size), which the whole has from column `from` on.
-struct Part {
+struct ChosenRange {
   std::int64_t begin = 0;
   std::int64_t size = 0;
   std::int64_t from = 0;
@@ -19,7 +19,9 @@ struct Part {
 
 class ChosenSource final : public SnapshotSource {
  public:
-  ChosenSource(std::unique_ptr<SnapshotSource> whole, SourceInfo info, std::vector<Part> parts)
+  ChosenSource(std::unique_ptr<SnapshotSource> whole,
+               SourceInfo info,
+               std::vector<ChosenRange> parts)
       : SnapshotSource(std::move(info)), whole_(std::move(whole)), parts_(std::move(parts)) {}
 
   void read(std::int64_t row, std::int64_t begin, std::span<float> out) const override {
@@ -37,7 +39,7 @@ class ChosenSource final : public SnapshotSource {
   /// read_part(column of the whole, where its values go), for all that `out` has.
   template <class Value, class ReadPart>
   void read_parts(std::int64_t begin, std::span<Value> out, ReadPart read_part) const {
-    auto part = std::ranges::upper_bound(parts_, begin, {}, &Part::begin) - 1;
+    auto part = std::ranges::upper_bound(parts_, begin, {}, &ChosenRange::begin) - 1;
     for (; !out.empty(); ++part) {
       const auto skipped = begin - part->begin;
       const auto count = std::min(part->size - skipped, std::ssize(out));
@@ -48,7 +50,7 @@ class ChosenSource final : public SnapshotSource {
   }
 
   std::unique_ptr<SnapshotSource> whole_;
-  std::vector<Part> parts_;
+  std::vector<ChosenRange> parts_;
 };
 
 }  // namespace
@@ -61,7 +63,7 @@ std::unique_ptr<SnapshotSource> chosen_parameters(std::unique_ptr<SnapshotSource
           "a layout");
   std::set<std::string> wanted(names.begin(), names.end());
   std::vector<layout::Parameter> parameters;
-  std::vector<Part> parts;
+  std::vector<ChosenRange> parts;
   info.columns = 0;
   for (const auto& entry : layout::layout_from_json(info.layout_json).entries) {
     if (wanted.erase(entry.name) == 0) continue;

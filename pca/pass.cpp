@@ -8,9 +8,9 @@ namespace {
 std::int64_t bytes_per_thread(const Pass& pass) {
   const auto n = pass.rows->rows();
   const auto k = pass.components;
-  const auto tile = n * (pass.tile_width + kColumnSlack);
-  const auto result = padded(k, kComponentUnit) * (pass.write_width + kColumnSlack);
-  const auto doubles = std::max(n, k) * kPanelStride + n * kColumnSlack;
+  const auto tile = n * (pass.tile_width + column_slack);
+  const auto result = padded(k, component_unit) * (pass.write_width + column_slack);
+  const auto doubles = std::max(n, k) * panel_stride + n * column_slack;
   return (pass.rows->info().float64 ? 8 : 4) * tile + 4 * result + 8 * doubles;
 }
 
@@ -18,19 +18,19 @@ std::int64_t bytes_per_thread(const Pass& pass) {
 
 layout::ColumnRange own_range(int rank, int ranks, std::int64_t columns) {
   check(0 <= rank && rank < ranks, "a rank needs 0 <= r < R");
-  const auto blocks = ceiling(columns, kDigestColumns);
+  const auto blocks = ceiling(columns, columns_per_digest);
   // The first blocks % R ranks have one block more than the others.
   const auto start = [&](std::int64_t r) {
     const auto block = r * (blocks / ranks) + std::min(r, blocks % ranks);
-    return std::min(block * kDigestColumns, columns);
+    return std::min(block * columns_per_digest, columns);
   };
   return {start(rank), start(rank + 1)};
 }
 
 void fit_tiles(Pass& pass, std::int64_t tile_bytes) {
-  pass.write_width = kDigestColumns;
-  pass.tile_width = kBlockColumns;
-  while (pass.write_width > kPanelColumns && pass.threads * bytes_per_thread(pass) > tile_bytes) {
+  pass.write_width = columns_per_digest;
+  pass.tile_width = columns_per_block;
+  while (pass.write_width > panel_columns && pass.threads * bytes_per_thread(pass) > tile_bytes) {
     pass.write_width /= 2;
     pass.tile_width = std::min(pass.tile_width, pass.write_width);
   }
@@ -40,7 +40,7 @@ void fit_tiles(Pass& pass, std::int64_t tile_bytes) {
 Pass within(Pass pass, const layout::ColumnRange& columns) {
   pass.own.begin = std::max(pass.own.begin, columns.begin);
   pass.own.end = std::max(pass.own.begin, std::min(pass.own.end, columns.end));
-  while (pass.write_width > kPanelColumns && pass.write_width / 2 >= pass.own.size()) {
+  while (pass.write_width > panel_columns && pass.write_width / 2 >= pass.own.size()) {
     pass.write_width /= 2;
     pass.tile_width = std::min(pass.tile_width, pass.write_width);
   }

@@ -12,7 +12,7 @@
 namespace dimred::pca {
 
 /// Columns that one digest of the sidecar covers, and one thread of the second pass writes.
-inline constexpr std::int64_t kDigestColumns = 16384;
+inline constexpr std::int64_t columns_per_digest = 16384;
 
 /// A pass over a rank's own columns, of which a fit makes some: in blocks of columns, each by one
 /// thread, which reads it tile by tile.
@@ -21,14 +21,16 @@ struct Pass {
   const Kernels* kernels = nullptr;
   std::int64_t components = 0;  // k
   std::int64_t threads = 0;
-  std::int64_t tile_width = 0;   // columns read at a time: kPanelColumns 2^i, up to kBlockColumns
-  std::int64_t write_width = 0;  // columns written at a time: tile_width 2^i, up to kDigestColumns
-  layout::ColumnRange own;       // this rank's columns, maybe none
-  bool centred = true;           // the Gram matrix is that of the centred snapshots
-  std::span<double> mean = {};   // [M] receives the rows' with the Gram matrix; empty: not wanted
+  std::int64_t tile_width =
+      0;  // columns read at a time: panel_columns 2^i, up to columns_per_block
+  std::int64_t write_width =
+      0;                    // columns written at a time: tile_width 2^i, up to columns_per_digest
+  layout::ColumnRange own;  // this rank's columns, maybe none
+  bool centred = true;      // the Gram matrix is that of the centred snapshots
+  std::span<double> mean = {};  // [M] receives the rows' with the Gram matrix; empty: not wanted
 
-  /// Blocks of `width` columns, kBlockColumns or kDigestColumns, that the own columns lie in:
-  /// counted from column 0 whatever the rank, so that only the first and the last may be cut.
+  /// Blocks of `width` columns, columns_per_block or columns_per_digest, that the own columns lie
+  /// in: counted from column 0 whatever the rank, so that only the first and the last may be cut.
   std::int64_t blocks(std::int64_t width) const {
     return own.size() == 0 ? 0 : (own.end - 1) / width - own.begin / width + 1;
   }
@@ -49,7 +51,7 @@ inline std::int64_t padded(std::int64_t size, std::int64_t unit) {
 layout::ColumnRange own_range(int rank, int ranks, std::int64_t columns);
 
 /// Sets widths and threads: widest tiles, then most threads (at most pass.threads), whose buffers
-/// together fit tile_bytes; at least one tile of kPanelColumns columns.
+/// together fit tile_bytes; at least one tile of panel_columns columns.
 void fit_tiles(Pass& pass, std::int64_t tile_bytes);
 
 /// `pass` over those of its own columns that lie in `columns`, with tiles no wider than they need.

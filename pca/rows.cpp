@@ -24,9 +24,9 @@ namespace fs = std::filesystem;
 
 using Json = nlohmann::json;
 
-constexpr std::string_view kFloat64 = "F64";  // as safetensors names it
+constexpr std::string_view float64_dtype = "F64";  // as safetensors names it
 
-Row snapshot_row(const fs::path& path) {
+SnapshotRow snapshot_row(const fs::path& path) {
   const auto info = checkpoints::read_snapshot_info(path);
   return {path,
           {path},
@@ -50,7 +50,8 @@ bool is_tied(const checkpoints::StoredTensor& a, const checkpoints::StoredTensor
 
 /// The weights among the tensors of the row's files; tied ones once, under the first of their
 /// names.
-void take_weights(Row& row, const std::vector<std::vector<checkpoints::StoredTensor>>& files) {
+void take_weights(SnapshotRow& row,
+                  const std::vector<std::vector<checkpoints::StoredTensor>>& files) {
   std::vector<std::string> names;
   std::vector<bool> floating;
   for (const auto& tensors : files) {
@@ -85,27 +86,27 @@ void take_weights(Row& row, const std::vector<std::vector<checkpoints::StoredTen
   set_layout(row, parameters);
 }
 
-Row weights_row(const fs::path& path) {
+SnapshotRow weights_row(const fs::path& path) {
   auto [files, tensors] = checkpoints::read_checkpoint(path);
-  Row row{
+  SnapshotRow row{
       .path = path, .files = std::move(files), .runs = {}, .layout_hash = {}, .layout_json = {}};
   take_weights(row, tensors);
   return row;
 }
 
-Row row_of(const fs::path& path) {
+SnapshotRow row_of(const fs::path& path) {
   return path.extension() == ".h5" ? snapshot_row(path) : weights_row(path);
 }
 
 /// How a row differs from the first one, for a person; empty where it does not.
-std::string difference(const Row& first, const Row& row) {
+std::string difference(const SnapshotRow& first, const SnapshotRow& row) {
   if (first.layout_hash == row.layout_hash && first.columns == row.columns) return {};
   if (first.layout_json.empty() || row.layout_json.empty())
     return formatted("expected {} values, received {}", first.columns, row.columns);
   return layout::first_difference(layout::layout_from_json(first.layout_json), row.layout_json);
 }
 
-Json to_message(const Row& row) {
+Json to_message(const SnapshotRow& row) {
   auto runs = Json::array();
   for (const auto& run : row.runs) {
     runs.push_back({run.dtype, run.begin, run.size, run.offset, run.file, run.shape, run.stride});
@@ -116,7 +117,7 @@ Json to_message(const Row& row) {
       row.layout_hash, row.layout_json, row.columns, std::move(runs), row.epoch, std::move(files)};
 }
 
-void take_message(const Json& message, Row& row) {
+void take_message(const Json& message, SnapshotRow& row) {
   message.at(0).get_to(row.layout_hash);
   message.at(1).get_to(row.layout_json);
   message.at(2).get_to(row.columns);
@@ -134,7 +135,7 @@ void take_message(const Json& message, Row& row) {
 }
 
 /// Completes the rows of which each rank has every R-th. As CBOR: a name may hold any bytes.
-void share_rows(std::vector<Row>& rows, Communicator& communicator) {
+void share_rows(std::vector<SnapshotRow>& rows, Communicator& communicator) {
   const std::size_t size = communicator.size();
   const std::size_t own = communicator.rank();
   auto mine = Json::array();
@@ -159,7 +160,7 @@ void read_values(const InputFile& file,
                  std::span<Value> out) {
   if constexpr (std::is_same_v<Value, float>) {
     checkpoints::read_floats(file, run.dtype, run.offset, first, out);
-  } else if (run.dtype == kFloat64) {
+  } else if (run.dtype == float64_dtype) {
     file.read(run.offset + first * std::int64_t{sizeof(double)}, std::as_writable_bytes(out));
   } else {
     std::vector<float> values(out.size());
@@ -189,19 +190,19 @@ void read_strided(const InputFile& file,
 
 }  // namespace
 
-void set_layout(Row& row, const std::vector<layout::Parameter>& parameters) {
+void set_layout(SnapshotRow& row, const std::vector<layout::Parameter>& parameters) {
   const layout::Layout layout = layout::make_layout(parameters);
   row.layout_hash = layout.hash;
   row.layout_json = layout::to_json(layout);
 }
 
-SourceInfo info_of(const std::vector<Row>& rows) {
-  const Row& first = rows.front();
+SourceInfo info_of(const std::vector<SnapshotRow>& rows) {
+  const SnapshotRow& first = rows.front();
   SourceInfo info{.rows = std::ssize(rows),
                   .columns = first.columns,
                   .layout_hash = first.layout_hash,
                   .layout_json = first.layout_json};
-  for (const Row& row : rows) {
+  for (const SnapshotRow& row : rows) {
     require(row.layout_hash == first.layout_hash && row.columns == first.columns,
             "[pca::open_source] '{}' has another layout than '{}': {}",
             row.path,
@@ -211,7 +212,7 @@ SourceInfo info_of(const std::vector<Row>& rows) {
     info.files.insert(info.files.end(), row.files.begin(), row.files.end());
     if (row.epoch >= 0) info.epochs.push_back(row.epoch);
     info.bytes_verified += row.bytes_verified;
-    info.float64 |= std::ranges::find(row.runs, kFloat64, &FloatRun::dtype) != row.runs.end();
+    info.float64 |= std::ranges::find(row.runs, float64_dtype, &FloatRun::dtype) != row.runs.end();
   }
   info.left_out = first.left_out;
   if (std::ssize(info.epochs) < info.rows) info.epochs.clear();
@@ -248,8 +249,8 @@ template void read_runs(std::span<const InputFile>,
                         std::int64_t,
                         std::span<double>);
 
-std::vector<Row> read_rows(const std::vector<fs::path>& files, Communicator& communicator) {
-  std::vector<Row> rows(files.size());
+std::vector<SnapshotRow> read_rows(const std::vector<fs::path>& files, Communicator& communicator) {
+  std::vector<SnapshotRow> rows(files.size());
   const std::int64_t rank = communicator.rank();
   const std::int64_t ranks = communicator.size();
   agree(communicator, [&] {

@@ -25,7 +25,7 @@ struct FloatRun {
 };
 
 /// One row of W: its files, where its values lie in them, and the table that names them.
-struct Row {
+struct SnapshotRow {
   std::filesystem::path path;                // of the one file, or of the index of several
   std::vector<std::filesystem::path> files;  // that the runs lie in
   std::vector<FloatRun> runs;
@@ -38,11 +38,11 @@ struct Row {
 };
 
 /// Gives the row the layout of its tensors.
-void set_layout(Row& row, const std::vector<layout::Parameter>& parameters);
+void set_layout(SnapshotRow& row, const std::vector<layout::Parameter>& parameters);
 
 /// What is known of all rows together. Throws std::invalid_argument when two have another layout or
 /// size (names both and the first entry that differs).
-SourceInfo info_of(const std::vector<Row>& rows);
+SourceInfo info_of(const std::vector<SnapshotRow>& rows);
 
 /// Columns [begin, begin + out.size()) of a row that `runs` (sorted, gapless) make up, as float32
 /// (checkpoints/float_formats.h: what is not finite as float32 is for fit to refuse) or as float64.
@@ -56,7 +56,7 @@ void read_runs(std::span<const InputFile> files,
 /// index names as Hugging Face's do. File i is read and verified by
 /// rank i % R alone, which tells the others what it found, so that no rank parses a file that
 /// nobody has verified. Throws as read_snapshot_info and read_tensor_table.
-std::vector<Row> read_rows(const std::vector<std::filesystem::path>& files,
-                           Communicator& communicator);
+std::vector<SnapshotRow> read_rows(const std::vector<std::filesystem::path>& files,
+                                   Communicator& communicator);
 
 }  // namespace dimred::pca

@@ -12,7 +12,7 @@
 namespace dimred::pca {
 namespace {
 
-constexpr std::int64_t kColumnsAtATime = 1 << 16;  // columns that one thread takes at a time
+constexpr std::int64_t columns_at_a_time = 1 << 16;  // columns that one thread takes at a time
 
 /// One rank's part of the work.
 class Shuffle {
@@ -54,9 +54,9 @@ class Shuffle {
   template <class Visit>
   void for_own_chunks(const layout::ColumnRange& layer, Visit visit) const {
     const auto part = part_of(layer);
-    in_parallel(ceiling(part.size(), kColumnsAtATime), pass_.threads, [&](std::int64_t chunk) {
-      const auto begin = part.begin + chunk * kColumnsAtATime;
-      const auto end = std::min(begin + kColumnsAtATime, part.end);
+    in_parallel(ceiling(part.size(), columns_at_a_time), pass_.threads, [&](std::int64_t chunk) {
+      const auto begin = part.begin + chunk * columns_at_a_time;
+      const auto end = std::min(begin + columns_at_a_time, part.end);
       for (std::int64_t column = begin; column < end; ++column) {
         visit(column, column - pass_.own.begin);
       }

@@ -17,8 +17,8 @@ namespace fs = std::filesystem;
 
 using OrderedJson = nlohmann::ordered_json;
 
-constexpr const char* kFormat = "dimred-pca 1";
-constexpr std::string_view kStart = "{\n \"format\": \"dimred-pca 1\",";  // of every sidecar's text
+constexpr const char* format = "dimred-pca 1";
+constexpr std::string_view start = "{\n \"format\": \"dimred-pca 1\",";  // of every sidecar's text
 
 OrderedJson layout_table(const std::string& text) {
   return parse_ordered_json(text, "[pca] the text of a layout is damaged");
@@ -28,11 +28,11 @@ std::string sidecar_text(const OrderedJson& json) {
   return json.dump(1, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }
 
-constexpr std::string_view kChecksumKey = "\"checksum\"";
+constexpr std::string_view checksum_key = "\"checksum\"";
 
 /// Digest of the text in front of its checksum, which stands last.
 std::string checksum_of(std::string_view text) {
-  return digest(text.substr(0, text.rfind(kChecksumKey)));
+  return digest(text.substr(0, text.rfind(checksum_key)));
 }
 
 /// The fields that files from before there were kinds and blocks lack.
@@ -97,11 +97,11 @@ std::string text_of_file(const fs::path& path) { return InputFile(path).text(Jso
 
 /// Throws std::invalid_argument unless the text starts as our sidecars do.
 void require_ours(std::string_view text, const fs::path& path) {
-  require(text.starts_with(kStart),
+  require(text.starts_with(start),
           "[pca] '{}' needs to be the sidecar of the matrix beside it (format '{}'), received "
           "another file; move it away",
           path,
-          kFormat);
+          format);
 }
 
 OrderedJson read_verified(const fs::path& path) {
@@ -120,7 +120,7 @@ OrderedJson read_verified(const fs::path& path) {
 fs::path sidecar_path(const fs::path& npy) { return fs::path(npy).replace_extension(".json"); }
 
 std::string to_json(const Sidecar& sidecar) {
-  OrderedJson json{{"format", kFormat}};
+  OrderedJson json{{"format", format}};
   for_each_field(sidecar, [&](const char* name, const auto& field) { json[name] = field; });
   json["layout"] = sidecar.layout_json.empty() ? OrderedJson() : layout_table(sidecar.layout_json);
   json["digests"] = {{"algorithm", "XXH3-128 of the hex XXH3-128 of each row"},
@@ -133,7 +133,7 @@ std::string to_json(const Sidecar& sidecar) {
   write_kind(sidecar, json);
   json["checksum"] = std::string(32, '0');
   auto text = sidecar_text(json);
-  check(text.starts_with(kStart), "a sidecar's text starts with its format");
+  check(text.starts_with(start), "a sidecar's text starts with its format");
   return text.replace(text.rfind(std::string(32, '0')), 32, checksum_of(text));
 }
 

@@ -15,15 +15,15 @@ namespace dimred::pca {
 /// The header of a basis: what is known of all of P [k x M] beside its values. <stem>.json beside
 /// the matrix holds it; where none stands there, only M and k are known.
 struct Sidecar {
-  Kind kind = Kind::pca;                       // files from before there were others do not say it
-  std::vector<layout::ColumnRange> blocks;     // of P, in file order; empty: one of all columns
-  std::vector<std::int64_t> block_components;  // [blocks] rows that are not zero, at most k
-  std::optional<std::uint64_t> seed;           // of random and shuffled
-  std::int64_t snapshots = 0;                  // n; random: 0
-  std::int64_t parameters = 0;                 // M
-  std::int64_t components = 0;                 // k
-  std::vector<double> singular_values;         // [k] of the centred W; span: of W; random: zeros.
-                                               // Layers: row j's variances of all blocks summed
+  Kind kind = Kind::pca;                         // a file need not say it
+  std::vector<layout::ColumnRange> blocks;       // of P, in file order; empty: one of all columns
+  std::vector<std::int64_t> block_components;    // [blocks] rows that are not zero, at most k
+  std::optional<std::uint64_t> seed;             // of random and shuffled
+  std::int64_t snapshots = 0;                    // n; random: 0
+  std::int64_t parameters = 0;                   // M
+  std::int64_t components = 0;                   // k
+  std::vector<double> singular_values;           // [k] of the centred W; span: of W; random: zeros.
+                                                 // Layers: row j's variances of all blocks summed
   std::vector<double> explained_variance_ratio;  // [k], of the total variance (span: of |W|^2)
   std::vector<double> random_walk_ratio;         // [k], the null at the same n; span, random: zeros
   double orthonormality_error = 0;  // max |P P' - I| in float64, block by block, where a row of

@@ -93,10 +93,10 @@ std::vector<std::int64_t> rows_in(const SourceInfo& info, const SnapshotRange& r
 
 class FilesSource final : public SnapshotSource {
  public:
-  FilesSource(SourceInfo info, std::vector<Row> rows)
+  FilesSource(SourceInfo info, std::vector<SnapshotRow> rows)
       : SnapshotSource(std::move(info)), rows_(std::move(rows)) {
     std::size_t left = most_open_files();
-    for (const Row& row : rows_) {
+    for (const SnapshotRow& row : rows_) {
       if (row.files.size() > left) break;
       left -= row.files.size();
       open_.emplace_back(row.files.begin(), row.files.end());
@@ -117,12 +117,12 @@ class FilesSource final : public SnapshotSource {
     read_runs(std::vector<InputFile>(files.begin(), files.end()), runs, begin, out);
   }
 
-  std::vector<Row> rows_;
+  std::vector<SnapshotRow> rows_;
   std::vector<std::vector<InputFile>> open_;  // of the first rows; others are opened to be read
 };
 
 /// Values read at a time where they are converted on the way.
-constexpr std::int64_t kElementsAtATime = 16384;
+constexpr std::int64_t elements_at_a_time = 16384;
 
 /// T: of the file's values.
 template <class T>
@@ -188,7 +188,7 @@ class NpyMatrix final : public SnapshotSource {
     if constexpr (std::is_same_v<T, Value>) {
       read_values(index, out);
     } else {
-      std::vector<T> part(std::min<std::size_t>(out.size(), kElementsAtATime));
+      std::vector<T> part(std::min<std::size_t>(out.size(), elements_at_a_time));
       for (std::size_t done = 0; done < out.size(); done += part.size()) {
         const auto now = std::span(part).first(std::min(part.size(), out.size() - done));
         read_values(index + done, now);
@@ -200,7 +200,7 @@ class NpyMatrix final : public SnapshotSource {
   /// visit(column - begin, values [rows]) of a Fortran-ordered file, where columns lie contiguous.
   template <class Visit>
   void read_columns(std::int64_t begin, std::int64_t width, Visit visit) const {
-    const auto step = std::max<std::int64_t>(1, kElementsAtATime / rows());
+    const auto step = std::max<std::int64_t>(1, elements_at_a_time / rows());
     std::vector<T> part(std::min(step, width) * rows());
     for (std::int64_t done = 0; done < width; done += step) {
       const auto count = std::min(step, width - done);
@@ -294,7 +294,7 @@ std::unique_ptr<SnapshotSource> open_files(std::vector<fs::path> files,
             files.front(),
             file);
   }
-  std::vector<Row> rows = read_rows(files, communicator);
+  std::vector<SnapshotRow> rows = read_rows(files, communicator);
   SourceInfo info = info_of(rows);
   std::unique_ptr<SnapshotSource> source;
   agree(communicator,

@@ -191,7 +191,7 @@ void read_row(const Source& source, std::int64_t row, const Vector<Value>& out) 
   }
 }
 
-constexpr auto kBetweenSignals = std::chrono::milliseconds(50);
+constexpr auto between_signals = std::chrono::milliseconds(50);
 
 /// Runs `work` in a thread of its own while this one looks for Ctrl-C and says how far it is.
 template <class Work>
@@ -200,7 +200,7 @@ void watched(WatchedSource& source, const nb::object& progress, Work work) {
   {
     const nb::gil_scoped_release released;
     auto done = std::async(std::launch::async, work);
-    while (!raised && done.wait_for(kBetweenSignals) != std::future_status::ready) {
+    while (!raised && done.wait_for(between_signals) != std::future_status::ready) {
       const nb::gil_scoped_acquire held;
       try {
         if (PyErr_CheckSignals() != 0) throw nb::python_error();

@@ -19,7 +19,7 @@ struct Times {
   double progress() const { return std::min(1.0, (step - warmup) / (total - warmup)); }
 };
 
-/// A schedule. Adding one is a file that defines families::NAME(), and its line in list.inc.
+/// A schedule. Adding one is a file that defines families::NAME(), and its line in schedules.inc.
 struct Family {
   double (*rate)(const ScheduleOptions& options, const Times& times);  // at times.step
   bool depends_on_length = true;                                       // on times.total

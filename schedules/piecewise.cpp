@@ -16,12 +16,12 @@ double piece_number(std::string_view text, const Range& range, std::string_view 
   }
 }
 
-Piece parse_piece(std::string_view text, double after) {
+RatePiece parse_piece(std::string_view text, double after) {
   const auto colon = text.find(':');
   require(colon != std::string_view::npos,
           "[schedules] needs END_EPOCH:RATE, END_EPOCH:A->B or END_EPOCH:A=>B, received {}",
           printable(text));
-  Piece piece{.end_epoch = piece_number(text.substr(0, colon), positive(), text)};
+  RatePiece piece{.end_epoch = piece_number(text.substr(0, colon), positive(), text)};
   require(piece.end_epoch > after,
           "[schedules] piece {}: needs an end epoch > {}",
           printable(text),
@@ -43,8 +43,8 @@ Piece parse_piece(std::string_view text, double after) {
 
 }  // namespace
 
-std::vector<Piece> parse_pieces(std::string_view text) {
-  std::vector<Piece> pieces;
+std::vector<RatePiece> parse_pieces(std::string_view text) {
+  std::vector<RatePiece> pieces;
   while (true) {
     const auto comma = text.find(',');
     pieces.push_back(
@@ -54,7 +54,7 @@ std::vector<Piece> parse_pieces(std::string_view text) {
   }
 }
 
-double piecewise_rate(const std::vector<Piece>& pieces, double epoch) {
+double piecewise_rate(const std::vector<RatePiece>& pieces, double epoch) {
   double begin = 0;
   for (const auto& piece : pieces) {
     if (epoch < piece.end_epoch) {

@@ -8,7 +8,7 @@ namespace dimred::schedules {
 enum class PieceShape { constant, linear, exponential };
 
 /// The learning rate from the end of the piece before (epoch 0 for the first) to `end_epoch`.
-struct Piece {
+struct RatePiece {
   double end_epoch = 0;
   PieceShape shape = PieceShape::constant;
   double from = 0;  // rate where the piece begins
@@ -20,10 +20,10 @@ struct Piece {
 /// rates are >= 0, of => both > 0. Throws std::invalid_argument("[schedules] ...") naming the
 /// piece. Source: moxing.tensorflow.optimizer.learning_rate_scheduler.piecewise_lr (ModelArts-Lab's
 /// documents).
-std::vector<Piece> parse_pieces(std::string_view text);
+std::vector<RatePiece> parse_pieces(std::string_view text);
 
 /// The rate at `epoch` >= 0; a piece's end epoch belongs to the next one, and after the last its
 /// end rate holds.
-double piecewise_rate(const std::vector<Piece>& pieces, double epoch);
+double piecewise_rate(const std::vector<RatePiece>& pieces, double epoch);
 
 }  // namespace dimred::schedules

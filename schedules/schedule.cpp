@@ -6,7 +6,7 @@
 
 namespace dimred::schedules::families {
 #define DIMRED_SCHEDULE(name) Family name();
-#include "schedules/list.inc"
+#include "schedules/schedules.inc"
 #undef DIMRED_SCHEDULE
 }  // namespace dimred::schedules::families
 
@@ -17,7 +17,7 @@ namespace {
 const Family& family_of(ScheduleKind kind) {
   static const std::vector<Family> all = {
 #define DIMRED_SCHEDULE(name) families::name(),
-#include "schedules/list.inc"
+#include "schedules/schedules.inc"
 #undef DIMRED_SCHEDULE
   };
   return all.at(static_cast<std::size_t>(kind));
@@ -49,7 +49,7 @@ const std::vector<std::pair<std::string, ScheduleKind>>& schedule_kinds() {
   static const auto kinds = [] {
     std::vector<std::pair<std::string, ScheduleKind>> all = {
 #define DIMRED_SCHEDULE(name) {#name, ScheduleKind::name},
-#include "schedules/list.inc"
+#include "schedules/schedules.inc"
 #undef DIMRED_SCHEDULE
     };
     for (auto& [name, kind] : all) std::ranges::replace(name, '_', '-');
@@ -122,7 +122,7 @@ void add_rates(OptionTable& table, ScheduleOptions& options) {
            at_least(0))
       .way_on(
           "; its schedule ends there: with --total_epochs {} more --epochs go on at the last rate, "
-          "and another --output starts anew");
+          "and another --output starts from the beginning");
   table.add("power", &options.power, "of the polynomial schedule", positive())
       .needs(is("schedule", {"polynomial"}));
   table

@@ -11,7 +11,7 @@ namespace dimred::schedules {
 /// All schedules; adding one: docs/how-to/add_a_schedule.md.
 enum class ScheduleKind {
 #define DIMRED_SCHEDULE(name) name,
-#include "schedules/list.inc"
+#include "schedules/schedules.inc"
 #undef DIMRED_SCHEDULE
 };
 
@@ -67,7 +67,7 @@ struct ScheduleOptions {
   double global_batch_size = 0;                  // plsc: samples a step over all ranks, > 0
 };
 
-/// The kinds by name, in the order of list.inc (for an option table).
+/// The kinds by name, in the order of schedules.inc (for an option table).
 const std::vector<std::pair<std::string, ScheduleKind>>& schedule_kinds();
 
 /// True when the rate depends on the schedule's length.

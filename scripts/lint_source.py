@@ -2,7 +2,7 @@
 
 A reference as a member of a struct, which ties a plain value to the lifetime of what it was filled with (C++ Core
 Guidelines, C.12); std::thread, which ends the program where its scope is left by an exception; and volatile, which is
-no way for threads and signal handlers to share a value.
+no way for threads and signal handlers to share a value. And comments with phrases that a reader must translate.
 """
 
 import json
@@ -12,12 +12,17 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
+PHRASES = re.compile(r"\b(?:of before|what of|so many|likewise|anew)\b", re.IGNORECASE)
+TEXT = re.compile(r'"(?:\\.|[^"\\])*"')
 COMMENT_OR_TEXT = re.compile(r'//.*|"(?:\\.|[^"\\])*"')
 
 
 def findings_of_lines(file: str) -> Iterator[tuple[int, str]]:
     """Line and text of what a line says by itself."""
     for number, line in enumerate(pathlib.Path(file).read_text().splitlines(), 1):
+        comment = TEXT.sub('""', line).partition("//")[2]
+        if phrase := PHRASES.search(comment):
+            yield number, f"'{phrase[0]}': say it in a plain clause"
         code = COMMENT_OR_TEXT.sub("", line)
         if re.search(r"\bstd::thread\b(?!::)", code):
             yield number, "std::thread: std::jthread joins where its scope is left by an exception"

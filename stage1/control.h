@@ -6,7 +6,7 @@
 namespace dimred::stage1 {
 
 struct ControlOptions {
-  std::int64_t stop_at_step = 0;             // >= 0; the run ends after so many steps; 0: none
+  std::int64_t stop_at_step = 0;  // >= 0; the run ends after this number of steps; 0: none
   std::int64_t log_loss_every_n_iters = 0;   // >= 0; steps between lines; 0: none
   std::int64_t early_stopping_patience = 0;  // >= 0; epochs without a better validation; 0: none
   double early_stopping_min_delta = 0.01;    // >= 0; of accuracy, that counts as better

@@ -31,7 +31,7 @@ class Ema final : public Hook {
   }
 
   void after_step(const training::RunView& run,
-                  const training::StepReport& /*step*/,
+                  const training::StepSummary& /*step*/,
                   const models::Minibatch& /*batch*/) override {
     add(run);
   }

@@ -24,7 +24,7 @@ class Snapshots final : public Hook {
   }
 
   void after_step(const training::RunView& run,
-                  const training::StepReport& /*step*/,
+                  const training::StepSummary& /*step*/,
                   const models::Minibatch& /*batch*/) override {
     if (due(run)) take(run);
   }
@@ -55,7 +55,7 @@ class Snapshots final : public Hook {
     if (state.scalars.contains(state_key)) {
       list_ = checkpoints::snapshot_list_from_json(state.scalars.at(state_key));
     } else {  // of an earlier version: what is there counts
-      const auto newest = checkpoints::kSnapshotNames.name_of(state.scalars.at("step"));
+      const auto newest = checkpoints::snapshot_file_names.name_of(state.scalars.at("step"));
       list_ = checkpoints::list_present(store_.folder(), newest);
     }
     list_.keep = options_.keep_snapshots;

@@ -9,15 +9,15 @@
 namespace dimred::stage1 {
 namespace {
 
-class StepLog final : public Hook {
+class StepLogHook final : public Hook {
  public:
-  StepLog(std::int64_t every, std::function<double()> learning_rate)
+  StepLogHook(std::int64_t every, std::function<double()> learning_rate)
       : every_(every), learning_rate_(std::move(learning_rate)) {}
 
   void begin(const training::RunView& /*run*/) override { clock_.restart(); }
 
   void after_step(const training::RunView& run,
-                  const training::StepReport& step,
+                  const training::StepSummary& step,
                   const models::Minibatch& /*batch*/) override {
     sums_.add(step.result);
     ++steps_;
@@ -51,7 +51,7 @@ class StepLog final : public Hook {
 std::unique_ptr<Hook> make_step_log(const ControlOptions& options,
                                     std::function<double()> learning_rate) {
   if (options.log_loss_every_n_iters == 0) return nullptr;
-  return std::make_unique<StepLog>(options.log_loss_every_n_iters, std::move(learning_rate));
+  return std::make_unique<StepLogHook>(options.log_loss_every_n_iters, std::move(learning_rate));
 }
 
 }  // namespace dimred::stage1

@@ -58,26 +58,24 @@ torch::Tensor project(const Product& product) {
 }
 
 torch::Tensor advance(const Subspace& subspace,
-                      const SubspaceStep& subspace_step,
-                      const ResidualStep& residual_step,
-                      const torch::Tensor& weights,
-                      const torch::Tensor& start) {
-  const c10::DeviceGuard guard(residual_step.gradient.device());
+                      const method::Line& line,
+                      const OwnVectors& vectors) {
+  const c10::DeviceGuard guard(vectors.gradient.device());
   auto* stream = at::accelerator::getCurrentStream(guard.current_device().index()).native_handle();
-  auto direction = torch::empty_like(residual_step.gradient);
+  auto direction = torch::empty_like(vectors.gradient);
   std::size_t row = 0;
   const auto over = [&](const layout::ColumnRange& columns, const torch::Tensor& basis) {
     Advance in{.basis = matrix_of(basis, columns.size()),
-               .gradient = values_of(residual_step.gradient, columns.begin),
-               .momentum = values_of(residual_step.momentum, columns.begin),
-               .gamma = static_cast<float>(residual_step.gamma),
-               .alpha = static_cast<float>(residual_step.alpha),
+               .gradient = values_of(vectors.gradient, columns.begin),
+               .momentum = values_of(vectors.momentum, columns.begin),
+               .gamma = static_cast<float>(line.gamma),
+               .alpha = static_cast<float>(line.alpha),
                .direction = values_of(direction, columns.begin),
-               .weights = values_of(weights, columns.begin),
-               .start = values_of(start, columns.begin)};
+               .weights = values_of(vectors.weights, columns.begin),
+               .start = values_of(vectors.start, columns.begin)};
     const std::size_t k = in.basis.rows;
-    std::ranges::copy(subspace_step.direction.subspan(row, k), in.forward);  // rounded
-    std::ranges::copy(subspace_step.gradient.subspan(row, k), in.projected);
+    std::copy_n(line.direction.begin() + row, k, in.forward);  // rounded
+    std::copy_n(line.projected.begin() + row, k, in.projected);
     row += k;
     kernels().advance(in, stream);
   };

@@ -2,6 +2,7 @@
 
 #include <torch/types.h>
 
+#include "method/subspace_space.h"
 #include "stage2/projection.h"
 #include "stage2/subspace.h"
 
@@ -14,12 +15,17 @@ namespace dimred::stage2::fused {
 /// |error| <= 8 2^-24 sum_j |p_j v_j|.
 torch::Tensor project(const Product& product);
 
+/// Vectors [own columns] that a step reads and writes.
+struct OwnVectors {
+  torch::Tensor gradient;        // g
+  torch::Tensor momentum;        // m, changed
+  torch::Tensor weights, start;  // w, changed, and its copy; or neither
+};
+
 /// m <- gamma m + (g - P' g_k); returns u = P'd - alpha m [own columns]. One pass over P and the
-/// vectors; with `weights` [own columns] given, start = w and w <- w + u in the same pass.
+/// vectors; with `weights` given, start = w and w <- w + u in the same pass.
 torch::Tensor advance(const Subspace& subspace,
-                      const SubspaceStep& subspace_step,
-                      const ResidualStep& residual_step,
-                      const torch::Tensor& weights = {},
-                      const torch::Tensor& start = {});
+                      const method::Line& line,
+                      const OwnVectors& vectors);
 
 }  // namespace dimred::stage2::fused

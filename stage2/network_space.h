@@ -55,7 +55,7 @@ class NetworkSpace final : public TensorSpace {
   bool trial_batchnorm_moving_;
   const training::Step* step_ = nullptr;
   torch::Tensor shift_;  // SAM's, the same for the gradient and for every trial of the step
-  std::optional<RunningStatistics> statistics_;   // of before the step
+  std::optional<RunningStatistics> statistics_;   // before the step
   training::PendingResult result_, result_here_;  // of the step's gradient, and of the latest one
   PendingDecay decay_;
   Passes passes_;

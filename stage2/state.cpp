@@ -58,7 +58,7 @@ void restore_own(const training::Setup& setup,
 
 }  // namespace
 
-void save(checkpoints::State& state, const training::Setup& setup, const Descent& descent) {
+void save(checkpoints::State& state, const training::Setup& setup, const SavedDescent& descent) {
   state.scalars["length"] = descent.length;
   state.scalars["method"] = descent.method->state_dict();
   state.scalars["coordinates"] = coordinates(setup, descent.space->subspace());
@@ -71,7 +71,7 @@ void save(checkpoints::State& state, const training::Setup& setup, const Descent
 
 void restore(const checkpoints::State& state,
              const training::Setup& setup,
-             const Descent& descent) {
+             const SavedDescent& descent) {
   const auto& scalars = state.scalars;
   const double length = scalars.at("length");
   require(!descent.depends_on_length || length == descent.length,

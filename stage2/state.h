@@ -9,7 +9,7 @@
 namespace dimred::stage2 {
 
 /// The descent that a state is of: it goes on only in the same one.
-struct Descent {
+struct SavedDescent {
   method::Method* method = nullptr;
   TensorSpace* space = nullptr;
   training::Average* average = nullptr;
@@ -20,11 +20,13 @@ struct Descent {
 /// Puts the descent into a state. Vectors of own columns go to the file gathered over ranks and in
 /// file order, so the state is independent of their number. Cost: one read of P, for P w, by which
 /// a resume knows it.
-void save(checkpoints::State& state, const training::Setup& setup, const Descent& descent);
+void save(checkpoints::State& state, const training::Setup& setup, const SavedDescent& descent);
 
 /// Each rank keeps its own columns, whatever the number of ranks that saved. Throws
 /// std::invalid_argument when the state is of another method or k, or was made with another basis
 /// or schedule.
-void restore(const checkpoints::State& state, const training::Setup& setup, const Descent& descent);
+void restore(const checkpoints::State& state,
+             const training::Setup& setup,
+             const SavedDescent& descent);
 
 }  // namespace dimred::stage2

@@ -35,20 +35,6 @@ struct Subspace {
   std::int64_t bytes() const;
 };
 
-/// The part of a step in the subspace, [components] each.
-struct SubspaceStep {
-  std::span<const double> direction;  // d
-  std::span<const double> gradient;   // g_k
-};
-
-/// The part of a step outside the subspace, own columns: m <- gamma m + (g - P' g_k).
-struct ResidualStep {
-  torch::Tensor gradient;  // g
-  torch::Tensor momentum;  // m, changed
-  double gamma = 0;
-  double alpha = 0;  // of m in u; 0: m moves, u does without it
-};
-
 /// The same rows cut into `ranges` of own columns, ascending and disjoint; columns outside all of
 /// them (padding) must be zero. Cost: a copy of P, block by block, on `device`.
 Subspace by_blocks(const torch::Tensor& basis,

@@ -12,7 +12,7 @@ namespace {
 
 constexpr auto header =
     "epoch,step,loss,slope,trials,step_size,curvature,update,reset,residual_left_out,"
-    "direction_norm,residual_norm,outcome,rate\n";
+    "direction_norm,residual_norm,outcome,alpha\n";
 
 }  // namespace
 
@@ -27,7 +27,7 @@ void StepLog::append(const training::Position& position, const method::StepRepor
        << report.step_size << ',' << report.curvature << ',' << name(report.update) << ','
        << report.reset << ',' << report.residual_left_out << ',' << report.direction_norm << ','
        << report.residual_norm << ','
-       << (report.not_finite ? "not_finite" : name(report.search.outcome)) << ',' << report.rate
+       << (report.not_finite ? "not_finite" : name(report.search.outcome)) << ',' << report.alpha
        << '\n';
   out_ << line.str();
   events_.append(line.str());

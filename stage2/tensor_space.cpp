@@ -44,38 +44,37 @@ method::Projection TensorSpace::project() {
 
 void TensorSpace::set_line(const method::Line& line) {
   const torch::NoGradGuard no_grad;
-  const SubspaceStep subspace_step{span_of(line.direction), span_of(line.projected)};
   t_ = 0;
   start_.reset();
-  const bool fused = subspace_.algebra == DeviceAlgebra::fused && line.moves_momentum;
   const bool alone = communicator_.size() == 1 && weights_.numel() == gradient_.numel();
+  const bool fused = subspace_.algebra == DeviceAlgebra::fused && line.moves_momentum;
   if (fused && alone && line.keeps_start) {  // the same pass also moves w to the first trial
     start_ = torch::empty_like(weights_);
-    direction_ = fused::advance(subspace_, subspace_step, next_momentum(line), weights_, start_);
+    keep_momentum();
+    direction_ = fused::advance(subspace_, line, {gradient_, momentum_, weights_, start_});
     t_ = 1;
     return;
   }
-  const auto own =
-      !line.moves_momentum
-          ? back_project(subspace_, subspace_step.direction, subspace_step.gradient, gradient_)
-                .first
-      : fused ? fused::advance(subspace_, subspace_step, next_momentum(line))
-              : advance(subspace_step, line);
-  direction_ = all_gather(communicator_, own, columns_);
+  direction_ = all_gather(communicator_, own_direction(line), columns_);
   if (line.keeps_start) start_ = weights_.clone();
 }
 
-/// m and the other momentum change places, so that the m of before the step is still there.
-ResidualStep TensorSpace::next_momentum(const method::Line& line) {
+/// m and the other momentum change places, so that the m before the step is still there.
+void TensorSpace::keep_momentum() {
   other_momentum_.copy_(momentum_);
   std::swap(momentum_, other_momentum_);
   momentum_moved_ = true;
-  return {.gradient = gradient_, .momentum = momentum_, .gamma = line.gamma, .alpha = line.alpha};
 }
 
-torch::Tensor TensorSpace::advance(const SubspaceStep& subspace_step, const method::Line& line) {
+/// u = P'd - alpha m of the own columns, m moved.
+torch::Tensor TensorSpace::own_direction(const method::Line& line) {
+  if (line.moves_momentum && subspace_.algebra == DeviceAlgebra::fused) {
+    keep_momentum();
+    return fused::advance(subspace_, line, {gradient_, momentum_, {}, {}});
+  }
   const auto [forward, projected] =  // P'd, P'g_k
-      back_project(subspace_, subspace_step.direction, subspace_step.gradient, gradient_);
+      back_project(subspace_, span_of(line.direction), span_of(line.projected), gradient_);
+  if (!line.moves_momentum) return forward;
   torch::mul_out(other_momentum_, momentum_, torch::scalar_tensor(line.gamma));
   std::swap(momentum_, other_momentum_);
   momentum_moved_ = true;

@@ -45,8 +45,8 @@ class TensorSpace : public method::SubspaceSpace {
   /// The loss that gradient() found; asked for once the projection has come to the host.
   virtual double gradient_loss() = 0;
 
-  ResidualStep next_momentum(const method::Line& line);
-  torch::Tensor advance(const SubspaceStep& subspace_step, const method::Line& line);
+  void keep_momentum();
+  torch::Tensor own_direction(const method::Line& line);
 
   Subspace subspace_;
   std::vector<Eigen::Index> block_sizes_;
@@ -55,8 +55,8 @@ class TensorSpace : public method::SubspaceSpace {
   torch::Tensor weights_;
   torch::Tensor gradient_;                   // g, own columns
   torch::Tensor momentum_, other_momentum_;  // m, and where the next m is made, own columns
-  bool momentum_moved_ = false;              // in this step: the other one is m of before
-  torch::Tensor start_, direction_;          // w of before the step, and u, all columns
+  bool momentum_moved_ = false;              // in this step: the other one is the m before it
+  torch::Tensor start_, direction_;          // w before the step, and u, all columns
   double t_ = 0;                             // where w stands on the line
 };
 

@@ -229,7 +229,7 @@ class SubspaceDescent final : public training::Stage {
     return std::min(1.0, done);
   }
 
-  Descent descent() {
+  SavedDescent descent() {
     return {.method = method_.get(),
             .space = &space_,
             .average = &average_,
@@ -266,7 +266,7 @@ class SubspaceDescent final : public training::Stage {
     require_finite(position.step + 1, most_not_finite);  // as steps.csv counts
   }
 
-  /// Running statistics estimated anew for the present weights, where the network has any.
+  /// Running statistics estimated again for the present weights, where the network has any.
   bool recalibrate(Run& run) const {
     if (!options_.recalibrate_batchnorm || setup_.model.batchnorm_layers == 0) return false;
     auto& totals = run.position.totals;
@@ -282,7 +282,7 @@ class SubspaceDescent final : public training::Stage {
   NetworkSpace space_;
   std::unique_ptr<method::Method> method_;
   training::Average average_;
-  training::FilePrefix steps_prefix_;  // what of steps.csv belongs to the state
+  training::FilePrefix steps_prefix_;  // the part of steps.csv that belongs to the state
   std::optional<StepLog> log_;
   StepCounts counts_;                   // of the epoch under way
   bool searches_warned_ = false;        // that all of an epoch failed, once a run

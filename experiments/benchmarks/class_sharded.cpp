@@ -114,11 +114,11 @@ int work(const std::vector<std::string>& arguments) {
         std::_Exit(1);
       });
   auto& ranks = *all.communicator;
-  const scaling::Head head{.ranks = ranks.size(),
-                           .classes = options.classes,
-                           .embedding = options.head.embedding_size,
-                           .batch = options.global_batch_size,
-                           .sampling_ratio = options.head.sampling_ratio};
+  const scaling::HeadShape head{.ranks = ranks.size(),
+                                .classes = options.classes,
+                                .embedding = options.head.embedding_size,
+                                .batch = options.global_batch_size,
+                                .sampling_ratio = options.head.sampling_ratio};
   const auto texts = ranks.gather(measured(options, ranks).dump());
   if (ranks.rank() == 0) {
     nlohmann::json result{{"ranks", head.ranks},

@@ -20,16 +20,16 @@ namespace fs = std::filesystem;
 constexpr auto list_name = "file_list.txt";
 
 /// The two fields of a line.
-struct Line {
+struct ListedSample {
   std::string_view image;
   std::optional<std::int64_t> label;
 };
 
-Line split_line(std::string_view line, bool label_first) {
+ListedSample split_line(std::string_view line, bool label_first) {
   const auto tab = line.find('\t');
   const auto first = line.substr(0, tab), second = line.substr(tab + 1);
-  return label_first ? Line{second, number_in<std::int64_t>(first)}
-                     : Line{first, number_in<std::int64_t>(second)};
+  return label_first ? ListedSample{second, number_in<std::int64_t>(first)}
+                     : ListedSample{first, number_in<std::int64_t>(second)};
 }
 
 void scan_line(std::string_view line,

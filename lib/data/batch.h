@@ -47,7 +47,7 @@ constexpr std::int64_t dropped_label = -1;
 void remove_dropped(Batch& batch);
 
 /// Used batches, whose buffers the next ones take over: of a loader, or of all loaders of a run,
-/// for which fresh memory would be mapped, zeroed (and pinned) anew in every epoch.
+/// for which fresh memory would be mapped, zeroed (and pinned) again in every epoch.
 class BatchPool {
  public:
   /// `resource` holds the images; empty: plain memory. The pool must outlive all its batches.

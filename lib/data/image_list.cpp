@@ -20,18 +20,18 @@ namespace fs = std::filesystem;
 
 constexpr std::int32_t most_classes = 1'000'000;
 
-struct Entry {
+struct ListedImage {
   std::string_view path, label;
   std::int64_t line;
 };
 
 [[noreturn]] void refuse_label(const std::string& file,
-                               const Entry& entry,
+                               const ListedImage& entry,
                                const std::string& rule) {
   fail_environment("[list] {}:{}: {}, received {}", file, entry.line, rule, printable(entry.label));
 }
 
-bool is_number(const Entry& entry) {
+bool is_number(const ListedImage& entry) {
   const auto digits = entry.label.substr(entry.label.starts_with('-') ? 1 : 0);
   return !digits.empty() && digits.find_first_not_of("0123456789") == std::string_view::npos;
 }
@@ -39,8 +39,8 @@ bool is_number(const Entry& entry) {
 const char* kind_of_labels(bool numbers) { return numbers ? "number" : "name"; }
 
 /// Labels are all numbers or all names, as the first is.
-std::vector<Entry> entries_of(std::string_view text, const std::string& file) {
-  std::vector<Entry> entries;
+std::vector<ListedImage> entries_of(std::string_view text, const std::string& file) {
+  std::vector<ListedImage> entries;
   require_environment(!is_image_name(file),
                       "[list] {} is one image; needs a folder of images for each class, or a list",
                       file);
@@ -70,7 +70,7 @@ std::vector<Entry> entries_of(std::string_view text, const std::string& file) {
   return entries;
 }
 
-std::int32_t number_of(const Entry& entry, const std::string& file) {
+std::int32_t number_of(const ListedImage& entry, const std::string& file) {
   if (entry.label.starts_with('-')) refuse_label(file, entry, "needs a label >= 0");
   const auto value = number_in<std::int32_t>(entry.label);
   if (!value || *value >= most_classes)

@@ -12,8 +12,8 @@ namespace dimred::data {
 struct JitterOptions {
   double shift = 0;       // adds U(-shift, shift) levels of 255 to all values
   double brightness = 0;  // factor U(max(0, 1 - b), 1 + b): blend with black
-  double contrast = 0;    // likewise: blend with the mean grey of the image
-  double saturation = 0;  // likewise: blend with each pixel's grey
+  double contrast = 0;    // as brightness: blend with the mean grey of the image
+  double saturation = 0;  // as brightness: blend with each pixel's grey
   bool any() const { return shift > 0 || brightness > 0 || contrast > 0 || saturation > 0; }
 };
 

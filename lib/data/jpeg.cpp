@@ -132,18 +132,20 @@ void from_cmyk(const std::uint8_t* row, std::int64_t width, int channels, std::u
 }
 
 /// The region that is read, in pixels of the reduced image.
-struct Window {
+struct PixelWindow {
   JDIMENSION top = 0, height = 0, left = 0, width = 0;
 };
 
-Window window_of(const jpeg_decompress_struct& info, const Region& region, std::int64_t reduction) {
+PixelWindow window_of(const jpeg_decompress_struct& info,
+                      const Region& region,
+                      std::int64_t reduction) {
   // Smooth upsampling looks at a neighbour of each chroma sample, which a cropped row lacks at its
   // ends: two columns more on each side keep that out of the region.
   constexpr std::int64_t margin = 2;
   const auto bottom = ceiling(region.top + region.height, reduction);
   const auto right = std::min<std::int64_t>(
       info.output_width, ceiling(region.left + region.width, reduction) + margin);
-  Window window;
+  PixelWindow window;
   window.top = region.top / reduction;
   window.height = bottom - window.top;
   window.left = std::max<std::int64_t>(0, region.left / reduction - margin);
@@ -205,13 +207,13 @@ bool stands_alone(std::uint8_t marker) {
 }
 
 /// A marker with its payload, and where the next one is looked for.
-struct Segment {
+struct MarkerSegment {
   std::uint8_t marker = 0;
   Bytes payload;
   std::size_t next = 0;
 };
 
-std::optional<Segment> segment_at(Bytes bytes, std::size_t at) {
+std::optional<MarkerSegment> segment_at(Bytes bytes, std::size_t at) {
   while (at + 1 < bytes.size()) {
     // Fill bytes, and rubbish between segments, are passed over as libjpeg does.
     if (bytes[at] != 0xFF || bytes[at + 1] == 0xFF || bytes[at + 1] == 0) {
@@ -224,7 +226,7 @@ std::optional<Segment> segment_at(Bytes bytes, std::size_t at) {
     if (bytes.size() - at < 2) return std::nullopt;
     const std::size_t length = big_endian<2>(bytes, at);
     if (length < 2 || length > bytes.size() - at) return std::nullopt;
-    return Segment{marker, bytes.subspan(at + 2, length - 2), at + length};
+    return MarkerSegment{marker, bytes.subspan(at + 2, length - 2), at + length};
   }
   return std::nullopt;
 }

@@ -16,7 +16,7 @@ struct LoaderReport {
   double read_seconds = 0;    // measured where there is more to do than to normalise few values
   double decode_seconds = 0;
   double transform_seconds = 0;
-  double fetch_seconds = 0;           // likewise, of files that lie elsewhere; not in read_seconds
+  double fetch_seconds = 0;           // the same of files that lie elsewhere; not in read_seconds
   std::int64_t bad_samples = 0;       // replaced or dropped
   std::int64_t damaged_samples = 0;   // used all the same, see Image::damage
   std::vector<std::string> messages;  // the first few of both

@@ -93,9 +93,9 @@ class Preparer {
 
   /// `out` has shape.size() values in `order`. `index` keys the random choices together with epoch
   /// and preprocessing.seed. With the stream of (seed, augmentation, epoch, index): the crop's
-  /// draws, then row offset = below(2 pad + 1), column offset likewise, flip = below(2) == 1, then
-  /// the colours'. Throws std::runtime_error when the sample cannot be decoded or, without a crop,
-  /// has another size than `shape`.
+  /// draws, then row offset = below(2 pad + 1), column offset = the same, flip = below(2) == 1,
+  /// then the colours'. Throws std::runtime_error when the sample cannot be decoded or, without a
+  /// crop, has another size than `shape`.
   void prepare(const Sample& sample,
                std::int64_t epoch,
                std::int64_t index,

@@ -45,7 +45,7 @@ ShardIndices read_beside(const fs::path& file, const std::string& where) {
     return indices_from_bytes(MappedFile(file).bytes());
   } catch (const std::runtime_error& error) {
     fail_environment(
-        "{}: {} (`dimred data index` with --overwrite makes it anew)", error.what(), where);
+        "{}: {} (`dimred data index` with --overwrite makes it again)", error.what(), where);
   }
 }
 

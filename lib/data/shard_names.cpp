@@ -70,13 +70,13 @@ NamedSplits splits_of(const fs::path& file) {
 }
 
 /// A shard's number of how many: "train-00003-of-00010.tfrecord".
-struct Part {
+struct ShardPart {
   std::string set, pattern;  // "train-.tfrecord", "train-*-of-00010.tfrecord"
   std::int64_t number = 0, count = 0;
 };
 
 /// nullopt: the name says no such number.
-std::optional<Part> part_of(const std::string& name) {
+std::optional<ShardPart> part_of(const std::string& name) {
   constexpr std::string_view digits = "0123456789", of = "-of-";
   const auto at = name.rfind(of);
   if (at == std::string::npos || at == 0) return std::nullopt;
@@ -88,12 +88,12 @@ std::optional<Part> part_of(const std::string& name) {
   const auto head = name.substr(0, begin);
   auto tail = name.substr(end);
   if (tail.ends_with(".gz")) tail.resize(tail.size() - 3);  // some of a set may be compressed
-  return Part{head + tail, head + '*' + name.substr(at), *number, *count};
+  return ShardPart{head + tail, head + '*' + name.substr(at), *number, *count};
 }
 
 /// Whoever names a folder wants the whole set; a part of one is named by a pattern or a list.
 void require_all_parts(const std::vector<fs::path>& files) {
-  std::map<std::string, std::vector<Part>> sets;
+  std::map<std::string, std::vector<ShardPart>> sets;
   for (const auto& file : files)
     if (auto part = part_of(file.filename().string())) sets[part->set].push_back(std::move(*part));
   for (const auto& [name, parts] : sets) {

@@ -14,7 +14,7 @@ namespace dimred::data {
 const std::vector<std::string>& split_names(bool train);
 
 /// The sets that a name says by whole words: "latest-train_00.tfrecord" is of the training set
-/// alone. Words are runs of letters, and begin anew at a capital behind a small letter.
+/// alone. Words are runs of letters, and begin again at a capital behind a small letter.
 struct NamedSplits {
   bool train = false, test = false;
 };

@@ -25,7 +25,7 @@ struct StreamCapacity {
   std::int64_t packed = 0;   // of the largest compressed file, which is beside its content while it
                              // comes; 0: none is
   std::int64_t fetches = 1;  // files that come at a time
-  /// Bytes that so many files need beside their own while they come.
+  /// Bytes that this number of files needs beside their own while they come.
   std::int64_t beside(std::int64_t files) const { return std::min(files, fetches) * packed; }
   /// Bytes that all files need.
   std::int64_t total() const;

@@ -15,8 +15,8 @@ using protobuf::Field;
 using protobuf::Wire;
 
 /// Errors of which name this format.
-struct Fields : protobuf::Fields {
-  Fields(Bytes message, const std::uint8_t* origin)
+struct ExampleFields : protobuf::Fields {
+  ExampleFields(Bytes message, const std::uint8_t* origin)
       : protobuf::Fields(message, origin, "tf.Example") {}
 };
 
@@ -25,7 +25,7 @@ void add_integer(Feature& feature, std::uint64_t value) {
 }
 
 void read_list(const Field& list, const std::uint8_t* origin, Feature& feature) {
-  Fields fields(list.content, origin);
+  ExampleFields fields(list.content, origin);
   for (Field value; fields.next(value);) {
     if (value.number != 1) continue;
     if (feature.kind == Feature::Kind::bytes && value.wire == Wire::delimited) {
@@ -33,7 +33,7 @@ void read_list(const Field& list, const std::uint8_t* origin, Feature& feature) 
     } else if (feature.kind == Feature::Kind::integers && value.wire == Wire::varint) {
       add_integer(feature, value.value);
     } else if (feature.kind == Feature::Kind::integers && value.wire == Wire::delimited) {
-      for (Fields packed(value.content, origin); !packed.empty();)
+      for (ExampleFields packed(value.content, origin); !packed.empty();)
         add_integer(feature, packed.varint());
     } else if (feature.kind == Feature::Kind::floats) {
       feature.count += value.wire == Wire::delimited ? std::ssize(value.content) / 4 : 1;
@@ -44,7 +44,7 @@ void read_list(const Field& list, const std::uint8_t* origin, Feature& feature) 
 /// In a oneof the last one set counts; lists of one kind that come in parts are one list.
 Feature read_feature(Bytes content, const std::uint8_t* origin) {
   Feature feature;
-  Fields fields(content, origin);
+  ExampleFields fields(content, origin);
   for (Field list; fields.next(list);) {
     if (list.number > 3 || list.wire != Wire::delimited) continue;
     const auto kind = static_cast<Feature::Kind>(list.number);
@@ -91,15 +91,15 @@ std::string integer_entry(std::string_view name, std::int64_t value) {
 void visit_features(Bytes message,
                     const std::function<void(std::string_view, const Feature&)>& visit) {
   const auto* origin = message.data();
-  Fields example(message, origin);
+  ExampleFields example(message, origin);
   for (Field features; example.next(features);) {
     if (features.number != 1 || features.wire != Wire::delimited) continue;
-    Fields entries(features.content, origin);
+    ExampleFields entries(features.content, origin);
     for (Field entry; entries.next(entry);) {
       if (entry.number != 1 || entry.wire != Wire::delimited) continue;
       std::string_view name;
       Feature feature;
-      Fields parts(entry.content, origin);
+      ExampleFields parts(entry.content, origin);
       for (Field part; parts.next(part);) {
         if (part.wire != Wire::delimited) continue;
         if (part.number == 1) name = text_of(part.content);

@@ -12,7 +12,7 @@
 namespace dimred::distributed {
 namespace {
 
-constexpr auto stopped_key = "stopped";  // by a signal: torchrun must not start it anew
+constexpr auto stopped_key = "stopped";  // by a signal: torchrun must not restart it
 
 /// Keys of one part of one start of the ranks.
 Store keys_of(const Store& job, const std::string& start, const char* part) {
@@ -128,7 +128,7 @@ void mark_stopped(const launch::RankInfo& rank_info) {
   constexpr double patience = 3;
   try {
     open_job_store(rank_info, patience)->set(stopped_key, std::vector<std::uint8_t>{1});
-  } catch (const std::exception&) {  // torchrun is going too, and will not start it anew
+  } catch (const std::exception&) {  // torchrun is going too, and will not restart it
   }
 }
 

@@ -5,8 +5,10 @@ namespace {
 
 /// Sends to and receives from every other peer at once, each beginning with its neighbour so that
 /// nobody is everybody's first. Pairs of ranks keep the order of what they send.
-Transfer start_exchange(const Peers& peers, const PiecesOf& out_for, const PiecesOf& in_from) {
-  Transfer transfer;
+PendingTransfer start_exchange(const Peers& peers,
+                               const PiecesOf& out_for,
+                               const PiecesOf& in_from) {
+  PendingTransfer transfer;
   const auto size = peers.ranks.size();
   if (size == 1) return transfer;
   const bool coalesce = peers.backend->supportsCoalescing();  // NCCL wants them as one group
@@ -40,7 +42,7 @@ std::vector<std::int64_t> sizes_of(const std::vector<torch::Tensor>& pieces) {
 
 }  // namespace
 
-void Transfer::wait() {
+void PendingTransfer::wait() {
   for (const auto& work : works) work->wait();
 }
 
@@ -69,9 +71,9 @@ PendingSum start_sum(const Peers& peers, const PiecesOf& pieces_for) {
   return sum;
 }
 
-Transfer start_gather(const Peers& peers,
-                      const std::vector<torch::Tensor>& own,
-                      const PiecesOf& pieces_of) {
+PendingTransfer start_gather(const Peers& peers,
+                             const std::vector<torch::Tensor>& own,
+                             const PiecesOf& pieces_of) {
   return start_exchange(
       peers, [&](std::size_t /*to*/) { return own; }, pieces_of);
 }

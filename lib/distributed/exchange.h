@@ -21,14 +21,14 @@ struct Peers {
 using PiecesOf = std::function<std::vector<torch::Tensor>(std::size_t)>;
 
 /// Sends and receipts under way, begun in the same order by all peers.
-struct Transfer {
+struct PendingTransfer {
   std::vector<c10::intrusive_ptr<c10d::Work>> works;
   void wait();  // throws what the backend throws
 };
 
 /// A sum under way.
 struct PendingSum {
-  Transfer transfer;
+  PendingTransfer transfer;
   std::vector<torch::Tensor> own;
   torch::Tensor received;  // [peers x own columns]; undefined of a peer alone
   /// The sums of the pieces, added in the peers' order; of a peer alone its pieces themselves.
@@ -40,8 +40,8 @@ struct PendingSum {
 PendingSum start_sum(const Peers& peers, const PiecesOf& pieces_for);
 
 /// Sends `own` to every peer, and receives those of each into its pieces.
-Transfer start_gather(const Peers& peers,
-                      const std::vector<torch::Tensor>& own,
-                      const PiecesOf& pieces_of);
+PendingTransfer start_gather(const Peers& peers,
+                             const std::vector<torch::Tensor>& own,
+                             const PiecesOf& pieces_of);
 
 }  // namespace dimred::distributed

@@ -14,7 +14,7 @@ namespace dimred::distributed {
 namespace {
 
 /// One of equal parts of every share.
-struct Part {
+struct SharePart {
   std::int64_t index = 0, count = 1;
 };
 
@@ -109,7 +109,7 @@ class ProcessGroup final : public TensorCommunicator {
         scaling::all_gather_bytes(bytes(pieces(full, shards, place_, {})), node_size_);
     const auto& backend = backend_of(there);
     counted(Collective::all_gather, {between + within, between}, [&] {
-      std::vector<Transfer> to_nodes, to_ranks;
+      std::vector<PendingTransfer> to_nodes, to_ranks;
       const auto parts = parts_of(full);
       for (const auto& part : parts) {
         const auto at_place = pieces(full, shards, place_, part);
@@ -207,11 +207,11 @@ class ProcessGroup final : public TensorCommunicator {
 
   /// Parts in which the shares of a vector travel: within nodes and between them at the same time,
   /// over Gloo. NCCL takes one group of messages after another, so that parts would gain nothing.
-  std::vector<Part> parts_of(const torch::Tensor& full) const {
+  std::vector<SharePart> parts_of(const torch::Tensor& full) const {
     constexpr std::int64_t least = 1 << 20, most = 8;  // bytes of a share's part; parts
     if (nodes() == 1 || node_size_ == 1 || full.is_cuda()) return {{}};
     const auto count = std::clamp<std::int64_t>(bytes(full) / size_ / least, 1, most);
-    std::vector<Part> parts;
+    std::vector<SharePart> parts;
     for (std::int64_t i = 0; i < count; ++i) parts.push_back({i, count});
     return parts;
   }
@@ -221,7 +221,7 @@ class ProcessGroup final : public TensorCommunicator {
   std::vector<torch::Tensor> pieces(const torch::Tensor& full,
                                     const std::vector<layout::Shard>& shards,
                                     int place,
-                                    const Part& part) const {
+                                    const SharePart& part) const {
     std::vector<torch::Tensor> result;
     for (int rank = place; rank < size_; rank += node_size_) {
       const auto range = range_of(shards[rank]);

@@ -30,28 +30,30 @@ enum class Type { text, integer, number, boolean };
 
 /// A flag of FastNN's, its default, and what becomes of it. `answer` fills answer, settings, text
 /// and instead of the line, whose key and value are set.
-struct Key {
+struct Flag {
   std::string name;
   Type type = Type::text;
   std::string fallback;  // FastNN's default; empty: None
-  std::function<void(Line&, const Values&)> answer;
+  std::function<void(ImportedKey&, const Values&)> answer;
 };
 
-using Answerer = std::function<void(Line&, const Values&)>;
+using Answerer = std::function<void(ImportedKey&, const Values&)>;
 
 /// The same thing under this name.
 Answerer as(std::string name) {
-  return [name = std::move(name)](Line& line, const Values&) { line.map({{name, line.value}}); };
+  return [name = std::move(name)](ImportedKey& line, const Values&) {
+    line.map({{name, line.value}});
+  };
 }
 
 /// No effect.
 Answerer none(std::string why) {
-  return [why = std::move(why)](Line& line, const Values&) { line.text = why; };
+  return [why = std::move(why)](ImportedKey& line, const Values&) { line.text = why; };
 }
 
 /// As `as` where the file gives the key; its system's default is for other machines: no effect.
 Answerer if_given(std::string name, std::string why) {
-  return [name = std::move(name), why = std::move(why)](Line& line, const Values& values) {
+  return [name = std::move(name), why = std::move(why)](ImportedKey& line, const Values& values) {
     (line.given ? as(name) : none(why))(line, values);
   };
 }
@@ -59,7 +61,7 @@ Answerer if_given(std::string name, std::string why) {
 /// No effect with this value, else refused.
 Answerer only(std::string value, std::string why, std::string instead = {}) {
   return [value = std::move(value), why = std::move(why), instead = std::move(instead)](
-             Line& line, const Values&) {
+             ImportedKey& line, const Values&) {
     if (line.value != value) line.refuse(why, instead);
   };
 }
@@ -77,7 +79,7 @@ bool is_store(std::string_view scheme) {
 
 /// A folder of ours under this name, refused with the remedy where it lies in an object store.
 Answerer local_folder(std::string name, std::string remedy) {
-  return [name = std::move(name), remedy = std::move(remedy)](Line& line, const Values&) {
+  return [name = std::move(name), remedy = std::move(remedy)](ImportedKey& line, const Values&) {
     if (line.value.empty()) return;
     const auto scheme_end = line.value.find("://");
     const bool remote =
@@ -101,7 +103,7 @@ bool is_remote(const std::string& path) { return path.find("://") != std::string
 
 /// Of train_files or eval_files: the option of ours that names them.
 Answerer chosen_files(std::string option) {
-  return [option = std::move(option)](Line& line, const Values& values) {
+  return [option = std::move(option)](ImportedKey& line, const Values& values) {
     const auto& folder = values.at("dataset_dir");
     if (line.value.empty()) {
       line.text = option == "data" ? "files are found in the folder"
@@ -118,14 +120,15 @@ Answerer chosen_files(std::string option) {
 
 /// The data set's folder, unless train_files chooses files of it.
 Answerer folder_of_data(std::string remedy) {
-  return [whole = local_folder("data", std::move(remedy))](Line& line, const Values& values) {
-    whole(line, values);
-    if (line.answer == Answer::mapped && !values.at("train_files").empty()) {
-      line.answer = Answer::no_effect;
-      line.settings.clear();
-      line.text = "train_files chooses files of it";
-    }
-  };
+  return
+      [whole = local_folder("data", std::move(remedy))](ImportedKey& line, const Values& values) {
+        whole(line, values);
+        if (line.answer == Answer::mapped && !values.at("train_files").empty()) {
+          line.answer = Answer::no_effect;
+          line.settings.clear();
+          line.text = "train_files chooses files of it";
+        }
+      };
 }
 
 /// True when the hook is in the list of hooks, in any case of letters.
@@ -138,7 +141,7 @@ bool has_hook(const Values& values, std::string_view name) {
 
 constexpr auto by_torchrun = "torchrun, srun or mpirun starts the ranks and says who they are";
 
-void answer_job_name(Line& line, const Values&) {
+void answer_job_name(ImportedKey& line, const Values&) {
   if (line.value != "worker") {
     line.refuse("there are no parameter servers: all ranks are workers");
   } else {
@@ -148,7 +151,7 @@ void answer_job_name(Line& line, const Values&) {
 
 /// Names of ours for FastNN's networks, the same where the thing is the same; else the module that
 /// `dimred model` writes.
-void answer_model_name(Line& line, const Values& values) {
+void answer_model_name(ImportedKey& line, const Values& values) {
   const Values ours = {{"inception_v3", "inception_v3"},
                        {"inception_resnet_v2", "inception_resnet_v2"},
                        {"resnet_v1_50", "resnet50"},
@@ -194,7 +197,7 @@ void answer_model_name(Line& line, const Values& values) {
   line.refuse("not a network of FastNN's" + suggestion(line.value, names), "model");
 }
 
-void answer_fp16(Line& line, const Values&) {
+void answer_fp16(ImportedKey& line, const Values&) {
   if (line.value != "true") return line.map({{"precision", "float32"}});
   line.map(
       {{"precision", "auto"}},
@@ -217,7 +220,7 @@ std::filesystem::path checkpoint_of(const Values& values) {
 
 /// The last given of the two keys maps, with the path of both.
 Answerer of_checkpoint(bool file) {
-  return [file](Line& line, const Values& values) {
+  return [file](ImportedKey& line, const Values& values) {
     if (line.value.empty()) return;
     const auto path = checkpoint_of(values);
     if (path.empty()) {
@@ -232,7 +235,7 @@ Answerer of_checkpoint(bool file) {
   };
 }
 
-void answer_task_type(Line& line, const Values& values) {
+void answer_task_type(ImportedKey& line, const Values& values) {
   if (line.value == "pretrain") return;
   if (!checkpoint_of(values).empty()) {
     line.text = "initialize_from starts from other weights";
@@ -243,7 +246,7 @@ void answer_task_type(Line& line, const Values& values) {
       "initialize_from");
 }
 
-void answer_stop(Line& line, const Values& values) {
+void answer_stop(ImportedKey& line, const Values& values) {
   if (has_hook(values, "StopAtStepHook")) {
     line.map({{"stop_at_step", line.value}});
   } else {
@@ -257,7 +260,7 @@ void answer_stop(Line& line, const Values& values) {
   }
 }
 
-void answer_log(Line& line, const Values& values) {
+void answer_log(ImportedKey& line, const Values& values) {
   if (has_hook(values, "LoggingTensorHook")) {
     line.map({{"log_loss_every_n_iters", line.value}});
   } else {
@@ -265,7 +268,7 @@ void answer_log(Line& line, const Values& values) {
   }
 }
 
-void answer_profile(Line& line, const Values& values) {
+void answer_profile(ImportedKey& line, const Values& values) {
   if (!has_hook(values, "ProfilerHook")) {
     line.text = "hooks has no ProfilerHook";
   } else if (values.at("profile_every_n_iters") == "0") {  // none, as ours
@@ -276,7 +279,7 @@ void answer_profile(Line& line, const Values& values) {
 }
 
 /// Two names, of FastNN's code and of its documentation, for one thing.
-void answer_statistics(Line& line, const Values& values) {
+void answer_statistics(ImportedKey& line, const Values& values) {
   const bool wanted = line.value == "true";
   const bool by_the_other =
       line.key == "log_trainable_vars_statistics" && values.at("print_model_statistics") == "true";
@@ -285,7 +288,7 @@ void answer_statistics(Line& line, const Values& values) {
                            : "dimred inspect --model lists every layer";
 }
 
-void answer_hooks(Line& line, const Values&) {
+void answer_hooks(ImportedKey& line, const Values&) {
   const std::vector<std::string> known = {
       "stopatstephook", "profilerhook", "loggingtensorhook", "checkpointsaverhook"};
   for (const auto& word : split_list(lower_case(line.value))) {
@@ -299,13 +302,13 @@ void answer_hooks(Line& line, const Values&) {
       "checkpoint_every";
 }
 
-void answer_fusion(Line& line, const Values&) {
+void answer_fusion(ImportedKey& line, const Values&) {
   const double bytes = parse_number(line.value, {});
   if (bytes <= 0) return line.refuse("needs a number of bytes > 0");
   line.map({{"bucket_mb", number_text(bytes / (1 << 20))}});
 }
 
-std::vector<Key> machine_keys() {
+std::vector<Flag> machine_keys() {
   const auto started = none(by_torchrun);
   const auto pool = none("threads sets the processor threads of a rank");
   const auto servers = "there are no parameter servers: all ranks are workers";
@@ -330,7 +333,7 @@ std::vector<Key> machine_keys() {
           {"tensor_fusion_max_bytes", Type::integer, "8388608", answer_fusion}};
 }
 
-std::vector<Key> model_keys() {
+std::vector<Flag> model_keys() {
   return {{"task_type", Type::text, "pretrain", answer_task_type},
           {"model_name", Type::text, "inception_resnet_v2", answer_model_name},
           {"model_dir", Type::text, "", of_checkpoint(false)},
@@ -339,7 +342,7 @@ std::vector<Key> model_keys() {
           {"loss_scale", Type::number, "1", if_given("loss_scale", "1 is none")}};
 }
 
-std::vector<Key> run_keys() {
+std::vector<Flag> run_keys() {
   const auto inspect = none("dimred inspect of a state lists the optimiser's vectors");
   return {{"num_epochs", Type::integer, "100", as("epochs")},
           {"batch_size", Type::integer, "32", as("batch_size")},
@@ -374,7 +377,7 @@ std::vector<Key> run_keys() {
 // The data set, its files and the images' preparation.
 
 /// A buffer is of data in several files.
-void answer_shuffle_buffer(Line& line, const Values& values) {
+void answer_shuffle_buffer(ImportedKey& line, const Values& values) {
   const bool one_file = split_list(values.at("train_files")).size() == 1;
   (one_file ? none("every epoch shuffles all samples of one file")
             : if_given("shuffle_buffer_size", "every epoch shuffles all samples"))(line, values);
@@ -384,7 +387,7 @@ bool is_mock(const Values& values) {
   return values.at("dataset_name") == "mock" && values.at("dataset_dir").empty();
 }
 
-void answer_dataset_name(Line& line, const Values& values) {
+void answer_dataset_name(ImportedKey& line, const Values& values) {
   const std::vector<std::string> names = {"mock", "cifar10", "mnist", "flowers", "imagenet"};
   if (std::ranges::find(names, line.value) == names.end()) {
     line.refuse("not a data set of FastNN's" + suggestion(line.value, names));
@@ -396,7 +399,7 @@ void answer_dataset_name(Line& line, const Values& values) {
 }
 
 /// FastNN's own factory: without a name, the network's family says how images are prepared.
-void answer_preprocessing(Line& line, const Values& values) {
+void answer_preprocessing(ImportedKey& line, const Values& values) {
   const auto name = line.value.empty() ? values.at("model_name") : line.value;
   const std::vector<std::pair<std::string, std::string>> families = {{"inception", "inception"},
                                                                      {"alexnet", "inception"},
@@ -414,17 +417,17 @@ void answer_preprocessing(Line& line, const Values& values) {
 }
 
 /// A number that the file gives is checked against the data; the mock set needs one.
-void answer_classes(Line& line, const Values& values) {
+void answer_classes(ImportedKey& line, const Values& values) {
   (line.given || is_mock(values) ? as("num_classes")
                                  : none("the data set says how many classes it has"))(line, values);
 }
 
-void answer_samples(Line& line, const Values& values) {
+void answer_samples(ImportedKey& line, const Values& values) {
   (line.given || is_mock(values) ? as("num_samples") : none("samples are counted in the files"))(
       line, values);
 }
 
-std::vector<Key> data_keys() {
+std::vector<Flag> data_keys() {
   return {
       {"dataset_name", Type::text, "mock", answer_dataset_name},
       {"dataset_dir",
@@ -467,7 +470,7 @@ bool warms_up(const Values& values) {
   return values.at("learning_rate_decay_type") != "fixed" && values.at("warmup_steps") != "0";
 }
 
-void answer_type(Line& line, const Values& values) {
+void answer_type(ImportedKey& line, const Values& values) {
   const bool scheme = !values.at("decay_scheme").empty();
   if (line.value == "fixed") {
     line.map({{"schedule", "constant"}}, "ignores warm-up and decay, as FastNN does");
@@ -488,7 +491,7 @@ void answer_type(Line& line, const Values& values) {
   }
 }
 
-void answer_decay_scheme(Line& line, const Values& values) {
+void answer_decay_scheme(ImportedKey& line, const Values& values) {
   const std::vector<std::string> names = {"luong5", "luong10", "luong234"};
   if (line.value.empty()) return;
   if (std::ranges::find(names, line.value) == names.end()) {
@@ -500,7 +503,7 @@ void answer_decay_scheme(Line& line, const Values& values) {
   }
 }
 
-void answer_factor(Line& line, const Values& values) {
+void answer_factor(ImportedKey& line, const Values& values) {
   if (decays(values, "exponential")) {
     line.map({{"factor", line.value}}, "FastNN's documentation says halving; its code uses this");
   } else {
@@ -508,7 +511,7 @@ void answer_factor(Line& line, const Values& values) {
   }
 }
 
-void answer_end(Line& line, const Values& values) {
+void answer_end(ImportedKey& line, const Values& values) {
   if (decays(values, "polynomial")) {
     line.map({{"end_learning_rate", line.value}});
   } else {
@@ -516,7 +519,7 @@ void answer_end(Line& line, const Values& values) {
   }
 }
 
-void answer_warmup_steps(Line& line, const Values& values) {
+void answer_warmup_steps(ImportedKey& line, const Values& values) {
   if (line.value == "0") return;
   if (warms_up(values)) {
     line.map({{"warmup_steps", line.value}, {"warmup_scheme", "t2t"}});
@@ -525,7 +528,7 @@ void answer_warmup_steps(Line& line, const Values& values) {
   }
 }
 
-void answer_warmup_scheme(Line& line, const Values& values) {
+void answer_warmup_scheme(ImportedKey& line, const Values& values) {
   if (line.value == "t2t") {
     line.text = warms_up(values) ? "is set with warmup_steps" : "there is no warm-up";
     return;
@@ -539,7 +542,7 @@ const std::vector<std::string>& optimizers() {
   return names;
 }
 
-void answer_optimizer(Line& line, const Values&) {
+void answer_optimizer(ImportedKey& line, const Values&) {
   if (std::ranges::find(optimizers(), line.value) != optimizers().end()) {
     line.map({{"optimizer", line.value}});
     return;
@@ -549,17 +552,18 @@ void answer_optimizer(Line& line, const Values&) {
 
 /// A parameter of some optimizers; no effect with the others.
 Answerer of(std::vector<std::string> users, std::string name) {
-  return [users = std::move(users), name = std::move(name)](Line& line, const Values& values) {
-    const auto& chosen = values.at("optimizer");
-    if (std::ranges::find(users, chosen) != users.end()) {
-      line.map({{name, line.value}});
-    } else {
-      line.text = "not of optimizer=" + chosen;
-    }
-  };
+  return
+      [users = std::move(users), name = std::move(name)](ImportedKey& line, const Values& values) {
+        const auto& chosen = values.at("optimizer");
+        if (std::ranges::find(users, chosen) != users.end()) {
+          line.map({{name, line.value}});
+        } else {
+          line.text = "not of optimizer=" + chosen;
+        }
+      };
 }
 
-void answer_weight_decay(Line& line, const Values& values) {
+void answer_weight_decay(ImportedKey& line, const Values& values) {
   if (values.at("optimizer") == "adamweightdecay") {
     line.map({{"weight_decay", "0.01"}}, "adamweightdecay's own, a constant in FastNN");
   } else {
@@ -568,11 +572,11 @@ void answer_weight_decay(Line& line, const Values& values) {
   }
 }
 
-void answer_clip(Line& line, const Values&) {
+void answer_clip(ImportedKey& line, const Values&) {
   if (!line.value.empty()) line.map({{"max_gradient_norm", line.value}});
 }
 
-std::vector<Key> schedule_keys() {
+std::vector<Flag> schedule_keys() {
   return {{"learning_rate", Type::number, "0.01", as("learning_rate")},
           {"learning_rate_decay_type", Type::text, "exponential", answer_type},
           {"end_learning_rate", Type::number, "0.0001", answer_end},
@@ -582,7 +586,7 @@ std::vector<Key> schedule_keys() {
           {"decay_scheme", Type::text, "", answer_decay_scheme}};
 }
 
-std::vector<Key> optimizer_keys() {
+std::vector<Flag> optimizer_keys() {
   const std::vector<std::string> adams = {"adam", "adamweightdecay"};
   const std::vector<std::string> with_epsilon = {"adadelta", "adam", "adamweightdecay", "rmsprop"};
   return {
@@ -611,8 +615,8 @@ std::vector<Key> optimizer_keys() {
 
 // The file.
 
-std::vector<Key> all_keys() {
-  std::vector<Key> keys;
+std::vector<Flag> all_keys() {
+  std::vector<Flag> keys;
   for (const auto& part :
        {machine_keys(), data_keys(), model_keys(), schedule_keys(), optimizer_keys(), run_keys()})
     keys.insert(keys.end(), part.begin(), part.end());
@@ -622,13 +626,13 @@ std::vector<Key> all_keys() {
 /// Alibaba's documentation spells enable_paisoar so.
 constexpr std::string_view misspelt = "enable_paisora";
 
-const Key* find(const std::vector<Key>& keys, std::string_view name) {
+const Flag* find(const std::vector<Flag>& keys, std::string_view name) {
   const auto found =
-      std::ranges::find(keys, name == misspelt ? "enable_paisoar" : name, &Key::name);
+      std::ranges::find(keys, name == misspelt ? "enable_paisoar" : name, &Flag::name);
   return found == keys.end() ? nullptr : &*found;
 }
 
-const Key& known(const std::vector<Key>& keys, const ConfigEntry& entry) {
+const Flag& known(const std::vector<Flag>& keys, const ConfigEntry& entry) {
   if (const auto* key = find(keys, entry.name)) return *key;
   std::vector<std::string> names;
   names.reserve(keys.size());
@@ -640,7 +644,7 @@ const Key& known(const std::vector<Key>& keys, const ConfigEntry& entry) {
 }
 
 /// The value in our spelling: true / false, and a number that our options will read.
-std::string checked(const Key& key, const ConfigEntry& entry) {
+std::string checked(const Flag& key, const ConfigEntry& entry) {
   try {
     switch (key.type) {
       case Type::integer:
@@ -660,13 +664,13 @@ std::string checked(const Key& key, const ConfigEntry& entry) {
 }
 
 struct Given {
-  const Key* key;
+  const Flag* key;
   ConfigEntry entry;
   std::string value;
 };
 
 /// The file's lines, checked; None is as if the key were not there.
-std::vector<Given> read_given(const std::vector<Key>& keys, const std::filesystem::path& file) {
+std::vector<Given> read_given(const std::vector<Flag>& keys, const std::filesystem::path& file) {
   std::vector<Given> given;
   std::set<std::string> seen;
   for (auto& entry : read_config_file(file)) {
@@ -691,7 +695,7 @@ Import read_fastnn(const std::filesystem::path& file) {
   Import import{.title = formatted("{}: FastNN hyper-parameters", file), .command = "stage1"};
   std::set<std::string> reported;
   for (const auto& [key, entry, value] : given) {
-    Line line{.source = entry.source, .key = entry.name, .value = value};
+    ImportedKey line{.source = entry.source, .key = entry.name, .value = value};
     key->answer(line, values);
     if (entry.name == fastnn::misspelt)
       line.text = formatted("read as enable_paisoar, which FastNN's documentation misspells so; {}",
@@ -703,7 +707,8 @@ Import read_fastnn(const std::filesystem::path& file) {
   }
   for (const auto& key : keys) {
     if (reported.contains(key.name)) continue;
-    Line line{.source = file.string(), .key = key.name, .value = key.fallback, .given = false};
+    ImportedKey line{
+        .source = file.string(), .key = key.name, .value = key.fallback, .given = false};
     key.answer(line, values);
     import.lines.push_back(std::move(line));
   }

@@ -8,18 +8,18 @@
 namespace dimred::imports {
 namespace {
 
-std::string shown(const Line& line) {
+std::string shown(const ImportedKey& line) {
   return formatted("{}={}", line.key, line.value.empty() ? "" : printable(line.value));
 }
 
-std::string settings_text(const Line& line) {
+std::string settings_text(const ImportedKey& line) {
   std::string text;
   for (const auto& [name, value] : line.settings)
     text += formatted("{}{} = {}", text.empty() ? "" : ", ", name, value.empty() ? "\"\"" : value);
   return text;
 }
 
-std::string answer_text(const Line& line) {
+std::string answer_text(const ImportedKey& line) {
   const auto with_reason = [&](const std::string& answer) {
     return line.text.empty() ? answer : formatted("{}: {}", answer, line.text);
   };
@@ -36,7 +36,7 @@ std::string answer_text(const Line& line) {
   return {};
 }
 
-std::string row(const Line& line, std::size_t width) {
+std::string row(const ImportedKey& line, std::size_t width) {
   const auto key = shown(line);
   return formatted("  {}{}{}\n",
                    key,
@@ -46,13 +46,13 @@ std::string row(const Line& line, std::size_t width) {
 
 }  // namespace
 
-void Line::map(std::vector<Setting> to, std::string why) {
+void ImportedKey::map(std::vector<Setting> to, std::string why) {
   answer = Answer::mapped;
   settings = std::move(to);
   text = std::move(why);
 }
 
-void Line::refuse(std::string why, std::string remedy) {
+void ImportedKey::refuse(std::string why, std::string remedy) {
   answer = Answer::refused;
   text = std::move(why);
   instead = std::move(remedy);

@@ -21,7 +21,7 @@ struct Setting {
 };
 
 /// One key of a foreign file, or (`given` false) one that it leaves at its system's default.
-struct Line {
+struct ImportedKey {
   std::string source;  // "file:3:1"; of a default the file's name
   std::string key;
   std::string value;
@@ -39,7 +39,7 @@ struct Line {
 struct Import {
   std::string title;    // "FastNN hyper-parameters"
   std::string command;  // the subcommand that the settings belong to
-  std::vector<Line> lines;
+  std::vector<ImportedKey> lines;
 };
 
 /// The settings of all lines, in order, as a file of ours would hold them.

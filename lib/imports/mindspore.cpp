@@ -87,7 +87,9 @@ constexpr Key keys[] = {
 
 /// Where both spellings of the number of components are there, one of them counts. Throws
 /// std::invalid_argument where they differ.
-void take_one_spelling(const std::string& file, const json& reduction, std::vector<Line>& lines) {
+void take_one_spelling(const std::string& file,
+                       const json& reduction,
+                       std::vector<ImportedKey>& lines) {
   const auto one = reduction.value("n_component", json());
   const auto other = reduction.value("n_components", json());
   if (one.is_null() || other.is_null()) return;
@@ -97,7 +99,7 @@ void take_one_spelling(const std::string& file, const json& reduction, std::vect
           file,
           printable(option_text(one)),
           printable(option_text(other)));
-  const auto line = std::ranges::find(lines, "dim_reduce.n_component", &Line::key);
+  const auto line = std::ranges::find(lines, "dim_reduce.n_component", &ImportedKey::key);
   check(line != lines.end(), "a component count without its line");
   line->answer = Answer::no_effect;
   line->settings.clear();
@@ -107,7 +109,7 @@ void take_one_spelling(const std::string& file, const json& reduction, std::vect
 constexpr std::string_view other_parts[] = {
     "less_bn", "grad_freeze", "grad_accumulation", "adasum"};
 
-void answer_mode(Line& line) {
+void answer_mode(ImportedKey& line) {
   if (line.value == "disable_all") {
     line.refuse("it turns dim_reduce off, which stage 2 is; train with dimred stage1");
   } else if (line.value != "manual" && line.value != "auto" && line.value != "enable_all") {
@@ -117,7 +119,7 @@ void answer_mode(Line& line) {
   }
 }
 
-void answer_dim_reduce(Line& line) {
+void answer_dim_reduce(ImportedKey& line) {
   line.text = "stage 2 is dim_reduce";
   if (line.value != "true") line.refuse("stage 2 is dim_reduce; train with dimred stage1");
 }
@@ -136,15 +138,16 @@ void answer_dim_reduce(Line& line) {
                                         suggestion(name, names)));
 }
 
-Line answer(const std::string& file,
-            const std::string& part,
-            const std::string& name,
-            const json& value) {
+ImportedKey answer(const std::string& file,
+                   const std::string& part,
+                   const std::string& name,
+                   const json& value) {
   const auto* key = std::find_if(std::begin(keys), std::end(keys), [&](const Key& known) {
     return known.part == part && known.name == name;
   });
   if (key == std::end(keys)) unknown(file, part, name);
-  Line line{.source = file, .key = formatted("{}.{}", part, name), .value = option_text(value)};
+  ImportedKey line{
+      .source = file, .key = formatted("{}.{}", part, name), .value = option_text(value)};
   line.text = key->text;
   if (name == "mode") answer_mode(line);
   if (name == "dim_reduce") answer_dim_reduce(line);
@@ -220,7 +223,7 @@ Import read_boost(const std::filesystem::path& file) {
       });
   if (!whole) dictionary = {{"dim_reduce", dictionary}};
   Import import{.title = formatted("{}: MindSpore's boost dictionary", name), .command = "stage2"};
-  Line preset{.source = name, .key = "dim_reduce", .value = "true", .given = false};
+  ImportedKey preset{.source = name, .key = "dim_reduce", .value = "true", .given = false};
   preset.map({{"preset", "mindspore-latest"}},
              "its semantics, and its constants where the dictionary has none");
   import.lines.push_back(std::move(preset));
@@ -285,13 +288,14 @@ std::string describe_rank_table(const std::filesystem::path& file) {
       ranks);
 }
 
-Format format_of(const std::filesystem::path& file) {
+ForeignFormat format_of(const std::filesystem::path& file) {
   std::error_code ignored;
   require(std::filesystem::is_regular_file(file, ignored),
           "[imports] needs a readable file, received {}",
           file);
-  if (file.extension() != ".json") return Format::fastnn;
-  return read_object(file).contains("server_list") ? Format::rank_table : Format::boost;
+  if (file.extension() != ".json") return ForeignFormat::fastnn;
+  return read_object(file).contains("server_list") ? ForeignFormat::rank_table
+                                                   : ForeignFormat::boost;
 }
 
 }  // namespace dimred::imports

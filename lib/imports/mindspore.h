@@ -15,9 +15,9 @@ Import read_boost(const std::filesystem::path& file);
 /// Throws std::invalid_argument for JSON of another shape.
 std::string describe_rank_table(const std::filesystem::path& file);
 
-enum class Format { fastnn, boost, rank_table };
+enum class ForeignFormat { fastnn, boost, rank_table };
 /// The format of a file by its content: JSON with server_list is a rank table, other JSON a boost
 /// dictionary.
-Format format_of(const std::filesystem::path& file);
+ForeignFormat format_of(const std::filesystem::path& file);
 
 }  // namespace dimred::imports

@@ -16,15 +16,15 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "files and hashes are little-endian");
 
-constexpr std::int64_t kAlignment = 16;  // floats: 64 bytes
+constexpr std::int64_t alignment = 16;  // floats: 64 bytes
 // Byte counts of up to two such vectors still fit a 64-bit integer.
-constexpr std::int64_t kLargestSize = std::numeric_limits<std::int64_t>::max() / 16;
+constexpr std::int64_t largest_size = std::numeric_limits<std::int64_t>::max() / 16;
 
 std::int64_t elements_of(const std::string& name, const std::vector<std::int64_t>& shape) {
   std::int64_t size = 1;
   for (std::int64_t extent : shape) {
     require(extent >= 0, "[layout] '{}' needs extents >= 0, received {}", name, extent);
-    require(!__builtin_mul_overflow(size, extent, &size) && size <= kLargestSize,
+    require(!__builtin_mul_overflow(size, extent, &size) && size <= largest_size,
             "[layout] '{}' has more elements than fit a 64-bit byte count",
             name);
   }
@@ -124,8 +124,8 @@ Layout make_layout(const std::vector<Parameter>& parameters) {
     const auto whole = parameter.global_shape();
     const auto global_size = elements_of(parameter.name, whole);
     const auto size = elements_of(parameter.name, parameter.shape);
-    require(layout.global_size <= kLargestSize - global_size - kAlignment &&
-                layout.memory_size <= kLargestSize - size - kAlignment,
+    require(layout.global_size <= largest_size - global_size - alignment &&
+                layout.memory_size <= largest_size - size - alignment,
             "[layout] '{}' makes the vector longer than fits a 64-bit byte count",
             parameter.name);
     const bool sharded = parameter.placement == Placement::sharded;
@@ -140,7 +140,7 @@ Layout make_layout(const std::vector<Parameter>& parameters) {
                               layout.memory_size});
     layout.file_size += size;
     layout.global_size += global_size;
-    layout.memory_size += ceiling(size, kAlignment) * kAlignment;
+    layout.memory_size += ceiling(size, alignment) * alignment;
     if (!sharded) layout.replicated_size = layout.memory_size;
   }
   layout.hash = hash_of(layout.entries);
@@ -154,7 +154,7 @@ void file_to_memory(const Layout& layout, std::span<const float> file, std::span
       std::copy_n(file.data() + from, length, memory.data() + to);
     });
     const auto end = entry.memory_offset + entry.size;
-    std::fill_n(memory.data() + end, -end & (kAlignment - 1), 0.0F);
+    std::fill_n(memory.data() + end, -end & (alignment - 1), 0.0F);
   }
 }
 

@@ -9,8 +9,8 @@
 
 namespace dimred::models {
 
-/// All trainable weights of an objective as views into ONE vector, gradients likewise, floating and
-/// integer buffers in one vector each; what is frozen in another, which no gradient has. An
+/// All trainable weights of an objective as views into ONE vector, gradients in another, floating
+/// and integer buffers in one vector each; what is frozen in another, which no gradient has. An
 /// optimiser step, a snapshot or a projection is one pass.
 struct FlatVectors {
   layout::Layout layout;
@@ -19,7 +19,7 @@ struct FlatVectors {
   torch::Tensor buffers;         // [all floating buffers] float32, file order
   torch::Tensor counters;        // [all integer buffers] int64
   layout::Layout frozen_layout;  // of what freeze() took out; no entries: nothing
-  torch::Tensor frozen;          // [its memory_size] float32; likewise viewed
+  torch::Tensor frozen;          // [its memory_size] float32; viewed as the weights are
 };
 
 /// Moves the objective's parameters and buffers into flat vectors on `device` and makes them views.

@@ -6,7 +6,7 @@ namespace dimred::models {
 
 namespace nn = torch::nn;
 
-ConvBlockImpl::ConvBlockImpl(std::int64_t in, std::int64_t out, const Window& window)
+ConvBlockImpl::ConvBlockImpl(std::int64_t in, std::int64_t out, const ConvWindow& window)
     : conv_(register_module(
           "conv",
           nn::Conv2d(nn::Conv2dOptions(in, out, {window.height, window.width})

@@ -11,22 +11,24 @@
 namespace dimred::models {
 
 /// A filter's size, stride and zero padding, by height and width.
-struct Window {
+struct ConvWindow {
   std::int64_t height = 1, width = 1, stride = 1, vertical_padding = 0, horizontal_padding = 0;
 };
-inline constexpr Window one_by_one{};
+inline constexpr ConvWindow one_by_one{};
 /// size x size, as large an output as input.
-constexpr Window same(std::int64_t height, std::int64_t width) {
+constexpr ConvWindow same(std::int64_t height, std::int64_t width) {
   return {height, width, 1, height / 2, width / 2};
 }
-constexpr Window same(std::int64_t size) { return same(size, size); }
+constexpr ConvWindow same(std::int64_t size) { return same(size, size); }
 /// size x size without padding.
-constexpr Window valid(std::int64_t size, std::int64_t stride = 1) { return {size, size, stride}; }
+constexpr ConvWindow valid(std::int64_t size, std::int64_t stride = 1) {
+  return {size, size, stride};
+}
 
 /// Convolution without bias (`conv`), BatchNorm with epsilon 0.001 (`bn`), ReLU.
 class ConvBlockImpl : public torch::nn::Module {
  public:
-  ConvBlockImpl(std::int64_t in, std::int64_t out, const Window& window);
+  ConvBlockImpl(std::int64_t in, std::int64_t out, const ConvWindow& window);
   torch::Tensor forward(const torch::Tensor& x) { return torch::relu(bn_(conv_(x))); }
 
  private:

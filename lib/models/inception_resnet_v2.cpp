@@ -15,7 +15,7 @@ namespace nn = torch::nn;
 /// A convolution of a branch: channels out, window; `means` is a pooling without weights.
 struct Layer {
   std::int64_t out;
-  Window window;
+  ConvWindow window;
 };
 constexpr Layer means{0, same(3)};
 using Layers = std::vector<Layer>;
@@ -109,7 +109,7 @@ const std::vector<Layers> block17_branches{
 const std::vector<Layers> block8_branches{
     {{192, one_by_one}}, {{192, one_by_one}, {224, same(1, 3)}, {256, same(3, 1)}}};
 
-/// So many residual blocks one behind the other.
+/// `count` residual blocks one behind the other.
 nn::Sequential repeated(std::int64_t times,
                         std::int64_t in,
                         const std::vector<Layers>& branches,
@@ -156,7 +156,10 @@ struct InceptionResNetV2 final : Network {
     return classif(dropout(conv2d_7b(x).mean({2, 3})));
   }
 
-  ConvBlock stem(const std::string& name, std::int64_t in, std::int64_t out, const Window& window) {
+  ConvBlock stem(const std::string& name,
+                 std::int64_t in,
+                 std::int64_t out,
+                 const ConvWindow& window) {
     return register_module(name, ConvBlock(in, out, window));
   }
   std::shared_ptr<Joined> mixed(const std::string& name,

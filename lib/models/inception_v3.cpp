@@ -11,16 +11,16 @@ namespace {
 namespace nn = torch::nn;
 
 /// One convolution of a branch: its name in the module, channels out, window.
-struct Step {
+struct BranchStep {
   const char* name;
   std::int64_t out;
-  Window window;
+  ConvWindow window;
 };
 
 /// Convolutions one behind the other, and those that all take what these give.
 struct Branch {
-  std::vector<Step> steps;
-  std::vector<Step> ends = {};
+  std::vector<BranchStep> steps;
+  std::vector<BranchStep> ends = {};
 };
 
 /// Parallel branches, and the pooled input: means behind which `pool_features` are filtered, or, 0,
@@ -52,7 +52,7 @@ class Mixed final : public nn::Module {
   }
 
  private:
-  ConvBlock block(std::int64_t in, const Step& step) {
+  ConvBlock block(std::int64_t in, const BranchStep& step) {
     return register_module(step.name, ConvBlock(in, step.out, step.window));
   }
 
@@ -107,7 +107,8 @@ const std::vector<Branch> mixed_e{
 struct InceptionV3 final : Network {
   InceptionV3(std::int64_t channels, std::int64_t classes) {
     const auto stem =
-        [this](const std::string& name, std::int64_t in, std::int64_t out, const Window& window) {
+        [this](
+            const std::string& name, std::int64_t in, std::int64_t out, const ConvWindow& window) {
           return register_module(name, ConvBlock(in, out, window));
         };
     const auto mixed = [this](const std::string& name, const auto&... arguments) {

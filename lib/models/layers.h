@@ -73,9 +73,9 @@ class PreBlock final : public torch::nn::Module {
 
 using Stages = std::vector<torch::nn::Sequential>;
 
-/// layer1, layer2, ... of so many blocks, each layer twice as wide as the one before; all but the
-/// first halve the size. make(in, width, stride) gives a block of `expansion` width channels; the
-/// first block has `in`, which becomes the last one's.
+/// layer1, layer2, ... of the given numbers of blocks, each layer twice as wide as the one before;
+/// all but the first halve the size. make(in, width, stride) gives a block of `expansion` width
+/// channels; the first block has `in`, which becomes the last one's.
 template <class Make>
 Stages add_stages(torch::nn::Module& network,
                   const std::vector<std::int64_t>& blocks,

@@ -6,7 +6,7 @@
 
 #include "models/margin.h"
 
-// Softmax cross-entropy over so many classes that one rank need not hold all: a block of classes
+// Softmax cross-entropy over classes of which one rank need not hold all: a block of classes
 // says what the others must know of it (a maximum and a sum for each sample), and all blocks
 // together are the whole. training/heads/class_sharded_softmax.h has a block a rank.
 namespace dimred::models {

@@ -19,7 +19,7 @@ Builder with(Make make, Fixed... fixed) {
   };
 }
 
-struct Entry {
+struct RegisteredNetwork {
   NetworkInfo info;
   std::int64_t smallest;  // height and width of the images that it takes
   Builder build;
@@ -28,7 +28,7 @@ struct Entry {
 using Blocks = std::vector<std::int64_t>;  // of each stage
 
 /// Adding a network is one file and one line here.
-const std::vector<Entry> registry = {
+const std::vector<RegisteredNetwork> registry = {
     {{"convnet", 28, "fc2"}, 18, make_convnet},
     {{"lenet", 28, "fc4"}, 4, make_lenet},
     {{"resnet20", 32, "fc"}, 4, with(make_resnet_cifar, 3)},
@@ -57,7 +57,7 @@ const std::vector<Entry> registry = {
     {{"inception_resnet_v2", 299, "classif,AuxLogits.fc"}, 75, make_inception_resnet_v2},
 };
 
-const Entry& find(const std::string& name) {
+const RegisteredNetwork& find(const std::string& name) {
   for (const auto& entry : registry) {
     if (entry.info.name == name) return entry;
   }
@@ -74,7 +74,7 @@ NetworkInfo network_info(const std::string& name) {
 }
 
 std::vector<std::string> network_names() {
-  return texts_of(registry, [](const Entry& entry) { return entry.info.name; });
+  return texts_of(registry, [](const RegisteredNetwork& entry) { return entry.info.name; });
 }
 
 std::shared_ptr<Network> make_network(const std::string& name,

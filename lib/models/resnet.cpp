@@ -9,8 +9,8 @@ namespace {
 namespace nn = torch::nn;
 
 /// The input is added, projected by 1x1 where the shape changes.
-struct Block final : ConvChain {
-  Block(std::int64_t in, std::int64_t stride, const std::vector<BlockConv>& layers)
+struct ResidualUnit final : ConvChain {
+  ResidualUnit(std::int64_t in, std::int64_t stride, const std::vector<BlockConv>& layers)
       : ConvChain(in, layers) {
     const auto out = layers.back().out;
     if (in == out && stride == 1) return;
@@ -96,7 +96,7 @@ std::shared_ptr<Network> make_resnet(const std::vector<std::int64_t>& blocks,
       classes,
       [&](std::int64_t in, std::int64_t width, std::int64_t stride) {
         using Layers = std::vector<BlockConv>;
-        return std::make_shared<Block>(
+        return std::make_shared<ResidualUnit>(
             in,
             stride,
             bottleneck ? Layers{{width, 1}, {width, 3, stride}, {expansion * width, 1}}

@@ -13,7 +13,7 @@ namespace {
 
 namespace nn = torch::nn;
 
-/// 3x3 convolutions, so many in each of five stages, between which the size is halved.
+/// 3x3 convolutions, the given number in each of five stages, between which the size is halved.
 nn::Sequential features_of(const std::vector<std::int64_t>& convolutions,
                            std::int64_t channels,
                            bool batch_norm) {

@@ -7,7 +7,7 @@ namespace dimred::optimizers {
 /// torch.optim.Adadelta alike.
 Rule adadelta(double rho, double epsilon) {
   Rule rule{.state = {{"accumulator"}, {"update_accumulator"}}};
-  rule.update = [rho, epsilon](Columns& columns, const torch::Tensor& rate) {
+  rule.update = [rho, epsilon](ColumnViews& columns, const torch::Tensor& rate) {
     auto &a = columns.state[0], &b = columns.state[1], &u = columns.gradient;
     a.mul_(rho).addcmul_(u, u, 1 - rho);
     u.mul_(b.add(epsilon).sqrt_()).div_(a.add(epsilon).sqrt_());

@@ -6,7 +6,7 @@ namespace dimred::optimizers {
 /// Source: Duchi et al. 2011; tf.train.AdagradOptimizer.
 Rule adagrad(double initial) {
   Rule rule{.state = {{"accumulator", initial}}};
-  rule.update = [](Columns& columns, const torch::Tensor& rate) {
+  rule.update = [](ColumnViews& columns, const torch::Tensor& rate) {
     auto& a = columns.state[0];
     a.addcmul_(columns.gradient, columns.gradient);
     constexpr double least = 1e-30;  // for 0 / 0 in the padding, where the accumulator starts at 0

@@ -3,7 +3,7 @@
 namespace dimred::optimizers {
 namespace {
 
-void moments(Columns& columns, const AdamOptions& options) {
+void moments(ColumnViews& columns, const AdamOptions& options) {
   auto &m = columns.state[0], &v = columns.state[1];
   m.mul_(options.beta1).add_(columns.gradient, 1 - options.beta1);
   v.mul_(options.beta2).addcmul_(columns.gradient, columns.gradient, 1 - options.beta2);
@@ -22,7 +22,7 @@ Rule adam(const AdamOptions& options, double epsilon) {
     const auto first = 1 - torch::pow(options.beta1, t), second = 1 - torch::pow(options.beta2, t);
     return control.learning_rate() * second.sqrt() / first;
   };
-  rule.update = [options, epsilon](Columns& columns, const torch::Tensor& rate) {
+  rule.update = [options, epsilon](ColumnViews& columns, const torch::Tensor& rate) {
     moments(columns, options);
     auto denominator = columns.state[1].sqrt().add_(epsilon);
     columns.weights.sub_(torch::div(columns.state[0], denominator).mul_(rate));
@@ -34,7 +34,7 @@ Rule adam(const AdamOptions& options, double epsilon) {
 /// Source: FastNN's and BERT's AdamWeightDecayOptimizer.
 Rule adamweightdecay(const AdamOptions& options, double epsilon) {
   Rule rule{.state = {{"first_moment"}, {"second_moment"}}, .decoupled = true};
-  rule.update = [options, epsilon](Columns& columns, const torch::Tensor& rate) {
+  rule.update = [options, epsilon](ColumnViews& columns, const torch::Tensor& rate) {
     moments(columns, options);
     auto update = torch::div(columns.state[0], columns.state[1].sqrt().add_(epsilon));
     if (columns.decoupled_decay > 0) update.add_(columns.weights, columns.decoupled_decay);

@@ -9,7 +9,7 @@ namespace dimred::optimizers {
 Rule ftrl(const FtrlOptions& options) {
   Rule rule{.state = {{"accumulator", options.initial_accumulator}, {"linear"}},
             .needs_rate = true};
-  rule.update = [options](Columns& columns, const torch::Tensor& rate) {
+  rule.update = [options](ColumnViews& columns, const torch::Tensor& rate) {
     auto &a = columns.state[0], &z = columns.state[1], &w = columns.weights;
     const auto power = [&options](const torch::Tensor& values) {
       return options.learning_rate_power == -0.5 ? values.sqrt()

@@ -7,7 +7,7 @@ namespace dimred::optimizers {
 /// outside the root and the rate outside m).
 Rule rmsprop(const RmspropOptions& options, double epsilon) {
   Rule rule{.state = {{"mean_square", 1}, {"momentum"}}};
-  rule.update = [options, epsilon](Columns& columns, const torch::Tensor& rate) {
+  rule.update = [options, epsilon](ColumnViews& columns, const torch::Tensor& rate) {
     auto &a = columns.state[0], &m = columns.state[1], &g = columns.gradient;
     a.mul_(options.decay).addcmul_(g, g, 1 - options.decay);
     m.mul_(options.momentum).add_(g.mul_(rate).div_(a.add(epsilon).sqrt_()));

@@ -62,7 +62,7 @@ class ByRule : public Optimizer {
       return whole.narrow(0, piece.columns.begin, piece.columns.size());
     };
     const double decay = piece.decay ? weight_decay_ : 0;
-    Columns columns{.weights = view(weights), .gradient = view(gradient)};
+    ColumnViews columns{.weights = view(weights), .gradient = view(gradient)};
     columns.gradient = decay > 0 && !rule_.decoupled ? columns.gradient.add(columns.weights, decay)
                                                      : columns.gradient.clone();
     if (rule_.decoupled) columns.decoupled_decay = decay;

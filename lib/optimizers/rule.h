@@ -8,7 +8,7 @@
 namespace dimred::optimizers {
 
 /// Some columns; all [n], views. The gradient has the L2 term already.
-struct Columns {
+struct ColumnViews {
   torch::Tensor weights;
   torch::Tensor gradient;
   std::vector<torch::Tensor> state;
@@ -27,7 +27,7 @@ struct Rule {
   std::function<torch::Tensor(const StepControl&)> prepare;
   /// In place on weights and state; the gradient may be overwritten. `shared` is what prepare gave,
   /// else the learning rate.
-  std::function<void(Columns& columns, const torch::Tensor& shared)> update;
+  std::function<void(ColumnViews& columns, const torch::Tensor& shared)> update;
 };
 
 // Formulas and sources stand in the files.

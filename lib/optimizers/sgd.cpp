@@ -6,9 +6,11 @@ namespace dimred::optimizers {
 namespace {
 
 /// torch's fused kernel: reads w, g, m and writes w, m once.
-class Sgd : public Optimizer {
+class FusedSgd : public Optimizer {
  public:
-  Sgd(const SgdOptions& options, const std::vector<Segment>& segments, const torch::Tensor& like)
+  FusedSgd(const SgdOptions& options,
+           const std::vector<Segment>& segments,
+           const torch::Tensor& like)
       : options_(options), ranges_(decay_ranges(segments)), momentum_(torch::zeros_like(like)) {}
 
   void step(torch::Tensor& weights,
@@ -64,7 +66,7 @@ class Sgd : public Optimizer {
 std::unique_ptr<Optimizer> sgd(const SgdOptions& options,
                                const std::vector<Segment>& segments,
                                const torch::Tensor& like) {
-  return std::make_unique<Sgd>(options, segments, like);
+  return std::make_unique<FusedSgd>(options, segments, like);
 }
 
 }  // namespace dimred::optimizers

@@ -6,7 +6,7 @@
 // copy.
 namespace dimred::scaling {
 
-struct Head {
+struct HeadShape {
   std::int64_t ranks = 1;
   std::int64_t classes = 2;       // C >= ranks
   std::int64_t embedding = 512;   // D
@@ -20,10 +20,10 @@ struct Head {
 /// training/heads/class_sharded_softmax.cpp, to the byte: two counts a rank, features and labels of
 /// all, two float64 maxima and a float64 sum a sample and one number more, and the features'
 /// gradients to their owners. Without gradients (a trial of a line search) these last are left out.
-std::int64_t head_bytes(const Head& head, std::int64_t own, bool with_gradients = true);
+std::int64_t head_bytes(const HeadShape& head, std::int64_t own, bool with_gradients = true);
 
 /// Bytes that an all-reduce of the whole layer's gradient sends instead.
-std::int64_t replicated_head_bytes(const Head& head);
+std::int64_t replicated_head_bytes(const HeadShape& head);
 
 /// Bytes of a rank at the peak of a step.
 struct HeadMemory {
@@ -35,8 +35,8 @@ struct HeadMemory {
 };
 /// The memory of the first rank, which has most; with a sample of classes, its share and the whole
 /// batch's own classes.
-HeadMemory head_memory(const Head& head);
+HeadMemory head_memory(const HeadShape& head);
 /// The same of a rank that holds every class and sees its own part of the batch.
-HeadMemory replicated_head_memory(const Head& head);
+HeadMemory replicated_head_memory(const HeadShape& head);
 
 }  // namespace dimred::scaling

@@ -57,7 +57,7 @@ void validate(const Problem& problem, const Machine& machine) {
 }
 
 /// The functions below share these.
-struct Model {
+struct CostModel {
   Problem problem;
   Machine machine;
 
@@ -72,7 +72,7 @@ struct Model {
   std::int64_t basis_bytes() const {
     return problem.components * own_columns() * (problem.basis == BasisType::float32 ? 4 : 2);
   }
-  Step step(std::int64_t gathers) const {
+  StepShape step(std::int64_t gathers) const {
     return {.ranks = machine.ranks,
             .nodes = nodes(),
             .columns = problem.parameters,
@@ -85,13 +85,13 @@ struct Model {
   double sums_seconds(std::int64_t count) const {
     return count * 2 * (machine.ranks - 1) * machine.latency;
   }
-  /// Reads and writes of so many whole vectors and own parts.
+  /// Reads and writes of the given numbers of whole vectors and own parts.
   double passes_seconds(std::int64_t whole, std::int64_t own) const {
     return (1.0 * whole * vector_bytes() + 1.0 * own * own_bytes()) / machine.memory_bandwidth;
   }
 };
 
-StepCost stage1_cost(const Model& model) {
+StepCost stage1_cost(const CostModel& model) {
   const auto& [problem, machine] = model;
   const std::array buckets{problem.parameters};
   StepCost cost{.scheme = "stage 1"};
@@ -107,12 +107,12 @@ StepCost stage1_cost(const Model& model) {
   return cost;
 }
 
-/// Own parts' passes of a sum among so many peers (distributed/exchange.cpp): what was received is
-/// added in their order, 3 each, after the own one is copied 2, and the sum is copied out 2.
+/// Own parts' passes of a sum among a number of peers (distributed/exchange.cpp): what was received
+/// is added in their order, 3 each, after the own one is copied 2, and the sum is copied out 2.
 std::int64_t sum_passes(std::int64_t peers) { return peers == 1 ? 0 : 3 * (peers - 1) + 4; }
 
 /// The passes over vectors in a step of stage 2 and the collectives around it.
-double stage2_passes(const Model& model, bool joint) {
+double stage2_passes(const CostModel& model, bool joint) {
   const auto ranks = model.ranks(), nodes = model.nodes();
   // Gradient zeroed 1, start copied 2, each trial reads start and u and writes w 3; presets
   // subtract the gathered m 3.
@@ -128,7 +128,7 @@ double stage2_passes(const Model& model, bool joint) {
   return model.passes_seconds(whole, algebra + exchange);
 }
 
-StepCost stage2_cost(const Model& model, const std::string& scheme, bool joint) {
+StepCost stage2_cost(const CostModel& model, const std::string& scheme, bool joint) {
   const auto& [problem, machine] = model;
   const std::int64_t gathers = joint ? 1 : 2;
   StepCost cost{.scheme = scheme};
@@ -145,7 +145,7 @@ StepCost stage2_cost(const Model& model, const std::string& scheme, bool joint) 
 
 /// Its broadcasts one after another, each as long as the vector takes on one connection: the limit
 /// of a pipelined broadcast.
-StepCost mindspore_cost(const Model& model) {
+StepCost mindspore_cost(const CostModel& model) {
   const auto& machine = model.machine;
   StepCost cost{.scheme = "MindSpore's scheme"};
   cost.wire_bytes = mindspore_bytes(model.step(0));
@@ -156,7 +156,7 @@ StepCost mindspore_cost(const Model& model) {
   return cost;
 }
 
-MemoryCost stage1_memory(const Model& model) {
+MemoryCost stage1_memory(const CostModel& model) {
   const auto vectors = 2 + model.problem.optimizer_vectors;  // w, g
   return {.whole_vectors = vectors, .whole = vectors * model.vector_bytes()};
 }
@@ -164,7 +164,7 @@ MemoryCost stage1_memory(const Model& model) {
 /// w, g and the start of the search; with several ranks each gathered vector (the parts that the
 /// reduce-scatter receives are gone before). Own: m, P'd, P'g_k, with `joint` the direction, and
 /// with several ranks the reduced gradient; alone, a gathered vector is the own one.
-MemoryCost stage2_memory(const Model& model, bool joint) {
+MemoryCost stage2_memory(const CostModel& model, bool joint) {
   const bool several = model.ranks() > 1;
   const std::int64_t vectors = 3 + (several ? (joint ? 1 : 2) : 0);
   const std::int64_t own = (joint ? 4 : 3) + (several ? 1 : 0);
@@ -174,7 +174,7 @@ MemoryCost stage2_memory(const Model& model, bool joint) {
           .basis = model.basis_bytes()};
 }
 
-PcaCost pca_cost(const Model& model) {
+PcaCost pca_cost(const CostModel& model) {
   const auto& [problem, machine] = model;
   const auto M = problem.parameters, n = problem.snapshots, k = problem.components;
   PcaCost cost{.snapshots_bytes = n * M * 4, .matrix_bytes = k * M * 4, .gram_bytes = n * n * 8};
@@ -224,7 +224,7 @@ void add_memory(const Problem& problem,
 
 void add_wire(const Problem& problem,
               const Machine& machine,
-              const Prediction& prediction,
+              const CostPrediction& prediction,
               Lines& lines) {
   const auto& step = prediction.robust;
   if (problem.compute_seconds && step.wire_seconds > step.compute_seconds) {
@@ -251,7 +251,7 @@ void add_wire(const Problem& problem,
   }
 }
 
-void add_algebra(const Problem& problem, const Prediction& prediction, Lines& lines) {
+void add_algebra(const Problem& problem, const CostPrediction& prediction, Lines& lines) {
   const auto& step = prediction.robust;
   const double algebra = step.basis_seconds + step.passes_seconds;
   if (!problem.compute_seconds || algebra <= 0.1 * step.compute_seconds) return;
@@ -291,9 +291,9 @@ double exchange_seconds(const Machine& machine, double own) {
   return (near - 1) * nodes * own / machine.bandwidth + (nodes - 1) * own / machine.node_bandwidth;
 }
 
-Prediction predict(const Problem& problem, const Machine& machine) {
+CostPrediction predict(const Problem& problem, const Machine& machine) {
   validate(problem, machine);
-  const Model model{problem, machine};
+  const CostModel model{problem, machine};
   return {.stage1 = stage1_cost(model),
           .robust = stage2_cost(model, "stage 2, robust", true),
           .presets = stage2_cost(model, "stage 2, presets", false),
@@ -304,7 +304,7 @@ Prediction predict(const Problem& problem, const Machine& machine) {
           .pca = pca_cost(model)};
 }
 
-Lines limits(const Problem& problem, const Machine& machine, const Prediction& prediction) {
+Lines limits(const Problem& problem, const Machine& machine, const CostPrediction& prediction) {
   Lines lines;
   add_memory(problem, machine, prediction.robust_memory, lines);
   add_wire(problem, machine, prediction, lines);

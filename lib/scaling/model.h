@@ -68,7 +68,7 @@ struct PcaCost {
   std::int64_t wire_bytes = 0;  // per rank: sums, and the digests of the matrix's blocks
 };
 
-struct Prediction {
+struct CostPrediction {
   StepCost stage1, robust, presets;
   StepCost mindspore;  // wire alone
   MemoryCost stage1_memory, robust_memory, presets_memory;
@@ -77,13 +77,13 @@ struct Prediction {
 
 /// Throws std::invalid_argument("[scaling] rule, received value") for values out of the ranges
 /// above.
-Prediction predict(const Problem& problem, const Machine& machine);
+CostPrediction predict(const Problem& problem, const Machine& machine);
 
 /// A line for each way in which the design breaks at these numbers; empty: it holds, as far as the
 /// optional numbers that were given tell.
 std::vector<std::string> limits(const Problem& problem,
                                 const Machine& machine,
-                                const Prediction& prediction);
+                                const CostPrediction& prediction);
 
 // Seconds that the vectors of M spend on the wire.
 

@@ -7,7 +7,7 @@
 // gathers.
 namespace dimred::scaling {
 
-struct Step {
+struct StepShape {
   std::int64_t ranks = 1;
   std::int64_t nodes = 1;         // with as many ranks each
   std::int64_t columns = 0;       // of the flat vector in memory, padding included
@@ -19,7 +19,7 @@ struct Step {
 };
 
 /// Ring all-reduce of the gradient, bucket by bucket [columns of each], and the step's scalars.
-std::int64_t stage1_bytes(const Step& step, std::span<const std::int64_t> buckets);
+std::int64_t stage1_bytes(const StepShape& step, std::span<const std::int64_t> buckets);
 
 /// What a rank owns, and what it and the ranks at its place on the other nodes own together.
 struct Share {
@@ -29,16 +29,16 @@ struct Share {
 
 /// Reduce-scatter of the gradient, all-gather of the direction, k + 2 numbers, the step's scalars,
 /// and the loss of each trial. A step without a search (its loss is not finite) sends less.
-std::int64_t stage2_bytes(const Step& step, const Share& share);
+std::int64_t stage2_bytes(const StepShape& step, const Share& share);
 
 /// Those of the vectors of M that go to other nodes. Over the ranks of a node this is what any
 /// exchange has to send: each column once for each other node.
-std::int64_t bytes_between_nodes(const Step& step, const Share& share);
+std::int64_t bytes_between_nodes(const StepShape& step, const Share& share);
 
 /// MindSpore's scheme for the same step: all-reduce of the gradient and 2 R broadcasts of a whole
 /// vector, each rank its part of P'd and of P'g_k; the average of the ranks. Small numbers as ours.
 /// Source: MindSpore boost/dim_reduce.py.
-std::int64_t mindspore_bytes(const Step& step);
+std::int64_t mindspore_bytes(const StepShape& step);
 
 /// Sums of doubles over ranks in one fit that needs no second orthonormalisation: the Gram matrix
 /// (a triangle), eigenvalues, eigenvectors, P P' (a triangle), the rows' extremes, bytes read, four

@@ -26,7 +26,7 @@ double closer(const Sorted& distances, double threshold) {
 }
 
 /// The sorted distances of one fold, or of all others.
-struct Part {
+struct FoldDistances {
   Sorted same, different;
 
   double pairs() const { return same.size() + different.size(); }
@@ -40,15 +40,15 @@ struct Part {
   static double count(const Sorted& list) { return list.size(); }
 };
 
-struct Split {
-  Part test, others;
+struct FoldSplit {
+  FoldDistances test, others;
 };
 
-Split split_of(std::span<const double> distances,
-               std::span<const Pair> pairs,
-               std::size_t begin,
-               std::size_t end) {
-  Split split;
+FoldSplit split_of(std::span<const double> distances,
+                   std::span<const Pair> pairs,
+                   std::size_t begin,
+                   std::size_t end) {
+  FoldSplit split;
   for (std::size_t i = 0; i < distances.size(); ++i) {
     auto& part = i >= begin && i < end ? split.test : split.others;
     (pairs[i].same ? part.same : part.different).push_back(distances[i]);
@@ -64,7 +64,7 @@ std::size_t fold_size(std::size_t pairs, std::size_t number) {
   return pairs / verification_folds + (number < pairs % verification_folds ? 1 : 0);
 }
 
-double best_threshold(const Part& others) {
+double best_threshold(const FoldDistances& others) {
   double best = -1, threshold = 0;
   for (std::int64_t i = 0; i < accuracy_grid.size; ++i) {
     const double accuracy = others.accuracy(accuracy_grid[i]);
@@ -75,7 +75,7 @@ double best_threshold(const Part& others) {
   return threshold;
 }
 
-double far_threshold(const Part& others) {
+double far_threshold(const FoldDistances& others) {
   std::int64_t last = 0;  // of those that accept no more
   while (last + 1 < far_grid.size && others.far(far_grid[last + 1]) <= far_target) ++last;
   const double low = others.far(far_grid[last]);

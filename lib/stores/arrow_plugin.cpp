@@ -153,7 +153,7 @@ class ArrowStore : public Store {
     const auto out = value_of(system_->OpenOutputStream(path_of(url)), url, "write");
     try {
       InputFile(local).read(0, [&](std::span<const std::byte> bytes) {
-        if (is_stopped(options())) throw Stopped("{} was stopped", url);
+        if (is_stopped(options())) throw StopRequested("{} was stopped", url);
         done(out->Write(bytes.data(), std::ssize(bytes)), url, "write");
       });
     } catch (...) {

@@ -9,11 +9,11 @@
 namespace dimred::stores {
 namespace {
 
-/// Ends early with Stopped.
+/// Ends early with StopRequested.
 void pause(const StoreOptions& options, double seconds) {
   constexpr double part = 0.1;
   for (auto left = seconds;; left -= part) {
-    if (is_stopped(options)) throw Stopped("a wait between attempts was stopped");
+    if (is_stopped(options)) throw StopRequested("a wait between attempts was stopped");
     if (left <= 0) return;
     std::this_thread::sleep_for(std::chrono::duration<double>(std::min(left, part)));
   }

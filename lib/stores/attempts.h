@@ -11,7 +11,8 @@ namespace dimred::stores {
 double wait_before_next(const StoreOptions& options, std::int64_t made, double jitter);
 
 /// Does `work` until it ends without Passing, store_attempts times at most; the last error says how
-/// many there were. Whenever it has `reached` more than ever before, attempts are counted anew.
+/// many there were. Whenever it has `reached` more than ever before, attempts are counted from 0
+/// again.
 void with_attempts(
     const Store& store,
     const std::function<void()>& work,

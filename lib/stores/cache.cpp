@@ -36,7 +36,7 @@ Copy copy_of(const fs::path& entry, int number) {
   return {entry / ("content" + end), entry / ("files" + end + ".jsonl"), entry / ("use" + end)};
 }
 
-/// Null while another process has the copy in a way that excludes this. It is opened anew each
+/// Null while another process has the copy in a way that excludes this. It is opened again each
 /// time, so that a lock of this process that is in use is never given up for another kind.
 std::unique_ptr<FileLock> try_hold(const Copy& copy, LockKind kind) {
   auto lock = std::make_unique<FileLock>(copy.use);

@@ -128,7 +128,8 @@ class Fetch {
   }
 
   void take(ByteView bytes) {
-    if (is_stopped(store_.options())) throw Stopped("{} was stopped", files_.front().found.url);
+    if (is_stopped(store_.options()))
+      throw StopRequested("{} was stopped", files_.front().found.url);
     received_ += std::ssize(bytes);
     while (!bytes.empty()) {
       const auto& found = files_[next_].found;

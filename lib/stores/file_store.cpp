@@ -78,7 +78,7 @@ class FileStore : public Store {
         create_folders_inside(inside ? listed_ : folder, folder);
         AtomicFile out(path);
         InputFile(local).read(0, [&](std::span<const std::byte> bytes) {
-          if (is_stopped(options())) throw Stopped("{} was stopped", url);
+          if (is_stopped(options())) throw StopRequested("{} was stopped", url);
           out.append(bytes);
         });
         out.commit();

@@ -184,7 +184,7 @@ class HadoopStore : public Store {
           doing,
           url,
           end.errors);
-    if (end.stopped) throw Stopped("{} was stopped", url);
+    if (end.stopped) throw StopRequested("{} was stopped", url);
     if (end.silent) throw Passing("cannot {} {}: no answer for {} s", doing, url, timeout);
     if (end.code == 0) return true;
     const auto [text, own] = reason_of(end.errors, command);

@@ -188,7 +188,7 @@ class HttpStore : public Store {
 
   void require_success(const Url& url, CURLcode code, const Response& response) const {
     const auto status = response.status();
-    if (code == CURLE_ABORTED_BY_CALLBACK) throw Stopped("{} was stopped", url);
+    if (code == CURLE_ABORTED_BY_CALLBACK) throw StopRequested("{} was stopped", url);
     if (status == 401 || status == 403)
       throw Refused("cannot read {}: the credentials are refused (HTTP {})", url, status);
     const bool read = code == CURLE_OK || (code == CURLE_WRITE_ERROR && response.sink == nullptr);

@@ -13,9 +13,9 @@ namespace dimred::stores {
 /// so that a start after a kill need not download it again.
 class Journal {
  public:
-  /// Reads `file`; damaged and foreign lines count as none: everything is looked at anew. `of`:
-  /// where the files come from, in the first line; a journal of another place is begun anew. Empty:
-  /// `file` can only be of one place.
+  /// Reads `file`; damaged and foreign lines count as none: everything is looked at again. `of`:
+  /// where the files come from, in the first line; a journal of another place is begun again.
+  /// Empty: `file` can only be of one place.
   Journal(std::filesystem::path file, std::filesystem::path root, const std::string& of = {});
 
   /// Whether `to` is still that file, by size, etag and the local file's time; or by the digest of

@@ -18,7 +18,7 @@ struct Walked {
 Walked walk(const std::filesystem::path& folder);
 
 /// Whether a name below a folder is in a folder `.dimred`, where a data set's indices and
-/// decompressed copies are kept: of use on this machine only, and made anew on another.
+/// decompressed copies are kept: of use on this machine only, and made again on another.
 bool is_own_cache(const std::filesystem::path& name);
 
 /// Its bytes; empty where there is nothing. Throws std::invalid_argument when it is no regular

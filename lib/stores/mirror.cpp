@@ -139,7 +139,7 @@ void Mirror::work() {
       report_.superseded += newer;
       done = newest;
       failed = 0;
-    } catch (const Stopped&) {
+    } catch (const StopRequested&) {
       return;
     } catch (const std::exception& error) {
       const std::lock_guard lock(mutex_);

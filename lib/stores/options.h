@@ -17,7 +17,7 @@ struct StoreOptions {
   std::string endpoint;          // host of oss://BUCKET/...; empty: $OSS_ENDPOINT
   std::filesystem::path hadoop;  // the program; empty: of $HADOOP_HOME, else of $PATH
   bool upload_checkpoints = false;          // also while the run goes on
-  const std::atomic<bool>* stop = nullptr;  // true: what is under way ends with Stopped
+  const std::atomic<bool>* stop = nullptr;  // true: what is under way ends with StopRequested
 };
 
 /// `uploads`: the command leaves a run folder, so that its checkpoints can be sent ahead.

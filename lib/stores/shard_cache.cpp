@@ -82,7 +82,7 @@ fs::path ShardCache::get(const Need& need, const std::function<bool()>& stopped)
   wake_.notify_one();
   const auto ended = [&] { return self->failure || is_here(shard); };
   while (!ended() && !stopped()) changed_.wait_for(lock, look_again);
-  if (!ended()) self->failure = std::make_exception_ptr(Stopped("{} was stopped", url));
+  if (!ended()) self->failure = std::make_exception_ptr(StopRequested("{} was stopped", url));
   const auto failure = self->failure;
   waiters_.erase(self);
   if (failure) std::rethrow_exception(failure);

@@ -57,7 +57,7 @@ class ShardCache {
   /// before. A file that fails is left until somebody waits for it, or for a while.
   void want(std::vector<Need> needs);
   /// The file here; waits for it. It may give way as soon as this returns. Throws what its fetch
-  /// threw; Stopped when `stopped` (asked now and then) says so.
+  /// threw; StopRequested when `stopped` (asked now and then) says so.
   std::filesystem::path get(const Need& need, const std::function<bool()>& stopped);
 
   /// The file here is not what it has to be: it is as if it had not come. A process that has it

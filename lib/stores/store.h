@@ -51,7 +51,7 @@ struct Changed : StoreError {
 };
 
 /// The operation was ended on request (StoreOptions::stop).
-struct Stopped : StoreError {
+struct StopRequested : StoreError {
   using StoreError::StoreError;
 };
 

@@ -226,7 +226,7 @@ class FolderUpload {
   template <class T, class Request>
   void in_requests(const std::vector<T>& all, Request request) {
     for (auto begin = all.begin(); begin != all.end();) {
-      if (is_stopped(store_.options())) throw Stopped("the upload to {} was stopped", url_);
+      if (is_stopped(store_.options())) throw StopRequested("the upload to {} was stopped", url_);
       const auto end = begin + std::min(all.end() - begin, store_.together());
       with_attempts(store_, [&] { request(std::vector<T>(begin, end)); });
       begin = end;

@@ -26,7 +26,7 @@ bool is_terminal(std::FILE* stream) {
 }
 
 /// A piece of the line; the one of least weight goes first when there is no room.
-struct Field {
+struct StatusField {
   std::string text;
   int weight;
 };
@@ -36,8 +36,8 @@ std::string rate_text(double per_second) {
                                                         : "?";
 }
 
-std::vector<Field> fields_of(const ProgressState& state) {
-  std::vector<Field> fields = {{state.label, 9}};
+std::vector<StatusField> fields_of(const ProgressState& state) {
+  std::vector<StatusField> fields = {{state.label, 9}};
   if (state.total > 0) {
     fields.push_back({formatted("{}/{}", count_text(state.done), count_text(state.total)), 3});
   }
@@ -55,7 +55,7 @@ std::vector<Field> fields_of(const ProgressState& state) {
   return fields;
 }
 
-std::size_t width_of(const std::vector<Field>& fields) {
+std::size_t width_of(const std::vector<StatusField>& fields) {
   std::size_t width = 0;
   for (const auto& field : fields) width += field.text.size() + 2;
   return width;
@@ -135,14 +135,14 @@ std::string progress_line(const ProgressState& state, std::size_t width) {
   auto fields = fields_of(state);
   const std::size_t reserved = state.total > 0 ? narrowest_bar + 2 : 0;
   while (fields.size() > 1 && width_of(fields) - 2 + reserved > width) {
-    fields.erase(std::ranges::min_element(fields, {}, &Field::weight));
+    fields.erase(std::ranges::min_element(fields, {}, &StatusField::weight));
   }
   const std::size_t used = width_of(fields);  // the bar's two blanks stand for the last field's
   if (state.total > 0 && used + narrowest_bar <= width) {
     const double fraction = 1.0 * state.done / state.total;
     fields.insert(fields.begin() + 1, {bar(fraction, std::min(widest_bar, width - used)), 9});
   }
-  return joined(fields, "  ", [](const Field& field) { return field.text; }).substr(0, width);
+  return joined(fields, "  ", [](const StatusField& field) { return field.text; }).substr(0, width);
 }
 
 void put_text(std::FILE* stream, std::string_view text) {

@@ -46,12 +46,12 @@ std::string read_text(const fs::path& file) {
   return std::string(without_byte_order_mark(text, path_text(file)));
 }
 
-struct Value {
+struct TomlValue {
   ConfigType type;
   std::string text;
 };
 
-Value value_of(const toml::node& node) {
+TomlValue value_of(const toml::node& node) {
   using enum ConfigType;
   if (const auto* given = node.as_string()) return {ConfigType::text, given->get()};
   if (const auto* given = node.as_floating_point()) return {number, number_text(given->get())};

@@ -40,7 +40,7 @@ void take_step(Run& run, Stage& stage, Batches& batches) {
   auto& position = run.position;
   run.hooks.call(&Hook::before_step, run.view());
   std::optional<DeviceBatch> batch;
-  StepReport report;
+  StepSummary report;
   {
     RECORD_USER_SCOPE("step");
     const Stopwatch clock;

@@ -40,7 +40,7 @@ std::string bad_text(const Score& score, const char* set);
 
 /// Estimates BatchNorm's running statistics for the present weights: one pass over the training set
 /// in train mode without gradients; cumulative means, as torch.optim.swa_utils.update_bn. With
-/// `batches_wanted` > 0, over the first so many batches of that pass only. No effect without
+/// `batches_wanted` > 0, over this number of first batches of that pass only. No effect without
 /// BatchNorm layers. Cost: one forward pass over the training set, or over those batches. Random
 /// draws (dropout) are those of the training steps of epoch 0, whatever came before. Throws as
 /// require_cache_for_pass() and next_on_all_ranks() do.

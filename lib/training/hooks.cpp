@@ -7,10 +7,10 @@
 #include "support/text.h"
 #include "training/builtin_hooks.h"
 
-// Each file of training/hooks/ makes one, and has one line in list.inc.
+// Each file of training/hooks/ makes one, and has one line in hooks.inc.
 namespace dimred::training::hooks {
 #define DIMRED_HOOK(name) std::unique_ptr<Hook> make_##name();
-#include "training/hooks/list.inc"
+#include "training/hooks/hooks.inc"
 #undef DIMRED_HOOK
 }  // namespace dimred::training::hooks
 
@@ -26,20 +26,20 @@ class StopWhen final : public Hook {
   std::function<bool(const RunView&)> holds_;
 };
 
-struct Entry {
+struct RegisteredHook {
   std::string name;
   std::unique_ptr<Hook> (*make)();
 };
 
 #define DIMRED_HOOK(name) {#name, hooks::make_##name},
-const std::vector<Entry> registry = {
-#include "training/hooks/list.inc"
+const std::vector<RegisteredHook> registry = {
+#include "training/hooks/hooks.inc"
 };
 #undef DIMRED_HOOK
 
-std::vector<std::string> names() { return texts_of(registry, &Entry::name); }
+std::vector<std::string> names() { return texts_of(registry, &RegisteredHook::name); }
 
-const Entry& find(const std::string& name) {
+const RegisteredHook& find(const std::string& name) {
   for (const auto& entry : registry)
     if (entry.name == name) return entry;
   refuse("[training] hooks needs names among {}, received {}{}",
@@ -49,8 +49,8 @@ const Entry& find(const std::string& name) {
 }
 
 /// "a, b" -> the entries of a and b.
-std::vector<const Entry*> entries_of(const std::string& list) {
-  std::vector<const Entry*> entries;
+std::vector<const RegisteredHook*> entries_of(const std::string& list) {
+  std::vector<const RegisteredHook*> entries;
   for (const auto& word : split_list(list)) {
     const auto* entry = &find(word);
     require(std::ranges::find(entries, entry) == entries.end(),

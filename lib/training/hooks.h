@@ -27,7 +27,7 @@ struct RunView {
       nullptr;  // its jobs are done in order, before the next state's
 };
 
-struct StepReport {
+struct StepSummary {
   BatchResult result;            // over all ranks
   std::int64_t images = 0;       // over all ranks
   double seconds = 0;            // of this rank's step and its wait for data; no hooks
@@ -50,7 +50,7 @@ class Hook {
   virtual void before_step(const RunView& /*run*/) {}
   /// The position counts the step already. `batch` is this rank's, until this returns.
   virtual void after_step(const RunView& /*run*/,
-                          const StepReport& /*step*/,
+                          const StepSummary& /*step*/,
                           const models::Minibatch& /*batch*/) {}
   /// At an evaluation: may add rows (of other weights) behind that of the present weights.
   virtual void evaluate(const RunView& /*run*/, std::vector<CurveRow>& /*rows*/) {}

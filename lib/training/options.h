@@ -34,14 +34,14 @@ struct DataOptions {
   std::int64_t num_classes = 0;               // 0: what the data has
   std::vector<double> mock_shape{3, 32, 32};  // channels, height, width of dataset = mock
   bool datasets_use_caching = true;           // keep images of one size decoded in memory,
-  double cache_memory = 4;                    // of the two sets each up to so many GB
+  double cache_memory = 4;                    // of the two sets each up to this number of GB
   double validation_fraction = 0;             // [0, 1), held out of the training set by split_seed
   std::optional<std::int64_t> split_seed;     // unset: the run's seed
   double label_noise = 0;  // [0, 1], part of the training labels that are replaced by another class
   std::optional<std::int64_t> label_noise_seed;    // unset: the run's seed
   std::int64_t num_samples = 0;                    // 0: not checked; of the mock set: 50,000
-  std::int64_t train_samples = 0;                  // 0: all; else so many, evenly spread
-  std::int64_t test_samples = 0;                   // likewise
+  std::int64_t train_samples = 0;                  // 0: all; else this number, evenly spread
+  std::int64_t test_samples = 0;                   // the same
   std::optional<data::Recipe> preprocessing_name;  // unset (auto): as the data needs it
   std::int64_t image_size = 0;  // 0: the recipe's own where it cuts, or the data's
   /// For photographs, where preprocessing_name and image_size are unset: what the network was made

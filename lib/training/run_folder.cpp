@@ -28,13 +28,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr auto kLockFile = checkpoints::FolderLock::file_name;
+constexpr auto lock_file = checkpoints::FolderLock::file_name;
 
 /// True for a missing folder, too, and for what a start that was killed at once left.
 bool holds_nothing(const fs::path& folder) {
   if (!fs::exists(folder)) return true;
   return std::ranges::all_of(fs::directory_iterator(folder), [](const auto& item) {
-    return item.path().filename() == kLockFile || item.path().filename() == "config.toml.tmp";
+    return item.path().filename() == lock_file || item.path().filename() == "config.toml.tmp";
   });
 }
 
@@ -45,7 +45,7 @@ constexpr std::array beginnings{"config.toml",
                                 "steps.csv",
                                 "step_times.csv",
                                 module_file,
-                                kLockFile,
+                                lock_file,
                                 frozen_file_name,
                                 initialization_file_name};
 
@@ -226,7 +226,7 @@ void RunFolder::write_manifest(const Setup& setup,
     manifest["frozen_values"] = frozen;
   manifest["layout_hash"] = model.flat.layout.hash;
   manifest["details"] = details;
-  // Only where the run has ended: a run that goes on writes these files anew before its next
+  // Only where the run has ended: a run that goes on writes these files again before its next
   // manifest.
   if (outcome == "finished" || outcome == "interrupted") add_files(manifest, path_);
   checkpoints::add_digest(manifest);

@@ -27,7 +27,7 @@ namespace dimred::training {
 namespace {
 
 /// Activations are freed and taken again at every step; glibc would hand their pages back to the
-/// kernel and fault them in anew: 30 % of the compute rate and most of the system time on 2 cores.
+/// kernel and fault them in again: 30 % of the compute rate and most of the system time on 2 cores.
 void keep_freed_memory() {
   constexpr int one_gigabyte = 1 << 30;
   mallopt(M_MMAP_THRESHOLD, one_gigabyte);

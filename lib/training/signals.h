@@ -18,7 +18,7 @@ bool stop_received();
 bool stop_agreed(Communicator& communicator);
 
 /// Whether the stop that all agreed to came from the processes that started the ranks alone: an
-/// agent of torchrun ends its ranks so to start them anew with the nodes that have come or gone.
+/// agent of torchrun ends its ranks so to restart them with the nodes that have come or gone.
 bool stopped_by_launcher();
 
 /// The exception that a pass without steps (an evaluation, a recalibration) throws on every rank

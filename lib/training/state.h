@@ -52,7 +52,7 @@ std::optional<checkpoints::State> newest_state(const checkpoints::StateStore& st
 checkpoints::State read_run_state(const std::filesystem::path& path,
                                   const checkpoints::VectorChoice& choose = nullptr);
 
-/// `read` on rank 0, its state on every rank; an error of it likewise. From vectors of the layout's
+/// `read` on rank 0, its state on every rank; an error of it, too. From vectors of the layout's
 /// whole size each rank keeps its own part. Cost: a broadcast of the state's vectors.
 std::optional<checkpoints::State> shared_state(
     const Setup& setup, const std::function<std::optional<checkpoints::State>()>& read);

@@ -20,7 +20,7 @@ struct Run {
   std::filesystem::path resume_from = {};  // another run, whose state a fresh run begins with
   Hooks hooks = {};
   Position position = {};
-  FilePrefix curve_prefix = {};  // what of curve.csv belongs to the position
+  FilePrefix curve_prefix = {};  // the part of curve.csv that belongs to the position
   std::optional<CurveWriter> curve = {};
   checkpoints::BackgroundWriter writer{};  // the last: what it still has to do needs the others
 
@@ -37,7 +37,7 @@ class Stage {
   virtual CurveRow named_row(const Run& run) const = 0;
   /// The text that the progress line shows for a position: "epoch 3/10".
   virtual std::string epoch_label(const Position& position) const = 0;
-  /// The run ends after so many; none: it ends by a budget.
+  /// The run ends after this number of epochs; none: it ends by a budget.
   virtual std::optional<std::int64_t> epochs() const = 0;
   virtual bool is_done(const Position& position) const = 0;
 

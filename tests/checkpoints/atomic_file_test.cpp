@@ -132,21 +132,22 @@ TEST(AtomicFile, RefusesASecondWriterOfTheSameName) {
 
 TEST(AtomicFile, TakesPositionedWritesFromSeveralThreads) {
   const TemporaryFolder folder;
-  constexpr int kThreads = 4, kBlock = 1 << 16;
+  constexpr int test_threads = 4, block_size = 1 << 16;
   AtomicFile file(folder / "file");
-  file.reserve(kThreads * kBlock);
+  file.reserve(test_threads * block_size);
   {
     std::vector<std::jthread> threads;
-    for (int i = 0; i < kThreads; ++i) {
+    for (int i = 0; i < test_threads; ++i) {
       threads.emplace_back([&file, i] {
-        const std::string block(kBlock, static_cast<char>('a' + i));
-        file.write_at(std::int64_t{i} * kBlock, bytes(block));
+        const std::string block(block_size, static_cast<char>('a' + i));
+        file.write_at(std::int64_t{i} * block_size, bytes(block));
       });
     }
   }
   file.commit();
   std::string expected;
-  for (int i = 0; i < kThreads; ++i) expected += std::string(kBlock, static_cast<char>('a' + i));
+  for (int i = 0; i < test_threads; ++i)
+    expected += std::string(block_size, static_cast<char>('a' + i));
   EXPECT_EQ(text_of_file(folder / "file"), expected);
 }
 

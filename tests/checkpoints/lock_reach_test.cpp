@@ -7,7 +7,7 @@ namespace {
 
 // The lines of proc(5): id, parent, device, root, mount point, options, optional fields, "-", type,
 // source, options of the file system.
-constexpr auto kMounts = R"(21 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw
+constexpr auto mounts = R"(21 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw
 40 21 0:50 / /home rw,relatime shared:2 master:3 - nfs4 server:/home rw,vers=4.2,local_lock=none
 41 21 0:51 / /old rw - nfs server:/old rw,vers=3,nolock,local_lock=all
 42 21 0:52 / /old/deeper rw - nfs server:/deeper rw,vers=3,local_lock=none
@@ -22,19 +22,19 @@ constexpr auto kMounts = R"(21 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda 
 )";
 
 TEST(LocalLocks, AreThoseOfTheMountThatTheFolderLiesIn) {
-  EXPECT_EQ(local_locks("/srv/run", kMounts), "");
-  EXPECT_EQ(local_locks("/home/run", kMounts), "");
-  EXPECT_EQ(local_locks("/old/run", kMounts), "nfs, nolock");
-  EXPECT_EQ(local_locks("/older/run", kMounts), "");
-  EXPECT_EQ(local_locks("/old/deeper/run", kMounts), "");
-  EXPECT_EQ(local_locks("/with space/run", kMounts), "fuse.sshfs");
-  EXPECT_EQ(local_locks("/lustre/run", kMounts), "");
-  EXPECT_EQ(local_locks("/here", kMounts), "lustre, localflock");
-  EXPECT_EQ(local_locks("/twice/run", kMounts), "fuse.sshfs");
-  EXPECT_EQ(local_locks("/drive/run", kMounts), "");
-  EXPECT_EQ(local_locks("/share/../home", kMounts), "");
-  EXPECT_EQ(local_locks("/share/run", kMounts), "cifs, nobrl");
-  EXPECT_EQ(local_locks("/gluster/run", kMounts), "");
+  EXPECT_EQ(local_locks("/srv/run", mounts), "");
+  EXPECT_EQ(local_locks("/home/run", mounts), "");
+  EXPECT_EQ(local_locks("/old/run", mounts), "nfs, nolock");
+  EXPECT_EQ(local_locks("/older/run", mounts), "");
+  EXPECT_EQ(local_locks("/old/deeper/run", mounts), "");
+  EXPECT_EQ(local_locks("/with space/run", mounts), "fuse.sshfs");
+  EXPECT_EQ(local_locks("/lustre/run", mounts), "");
+  EXPECT_EQ(local_locks("/here", mounts), "lustre, localflock");
+  EXPECT_EQ(local_locks("/twice/run", mounts), "fuse.sshfs");
+  EXPECT_EQ(local_locks("/drive/run", mounts), "");
+  EXPECT_EQ(local_locks("/share/../home", mounts), "");
+  EXPECT_EQ(local_locks("/share/run", mounts), "cifs, nobrl");
+  EXPECT_EQ(local_locks("/gluster/run", mounts), "");
 }
 
 TEST(LocalLocks, NothingIsSaidWhereNoMountIsKnown) {

@@ -23,7 +23,7 @@ class Npy : public ::testing::Test {
   TemporaryFolder folder_;
 };
 
-constexpr const char* kRead = "no exception";
+constexpr const char* read = "no exception";
 
 std::string file_of(const std::string& dict, std::size_t data, int version = 1) {
   std::string bytes = "\x93NUMPY";
@@ -60,9 +60,9 @@ TEST_F(Npy, ReadsFortranOrderFloat64AndLaterVersions) {
 }
 
 TEST_F(Npy, ReadsKeysInAnyOrderAndScalars) {
-  EXPECT_EQ(error(file_of("{\"shape\":(2,),'descr':'<f4','fortran_order':False}", 8)), kRead);
+  EXPECT_EQ(error(file_of("{\"shape\":(2,),'descr':'<f4','fortran_order':False}", 8)), read);
   EXPECT_TRUE(read_npy_header(write(file_of(dict_of("()"), 4))).shape.empty());
-  EXPECT_EQ(error(file_of(dict_of("(0, 7)"), 0)), kRead);
+  EXPECT_EQ(error(file_of(dict_of("(0, 7)"), 0)), read);
 }
 
 TEST_F(Npy, RefusesDamagedFiles) {
@@ -77,7 +77,7 @@ TEST_F(Npy, RefusesDamagedFiles) {
   EXPECT_NE(error("P" + good.substr(1)).find("NUMPY"), std::string::npos);
   EXPECT_NE(error("").find("received 0"), std::string::npos);
   for (std::size_t length = 0; length < good.size(); ++length) {
-    EXPECT_NE(error(good.substr(0, length)), kRead) << length;
+    EXPECT_NE(error(good.substr(0, length)), read) << length;
   }
 }
 
@@ -114,7 +114,7 @@ TEST_F(Npy, RefusesOtherTypesAndHeaders) {
         "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (15,)}",
         "",
         "{"}) {
-    EXPECT_NE(error(file_of(dict, 60)), kRead) << dict;
+    EXPECT_NE(error(file_of(dict, 60)), read) << dict;
   }
   EXPECT_NE(error(file_of(dict_of("(15,)"), 60, 4)).find("version"), std::string::npos);
   EXPECT_NE(error(file_of(dict_of("(15,)"), 60, 0)).find("version"), std::string::npos);

@@ -21,7 +21,7 @@
 namespace dimred::checkpoints {
 namespace {
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double test_nan = std::numeric_limits<double>::quiet_NaN();
 
 Snapshot example(std::int64_t step = 7) {
   const auto layout = layout::make_layout({{"conv.weight", {10, 3, 3, 3}}, {"conv.bias", {10}}});
@@ -296,12 +296,12 @@ TEST(Snapshot, DetectsEveryFlippedBit) {
   const TemporaryFolder folder;
   const auto path = folder / "s.h5";
   write_snapshot(path, example());
-  constexpr std::size_t kMagicBits = 18 * 8;
+  constexpr std::size_t magic_bits = 18 * 8;
   for_each_flipped_bit(path, 512, 300, [&](std::size_t bit) {
     const auto read = [&] { read_snapshot_info(path); };
     const std::string text =
-        bit < kMagicBits ? thrown<std::invalid_argument>(read) : thrown<std::runtime_error>(read);
-    EXPECT_NE(text.find(bit < kMagicBits ? "is not a snapshot" : "is damaged"), std::string::npos)
+        bit < magic_bits ? thrown<std::invalid_argument>(read) : thrown<std::runtime_error>(read);
+    EXPECT_NE(text.find(bit < magic_bits ? "is not a snapshot" : "is damaged"), std::string::npos)
         << "bit " << bit << ": " << text;
   });
   expect_equal(read_snapshot(path), example());

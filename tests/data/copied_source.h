@@ -14,8 +14,8 @@
 
 namespace dimred::data {
 
-/// Files of one folder that come into another, of which so many bytes are there at a time: the
-/// oldest give way to the next.
+/// Files of one folder that come into another, of which at most a number of bytes is there at a
+/// time: the oldest give way to the next.
 class CopiedSource : public ShardSource {
  public:
   CopiedSource(std::vector<std::filesystem::path> files,
@@ -111,7 +111,7 @@ class CopiedSource : public ShardSource {
   std::deque<ShardNeed> present_;
 };
 
-/// TFRecord files there, each with so many samples; labels are the numbers of samples modulo 3.
+/// TFRecord files there, each with a number of samples; labels are the numbers of samples modulo 3.
 struct StreamedRecords {
   TemporaryFolder folder;
   std::vector<std::filesystem::path> files;

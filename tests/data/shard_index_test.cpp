@@ -122,8 +122,8 @@ TEST(StreamedIndex, ThatLiesBesideTheFilesSparesThePass) {
   EXPECT_THAT(error_of([&] { records.open_streamed(records.source(records.bytes())); }),
               HasSubstr("there://shards.index (`dimred data index` with --overwrite"));
   stream_from(records.folder / "content", records.source(records.bytes()));
-  const auto anew = index_shards(records.folder / "content", {}, /*skip_bad=*/true);
-  EXPECT_EQ(anew.at("train-1").index.entries.size(), 3U);
+  const auto second = index_shards(records.folder / "content", {}, /*skip_bad=*/true);
+  EXPECT_EQ(second.at("train-1").index.entries.size(), 3U);
   forget_sources();
 }
 

@@ -13,7 +13,7 @@
 //   errno:E        fails with E, nothing done
 //   eintr          fails with EINTR, nothing done
 //   short          a write of half the bytes; other kinds go through
-//   delay:M        so many milliseconds later, as on a slow disk
+//   delay:M        M milliseconds later, as on a slow disk
 // Folders given relative to a descriptor are resolved through /proc/self/fd.
 
 #include "tests/faults/shim_fault.h"

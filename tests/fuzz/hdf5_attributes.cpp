@@ -37,7 +37,7 @@ const std::vector<std::byte>& sound_file() {
                                                 .layout_json = "{}",
                                                 .layout_hash = "abc",
                                                 .run_json = "{}"});
-    std::vector<std::byte> whole(checkpoints::kUserBlock);
+    std::vector<std::byte> whole(checkpoints::user_block_bytes);
     whole.insert(whole.end(), image.begin(), image.end());
     return whole;
   }();
@@ -100,9 +100,11 @@ std::vector<std::uint8_t> file_of(Decisions input) {
   const hid_t file = H5Fopen("in memory", H5F_ACC_RDWR, access);
   while (!input.rest.empty()) replace_attribute(file, input);
   H5Fflush(file, H5F_SCOPE_GLOBAL);
-  std::vector<std::uint8_t> whole(checkpoints::kUserBlock + H5Fget_file_image(file, nullptr, 0));
-  H5Fget_file_image(
-      file, whole.data() + checkpoints::kUserBlock, whole.size() - checkpoints::kUserBlock);
+  std::vector<std::uint8_t> whole(checkpoints::user_block_bytes +
+                                  H5Fget_file_image(file, nullptr, 0));
+  H5Fget_file_image(file,
+                    whole.data() + checkpoints::user_block_bytes,
+                    whole.size() - checkpoints::user_block_bytes);
   H5Fclose(file);
   H5Pclose(access);
   return whole;

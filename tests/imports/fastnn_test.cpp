@@ -21,7 +21,7 @@ constexpr auto example =
 
 TEST_F(Imports, EachLineOfTheSeedsExampleHasAnAnswer) {
   const auto import = fastnn(example);
-  const auto given = std::ranges::count_if(import.lines, &Line::given);
+  const auto given = std::ranges::count_if(import.lines, &ImportedKey::given);
   EXPECT_EQ(given, 9);
   for (const auto& one : import.lines) {
     EXPECT_TRUE(!one.given || !one.text.empty() || !one.settings.empty()) << one.key;

@@ -22,8 +22,8 @@ class Imports : public testing::Test {
   }
   Import fastnn(const std::string& text) { return read_fastnn(file("hyper.txt", text)); }
 
-  static const Line& line(const Import& import, const std::string& key) {
-    const auto found = std::ranges::find(import.lines, key, &Line::key);
+  static const ImportedKey& line(const Import& import, const std::string& key) {
+    const auto found = std::ranges::find(import.lines, key, &ImportedKey::key);
     if (found == import.lines.end()) throw std::runtime_error("no line " + key);
     return *found;
   }

@@ -81,7 +81,7 @@ TEST_F(Imports, ARankTableBecomesTorchrunCommands) {
     {"server_id": "10.0.0.1", "device": [{"device_id": "0", "device_ip": "x", "rank_id": "0"},
                                          {"device_id": "1", "device_ip": "y", "rank_id": "1"}]},
     {"server_id": "10.0.0.2", "device": [{"device_id": "3", "device_ip": "z", "rank_id": "2"}]}]})");
-  EXPECT_EQ(format_of(table), Format::rank_table);
+  EXPECT_EQ(format_of(table), ForeignFormat::rank_table);
   const auto masked = file("masked.json", R"({"server_list": [{"server_id": "10.*.*.*", "device": [
     {"device_id": "0", "rank_id": "0"}, {"device_id": "1", "rank_id": "1"}]}]})");
   EXPECT_NE(

@@ -8,7 +8,7 @@
 namespace dimred::layout {
 namespace {
 
-const std::vector<Parameter> kConvNet{
+const std::vector<Parameter> conv_net{
     {"conv1.weight", {3, 5, 2, 3}, MemoryFormat::channels_last},
     {"conv1.bias", {3}},
     {"scale", {}},
@@ -28,10 +28,10 @@ std::string thrown_by(const std::vector<Parameter>& parameters) {
 }
 
 TEST(Layout, PacksFilesAndAlignsMemory) {
-  const Layout layout = make_layout(kConvNet);
+  const Layout layout = make_layout(conv_net);
   const std::vector<std::int64_t> file_offsets{0, 90, 93, 94, 94, 202, 210};
   const std::vector<std::int64_t> memory_offsets{0, 96, 112, 128, 128, 240, 256};
-  for (std::size_t i = 0; i < kConvNet.size(); ++i) {
+  for (std::size_t i = 0; i < conv_net.size(); ++i) {
     EXPECT_EQ(layout.entries[i].file_offset, file_offsets[i]) << i;
     EXPECT_EQ(layout.entries[i].memory_offset, memory_offsets[i]) << i;
   }
@@ -41,7 +41,7 @@ TEST(Layout, PacksFilesAndAlignsMemory) {
 
 // Oracle: the index formula of channels_last strides, element by element.
 TEST(Layout, MovesEveryElementByTheStrideFormula) {
-  const Layout layout = make_layout(kConvNet);
+  const Layout layout = make_layout(conv_net);
   std::vector<float> file(static_cast<std::size_t>(layout.file_size));
   std::iota(file.begin(), file.end(), 1.0F);
   std::vector<float> expected(static_cast<std::size_t>(layout.memory_size), 0.0F);

@@ -11,7 +11,7 @@
 namespace dimred::layout {
 namespace {
 
-const std::vector<Parameter> kParameters{
+const std::vector<Parameter> network_parameters{
     {"conv1.weight", {16, 3, 3, 3}, MemoryFormat::channels_last},
     {"conv1.bias", {16}},
     {"empty", {0, 2, 1, 1}, MemoryFormat::channels_last},
@@ -22,10 +22,10 @@ const std::vector<Parameter> kParameters{
     {"pointwise.weight", {7, 3, 1, 1}, MemoryFormat::channels_last},  // 21 elements, 11 of padding
     {"last.bias", {3}},
 };
-constexpr std::int64_t kLargestUnit = 16 * 3 * 3;  // a channel of conv2
+constexpr std::int64_t largest_unit = 16 * 3 * 3;  // a channel of conv2
 
 TEST(Shard, CoversEveryElementOnceForAnyNumberOfRanks) {
-  const Layout layout = make_layout(kParameters);
+  const Layout layout = make_layout(network_parameters);
   for (int ranks = 1; ranks <= 40; ++ranks) {
     std::vector<int> memory_owners(static_cast<std::size_t>(layout.memory_size));
     std::vector<int> file_owners(static_cast<std::size_t>(layout.file_size));
@@ -44,20 +44,20 @@ TEST(Shard, CoversEveryElementOnceForAnyNumberOfRanks) {
 }
 
 TEST(Shard, IsBalancedToWithinTheLargestUnit) {
-  const Layout layout = make_layout(kParameters);
+  const Layout layout = make_layout(network_parameters);
   for (int ranks = 1; ranks <= 40; ++ranks) {
     for (int rank = 0; rank < ranks; ++rank) {
       const double ideal = static_cast<double>(layout.memory_size) / ranks;
       const auto columns = static_cast<double>(shard_of(layout, rank, ranks).memory_columns());
       // + 15: a share may also carry its last segment's padding.
-      EXPECT_LE(std::abs(columns - ideal), kLargestUnit + 15) << rank << " of " << ranks;
+      EXPECT_LE(std::abs(columns - ideal), largest_unit + 15) << rank << " of " << ranks;
     }
   }
 }
 
 // Piece by piece, the same elements lie in both orders: moving each piece alone moves everything.
 TEST(Shard, PiecesHoldTheSameElementsInFileAndMemory) {
-  const Layout layout = make_layout(kParameters);
+  const Layout layout = make_layout(network_parameters);
   std::vector<float> file(static_cast<std::size_t>(layout.file_size));
   std::iota(file.begin(), file.end(), 1.0F);
   std::vector<float> memory(static_cast<std::size_t>(layout.memory_size));
@@ -77,7 +77,7 @@ TEST(Shard, PiecesHoldTheSameElementsInFileAndMemory) {
 }
 
 TEST(Shard, CutsFourDimensionalEntriesOnOutputChannelsAndOthersOnCacheLines) {
-  const Layout layout = make_layout(kParameters);
+  const Layout layout = make_layout(network_parameters);
   int cuts_inside = 0;
   for (int ranks = 1; ranks <= 40; ++ranks) {
     for (int rank = 0; rank < ranks; ++rank) {
@@ -94,7 +94,7 @@ TEST(Shard, CutsFourDimensionalEntriesOnOutputChannelsAndOthersOnCacheLines) {
 }
 
 TEST(Shard, NeverCutsPaddingOffItsSegment) {
-  const Layout layout = make_layout(kParameters);
+  const Layout layout = make_layout(network_parameters);
   for (int ranks = 1; ranks <= 400; ++ranks) {  // up to a share of about 8 columns
     for (int rank = 0; rank < ranks; ++rank) {
       for (const ColumnRange& range : shard_of(layout, rank, ranks).memory) {
@@ -130,7 +130,7 @@ TEST(Shard, DoesNotOverflowForHugeLayouts) {
 }
 
 TEST(Shard, RefusesBadRanksAndCutsInsideAChannel) {
-  const Layout layout = make_layout(kParameters);
+  const Layout layout = make_layout(network_parameters);
   EXPECT_THROW(shard_of(layout, 0, 0), std::invalid_argument);
   EXPECT_THROW(shard_of(layout, -1, 2), std::invalid_argument);
   EXPECT_THROW(shard_of(layout, 2, 2), std::invalid_argument);

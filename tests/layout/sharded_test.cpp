@@ -20,23 +20,23 @@ std::vector<Parameter> parameters(std::int64_t first, std::int64_t count) {
            .first_row = first}};
 }
 
-const Layout kWhole = make_layout(
+const Layout test_whole = make_layout(
     {{"conv.weight", {3, 5, 2, 3}}, {"dense.weight", {10, 17}}, {"head.weight", {11, 7}}});
 
 TEST(ShardedLayout, SaysToFilesWhatTheWholeSays) {
   for (const auto& [first, count] : {std::pair{0, 4}, {4, 4}, {8, 3}, {11, 0}, {0, 11}}) {
     const Layout layout = make_layout(parameters(first, count));
-    EXPECT_EQ(layout.hash, kWhole.hash);
-    EXPECT_EQ(to_json(layout), to_json(kWhole));
-    EXPECT_EQ(first_difference(layout, to_json(kWhole)), "");
-    EXPECT_EQ(layout.global_size, kWhole.file_size);
+    EXPECT_EQ(layout.hash, test_whole.hash);
+    EXPECT_EQ(to_json(layout), to_json(test_whole));
+    EXPECT_EQ(first_difference(layout, to_json(test_whole)), "");
+    EXPECT_EQ(layout.global_size, test_whole.file_size);
     EXPECT_EQ(layout.file_size, 90 + 170 + count * 7);
     EXPECT_EQ(layout.replicated_size, 96 + 176);
     EXPECT_TRUE(layout.sharded());
   }
-  EXPECT_FALSE(kWhole.sharded());
-  EXPECT_EQ(kWhole.global_size, kWhole.file_size);
-  EXPECT_EQ(kWhole.replicated_size, kWhole.memory_size);
+  EXPECT_FALSE(test_whole.sharded());
+  EXPECT_EQ(test_whole.global_size, test_whole.file_size);
+  EXPECT_EQ(test_whole.replicated_size, test_whole.memory_size);
 }
 
 TEST(ShardedLayout, NamesTheWholeShapeThatDiffers) {
@@ -47,7 +47,7 @@ TEST(ShardedLayout, NamesTheWholeShapeThatDiffers) {
 }
 
 TEST(ShardedLayout, TheRanksPartsAreTheWholeAgain) {
-  std::vector<float> whole(static_cast<std::size_t>(kWhole.file_size));
+  std::vector<float> whole(static_cast<std::size_t>(test_whole.file_size));
   std::iota(whole.begin(), whole.end(), 1.0F);
   std::vector<float> rows;
   for (const auto& [first, count] : {std::pair{0, 4}, {4, 4}, {8, 3}, {11, 0}}) {
@@ -61,14 +61,14 @@ TEST(ShardedLayout, TheRanksPartsAreTheWholeAgain) {
 }
 
 TEST(ShardedLayout, ARanksPartIsAsFewRangesAsCanBe) {
-  EXPECT_EQ(own_ranges(kWhole), (std::vector<ColumnRange>{{0, 337}}));
+  EXPECT_EQ(own_ranges(test_whole), (std::vector<ColumnRange>{{0, 337}}));
   EXPECT_EQ(own_ranges(make_layout(parameters(0, 4))), (std::vector<ColumnRange>{{0, 288}}));
   EXPECT_EQ(own_ranges(make_layout(parameters(4, 4))),
             (std::vector<ColumnRange>{{0, 260}, {288, 316}}));
 }
 
 TEST(ShardedLayout, EveryElementOfFilesIsOneRanks) {
-  std::vector<int> owners(static_cast<std::size_t>(kWhole.file_size));
+  std::vector<int> owners(static_cast<std::size_t>(test_whole.file_size));
   constexpr int ranks = 3;
   for (int rank = 0; rank < ranks; ++rank) {
     const Layout layout = make_layout(parameters(rank * 4, rank < 2 ? 4 : 3));

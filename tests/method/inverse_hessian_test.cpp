@@ -157,7 +157,7 @@ TEST(Bfgs, RosenbrockWithArmijoAloneStaysFiniteAndConverges) {
     const auto search = armijo([&, d = d](double t) { return f(x + t * d); },
                                f(x),
                                slope,
-                               {.rho = 0.5, .sigma = 1e-4, .trials = 40});
+                               {.contraction = 0.5, .sufficient_decrease = 1e-4, .trials = 40});
     ASSERT_EQ(search.outcome, SearchOutcome::accepted) << "step " << i;
     const VectorXd s = search.step_size * d;
     x += s;

@@ -11,7 +11,7 @@ namespace {
 
 TEST(Armijo, AcceptsTheFullNewtonStepOfAQuadratic) {
   const auto loss = [](double t) { return 0.5 * (1 - t) * (1 - t); };  // slope -1 at 0
-  const auto result = armijo(loss, 0.5, -1, {.sigma = 0.4});
+  const auto result = armijo(loss, 0.5, -1, {.sufficient_decrease = 0.4});
   EXPECT_EQ(result.outcome, SearchOutcome::accepted);
   EXPECT_EQ(result.step_size, 1);
   EXPECT_EQ(result.trials, 1);
@@ -21,7 +21,8 @@ TEST(Armijo, AcceptsTheFullNewtonStepOfAQuadratic) {
 TEST(Armijo, BacktracksByRhoToTheFirstSufficientDecrease) {
   // (1 - 8 t)^2 / 2 falls by enough only for t <= (1 - sigma) / 4 = 0.15: 1, 0.5, 0.25, 0.125.
   const auto loss = [](double t) { return 0.5 * (1 - 8 * t) * (1 - 8 * t); };
-  const auto result = armijo(loss, 0.5, -8, {.rho = 0.5, .sigma = 0.4, .trials = 10});
+  const auto result =
+      armijo(loss, 0.5, -8, {.contraction = 0.5, .sufficient_decrease = 0.4, .trials = 10});
   EXPECT_EQ(result.outcome, SearchOutcome::accepted);
   EXPECT_EQ(result.step_size, 0.125);
   EXPECT_EQ(result.trials, 4);
@@ -45,7 +46,8 @@ TEST(Armijo, CountsATrialThatIsNotFiniteAsFailed) {
            : t > 0.3 ? -std::numeric_limits<double>::infinity()
                      : -t;
   };
-  const auto result = armijo(loss, 0, -1, {.rho = 0.5, .sigma = 0.1, .trials = 5});
+  const auto result =
+      armijo(loss, 0, -1, {.contraction = 0.5, .sufficient_decrease = 0.1, .trials = 5});
   EXPECT_EQ(result.outcome, SearchOutcome::accepted);
   EXPECT_EQ(result.step_size, 0.25);
 }
@@ -53,7 +55,8 @@ TEST(Armijo, CountsATrialThatIsNotFiniteAsFailed) {
 TEST(Armijo, ReportsTheLossOfTheLastPointVisited) {
   std::vector<double> visited;
   const auto loss = [&](double t) { return visited.push_back(t), 5 + t; };  // never falls
-  const auto result = armijo(loss, 5, -1, {.rho = 0.5, .sigma = 0.1, .trials = 3});
+  const auto result =
+      armijo(loss, 5, -1, {.contraction = 0.5, .sufficient_decrease = 0.1, .trials = 3});
   EXPECT_EQ(result.outcome, SearchOutcome::no_decrease);
   EXPECT_EQ(visited, (std::vector<double>{1, 0.5, 0.25}));
   EXPECT_EQ(result.step_size, 0.25);
@@ -62,9 +65,11 @@ TEST(Armijo, ReportsTheLossOfTheLastPointVisited) {
 
 TEST(Armijo, StrictRefusesEquality) {
   const auto at_bound = [](double t) { return 1 - 0.5 * t; };
-  EXPECT_EQ(armijo(at_bound, 1, -1, {.sigma = 0.5, .trials = 1}).outcome, SearchOutcome::accepted);
-  EXPECT_EQ(armijo(at_bound, 1, -1, {.sigma = 0.5, .trials = 1, .strict = true}).outcome,
-            SearchOutcome::no_decrease);
+  EXPECT_EQ(armijo(at_bound, 1, -1, {.sufficient_decrease = 0.5, .trials = 1}).outcome,
+            SearchOutcome::accepted);
+  EXPECT_EQ(
+      armijo(at_bound, 1, -1, {.sufficient_decrease = 0.5, .trials = 1, .strict = true}).outcome,
+      SearchOutcome::no_decrease);
 }
 
 }  // namespace

@@ -83,7 +83,7 @@ TEST(QuasiNewton, EndsAFailedSearchAsItsSourceDoes) {
         Case{FailedSearch::mindspore_first, 0.5, true, false},
         Case{FailedSearch::dldr, 0.25, false, false}}) {
     auto options = robust(0);
-    options.search = {.rho = 0.5, .sigma = 0.01, .trials = 2};
+    options.search = {.contraction = 0.5, .sufficient_decrease = 0.01, .trials = 2};
     options.failed_search = ending;
     Descent descent(options, first_axes(2));
     descent.step();
@@ -248,13 +248,13 @@ TEST(Method, RefusesTheNumbersOfAnotherMethodOrSize) {
 
 TEST(Presets, HaveThePublishedConstants) {
   const auto& latest = preset("mindspore-latest").method;
-  EXPECT_EQ(latest.search.rho, 0.55);
-  EXPECT_EQ(latest.search.sigma, 0.4);
+  EXPECT_EQ(latest.search.contraction, 0.55);
+  EXPECT_EQ(latest.search.sufficient_decrease, 0.4);
   EXPECT_EQ(latest.search.trials, 2);
   EXPECT_EQ(latest.residual.gamma, 0.9);
   EXPECT_EQ(latest.residual.alpha, 0.001);
   EXPECT_EQ(preset("mindspore-first").method.search.trials, 3);
-  EXPECT_EQ(preset("dldr").method.search.rho, 0.4);
+  EXPECT_EQ(preset("dldr").method.search.contraction, 0.4);
   EXPECT_EQ(preset("dldr").components, 40);
   EXPECT_EQ(preset("dldr").start, Start::first);
   EXPECT_EQ(preset("dldr").method.residual.alpha, 0);
@@ -265,7 +265,7 @@ TEST(Presets, HaveThePublishedConstants) {
 
 TEST(Options, RefuseNumbersOutOfRangeByName) {
   auto options = robust(0);
-  options.search.rho = 1;
+  options.search.contraction = 1;
   try {
     validate(options);
     FAIL() << "accepted";

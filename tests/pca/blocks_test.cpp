@@ -246,7 +246,7 @@ TEST(LoadBasisOfLayers, TakesWhatBfloat16LeavesOfSmallBlocks) {
   const auto whole = layout::shard_of(layers.layout, 0, 1);
   const Basis basis = load_basis(layers.npy, layers.layout, whole, {.dtype = BasisDtype::bfloat16});
   EXPECT_GT(basis.header.orthonormality_error,
-            kBasisTolerance);                                      // of the block of 4 columns
+            basis_tolerance);                                      // of the block of 4 columns
   EXPECT_LT(basis.header.orthonormality_error, 0x1p-7 + 0x1p-16);  // (1 + 2^-8)^2 - 1
 }
 

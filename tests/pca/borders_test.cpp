@@ -14,14 +14,15 @@ namespace dimred::pca {
 namespace {
 
 using layout::ColumnRange;
-using testing::kColumns;
+using testing::test_columns;
 
-constexpr std::int64_t kRowsOfP = 5;
+constexpr std::int64_t rows_of_p = 5;
 
 /// Whole digest blocks, of which there are 7: of 12 ranks some have none.
 ColumnRange own_of(int rank, int size) {
   const auto start = [&](int of) {
-    return std::min(ceiling(kColumns, kDigestColumns) * of / size * kDigestColumns, kColumns);
+    return std::min(ceiling(test_columns, columns_per_digest) * of / size * columns_per_digest,
+                    test_columns);
   };
   return {start(rank), start(rank + 1)};
 }
@@ -97,7 +98,7 @@ TEST(Borders, LeaveNoPageToTwoHosts) {
   for (const std::int64_t page : {4096, 65536}) {
     for (const int size : {2, 3, 7, 12}) {
       SCOPED_TRACE(formatted("{} ranks, pages of {}", size, page));
-      const Borders::Shape shape{kRowsOfP, kColumns, 128, page};
+      const Borders::Shape shape{rows_of_p, test_columns, 128, page};
       EXPECT_EQ(lost(shape, size, true, trimmed), 0);
       EXPECT_GT(lost(shape, size, false, all), 0);  // the fault that they are made for
     }
@@ -106,7 +107,7 @@ TEST(Borders, LeaveNoPageToTwoHosts) {
 
 TEST(Borders, GiveBackWhatTheyKeepHoweverItIsCut) {
   const ColumnRange own = own_of(1, 3);
-  Borders borders({kRowsOfP, kColumns, 128, 4096}, own);
+  Borders borders({rows_of_p, test_columns, 128, 4096}, own);
   std::vector<float> row(own.size());
   std::iota(row.begin(), row.end(), 1.F);
   constexpr std::int64_t width = 700;  // three pieces within a page, and across its end
@@ -127,7 +128,8 @@ TEST(Borders, GiveBackWhatTheyKeepHoweverItIsCut) {
   EXPECT_EQ(borders.trimmed(3, {inner.begin + 1, inner.end - 1}),
             (ColumnRange{inner.begin + 1, inner.end - 1}));
   EXPECT_EQ(borders.trimmed(3, {own.begin, inner.begin}).size(), 0);
-  EXPECT_EQ(borders.trimmed(3, {0, kColumns}), (ColumnRange{0, kColumns}));  // others' are read
+  EXPECT_EQ(borders.trimmed(3, {0, test_columns}),
+            (ColumnRange{0, test_columns}));  // others' are read
 }
 
 }  // namespace

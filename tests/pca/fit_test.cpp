@@ -20,7 +20,7 @@ using testing::subspace_error;
 
 // P is stored in float32: an entry is off by at most 6e-8 of itself, so a row of norm 1 by at most
 // 6e-8.
-constexpr double kFloatRow = 6e-8;
+constexpr double float_row = 6e-8;
 
 /// W = V S Q + 1 m', with chosen right singular vectors Q and singular values.
 struct Constructed {
@@ -57,7 +57,7 @@ TEST(Fit, RecoversABasisByConstruction) {
     Eigen::Index largest = 0;
     made.rows.row(j).cwiseAbs().maxCoeff(&largest);
     const double sign = made.rows(j, largest) > 0 ? 1 : -1;
-    EXPECT_LT((basis.row(j) - sign * made.rows.row(j)).norm(), kFloatRow + 4 * noise) << j;
+    EXPECT_LT((basis.row(j) - sign * made.rows.row(j)).norm(), float_row + 4 * noise) << j;
     EXPECT_NEAR(report.singular_values[static_cast<std::size_t>(j)], made.values(j), 1e-7) << j;
   }
   const double total = made.values.squaredNorm();
@@ -194,20 +194,20 @@ TEST(Fit, GivesTheSameBasisByEverySetOfKernels) {
 }
 
 TEST(RandomWalk, MatchesThePublishedTable) {
-  struct Row {
+  struct SnapshotRow {
     std::int64_t snapshots, components;
     double percent;
   };
-  for (const Row& row : {Row{40, 1, 60.86},
-                         {40, 8, 93.17},
-                         {40, 32, 99.32},
-                         {60, 1, 60.82},
-                         {60, 3, 82.81},
-                         {60, 32, 98.62},
-                         {70, 2, 76.03},
-                         {70, 32, 98.49},
-                         {101, 16, 96.40},
-                         {101, 32, 98.30}}) {
+  for (const SnapshotRow& row : {SnapshotRow{40, 1, 60.86},
+                                 {40, 8, 93.17},
+                                 {40, 32, 99.32},
+                                 {60, 1, 60.82},
+                                 {60, 3, 82.81},
+                                 {60, 32, 98.62},
+                                 {70, 2, 76.03},
+                                 {70, 32, 98.49},
+                                 {101, 16, 96.40},
+                                 {101, 32, 98.30}}) {
     double sum = 0;
     for (const double ratio : random_walk_ratio(row.snapshots, row.components)) sum += ratio;
     EXPECT_NEAR(100 * sum, row.percent, 0.005 + 1e-9) << row.snapshots << ' ' << row.components;

@@ -15,8 +15,8 @@ namespace dimred::pca {
 namespace {
 
 using testing::kind_options;
-using testing::kLayerColumns;
 using testing::LaidOutSource;
+using testing::layer_columns;
 using testing::layered_snapshots;
 using testing::Matrix;
 using testing::orthonormality_error;

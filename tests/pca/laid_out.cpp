@@ -21,7 +21,7 @@ layout::Layout six_layers() {
 }
 
 Matrix layered_snapshots(std::int64_t n, unsigned seed) {
-  Matrix matrix = random_matrix(n, kLayerColumns, seed);
+  Matrix matrix = random_matrix(n, layer_columns, seed);
   for (Eigen::Index i = 0; i < n; ++i) matrix.row(i) *= std::pow(0.7, static_cast<double>(i));
   matrix.array() += 3;
   matrix.middleCols(9001, 600).setConstant(0.25);

@@ -45,7 +45,7 @@ class LaidOutSource final : public SnapshotSource {
 /// columns than components.
 layout::Layout six_layers();
 
-inline constexpr std::int64_t kLayerColumns = 45010;
+inline constexpr std::int64_t layer_columns = 45010;
 
 /// n snapshots of six_layers() with a mean and a spectrum that falls.
 Matrix layered_snapshots(std::int64_t n, unsigned seed);

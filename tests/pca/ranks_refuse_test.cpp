@@ -10,15 +10,15 @@ namespace dimred::pca {
 namespace {
 
 using testing::common_error;
-using testing::kColumns;
-using testing::kComponents;
-using testing::kRows;
+using testing::components;
 using testing::Matrix;
 using testing::one_vector;
 using testing::options_of;
 using testing::random_matrix;
 using testing::snapshots;
 using testing::source_of;
+using testing::test_columns;
+using testing::test_rows;
 using testing::WatchedSource;
 
 /// The errors of three ranks where rank r fits source(r), and that nothing stays behind but p.npy.
@@ -26,7 +26,7 @@ template <class SourceOf>
 std::string ranks_refusal(const TemporaryFolder& folder, SourceOf source) {
   const auto before = testing::names_in(folder);
   std::string error = common_error(ThreadRanks(3).run([&](Communicator& ranks) {
-    fit(*source(ranks.rank()), options_of(kComponents), folder / "p.npy", ranks);
+    fit(*source(ranks.rank()), options_of(components), folder / "p.npy", ranks);
   }));
   EXPECT_EQ(testing::names_in(folder), before);
   return error;
@@ -34,7 +34,7 @@ std::string ranks_refusal(const TemporaryFolder& folder, SourceOf source) {
 
 TEST(RanksRefuse, AValueThatIsNotFinite) {
   const TemporaryFolder folder;
-  Matrix matrix = random_matrix(7, kColumns, 4);
+  Matrix matrix = random_matrix(7, test_columns, 4);
   matrix(5, 80000) = std::numeric_limits<double>::quiet_NaN();  // rank 1 of 3 has 49152 to 81920
   const auto source = source_of(matrix);
   EXPECT_EQ(ranks_refusal(folder, [&](int) { return source.get(); }),
@@ -49,9 +49,9 @@ TEST(RanksRefuse, AReadErrorAndKeepTheOldMatrix) {
   const std::string matrix = text_of_file(folder / "p.npy");
   const std::string sidecar = text_of_file(folder / "p.json");
   for (int rank = 0; rank < 3; ++rank) {
-    // Own columns of rank 0, 1 and 2: that many times kRows values are the first pass.
-    const std::int64_t own[] = {3 * 16384, 2 * 16384, kColumns - 5 * 16384};
-    for (const std::int64_t allowed : {std::int64_t{0}, kRows * own[rank]}) {
+    // Own columns of rank 0, 1 and 2: that many times test_rows values are the first pass.
+    const std::int64_t own[] = {3 * 16384, 2 * 16384, test_columns - 5 * 16384};
+    for (const std::int64_t allowed : {std::int64_t{0}, test_rows * own[rank]}) {
       WatchedSource good, failing;
       failing.at_read = [&](std::int64_t, std::int64_t, std::int64_t) {
         if (failing.values > allowed) throw std::runtime_error("disk on fire");
@@ -67,7 +67,7 @@ TEST(RanksRefuse, AReadErrorAndKeepTheOldMatrix) {
 TEST(RanksRefuse, AnOutputThatRankZeroCannotWrite) {
   const auto error = [&](const std::filesystem::path& output) {
     return common_error(ThreadRanks(3).run(
-        [&](Communicator& ranks) { fit(snapshots(), options_of(kComponents), output, ranks); }));
+        [&](Communicator& ranks) { fit(snapshots(), options_of(components), output, ranks); }));
   };
   const TemporaryFolder folder;
   EXPECT_EQ(error(folder / "none/p.npy"),
@@ -92,7 +92,7 @@ TEST(RanksRefuse, AFolderThatOneOfThemDoesNotShare) {
   const auto error = [&] {
     return common_error(ThreadRanks(3).run([&](Communicator& ranks) {
       const auto& folder = ranks.rank() == 2 ? other : shared;
-      fit(snapshots(), options_of(kComponents), folder / "p.npy", ranks);
+      fit(snapshots(), options_of(components), folder / "p.npy", ranks);
     }));
   };
   const auto refusal = [&](const std::string& found) {
@@ -110,7 +110,7 @@ TEST(RanksRefuse, AFolderThatOneOfThemDoesNotShare) {
 
 TEST(RanksRefuse, DifferentProblems) {
   const TemporaryFolder folder;
-  const auto other = source_of(random_matrix(kRows, 20000, 5));
+  const auto other = source_of(random_matrix(test_rows, 20000, 5));
   const std::string rest =
       " snapshots, k = 5, variance 0, kind pca, blocks 1, seed 0, from 0 to 0 skip 0";
   EXPECT_EQ(ranks_refusal(folder, [&](int rank) { return rank == 2 ? other.get() : &snapshots(); }),
@@ -120,7 +120,7 @@ TEST(RanksRefuse, DifferentProblems) {
 
 TEST(RanksRefuse, TooFewDirections) {
   const TemporaryFolder folder;
-  Matrix matrix = random_matrix(kRows, 40000, 6);
+  Matrix matrix = random_matrix(test_rows, 40000, 6);
   matrix.rowwise() = matrix.row(0).eval();
   const auto source = source_of(matrix);
   EXPECT_NE(ranks_refusal(folder, [&](int) { return source.get(); }).find("13 that span 0"),
@@ -129,11 +129,11 @@ TEST(RanksRefuse, TooFewDirections) {
 
 TEST(RanksRefuse, DamageOfABasisInOneShard) {
   const TemporaryFolder folder;
-  fit(snapshots(), options_of(kComponents), folder / "p.npy");
+  fit(snapshots(), options_of(components), folder / "p.npy");
   std::string bytes = text_of_file(folder / "p.npy");
   bytes.back() = static_cast<char>(bytes.back() ^ 1);
   put_file(folder / "p.npy", bytes);
-  const layout::Layout layout = one_vector(kColumns);
+  const layout::Layout layout = one_vector(test_columns);
   const std::string error = common_error(ThreadRanks(3).run([&](Communicator& ranks) {
     load_basis(folder / "p.npy", layout, layout::shard_of(layout, ranks.rank(), 3), {}, ranks);
   }));

@@ -16,15 +16,15 @@ namespace dimred::pca {
 namespace {
 
 using testing::common_error;
-using testing::kColumns;
-using testing::kComponents;
-using testing::kRows;
+using testing::components;
 using testing::Matrix;
 using testing::one_vector;
 using testing::options_of;
 using testing::read_matrix;
 using testing::snapshots;
 using testing::source_of;
+using testing::test_columns;
+using testing::test_rows;
 using testing::WatchedSource;
 
 /// Every rank's report of a fit by `size` ranks.
@@ -77,7 +77,7 @@ struct Bound {
     const Eigen::VectorXd values2 = testing::eigenvalues_of(w * w.transpose()).reverse();
     const double blocks = std::ceil(static_cast<double>(source.columns()) / 4096);
     spectrum = 2 * (blocks + static_cast<double>(source.rows())) * 0x1p-53 * values2.sum();
-    for (Eigen::Index j = 0; j < kComponents; ++j) {
+    for (Eigen::Index j = 0; j < components; ++j) {
       double gap = values2(j) - values2(j + 1);
       if (j > 0) gap = std::min(gap, values2(j - 1) - values2(j));
       rows.push_back(2 * spectrum * std::sqrt(values2(0) / values2(j)) / gap);
@@ -106,7 +106,7 @@ class CountingSums final : public Communicator {
 /// As scaling/step.h predicts: Gram matrix, eigenvalues, eigenvectors, P P', the rows' extremes,
 /// and five numbers of the report.
 TEST(FitByRanks, SumsAsManyNumbersAsTheScalingModelSays) {
-  constexpr auto n = kRows, k = kComponents;
+  constexpr auto n = test_rows, k = components;
   const TemporaryFolder folder;
   for (const int size : {2, 3, 7}) {
     std::atomic<std::int64_t> numbers = 0;
@@ -121,20 +121,20 @@ TEST(FitByRanks, SumsAsManyNumbersAsTheScalingModelSays) {
 
 TEST(FitByRanks, GivesTheBasisOfOneRankForAnyNumber) {
   const TemporaryFolder folder;
-  const Sidecar alone = fit(snapshots(), options_of(kComponents), folder / "one.npy").header;
+  const Sidecar alone = fit(snapshots(), options_of(components), folder / "one.npy").header;
   const Matrix expected = read_matrix(folder / "one.npy");
   const Bound bound(snapshots());
   for (const int size : {1, 2, 3, 4, 7, 12}) {
     SCOPED_TRACE(size);
     const Sidecar report =
-        fit_ranks(size, snapshots(), options_of(kComponents), folder / "p.npy").front().header;
-    for (std::size_t j = 0; j < kComponents; ++j) {
+        fit_ranks(size, snapshots(), options_of(components), folder / "p.npy").front().header;
+    for (std::size_t j = 0; j < components; ++j) {
       const double one = alone.singular_values[j];
       EXPECT_LE(std::abs(std::pow(report.singular_values[j], 2) - one * one), bound.spectrum);
     }
     const Matrix basis = read_matrix(folder / "p.npy");
-    ASSERT_EQ(basis.cols(), kColumns);
-    for (Eigen::Index j = 0; j < kComponents; ++j) {
+    ASSERT_EQ(basis.cols(), test_columns);
+    for (Eigen::Index j = 0; j < components; ++j) {
       const auto moved = (basis.row(j) - expected.row(j)).cwiseAbs().array();
       const auto rounding = 0x1p-23 * expected.row(j).cwiseAbs().array();
       EXPECT_LE((moved - rounding).maxCoeff(), bound.rows[static_cast<std::size_t>(j)]) << j;
@@ -149,10 +149,10 @@ TEST(FitByRanks, GivesTheBasisOfOneRankForAnyNumber) {
 }
 
 TEST(FitByRanks, LeavesOneFileWhoseDigestsHoldForEveryShard) {
-  const layout::Layout layout = one_vector(kColumns);
+  const layout::Layout layout = one_vector(test_columns);
   for (const int size : {2, 7, 12}) {
     const TemporaryFolder folder;
-    fit_ranks(size, snapshots(), options_of(kComponents), folder / "p.npy");
+    fit_ranks(size, snapshots(), options_of(components), folder / "p.npy");
     EXPECT_EQ(testing::names_in(folder), (std::vector<std::string>{"p.json", "p.npy"}));
     std::vector<Basis> parts(static_cast<std::size_t>(size));
     const auto outcomes = ThreadRanks(size).run([&](Communicator& ranks) {
@@ -177,7 +177,7 @@ TEST(FitByRanks, GivesTheSameBitsAtTheSameNumber) {
     std::vector<double> values;
     for (const std::int64_t tile_bytes : {1 << 20, 64 << 20}) {
       for (const std::int64_t threads : {1, 8, 8}) {  // 8 have tiles of 512 columns in 1 MiB
-        FitOptions options = options_of(kComponents);
+        FitOptions options = options_of(components);
         options.tile_bytes = tile_bytes;
         options.threads = threads;
         const auto reports = fit_ranks(size, snapshots(), options, folder / "p.npy");
@@ -186,7 +186,7 @@ TEST(FitByRanks, GivesTheSameBitsAtTheSameNumber) {
         if (values.empty()) values = reports[0].header.singular_values;
         EXPECT_EQ(reports[0].header.singular_values, values)
             << size << ' ' << tile_bytes << ' ' << threads;
-        ASSERT_EQ(first.size(), 128 + 4U * kComponents * kColumns);
+        ASSERT_EQ(first.size(), 128 + 4U * components * test_columns);
         EXPECT_TRUE(bytes == first) << size << ' ' << tile_bytes << ' ' << threads;
       }
     }
@@ -210,8 +210,8 @@ TEST(FitByRanks, OrthonormalisesASteepSpectrum) {
 
 TEST(FitByRanks, ReportsTheSameOnEveryRank) {
   const TemporaryFolder folder;
-  const auto reports = fit_ranks(4, snapshots(), options_of(kComponents), folder / "p.npy");
-  EXPECT_EQ(reports[0].report.bytes_read, 2 * kRows * kColumns * 4);
+  const auto reports = fit_ranks(4, snapshots(), options_of(components), folder / "p.npy");
+  EXPECT_EQ(reports[0].report.bytes_read, 2 * test_rows * test_columns * 4);
   for (const Basis& basis : reports) {
     const Sidecar& report = basis.header;
     EXPECT_EQ(report.singular_values, reports[0].header.singular_values);
@@ -232,16 +232,17 @@ TEST(FitByRanks, ReadsOnlyTheRanksOwnColumns) {
         EXPECT_EQ(begin / 16384, (end - 1) / 16384);
         own[static_cast<std::size_t>(begin / 16384)] = 1;
       };
-      fit(source, options_of(kComponents), folder / "p.npy", ranks);
+      fit(source, options_of(components), folder / "p.npy", ranks);
       std::int64_t blocks = 0, columns = 0;
       for (std::size_t i = 0; i < own.size(); ++i) {
         times[i] += own[i];
         blocks += own[i];
-        if (own[i] == 1) columns += i == 6 ? kColumns - 6 * 16384 : 16384;
+        if (own[i] == 1) columns += i == 6 ? test_columns - 6 * 16384 : 16384;
       }
       EXPECT_GE(blocks, 7 / size) << ranks.rank();
       EXPECT_LE(blocks, (7 + size - 1) / size) << ranks.rank();
-      EXPECT_EQ(source.values, 2 * kRows * columns) << ranks.rank();  // two passes, nothing else
+      EXPECT_EQ(source.values, 2 * test_rows * columns)
+          << ranks.rank();  // two passes, nothing else
     });
     EXPECT_EQ(common_error(outcomes), "no error");
     for (const auto& count : times) EXPECT_EQ(count, 1) << size;  // each block by one rank

@@ -18,15 +18,15 @@ namespace dimred::pca::testing {
 
 // 6 digest blocks of 16384 columns and a rest: 7 blocks, so that 7 ranks have one each and of 12
 // ranks 5 have none.
-inline constexpr std::int64_t kColumns = 6 * 16384 + 5001;
-inline constexpr std::int64_t kRows = 13;
-inline constexpr std::int64_t kComponents = 5;
+inline constexpr std::int64_t test_columns = 6 * 16384 + 5001;
+inline constexpr std::int64_t test_rows = 13;
+inline constexpr std::int64_t components = 5;
 
 /// Snapshots with a spectrum that falls, so that rows of P are well determined, and a mean.
 inline const SnapshotSource& snapshots() {
   static const auto source = [] {
-    Matrix matrix = random_matrix(kRows, kColumns, 1);
-    for (int i = 0; i < kRows; ++i) matrix.row(i) *= std::pow(0.7, i);
+    Matrix matrix = random_matrix(test_rows, test_columns, 1);
+    for (int i = 0; i < test_rows; ++i) matrix.row(i) *= std::pow(0.7, i);
     matrix.array() += 3;
     return source_of(matrix);
   }();

@@ -55,6 +55,7 @@ class Walk {
 };
 volatile int stopped = 0;
 extern "C" void forget(const volatile void* start);
+// Made anew, in somewhat of a hurry.
 """
     (tmp_path / "a.h").write_text(text)
     done = subprocess.run(
@@ -70,6 +71,7 @@ extern "C" void forget(const volatile void* start);
         ["a.h:2", "Plan::sizes is a reference in a struct"],
         ["a.h:5", "std::thread"],
         ["a.h:10", "volatile"],
+        ["a.h:12", "'anew'"],
     ]
 
 
@@ -88,6 +90,18 @@ def test_a_private_name_that_a_visible_header_has_is_reported(tmp_path: Path) ->
         pca__b_dot_cpp=private("int other;", include='#include "pca/y.h"'),
     )
     assert found == ["pca/a.cpp:4: count hides or overloads dimred::count of support/x.h:1"]
+
+
+def test_a_type_with_two_homes_is_reported(tmp_path: Path) -> None:
+    """Not one that only a test has too, one that is only declared, a nested one, or the options of a stage."""
+    found = names_reported(
+        tmp_path,
+        pca__a_dot_h="namespace dimred::pca {\nstruct Line { int a; };\nstruct Options {};\n}\n",
+        method__b_dot_h="namespace dimred::method {\nclass Line {};\nstruct Options {};\nstruct Own;\n}\n",
+        stage1__c_dot_h="namespace dimred::stage1 {\nstruct Own { struct Line {}; };\n}\n",
+        tests__pca__d_dot_cpp="namespace dimred {\nstruct Line {};\n}\n",
+    )
+    assert found == ["pca/a.h:2: Line is a type of method/b.h:2, too"]
 
 
 def test_names_that_cannot_meet_are_not_reported(tmp_path: Path) -> None:

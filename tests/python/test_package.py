@@ -420,7 +420,7 @@ def test_torch_files_are_read_without_running_anything(snapshots: np.ndarray, tm
     with pytest.raises(OSError, match=r"epoch9.pt': .*needs tensors by name, .*; received epoch"):
         dimred.fit(tmp_path, K)
     torch.save(torch_state(snapshots[0]), tmp_path / "epoch9.pt", _use_new_zipfile_serialization=False)
-    with pytest.raises(ValueError, match=r"epoch9.pt': is in PyTorch's format of before 1.6"):
+    with pytest.raises(ValueError, match=r"epoch9.pt': is in PyTorch's format before 1.6"):
         dimred.fit(tmp_path, K)
 
 

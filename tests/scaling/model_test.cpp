@@ -14,7 +14,7 @@ using testing::HasSubstr;
 constexpr std::int64_t billion = 1000000000;
 
 /// Only the vectors of M cost: large M, no latency.
-Prediction predict_at(std::int64_t ranks, Problem problem = {.parameters = billion}) {
+CostPrediction predict_at(std::int64_t ranks, Problem problem = {.parameters = billion}) {
   return predict(problem, {.ranks = ranks, .ranks_per_node = 1000, .latency = 0});
 }
 

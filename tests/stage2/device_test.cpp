@@ -158,6 +158,10 @@ TEST_F(DeviceKernels, FusedProjectOnce) { expect_projections(DeviceAlgebra::fuse
 
 TEST_F(DeviceKernels, FusedAdvanceOnce) {
   const std::vector<double> d(k, 0.3), g_k(k, -0.7);
+  const method::Line line{.direction = Eigen::VectorXd::Constant(k, 0.3),
+                          .projected = Eigen::VectorXd::Constant(k, -0.7),
+                          .gamma = 0.9,
+                          .alpha = 0.1};
   for (const auto dtype : {torch::kFloat32, torch::kBFloat16}) {
     const auto p = basis.to(dtype);
     const auto [forward, projected] = back_project(p, d, g_k);
@@ -167,11 +171,8 @@ TEST_F(DeviceKernels, FusedAdvanceOnce) {
       const auto momentum = vectors[1].cuda(), gradient = vectors[0].cuda();
       const auto weights = moves ? torch::ones({columns}).cuda() : torch::Tensor();
       const auto start = moves ? torch::empty_like(weights) : torch::Tensor();
-      const auto direction = fused::advance(Subspace(p.cuda()),
-                                            {.direction = d, .gradient = g_k},
-                                            {gradient, momentum, 0.9, 0.1},
-                                            weights,
-                                            start);
+      const auto direction =
+          fused::advance(Subspace(p.cuda()), line, {gradient, momentum, weights, start});
       EXPECT_TRUE(torch::allclose(direction.cpu(), u, 1e-4, 1e-4));
       EXPECT_TRUE(torch::allclose(momentum.cpu(), m, 1e-4, 1e-4));
       if (!moves) continue;

@@ -149,11 +149,11 @@ TEST(Wire, IsWhatTheScalingModelPredicts) {
           static_cast<double>(result.bytes_sent), 3.0 * (1 + gathers) * vector, vector / 50.0);
       std::int64_t predicted = 0;
       for (const auto& report : result.reports) {
-        const scaling::Step step{.ranks = 8,
-                                 .columns = columns,
-                                 .components = 3,
-                                 .trials = report.search.trials,
-                                 .gathers = gathers};
+        const scaling::StepShape step{.ranks = 8,
+                                      .columns = columns,
+                                      .components = 3,
+                                      .trials = report.search.trials,
+                                      .gathers = gathers};
         constexpr auto stop_flags = scaling::all_reduce_bytes(2 * sizeof(double), 8);
         predicted += scaling::stage2_bytes(step, {columns / 8, columns / 8}) - stop_flags;
       }

@@ -143,7 +143,7 @@ TEST(ShardCache, AWaitIsCalledOffAndTheCacheEndsInTheMidstOfAFile) {
     stop = true;
   });
   const auto began = std::chrono::steady_clock::now();
-  EXPECT_THROW(cache->get({0, 10}, [&] { return stop.load(); }), Stopped);
+  EXPECT_THROW(cache->get({0, 10}, [&] { return stop.load(); }), StopRequested);
   cache.reset();
   EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(2));
   shards.objects.closed = false;

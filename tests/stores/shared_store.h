@@ -52,7 +52,7 @@ class SharedStore : public Store {
     const auto bytes = std::as_bytes(std::span(text));
     sink(bytes.first(1));
     while (objects_.closed) {
-      if (is_stopped(options())) throw Stopped("stopped");
+      if (is_stopped(options())) throw StopRequested("stopped");
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     sink(bytes.subspan(1));

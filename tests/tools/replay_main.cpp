@@ -33,8 +33,8 @@ torch::Tensor loss(const Problem& p, const torch::Tensor& w, std::int64_t index)
 
 method::MethodOptions options_of(const std::string& preset, const nlohmann::json& numbers) {
   auto options = method::preset(preset).method;
-  options.search.rho = numbers.at("rho");
-  options.search.sigma = numbers.at("sigma");
+  options.search.contraction = numbers.at("rho");
+  options.search.sufficient_decrease = numbers.at("sigma");
   options.search.trials = numbers.at("trials");
   options.residual.gamma = numbers.at("gamma");
   options.residual.alpha = numbers.at("alpha");

@@ -84,7 +84,7 @@ class Noting final : public Hook {
     notes_ += formatted("before{} ", run.position->step);
   }
   void after_step(const RunView& run,
-                  const StepReport& step,
+                  const StepSummary& step,
                   const models::Minibatch& batch) override {
     notes_ += formatted("after{} ", run.position->step);
     EXPECT_EQ(step.images, 32);

@@ -99,21 +99,21 @@ layout::Layout layout_of(const std::vector<std::int64_t>& sizes) {
   return layout::make_layout(table);
 }
 
-constexpr double kMb = 1024.0 * 1024.0 / 4;  // columns
+constexpr double mb = 1024.0 * 1024.0 / 4;  // columns
 
 TEST(BucketColumns, CoverTheVectorFromItsEndWithASmallFirstOne) {
-  const auto layout = layout_of(std::vector<std::int64_t>(40, static_cast<std::int64_t>(kMb / 2)));
+  const auto layout = layout_of(std::vector<std::int64_t>(40, static_cast<std::int64_t>(mb / 2)));
   const auto buckets = bucket_columns(layout, {.bucket_mb = 5, .first_bucket_mb = 1});
   ASSERT_EQ(buckets.size(), 5U);  // 1, 5, 5, 5 and the rest of 20 MiB
   EXPECT_EQ(buckets.front().end, layout.memory_size);
-  EXPECT_EQ(buckets.front().size(), kMb);
-  EXPECT_EQ(buckets[1].size(), 5 * kMb);
+  EXPECT_EQ(buckets.front().size(), mb);
+  EXPECT_EQ(buckets[1].size(), 5 * mb);
   EXPECT_EQ(buckets.back().begin, 0);
   for (std::size_t i = 1; i < buckets.size(); ++i) EXPECT_EQ(buckets[i].end, buckets[i - 1].begin);
 }
 
 TEST(BucketColumns, NeverCutAParameter) {
-  const auto layout = layout_of({10, static_cast<std::int64_t>(9 * kMb), 10});
+  const auto layout = layout_of({10, static_cast<std::int64_t>(9 * mb), 10});
   const auto buckets = bucket_columns(layout, {.bucket_mb = 2, .first_bucket_mb = 1});
   ASSERT_EQ(buckets.size(), 3U);
   EXPECT_EQ(buckets[1].begin, layout.entries[1].memory_offset);
@@ -219,9 +219,9 @@ TEST(Wire, OfAStageOneStepIsWhatTheScalingModelPredicts) {
         .get();
     buckets.finish();
     stop_agreed(communicator);
-    const scaling::Step step{.ranks = 3,
-                             .columns = setup.model.flat.layout.memory_size,
-                             .buffers = setup.model.flat.buffers.numel()};
+    const scaling::StepShape step{.ranks = 3,
+                                  .columns = setup.model.flat.layout.memory_size,
+                                  .buffers = setup.model.flat.buffers.numel()};
     std::vector<std::int64_t> sizes;
     for (const auto& columns :
          bucket_columns(setup.model.flat.layout, {.bucket_mb = 0.1, .first_bucket_mb = 0.01}))

@@ -65,16 +65,16 @@ HostCopy copy_on_side_stream(const torch::Tensor& values) {
   const auto own = values.clone();
   if (values.is_cpu()) return {own, {}};
   const StreamEvent cloned(current_stream(values));
-  const auto aside = copy_stream(values.device(), Direction::to_host);
+  const auto aside = copy_stream(values.device(), CopyDirection::to_host);
   cloned.block(aside);
   const c10::StreamGuard guard(aside);
   own.record_stream(aside);  // its memory is not given away before the copy is done
   return {begin_copy(own), StreamEvent(aside)};
 }
 
-c10::Stream copy_stream(torch::Device device, Direction direction) {
+c10::Stream copy_stream(torch::Device device, CopyDirection direction) {
   static std::mutex mutex;
-  static std::map<std::pair<c10::DeviceIndex, Direction>, c10::Stream> streams;
+  static std::map<std::pair<c10::DeviceIndex, CopyDirection>, c10::Stream> streams;
   const std::lock_guard lock(mutex);
   const std::pair key{device.index(), direction};
   const auto found = streams.find(key);

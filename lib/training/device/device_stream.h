@@ -50,7 +50,7 @@ HostCopy copy_on_side_stream(const torch::Tensor& values);
 
 /// The stream of the device's copies in one direction, for each of which it has an engine. Throws
 /// on the CPU.
-enum class Direction { to_device, to_host };
-c10::Stream copy_stream(torch::Device device, Direction direction);
+enum class CopyDirection { to_device, to_host };
+c10::Stream copy_stream(torch::Device device, CopyDirection direction);
 
 }  // namespace dimred::training

@@ -6,8 +6,8 @@
 #include "models/class_sample.h"
 #include "models/margin_softmax.h"
 
-// A softmax over so many classes that each rank holds a part of them: features go to all ranks,
-// and no rank ever has more than [N x its own classes]. It lives here because models/ knows no
+// A softmax whose classes are shared out: features go to all ranks, and no rank ever has more than
+// [N x its own classes]. It lives here because models/ knows no
 // ranks.
 namespace dimred::training {
 

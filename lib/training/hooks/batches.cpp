@@ -27,7 +27,7 @@ class BatchesHook final : public Hook {
   }
 
   void after_step(const RunView& run,
-                  const StepReport& step,
+                  const StepSummary& step,
                   const models::Minibatch& batch) override {
     const auto& [images, labels] = batch;
     checkpoints::write_safetensors(

@@ -53,7 +53,7 @@ class Profiler final : public Hook {
   }
 
   void after_step(const RunView& run,
-                  const StepReport& /*step*/,
+                  const StepSummary& /*step*/,
                   const models::Minibatch& /*batch*/) override {
     if (!recording_) return;
     if (run.setup->model.device.is_cuda())

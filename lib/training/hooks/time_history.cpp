@@ -23,7 +23,7 @@ class TimeHistory final : public Hook {
   }
 
   void after_step(const RunView& run,
-                  const StepReport& step,
+                  const StepSummary& step,
                   const models::Minibatch& /*batch*/) override {
     seconds_.push_back(step.seconds);
     if (path_.empty()) return;

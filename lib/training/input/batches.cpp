@@ -146,7 +146,7 @@ class LoadedBatches final : public Batches {
       batch.tensors = to_minibatch(setup_.model, batch.buffers);
       return batch;
     }
-    const auto aside = copy_stream(setup_.model.device, Direction::to_device);
+    const auto aside = copy_stream(setup_.model.device, CopyDirection::to_device);
     const c10::StreamGuard guard(aside);
     batch.tensors = to_minibatch(setup_.model, batch.buffers, /*wait=*/false);
     batch.copied = StreamEvent(aside);

@@ -16,7 +16,7 @@ namespace dimred::training {
 /// How the replicated gradient is cut into parts that are summed over ranks while the backward pass
 /// goes on.
 struct BucketOptions {
-  double bucket_mb = 25;        // > 0; at most so many MiB each (a parameter is never cut)
+  double bucket_mb = 25;        // > 0; MiB of each at most (a parameter is never cut)
   double first_bucket_mb = 1;   // of the first that is ready, so that the wire is busy early
   std::vector<double> split{};  // or explicit cuts: numbers of parameters, ascending, as
                                 // MindSpore's fusion split [85, 160]

@@ -18,11 +18,13 @@ struct LossScaleOptions {
   std::optional<double> loss_scale;  // > 0, that stays; unset: none, in float16 1024 (MindSpore's)
   bool dynamic = false;              // one that moves, instead
   double init_loss_scaling = 1;      // where it starts, >= 1
-  std::int64_t incr_every_n_steps = 2000;    // >= 1; so many good steps in a row: times incr_ratio
-  std::int64_t decr_every_n_nan_or_inf = 2;  // >= 1; so many overflows in a row: times decr_ratio
-  bool drop_overflow = true;                 // false: an overflow ends the run
-  double incr_ratio = 2;                     // > 1
-  double decr_ratio = 0.5;                   // in (0, 1); the scale never falls below 1
+  std::int64_t incr_every_n_steps =
+      2000;  // >= 1; this number of good steps in a row: times incr_ratio
+  std::int64_t decr_every_n_nan_or_inf =
+      2;                      // >= 1; this number of overflows in a row: times decr_ratio
+  bool drop_overflow = true;  // false: an overflow ends the run
+  double incr_ratio = 2;      // > 1
+  double decr_ratio = 0.5;    // in (0, 1); the scale never falls below 1
 };
 inline constexpr double default_float16_scale = 1024;
 inline constexpr double largest_loss_scale = 1e20;

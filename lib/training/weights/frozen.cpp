@@ -113,7 +113,7 @@ void keep_frozen(const Setup& setup, const fs::path& folder) {
     const auto kept = picked(setup.model, checkpoints::read_weights(file));
     require(frozen_digest(setup.model.flat.frozen_layout, kept) == setup.model.frozen_digest,
             "[training::frozen] {} was begun with another frozen part than that of the checkpoint; "
-            "another output starts anew",
+            "another output starts from the beginning",
             folder);
     return;
   }

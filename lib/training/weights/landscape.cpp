@@ -29,7 +29,7 @@ Coordinates coordinates(const Plane& plane, const torch::Tensor& weights) {
   return {.a = a, .b = b, .distance = rest.norm().item<double>()};
 }
 
-Score score_here(Setup& setup, const data::Dataset& dataset, const LandscapeOptions& options) {
+Score score_here(Setup& setup, const data::Dataset& dataset, const Recalibration& options) {
   if (options.recalibrate) recalibrate_batchnorm(setup, options.batchnorm_batches);
   return evaluate(setup, dataset);
 }
@@ -39,7 +39,7 @@ Score score_in_plane(Setup& setup,
                      double a,
                      double b,
                      const data::Dataset& dataset,
-                     const LandscapeOptions& options) {
+                     const Recalibration& options) {
   auto& flat = setup.model.flat;
   flat.weights.detach().copy_(plane.center).add_(plane.first, a).add_(plane.second, b);
   flat.buffers.copy_(plane.buffers);

@@ -24,16 +24,16 @@ struct Coordinates {
 };
 Coordinates coordinates(const Plane& plane, const torch::Tensor& weights);
 
-/// BatchNorm's running statistics belong to the weights they were measured with. Estimated anew,
+/// BatchNorm's running statistics belong to the weights they were measured with. Estimated again,
 /// the surface is that of a network evaluated as training would leave it there; kept, the center's
 /// statistics turn the surface into another function, which rises steeply away from the center.
-struct LandscapeOptions {
+struct Recalibration {
   bool recalibrate = true;             // no effect without BatchNorm
   std::int64_t batchnorm_batches = 8;  // >= 1, of the training set, the same for every point
 };
 
 /// Loss and accuracy of the setup's present weights over `dataset`, in evaluation mode.
-Score score_here(Setup& setup, const data::Dataset& dataset, const LandscapeOptions& options);
+Score score_here(Setup& setup, const data::Dataset& dataset, const Recalibration& options);
 
 /// The same at w(a, b), to which the network is set, with the center's buffers.
 Score score_in_plane(Setup& setup,
@@ -41,7 +41,7 @@ Score score_in_plane(Setup& setup,
                      double a,
                      double b,
                      const data::Dataset& dataset,
-                     const LandscapeOptions& options);
+                     const Recalibration& options);
 
 /// Points of an axis, evenly spread from low to high, both included.
 struct Axis {

@@ -70,11 +70,11 @@ Gathered sharded(const Problem& p,
                                            margin,
                                            sampling,
                                            communicator);
-    const scaling::Head head{.ranks = ranks,
-                             .classes = softmax_classes,
-                             .embedding = embedding,
-                             .batch = 13,
-                             .number_bytes = p.features.element_size()};
+    const scaling::HeadShape head{.ranks = ranks,
+                                  .classes = softmax_classes,
+                                  .embedding = embedding,
+                                  .batch = 13,
+                                  .number_bytes = p.features.element_size()};
     EXPECT_EQ(communicator.bytes_sent() - before, scaling::head_bytes(head, count));
     const std::lock_guard lock(mutex);
     result.losses[static_cast<std::size_t>(rank)] = own.loss;
@@ -153,7 +153,7 @@ TEST_P(ClassSharded, WithoutGradientsTheLossHasTheSameBits) {
     const auto alone = loss(false);
     EXPECT_EQ(alone.loss, whole.loss);
     EXPECT_FALSE(alone.feature_gradient.defined() || alone.weight_gradient.defined());
-    const scaling::Head head{
+    const scaling::HeadShape head{
         .ranks = ranks, .classes = softmax_classes, .embedding = embedding, .batch = 13 * ranks};
     EXPECT_EQ(communicator.bytes_sent() - before, scaling::head_bytes(head, 13, false));
   });

@@ -130,7 +130,7 @@ TEST(LossScale, APowerOfTwoChangesNoBit) {
     const auto [odd_loss, odd] = step(setup, {.loss_scale = 1000});
     EXPECT_EQ(odd_loss, loss);
     EXPECT_FALSE(torch::equal(odd, gradient));
-    // bfloat16 rounds anew, with 2^-9 relative; float32 with 2^-24
+    // bfloat16 rounds again, with 2^-9 relative; float32 with 2^-24
     const double tolerance = precision == models::Precision::float32 ? 1e-5 : 3e-2;
     EXPECT_LT((odd - gradient).norm().item<double>(), tolerance * gradient.norm().item<double>());
   }
