@@ -5,8 +5,8 @@
 
 namespace dimred::commands {
 
-/// `dimred inspect --trajectory SOURCE`: what of a trajectory of snapshots is more than a random
-/// walk shows, whole and by tensor. Returns the exit code.
+/// `dimred inspect --trajectory SOURCE`: how a trajectory of snapshots differs from a random
+/// walk, whole and by tensor. Returns the exit code.
 int inspect_trajectory(const std::vector<std::string>& arguments);
 
 }  // namespace dimred::commands

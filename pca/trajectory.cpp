@@ -86,12 +86,12 @@ TrajectoryOptions with_defaults(TrajectoryOptions options, std::int64_t n) {
 }
 
 /// What all parts are measured with.
-struct Plan {
+struct FlipPlan {
   TrajectoryOptions options;
   std::array<PointView, 3> views;  // from the base, centred, of windows
   WalkNull null;
 
-  Plan(const TrajectoryOptions& given, std::int64_t increments)
+  FlipPlan(const TrajectoryOptions& given, std::int64_t increments)
       : options(given),
         views{view_from_base(increments),
               view_centred(increments),
@@ -100,7 +100,7 @@ struct Plan {
 };
 
 /// Everything but what depends on the other parts.
-void measure(const MatrixXd& gram, const Plan& plan, WalkNull null, Trajectory& found) {
+void measure(const MatrixXd& gram, const FlipPlan& plan, WalkNull null, Trajectory& found) {
   if (gram.trace() <= 0) return;
   found.straightness = straightness(gram, null);
   found.p_adjusted = found.straightness.p_value;
@@ -157,7 +157,7 @@ TrajectoryReport measure_trajectory(const SnapshotSource& source, const Trajecto
     for (const auto& [name, columns] : parts)
       report.tensors.push_back({.name = name, .weights = columns.size()});
   }
-  const Plan plan(report.options, info.rows - 1);
+  const FlipPlan plan(report.options, info.rows - 1);
   auto many = plan.null;
   many.increments.count = many.blocks.count =
       std::max(given.flips, kDrawsForATensor * std::ssize(report.tensors) - 1);

@@ -22,7 +22,7 @@ class ChanceWarning final : public Hook {
   explicit ChanceWarning(double learning_rate) : learning_rate_(learning_rate) {}
 
   void after_step(const training::RunView& /*run*/,
-                  const training::StepReport& step,
+                  const training::StepSummary& step,
                   const models::Minibatch& /*batch*/) override {
     sums_.add(step.result);
   }

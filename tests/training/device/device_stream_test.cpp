@@ -45,9 +45,9 @@ TEST_F(DeviceStreams, ACopyWaitsForItsValuesAndKeepsThem) {
 
 TEST_F(DeviceStreams, AreNotThePresentOne) {
   const torch::Device device(torch::kCUDA, 0);
-  const auto out = copy_stream(device, Direction::to_device);
-  const auto home = copy_stream(device, Direction::to_host);
-  EXPECT_EQ(out, copy_stream(device, Direction::to_device));
+  const auto out = copy_stream(device, CopyDirection::to_device);
+  const auto home = copy_stream(device, CopyDirection::to_host);
+  EXPECT_EQ(out, copy_stream(device, CopyDirection::to_device));
   EXPECT_NE(out, home);
   EXPECT_NE(out, at::accelerator::getCurrentStream(0));
   EXPECT_NE(home, at::accelerator::getCurrentStream(0));
