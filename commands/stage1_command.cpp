@@ -192,7 +192,7 @@ void choose_learning_rate(const training::RunOptions& run,
   if (!scaled) return;
   if (!resumed.config.empty()) {
     const auto entries = checkpoints::entries_of(resumed);
-    const auto earlier = std::ranges::find(entries, "learning_rate", &ConfigEntry::name);
+    const auto earlier = std::ranges::find(entries, table.at(&rate).name, &ConfigEntry::name);
     if (earlier == entries.end() || std::stod(earlier->text) != *scaled) return;
   }
   remarks.push_back(

@@ -37,6 +37,7 @@ EXCEPTIONS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("lib/models/", (), "messages of checks that are made without a table, too"),
     ("lib/serving/signature.cpp", ("batch_norm_eps",), "a key of signature.json"),
     ("lib/training/weights/transfer.cpp", ("initialize_from",), "messages of checks without a table"),
+    ("lib/training/data_sets.cpp", ("train_samples", "test_samples"), "messages of checks without a table"),
     ("lib/scaling/", (), "keys of inspect --scale"),
     (
         "experiments/",
