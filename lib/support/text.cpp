@@ -105,9 +105,12 @@ std::string family_of(std::string_view name,
                       std::string_view prefix) {
   constexpr std::size_t shortest = 3, most = 9;
   std::vector<std::string> family;
-  for (const auto& candidate : candidates)
-    if (name.size() >= shortest && candidate.starts_with(name))
-      family.push_back(formatted("{}{}", prefix, candidate));
+  for (const auto& candidate : candidates) {
+    const auto member = formatted("{}{}", prefix, candidate);
+    const bool is_new =
+        std::ranges::find(family, member) == family.end();  // operators have overloads
+    if (is_new && name.size() >= shortest && candidate.starts_with(name)) family.push_back(member);
+  }
   if (family.size() < 2) return {};
   const bool more = family.size() > most;
   family.resize(std::min(family.size(), most));
