@@ -28,7 +28,7 @@ using OrderedJson = nlohmann::ordered_json;
 
 /// The path, or the URL that it stands for.
 std::string place_text(const fs::path& path) {
-  const auto whole = path.string();
+  auto whole = path.string();
   for (auto folder = path; folder.has_relative_path(); folder = folder.parent_path()) {
     const auto text = location_text(folder);
     if (text != folder.string()) return text + whole.substr(folder.string().size());
