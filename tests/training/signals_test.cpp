@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <thread>
 
+#include "distributed/communicator.h"
+
 namespace dimred::training {
 namespace {
 
