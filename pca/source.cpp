@@ -220,8 +220,7 @@ const std::vector<std::string> other_kinds{".ckpt", ".pt", ".pth", ".bin"};
 bool is_weights_file(const fs::path& path) {
   const auto is_kind = [&path](const std::string& kind) { return path.extension() == kind; };
   return path.string().ends_with(checkpoints::index_ending) || checkpoints::is_distributed(path) ||
-         is_kind(".safetensors") ||
-         std::ranges::any_of(other_kinds, is_kind);
+         is_kind(".safetensors") || std::ranges::any_of(other_kinds, is_kind);
 }
 
 /// A folder's snapshots; else its weight files; else the weights in each folder within it.
