@@ -128,7 +128,8 @@ std::string content_of(const fs::path& file) {
   auto text = read_text(file, "list");
   const auto remark = remark_on(file);
   require(remark.empty() && text.find('\0') == std::string::npos,
-          "[list] {}: needs a text of lines \"path label\", received {} bytes that are none{}",
+          "[list] {}: needs a text of lines \"path label\", received {} bytes that are none{}; "
+          "images are found by their folder or a pattern",
           file,
           text.size(),
           remark);
