@@ -4,6 +4,8 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #endif
 
+#include <csignal>
+
 #include "cuda/cuda.h"
 #include "distributed/job_store.h"
 #include "support/errors.h"
@@ -14,6 +16,9 @@ namespace dimred::distributed {
 #ifdef DIMRED_GLOO
 c10::intrusive_ptr<c10d::Backend> make_gloo(const GroupOptions& group) {
   using c10d::ProcessGroupGloo;
+  // Gloo writes to its sockets without MSG_NOSIGNAL: a rank whose peer has died would end by the
+  // signal, without a line.
+  std::signal(SIGPIPE, SIG_IGN);
   auto options = ProcessGroupGloo::Options::create(in_milliseconds(group.timeout));
   const auto interfaces = environment_text("GLOO_SOCKET_IFNAME");
 

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <future>
 #include <thread>
@@ -81,6 +82,14 @@ TEST_F(Connect, RanksMeetAgainInTheStoreOfEarlierStarts) {
     // In the next start one rank comes alone and dies: its keys must not stand for it later.
     EXPECT_NE(start(rank_info(0), 0.2).find("these have not come"), std::string::npos);
   }
+}
+
+TEST_F(Connect, AWriteToADeadPeerIsAnErrorAndNoSignal) {
+  const auto before = std::signal(SIGPIPE, SIG_DFL);
+  auto first = start_later(0);
+  EXPECT_EQ(start(rank_info(1), 20), "3");
+  EXPECT_EQ(first.get(), "3");
+  EXPECT_EQ(std::signal(SIGPIPE, before), SIG_IGN);
 }
 
 TEST_F(Connect, ARankThatCannotStartTellsTheOthers) {
