@@ -1,8 +1,11 @@
 #include "data/class_names.h"
 
+#include <utf8proc.h>
+
 #include <algorithm>
+#include <cstdlib>
 #include <map>
-#include <set>
+#include <memory>
 
 #include "data/paths.h"
 #include "data/read_file.h"
@@ -26,21 +29,32 @@ std::string_view name_in(std::string_view line, std::size_t number, const std::s
   return trimmed(line.substr(digits + 1));
 }
 
-/// Where one of two names that may look the same writes accents as marks of their own.
-std::string accents_remark(const std::vector<std::string>& odd) {
-  const auto has_mark = [](std::string_view name) {  // U+0300 to U+036F
-    for (std::size_t at = 0; at + 1 < name.size(); ++at) {
-      const auto next = static_cast<unsigned char>(name[at + 1]);
-      if (name[at] == '\xCC' || (name[at] == '\xCD' && next <= 0xAF)) return true;
-    }
-    return false;
-  };
-  const auto marked = std::ranges::find_if(odd, has_mark);
-  if (marked == odd.end() || std::ranges::all_of(odd, has_mark)) return {};
-  return formatted(
-      " (names with accents as letters of their own, Unicode's NFD, and in one letter, NFC, look "
-      "the same and are different: rename {})",
-      *marked);
+/// The name in Unicode's NFC, which is the same for names that look the same; `option` of utf8proc
+/// beside that, such as to fold letters of either case.
+std::string composed(std::string_view name, utf8proc_option_t option = UTF8PROC_STABLE) {
+  utf8proc_uint8_t* text = nullptr;
+  const auto size =
+      utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(name.data()),
+                   std::ssize(name),
+                   &text,
+                   static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE | option));
+  const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owner(text, &std::free);
+  check(size >= 0, "a class name that is not UTF-8");
+  return {reinterpret_cast<const char*>(text), static_cast<std::size_t>(size)};
+}
+
+/// Where two of the names differ in how their accents are written alone.
+std::string accents_remark(const std::vector<std::string>& names) {
+  std::map<std::string, std::string> seen;
+  for (const auto& name : names) {
+    const auto [other, is_new] = seen.emplace(composed(name), name);
+    if (!is_new && other->second != name)
+      return formatted(
+          " (names with accents as letters of their own, Unicode's NFD, and in one letter, NFC, "
+          "look the same and are different: rename {})",
+          other->first == name ? other->second : name);
+  }
+  return {};
 }
 
 }  // namespace
@@ -67,12 +81,14 @@ std::vector<std::string> ordered_classes(std::vector<std::string> names,
   std::map<std::string, std::string> seen;
   for (const auto& name : names) {
     require_class_name(name, "image_files", parent);
-    const auto [other, is_new] = seen.emplace(lower_case(name), name);
-    require(is_new,
-            "[image_files] {}: needs class names that differ by more than case, received {} and {}",
-            parent,
-            other->second,
-            name);
+    const auto [other, is_new] = seen.emplace(composed(name, UTF8PROC_CASEFOLD), name);
+    require(
+        is_new,
+        "[image_files] {}: needs class names that differ by more than case, received {} and {}{}",
+        parent,
+        other->second,
+        name,
+        is_new ? "" : accents_remark({other->second, name}));
   }
   if (expected.empty()) return names;
   auto sorted = expected;
@@ -100,15 +116,17 @@ fs::path class_names_file(const fs::path& folder) {
 
 std::vector<std::string> parse_class_names(std::string_view text, const std::string& file) {
   std::vector<std::string> names;
-  std::set<std::string_view> seen;  // points into the text
+  std::map<std::string, std::string> seen;
   for_each_line(text, [&](std::string_view line, std::int64_t number) {
     const auto where = formatted("{}:{}", file, number);
     const auto name = name_in(line, names.size(), where);
     require_class_name(name, "labels", where);
-    require_environment(seen.insert(name).second,
-                        "[labels] {}: needs a name of its own for each class, received {} again",
+    const auto [other, is_new] = seen.emplace(composed(name), name);
+    require_environment(is_new,
+                        "[labels] {}: needs a name of its own for each class, received {} again{}",
                         where,
-                        name);
+                        name,
+                        is_new ? "" : accents_remark({other->second, std::string(name)}));
     names.emplace_back(name);
   });
   return names;

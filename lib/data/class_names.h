@@ -14,7 +14,8 @@
 namespace dimred::data {
 
 /// The class names in their order: `expected` when given, else by bytes. Throws
-/// std::invalid_argument for names that differ in case alone, or others than expected;
+/// std::invalid_argument for names that differ in case or in how their accents are written (NFC or
+/// NFD) alone, or others than expected;
 /// std::runtime_error for names that are not UTF-8 or hold control characters. `parent` names the
 /// folder or list in messages.
 std::vector<std::string> ordered_classes(std::vector<std::string> names,
@@ -23,7 +24,7 @@ std::vector<std::string> ordered_classes(std::vector<std::string> names,
 
 /// The names in labels.txt, in order: a name a line, or "7:name", blanks around either left out.
 /// Throws std::runtime_error("[labels] file:line: rule") when a number is not its line's, or a name
-/// stands there twice, is not UTF-8 or holds control characters.
+/// stands there twice (in NFC), is not UTF-8 or holds control characters.
 std::vector<std::string> read_class_names(const std::filesystem::path& file);
 
 /// The same of such a file's text; `file` names it in messages.

@@ -8,6 +8,7 @@
 #include <tuple>
 #include <vector>
 
+#include "data/class_names.h"
 #include "support/errors.h"
 #include "tests/data/shade_files.h"
 
@@ -134,7 +135,28 @@ TEST(OpenDataset, SaysThatNamesWhichLookTheSameDiffer) {
   put(folder / "test/cafe\xCC\x81/1.png", image(1));
   const auto text =
       failure_of([&] { open_dataset({.path = folder.path()}, /*train=*/false, {"caf\xC3\xA9"}); });
-  EXPECT_NE(text.find("NFD"), std::string::npos) << text;
+  EXPECT_NE(text.find("NFC, look the same and are different: rename cafe\xCC\x81"),
+            std::string::npos)
+      << text;
+  put(folder / "train/cafe\xCC\x81/1.png", image(1));
+  const DatasetOptions options{.path = folder.path()};
+  const auto both = failure_of([&] { open_dataset(options, /*train=*/true); });
+  EXPECT_NE(both.find("rename cafe\xCC\x81"), std::string::npos) << both;
+  EXPECT_EQ(failure_of([&] { parse_class_names("caf\xC3\xA9\ntea\n", "labels.txt"); }), "");
+  const auto listed =
+      failure_of([&] { parse_class_names("caf\xC3\xA9\ncafe\xCC\x81\n", "labels.txt"); });
+  EXPECT_NE(listed.find("labels.txt:2"), std::string::npos) << listed;
+  EXPECT_NE(listed.find("rename cafe\xCC\x81"), std::string::npos) << listed;
+}
+
+/// A folder of a file system without case would hold both.
+TEST(OpenDataset, RefusesNamesThatDifferInCaseAloneInAnyScript) {
+  const TemporaryFolder folder;
+  put(folder / "train/\xC3\x89t\xC3\xA9/1.png", image(1));  // É and é
+  put(folder / "train/\xC3\xA9t\xC3\xA9/1.png", image(1));
+  const DatasetOptions options{.path = folder.path()};
+  const auto text = failure_of([&] { open_dataset(options, /*train=*/true); });
+  EXPECT_NE(text.find("differ by more than case"), std::string::npos) << text;
 }
 
 TEST(OpenDataset, SaysThatThereIsNoTestSetByItsType) {
