@@ -25,10 +25,11 @@ std::filesystem::path weights_in(const std::filesystem::path& folder);
 /// Whether a file is the .metadata of torch.distributed.checkpoint.
 bool is_distributed(const std::filesystem::path& path);
 
-/// Of a weight file (read_tensor_table), of shards that an index names: {"weight_map": {tensor:
-/// file beside the index}}, or of a .metadata, whose records' checksums are compared, which reads
-/// them once. Throws as read_tensor_table, std::invalid_argument for a shard that is
-/// not there, and std::runtime_error for a shard that has other tensors than the index says.
+/// Reads the tensor table of a checkpoint: of a weight file (read_tensor_table); of shards that an
+/// index names, {"weight_map": {tensor: file beside the index}}; or of a .metadata, whose records
+/// are read once to compare their checksums. Throws as read_tensor_table does,
+/// std::invalid_argument for a shard that is not there, and std::runtime_error for a shard whose
+/// tensors are not those that the index names.
 Checkpoint read_checkpoint(const std::filesystem::path& path);
 
 }  // namespace dimred::checkpoints

@@ -78,7 +78,7 @@ Mount mount_holding(const fs::path& folder, const std::string& mounts) {
   Mount found;
   for (std::string line; std::getline(lines, line);) {
     auto mount = mount_of(line);
-    // Of mounts at the same place, the last one is seen.
+    // A later mount hides an earlier one at the same place.
     if (lies_below(folder, mount.point) && mount.point.size() >= found.point.size())
       found = std::move(mount);
   }

@@ -24,7 +24,7 @@ struct RunConfig {
   std::string command = {};                         // stage1 or stage2; empty in tests without
 };
 
-/// Of a table whose values are resolved; its module is still empty.
+/// The configuration that a table with resolved values gives. Its module is still empty.
 RunConfig run_config(const OptionTable& table);
 
 /// The bytes of a run's small file. Throws std::invalid_argument naming it where it is none.

@@ -78,7 +78,7 @@ void read_stored(const ReadPiece& read,
   if (out.empty()) return;
   if (!tensor.stride.empty()) return read_strided(read, tensor, unit, first, out);
   for (const auto& piece : tensor.pieces) {
-    // Of elements with fewer bits than a byte there is one piece, and a unit is a byte of it.
+    // Elements with fewer bits than a byte lie in one piece, whose unit is a byte.
     const bool only = tensor.pieces.size() == 1;
     const auto size = only ? std::ssize(out) : (piece.elements - first) * unit;
     const auto bytes = std::clamp<std::int64_t>(size, 0, std::ssize(out));

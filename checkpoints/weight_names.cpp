@@ -61,7 +61,7 @@ constexpr Words<7> holders{"optimizer",
                            "lr_scheduler",
                            "lr_schedulers"};
 
-/// Of groups of weights: learning_rate_group_1.
+/// Whether the name is that of a group of weights, such as learning_rate_group_1.
 bool is_of_group(std::string_view name) {
   return name.starts_with("learning_rate_group_") || name.starts_with("weight_decay_group_");
 }

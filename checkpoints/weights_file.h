@@ -43,10 +43,11 @@ WeightsFile read_weights(const std::filesystem::path& path);
 WeightsFile read_safetensors_weights(const std::filesystem::path& path);
 
 /// Gives the tensors the names that a network has for them, and leaves out what a training program
-/// keeps beside weights (checkpoints/weight_names.h), unless it is `wanted`. Of the names as they
-/// are, without a prefix that all have, and MindSpore's as PyTorch's, those are taken that find
-/// most of `wanted`: gamma, beta, moving_mean, moving_variance -> weight, bias, running_mean,
-/// running_var, and of its ResNet down_sample_layer, end_point -> downsample, fc.
+/// keeps beside weights (checkpoints/weight_names.h), unless it is `wanted`. Three ways to read the
+/// names are tried, and the one that finds most of `wanted` is taken: as they are; without a prefix
+/// that all have; and MindSpore's as PyTorch's, where gamma, beta, moving_mean, moving_variance
+/// become weight, bias, running_mean, running_var, and its ResNet's down_sample_layer, end_point
+/// become downsample, fc.
 void fit_names(WeightsFile& file, const std::set<std::string>& wanted);
 
 /// "the prefix model. of all names is dropped; left out as training state: 3 tensors (n_averaged,

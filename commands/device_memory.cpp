@@ -51,7 +51,7 @@ std::optional<double> bytes_behind(const std::string& text, const std::string& w
   return bytes_at(text, found + words.size());
 }
 
-/// Of the size that stands before `words`: "... and 1.00 GiB is reserved".
+/// The size that stands before `words`, in bytes: "... and 1.00 GiB is reserved".
 std::optional<double> bytes_before(const std::string& text, const std::string& words) {
   const auto found = text.find(words);
   if (found == std::string::npos || found < 2) return std::nullopt;

@@ -505,7 +505,7 @@ int inspect_command(const std::vector<std::string>& arguments) {
             "--landscape --help");
   table.add("trajectory",
             &trajectory,
-            "what of a run's snapshots is more than a random walk: see dimred inspect --trajectory "
+            "where a run's snapshots show more than a random walk: see dimred inspect --trajectory "
             "--help");
   table.add(
       "model",

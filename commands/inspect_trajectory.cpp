@@ -106,8 +106,9 @@ int inspect_trajectory(const std::vector<std::string>& arguments) {
   fs::path source;
   pca::TrajectoryOptions options;
   std::int64_t seed = 0;
-  OptionTable table("dimred inspect --trajectory",
-                    "What of a trajectory of weight snapshots is more than a random walk shows.");
+  OptionTable table(
+      "dimred inspect --trajectory",
+      "Tests where a trajectory of weight snapshots shows more than a random walk would.");
   table.group("What");
   table.add("trajectory", &source, "snapshots, as dimred pca takes them; the first is the base")
       .role(OptionRole::input);

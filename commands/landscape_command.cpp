@@ -244,10 +244,10 @@ void add_surface_options(OptionTable& table, LandscapeOptions& options) {
       &options.set,
       "samples to evaluate, without augmentation",
       {{"train", Samples::train}, {"validation", Samples::validation}, {"test", Samples::test}});
-  table.add("samples", &options.samples, "so many of them, drawn by seed; 0: all", at_least(0));
+  table.add("samples", &options.samples, "number of them, drawn by seed; 0: all", at_least(0));
   table.add_choice("batchnorm",
                    &options.surface.recalibrate,
-                   "running statistics: estimated anew for every point, or kept (the center's on "
+                   "running statistics: estimated again for every point, or kept (the center's on "
                    "the surface, each one's own on the path)",
                    {{"recalibrate", true}, {"keep", false}});
   table.add("batchnorm_batches",

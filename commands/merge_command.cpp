@@ -42,9 +42,9 @@ void add_recipe_options(OptionTable& table, merge::Recipe& recipe) {
   table.add("to", &window.to, "last step; 0: no limit", at_least(0));
   table.add("stride",
             &window.stride,
-            "every so many of the checkpoints, counted backwards from the newest",
+            "1: every checkpoint; N: every Nth, counted backwards from the newest",
             at_least(1));
-  table.add("last", &window.last, "so many newest of these; 0: all", at_least(0));
+  table.add("last", &window.last, "number of the newest of these; 0: all", at_least(0));
   table.group("Coefficients");
   table.add_choice("kind",
                    &recipe.coefficients.kind,

@@ -42,7 +42,7 @@ void add_saved_options(OptionTable& table, SavedOptions& saved) {
       .positional();
   table.add("recalibrate_batchnorm",
             &saved.recalibrate_batchnorm,
-            "estimate BatchNorm's running statistics anew for a mean");
+            "estimate BatchNorm's running statistics again for a mean");
 }
 
 void add_network_options(OptionTable& table, training::CommonOptions& common) {
@@ -83,7 +83,7 @@ void require_state(const fs::path& path, const std::string& command) {
       command,
       path.string(),
       process.empty()
-          ? "nobody trains in it, so the same command goes on or starts anew; its snapshots or "
+          ? "nobody trains in it, so the same command goes on or starts again; its snapshots or "
             "final.h5, if there are any, can be named instead"
           : formatted("process {} is training in it, and the first epoch's end writes "
                       "one",

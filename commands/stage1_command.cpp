@@ -67,7 +67,7 @@ void add_control_options(OptionTable& table, stage1::ControlOptions& options) {
   table
       .add("stop_at_step",
            &options.stop_at_step,
-           "ends the run after so many steps; 0: by epochs alone",
+           "ends the run after N steps; 0: by epochs alone",
            at_least(0))
       .may_change();
   table

@@ -164,10 +164,10 @@ def read_choices(file: Path, plan: Plan) -> Choices:
             found[tuple(item["condition"].items())] = (dict(item["variants"]), ranked)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ConfigError(
-            f"{file} is damaged or of another version ({error}); remove it to choose and confirm anew"
+            f"{file} is damaged or of another version ({error}); remove it to choose and confirm again"
         ) from None
     if place := difference(before, frozen_of(plan)):
-        raise ConfigError(f"{file} was frozen with another {place}; remove it to choose and confirm anew")
+        raise ConfigError(f"{file} was frozen with another {place}; remove it to choose and confirm again")
     return found
 
 

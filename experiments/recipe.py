@@ -186,7 +186,7 @@ def run(recipe: Recipe, options: argparse.Namespace) -> None:
         print(("# done: " if done else "$ ") + shlex.join(words), flush=True)
         if options.dry_run or done:
             continue
-        require_made_so(step, ranks)  # an earlier step may have been made anew since
+        require_made_so(step, ranks)  # an earlier step may have been made again since
         step.write_note(step.made_with(ranks))
         code = subprocess.run(words, env={"DIMRED_PYTHON": sys.executable, **os.environ}, check=False).returncode
         if code:

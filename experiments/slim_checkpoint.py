@@ -42,7 +42,7 @@ class Refused(Exception):
 
 
 class Reader(Protocol):
-    """Of tf.train.load_checkpoint, what is used."""
+    """The part of what tf.train.load_checkpoint returns that is used."""
 
     def get_variable_to_shape_map(self) -> dict[str, list[int]]: ...
 
@@ -95,7 +95,7 @@ def network_of(names: Iterable[str], source: str) -> str:
 def require_same(
     expected: dict[str, tuple[int, ...]], there: dict[str, list[int]], network: str, source: str
 ) -> list[str]:
-    """Raises Refused for the first variable that differs; what of the checkpoint is passed over."""
+    """Raises Refused for the first variable that differs; the result names what is passed over."""
     for name, shape in expected.items():
         if name not in there:
             raise Refused(f"{source}: is not TF-Slim's {network}: there is no {name}")
@@ -140,7 +140,7 @@ def converted(reader: Reader, source: str) -> tuple[str, dict[str, np.ndarray], 
 
 
 def prefix_of(path: Path) -> str:
-    """Of a checkpoint: the one file of version 1, or what .index and .data-* of version 2 begin with."""
+    """A checkpoint's prefix: the one file of version 1, or what .index and .data-* of version 2 begin with."""
     if path.suffix in ENDINGS or ".data-" in path.suffix:
         path = path.with_suffix("")
     index = path.with_name(f"{path.name}.index")

@@ -106,7 +106,7 @@ void read_headers(std::vector<Input>& inputs, const Input& like, const Options& 
   }
 }
 
-/// Of all that decides the output's bytes.
+/// The digest of everything that decides the output's bytes.
 std::string plan_digest(const std::vector<Input>& inputs,
                         const std::vector<Part>& parts,
                         const Plan& plan) {

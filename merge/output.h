@@ -37,8 +37,8 @@ class OutputFolder {
 };
 
 /// Copies what lies in a checkpoint's folder beside its weights and training state: configuration,
-/// tokenizer and the like. Of a configuration, what says the type of the weights becomes `dtype`
-/// (empty: stays).
+/// tokenizer and the like. A configuration's entry for the type of the weights becomes `dtype`
+/// (empty: it stays).
 void copy_side_files(const std::filesystem::path& from,
                      const std::filesystem::path& to,
                      std::string_view dtype);

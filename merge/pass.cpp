@@ -182,7 +182,7 @@ class TensorPass {
            planned_.dtype);
   }
 
-  /// Of a copied tensor.
+  /// Requires that a copied tensor is the same in all inputs.
   void require_equal() const {
     const bool free = checkpoints::is_statistic(like_.name) ||
                       (pass_.options.may_differ && !like_.is_quantised());

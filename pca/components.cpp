@@ -103,9 +103,9 @@ class ComponentsWork {
     }
   }
 
-  /// Of the columns of W at `begin`, where they are to be subtracted: a combination's factors sum
-  /// to zero up to rounding, which means beyond 1e8 of the spread would show. Float64 alone has
-  /// such.
+  /// The means of the columns of W from `begin` on where they are to be subtracted, else nullptr.
+  /// A combination's factors sum to zero up to rounding, which shows where means are beyond 1e8 of
+  /// the spread. Only float64 holds such columns.
   const double* means(std::int64_t begin, const Tile<Value>& tile) {
     if (!std::is_same_v<Value, double> || !pass_.centred) return nullptr;
     if (pass_.mean.empty()) {

@@ -76,7 +76,7 @@ struct Kernels {
   /// Smallest and largest of p [width] and 0, folded into *low and *high.
   void (*extremes)(const float* p, std::int64_t width, float* low, float* high);
 
-  /// Of tiles of this type.
+  /// The kernels for tiles of this type.
   template <class Value>
   const TileKernels<Value>& of() const {
     if constexpr (sizeof(Value) == sizeof(float)) {

@@ -21,8 +21,8 @@ Eigen::MatrixXd draw_signs(const SignFlips& flips,
                            std::int64_t first,
                            std::int64_t width);
 
-/// Of B draws and what was measured, the parts that are at least, and at most, as large as what was
-/// measured.
+/// The parts of B draws and the measured value together that are at least, and at most, as large as
+/// the measured value.
 struct Tails {
   double above = 1;
   double below = 1;

@@ -32,7 +32,7 @@ enum class Verdict {
 /// As a person reads it.
 std::string_view text_of(Verdict verdict);
 
-/// Of all weights, or of one tensor's.
+/// The statistics of all weights, or of one tensor's.
 struct Trajectory {
   std::string name;          // of the tensor
   std::int64_t weights = 0;  // M

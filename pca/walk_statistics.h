@@ -30,8 +30,8 @@ PointView view_centred(std::int64_t increments);    // x_t - mean, t = 0..N
 /// Means of `window` snapshots in a row, of every such window, centred.
 PointView view_of_windows(std::int64_t increments, std::int64_t window);
 
-/// Of one view: the first principal component's share of the squared norm, and R^2 of a line in
-/// time through its coefficients.
+/// How straight one view of a trajectory is: the first principal component's share of the squared
+/// norm, and R^2 of a line in time through its coefficients.
 struct LineShape {
   AgainstWalk pc1, r2;  // p-values: the chance of as much or more
 };

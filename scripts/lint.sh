@@ -12,7 +12,7 @@ mapfile -t shell < <(git ls-files --cached --others --exclude-standard -- '*.sh'
 files=("$@")
 [ "${1:---check}" != --check ] || files=("${all[@]}")
 
-# Of tests names, attributes and signatures: a wrong value fails when the test runs, and some are wrong on purpose. Each folder has a conftest.
+# mypy checks names, attributes and signatures of tests: a wrong value fails when the test runs, and some are wrong on purpose. Each folder has a conftest.
 check_tests() {
   local untold=(arg-type assignment call-overload comparison-overlap dict-item func-returns-value has-type index list-item method-assign misc
     operator union-attr var-annotated)
@@ -28,7 +28,7 @@ find_races() {
 status=0
 .venv/bin/clang-format --dry-run -Werror "${files[@]}" || status=1
 python3 scripts/lint_names.py "${all[@]}" || status=1
-python3 scripts/lint_source.py "${all[@]}" || status=1
+git ls-files --cached --others --exclude-standard -- '*.py' '*.md' | xargs python3 scripts/lint_source.py "${all[@]}" "${shell[@]}" || status=1
 python3 scripts/lint_includes.py "${files[@]}" || status=1
 git ls-files --cached --others --exclude-standard -- '*.py' | xargs python3 scripts/lint_options.py "${all[@]}" || status=1
 .venv/bin/lizard -l cpp --CCN 15 --length 60 --warnings_only "${files[@]}" || status=1

@@ -1,8 +1,10 @@
-"""Ways to write C++ that have ended in wrong programs: lint_source.py FILE... (paths from here), with universal-ctags.
+"""Ways to write that have ended in wrong programs or in riddles: lint_source.py FILE... (paths from here), with
+universal-ctags.
 
-A reference as a member of a struct, which ties a plain value to the lifetime of what it was filled with (C++ Core
+C++: a reference as a member of a struct, which ties a plain value to the lifetime of what it was filled with (C++ Core
 Guidelines, C.12); std::thread, which ends the program where its scope is left by an exception; and volatile, which is
-no way for threads and signal handlers to share a value. And comments with phrases that a reader must translate.
+no way for threads and signal handlers to share a value.
+Comments, messages and pages: phrases that a reader must translate, and comments that begin with the end of a sentence.
 """
 
 import json
@@ -13,16 +15,26 @@ import sys
 from collections.abc import Iterator
 
 PHRASES = re.compile(r"\b(?:of before|what of|so many|likewise|anew)\b", re.IGNORECASE)
-TEXT = re.compile(r'"(?:\\.|[^"\\])*"')
+FRAGMENT = re.compile(r'(?:^|\s)(?://+|#|"""|/\*)\s*(?:Of|As with)\b')
+OLD_WORDS = ("scripts/lint_source.py", "tests/python/test_lint.py", "experiments/records/")  # they quote the phrases
 COMMENT_OR_TEXT = re.compile(r'//.*|"(?:\\.|[^"\\])*"')
 
 
-def findings_of_lines(file: str) -> Iterator[tuple[int, str]]:
-    """Line and text of what a line says by itself."""
+def is_cpp(file: str) -> bool:
+    """Whether the file is C++ source."""
+    return file.endswith((".cpp", ".h", ".inc", ".cu", ".cuh"))
+
+
+def dialect(file: str) -> Iterator[tuple[int, str]]:
+    """Line and text of what a stranger would have to read twice."""
     for number, line in enumerate(pathlib.Path(file).read_text().splitlines(), 1):
-        comment = TEXT.sub('""', line).partition("//")[2]
-        if phrase := PHRASES.search(comment):
-            yield number, f"'{phrase[0]}': say it in a plain clause"
+        if phrase := PHRASES.search(line) or FRAGMENT.search(line):
+            yield number, f"'{phrase[0].strip()}': say it in a plain clause"
+
+
+def risky_code(file: str) -> Iterator[tuple[int, str]]:
+    """Line and text of what a line of C++ says by itself."""
+    for number, line in enumerate(pathlib.Path(file).read_text().splitlines(), 1):
         code = COMMENT_OR_TEXT.sub("", line)
         if re.search(r"\bstd::thread\b(?!::)", code):
             yield number, "std::thread: std::jthread joins where its scope is left by an exception"
@@ -43,8 +55,10 @@ def reference_members(files: list[str]) -> Iterator[tuple[str, int, str]]:
 def main() -> int:
     """1 where something is found."""
     files = sys.argv[1:]
-    found = [(file, *finding) for file in files for finding in findings_of_lines(file)]
-    found = sorted(found + list(reference_members(files)))
+    cpp = [file for file in files if is_cpp(file)]
+    found = [(file, *finding) for file in files if not file.startswith(OLD_WORDS) for finding in dialect(file)]
+    found += [(file, *finding) for file in cpp for finding in risky_code(file)]
+    found = sorted(found + list(reference_members(cpp)))
     print("".join(f"{file}:{line}: {text}\n" for file, line, text in found), end="")
     return 1 if found else 0
 

@@ -120,8 +120,9 @@ void add_run_options(OptionTable& table, Options& options) {
   table
       .add("start_latest",
            &options.start_latest,
-           "of start = mean and soup: only the latest so many snapshots; 0: all (default: the "
-           "preset's for its own start, else all)",
+           "with start = mean or soup: only the latest N snapshots; 0: all (default: the preset's "
+           "for "
+           "its own start, else all)",
            at_least(0))
       .needs(is("start", {"mean", "soup"}));
   table.add("start_file", &options.start_file, "the weights of start = file")
@@ -129,8 +130,8 @@ void add_run_options(OptionTable& table, Options& options) {
   table.add(
       "budget",
       &options.budget,
-      "instead of epochs: ends when forward + 2 backward passes are those of so many epochs of "
-      "plain SGD; 0: epochs",
+      "instead of epochs: ends when forward + 2 backward passes are those of N epochs of plain "
+      "SGD; 0: epochs",
       at_least(0));
   table.add_choice(
       "train_on",
@@ -156,7 +157,7 @@ void add_options(OptionTable& table, Options& options) {
                    {{"restored", false}, {"moving", true}});
   table.add("recalibrate_batchnorm",
             &options.recalibrate_batchnorm,
-            "estimate BatchNorm's running statistics anew at the end");
+            "estimate BatchNorm's running statistics again at the end");
   table.add("keep_checkpoints", &options.keep_checkpoints, "resume states that stay", at_least(1));
 }
 

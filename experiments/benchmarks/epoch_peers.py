@@ -55,7 +55,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--batch_size", type=int, default=64)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--learning_rate", type=float, default=0.05)
-    parser.add_argument("--train_samples", type=int, default=0, help="the first so many; 0: all")
+    parser.add_argument("--train_samples", type=int, default=0, help="only the first N; 0: all")
     parser.add_argument("--no_bf16", action="store_true", help="leave out ours in bfloat16")
     parser.add_argument(
         "--ours",

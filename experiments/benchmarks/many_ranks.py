@@ -71,7 +71,7 @@ class Run:
 
 
 def layout_of(width: int) -> model.Layout:
-    """Of the network of linear layers."""
+    """The layout of the network of linear layers."""
     return model.Layout(
         [[width, INPUTS], [width], *[[width, width], [width]] * (DEPTH - 1), [CLASSES, width], [CLASSES]]
     )
@@ -108,7 +108,7 @@ def wait_until(reached: Callable[[], bool], processes: list[subprocess.Popen[str
 
 
 def wait_for(batches: Path, count: int, processes: list[subprocess.Popen[str]]) -> None:
-    """Until so many steps have been made; a hook writes a file for each."""
+    """Waits until this number of steps has been made; a hook writes a file for each."""
     wait_until(lambda: batches.is_dir() and sum(1 for _ in batches.iterdir()) >= count, processes)
 
 
@@ -157,7 +157,7 @@ def train(
         start, used = time.monotonic() - begin, sum(processor_seconds(process.pid) for process in processes)
         wait_for(batches, 3, processes)
         for process in processes:
-            Path(f"/proc/{process.pid}/clear_refs").write_text("5")  # the peak begins anew
+            Path(f"/proc/{process.pid}/clear_refs").write_text("5")  # the peak is measured from here
         wait_for(batches, STEPS - 3, processes)
         peaks = [peak(process.pid) for process in processes]
         done_by(processes)

@@ -29,7 +29,7 @@ POOL = (np.random.default_rng(1).standard_normal(1 << 22, np.float32).view(np.ui
 
 
 def header_of(shapes: dict[str, tuple[int, int]]) -> bytes:
-    """Of a safetensors file with these tensors, without gaps."""
+    """The header of a safetensors file that holds these tensors without gaps."""
     header: dict[str, dict[str, object]] = {"__metadata__": {"format": "pt"}}
     end = 0
     for name, shape in shapes.items():
@@ -68,7 +68,7 @@ class Cost(dict[str, float]):
 
 
 def measured(command: list[str], *, cold: list[Path] | None = None) -> Cost:
-    """Of one run; `cold`: files that the page cache forgets before it."""
+    """The cost of one run; `cold`: files that the page cache forgets before it."""
     for file in cold or []:
         with open(file, "rb") as opened:
             os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)

@@ -94,7 +94,7 @@ def theirs(options: argparse.Namespace, task: str, **request: object) -> tuple[R
 
 
 def ours(options: argparse.Namespace, stage: str, output: Path, *words: str) -> tuple[Run, dict[str, str]]:
-    """(its whole process, the last row of its curve); the folder is made anew."""
+    """(its whole process, the last row of its curve); the folder is made again."""
     shutil.rmtree(output, ignore_errors=True)
     command = [
         options.dimred,
@@ -183,7 +183,7 @@ def pca_part(options: argparse.Namespace, scratch: Path) -> Run:
 
 
 def write_data(folder: Path, train: int, test: int) -> Path:
-    """So many samples of Fashion-MNIST, evenly spread, as arrays that both sides read."""
+    """This number of samples of Fashion-MNIST, evenly spread, as arrays that both sides read."""
     for split, name, count in (("train", "train", train), ("test", "t10k", test)):
         images, labels = (
             read_idx(Path("/usr/share/datasets/fashion-mnist"), f"{name}-{part}")

@@ -133,7 +133,7 @@ class Training:
             yield from self.shuffled()
 
     def accuracy(self) -> float:
-        """Of whole batches of 500 of the test set."""
+        """The accuracy on whole batches of 500 of the test set."""
         size = min(500, len(self.test.labels))
         right = [
             (self.network(images).asnumpy().argmax(1) == labels.asnumpy()) for images, labels in self.test.batches(size)
@@ -141,7 +141,7 @@ class Training:
         return float(np.concatenate(right).mean())
 
     def timed(self, step: nn.Cell, count: int) -> dict[str, float]:
-        """Of one of `count` steps."""
+        """The mean cost of one of `count` steps."""
         batches = self.endless()
         for _ in range(WARM_UP):
             step(*next(batches)).asnumpy()

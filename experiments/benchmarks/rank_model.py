@@ -52,7 +52,7 @@ class Layout:
         ]
 
     def buckets(self, first_mib: float = 1, mib: float = 25) -> list[int]:
-        """Columns of each part in which stage 1 sums its gradient, from the end: whole parameters, up to so many
+        """Columns of each part in which stage 1 sums its gradient, from the end: whole parameters, up to `mib`
         MiB."""
         buckets, end, limit = [], self.columns, first_mib * MIB / NUMBER
         for index in reversed(range(len(self.sizes))):

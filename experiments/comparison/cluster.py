@@ -23,8 +23,8 @@ EVERY = 1.0  # seconds between two looks for lost workers
 
 
 def slurm_arguments(options: dict[str, Any], threads: int, logs: Path) -> dict[str, Any]:
-    """Of SLURMCluster: a job is a worker of one run at a time. Limits are Slurm's own where neither the options nor
-    jobqueue.yaml name any: the half hour that dask-jobqueue sets by default would cut runs."""
+    """The arguments of SLURMCluster: a job is a worker of one run at a time. Limits are Slurm's own where neither the
+    options nor jobqueue.yaml name any: the half hour that dask-jobqueue sets by default would cut runs."""
     import dask
     import dask_jobqueue  # noqa: F401  (its defaults)
 
@@ -77,7 +77,7 @@ def main(file: Path, options: dict[str, Any]) -> int:
             idle_since = cluster.scheduler.check_idle()
             if options["leave"] and idle_since and time.time() > idle_since + IDLE:
                 break
-            cluster.scale(options["jobs"])  # makes those anew that are lost
+            cluster.scale(options["jobs"])  # replaces those that are lost
         if is_of(file, cluster.scheduler_address):
             file.unlink()
     return 0

@@ -189,7 +189,7 @@ class Dask:
             raise
 
     def refuse_foreign(self) -> None:
-        """Of the workers that are there; later ones are asked at each run. Raises EngineError."""
+        """Raises EngineError for a worker of other versions; workers that come later are asked at each run."""
         found = self.client.get_versions()
         here = versions_of(found["client"])
         for address, there in found["workers"].items():
@@ -300,7 +300,7 @@ class Dask:
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """Of a scheduler of ours."""
+    """Ends a scheduler that we started."""
     process.terminate()
     try:
         process.wait(timeout=30)

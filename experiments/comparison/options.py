@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-RELATIVE = re.compile(r"\+\d+(\.\d+)?$")  # "+2": so many epochs behind stage 1's end
+RELATIVE = re.compile(r"\+\d+(\.\d+)?$")  # "+2": two epochs after stage 1's end
 SET_BY_CALLERS = {"input", "output", "overwrite", "threads", "quiet"}  # roles: a comparison chooses these itself
 EPOCHS, BUDGET, SEED = "epochs", "budget", "seed"  # a run's length and draw, which a comparison itself reasons about
 TYPES: dict[str, tuple[type, ...]] = {"integer": (int,), "number": (int, float), "boolean": (bool,)}  # others: a text

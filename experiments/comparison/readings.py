@@ -37,7 +37,7 @@ def plain(value: Any) -> Any:
 
 
 def code_digest() -> str:
-    """The digest of all that makes a reading of a run: readings of other code are read anew."""
+    """The digest of all that makes a reading of a run: readings of other code are read again."""
     sources = [*sorted(Path(dimred.runs.__file__).parent.glob("*.py")), Path(__file__)]
     return hashlib.sha256(b"".join(file.read_bytes() for file in sources)).hexdigest()
 

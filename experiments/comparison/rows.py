@@ -44,7 +44,7 @@ class Rows:
             raise ConfigError(f"{file} is no file of rows ({error!r})") from None
 
     def name(self, entry: Entry) -> str:
-        """Of its run."""
+        """The name of its run."""
         return os.path.relpath(entry.job.target, self.root)
 
     def has(self, entry: Entry) -> bool:
@@ -52,12 +52,12 @@ class Rows:
         return self.name(entry) in self.kept
 
     def outcome(self, entry: Entry, phase: str) -> Outcome:
-        """Of a run that has a row."""
+        """The outcome of a run that has a row."""
         row = self.kept[self.name(entry)]
         return Outcome(entry, phase, Reading(**row["reading"]), "finished", "", row["matrix_seconds"])
 
     def add(self, outcomes: Sequence[Outcome], journal: Journal) -> None:
-        """Those of finished runs, behind the others; the file is written anew, whole or not at all."""
+        """Those of finished runs, behind the others; the file is written again, whole or not at all."""
         before = len(self.kept)
         for outcome in outcomes:
             name = self.name(outcome.entry)

@@ -19,7 +19,7 @@ class MainLogits(models.Inception3):  # type: ignore[misc]
 
 
 def build(name: str, channels: int, classes: int) -> nn.Module:
-    """The network, drawn anew; its first convolution takes `channels` channels."""
+    """The network with new random weights; its first convolution takes `channels` channels."""
     own = {"init_weights": False}  # of these, whose own draw takes seconds, and weights are loaded
     if name == "inception_v3":
         network: nn.Module = MainLogits(num_classes=classes, **own)

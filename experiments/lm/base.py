@@ -25,7 +25,7 @@ class Base:
     text: Text
 
     def files(self, until: int = END) -> list[Path]:
-        """Of its snapshots, those up to a step, oldest first: 80 of the whole run."""
+        """Its snapshots up to a step, oldest first: 80 of the whole run."""
         found = sorted((self.folder / "snapshots").glob("snapshot_*.h5"))
         return [file for file in found if int(file.stem[9:]) <= until]
 

@@ -32,7 +32,7 @@ def chosen(rows: list[dict[str, Any]]) -> dict[str, dict[int, dict[str, Any]]]:
 
 
 def table_of(rows: list[dict[str, Any]]) -> str:
-    """Of the seeds that have every arm."""
+    """The table of the seeds that have every arm."""
     arms = chosen(rows)
     seeds = sorted(set.intersection(*(set(found) for found in arms.values())))
     losses = {arm: [found[seed]["test"] for seed in seeds] for arm, found in arms.items()}

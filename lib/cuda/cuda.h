@@ -47,8 +47,8 @@ struct Library {
   bool failed = false;  // it is there, and so is the driver, but it cannot be loaded
 };
 
-/// Of this program: libdimred_cuda.so in lib/ beside its bin/, loaded before main() where the
-/// driver is. PyTorch asks for its CUDA part once and keeps the answer, so later would be too late.
+/// The library of this program: libdimred_cuda.so in lib/ beside its bin/. It is loaded before
+/// main() where the driver is: PyTorch asks for its CUDA part once and keeps the answer.
 const Library& library();
 
 /// Loads one from a file.

@@ -92,7 +92,8 @@ std::vector<std::string> names_of_numbers(const fs::path& names_file,
   return names;
 }
 
-/// Of a training set, as of class folders. Labels beyond the classes are refused by their lines.
+/// A training set has no empty class, as with class folders. Labels beyond the classes are refused
+/// where their lines are read.
 void require_no_empty_class(const ImageFileList& list, const std::string& file) {
   const std::set<std::int32_t> used(list.labels.begin(), list.labels.end());
   std::int32_t empty = 0;

@@ -110,7 +110,7 @@ bool read_rows(Reader& reader,
   return true;
 }
 
-/// Of colours, with Pillow's rounding.
+/// Makes a coloured image grey, with Pillow's rounding.
 void to_grey(Image& image) {
   const auto* from = image.pixels.data();
   const auto count = image.pixels.size() / 3;

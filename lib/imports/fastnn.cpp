@@ -101,7 +101,7 @@ std::string files_of(const std::string& folder, const std::string& names) {
 
 bool is_remote(const std::string& path) { return path.find("://") != std::string::npos; }
 
-/// Of train_files or eval_files: the option of ours that names them.
+/// Answers train_files or eval_files with the option of ours that names them.
 Answerer chosen_files(std::string option) {
   return [option = std::move(option)](ImportedKey& line, const Values& values) {
     const auto& folder = values.at("dataset_dir");

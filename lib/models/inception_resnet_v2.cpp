@@ -100,7 +100,7 @@ const std::vector<Layers> mixed_7a_branches{
     {{256, one_by_one}, {384, valid(3, 2)}},
     {{256, one_by_one}, {288, valid(3, 2)}},
     {{256, one_by_one}, {288, same(3)}, {320, valid(3, 2)}}};
-// Of maps of 35 x 35, 17 x 17 and 8 x 8.
+// The blocks that work on maps of 35 x 35, 17 x 17 and 8 x 8.
 const std::vector<Layers> block35_branches{{{32, one_by_one}},
                                            {{32, one_by_one}, {32, same(3)}},
                                            {{32, one_by_one}, {48, same(3)}, {64, same(3)}}};

@@ -419,7 +419,7 @@ def of_slim(name: str, classes: int, channels: int) -> nn.Module:
 
 
 class FirstOutput(nn.Module):
-    """Of a network that gives several, the logits."""
+    """The logits of a network that gives several outputs."""
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()

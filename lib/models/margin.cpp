@@ -106,7 +106,7 @@ void add_options(OptionTable& table, HeadOptions& options) {
   table.add("margin_scale", &margin.scale, "of all cosines; unset: 64", positive(300));
   table.add("margin_m1",
             &margin.m1,
-            "the target's angle is taken so many times (combined); unset: 1",
+            "the target's angle is multiplied by this (combined); unset: 1",
             between(1, 4));
   table.add("margin_m2",
             &margin.m2,
@@ -129,8 +129,8 @@ void add_options(OptionTable& table, HeadOptions& options) {
             between(1, 65536));
   table.add("class_sampling_ratio",
             &options.sampling_ratio,
-            "of the classes, drawn anew at each step beside the batch's own, that the softmax "
-            "runs over; 1: all",
+            "part of the classes that the softmax runs over, drawn at each step beside the batch's "
+            "own; 1: all",
             positive(1));
 }
 

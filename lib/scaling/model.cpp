@@ -62,7 +62,7 @@ struct CostModel {
   Machine machine;
 
   std::int64_t ranks() const { return machine.ranks; }
-  /// Of ranks that fill them; else exchanges are direct, as on one.
+  /// Where the ranks do not fill whole nodes, they exchange directly, as on one node.
   std::int64_t nodes() const {
     return ranks() % machine.ranks_per_node == 0 ? ranks() / machine.ranks_per_node : 1;
   }

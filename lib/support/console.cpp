@@ -71,7 +71,7 @@ std::string bar(double fraction, std::size_t width) {
   return '[' + text + ']';
 }
 
-/// Of one line in UTF-8, without its end.
+/// The characters of one line in UTF-8, without its line end.
 std::size_t columns_of(std::string_view line) {
   return std::ranges::count_if(line, [](char c) { return c != '\n' && (c & 0xC0) != 0x80; });
 }

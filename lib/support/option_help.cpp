@@ -44,7 +44,7 @@ const KindNames& names_of(const Option& row) {
   return kind_names[static_cast<std::size_t>(row.kind)];
 }
 
-/// Of --help: the terminal's, within what reads well.
+/// The width of --help in columns: the terminal's, within limits that read well.
 std::size_t page_width() {
   constexpr std::size_t narrowest = 60, widest = 100;
   const auto columns = terminal_columns(stdout);

@@ -78,8 +78,8 @@ void add_options(OptionTable& table, HookOptions& options) {
   table
       .add("profile_every_n_iters",
            &options.profile_every_n_iters,
-           formatted("every so many steps one is profiled into trace_STEP.json (Chrome's format, "
-                     "opens in Perfetto), {} of a run; 0: none",
+           formatted("every Nth step is profiled into trace_STEP.json (Chrome's format, opens in "
+                     "Perfetto), {} of a run; 0: none",
                      most_traces),
            at_least(0))
       .may_change();

@@ -37,11 +37,12 @@ void add_source_options(OptionTable& table, DataOptions& options) {
             &options.labels_offset,
             "of tfrecord and base64: label = stored label - labels_offset",
             between(-1'000'000, 1'000'000));
-  table.add("shuffle_buffer_size",
-            &options.shuffle_buffer_size,
-            "of data in several record files, with shard = samples: shuffle the files, then within "
-            "windows of so many samples; 0: all samples at once",
-            at_least(0));
+  table.add(
+      "shuffle_buffer_size",
+      &options.shuffle_buffer_size,
+      "for data in several record files, with shard = samples: shuffle the files, then within "
+      "windows of N samples; 0: all samples at once",
+      at_least(0));
   table.add_choice(
       "shard",
       &options.shard,
@@ -96,11 +97,11 @@ void add_split_options(OptionTable& table, DataOptions& options) {
             at_least(0));
   table.add("train_samples",
             &options.train_samples,
-            "use only so many training samples, evenly spread over the set, 0: all",
+            "use only N training samples, evenly spread over the set; 0: all",
             at_least(0));
   table.add("test_samples",
             &options.test_samples,
-            "use only so many test samples, likewise, 0: all",
+            "use only N test samples, evenly spread over the set; 0: all",
             at_least(0));
 }
 
@@ -133,8 +134,7 @@ void add_data_options(OptionTable& table, DataOptions& options) {
                    "a sample that cannot be decoded ends the run, or is counted and the next one "
                    "takes its place (in evaluation: none)",
                    {{"fail", false}, {"skip", true}});
-  table.add(
-      "pad", &options.pad, "pad by so many pixels and crop at random, 0: off", between(0, 16));
+  table.add("pad", &options.pad, "pad by N pixels and crop at random; 0: off", between(0, 16));
   table.add("flip", &options.flip, "flip left and right at random");
 }
 
@@ -381,7 +381,7 @@ void add_step_event_options(OptionTable& table, EventOptions& options) {
   table
       .add("tensorboard_steps",
            &options.tensorboard_steps,
-           "with tensorboard: steps.csv too, every so many steps, in <output>/steps/; 0: not",
+           "with tensorboard: every Nth step of steps.csv, too, in <output>/steps/; 0: none",
            at_least(0))
       .may_change()
       .needs_in_files(is_on("tensorboard"));

@@ -21,7 +21,7 @@ def is_torch(value: Any) -> bool:
 
 
 def dtype_name(value: Any) -> str:
-    """Of a tensor of any framework, as NumPy calls it."""
+    """The dtype of a tensor of any framework, as NumPy calls it."""
     return str(getattr(value.dtype, "name", value.dtype)).removeprefix("torch.")
 
 

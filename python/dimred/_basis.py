@@ -165,7 +165,7 @@ class Basis:
 
     @classmethod
     def _in_memory(cls, rows: Floats, sidecar: str, mean: Numbers | None) -> Basis:
-        """Of a fit that wrote as many of the rows as its sidecar says."""
+        """The basis of a fit that wrote as many of the rows as its sidecar says."""
         components = rows[: json.loads(sidecar)["components"]]
         components.flags.writeable = False
         return cls(components, sidecar, mean)

@@ -36,7 +36,7 @@ class SnapshotPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         self.n_components = n_components
         self.threads = threads
 
-    # Of partial_fit. Not made in __init__, which scikit-learn keeps for parameters.
+    # What partial_fit has seen. It is not made in __init__, which scikit-learn keeps for parameters.
     _seen: tuple[NDArray[Any], ...] = ()
 
     def fit(self, X: ArrayLike, y: Any = None) -> Self:
@@ -91,7 +91,7 @@ class SnapshotPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         return float(self.score_samples(X).mean())
 
     def get_covariance(self) -> Numbers:
-        """Of the same model: [n_features, n_features] float64, which only fits in memory for few features."""
+        """The model's covariance: [n_features, n_features] float64, which fits in memory for few features only."""
         check_is_fitted(self)
         components = self.components_.astype(np.float64)
         spare = np.maximum(self.explained_variance_ - self.noise_variance_, 0.0)

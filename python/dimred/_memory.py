@@ -12,8 +12,8 @@ def keep_freed_memory() -> bool:
     """Keeps memory that this process frees for what it allocates next, for training on processors, as the trainers do.
 
     Activations are freed and taken again at every step: glibc hands their pages back to the kernel and faults them in
-    anew, which may take as long as the arithmetic. Call it once, before the first step. The process then stays as large
-    as it ever was. False where the C library is another, and nothing was changed.
+    again, which may take as long as the arithmetic. Call it once, before the first step. The process then stays as
+    large as it ever was. False where the C library is another, and nothing was changed.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt

@@ -49,8 +49,8 @@ def aliases(model: Module) -> dict[Parameter, list[str]]:
 
 
 def adapter_names(model: Any) -> set[str]:
-    """Of a model of PEFT, whose files leave them out of the parameters' names; its default name where the model does
-    not tell.
+    """The adapters of a model of PEFT, whose files leave them out of the parameters' names; its default name where the
+    model does not tell.
     """
     return {"default", *getattr(model, "peft_config", {})}
 

@@ -131,7 +131,7 @@ class SubspaceOptimizer(torch.optim.Optimizer):
         return torch.tensor(self.report["loss"])
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Of the constructor alone: a later one is refused, as basis and momentum have no columns for it."""
+        """Only the constructor adds groups: basis and momentum have no columns for a later one, which is refused."""
         if self._is_made:
             raise ValueError(
                 f"{SCOPE} takes all its parameters when it is made; "
@@ -174,7 +174,7 @@ class SubspaceOptimizer(torch.optim.Optimizer):
         return whole | {"state": whole["state"] | {0: own}}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Of the same preset, basis and number of ranks; whole or not at all."""
+        """Takes up a state of the same preset, basis and number of ranks, whole or not at all."""
         states = state_dict.get("state") if isinstance(state_dict, dict) else None
         found = [kept for kept in states.values() if "preset" in kept] if isinstance(states, dict) else []
         if not found:
@@ -252,7 +252,7 @@ class SubspaceOptimizer(torch.optim.Optimizer):
 
     @property
     def _columns(self) -> str:
-        """Of the momentum that this rank has."""
+        """The columns of the momentum that this rank has."""
         return "{}:{}".format(*self._space.own)
 
     def _list_parameters(self) -> None:

@@ -216,7 +216,7 @@ def _learned(
 
 
 def _interval(difference: NDArray[np.float64]) -> tuple[float, float, float] | None:
-    """Of the mean of pairs, by the normal distribution."""
+    """The mean of the differences of pairs with its interval, by the normal distribution."""
     if len(difference) < 2:
         return None
     mean, half = float(difference.mean()), 1.959964 * float(difference.std(ddof=1)) / math.sqrt(len(difference))

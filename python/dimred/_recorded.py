@@ -20,7 +20,7 @@ Table = list[tuple[str, tuple[int, ...]]]
 
 @dataclass(frozen=True)
 class Values:
-    """Of a model, by name, in the order of registration. frozen: parameters that need no gradient."""
+    """A model's values by name, in the order of registration. frozen: parameters that need no gradient."""
 
     parameters: Named
     frozen: Named

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 NAME = re.compile(r"snapshot_(\d+)\.h5")
-# Of this process, by folder: one that goes on with a recording takes the folder over from the one before.
+# This process's recorders by folder: one that goes on with a recording takes its folder over.
 recording: WeakValueDictionary[Path, SnapshotRecorder] = WeakValueDictionary()
 
 
@@ -31,10 +31,10 @@ class SnapshotRecorder:
             optimizer.step()
             recorder.step()
 
-    model: a torch module, or a mapping from names to arrays (looked at anew at each snapshot: a dict that the loop
+    model: a torch module, or a mapping from names to arrays (looked at again at each snapshot: a dict that the loop
         updates).
-    every_steps: a snapshot after each so many steps; or epochs_of: steps of an epoch, of which per_epoch get one,
-        evenly, the last step among them. Both from epoch `from_epoch` on, counted from 1.
+    every_steps: the number of steps from one snapshot to the next; or epochs_of: steps of an epoch, of which per_epoch
+        get one, evenly, the last step among them. Both from epoch `from_epoch` on, counted from 1.
     first_step: steps done before, where a training goes on. Without it, a folder that holds snapshots is refused; with
         it, later ones are written again when their step comes.
     trainable_only: of a module, the parameters that need a gradient (LoRA's, or those of a head), with a warning that

@@ -33,7 +33,7 @@ class Schedule:
             raise ValueError(f"{SCOPE} needs epochs_of where from_epoch is given, to know the epochs")
 
     def epoch(self, step: int) -> int:
-        """Of a step, counted from 1; 0 where nobody said how long one is."""
+        """The epoch of a step, counted from 1; 0 where the length of an epoch is not known."""
         return 0 if self.epochs_of is None else (step - 1) // self.epochs_of + 1
 
     def is_due(self, step: int) -> bool:
@@ -46,5 +46,5 @@ class Schedule:
 
 
 def share_ends(index: int, count: int, shares: int) -> bool:
-    """Whether item `index` of `count` is the last of one of so many even shares."""
+    """Whether item `index` of `count` is the last of one of `shares` even shares."""
     return (index + 1) * shares // count > index * shares // count

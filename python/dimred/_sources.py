@@ -75,7 +75,7 @@ def _opened(source: Any) -> _core.Source:
 
 
 def _kind(index: int, item: Any) -> str:
-    """Of an item of a list. TypeError for one that is none of those known."""
+    """The kind of an item of a list. Raises TypeError for an item of no known kind."""
     if isinstance(item, (str, os.PathLike)):
         return "path"
     if isinstance(item, Mapping):

@@ -16,7 +16,7 @@ from dimred import _core
 
 @dataclass
 class Cost:
-    """Of the steps since a state was taken up."""
+    """The cost of the steps since a state was taken up."""
 
     seconds: float = 0
     forward_passes: int = 0

@@ -46,7 +46,7 @@ class TorchState:
 
     @property
     def basis_bytes(self) -> int:
-        """Of this rank's part of P."""
+        """The bytes of this rank's part of P."""
         return sum(block.rows.nbytes for block in self.blocks)
 
     def coordinates(self, w: Tensor) -> Numbers:

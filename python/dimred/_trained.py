@@ -46,7 +46,7 @@ class Trained:
         return bare(self.given) if isinstance(self.given, Module) else None
 
     def name(self, i: int) -> str:
-        """Of the parameter i, for messages."""
+        """The name of parameter i, for messages."""
         return self.names[i][0] if self.names[i] else f"parameter {i}"
 
 

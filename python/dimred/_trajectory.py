@@ -65,7 +65,7 @@ def trajectory(
     seed: int = 0,
     threads: int = 0,
 ) -> Trajectory:
-    """What of a trajectory of n >= 4 weight snapshots is more than a random walk shows, whole and by tensor.
+    """Tests where a trajectory of n >= 4 weight snapshots shows more than a random walk would, whole and by tensor.
 
     source, exclude: as dimred.fit takes them, in the order of time; the first snapshot is the base.
     flips: random signs of the increments.

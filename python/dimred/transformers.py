@@ -145,7 +145,7 @@ class _StepSizes(torch.optim.lr_scheduler.LRScheduler):
             del group["initial_lr"]  # by which the optimizer knows schedulers that change the rate
 
     def get_lr(self) -> list[float | Tensor]:
-        """Of each group."""
+        """The learning rate of each group."""
         return [group["lr"] for group in self.optimizer.param_groups]
 
     def get_last_lr(self) -> list[float | Tensor]:

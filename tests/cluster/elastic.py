@@ -29,7 +29,7 @@ def agent(place: Hosts, job: Job, host: str, nodes: str, **variables: object) ->
 
 
 def after(job: Job, epochs: int, agents: Sequence[Process]) -> None:
-    """Until so many epochs are in the curve."""
+    """Waits until the curve has this number of epochs."""
 
     def there() -> bool:
         if all(process.poll() is not None for process in agents):

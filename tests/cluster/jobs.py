@@ -120,7 +120,7 @@ def finish(processes: Sequence[Process], patience: float = PATIENCE) -> None:
             process.wait()
 
 
-# Launchers: each runs a job on so many ranks.
+# Launchers: each runs a job on a number of ranks.
 
 
 def torchrun(place: Hosts, job: Job, ranks: int) -> None:

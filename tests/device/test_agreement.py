@@ -50,13 +50,13 @@ def expect_alike(ours: list[float], theirs: list[float]) -> None:
 
 
 def first_losses(folder: Path, common: dict[str, object], **options: object) -> list[float]:
-    """Of stage 1, a step each."""
+    """The losses of stage 1, one for each step."""
     train("stage1", folder, **common, **options, hooks="batches", learning_rate=0.01)
     return [loss_of(path) for path in sorted((folder / "batches").glob("step_????????.safetensors"))]
 
 
 def later_losses(folder: Path, common: dict[str, object], **options: object) -> list[float]:
-    """Of stage 2, a step each."""
+    """The losses of stage 2, one for each step."""
     train("stage2", folder, **common, **options)
     return [float(row["loss"]) for row in rows_of(folder / "steps.csv")]
 

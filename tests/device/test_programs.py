@@ -11,7 +11,7 @@ from programs import BIN, DEVICE_TESTS, run
 
 
 def gtests_of(report: Path) -> list[dict[str, object]]:
-    """Of gtest's JSON."""
+    """The tests in gtest's JSON."""
     return [test for suite in json.loads(report.read_text())["testsuites"] for test in suite["testsuite"]]
 
 

@@ -29,7 +29,7 @@ def data_options() -> dict[str, object]:
 
 
 def on_ranks(count: int, *words: object) -> None:
-    """Runs `dimred` on so many ranks of this machine, as a launcher does."""
+    """Runs `dimred` on several ranks of this machine, as a launcher does."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

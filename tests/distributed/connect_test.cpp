@@ -23,7 +23,7 @@ namespace {
 /// The store that torchrun's agent serves while its ranks come and go; ranks are threads here.
 class Connect : public testing::Test {
  protected:
-  // As in tests/tools/gloo_ranks.h: c10d's flight recorder wants one rank a process.
+  // c10d's flight recorder wants one rank a process (so does tests/tools/gloo_ranks.h).
   static void SetUpTestSuite() { ::setenv("TORCH_FR_BUFFER_SIZE", "0", 0); }
 
   launch::RankInfo rank_info(int rank, int size = 2) const {

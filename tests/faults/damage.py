@@ -243,7 +243,7 @@ def texts(place: Workplace, count: int, rng: random.Random) -> Iterator[Case]:
     for _ in range(count):
         for name, file in (("stage1", "config.toml"), ("stage1", "curve.csv"), ("stage2", "steps.csv")):
             size = (place.root / f"{name}_plain" / file).stat().st_size
-            # Of the tables, what the state before the last counts.
+            # In a table only the rows that the state before the last one counts are read.
             end = size if file == "config.toml" else size // 2
             yield taken_up(place, name, file, Damage(rng.randrange(end), rng.randrange(8)))
             yield taken_up(place, name, file, Damage(rng.randrange(end), None))

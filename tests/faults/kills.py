@@ -114,7 +114,7 @@ def slow_disk(place: Workplace, name: str) -> Case:
 
 
 def cases(place: Workplace, kills: int, seed: int) -> Iterator[Case]:
-    """Runs of the three commands until so many kills have hit."""
+    """Runs of the three commands until this number of kills has hit."""
     for name in ("stage1", "stage2"):
         yield slow_disk(place, name)
     done, index = 0, 0

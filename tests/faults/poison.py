@@ -81,7 +81,7 @@ def refusal(ended: Ended) -> str:
 
 
 def warning(ended: Ended) -> str:
-    """Of steps that were not taken, and nothing else."""
+    """Passes where the only warning is of steps that were not taken."""
     known = all(line.startswith("warning: no line search of this epoch") for line in ended.errors)
     return "" if ended.code == 0 and ended.errors and known else shortened(f"{ended.code}: {' | '.join(ended.errors)}")
 

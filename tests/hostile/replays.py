@@ -599,7 +599,7 @@ def of_tests(site: Site, only: str) -> Iterator[Verdict]:
 
 
 def some(replays: list[Replay]) -> list[Replay]:
-    """Of each kind a few, spread evenly."""
+    """A few replays of each kind, spread evenly."""
     kinds = dict.fromkeys(replay.kind for replay in replays)
     return [replay for kind in kinds for replay in evenly([one for one in replays if one.kind == kind], 2)]
 

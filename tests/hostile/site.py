@@ -27,7 +27,7 @@ class Use:
 
 
 def ignored(_: Site, __: Ended) -> str:
-    """Of a command that may show the disturbed file as it is."""
+    """The check of a command that may show the disturbed file as it is."""
     return ""
 
 
@@ -55,7 +55,7 @@ def write_png(path: Path, pixels: bytes, width: int, height: int) -> None:
 
 
 class Site:
-    """Everything below `root`: `work` is made anew for each case from `pristine`; `other` holds runs of another seed;
+    """Everything below `root`: `work` is made again for each case from `pristine`; `other` holds runs of another seed;
     `outside` is what links lead to. `slowest`: seconds that a refusal may take."""
 
     def __init__(self, build: Path, root: Path, slowest: float) -> None:
@@ -127,7 +127,7 @@ class Site:
         self.scratch.mkdir()
 
     def stamps(self) -> Stamps:
-        """Of all that no command may touch: a file that is written gets another change time."""
+        """The stamps of all that no command may touch: a file that is written gets another change time."""
         found: Stamps = {}
         for folder in (self.outside, self.pristine, self.other, self.root / "data"):
             for path in [folder, *folder.rglob("*")]:

@@ -64,7 +64,7 @@ def matrix(site: Site, _: Ended) -> Any:
 
 
 def exported(_: Site, ended: Ended) -> Any:
-    """Of the version that the command names, whatever its number."""
+    """The files of the version that the command names, whatever its number."""
     folder = Path(ended.output.split("-> ")[-1].strip())
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 

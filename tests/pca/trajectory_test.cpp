@@ -68,7 +68,7 @@ double rejected(const Simulated& how, int walks, unsigned seed) {
   return static_cast<double>(count) / walks;
 }
 
-/// Of 2,000 walks the standard deviation of the part is 0.005.
+/// The standard deviation of the part of 2,000 walks is 0.005.
 TEST(Trajectory, RejectsAWalkAsOftenAsItSays) {
   for (const double part : {rejected({.steps = 20, .dimensions = 18}, 2000, 1),
                             rejected({.steps = 40, .dimensions = 2}, 2000, 2)}) {

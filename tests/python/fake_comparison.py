@@ -110,7 +110,7 @@ def copy(whole: Path, fake: Path) -> Path:
 
 
 def arguments(folder: Path, *more: str) -> list[str]:
-    """Of compare.py."""
+    """The arguments of compare.py."""
     return [str(folder / "comparison.toml"), "--output", str(folder / "out"), "--jobs=2", "--dimred", str(FAKE), *more]
 
 

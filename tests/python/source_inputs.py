@@ -152,7 +152,7 @@ def make(out: Path, count: int = 12, side: int = 28) -> Path:
 
 
 def mindspore_checkpoints(folder: Path, side: int) -> None:
-    """Of lenet, as a run of MindSpore leaves them."""
+    """Writes checkpoints of lenet as a run of MindSpore leaves them."""
     folder.mkdir()
     random = np.random.default_rng(5)
     arrays = mindspore_checkpoint.arrays_of(build("lenet", 3, side, side, len(CLASSES)))

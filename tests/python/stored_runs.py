@@ -21,7 +21,7 @@ QUICK = ["--store_attempts=2", "--store_first_wait=0.05", "--store_timeout=2"]
 
 
 def weights(run: Path) -> dict[str, bytes]:
-    """Of every snapshot."""
+    """The weights of every snapshot."""
     found = {}
     for file in sorted((run / "snapshots").glob("*.h5")):
         with h5py.File(file) as h5:

@@ -179,7 +179,7 @@ def test_the_archive_is_the_folder_in_streams_of_their_own(tmp_path: Path) -> No
 
 
 def names_in(path: Path) -> set[str]:
-    """Of an archive's files."""
+    """The names of an archive's files."""
     with tarfile.open(path) as tar:
         return set(tar.getnames())
 

@@ -22,7 +22,7 @@ SMALL = "--train_samples=200 --test_samples=50 --global_batch_size=50 --threads=
 
 @pytest.fixture(scope="module")
 def manifests() -> dict[str, dict[str, Any]]:
-    """Of the Kubernetes job, by kind."""
+    """The manifests of the Kubernetes job, by kind."""
     return {one["kind"]: one for one in yaml.safe_load_all((FILES / "kubernetes.yaml").read_text())}
 
 

@@ -114,7 +114,7 @@ def test_shared_work_is_done_once_and_nothing_twice(copy: Path, monkeypatch) -> 
         assert compare.main(arguments(copy)) == 0
         shared = [column for column in table if column != "matrix_seconds"]  # known by the folder's place
         pd.testing.assert_frame_equal(results(copy)[shared], table[shared])
-    (copy / "out/readings.json").write_text('{"code": 1')  # a kill cannot leave that; it is made anew
+    (copy / "out/readings.json").write_text('{"code": 1')  # a kill cannot leave that; it is made again
     assert compare.main(arguments(copy)) == 0
     pd.testing.assert_frame_equal(results(copy)[shared], table[shared])
 

@@ -400,7 +400,7 @@ def trainers(folder: Path) -> list[int]:
 def test_a_real_comparison_of_which_a_worker_is_killed_is_the_local_one_to_the_last_bit(
     small_comparison: Path, tmp_path: Path, binaries: Path
 ) -> None:
-    """Of eight runs and two matrices."""
+    """The comparison has eight runs and two matrices."""
     (tmp_path / "small.toml").write_text((small_comparison / "comparison.toml").read_text())
     words = [str(tmp_path / "small.toml"), "--output", str(tmp_path / "out"), "--dimred", str(binaries / "dimred")]
     process = subprocess.Popen(

@@ -19,7 +19,7 @@ DOCS = REPOSITORY / "docs"
 PAGES = [REPOSITORY / "README.md", *sorted(DOCS.rglob("*.md"))]
 OPTIONS = DOCS / "reference" / "options.md"
 KINDS = {"tutorials": "Tutorial", "how-to": "How-to", "reference": "Reference", "explanation": "Explanation"}
-# Of programs that are not ours.
+# Options of programs that are not ours.
 FOREIGN = {
     "standalone",
     "no-python",
@@ -94,7 +94,7 @@ def test_options_that_a_page_names_exist(page: Path, known: set[str]) -> None:
 
 
 def sections() -> dict[tuple[str, ...], str]:
-    """Of the reference of options: a command's words, and what its --help says."""
+    """The sections of the reference of options: a command's words, and what its --help says."""
     parts = re.split(r"^## dimred (.+)$", OPTIONS.read_text(), flags=re.MULTILINE)
     return {tuple(words.split()): text for words, text in zip(parts[1::2], parts[2::2], strict=True)}
 
@@ -103,7 +103,7 @@ SECTIONS = sections()
 
 
 def options_of_command(words: list[str]) -> set[str]:
-    """Of the dimred command that these words begin; KeyError where there is none."""
+    """The options of the dimred command that these words begin. Raises KeyError where there is none."""
     fitting = [section for section in SECTIONS if section[0] == words[0] and set(section) <= set(words)]
     if not fitting or (words[0] in ("data", "store") and len(max(fitting, key=len)) == 1):
         raise KeyError(" ".join(words[:2]))
@@ -111,7 +111,7 @@ def options_of_command(words: list[str]) -> set[str]:
 
 
 def options_of_script(name: str) -> set[str]:
-    """Of a script of ours and of the programs that it starts; KeyError where it does not exist."""
+    """The options of a script of ours and of the programs that it starts. Raises KeyError where it does not exist."""
     file = REPOSITORY / name
     if not file.is_file():
         raise KeyError(name)
@@ -165,7 +165,7 @@ def test_places_that_a_page_links_to_are_there(page: Path) -> None:
 
 
 def anchors(page: Path) -> set[str]:
-    """Of its headings, as they are linked to."""
+    """The anchors of its headings, as links name them."""
     headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
     report = (re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).lower() for heading in headings)
     return {re.sub(r"[^\w\- ]", "", heading).replace(" ", "-") for heading in report}

@@ -29,7 +29,7 @@ def run(tmp_path_factory, execute) -> Path:
 
 
 def answer(binaries: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
-    """Of a command that may fail."""
+    """The outcome of a command that may fail."""
     return subprocess.run(
         [binaries / "dimred", *map(str, arguments)], capture_output=True, text=True, timeout=120, check=False
     )

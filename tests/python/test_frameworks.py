@@ -428,7 +428,7 @@ TOKENS = torch.arange(32).view(4, 8) % 20
 @pytest.mark.parametrize("saver", SAVERS)
 @pytest.mark.parametrize("tied", [False, True])
 def test_savers_keep_all_weights(saver, tied: bool, flatten: bool, tmp_path: Path) -> None:
-    """Of a network whose optimizer has taken a step; save_file alone refuses tied weights, as without an optimizer."""
+    """The optimizer has taken a step. Only save_file refuses tied weights, as it does without an optimizer."""
     if saver is by_save_pretrained and not tied:
         pytest.skip("a saver of Hugging Face's models")
     made = language_model if tied else network

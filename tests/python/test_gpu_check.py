@@ -31,7 +31,7 @@ without_device = pytest.mark.skipif(not programs.why_no_device("cuda"), reason="
 
 
 def run(script: str, binaries: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
-    """Of the build under test, on few images and one core."""
+    """Runs a script on the build under test, with few images and one core."""
     given = (
         os.environ | {"DIMRED_BUILD": str(binaries.parent), "DIMRED_FASHION": str(few()), "OMP_NUM_THREADS": "1"} | more
     )
@@ -295,7 +295,7 @@ def test_the_algebras_part_of_a_step_is_taken_from_two_parts() -> None:
 
 
 def event(category: str, name: str, start: float, length: float) -> dict:
-    """Of Chrome's format, in microseconds."""
+    """An event of Chrome's format, in microseconds."""
     return {"ph": "X", "cat": category, "name": name, "ts": start, "dur": length}
 
 

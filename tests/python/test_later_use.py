@@ -177,7 +177,7 @@ def test_weights_and_a_curve_in_anothers_place_are_named(run: Path, tmp_path: Pa
     assert "DAMAGED: it is not what the run wrote" in looked.stdout
 
 
-def test_weights_that_a_run_which_goes_on_will_write_anew_are_not_held_against_the_old(
+def test_weights_that_a_run_which_goes_on_will_write_again_are_not_held_against_the_old(
     run: Path, tmp_path: Path, execute, binaries
 ) -> None:
     boosted = tmp_path / "boosted"

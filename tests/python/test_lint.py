@@ -56,10 +56,12 @@ class Walk {
 volatile int stopped = 0;
 extern "C" void forget(const volatile void* start);
 // Made anew, in somewhat of a hurry.
+/// Of a hurry.
 """
     (tmp_path / "a.h").write_text(text)
+    (tmp_path / "b.md").write_text("It volatile; so many\ntimes. Of these, none.\n")
     done = subprocess.run(
-        [sys.executable, REPOSITORY / "scripts" / "lint_source.py", "a.h"],
+        [sys.executable, REPOSITORY / "scripts" / "lint_source.py", "a.h", "b.md"],
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -72,6 +74,8 @@ extern "C" void forget(const volatile void* start);
         ["a.h:5", "std::thread"],
         ["a.h:10", "volatile"],
         ["a.h:12", "'anew'"],
+        ["a.h:13", "'/// Of'"],
+        ["b.md:1", "'so many'"],
     ]
 
 

@@ -79,6 +79,6 @@ def test_few_rows_are_refused() -> None:
 
 
 def test_fastnns_file_holds_every_key() -> None:
-    """Of its flags, as imports/fastnn.cpp answers them."""
+    """The file has each flag that imports/fastnn.cpp answers."""
     keys = set(re.findall(r'\{"(\w+)",\s*Type::', (REPOSITORY / "lib" / "imports" / "fastnn.cpp").read_text()))
     assert {line.split("=")[0] for line in HYPER.splitlines()} == keys - {"tables"}

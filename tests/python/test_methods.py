@@ -58,7 +58,7 @@ def rows(run: Path) -> list[dict[str, str]]:
 
 
 def weights(file: Path) -> np.ndarray:
-    """Of a snapshot."""
+    """The weights of a snapshot."""
     with h5py.File(file) as h5:
         return h5["weights"][:]
 

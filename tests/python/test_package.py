@@ -392,7 +392,7 @@ def test_safetensors_whole_and_sharded(snapshots: np.ndarray, tmp_path: Path) ->
 
 
 def bounds(name: str) -> tuple[int, int]:
-    """Of a parameter, in the flat vector."""
+    """Where a parameter lies in the flat vector."""
     names = list(SHAPES)
     sizes = [int(np.prod(shape)) for shape in SHAPES.values()]
     begin = sum(sizes[: names.index(name)])
@@ -870,7 +870,7 @@ def parametrized(name: str) -> list[Any]:
     return list(mark.args[1])
 
 
-# Of scikit-learn's own tests of its PCA, those that apply; a case with several solvers runs once, as there is one here.
+# Those of scikit-learn's own tests of its PCA that apply; a case with several solvers runs once, as there is one here.
 PCA_CASES: dict[str, dict[Any, list[Any]]] = {
     "test_pca": {"n_components": [1, 2, 3]},
     "test_pca_explained_variance_empirical": {

@@ -158,7 +158,7 @@ def test_a_dead_or_stopped_rank_ends_all_and_is_named(stop, dead: int, tmp_path:
 
 
 def test_torchruns_restart_goes_on_after_a_crash(tmp_path: Path, dimred: Path) -> None:
-    """torchrun kills the others and starts all anew; the run resumes and comes to its end."""
+    """torchrun kills the others and starts all again; the run resumes and comes to its end."""
     run = tmp_path / "run"
     command = [
         sys.executable,
@@ -187,7 +187,7 @@ def test_torchruns_restart_goes_on_after_a_crash(tmp_path: Path, dimred: Path) -
 
 
 def test_torchruns_restart_after_a_preemption_ends_at_once(tmp_path: Path, dimred: Path) -> None:
-    """A rank that saved and left with 143 is a failure to torchrun; what it starts anew must not train."""
+    """A rank that saved and left with 143 is a failure to torchrun; what it starts again must not train."""
     run = tmp_path / "run"
     command = [
         sys.executable,

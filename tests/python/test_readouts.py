@@ -51,7 +51,7 @@ def test_the_greedy_soup_is_wortsmans(snapshots: np.ndarray) -> None:
 
 
 def test_learned_coefficients_solve_least_squares(snapshots: np.ndarray) -> None:
-    """Of a quadratic loss the best point of the plane is a projection; its coefficients are NumPy's."""
+    """The best point of the plane for a quadratic loss is a projection; its coefficients are NumPy's."""
     members, target = snapshots[-4:].astype(np.float64), np.random.default_rng(2).normal(size=M)
     found = dimred.average(
         snapshots, "learned", last=4, steps=40, loss_and_grad=lambda w: (0.5 * np.square(w - target).sum(), w - target)
@@ -128,7 +128,7 @@ def test_an_average_goes_into_the_model_it_is_of(trained: tuple[Net, Path]) -> N
 
 
 def test_pictures(trained: tuple[Net, Path], tmp_path: Path) -> None:
-    """Of known geometry: coordinates end at 0, and the landscape at the snapshots' places is the loss there."""
+    """The geometry is known: coordinates end at 0, and the landscape at the snapshots' places is the loss there."""
     model, folder = trained
     basis = dimred.fit(folder, 3)
     axes = dimred.plot.spectrum(basis)

@@ -30,7 +30,7 @@ FILES = sorted(
     file for file in (REPOSITORY / "experiments" / "recipes").glob("*.toml") if file.read_text().count("\n[stage1]")
 )
 NAMES = [file.stem for file in FILES]
-# Of the short version, for a second or two a step; ResNet-20 where a large network's rounding would grow by steps.
+# The short version, for a second or two a step; with ResNet-20 where a large network's rounding would grow by steps.
 SMALLER = {
     "mindspore_imagenet": [
         "stage1.image_size=32",
@@ -350,7 +350,7 @@ def test_a_twin_is_judged_by_every_loss() -> None:
     ],
 )
 def test_the_twins_rates_are_dimreds(words: str, tmp_path: Path, execute) -> None:
-    """Of 8 epochs of 5 steps, all ways that the recipes take and some that they do not."""
+    """The rates of 8 epochs of 5 steps, in all ways that the recipes take and some that they do not."""
     run = tmp_path / "run"
     execute(
         "dimred",

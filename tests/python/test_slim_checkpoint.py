@@ -106,7 +106,7 @@ def test_kernels_are_turned_and_parts_are_renamed(converted) -> None:
 
 
 def theirs_of(name: str) -> str:
-    """Of torchvision's resnet50, the name of what slim:resnet_v1_50 calls so."""
+    """The name in torchvision's resnet50 of what slim:resnet_v1_50 calls `name`."""
     name = re.sub(r"block(\d)\.unit_(\d+)", lambda found: f"layer{found[1]}.{int(found[2]) - 1}", name).replace(
         "logits", "fc"
     )

@@ -311,7 +311,7 @@ def test_what_would_fetch_files_again_and_again_is_refused(call: Callable, serve
     [
         (["--preprocessing_name=imagenet"], "needs shuffle_buffer_size > 0"),
         (["--preprocessing_name=none", "--shuffle_buffer_size=6"], "needs a preprocessing_name with a mean of its own"),
-        # As a window of all samples: twice so many have no number.
+        # As a window of all samples: twice as many have no number.
         (
             ["--preprocessing_name=imagenet", f"--shuffle_buffer_size={2**63 - 1}", "--batch_size=1", "--prefetch=1"],
             "of data needs at least",

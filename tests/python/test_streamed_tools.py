@@ -40,7 +40,7 @@ def size_of(folder: Path) -> int:
 
 @pytest.fixture
 def convert(dimred: Path, tmp_path: Path) -> Callable:
-    """Converts what is at a URL to Base64, through so many bytes; gives the samples."""
+    """Converts what is at a URL to Base64, through a room of this size; gives the samples."""
 
     def run(url: str, cache: float, *words: object, env: dict[str, str] | None = None) -> list[tuple[bytes, int]]:
         out = tmp_path / "out"
@@ -179,7 +179,7 @@ def test_the_index_is_made_once_or_comes_with_the_files(
 def test_a_copy_that_is_damaged_here_is_fetched_again(
     convert: Callable, web: HttpFiles, dimred: Path, tmp_path: Path
 ) -> None:
-    """Of what an earlier start has left in the room nothing is lost, whatever has become of it."""
+    """Nothing is lost of what an earlier start has left in the room, whatever has become of it."""
     shards = put_shards(tmp_path / "shards")
     subprocess.run([dimred, "store", "put", shards, f"file://{web.folder}/tf"], check=True, capture_output=True)
     room = 2 * size_of(shards)
@@ -257,7 +257,7 @@ def test_what_jumps_among_the_files_needs_room_for_all(fails: Callable, execute:
                 assert file.read_bytes() == (tmp_path / tool / file.relative_to(tmp_path / f"{tool}-here")).read_bytes()
 
 
-def test_a_damaged_index_at_a_url_is_named_and_made_anew(
+def test_a_damaged_index_at_a_url_is_named_and_made_again(
     convert: Callable, fails: Callable, execute: Callable, dimred: Path, tmp_path: Path
 ) -> None:
     shards = put_shards(tmp_path / "shards")

@@ -34,7 +34,7 @@ def state(run: Path) -> dict[str, bytes]:
 
 
 def tensors(snapshot: Path) -> dict[str, torch.Tensor]:
-    """What of the network a snapshot holds, by name."""
+    """The tensors of the network that a snapshot holds, by name."""
     found = {}
     with h5py.File(snapshot) as file:
         table = json.loads(bytes(file["layout"][:]).decode() if file["layout"].shape else file["layout"][()])
@@ -214,7 +214,7 @@ def whole(tmp_path_factory, execute) -> Path:
 
 @pytest.mark.parametrize("origin", ["run", "state", "snapshot", "snapshots", "frozen run"])
 def test_our_own_weights_are_a_start(origin: str, frozen: Path, whole: Path, tmp_path: Path, execute) -> None:
-    """Of a run that makes a step; what of the start is frozen is in its file."""
+    """The run makes a step; its file names the part of the start that is frozen."""
     first = frozen if origin == "frozen run" else whole
     path = {
         "state": next((first / "checkpoints").iterdir()),

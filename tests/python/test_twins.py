@@ -154,7 +154,7 @@ def test_logits_are_equal(pair: Pair, mode: str) -> None:
 
 
 def gradients(twin: nn.Module) -> np.ndarray:
-    """Of all parameters, in their order; zeros where one took no part."""
+    """The gradients of all parameters, in their order; zeros where one took no part."""
     return np.concatenate(
         [(torch.zeros_like(p) if p.grad is None else p.grad).numpy().ravel() for p in twin.parameters()]
     )

@@ -80,7 +80,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def words(folder: Path) -> list[str]:
-    """Of the command line."""
+    """The words of the command line."""
     return [str(folder), "--pairs", str(folder.parent / "pairs.txt"), "--dimred", str(folder.parent / "dimred")]
 
 

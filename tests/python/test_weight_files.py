@@ -457,7 +457,7 @@ def cut_checkpoint(folder: Path, tensors: dict[str, torch.Tensor], ranks: int, d
 
 
 def test_a_merge_of_distributed_checkpoints(tmp_path: Path, execute, fails) -> None:
-    """Of one rank and of three, as torch itself reads them; with a pickle that would run code, or a damaged record."""
+    """They are of one rank and of three, read as torch reads them; with a pickle that would run code, or damage."""
     torch.manual_seed(5)
     states = [
         {"model.w": torch.randn(7, 4).bfloat16(), "model.b": torch.randn(5), "model.t": torch.randn(4, 3)}

@@ -22,7 +22,7 @@ def rates(thresholds: np.ndarray, distances: np.ndarray, same: np.ndarray) -> tu
 
 
 def verify(embeddings: np.ndarray, flipped: np.ndarray | None, same: np.ndarray) -> dict[str, Any]:
-    """Of 2 n embeddings, of which 2 i and 2 i + 1 are a pair."""
+    """Verifies 2 n embeddings, of which 2 i and 2 i + 1 are a pair."""
     whole = [embeddings] if flipped is None else [embeddings, flipped]
     unit = normalize(sum(whole))
     distances = np.sum(np.square(unit[0::2] - unit[1::2]), 1)

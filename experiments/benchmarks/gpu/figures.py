@@ -56,7 +56,7 @@ CHOICE_ROUNDS = 5
 
 
 def sizes_of(timing: Timing) -> Sizes:
-    """Of the device's measurement, or of the script's own check."""
+    """The sizes of the device's measurement, or of the script's own check."""
     return FULL if timing.on_cuda else TINY
 
 
@@ -111,12 +111,12 @@ class Small:
     augment: bool
 
     def samples(self, timing: Timing) -> int:
-        """Of an epoch."""
+        """The samples of an epoch."""
         sizes = sizes_of(timing)
         return sizes.convnet_samples if self.model == "convnet" else sizes.resnet20_samples
 
     def options(self, timing: Timing) -> dict[str, object]:
-        """Of all our runs of it, as its peer computes."""
+        """The options of all our runs of it, so that they compute what the peer computes."""
         source, (channels, side) = data(self.data), self.shape
         options: dict[str, object] = (
             {"data": source} if source else {"dataset": "mock", "mock_shape": f"{channels},{side},{side}"}

@@ -78,13 +78,13 @@ class SmallPeer:
         self.epoch_seconds()  # warms up
 
     def batches(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        """Of one epoch, in an order drawn at random."""
+        """The batches of one epoch, in an order drawn at random."""
         for rows in torch.randperm(len(self.labels), device=self.labels.device).split(self.batch):
             images = self.images[rows]
             yield (cropped_and_flipped(images) if self.augment else images), self.labels[rows]
 
     def epoch_seconds(self) -> float:
-        """Of one."""
+        """The seconds of one epoch."""
         return self.peer.seconds(self.batches())
 
 

@@ -68,9 +68,9 @@ def totals(events: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def summary(trace: dict[str, Any]) -> dict[str, Any]:
-    """Of one step, in milliseconds: from its first event to its last one's end, how long the device was busy, how often
-    the host launched something and how long it waited, and what took longest there (without a device: the operators,
-    each with those that it calls)."""
+    """One step in milliseconds: from its first event to its last one's end, how long the device was busy, how often the
+    host launched something and how long it waited, and what took longest there (without a device: the operators, each
+    with those that it calls)."""
     events = [event for event in trace["traceEvents"] if event.get("ph") == "X" and event.get("cat") != "Trace"]
     if not events:
         raise Failed("the trace is empty")
@@ -89,7 +89,7 @@ def summary(trace: dict[str, Any]) -> dict[str, Any]:
 
 
 def common_options(network: str, device: str) -> dict[str, object]:
-    """Of both stages: a few steps more than are profiled."""
+    """The options of both stages, for a few steps more than are profiled."""
     name, shape, batch, half = NETWORKS[network]
     batch = batch if device != "cpu" else 8
     source = data(name) if name else None
@@ -149,7 +149,7 @@ def of_network(network: str, options: argparse.Namespace, scratch: Path, deadlin
 
 
 def ncu_rows(text: str) -> list[dict[str, str]]:
-    """Of ncu --csv, whose lines stand among the program's own."""
+    """The rows that ncu --csv prints among the program's own lines."""
     lines = [line for line in text.splitlines() if line.startswith('"')]
     return [
         {

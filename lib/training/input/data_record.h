@@ -16,8 +16,8 @@ struct DataPart {
   std::string description;
   std::int64_t samples = 0;
   std::string digest;  // Dataset::digest
-  /// Of what is kept decoded for this run: size and digest of its pixels, which files of the same
-  /// names may have changed. Empty where they are decoded again and again.
+  /// Size and digest of the pixels that are kept decoded for this run: files of the same names may
+  /// have changed. Both are empty where each use of an image decodes it.
   std::string pixels_of, pixels;
 };
 

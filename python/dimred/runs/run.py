@@ -97,7 +97,7 @@ class Run:
 
     def own(self) -> pd.DataFrame:
         """The curve with epochs and costs counted from the run's own start, and what it `spent`: the
-        compute of so many epochs of plain SGD, (forward + 2 backward passes) / (3 x steps per epoch). As
+        compute in epochs of plain SGD, (forward + 2 backward passes) / (3 x steps per epoch). As
         with --budget, the passes that recalibrate BatchNorm at the end are not in it."""
         own = self.curve.copy()
         own["epoch"] -= self.start_epoch

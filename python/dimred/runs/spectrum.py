@@ -68,7 +68,7 @@ def leave_last_out(
     squared distance inside the basis, measured from the mean of the known snapshots (`from_mean`) and
     from the last known one (`from_last`: is the way still to go inside?). A random walk in high
     dimension has from_last = 0. Needs t > components. Cost: an eigen-decomposition of a t x t matrix for
-    each t; `most`: at most so many values of t, evenly spaced."""
+    each t; `most`: the largest number of values of t, evenly spaced."""
     snapshots = len(gram)
     counts = np.arange(components + 1, snapshots)
     if most is not None and len(counts) > most:
