@@ -26,7 +26,7 @@ struct Hdf5Contents {
   DatasetExtent buffers;
   DatasetExtent counters;
   DatasetExtent layout;  // text; count in bytes
-  DatasetExtent run;     // text; empty in a file of an earlier version
+  DatasetExtent run;     // text; empty where no run of the trainers wrote the file
 };
 
 /// Opens a verified file read-only and locates everything; each extent is checked to lie inside the

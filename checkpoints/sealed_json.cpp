@@ -33,11 +33,6 @@ void seal(Json& json, const fs::path& folder, const std::vector<std::string>& fi
   add_digest(json);
 }
 
-bool is_sealed(const Json& json) {
-  const auto format = json.find("format");
-  return json.contains("digest") || format == json.end() || *format != 1;
-}
-
 void require_seal(const Json& json, const fs::path& file) {
   require_digest(json, file);
   require_environment(json.contains("files"), "{} lists no files", file);

@@ -19,10 +19,6 @@ void seal(nlohmann::ordered_json& json,
           const std::filesystem::path& folder,
           const std::vector<std::string>& files);
 
-/// Whether `json` has a digest, or should: formats above 1 do, and a format that says 1 may be
-/// damaged.
-bool is_sealed(const nlohmann::ordered_json& json);
-
 /// Throws std::runtime_error naming `file`, which holds `json`, or the file beside it whose digest
 /// is another.
 void require_seal(const nlohmann::ordered_json& json, const std::filesystem::path& file);

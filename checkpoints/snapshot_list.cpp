@@ -107,15 +107,6 @@ SnapshotList snapshot_list_from_json(const nlohmann::json& json) {
   return list;
 }
 
-SnapshotList list_present(const fs::path& folder, const std::string& newest) {
-  SnapshotList list;
-  for (const auto& file : list_steps(folder, snapshot_file_names)) {
-    const auto name = file.filename().string();
-    if (newest.empty() || !natural_less(newest, name)) list.add(name, digest_or_none(file));
-  }
-  return list;
-}
-
 std::string difference(const SnapshotList& list, const fs::path& folder) {
   std::vector<fs::path> files;
   if (fs::is_directory(folder)) files = list_files(folder, {".h5"});
@@ -176,8 +167,7 @@ std::string unlisted(const fs::path& folder) {
   const auto run = run_above(folder);
   if (run.empty() || !fs::exists(run / "config.toml") || list_of_run(folder)) return "";
   return formatted(
-      "no state of {} lists its snapshots (of an earlier version, or none is saved yet): whether "
-      "all are there is not known",
+      "no state of {} lists its snapshots (none is saved yet): whether all are there is not known",
       run);
 }
 

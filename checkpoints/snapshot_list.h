@@ -28,9 +28,6 @@ struct SnapshotList {
 nlohmann::json to_json(const SnapshotList& list);
 SnapshotList snapshot_list_from_json(const nlohmann::json& json);
 
-/// The snapshots that lie in a folder now, up to `newest` (a name; empty: all).
-SnapshotList list_present(const std::filesystem::path& folder, const std::string& newest = "");
-
 /// How a folder's .h5 files differ from what the run has written; empty when they do not: "36 of
 /// 40 snapshots of FOLDER are there, missing: ...". Snapshots that are newer than the list are the
 /// run's, saved after the state, unless it has ended or they hold another step than their names
@@ -38,8 +35,7 @@ SnapshotList list_present(const std::filesystem::path& folder, const std::string
 std::string difference(const SnapshotList& list, const std::filesystem::path& folder);
 
 /// The list in the newest readable state beside `folder`, which is the snapshots/ of a run; nullopt
-/// for other folders, and where no state has one: of an earlier version, or of a run that was
-/// killed before its first state.
+/// for other folders, and where no state has one: of a run that was killed before its first.
 std::optional<SnapshotList> list_of_run(const std::filesystem::path& folder);
 
 /// How a run's snapshots/ differs from what the run has written, as difference(); empty for other

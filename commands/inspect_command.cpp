@@ -345,10 +345,8 @@ Inspection inspect_manifest(const fs::path& file) {
   require_environment(
       manifest.is_object() && manifest.contains("outcome") && manifest["outcome"].is_string(),
       "[inspect] needs an object with an outcome");
-  const bool sealed = manifest.contains("digest");
-  if (sealed) checkpoints::require_digest(manifest, file);
-  result.text = text_row("manifest.json",
-                         sealed ? "whole, digest verified" : "unknown, of an earlier version");
+  checkpoints::require_digest(manifest, file);
+  result.text = text_row("manifest.json", "whole, digest verified");
   for (const auto& [name, value] : manifest.items()) {
     if (name == "files" || name == "digest" || name == "digests" ||
         (value.is_structured() && value.empty()))
@@ -430,14 +428,26 @@ std::string inspect_export(const fs::path& folder) {
   const auto file = folder / "signature.json";
   const auto damaged = formatted("[inspect] {} is damaged", file);
   const auto signature = parse_ordered_json(InputFile(file).text(JsonLimits{}.bytes), damaged);
-  const bool sealed = checkpoints::is_sealed(signature);
-  if (sealed) checkpoints::require_seal(signature, file);
-  auto text =
-      text_rows({{"export", folder.string()},
-                 {"whole", sealed ? "yes, digests verified" : "unknown, of an earlier version"}});
+  checkpoints::require_seal(signature, file);
+  auto text = text_rows({{"export", folder.string()}, {"whole", "yes, digests verified"}});
   for (const auto& [name, value] : signature.items())
     if (name != "digest")
       text += text_row("  " + name, value.is_string() ? value.get<std::string>() : value.dump());
+  return text;
+}
+
+/// What `dimred merge` made the folder of.
+std::string describe_merge(const fs::path& file) {
+  const auto merge = parse_ordered_json(InputFile(file).text(JsonLimits{}.bytes),
+                                        formatted("[inspect] {} is damaged", file));
+  checkpoints::require_digest(merge, file);
+  auto text = text_rows({{"merge.json", "whole, digest verified"},
+                         {"  kind", merge.at("kind").get<std::string>()},
+                         {"  copied_from", merge.at("copied_from").get<std::string>()}});
+  for (const auto& input : merge.at("inputs"))
+    text += text_row(
+        formatted("  step {}", input.at("step").dump()),
+        formatted("{} of {}", input.at("coefficient").dump(), input.at("path").get<std::string>()));
   return text;
 }
 
@@ -455,8 +465,12 @@ Inspection inspect_folder(const fs::path& folder) {
   const auto states = checkpoints::list_steps(folder, checkpoints::state_folder_names);
   if (!states.empty()) return listed("states", states, describe_state);
   if (fs::exists(folder / "signature.json")) return {inspect_export(folder)};
-  if (const auto files = list_files(folder, {".safetensors"}); !files.empty())
-    return listed("safetensors", files, describe_safetensors);
+  if (const auto files = list_files(folder, {".safetensors"}); !files.empty()) {
+    auto result = listed("safetensors", files, describe_safetensors);
+    const auto merge = folder / "merge.json";
+    if (fs::exists(merge)) result.add(attempted(merge, "", describe_merge));
+    return result;
+  }
   if (holds_idx(folder)) return {inspect_idx(folder)};
   throw std::invalid_argument(
       formatted("[inspect] needs a folder with a run, a state, snapshots, safetensors or IDX "
@@ -472,7 +486,7 @@ Inspection inspect(fs::path path) {
   require(fs::is_regular_file(path) || fs::is_directory(path),
           "[inspect] needs an existing file or folder, received {}",
           path);
-  for (const auto* name : {"state.json", "config.toml", "manifest.json", "curve.csv"})
+  for (const auto* name : {"state.json", "config.toml", "manifest.json", "curve.csv", "merge.json"})
     if (path.filename() == name) path = fs::absolute(path).parent_path();
   // pca_mat.json belongs to pca_mat.npy.
   const auto matrix = fs::path(path).replace_extension(".npy");

@@ -52,12 +52,7 @@ class Snapshots final : public Hook {
 
   void restore(const training::Setup& setup, const checkpoints::State& state, bool own) override {
     if (!own || setup.communicator->rank() != 0) return;
-    if (state.scalars.contains(state_key)) {
-      list_ = checkpoints::snapshot_list_from_json(state.scalars.at(state_key));
-    } else {  // of an earlier version: what is there counts
-      const auto newest = checkpoints::snapshot_file_names.name_of(state.scalars.at("step"));
-      list_ = checkpoints::list_present(store_.folder(), newest);
-    }
+    list_ = checkpoints::snapshot_list_from_json(state.scalars.at(state_key));
     list_.keep = options_.keep_snapshots;
   }
 

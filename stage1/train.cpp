@@ -76,8 +76,7 @@ class Conventional final : public training::Stage {
   }
 
   void restore(Run& run, const checkpoints::State& state) override {
-    // States from before there were others are SGD's.
-    const auto saved = state.scalars.value("optimizer", std::string("momentum"));
+    const auto saved = state.scalars.at("optimizer").get<std::string>();
     require(method_of(saved) == method_of(optimizer_),
             "[stage1] the state is of optimizer = {}, whose vectors are its own; received "
             "optimizer = {}",

@@ -113,7 +113,7 @@ Signature read_signature(const std::filesystem::path& folder) {
   } catch (const std::exception& error) {
     fail_environment("{}: {}", damaged, error.what());
   }
-  if (checkpoints::is_sealed(json)) checkpoints::require_seal(json, file);
+  checkpoints::require_seal(json, file);
   return signature;
 }
 

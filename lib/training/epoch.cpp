@@ -133,7 +133,7 @@ Position position_from_json(const nlohmann::json& json) {
           .step_in_epoch = count_of(json, "step_in_epoch"),
           .step = count_of(json, "step"),
           .epoch_sums = {json.at("loss_sum"), json.at("correct_count"), json.at("sample_count")},
-          .row_due = json.value("row_due", false),
+          .row_due = json.at("row_due"),
           .totals = totals_from_json(json.at("totals"))};
 }
 

@@ -144,7 +144,6 @@ Position restore_network(const checkpoints::State& saved, const std::string& sta
   require(
       difference.empty(), "[training::state] the state belongs to another model: {}", difference);
   require_same_frozen(model, scalars.at("layout").dump(), "the state");
-  // States of earlier versions have no record; they are taken as they are.
   const auto data = scalars.value("data", nlohmann::json());
   require_same_classes(data, setup.data.record, "training::state");
   const auto different = other_samples(data, setup.data.record);

@@ -8,6 +8,7 @@
 
 #include "checkpoints/snapshot.h"
 #include "checkpoints/state.h"
+#include "tests/checkpoints/snapshots_there.h"
 #include "tests/tools/temporary_folder.h"
 
 namespace dimred::checkpoints {
@@ -21,7 +22,7 @@ class Series : public ::testing::Test {
  protected:
   Series() {
     for (std::int64_t step = 1; step <= 6; ++step) save(step);
-    list = list_present(snapshots);
+    list = snapshots_there(snapshots);
     save_state(6);
   }
   void save(std::int64_t step, float value = 1) {
@@ -136,7 +137,7 @@ TEST_F(Series, KeepsNoMoreThanTheRunDoes) {
 
 TEST_F(Series, IsListedByTheNewestStateThatCanBeRead) {
   fs::remove(file(6));
-  list = list_present(snapshots);
+  list = snapshots_there(snapshots);
   save_state(7);
   EXPECT_EQ(snapshots_at(snapshots, {".h5"}).size(), 5U);
   put_file(folder / "checkpoints" / "state_00000007" / "state.json", "");

@@ -103,7 +103,7 @@ TEST(Snapshot, MayLackBuffersAndCounters) {
   expect_equal(read_snapshot(folder / "s.h5"), snapshot);
 }
 
-TEST(Snapshot, MayLackWhatItsRunWas) {  // as one of an earlier version does
+TEST(Snapshot, MayLackWhatItsRunWas) {  // as a recorder's in Python does
   const TemporaryFolder folder;
   Snapshot snapshot = example();
   snapshot.run_json.clear();

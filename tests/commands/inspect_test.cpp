@@ -10,6 +10,7 @@
 #include "checkpoints/sealed_json.h"
 #include "checkpoints/snapshot_list.h"
 #include "checkpoints/state.h"
+#include "tests/checkpoints/snapshots_there.h"
 #include "tests/commands/program.h"
 
 namespace dimred::commands {
@@ -207,13 +208,18 @@ TEST(InspectDataSet, ShowsBothHalvesOrTheDamage) {
 /// A run folder as the trainers leave it.
 class InspectRun : public testing::Test {
  protected:
+  using Json = nlohmann::ordered_json;
   InspectRun() {
     folder.write("config.toml", checkpoints::with_digest(options_of_run));
-    folder.write("manifest.json", R"({"outcome": "finished", "seed": 7, "details": {}})");
+    write_manifest({{"outcome", "finished"}, {"seed", 7}, {"details", Json::object()}});
     folder.write("curve.csv",
                  "stage,step,test_accuracy\nstage1,469,0.81\nstage1,938,0.89\nstage1,14");
     write_snapshots(folder.path(), 2);
     write_state(folder.path() / "checkpoints");
+  }
+  void write_manifest(Json values) const {
+    checkpoints::add_digest(values);
+    folder.write("manifest.json", values.dump());
   }
   TemporaryFolder folder;
 };
@@ -237,7 +243,7 @@ TEST_F(InspectRun, SnapshotsThatItsStateListsAreMissed) {
   checkpoints::State state;
   state.scalars = {{"step", 939},
                    {"config", options_of_run},
-                   {"snapshots", checkpoints::to_json(checkpoints::list_present(snapshots))}};
+                   {"snapshots", checkpoints::to_json(checkpoints::snapshots_there(snapshots))}};
   checkpoints::StateStore(folder.path() / "checkpoints", 3).save(state);
   expect_shown(inspect(folder.path()), {"snapshot_00000002.h5"});
   fs::remove(snapshots / "snapshot_00000001.h5");
@@ -258,17 +264,14 @@ INSTANTIATE_TEST_SUITE_P(InspectRun,
 
 TEST_F(InspectRun, FilesAreAsLongAsTheManifestSays) {
   const auto curve = folder.path() / "curve.csv";
-  const auto manifest = [](std::uintmax_t size) {
-    return formatted("{}{}{}",
-                     R"({"outcome": "finished", "files": {"curve.csv": )",
-                     size,
-                     R"(, "final.h5": 9}})");
+  const auto expect_size = [&](std::uintmax_t size) {
+    write_manifest({{"outcome", "finished"}, {"files", {{"curve.csv", size}, {"final.h5", 9}}}});
   };
   folder.write("final.h5", "123456789");
-  folder.write("manifest.json", manifest(fs::file_size(curve)));
+  expect_size(fs::file_size(curve));
   const auto foreign = inspect(folder.path());  // a final.h5 that is no snapshot
   EXPECT_THAT(foreign.output, Not(HasSubstr("had")));
-  folder.write("manifest.json", manifest(fs::file_size(curve) + 7));
+  expect_size(fs::file_size(curve) + 7);
   const auto size = fs::file_size(curve);
   fs::remove(folder.path() / "final.h5");
   expect_damaged(inspect(folder.path()),
@@ -284,8 +287,9 @@ TEST_F(InspectRun, BrokenManifestIsDamage) {
 }
 
 TEST_F(InspectRun, AManifestOfOtherValuesThanItsDigestIsDamage) {
-  nlohmann::ordered_json manifest{{"outcome", "finished"}, {"seed", 7}, {"mean", {0.1, 0.5}}};
-  expect_shown(inspect(folder.path()), {"unknown, of an earlier version"});
+  Json manifest{{"outcome", "finished"}, {"seed", 7}, {"mean", {0.1, 0.5}}};
+  folder.write("manifest.json", manifest.dump(2));
+  expect_damaged(inspect(folder.path()), "manifest.json");
   checkpoints::add_digest(manifest);
   folder.write("manifest.json", manifest.dump(2));
   expect_shown(inspect(folder.path()), {"manifest.json       whole, digest verified"});

@@ -35,6 +35,13 @@ TEST_F(MergeCommand, WritesAFolderAndSaysOfWhat) {
   EXPECT_THAT(outcome.output, HasSubstr("mean of 2 checkpoints"));
   EXPECT_THAT(outcome.output, HasSubstr("0.5 of " + (run / "step_3").string() + " (step 3)"));
   EXPECT_EQ(weight_in(output), merge::raw(std::vector{2.5F}));
+  const auto shown = dimred_program("inspect " + output.string());
+  EXPECT_EQ(shown.code, 0) << shown.output;
+  EXPECT_THAT(shown.output, HasSubstr("merge.json          whole, digest verified"));
+  EXPECT_THAT(shown.output, HasSubstr("  step 2 "));
+  auto text = text_of_file(output / "merge.json");
+  put_file(output / "merge.json", text.replace(text.find("0.5"), 3, "0.6"));
+  EXPECT_EQ(dimred_program("inspect " + output.string()).code, 1);
 }
 
 TEST_F(MergeCommand, TakesSnapshotsAndSeveralSources) {

@@ -5,6 +5,7 @@
 
 #include "checkpoints/snapshot_list.h"
 #include "checkpoints/state.h"
+#include "tests/checkpoints/snapshots_there.h"
 #include "tests/commands/program.h"
 
 namespace dimred::commands {
@@ -103,7 +104,7 @@ TEST_F(Pca, NamesASnapshotOfTheRunThatIsGone) {
   const auto snapshots = write_snapshots(folder.path(), 6);
   checkpoints::State state;
   state.scalars = {{"step", 6},
-                   {"snapshots", checkpoints::to_json(checkpoints::list_present(snapshots))}};
+                   {"snapshots", checkpoints::to_json(checkpoints::snapshots_there(snapshots))}};
   checkpoints::StateStore(folder.path() / "checkpoints", 3).save(state);
   fs::remove(first_file(snapshots));
   const auto outcome = pca("--components 3");

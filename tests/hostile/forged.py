@@ -160,3 +160,12 @@ def npy(file: Path, head: bytes) -> None:
 def copied(source: Path, target: Path) -> Path:
     target.parent.mkdir(parents=True, exist_ok=True)
     return Path(shutil.copyfile(source, target))
+
+
+def sealed(values: dict) -> str:
+    """A manifest's text with the digest of these values."""
+    from faults.poison import digest
+
+    values.pop("digest", None)
+    text = json.dumps(values, separators=(",", ":"), ensure_ascii=False)
+    return json.dumps(values | {"digest": digest(text.encode())})

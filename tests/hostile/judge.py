@@ -17,7 +17,7 @@ MARGIN = 64 << 20  # bytes of memory beyond the input and the undisturbed peak
 LONGEST_LINE = 4096
 CRASH = re.compile(r"Traceback|internal:|terminate called|Sanitizer|Segmentation")
 # What inspect says of what is not there; without its signature an export is a folder of weights.
-LACKING = re.compile(r"DAMAGED|MISSING|sidecar +none|unknown, of an earlier version|^safetensors +/", re.M)
+LACKING = re.compile(r"DAMAGED|MISSING|sidecar +none|^safetensors +/", re.M)
 CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x80-\x9f\u202a-\u202e\u2066-\u2069]")
 
 

@@ -235,18 +235,6 @@ def test_an_export_that_is_not_whole_is_refused_by_name(
 
 
 @once
-def test_an_export_of_an_earlier_version_has_no_digests(
-    exported: Path, pictures: Path, tmp_path: Path, execute
-) -> None:
-    folder = changed(exported, tmp_path / "1", format=1)
-    signature = json.loads((folder / "signature.json").read_text())
-    del signature["digest"], signature["files"]
-    (folder / "signature.json").write_text(json.dumps(signature))
-    assert "unknown, of an earlier version" in execute("dimred", "inspect", folder)
-    execute("dimred", "predict", folder, pictures)
-
-
-@once
 def test_a_damaged_format_does_not_switch_the_digests_off(
     exported: Path, pictures: Path, tmp_path: Path, fails
 ) -> None:

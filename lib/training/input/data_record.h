@@ -40,7 +40,7 @@ void keep_pixels(const nlohmann::json& saved, DataRecord& now);
 nlohmann::json to_json(const DataRecord& record);
 
 /// Throws std::invalid_argument naming the first class that differs unless `saved` (a state's
-/// record, null for one of a version without it) has the names of `now`, in their order.
+/// record, null where there is none) has the names of `now`, in their order.
 void require_same_classes(const nlohmann::json& saved, const DataRecord& now, const char* scope);
 
 /// Which of the two sets has other samples, and how: "the training set: 40 images before, ..., 39

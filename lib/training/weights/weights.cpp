@@ -35,18 +35,6 @@ void require_layout(const Model& model, const Weights& weights) {
   require_same_frozen(model, weights.layout_json, weights.source);
 }
 
-/// The record in a run's newest state; empty when there is none to be read. For snapshots of an
-/// earlier version, which have none of their own.
-std::string recorded_beside(const fs::path& run) {
-  const auto states = checkpoints::states_of(run);
-  if (states.empty()) return "";
-  try {
-    return checkpoints::read_state_header(states.back()).at("scalars").dump();
-  } catch (const std::exception&) {
-    return "";  // a snapshot is whole without the state beside it
-  }
-}
-
 /// Decoders of two machines may differ in the last digits.
 bool is_close(double a, double b) { return std::abs(a - b) <= 1e-6 * std::abs(b); }
 
@@ -82,8 +70,6 @@ checkpoints::ColumnRanges own_ranges(const Model& model, const std::string& layo
 Weights from_snapshot(const fs::path& path, const ChooseRanges& choose) {
   auto snapshot = checkpoints::read_snapshot(
       path, [&](const checkpoints::SnapshotInfo& info) { return choose(info.layout_json); });
-  if (snapshot.run_json.empty())
-    snapshot.run_json = recorded_beside(fs::absolute(path).parent_path().parent_path());
   return {.values = std::move(snapshot.weights),
           .buffers = std::move(snapshot.buffers),
           .counters = std::move(snapshot.counters),

@@ -84,7 +84,7 @@ TEST(DataRecord, ATestSetThatComesOrGoesIsAnotherOne) {
   EXPECT_NE(gone.find("; now it is none"), std::string::npos) << gone;
 }
 
-TEST(DataRecord, AStateOfAVersionWithoutOneGoesOn) {
+TEST(DataRecord, AStateWithoutOneGoesOn) {
   auto setup = recorded_setup();
   auto state = network_state(setup, "stage1", {});
   ASSERT_EQ(state.scalars.erase("data"), 1U);
