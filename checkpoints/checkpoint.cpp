@@ -83,9 +83,10 @@ fs::path weights_in(const fs::path& folder) {
                            "pytorch_model.bin",
                            "adapter_model.safetensors",
                            "adapter_model.bin"}) {
+    // As transformers does: what is saved in one file leaves the index of shards before it there.
+    if (fs::exists(folder / name)) return folder / name;
     if (const auto index = folder / (name + std::string(index_ending)); fs::exists(index))
       return index;
-    if (fs::exists(folder / name)) return folder / name;
   }
   if (fs::is_regular_file(folder / ".metadata")) return folder / ".metadata";
   return {};

@@ -73,6 +73,7 @@ std::vector<fs::path> listed_files(const fs::path& list) {
   std::set<fs::path> seen;
   std::vector<fs::path> files;
   for (std::string line; std::getline(lines, line);) {
+    if (files.empty() && line.starts_with(byte_order_mark)) line.erase(0, byte_order_mark.size());
     line.erase(line.find_last_not_of(" \t\r") + 1);
     if (line.empty()) continue;
     files.push_back(list.parent_path() / line);

@@ -1,5 +1,6 @@
 #include "commands/merge_command.h"
 
+#include <cmath>
 #include <cstdint>
 #include <filesystem>
 #include <sstream>
@@ -12,6 +13,7 @@
 #include "support/errors.h"
 #include "support/locations.h"
 #include "support/options.h"
+#include "support/text.h"
 
 namespace dimred::commands {
 namespace {
@@ -53,9 +55,9 @@ void add_recipe_options(OptionTable& table, merge::Recipe& recipe) {
                    "decay^age; pma-ema: alpha of each next one and the rest of the sum before",
                    merge::kind_names());
   table.add("decay", &recipe.coefficients.decay, "of ema", between_open(0, 1))
-      .needs(is("kind", {"ema"}));
+      .needs_in_files(is("kind", {"ema"}));
   table.add("alpha", &recipe.coefficients.alpha, "of pma-ema", positive(1))
-      .needs(is("kind", {"pma-ema"}));
+      .needs_in_files(is("kind", {"pma-ema"}));
   table.add("coefficients",
             &recipe.file,
             "a number a line, oldest checkpoint first, in the place of a kind; they sum to one");
@@ -70,7 +72,7 @@ void add_output_options(OptionTable& table, MergeOptions& options) {
   table.add("shard_size",
             &options.shard_size,
             "largest shard, in GB (10^9 bytes); 0: the shards of the checkpoint copied from",
-            at_least(0));
+            between(0, 1'000'000));
   table.add("copy_from",
             &merge.copy_from,
             "checkpoint that side files, integers and BatchNorm's statistics are copied from: "
@@ -115,10 +117,16 @@ OptionTable table_of(MergeOptions& options) {
   return table;
 }
 
+void require_one_source(const OptionTable& table, const merge::Recipe& recipe) {
+  require(recipe.file.empty() || !table.was_set(&recipe.coefficients.kind),
+          "[merge] needs --kind or --coefficients, received both");
+}
+
 /// The recipes that the lines of a file say.
 std::vector<merge::Recipe> sweep_of(const fs::path& file) {
   constexpr std::int64_t most_bytes = std::int64_t{1} << 20;
-  std::istringstream lines(InputFile(file).text(most_bytes));
+  const auto content = InputFile(file).text(most_bytes);
+  std::istringstream lines(std::string(without_byte_order_mark(content, file.string())));
   std::vector<merge::Recipe> recipes;
   std::size_t number = 0;
   for (std::string line; std::getline(lines, line);) {
@@ -129,6 +137,7 @@ std::vector<merge::Recipe> sweep_of(const fs::path& file) {
     add_recipe_options(table, recipe);
     table.read_words(line, formatted("{}:{}", file, number));
     require_effects(table);
+    require_one_source(table, recipe);
     recipes.push_back(std::move(recipe));
   }
   require(!recipes.empty(), "[merge] --sweep '{}' holds no line", file);
@@ -137,8 +146,7 @@ std::vector<merge::Recipe> sweep_of(const fs::path& file) {
 
 void require_one_choice(const OptionTable& table, const MergeOptions& options) {
   const auto& recipe = options.merge.recipe;
-  require(recipe.file.empty() || !table.was_set(&recipe.coefficients.kind),
-          "[merge] needs --kind or --coefficients, received both");
+  require_one_source(table, recipe);
   if (options.sweep.empty()) return;
   for (const void* field : {static_cast<const void*>(&recipe.coefficients.kind),
                             static_cast<const void*>(&recipe.coefficients.decay),
@@ -165,7 +173,7 @@ int merge_command(const std::vector<std::string>& arguments) {
   require_one_choice(table, options);
   constexpr double gigabyte = 1e9;
   auto& merge = options.merge;
-  merge.shard_size = static_cast<std::int64_t>(options.shard_size * gigabyte);
+  merge.shard_size = static_cast<std::int64_t>(std::ceil(options.shard_size * gigabyte));
   merge.copy_from_given = table.was_set(&merge.copy_from);
   if (!options.sweep.empty()) merge.sweep = sweep_of(options.sweep);
   auto sources = options.more;

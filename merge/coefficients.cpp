@@ -82,7 +82,8 @@ std::vector<double> coefficients_of(std::span<const std::int64_t> steps,
 
 std::vector<double> read_coefficients(const std::filesystem::path& file, std::size_t count) {
   constexpr std::int64_t most_bytes = std::int64_t{64} << 20;
-  std::istringstream lines(InputFile(file).text(most_bytes));
+  const auto content = InputFile(file).text(most_bytes);
+  std::istringstream lines(std::string(without_byte_order_mark(content, file.string())));
   std::vector<double> values;
   for (std::string line; std::getline(lines, line);) {
     const auto text = trimmed(line);

@@ -1,6 +1,7 @@
 #include "merge/inputs.h"
 
 #include <glob.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
@@ -23,6 +24,8 @@
 #include "support/errors.h"
 #include "support/json.h"
 #include "support/list_files.h"
+#include "support/open_file.h"
+#include "support/option_values.h"
 #include "support/text.h"
 
 namespace dimred::merge {
@@ -32,6 +35,11 @@ namespace fs = std::filesystem;
 
 using checkpoints::weights_in;
 
+/// What a merge or a training program that was killed leaves.
+bool is_unfinished(const fs::path& path) { return path.extension() == ".tmp"; }
+
+bool is_merge(const fs::path& path) { return fs::exists(path / "merge.json"); }
+
 std::vector<fs::path> matches(const fs::path& pattern) {
   glob_t found{};
   std::vector<fs::path> paths;
@@ -39,6 +47,7 @@ std::vector<fs::path> matches(const fs::path& pattern) {
     paths.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
   ::globfree(&found);
   require(!paths.empty(), "[merge] needs checkpoints, nothing is called '{}'", pattern);
+  std::erase_if(paths, is_unfinished);
   sort_naturally(paths);
   return paths;
 }
@@ -58,13 +67,48 @@ void require_one_meaning(const fs::path& folder) {
   }
 }
 
+/// Shards mean little without the index, which says whether all are there.
+void require_index(const fs::path& file) {
+  static const std::regex shard("(.+)-[0-9]{5}-of-[0-9]{5}(\\.[a-z]+)");
+  const auto name = file.filename().string();
+  std::smatch match;
+  if (!std::regex_match(name, match, shard)) return;
+  refuse("[merge] '{}' is a shard; name its folder, which needs {}{}{}",
+         file,
+         match[1].str(),
+         match[2].str(),
+         checkpoints::index_ending);
+}
+
+std::vector<fs::path> checkpoints_at(const fs::path& source);
+
+/// Those of all paths that the pattern matches. Merges are merged again where it matches nothing
+/// else: among checkpoints they are the result of an earlier merge of the same.
+std::vector<fs::path> checkpoints_matching(const fs::path& pattern) {
+  std::vector<fs::path> all;
+  for (const auto& path : matches(pattern))
+    for (auto& checkpoint : checkpoints_at(path)) all.push_back(std::move(checkpoint));
+  const auto found = std::ranges::find_if(all, is_merge);
+  require(found == all.end() || std::ranges::all_of(all, is_merge),
+          "[merge] '{}' matches '{}', which is a merge itself; name the checkpoints, or a pattern "
+          "that leaves it out",
+          pattern,
+          found == all.end() ? fs::path() : *found);
+  return all;
+}
+
+/// So that the last part is a name, which may say a step: of "checkpoint-5/" and of ".", too.
+fs::path with_name(const fs::path& source) {
+  auto path = fs::absolute(source);
+  while (path.has_relative_path() && (!path.has_filename() || path.filename() == "."))
+    path = path.parent_path();
+  return path;
+}
+
 std::vector<fs::path> checkpoints_at(const fs::path& source) {
-  if (!fs::exists(source) && source.string().find_first_of("*?[") != std::string::npos) {
-    std::vector<fs::path> all;
-    for (const auto& path : matches(source))
-      for (auto& checkpoint : checkpoints_at(path)) all.push_back(std::move(checkpoint));
-    return all;
-  }
+  if (!fs::exists(source) && source.string().find_first_of("*?[") != std::string::npos)
+    return checkpoints_matching(source);
+  require(!is_unfinished(source), "[merge] '{}' is unfinished, as its name says", source);
   if (fs::is_directory(source) && !weights_in(source).empty()) {
     require_one_meaning(source);
     return {source};
@@ -77,28 +121,42 @@ std::vector<fs::path> checkpoints_at(const fs::path& source) {
             file);
     file = name_of(file);
   }
-  std::erase_if(files, [](const fs::path& file) { return file.extension() == ".tmp"; });
-  for (const auto& file : files)
-    require(!fs::is_directory(source) || !fs::exists(file / "merge.json"),
+  std::erase_if(files, is_unfinished);
+  for (const auto& file : files) {
+    require(!fs::is_directory(source) || !is_merge(file),
             "[merge] '{}' is a merge itself; name the checkpoints, or a pattern",
             file);
+    require_index(file);
+  }
   require(!files.empty(), "[merge] '{}' holds no finished checkpoint", source);
   return files;
 }
 
-using Step = std::optional<std::int64_t>;
+/// What a name says of the step, and the name without it.
+struct NamedStep {
+  std::int64_t step = 0;
+  std::string rest;
+};
+using Step = std::optional<NamedStep>;
 
 std::string stem_of(const Input& input) {
   return lower_case(input.in_folder ? input.path.filename().string() : input.path.stem().string());
 }
 
-/// The number behind the word that training programs put before it.
+/// nullopt beyond 2^63.
+Step step_of_digits(const std::string& digits, std::string rest) {
+  const auto step = number_in<std::int64_t>(digits);
+  return step ? Step({*step, std::move(rest)}) : Step();
+}
+
+/// The number behind the word that training programs put before it; no part of another number, such
+/// as 0.5 or 1e5.
 Step step_by_word(const Input& input) {
   const auto name = stem_of(input);
-  for (const auto* word : {"step", "iter", "checkpoint", "ckpt", "epoch"}) {
+  for (const auto* word : {"steps?", "iter(?:ation)?s?", "checkpoint", "ckpt", "epochs?"}) {
     std::smatch match;
-    if (std::regex_search(name, match, std::regex(std::string(word) + "[-_=]?0*([0-9]{1,18})")))
-      return number_in<std::int64_t>(match[1].str());
+    const std::regex numbered(std::string(word) + "[-_=]?([0-9]+)(?!\\.?[0-9]|e[0-9])");
+    if (std::regex_search(name, match, numbered)) return step_of_digits(match[1].str(), "");
   }
   return {};
 }
@@ -106,17 +164,24 @@ Step step_by_word(const Input& input) {
 /// The last number of the name.
 Step step_by_number(const Input& input) {
   const auto name = stem_of(input);
-  static const std::regex last("0*([0-9]{1,18})[^0-9]*$");
+  static const std::regex last("(|.*[^0-9])([0-9]+)([^0-9]*)");
+  static const std::regex fraction(".*[0-9]\\.");
   std::smatch match;
-  return std::regex_search(name, match, last) ? number_in<std::int64_t>(match[1].str()) : Step();
+  if (!std::regex_match(name, match, last)) return {};
+  const auto before = match[1].str();
+  if (std::regex_match(before, fraction)) return {};
+  return step_of_digits(match[2].str(), before + "#" + match[3].str());
 }
 
-/// Whether each of the names carries a step, which then is theirs.
+/// Whether each of the names carries a step, which then is theirs: names that differ elsewhere,
+/// too, as by a loss or a hash, have numbers that are none.
 bool take_steps(std::vector<Input>& inputs, Step (*step_of)(const Input&)) {
+  std::optional<std::string> rest;
   for (auto& input : inputs) {
-    const auto step = step_of(input);
-    if (!step) return false;
-    input.step = *step;
+    const auto found = step_of(input);
+    if (!found || (rest && *rest != found->rest)) return false;
+    input.step = found->step;
+    rest = found->rest;
   }
   return true;
 }
@@ -134,10 +199,22 @@ fs::path weights_of(const Input& input) {
   return weights;
 }
 
+/// Tells files apart, whatever their names: links of both kinds have the same. (A file system that
+/// has no numbers of its own still tells sizes and times.)
+std::array<std::int64_t, 5> identity_of(const fs::path& file) {
+  struct stat status {};
+  require_call(::stat(file.c_str(), &status) == 0, "stat", file);
+  return {static_cast<std::int64_t>(status.st_dev),
+          static_cast<std::int64_t>(status.st_ino),
+          status.st_size,
+          status.st_mtim.tv_sec,
+          status.st_mtim.tv_nsec};
+}
+
 void require_different(const std::vector<Input>& inputs) {
-  std::map<fs::path, fs::path> seen;
+  std::map<std::array<std::int64_t, 5>, fs::path> seen;
   for (const auto& input : inputs) {
-    const auto [at, fresh] = seen.emplace(fs::canonical(weights_of(input)), input.path);
+    const auto [at, fresh] = seen.emplace(identity_of(weights_of(input)), input.path);
     require(fresh,
             "[merge] needs each checkpoint once, received '{}' and '{}'",
             at->second,
@@ -185,7 +262,7 @@ void take_tensors(Input& input, const checkpoints::Checkpoint& checkpoint) {
       require(names.insert(tensor.name).second,
               "[merge] '{}' has the tensor \"{}\" twice",
               input.path,
-              tensor.name);
+              printable(tensor.name));
   input.files = checkpoint.files;
   for (std::size_t file = 0; file < checkpoint.tensors.size(); ++file) {
     for (const auto& stored : checkpoint.tensors[file]) {
@@ -235,8 +312,9 @@ fs::path Input::folder() const { return in_folder ? path : fs::path(); }
 Found find_inputs(const std::vector<fs::path>& sources) {
   Found found;
   for (const auto& source : sources)
-    for (auto& path : checkpoints_at(source))
+    for (auto& path : checkpoints_at(with_name(source)))
       found.inputs.push_back({.path = path, .in_folder = fs::is_directory(path)});
+  require(!found.inputs.empty(), "[merge] needs checkpoints, received none");
   require_different(found.inputs);
   found.counted = !take_steps(found.inputs, step_by_word) &&
                   !(take_steps(found.inputs, step_by_number) && steps_differ(found.inputs));
@@ -258,9 +336,9 @@ std::vector<std::size_t> chosen(const std::vector<Input>& inputs, const Window& 
     if (inputs[i].step >= window.from && (window.to == 0 || inputs[i].step <= window.to))
       places.push_back(i);
   require(!places.empty(),
-          "[merge] needs checkpoints of steps {} to {}, received steps {} to {}",
+          "[merge] needs checkpoints of steps {} {}, received steps {} to {}",
           window.from,
-          window.to,
+          window.to == 0 ? "and later" : formatted("to {}", window.to),
           inputs.front().step,
           inputs.back().step);
   std::vector<std::size_t> kept;
@@ -298,12 +376,12 @@ void require_same_tensors(const Input& expected, const Input& received) {
     require(found != theirs.end(),
             "[merge] '{}' has no tensor \"{}\", which '{}' has",
             received.path,
-            tensor.name,
+            printable(tensor.name),
             expected.path);
     require(found->second->dtype == tensor.dtype && found->second->shape == tensor.shape,
             "[merge] '{}' has \"{}\" as {}, '{}' as {}",
             received.path,
-            tensor.name,
+            printable(tensor.name),
             shape_text(*found->second),
             expected.path,
             shape_text(tensor));
@@ -312,7 +390,7 @@ void require_same_tensors(const Input& expected, const Input& received) {
   require(theirs.empty(),
           "[merge] '{}' has the tensor \"{}\", which '{}' has not",
           received.path,
-          theirs.empty() ? "" : theirs.begin()->first,
+          theirs.empty() ? "" : printable(theirs.begin()->first),
           expected.path);
 }
 

@@ -9,8 +9,10 @@
 #include "merge/pass.h"
 #include "merge/plan.h"
 #include "support/atomic_file.h"
+#include "support/counted.h"
 #include "support/digest.h"
 #include "support/errors.h"
+#include "support/json.h"
 #include "support/locations.h"
 #include "support/named.h"
 #include "support/option_values.h"
@@ -71,7 +73,7 @@ Part part_of(const Recipe& recipe, const std::vector<Input>& inputs, std::string
 std::vector<Part> parts_of(const Options& options, const std::vector<Input>& inputs) {
   if (options.sweep.empty()) return {part_of(options.recipe, inputs, options.copy_from)};
   std::vector<Part> parts;
-  constexpr std::size_t digits = 2;
+  const auto digits = std::max<std::size_t>(2, std::to_string(options.sweep.size()).size());
   for (const auto& recipe : options.sweep) {
     parts.push_back(part_of(recipe, inputs, options.copy_from));
     parts.back().folder = padded(std::ssize(parts), digits);
@@ -106,22 +108,14 @@ void read_headers(std::vector<Input>& inputs, const Input& like, const Options& 
   }
 }
 
-/// The digest of everything that decides the output's bytes.
-std::string plan_digest(const std::vector<Input>& inputs,
-                        const std::vector<Part>& parts,
-                        const Plan& plan) {
-  auto json = OrderedJson::array({std::string(version()), std::string(revision())});
-  for (const auto& input : inputs) {
-    json.push_back({fs::absolute(input.path).string(), input.step});
-    for (const auto& file : input.files)
-      json.push_back({file.filename().string(),
-                      fs::file_size(file),
-                      fs::last_write_time(file).time_since_epoch().count()});
-  }
-  for (const auto& part : parts)
-    json.push_back({part.inputs, texts_of(part.coefficients, number_text), part.copied_from});
-  for (const auto& shard : plan.shards) json.push_back({shard.name, shard.head});
-  return digest_of(json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace));
+/// Name, size and time of all files of an input.
+OrderedJson state_of(const Input& input) {
+  auto json = OrderedJson::array();
+  for (const auto& file : input.files)
+    json.push_back({file.filename().string(),
+                    fs::file_size(file),
+                    fs::last_write_time(file).time_since_epoch().count()});
+  return json;
 }
 
 struct Work {
@@ -129,8 +123,29 @@ struct Work {
   std::vector<Part> parts;
   Plan plan;
   const Input* like = nullptr;
+  std::vector<OrderedJson> states;  // of the inputs, before they are read
   Digests digests;
 };
+
+/// The digest of everything that decides the output's bytes.
+std::string plan_digest(const Work& work, const Options& options) {
+  auto json = OrderedJson::array({std::string(version()), std::string(revision())});
+  json.push_back(options.copy_from_given);
+  for (std::size_t i = 0; i < work.inputs.size(); ++i)
+    json.push_back({work.inputs[i].path.string(), work.inputs[i].step, work.states[i]});
+  for (const auto& part : work.parts)
+    json.push_back({part.inputs, texts_of(part.coefficients, number_text), part.copied_from});
+  for (const auto& shard : work.plan.shards) json.push_back({shard.name, shard.head});
+  return digest_of(json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace));
+}
+
+/// A program that still writes a checkpoint would have a mixture merged.
+void require_unchanged(const Work& work) {
+  for (std::size_t i = 0; i < work.inputs.size(); ++i)
+    require(state_of(work.inputs[i]) == work.states[i],
+            "[merge] '{}' has changed while it was read; merge it when nobody writes it any more",
+            work.inputs[i].path);
+}
 
 OrderedJson provenance(const Work& work, const Part& part, const Report& report) {
   OrderedJson json{{"format", 2},
@@ -143,7 +158,7 @@ OrderedJson provenance(const Work& work, const Part& part, const Report& report)
     const auto& input = work.inputs[part.inputs[i]];
     OrderedJson digests;
     for (std::size_t t = 0; t < work.like->tensors.size(); ++t)
-      digests[work.like->tensors[t].name] = work.digests[part.inputs[i]][t];
+      append_value(digests, work.like->tensors[t].name, work.digests[part.inputs[i]][t]);
     json["inputs"].push_back({{"path", place_text(input.path)},
                               {"step", input.step},
                               {"coefficient", part.coefficients[i]},
@@ -204,6 +219,7 @@ void write_folder(Work& work, const Options& options, const Report& report, Outp
                                 *work.like,
                                 {options.threads, options.block, options.copy_from_given},
                                 folder);
+    require_unchanged(work);
     write_beside(work, options, report, folder.temporary());
   } catch (const std::invalid_argument&) {
     undo_after_error([&] { folder.discard(); });
@@ -223,11 +239,12 @@ Report merge(const std::vector<fs::path>& sources, const fs::path& output, const
   keep_needed(work.inputs, work.parts);
   work.like = &work.inputs[work.parts.back().copied_from];
   read_headers(work.inputs, *work.like, options);
+  for (const auto& input : work.inputs) work.states.push_back(state_of(input));
   work.plan = plan_output(*work.like, options.dtype, options.shard_size);
   Report report{.counted = found.counted};
   report_tensors(report, work);
   report_parts(report, work, output);
-  OutputFolder folder(fs::absolute(output), plan_digest(work.inputs, work.parts, work.plan));
+  OutputFolder folder(fs::absolute(output), plan_digest(work, options));
   write_folder(work, options, report, folder);
   folder.commit();
   report.seconds = watch.seconds();
@@ -237,17 +254,22 @@ Report merge(const std::vector<fs::path>& sources, const fs::path& output, const
 std::string describe(const Report& report) {
   std::string text;
   for (const auto& part : report.parts) {
-    text += formatted(
-        "{}: {} of {} checkpoints\n", place_text(part.folder), part.kind, part.inputs.size());
+    text += formatted("{}: {} of {}\n",
+                      place_text(part.folder),
+                      part.kind,
+                      counted(std::ssize(part.inputs), "checkpoint"));
     for (std::size_t i = 0; i < part.inputs.size(); ++i)
       text += formatted("  {} of {} (step {})\n",
                         significant_text(part.coefficients[i], 6),
                         place_text(report.inputs[part.inputs[i]].path),
                         report.inputs[part.inputs[i]].step);
     if (!report.copied.empty())
-      text += formatted("  copied from {}: {}; statistics of BatchNorm want recalibration\n",
+      text += formatted("  copied from {}: {}{}\n",
                         part.copied_from.filename(),
-                        checkpoints::count_and_names(report.copied));
+                        checkpoints::count_and_names(report.copied),
+                        std::ranges::any_of(report.copied, checkpoints::is_statistic)
+                            ? "; statistics of BatchNorm want recalibration"
+                            : "");
   }
   if (report.counted) text += "the names carry no steps: checkpoints count in the order given\n";
   if (!report.left_out.empty())

@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "checkpoints/checkpoint.h"
-#include "checkpoints/folder_commit.h"
 #include "support/atomic_file.h"
 #include "support/errors.h"
 #include "support/json.h"
+#include "support/open_file.h"
 
 namespace dimred::merge {
 namespace {
@@ -51,16 +51,33 @@ std::string_view torch_name(std::string_view dtype) {
   return dtype == "F16" ? "float16" : "bfloat16";
 }
 
+/// Sets the type that a configuration says, and that of its parts (text_config, vision_config);
+/// false: none says any. What a quantisation says of types is its own.
+bool set_dtype(nlohmann::ordered_json& config, std::string_view dtype) {
+  bool said = false;
+  if (!config.is_object()) return said;
+  for (auto& [name, value] : config.items()) {
+    const bool type = (name == "torch_dtype" || name == "dtype") && value.is_string();
+    const bool part = name.ends_with("_config") && name != "quantization_config";
+    if (type) value = torch_name(dtype);
+    said |= type || (part && set_dtype(value, dtype));
+  }
+  return said;
+}
+
 /// nullopt: the file says no type.
 std::optional<std::string> with_dtype(const fs::path& config, std::string_view dtype) {
   auto json = parse_ordered_json(InputFile(config).text(JsonLimits{}.bytes), config.string());
-  bool said = false;
-  for (const auto* name : {"torch_dtype", "dtype"}) {
-    if (!json.is_object() || !json.contains(name)) continue;
-    json[name] = torch_name(dtype);
-    said = true;
-  }
-  return said ? std::optional(json.dump(2) + "\n") : std::nullopt;
+  return set_dtype(json, dtype) ? std::optional(json.dump(2) + "\n") : std::nullopt;
+}
+
+/// Whether a folder is what OutputFolder left, at whatever moment its process was killed.
+bool is_unfinished_merge(const fs::path& folder) {
+  if (!fs::is_directory(fs::symlink_status(folder))) return false;
+  if (fs::is_regular_file(folder / plan_name)) return true;
+  return std::ranges::all_of(fs::directory_iterator(folder), [](const auto& item) {
+    return item.path().filename().string().starts_with('.');
+  });
 }
 
 }  // namespace
@@ -70,16 +87,17 @@ OutputFolder::OutputFolder(fs::path final_path, const std::string& plan)
   require(!fs::exists(fs::symlink_status(final_path_)),
           "[merge] '{}' exists already; choose another --output",
           final_path_);
-  const bool there = fs::exists(fs::symlink_status(temporary_));
-  require(!there || fs::is_regular_file(temporary_ / plan_name) || fs::is_empty(temporary_),
+  require(fs::is_directory(final_path_.parent_path()),
+          "[merge] needs an existing folder to write '{}' in",
+          final_path_);
+  require(!fs::exists(fs::symlink_status(temporary_)) || is_unfinished_merge(temporary_),
           "[merge] '{}' is in the way and is no unfinished merge; remove it or choose another "
           "--output",
           temporary_);
   create_folder_in_existing(temporary_);
   lock_ = std::make_unique<checkpoints::FolderLock>(temporary_);
   if (text_at(temporary_ / plan_name) == plan) return;
-  for (const auto& item : fs::directory_iterator(temporary_))
-    if (item.path().filename() != checkpoints::FolderLock::file_name) fs::remove_all(item.path());
+  clear();
   write_file_atomically(temporary_ / plan_name, plan);
 }
 
@@ -98,13 +116,29 @@ void OutputFolder::commit() {
           final_path_,
           temporary_);
   std::vector<fs::path> own;
-  for (const auto& item : fs::directory_iterator(temporary_))
-    if (item.path().filename().string().starts_with('.')) own.push_back(item.path());
+  for (const auto& item : fs::directory_iterator(temporary_)) {
+    const auto name = item.path().filename();
+    if (name.string().starts_with('.') && name != plan_name) own.push_back(item.path());
+  }
   for (const auto& file : own) fs::remove(file);
-  checkpoints::commit_folder(temporary_, final_path_);
+  sync_folder(temporary_);
+  fs::rename(temporary_, final_path_);
+  fs::remove(final_path_ / plan_name);  // until here it says that the temporary folder is a merge's
+  sync_folder(final_path_.parent_path());
 }
 
-void OutputFolder::discard() { fs::remove_all(temporary_); }
+void OutputFolder::discard() {
+  clear();
+  fs::remove_all(temporary_);
+}
+
+void OutputFolder::clear() {
+  for (const auto& item : fs::directory_iterator(temporary_)) {
+    const auto name = item.path().filename();
+    if (name != plan_name && name != checkpoints::FolderLock::file_name)
+      fs::remove_all(item.path());
+  }
+}
 
 void copy_side_files(const fs::path& from, const fs::path& to, std::string_view dtype) {
   for (const auto& item : fs::directory_iterator(from)) {

@@ -31,6 +31,9 @@ class OutputFolder {
   void discard();
 
  private:
+  /// Removes all but the plan, which tells the next process that the folder is a merge's.
+  void clear();
+
   std::filesystem::path final_path_;
   std::filesystem::path temporary_;
   std::unique_ptr<checkpoints::FolderLock> lock_;

@@ -61,8 +61,10 @@ void lay_out(Shard& shard, const Input& like) {
     tensor.offset = end;
     end += tensor.bytes;
     const auto& source = like.tensors[tensor.index];
-    header[source.name] = {
-        {"dtype", tensor.dtype}, {"shape", source.shape}, {"data_offsets", {tensor.offset, end}}};
+    append_value(
+        header,
+        source.name,
+        {{"dtype", tensor.dtype}, {"shape", source.shape}, {"data_offsets", {tensor.offset, end}}});
   }
   auto text = header.dump();
   text.append((8 - text.size() % 8) % 8, ' ');
@@ -105,10 +107,10 @@ nlohmann::ordered_json metadata_of(const Input& like) {
   if (!like.in_folder) return nlohmann::ordered_json::object();
   const auto index = checkpoints::weights_in(like.path);
   if (index.extension() != ".json") return nlohmann::ordered_json::object();
-  const auto json = parse_ordered_json(InputFile(index).text(JsonLimits{}.bytes), index.string());
-  return json.contains("metadata") && json["metadata"].is_object()
-             ? json["metadata"]
-             : nlohmann::ordered_json::object();
+  const auto json = parse_json(InputFile(index).text(JsonLimits{}.bytes), index.string());
+  const auto found = json.find("metadata");
+  return found != json.end() && found->is_object() ? nlohmann::ordered_json(*found)
+                                                   : nlohmann::ordered_json::object();
 }
 
 std::string index_text(const Plan& plan, const Input& like) {

@@ -169,6 +169,11 @@ ordered_json parse_ordered_json(std::string_view text,
   return parse<ordered_json>(text, source, limits);
 }
 
+void append_value(ordered_json& object, const std::string& name, ordered_json value) {
+  if (object.is_null()) object = ordered_json::object();
+  object.get_ref<ordered_json::object_t&>().emplace_back(name, std::move(value));
+}
+
 std::string json_line(const json& value) {
   return value.dump(-1, ' ', false, json::error_handler_t::replace);
 }

@@ -26,6 +26,12 @@ nlohmann::ordered_json parse_ordered_json(std::string_view text,
                                           std::string_view source,
                                           const JsonLimits& limits = {});
 
+/// Adds a value under a name that the object does not have: an ordered object looks for each name
+/// among all before it, which takes minutes for the 10^5 tensors of a mixture of experts.
+void append_value(nlohmann::ordered_json& object,
+                  const std::string& name,
+                  nlohmann::ordered_json value);
+
 /// The value in one line; bytes of its texts that are no UTF-8 become U+FFFD.
 std::string json_line(const nlohmann::json& value);
 

@@ -8,8 +8,9 @@ from typing import Any
 
 
 def whole_number(scope: str, name: str, value: Any, least: int) -> int:
-    """Raises ValueError where the value is no whole number, or less than `least`."""
-    if isinstance(value, bool) or not hasattr(type(value), "__index__") or operator.index(value) < least:
+    """Raises ValueError where the value is no whole number, less than `least`, or beyond 64 bits."""
+    whole = not isinstance(value, bool) and hasattr(type(value), "__index__")
+    if not whole or not least <= operator.index(value) < 2**63:
         raise ValueError(f"{scope} needs {name} as a whole number >= {least}, received {shown(value)}")
     return operator.index(value)
 

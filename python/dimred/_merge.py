@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dimred import _core
+from dimred._arguments import one_of, require_switch, whole_number
 
+KINDS = ("mean", "linear", "cosine", "minus-sqrt", "wma", "ema", "pma-ema")
 DTYPES = {"same": "", "float32": "F32", "bfloat16": "BF16", "float16": "F16"}
 
 
@@ -52,12 +54,17 @@ def merge(
 
     Raises ValueError for checkpoints that cannot be merged, OSError for damaged files; nothing then stays in `output`.
     """
-    if dtype not in DTYPES:
-        raise ValueError(f"[dimred.merge] needs dtype {', '.join(DTYPES)}, received {dtype}")
-    if stride < 1 or (last is not None and last < 1):
-        raise ValueError(f"[dimred.merge] needs stride >= 1 and last >= 1, received {stride} and {last}")
+    scope = "[dimred.merge]"
+    one_of(scope, "kind", kind, KINDS)
+    one_of(scope, "dtype", dtype, tuple(DTYPES))
+    require_switch(scope, "allow_different_config", allow_different_config)
+    whole_number(scope, "first_step", first_step, 0)
+    for name, value in {"last": last, "last_step": last_step, "stride": stride}.items():
+        if value is not None or name == "stride":
+            whole_number(scope, name, value, 1)
+    whole_number(scope, "threads", threads, 0)
     if not 0 < decay < 1 or not 0 < alpha <= 1:
-        raise ValueError(f"[dimred.merge] needs decay in (0, 1) and alpha in (0, 1], received {decay} and {alpha}")
+        raise ValueError(f"{scope} needs decay in (0, 1) and alpha in (0, 1], received {decay} and {alpha}")
     paths = [sources] if isinstance(sources, str | os.PathLike) else list(sources)
     window = (first_step, last_step or 0, stride, last or 0)
     answer = _core.merge(

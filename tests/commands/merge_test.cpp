@@ -80,10 +80,16 @@ TEST_F(MergeCommand, TakesAndSendsWhatLiesAtUrls) {
 
 TEST_F(MergeCommand, RefusesInOneLine) {
   const auto lines = folder.write("sweep.txt", "kind=mean\nkind=meen\n");
+  const auto idle = folder.write("idle.txt",
+                                 "\xEF\xBB\xBF"
+                                 "kind=mean decay=0.5\n");
+  const auto both = folder.write("both.txt", "kind=ema coefficients=c.txt\n");
   for (const auto& [options, part] : std::vector<std::pair<std::string, std::string>>{
            {"--decay 0.5", "decay has no effect: it needs kind = ema"},
            {"--coefficients c.txt --kind ema", "needs --kind or --coefficients, received both"},
            {"--sweep " + lines.string(), "sweep.txt:2"},
+           {"--sweep " + idle.string(), "decay has no effect: it needs kind = ema"},
+           {"--sweep " + both.string(), "needs --kind or --coefficients, received both"},
            {"--sweep " + lines.string() + " --last 2", "--last belongs into the lines of --sweep"},
            {"s3://bucket/run", "a URL needs to be the one SOURCE"},
            {"--stride 0", "--stride: needs a whole number >= 1"}}) {

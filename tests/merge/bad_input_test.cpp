@@ -1,10 +1,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
 #include <functional>
+#include <thread>
 
 #include "merge/merge.h"
+#include "support/formatted.h"
 #include "tests/merge/checkpoints.h"
 
 namespace dimred::merge {
@@ -194,6 +197,9 @@ TEST_F(BadInput, CheckpointsTwice) {
   put_checkpoint(folder / "run/step_02", {good()});
   EXPECT_THAT(merged({folder / "run"}), HasSubstr("one checkpoint of a step"));
   EXPECT_THAT(merged({folder / "run"}), HasSubstr("of step 2"));
+  fs::create_hard_link(one / "model.safetensors", folder / "9.safetensors");
+  EXPECT_THAT(merged({one, folder / "9.safetensors"}), HasSubstr("needs each checkpoint once"));
+  EXPECT_THAT(merged({}), HasSubstr("received none"));
 }
 
 TEST_F(BadInput, ConfigurationsThatDiffer) {
@@ -229,6 +235,13 @@ TEST_F(BadInput, PlacesThatCannotBe) {
   fs::copy(one, folder / "run/other.tmp");
   EXPECT_EQ(merge({folder / "run"}, folder / "run/merged", {}).inputs.size(), 2U);
   EXPECT_THAT(merged(folder / "run"), HasSubstr("run/merged' is a merge itself"));
+  EXPECT_THAT(merged(folder / "run/*"), HasSubstr("run/merged', which is a merge itself"));
+  EXPECT_THAT(merged(folder / "run/other.tmp"), HasSubstr("is unfinished"));
+  fs::remove_all(folder / "run/merged");
+  EXPECT_EQ(merge({folder / "run/*"}, folder / "whole", {}).inputs.size(), 2U);
+  fs::create_directory(folder / "cut");
+  put_file(folder / "cut/model-00001-of-00002.safetensors", safetensors(good()));
+  EXPECT_THAT(merged(folder / "cut"), HasSubstr("its folder, which needs model.safetensors.index"));
 }
 
 TEST_F(BadInput, OutputsThatAreThere) {
@@ -239,6 +252,12 @@ TEST_F(BadInput, OutputsThatAreThere) {
     EXPECT_EQ(text_of_file(folder / name / "model.safetensors"), safetensors(good()));
     fs::remove_all(folder / name);
   }
+  put_file(folder / "out.tmp", "");
+  EXPECT_THAT(thrown<std::invalid_argument>([&] { merge({one}, folder / "out", {}); }),
+              HasSubstr("no unfinished merge"));
+  fs::remove(folder / "out.tmp");
+  EXPECT_THAT(thrown<std::invalid_argument>([&] { merge({one}, folder / "none/out", {}); }),
+              HasSubstr("needs an existing folder to write"));
   fs::create_symlink("nowhere", folder / "out");
   EXPECT_THAT(thrown<std::invalid_argument>([&] { merge({one}, folder / "out", {}); }),
               HasSubstr("exists already"));
@@ -248,8 +267,33 @@ TEST_F(BadInput, CoefficientsThatDoNotFit) {
   put_file(folder / "c", "0.5\n0.4\n");
   EXPECT_THAT(refusal({.recipe = {.file = folder / "c"}}), HasSubstr("sum to one"));
   EXPECT_THAT(refusal({.copy_from = "step3"}), HasSubstr("received 'step3'"));
-  EXPECT_THAT(refusal({.recipe = {.window = {.from = 9}}}), HasSubstr("steps 9 to 0"));
+  EXPECT_THAT(refusal({.recipe = {.window = {.from = 9}}}), HasSubstr("steps 9 and later"));
+  put_file(folder / "c",
+           "\xEF\xBB\xBF"
+           "0.5\r\n0.5\r\n");
+  merge({folder / "run"}, folder / "marked", {.recipe = {.file = folder / "c"}});
   EXPECT_THAT(refusal({.recipe = {.window = {.from = 2, .to = 1}}}), HasSubstr("from <= to"));
+}
+
+// A training program that still writes it.
+TEST_F(BadInput, CheckpointsThatChangeWhileTheyAreRead) {
+  const auto file = two / "model.safetensors";
+  std::string text;
+  std::jthread writer([&](const std::stop_token& stop) {
+    for (auto time = fs::last_write_time(file); !stop.stop_requested();) {
+      time += std::chrono::milliseconds(10);
+      fs::last_write_time(file, time);
+    }
+  });
+  for (int i = 0; i < 100 && text.empty(); ++i) {
+    try {
+      merge({folder / "run"}, folder / ("out" + std::to_string(i)), {});
+    } catch (const std::invalid_argument& error) {
+      text = error.what();
+      EXPECT_FALSE(fs::exists(folder / formatted("out{}.tmp", i)));
+    }
+  }
+  EXPECT_THAT(text, HasSubstr("step2' has changed while it was read"));
 }
 
 TEST_F(BadInput, OptimizerStateAlone) {

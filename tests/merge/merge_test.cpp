@@ -9,7 +9,9 @@
 #include <cstring>
 #include <fstream>
 #include <random>
+#include <tuple>
 
+#include "support/formatted.h"
 #include "tests/merge/checkpoints.h"
 
 namespace dimred::merge {
@@ -175,7 +177,79 @@ TEST_F(Merge, ChoosesBySteps) {
   EXPECT_THAT(steps({.from = 2, .to = 8, .stride = 3}, "b"), ElementsAre(2, 5, 8));
   EXPECT_THAT(steps({.to = 8, .stride = 2, .last = 2}, "c"), ElementsAre(6, 8));
   EXPECT_THAT(thrown<std::invalid_argument>([&] { steps({.from = 10}, "d"); }),
-              HasSubstr("of steps 10 to 0, received steps 1 to 9"));
+              HasSubstr("of steps 10 and later, received steps 1 to 9"));
+}
+
+// A fraction, a loss and a hash are no steps, nor is a part of a number; all names carry one, or
+// none does.
+TEST_F(Merge, TakesStepsFromNames) {
+  using Steps = std::vector<std::int64_t>;
+  const Steps counted{1, 2};
+  const std::vector<std::tuple<std::string, std::string, Steps>> cases{
+      {"checkpoint-10/", "checkpoint-9/", {9, 10}},
+      {"./step_3000000000", "step_6000000000/.", {3'000'000'000, 6'000'000'000}},
+      {"steps_100", "Steps_20", {20, 100}},
+      {"iteration100-loss0.3", "iteration200-loss0.2", {100, 200}},
+      {"model_100_v2", "model_200_v2", counted},
+      {"model_100_loss0.53", "model_200_loss0.48", counted},
+      {"a9", "a10", {9, 10}},
+      {"4ed34f7", "9b2c7a3", counted},
+      {"epoch0.5", "epoch1.5", counted},
+      {"w0.75", "w0.8", counted},
+      {"step-1e3", "step-2e3", counted},
+      {"x20240101123045123456", "x30240101123045123450", counted},
+      {"checkpoint-100", "checkpoint-last", counted}};
+  int number = 0;
+  for (const auto& [one, two, expected] : cases) {
+    const auto run = at("run" + std::to_string(number++));
+    for (const auto& name : {one, two}) put_checkpoint(run / name, {{f32("a", {1})}});
+    const auto found = find_inputs({run / one, run / two});
+    Steps steps;
+    for (const auto& input : found.inputs) steps.push_back(input.step);
+    EXPECT_EQ(steps, expected) << one;
+    EXPECT_EQ(found.counted, expected == counted) << one;
+  }
+}
+
+// What is saved in one file leaves the index of shards that were saved before it.
+TEST_F(Merge, TakesTheFileBeforeTheIndexAsTransformersDoes) {
+  put_checkpoint(at("run/step1"), {{f32("a", {1})}, {f32("b", {1})}});
+  put_checkpoint(at("run/step1"), {{f32("a", {7}), f32("b", {8})}});
+  run("run");
+  EXPECT_EQ(bytes_of(at("out/model.safetensors"), "b"), raw(std::vector{8.0F}));
+}
+
+// A mixture of experts has more tensors than an ordered object may have names.
+TEST_F(Merge, TakesTensorsInAnyNumber) {
+  constexpr int count = 10'001;
+  std::string header, places;
+  for (int i = 0; i < count; ++i) {
+    const auto separator = i == 0 ? "" : ", ";
+    header += formatted(
+        R"({}"{}": {{"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}})", separator, i);
+    places += formatted(R"({}"{}": "model-1.safetensors")", separator, i);
+  }
+  header = "{" + header + "}";
+  fs::create_directory(at("run"));
+  put_file(at("run/model-1.safetensors"), raw(std::vector<std::uint64_t>{header.size()}) + header);
+  put_file(at("run/model.safetensors.index.json"),
+           formatted(R"({{"metadata": {{"total_parameters": 5}}, "weight_map": {{{}}}}})", places));
+  EXPECT_EQ(run("run").tensors, std::size_t{count});
+  const auto index = json_of(at("out/model.safetensors.index.json"));
+  EXPECT_EQ(index["weight_map"].size(), std::size_t{count});
+  EXPECT_EQ(index["metadata"]["total_parameters"], 5);
+}
+
+TEST_F(Merge, SaysTheTypeInEachPartOfAConfiguration) {
+  put_checkpoint(at("run"), {{bf16("a", {1})}});
+  put_file(at("run/config.json"),
+           R"({"dtype": "bfloat16", "text_config": {"dtype": "bfloat16", "dtypes": 2},
+               "quantization_config": {"dtype": "int8"}})");
+  run("run", {.dtype = "F32"});
+  EXPECT_EQ(json_of(at("out/config.json")),
+            nlohmann::json::parse(
+                R"({"dtype": "float32", "text_config": {"dtype": "float32", "dtypes": 2},
+                    "quantization_config": {"dtype": "int8"}})"));
 }
 
 TEST_F(Merge, SweepsInOneReading) {
@@ -269,6 +343,20 @@ TEST_F(Merge, GoesOnByShard) {
   stop_at_second();
   run("run", {.recipe = {.window = {.last = 1}}});
   EXPECT_EQ(text_of_file(at("out") / one), text_of_file(at("run/step2") / one));
+  EXPECT_FALSE(fs::exists(at("out/.plan")));
+}
+
+// Killed before its plan is there, and behind its last record.
+TEST_F(Merge, GoesOnFromWhereverItWasKilled) {
+  put_checkpoint(at("run/step1"), {{f32("a", {1})}});
+  fs::create_directory(at("out.tmp"));
+  put_file(at("out.tmp/.lock"), "1");
+  run("run");
+  fs::rename(at("out"), at("out.tmp"));
+  put_file(at("out.tmp/.plan"), "x");
+  run("run");
+  EXPECT_EQ(text_of_file(at("out/model.safetensors")),
+            text_of_file(at("run/step1/model.safetensors")));
 }
 
 }  // namespace

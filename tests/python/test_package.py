@@ -1301,5 +1301,18 @@ def test_merge_writes_what_average_says(tmp_path: Path) -> None:
             assert_allclose(value, average.arrays()[name], rtol=2e-7, atol=1e-8)
     with pytest.raises(ValueError, match="exists already"):
         dimred.merge(tmp_path / "step_*", tmp_path / "mean")
-    with pytest.raises(ValueError, match="needs dtype"):
-        dimred.merge(tmp_path / "step_*", tmp_path / "x", dtype="float8")
+    for sources, options, what in (
+        (tmp_path / "step_*", {"dtype": "float8"}, "needs dtype"),
+        (tmp_path / "step_*", {"kind": "minus_sqrt"}, "needs kind as one of"),
+        (tmp_path / "step_*", {"last_step": 0}, "needs last_step as a whole number >= 1"),
+        (tmp_path / "step_*", {"stride": 2**63}, "needs stride as a whole number"),
+        ([], {}, "needs checkpoints, received none"),
+    ):
+        with pytest.raises(ValueError, match=what):
+            dimred.merge(sources, tmp_path / "x", **options)
+
+
+def test_merge_takes_a_file_of_the_folder_it_runs_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    save_file({"a": np.ones(2, np.float32)}, tmp_path / "model.safetensors")
+    monkeypatch.chdir(tmp_path)
+    assert dimred.merge("model.safetensors", "out").inputs == [tmp_path]
