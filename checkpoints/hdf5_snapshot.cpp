@@ -6,6 +6,7 @@
 #include <mutex>
 #include <utility>
 
+#include "checkpoints/weight_digests.h"
 #include "support/errors.h"
 
 namespace dimred::checkpoints {
@@ -91,6 +92,8 @@ void write_dataset(hid_t file, const char* name, hid_t type, hid_t space, const 
   checked(H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values), "H5Dwrite");
 }
 
+constexpr const char* digests_name = "weights_xxh3";
+
 template <class T>
 void write_vector(hid_t file, const char* name, hid_t type, const std::vector<T>& values) {
   const hsize_t size = values.size();
@@ -108,6 +111,7 @@ void write_contents(hid_t file, const Snapshot& snapshot) {
   write_vector(file, "counters", H5T_STD_I64LE, snapshot.counters);
   write_text(file, "layout", snapshot.layout_json);
   if (!snapshot.run_json.empty()) write_text(file, "run", snapshot.run_json);
+  write_vector(file, digests_name, H5T_STD_U64LE, weight_digests(snapshot.weights));
   write_attribute(file, "epoch", H5T_STD_I64LE, &snapshot.epoch);
   write_attribute(file, "step", H5T_STD_I64LE, &snapshot.step);
   write_attribute(file, "train_loss", H5T_IEEE_F64LE, &snapshot.train_loss);
@@ -185,7 +189,7 @@ DatasetExtent extent_of(hid_t file, const char* name, hid_t type, std::int64_t f
 
 }  // namespace
 
-std::vector<std::byte> hdf5_image(const Snapshot& snapshot) {
+Hdf5Image hdf5_image(const Snapshot& snapshot) {
   const Hdf5Library library;
   const Handle creation(H5Pcreate(H5P_FILE_CREATE), "H5Pcreate");
   checked(H5Pset_userblock(creation, user_block_bytes), "H5Pset_userblock");
@@ -195,10 +199,14 @@ std::vector<std::byte> hdf5_image(const Snapshot& snapshot) {
   const Handle file(H5Fcreate("snapshot in memory", H5F_ACC_TRUNC, creation, access), "H5Fcreate");
   write_contents(file, snapshot);
   checked(H5Fflush(file, H5F_SCOPE_GLOBAL), "H5Fflush");
-  std::vector<std::byte> image(checked(H5Fget_file_image(file, nullptr, 0), "H5Fget_file_image"));
-  checked(H5Fget_file_image(file, image.data(), image.size()), "H5Fget_file_image");
+  Hdf5Image image;
+  auto& bytes = image.bytes;
+  bytes.resize(checked(H5Fget_file_image(file, nullptr, 0), "H5Fget_file_image"));
+  checked(H5Fget_file_image(file, bytes.data(), bytes.size()), "H5Fget_file_image");
   // The library leaves the user block out of an image, but its addresses count it.
-  check(std::memcmp(image.data(), "\x89HDF", 4) == 0, "an HDF5 image starts at its superblock");
+  check(std::memcmp(bytes.data(), "\x89HDF", 4) == 0, "an HDF5 image starts at its superblock");
+  const auto file_size = static_cast<std::int64_t>(user_block_bytes + bytes.size());
+  image.weights = extent_of(file, "weights", H5T_IEEE_F32LE, file_size);
   return image;
 }
 
@@ -225,6 +233,8 @@ Hdf5Contents read_hdf5(const std::filesystem::path& path, std::int64_t file_size
   contents.layout = extent_of(file, "layout", H5T_C_S1, file_size);
   if (checked(H5Lexists(file, "run", H5P_DEFAULT), "H5Lexists") > 0)
     contents.run = extent_of(file, "run", H5T_C_S1, file_size);
+  if (checked(H5Lexists(file, digests_name, H5P_DEFAULT), "H5Lexists") > 0)
+    contents.digests = extent_of(file, digests_name, H5T_STD_U64LE, file_size);
   return contents;
 }
 

@@ -12,21 +12,27 @@ namespace dimred::checkpoints {
 
 constexpr std::size_t user_block_bytes = 512;
 
-/// The bytes that follow the user block in the file. Throws std::runtime_error naming the call.
-std::vector<std::byte> hdf5_image(const Snapshot& snapshot);
-
 /// A one-dimensional, contiguous dataset inside the file.
 struct DatasetExtent {
   std::int64_t offset = 0;  // bytes from the start of the file; 0 when it is empty
   std::int64_t count = 0;
 };
 
+struct Hdf5Image {
+  std::vector<std::byte> bytes;  // that follow the user block in the file
+  DatasetExtent weights;
+};
+
+/// Throws std::runtime_error naming the call.
+Hdf5Image hdf5_image(const Snapshot& snapshot);
+
 struct Hdf5Contents {
   SnapshotInfo info;
   DatasetExtent buffers;
   DatasetExtent counters;
-  DatasetExtent layout;  // text; count in bytes
-  DatasetExtent run;     // text; empty where no run of the trainers wrote the file
+  DatasetExtent layout;   // text; count in bytes
+  DatasetExtent run;      // text; empty where no run of the trainers wrote the file
+  DatasetExtent digests;  // of the weights' blocks; empty in a file of version 1
 };
 
 /// Opens a verified file read-only and locates everything; each extent is checked to lie inside the

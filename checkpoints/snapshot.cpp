@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -11,7 +12,9 @@
 #include "checkpoints/finite.h"
 #include "checkpoints/hdf5_snapshot.h"
 #include "checkpoints/step_names.h"
+#include "checkpoints/weight_digests.h"
 #include "support/atomic_file.h"
+#include "support/ceiling.h"
 #include "support/digest.h"
 #include "support/errors.h"
 #include "support/json.h"
@@ -21,14 +24,38 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view snapshot_magic = "dimred-snapshot 1\n";
-constexpr std::string_view digest_name = "xxh3-128 ";
+constexpr std::string_view snapshot_magic = "dimred-snapshot ";
+// Of a file whose weights have digests of their own, and of one that has one digest of all.
+constexpr std::string_view version = "2\n", version_of_one_digest = "1\n";
+constexpr std::string_view digest_name = "xxh3-128 ", weights_name = "weights ";
 // Where HDF5's superblock of version 0 holds its version and the file's length, and its own length.
 constexpr std::size_t superblock_version = 8, superblock_end = 40, superblock_length = 48;
 
-/// Magic line, digest line, zeros: every byte of the block is fixed by the digest.
-std::string user_block(const std::string& digest_hex) {
-  auto block = formatted("{}{}{}\n", snapshot_magic, digest_name, digest_hex);
+/// Bytes [begin, end) of a file that the digest in its head leaves out; none in version 1.
+struct LeftOut {
+  std::int64_t begin = user_block_bytes, end = user_block_bytes;
+  bool empty() const { return begin == user_block_bytes; }
+};
+
+/// Whether a file that begins so is a snapshot of a version that is read here.
+bool has_magic(std::string_view head) {
+  if (!head.starts_with(snapshot_magic)) return false;
+  head.remove_prefix(snapshot_magic.size());
+  return head.starts_with(version) || head.starts_with(version_of_one_digest);
+}
+
+std::string line_of(const LeftOut& weights) {
+  return formatted("{}{} {}\n", weights_name, weights.begin, weights.end);
+}
+
+/// Every byte of it is fixed by what it says; `line`: of the weights, empty in version 1.
+std::string user_block(const std::string& digest_hex, const std::string& line) {
+  auto block = formatted("{}{}{}{}\n{}",
+                         snapshot_magic,
+                         line.empty() ? version_of_one_digest : version,
+                         digest_name,
+                         digest_hex,
+                         line);
   block.resize(user_block_bytes);
   return block;
 }
@@ -51,43 +78,122 @@ void require_in_range(const SnapshotInfo& info) {
                         value);
 }
 
-/// Checks magic and digest of all bytes.
-void verify(const InputFile& file) {
+/// Where the weights lie, as a head of version 2 says; what it does not say is 0.
+LeftOut weights_of(std::string_view block) {
+  LeftOut weights{0, 0};
+  block.remove_prefix(std::min(block.size(), block.find(weights_name)));
+  block.remove_prefix(std::min(block.size(), weights_name.size()));
+  const auto* const end = block.data() + block.size();
+  const auto [space, error] = std::from_chars(block.data(), end, weights.begin);
+  if (error == std::errc() && space != end) std::from_chars(space + 1, end, weights.end);
+  return weights;
+}
+
+/// Of a file's line of weights and of what follows the user block, but for these.
+std::string digest_without(const LeftOut& weights, const std::string& line, const InputFile& file) {
+  DigestStream stream;
+  stream.update(line);
+  const auto update = [&](ByteView bytes) { stream.update(bytes); };
+  file.read(user_block_bytes, weights.begin, update);
+  file.read(weights.end, file.size(), update);
+  return stream.hex();
+}
+
+/// Compares all but the weights with the digest in the head, and gives their place; in a file of
+/// version 1 all, and an empty place.
+LeftOut verify(const InputFile& file) {
   require(is_snapshot(file.path()),
-          "[snapshot] '{}' is not a snapshot: it needs to start with \"dimred-snapshot 1\"",
+          "[snapshot] '{}' is not a snapshot: it needs to start with \"dimred-snapshot 2\" (or 1)",
           file.path());
   require_environment(std::cmp_greater(file.size(), user_block_bytes),
                       "[snapshot] '{}' is damaged: it ends after {} bytes",
                       file.path(),
                       file.size());
-  require_environment(
-      file.part(0, user_block_bytes) == user_block(file_digest(file.path(), user_block_bytes)),
-      "[snapshot] '{}' is damaged: its bytes do not have the digest in its head",
-      file.path());
+  const auto block = file.part(0, user_block_bytes);
+  const bool one_digest = block.substr(snapshot_magic.size()).starts_with(version_of_one_digest);
+  const auto weights = one_digest ? LeftOut() : weights_of(block);
+  const auto line = one_digest ? "" : line_of(weights);
+  require_environment(std::cmp_less_equal(user_block_bytes, weights.begin) &&
+                          weights.empty() == one_digest && weights.begin <= weights.end &&
+                          weights.end <= file.size(),
+                      "[snapshot] '{}' is damaged: its head says that its weights are bytes {} to "
+                      "{} of {}",
+                      file.path(),
+                      weights.begin,
+                      weights.end,
+                      file.size());
+  require_environment(block == user_block(digest_without(weights, line, file), line),
+                      "[snapshot] '{}' is damaged: its bytes do not have the digest in its head",
+                      file.path());
+  return weights;
 }
 
-std::vector<float> read_finite(const InputFile& file,
-                               DatasetExtent extent,
-                               const ColumnRanges& columns,
-                               std::string_view name) {
-  auto values = read_columns<float>(file, extent.offset, extent.count, columns);
+/// Sets where the digests of the weights lie, which need to lie where the head says.
+void locate_digests(Hdf5Contents& contents, const LeftOut& weights) {
+  auto& info = contents.info;
+  if (weights.empty()) return;
+  const auto end = info.weights_offset + info.parameters * std::int64_t{sizeof(float)};
+  require_environment(info.weights_offset == weights.begin && end == weights.end,
+                      "its weights are bytes {} to {}, its head says {} to {}",
+                      info.weights_offset,
+                      end,
+                      weights.begin,
+                      weights.end);
+  const auto blocks = ceiling(info.parameters, weights_per_digest);
+  require_environment(contents.digests.count == blocks,
+                      "needs {} digests of its weights, received {}",
+                      blocks,
+                      contents.digests.count);
+  info.digests_offset = contents.digests.offset;
+}
+
+DigestedWeights digested_weights(const SnapshotInfo& info) {
+  return {info.weights_offset, info.parameters, info.digests_offset};
+}
+
+void require_finite_in(const InputFile& file,
+                       const std::vector<float>& values,
+                       const ColumnRanges& columns,
+                       std::string_view name) {
   const auto bad = first_not_finite(values);
   require_environment(!bad,
                       "[snapshot] '{}' is damaged: {}[{}] is not finite",
                       file.path(),
                       name,
                       index_in_vector(columns, bad.value_or(0)));
+}
+
+std::vector<float> read_weights(const InputFile& file,
+                                const SnapshotInfo& info,
+                                const ColumnRanges& columns) {
+  std::vector<float> values;
+  if (info.digests_offset > 0 && !columns) {
+    values.resize(info.parameters);
+    read_digested(file, digested_weights(info), 0, values);
+  } else {
+    if (info.digests_offset > 0) verify_weights(file, digested_weights(info));
+    values = read_columns<float>(file, info.weights_offset, info.parameters, columns);
+  }
+  require_finite_in(file, values, columns, "weights");
   return values;
 }
 
-Hdf5Contents read_verified(const InputFile& file) {
-  verify(file);
+std::vector<float> read_buffers(const InputFile& file, DatasetExtent buffers) {
+  auto values = read_columns<float>(file, buffers.offset, buffers.count, std::nullopt);
+  require_finite_in(file, values, std::nullopt, "buffers");
+  return values;
+}
+
+/// All but the weights is verified.
+Hdf5Contents read_contents(const InputFile& file) {
+  const auto weights = verify(file);
   try {
     auto contents = read_hdf5(file.path(), file.size());
     for (const auto& [extent, text] : {std::pair(contents.layout, &contents.info.layout_json),
                                        std::pair(contents.run, &contents.info.run_json)})
       *text = file.part(extent.offset, extent.count);
     require_in_range(contents.info);
+    locate_digests(contents, weights);
     return contents;
   } catch (const std::runtime_error& error) {
     fail_environment("[snapshot] '{}': {}", file.path(), error.what());
@@ -104,8 +210,15 @@ void write_snapshot(const fs::path& path, const Snapshot& snapshot) {
   require(
       !snapshot.weights.empty() && !snapshot.layout_json.empty() && !snapshot.layout_hash.empty(),
       "[snapshot] needs weights and a layout, received an empty one");
-  const auto image = hdf5_image(snapshot);
-  const auto block = user_block(digest(image));
+  const auto [image, weights] = hdf5_image(snapshot);
+  const auto begin = weights.offset;
+  const auto end = begin + weights.count * std::int64_t{sizeof(float)};
+  const auto line = line_of({begin, end});
+  DigestStream stream;
+  stream.update(line);
+  stream.update(std::span(image).first(begin - user_block_bytes));
+  stream.update(std::span(image).subspan(end - user_block_bytes));
+  const auto block = user_block(stream.hex(), line);
   AtomicFile file(path);
   file.reserve(std::ssize(block) + std::ssize(image));
   file.append(block);
@@ -115,11 +228,11 @@ void write_snapshot(const fs::path& path, const Snapshot& snapshot) {
 
 Snapshot read_snapshot(const fs::path& path, const WeightChoice& choose) {
   const InputFile file(path);
-  const auto contents = read_verified(file);
+  const auto contents = read_contents(file);
   const auto& info = contents.info;
   const auto columns = choose ? choose(info) : std::nullopt;
-  return {read_finite(file, {info.weights_offset, info.parameters}, columns, "weights"),
-          read_finite(file, contents.buffers, std::nullopt, "buffers"),
+  return {read_weights(file, info, columns),
+          read_buffers(file, contents.buffers),
           read_columns<std::int64_t>(
               file, contents.counters.offset, contents.counters.count, std::nullopt),
           info.epoch,
@@ -132,7 +245,14 @@ Snapshot read_snapshot(const fs::path& path, const WeightChoice& choose) {
 }
 
 SnapshotInfo read_snapshot_info(const fs::path& path) {
-  return read_verified(InputFile(path)).info;
+  return read_contents(InputFile(path)).info;
+}
+
+SnapshotInfo verify_snapshot(const fs::path& path) {
+  const InputFile file(path);
+  const auto info = read_contents(file).info;
+  if (info.digests_offset > 0) verify_weights(file, digested_weights(info));
+  return info;
 }
 
 std::vector<std::string> missing_parameters(const std::string& layout_json) {
@@ -142,10 +262,12 @@ std::vector<std::string> missing_parameters(const std::string& layout_json) {
 
 std::string snapshot_digest(const fs::path& path) {
   const InputFile file(path);
-  const auto head = formatted("{}{}", snapshot_magic, digest_name);
   const auto text =
       file.part(0, user_block_bytes + superblock_length);  // throws where the file ends before
-  require_environment(text.starts_with(head), "[snapshot] '{}' has no digest in its head", path);
+  const auto rest = std::string_view(text).substr(snapshot_magic.size() + version.size());
+  require_environment(has_magic(text) && rest.starts_with(digest_name),
+                      "[snapshot] '{}' has no digest in its head",
+                      path);
   std::int64_t length = file.size();
   if (text[user_block_bytes + superblock_version] == 0)
     std::memcpy(&length, &text[user_block_bytes + superblock_end], sizeof(length));
@@ -154,12 +276,13 @@ std::string snapshot_digest(const fs::path& path) {
                       path,
                       length,
                       file.size());
-  return text.substr(head.size(), text.find('\n', head.size()) - head.size());
+  return std::string(rest.substr(digest_name.size(), rest.find('\n') - digest_name.size()));
 }
 
 bool is_snapshot(const fs::path& path) {
   const InputFile file(path);
-  return file.begins_with(snapshot_magic);
+  const auto size = static_cast<std::int64_t>(snapshot_magic.size() + version.size());
+  return has_magic(file.part(0, std::min(size, file.size())));
 }
 
 SnapshotStore::SnapshotStore(fs::path folder, std::int64_t keep)

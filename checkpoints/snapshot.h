@@ -13,11 +13,14 @@
 
 // A snapshot is one HDF5 file: datasets `weights` [M] float32 (file order), `buffers` (float32, all
 // floating buffers one after another), `counters` (int64, the integer ones), `layout` (the JSON
-// text of layout::to_json), `run` (run_json, where there is one), attributes epoch, step,
-// train_loss, validation_loss, layout_hash. A 512-byte user block in front carries "dimred-snapshot
-// 1\n" and the XXH3-128 digest of all that follows; it is verified before the HDF5 library sees the
-// file. Any h5py reads it. All functions may be called from several threads; only the library's own
-// calls are serialised, not reading and digesting.
+// text of layout::to_json), `run` (run_json, where there is one), `weights_xxh3` (uint64, of
+// checkpoints/weight_digests.h), attributes epoch, step, train_loss, validation_loss, layout_hash.
+// A 512-byte user block in front carries "dimred-snapshot 2\n", an XXH3-128 digest and the place of
+// the weights, "weights BEGIN END\n" in bytes of the file; the digest is of that line and of all
+// that follows the block, but for the weights. So it is verified before the HDF5 library sees the
+// file, and the weights, by digests that it covers, where they are read. A file of version 1 has
+// one digest of all that follows. Any h5py reads both. All functions may be called from several
+// threads; only the library's own calls are serialised, not reading and digesting.
 namespace dimred::checkpoints {
 
 struct Snapshot {
@@ -33,7 +36,8 @@ struct Snapshot {
   std::string run_json;  // what later use of the weights depends on; empty: not known
 };
 
-/// Where the weights lie in a verified file, so that columns are read without the library.
+/// What a file holds beside its weights, and where these lie, so that columns are read without the
+/// library.
 struct SnapshotInfo {
   std::int64_t parameters = 0;  // M
   std::int64_t buffer_count = 0;
@@ -43,6 +47,8 @@ struct SnapshotInfo {
   double train_loss = 0;
   double validation_loss = 0;
   std::int64_t weights_offset = 0;  // bytes from the start of the file; contiguous float32
+  std::int64_t digests_offset =
+      0;  // of the weights' digests; 0: verified with the rest (version 1)
   std::string layout_json;
   std::string layout_hash;
   std::string run_json;
@@ -53,15 +59,20 @@ struct SnapshotInfo {
 /// or a loss is infinite (nothing non-finite reaches a snapshot), std::runtime_error on I/O errors.
 void write_snapshot(const std::filesystem::path& path, const Snapshot& snapshot);
 
-/// Throws std::invalid_argument when missing or not a snapshot, std::runtime_error when damaged.
-/// Both read every byte of the file once for the digest; info allocates a few kilobytes only.
-/// Weights and buffers of another program's file that are not finite count as damage, for
-/// read_snapshot; a caller that reads the columns itself must check them, as pca::fit does.
-/// `choose` says which of the weights read_snapshot keeps, once the file is verified; without it,
-/// all.
+/// Verifies all of the file. Throws std::invalid_argument when it is missing or no snapshot,
+/// std::runtime_error when it is damaged, which weights and buffers of another program's file that
+/// are not finite count as. `choose` says which of the weights are kept, which reads these once
+/// more; without it, all.
 using WeightChoice = std::function<ColumnRanges(const SnapshotInfo& info)>;
 Snapshot read_snapshot(const std::filesystem::path& path, const WeightChoice& choose = nullptr);
+
+/// Verifies all but the weights, which it does not read, where they have digests of their own: who
+/// reads columns does so by read_digested, and checks that they are finite, as pca::fit does.
+/// Throws as read_snapshot.
 SnapshotInfo read_snapshot_info(const std::filesystem::path& path);
+
+/// read_snapshot_info(), with the weights verified, too.
+SnapshotInfo verify_snapshot(const std::filesystem::path& path);
 
 /// The parameters that were frozen when the snapshot with this table was recorded
 /// (dimred.SnapshotRecorder's trainable_only): their names, as it has none of their values. Throws

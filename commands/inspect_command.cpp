@@ -81,7 +81,7 @@ std::string layout_rows(const fs::path& file, const std::string& layout_json) {
 
 std::string inspect_snapshot(const fs::path& file) {
   checkpoints::require_own(file);
-  const auto info = checkpoints::read_snapshot_info(file);
+  const auto info = checkpoints::verify_snapshot(file);
   auto text = text_rows(
       {{"snapshot", file.string()},
        {"whole", "yes, digest verified"},
@@ -250,7 +250,7 @@ Inspection missing_snapshots(const fs::path& folder) {
 Inspection inspect_snapshots(const fs::path& folder, const std::vector<fs::path>& files) {
   std::set<std::string> layouts, sizes;
   const auto listed = inspect_each(files, [&](const fs::path& file) {
-    const auto info = checkpoints::read_snapshot_info(file);
+    const auto info = checkpoints::verify_snapshot(file);
     layouts.insert(info.layout_hash);
     sizes.insert(count_text(info.parameters));
     return formatted(

@@ -232,7 +232,7 @@ void require_different_steps(const std::vector<Input>& inputs) {
 }
 
 Input snapshot_input(Input input) {
-  const auto info = checkpoints::read_snapshot_info(input.path);
+  const auto info = checkpoints::verify_snapshot(input.path);
   const auto missing = checkpoints::missing_parameters(info.layout_json);
   require(
       missing.empty(),

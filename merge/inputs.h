@@ -61,7 +61,7 @@ Found find_inputs(const std::vector<std::filesystem::path>& sources);
 std::vector<std::size_t> chosen(const std::vector<Input>& inputs, const Window& window);
 
 /// Reads where the input's tensors lie. Throws as checkpoints::read_checkpoint and
-/// read_snapshot_info, and std::invalid_argument for a type that no safetensors file has.
+/// verify_snapshot, and std::invalid_argument for a type that no safetensors file has.
 void read_tensors(Input& input);
 
 /// Throws std::invalid_argument, naming both files and the tensor, where they do not hold the same

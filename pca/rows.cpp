@@ -10,6 +10,7 @@
 #include "checkpoints/checkpoint.h"
 #include "checkpoints/safetensors.h"
 #include "checkpoints/snapshot.h"
+#include "checkpoints/weight_digests.h"
 #include "checkpoints/weight_names.h"
 #include "layout/layout.h"
 #include "support/agreement.h"
@@ -28,13 +29,15 @@ constexpr std::string_view float64_dtype = "F64";  // as safetensors names it
 
 SnapshotRow snapshot_row(const fs::path& path) {
   const auto info = checkpoints::read_snapshot_info(path);
+  const auto bytes = static_cast<std::int64_t>(fs::file_size(path));
+  const auto later = info.digests_offset > 0 ? info.parameters * std::int64_t{sizeof(float)} : 0;
   return {path,
           {path},
-          {{"F32", 0, info.parameters, info.weights_offset, 0, {}, {}}},
+          {{"F32", 0, info.parameters, info.weights_offset, 0, {}, {}, info.digests_offset}},
           info.layout_hash,
           info.layout_json,
           info.parameters,
-          static_cast<std::int64_t>(fs::file_size(path)),
+          bytes - later,
           info.epoch};
 }
 
@@ -109,7 +112,8 @@ std::string difference(const SnapshotRow& first, const SnapshotRow& row) {
 Json to_message(const SnapshotRow& row) {
   auto runs = Json::array();
   for (const auto& run : row.runs) {
-    runs.push_back({run.dtype, run.begin, run.size, run.offset, run.file, run.shape, run.stride});
+    runs.push_back(
+        {run.dtype, run.begin, run.size, run.offset, run.file, run.shape, run.stride, run.digests});
   }
   auto files = Json::array();
   for (const auto& file : row.files) files.push_back(file.string());
@@ -128,7 +132,8 @@ void take_message(const Json& message, SnapshotRow& row) {
                         run.at(3).get<std::int64_t>(),
                         run.at(4).get<std::size_t>(),
                         run.at(5).get<std::vector<std::int64_t>>(),
-                        run.at(6).get<std::vector<std::int64_t>>()});
+                        run.at(6).get<std::vector<std::int64_t>>(),
+                        run.at(7).get<std::int64_t>()});
   }
   message.at(4).get_to(row.epoch);
   for (const auto& file : message.at(5)) row.files.emplace_back(file.get<std::string>());
@@ -159,12 +164,14 @@ void read_values(const InputFile& file,
                  std::int64_t first,
                  std::span<Value> out) {
   if constexpr (std::is_same_v<Value, float>) {
+    if (run.digests > 0)
+      return checkpoints::read_digested(file, {run.offset, run.size, run.digests}, first, out);
     checkpoints::read_floats(file, run.dtype, run.offset, first, out);
   } else if (run.dtype == float64_dtype) {
     file.read(run.offset + first * std::int64_t{sizeof(double)}, std::as_writable_bytes(out));
   } else {
     std::vector<float> values(out.size());
-    checkpoints::read_floats(file, run.dtype, run.offset, first, values);
+    read_values(file, run, first, std::span(values));
     std::ranges::copy(values, out.begin());
   }
 }

@@ -22,6 +22,7 @@ struct FloatRun {
   std::int64_t offset = 0;
   std::size_t file = 0;
   std::vector<std::int64_t> shape, stride;  // empty: contiguous
+  std::int64_t digests = 0;  // where its digests begin (checkpoints/weight_digests.h); 0: none
 };
 
 /// One row of W: its files, where its values lie in them, and the table that names them.
@@ -32,7 +33,7 @@ struct SnapshotRow {
   std::string layout_hash;
   std::string layout_json;
   std::int64_t columns = 0;
-  std::int64_t bytes_verified = 0;    // by this rank
+  std::int64_t bytes_verified = 0;    // by this rank, before the row is read
   std::int64_t epoch = -1;            // -1: the file carries none
   std::vector<std::string> left_out;  // training state; known to the rank that read the row
 };
@@ -46,6 +47,7 @@ SourceInfo info_of(const std::vector<SnapshotRow>& rows);
 
 /// Columns [begin, begin + out.size()) of a row that `runs` (sorted, gapless) make up, as float32
 /// (checkpoints/float_formats.h: what is not finite as float32 is for fit to refuse) or as float64.
+/// Those that have digests are verified: throws as read_digested.
 template <class Value>
 void read_runs(std::span<const InputFile> files,
                const std::vector<FloatRun>& runs,
@@ -53,9 +55,10 @@ void read_runs(std::span<const InputFile> files,
                std::span<Value> out);
 
 /// The rows of snapshots or of weight files (checkpoints/tensor_table.h), or of shards that a JSON
-/// index names as Hugging Face's do. File i is read and verified by
-/// rank i % R alone, which tells the others what it found, so that no rank parses a file that
-/// nobody has verified. Throws as read_snapshot_info and read_tensor_table.
+/// index names as Hugging Face's do. File i is verified by rank i % R alone, which tells the others
+/// what it found, so that no rank parses a file that nobody has verified: all of it, but for the
+/// values of a snapshot, which read_runs verifies. Throws as read_snapshot_info and
+/// read_tensor_table.
 std::vector<SnapshotRow> read_rows(const std::vector<std::filesystem::path>& files,
                                    Communicator& communicator);
 

@@ -39,7 +39,7 @@ class SnapshotSource {
   std::int64_t rows() const { return info_.rows; }
   std::int64_t columns() const { return info_.columns; }
   /// W[row, begin : begin + out.size()], rounded to float32. Throws std::runtime_error on a read
-  /// error.
+  /// error, and where values do not have the digest that their file has of them.
   virtual void read(std::int64_t row, std::int64_t begin, std::span<float> out) const = 0;
   /// W[:, begin : begin + width] into out [n x width], rows `stride` apart. One read() a row,
   /// unless the file's order makes another way faster.
@@ -108,11 +108,11 @@ std::vector<std::filesystem::path> snapshot_files(const std::filesystem::path& p
 /// The snapshots of a folder or list, or of one n x M .npy (C or Fortran order, float32 or
 /// float64). Of weight files (PyTorch's, MindSpore's, safetensors, whole or in shards that an
 /// index names): the weights in file order (checkpoints/weight_names.h); the sidecar says which
-/// order, and load_basis finds each by its name. All digests are verified here, in
+/// order, and load_basis finds each by its name. Digests are verified here, in
 /// parallel; with several ranks, each verifies every R-th file of rank 0's list, and what one of
-/// them throws, all throw. Throws std::invalid_argument when empty, missing, mixed, of different
-/// layouts (names the file and the first entry that differs), std::runtime_error when a file is
-/// damaged.
+/// them throws, all throw. Those of the values of snapshots are verified by whoever reads these.
+/// Throws std::invalid_argument when empty, missing, mixed, of different layouts (names the file
+/// and the first entry that differs), std::runtime_error when a file is damaged.
 std::unique_ptr<SnapshotSource> open_source(const std::filesystem::path& path,
                                             Communicator& communicator = alone());
 

@@ -178,8 +178,8 @@ PcaCost pca_cost(const CostModel& model) {
   const auto& [problem, machine] = model;
   const auto M = problem.parameters, n = problem.snapshots, k = problem.components;
   PcaCost cost{.snapshots_bytes = n * M * 4, .matrix_bytes = k * M * 4, .gram_bytes = n * n * 8};
-  // Digests, the Gram matrix, the components (pca/fit.h); a page cache spares some of it.
-  cost.read_bytes = 3 * cost.snapshots_bytes;
+  // The Gram matrix, the components (pca/fit.h); a page cache spares some of it.
+  cost.read_bytes = 2 * cost.snapshots_bytes;
   cost.read_seconds = cost.read_bytes / machine.read_bandwidth;
   const auto digests = ceiling(M, digest_columns) * digest_text;
   cost.wire_bytes =

@@ -157,14 +157,14 @@ void InputFile::read(std::int64_t offset, std::span<std::byte> out) const {
   read_exactly(descriptor_, offset, out, path_);
 }
 
-void InputFile::read(std::int64_t offset, const ByteSink& sink) const {
+void InputFile::read(std::int64_t begin, std::int64_t end, const ByteSink& sink) const {
   std::vector<std::byte> part(1 << 20);
-  while (offset < size_) {
-    const auto size = std::min<std::int64_t>(size_ - offset, std::ssize(part));
+  while (begin < end) {
+    const auto size = std::min<std::int64_t>(end - begin, std::ssize(part));
     const auto bytes = std::span(part).first(size);
-    read(offset, bytes);
+    read(begin, bytes);
     sink(bytes);
-    offset += size;
+    begin += size;
   }
 }
 

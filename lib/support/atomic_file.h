@@ -85,8 +85,10 @@ class InputFile {
  public:
   explicit InputFile(std::filesystem::path path);
   void read(std::int64_t offset, std::span<std::byte> out) const;
-  /// The bytes from `offset` to the end go to `sink` in parts of 1 MiB at most.
-  void read(std::int64_t offset, const ByteSink& sink) const;
+  /// Bytes [begin, end) go to `sink` in parts of 1 MiB at most.
+  void read(std::int64_t begin, std::int64_t end, const ByteSink& sink) const;
+  /// The same from `offset` to the end of the file.
+  void read(std::int64_t offset, const ByteSink& sink) const { read(offset, size_, sink); }
   /// All of it. Throws std::runtime_error when it is larger than `most` bytes.
   std::string text(std::int64_t most) const;
   /// Bytes [offset, offset + size), which the file has to have.

@@ -4,6 +4,7 @@
 #include <hdf5.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <bit>
 #include <chrono>
 #include <cmath>
@@ -13,8 +14,10 @@
 #include <string_view>
 #include <thread>
 
+#include "checkpoints/weight_digests.h"
 #include "support/atomic_file.h"
 #include "support/digest.h"
+#include "support/errors.h"
 #include "tests/checkpoints/damage.h"
 #include "tests/tools/temporary_folder.h"
 
@@ -112,10 +115,17 @@ TEST(Snapshot, MayLackWhatItsRunWas) {  // as a recorder's in Python does
   expect_equal(read_snapshot(folder / "s.h5"), snapshot);
 }
 
-TEST(Snapshot, HasTheDigestOfItsBytesInItsHead) {
+TEST(Snapshot, HasTheDigestOfAllButItsWeightsInItsHead) {
   const TemporaryFolder folder;
   write_snapshot(folder / "s.h5", example());
-  EXPECT_EQ(snapshot_digest(folder / "s.h5"), file_digest(folder / "s.h5", 512));
+  const auto text = text_of_file(folder / "s.h5");
+  const auto begin = static_cast<std::size_t>(read_snapshot_info(folder / "s.h5").weights_offset);
+  const auto end = begin + 4 * example().weights.size();
+  const auto line = formatted("weights {} {}\n", begin, end);
+  const auto covered = digest(line + text.substr(512, begin - 512) + text.substr(end));
+  EXPECT_EQ(snapshot_digest(folder / "s.h5"), covered);
+  const auto head = formatted("dimred-snapshot 2\nxxh3-128 {}\n{}", covered, line);
+  EXPECT_EQ(text.substr(0, 512), head + std::string(512 - head.size(), '\0'));
   put_file(folder / "cut.h5", text_of_file(folder / "s.h5").substr(0, 511));
   EXPECT_THROW(snapshot_digest(folder / "cut.h5"), std::runtime_error);
   put_file(folder / "other.h5", std::string(600, 'x'));
@@ -181,9 +191,98 @@ TEST(Snapshot, RefusesNonFiniteValues) {
   EXPECT_EQ(folder.count(), 0U);
 }
 
-std::string with_right_digest(std::string text) {
-  constexpr std::string_view head = "dimred-snapshot 1\nxxh3-128 ";
-  return text.replace(head.size(), 32, digest(std::as_bytes(std::span(text).subspan(512))));
+/// The same as a file of version 1, which has one digest of all.
+std::string with_right_digest(const std::string& text) {
+  auto head = formatted("dimred-snapshot 1\nxxh3-128 {}\n", digest(text.substr(512)));
+  head.resize(512);
+  return head + text.substr(512);
+}
+
+TEST(Snapshot, OfVersion1IsVerifiedWhenItIsOpened) {
+  const TemporaryFolder folder;
+  const auto path = folder / "s.h5";
+  write_snapshot(path, example());
+  put_file(path, with_right_digest(text_of_file(path)));
+  const auto info = read_snapshot_info(path);
+  EXPECT_EQ(info.digests_offset, 0);
+  expect_equal(read_snapshot(path), example());
+  EXPECT_EQ(snapshot_digest(path), file_digest(path, 512));
+  auto text = text_of_file(path);
+  text[static_cast<std::size_t>(info.weights_offset) + 400] ^= 1;
+  put_file(path, text);
+  EXPECT_THROW(read_snapshot_info(path), std::runtime_error);
+}
+
+TEST(Snapshot, VerifiesTheBlocksOfWeightsThatAreRead) {
+  const TemporaryFolder folder;
+  const auto path = folder / "s.h5";
+  auto snapshot = example();
+  snapshot.weights.resize(100'000);
+  std::ranges::generate(snapshot.weights, [i = 0]() mutable { return std::sin(1.0F + i++); });
+  write_snapshot(path, snapshot);
+  const auto info = verify_snapshot(path);
+  const auto read = [&](std::int64_t begin, std::int64_t end) {
+    std::vector<float> values(end - begin);
+    read_digested(InputFile(path),
+                  {info.weights_offset, info.parameters, info.digests_offset},
+                  begin,
+                  values);
+    return values;
+  };
+  const auto whole = std::span(snapshot.weights);
+  // Of one block, over its ends, of whole ones, the last of which has 160, and more than one read
+  // holds.
+  for (const auto& [begin, end] : {std::pair(3, 5),
+                                   {511, 513},
+                                   {512, 1024},
+                                   {0, 100'000},
+                                   {99'840, 100'000},
+                                   {99'839, 99'999},
+                                   {7, 99'999},
+                                   {70'000, 70'000}})
+    EXPECT_EQ(read(begin, end), std::vector<float>(whole.begin() + begin, whole.begin() + end))
+        << begin << " to " << end;
+  auto text = text_of_file(path);
+  text[static_cast<std::size_t>(info.weights_offset) + 4 * 70'000] ^= 1;  // block 136
+  put_file(path, text);
+  EXPECT_EQ(read_snapshot_info(path).parameters, 100'000);
+  EXPECT_NO_THROW(read(0, 136 * 512));
+  EXPECT_NO_THROW(read(137 * 512, 100'000));
+  for (const auto& [begin, end] : {std::pair(0, 100'000), {69'632, 69'633}, {70'143, 70'200}})
+    EXPECT_EQ(
+        thrown<std::runtime_error>([&] { read(begin, end); }),
+        formatted("[snapshot] '{}' is damaged: weights 69632 to 70143 do not have their digest",
+                  path));
+  EXPECT_THROW(verify_snapshot(path), std::runtime_error);
+  EXPECT_THROW(read_snapshot(path), std::runtime_error);
+}
+
+// Its digest is right for what the head says.
+TEST(Snapshot, RefusesAHeadThatNamesOtherBytesThanTheWeights) {
+  const TemporaryFolder folder;
+  const auto path = folder / "s.h5";
+  write_snapshot(path, example());
+  const auto text = text_of_file(path);
+  const auto begin = static_cast<std::size_t>(read_snapshot_info(path).weights_offset);
+  for (const auto& [from, to] : {std::pair(begin, begin + 4), {text.size(), text.size()}}) {
+    const auto line = formatted("weights {} {}\n", from, to);
+    const auto covered = digest(line + text.substr(512, from - 512) + text.substr(to));
+    auto head = formatted("dimred-snapshot 2\nxxh3-128 {}\n{}", covered, line);
+    head.resize(512);
+    put_file(path, head + text.substr(512));
+    EXPECT_NE(thrown<std::runtime_error>([&] { read_snapshot_info(path); }).find("its head says"),
+              std::string::npos);
+  }
+  for (const auto* line : {"weights 511 600\n",
+                           "weights 512 512\n",
+                           "weights 600 599\n",
+                           "weights 600 9999999999\n"}) {
+    auto head = formatted("dimred-snapshot 2\nxxh3-128 {}\n{}", std::string(32, '0'), line);
+    head.resize(512);
+    put_file(path, head + text.substr(512));
+    EXPECT_NE(thrown<std::runtime_error>([&] { read_snapshot_info(path); }).find("is damaged"),
+              std::string::npos);
+  }
 }
 
 /// Puts weights in the place of a snapshot's own that lie elsewhere, which is `where`.
@@ -252,10 +351,7 @@ TEST(Snapshot, RefusesToReadCountsOutOfRange) {
     ASSERT_GE(H5Awrite(attribute, H5T_NATIVE_INT64, &step), 0);
     H5Aclose(attribute);
     H5Fclose(file);
-    std::string text = text_of_file(path);
-    constexpr std::string_view head = "dimred-snapshot 1\nxxh3-128 ";
-    text.replace(head.size(), 32, digest(std::as_bytes(std::span(text).subspan(512))));
-    put_file(path, text);
+    put_file(path, with_right_digest(text_of_file(path)));
     const auto message = thrown<std::runtime_error>([&] { read_snapshot_info(path); });
     EXPECT_NE(message.find("needs a step of [0, 2^53], received " + std::to_string(step)),
               std::string::npos)
@@ -298,7 +394,7 @@ TEST(Snapshot, DetectsEveryFlippedBit) {
   write_snapshot(path, example());
   constexpr std::size_t magic_bits = 18 * 8;
   for_each_flipped_bit(path, 512, 300, [&](std::size_t bit) {
-    const auto read = [&] { read_snapshot_info(path); };
+    const auto read = [&] { verify_snapshot(path); };
     const std::string text =
         bit < magic_bits ? thrown<std::invalid_argument>(read) : thrown<std::runtime_error>(read);
     EXPECT_NE(text.find(bit < magic_bits ? "is not a snapshot" : "is damaged"), std::string::npos)

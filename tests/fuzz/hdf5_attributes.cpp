@@ -36,7 +36,8 @@ const std::vector<std::byte>& sound_file() {
                                                 .counters = {5},
                                                 .layout_json = "{}",
                                                 .layout_hash = "abc",
-                                                .run_json = "{}"});
+                                                .run_json = "{}"})
+                           .bytes;
     std::vector<std::byte> whole(checkpoints::user_block_bytes);
     whole.insert(whole.end(), image.begin(), image.end());
     return whole;

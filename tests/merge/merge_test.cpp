@@ -7,12 +7,12 @@
 #include <cmath>
 #include <csignal>
 #include <cstring>
-#include <fstream>
 #include <random>
 #include <tuple>
 
 #include "support/formatted.h"
 #include "tests/merge/checkpoints.h"
+#include "tests/tools/bytes_read.h"
 
 namespace dimred::merge {
 namespace {
@@ -258,16 +258,9 @@ TEST_F(Merge, SweepsInOneReading) {
                    {{f32("a", random_values(10'000, step)), i64("n", {7})}});
   const Recipe mean{.window = {.last = 3}};
   const Recipe ema{.coefficients = {.kind = Kind::ema, .decay = .5}, .window = {.to = 3}};
-  const auto read_so_far = [] {
-    std::ifstream in("/proc/self/io");
-    std::string word;
-    std::int64_t bytes = 0;
-    in >> word >> bytes;  // rchar
-    return bytes;
-  };
-  const auto before = read_so_far();
+  const auto before = bytes_read_so_far();
   run("run", {.sweep = {mean, ema}});
-  const auto read = read_so_far() - before;
+  const auto read = bytes_read_so_far() - before;
   EXPECT_GE(read, 4 * 40'008);
   EXPECT_LE(read, 4 * 40'008 + 20'000);  // headers, configurations, what was read of /proc
   for (const auto& [number, recipe] : {std::pair{"01", mean}, std::pair{"02", ema}}) {

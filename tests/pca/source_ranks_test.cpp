@@ -2,6 +2,7 @@
 
 #include "checkpoints/safetensors.h"
 #include "checkpoints/snapshot.h"
+#include "pca/fit.h"
 #include "pca/source.h"
 #include "support/errors.h"
 #include "tests/pca/sources.h"
@@ -22,7 +23,8 @@ TEST(OpenSourceByRanks, VerifiesEveryFileOnceAndGivesAllTheSameMatrix) {
   for (int i = 0; i < 7; ++i) {
     checkpoints::write_snapshot(folder / formatted("{}.h5", i), snapshot_of(layout, matrix.row(i)));
   }
-  const auto bytes = static_cast<std::int64_t>(std::filesystem::file_size(folder / "0.h5"));
+  const auto bytes = static_cast<std::int64_t>(std::filesystem::file_size(folder / "0.h5")) -
+                     layout.file_size * 4;  // which whoever reads the weights verifies
   for (const int size : {2, 3, 9}) {
     const auto outcomes = ThreadRanks(size).run([&](Communicator& ranks) {
       const auto source = open_source(folder.path(), ranks);
@@ -81,6 +83,37 @@ TEST(OpenSourceByRanks, ThrowOnEveryRankWhatOneMeets) {
   EXPECT_NE(text.find("4.h5' has another layout than"), std::string::npos) << text;
   EXPECT_NE(common_refusal(folder / "none").find("caller: [pca::open_source] needs snapshots"),
             std::string::npos);
+}
+
+TEST(OpenSourceByRanks, VerifiesWeightsOnTheRankThatReadsThem) {
+  const TemporaryFolder folder;
+  const layout::Layout layout = small_layout(4000);  // more than two digest blocks of columns
+  const Matrix matrix = testing::random_matrix(5, layout.file_size, 2);
+  const auto snapshots = folder / "snapshots";
+  std::filesystem::create_directory(snapshots);
+  for (int i = 0; i < 5; ++i)
+    checkpoints::write_snapshot(snapshots / formatted("{}.h5", i),
+                                snapshot_of(layout, matrix.row(i)));
+  const auto outcomes = [&] {
+    return ThreadRanks(3).run([&](Communicator& ranks) {
+      fit_snapshots(snapshots, testing::options_of(3), folder / "p.npy", ranks);
+    });
+  };
+  const auto victim = snapshots / "3.h5";  // rank 0 opens it
+  const std::string whole = text_of_file(victim);
+  const auto start = checkpoints::read_snapshot_info(victim).weights_offset;
+  for (const std::int64_t column : {std::int64_t{0}, std::int64_t{20'000}, layout.file_size - 1}) {
+    auto text = whole;
+    text[start + 4 * column] ^= 1;
+    put_file(victim, text);
+    const auto errors = outcomes();
+    EXPECT_EQ(errors, std::vector<std::string>(3, errors.front()));
+    EXPECT_TRUE(errors.front().starts_with("environment: [snapshot] '" + victim.string()))
+        << errors.front();
+    EXPECT_EQ(folder.count(), 1U);
+  }
+  put_file(victim, whole);
+  EXPECT_EQ(outcomes(), std::vector<std::string>(3));
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "support/scope_exit.h"
 #include "tests/pca/matrices.h"
 #include "tests/pca/sources.h"
+#include "tests/tools/bytes_read.h"
 
 namespace dimred::pca {
 namespace {
@@ -78,11 +79,11 @@ TEST(OpenSource, FitsAFolderOfSnapshotsInNumberOrder) {
   const Matrix matrix = testing::random_matrix(12, layout.file_size, 2);
   const std::filesystem::path snapshots = folder / "snapshots";
   std::filesystem::create_directory(snapshots);
-  std::int64_t bytes = 0;
+  std::int64_t bytes = 0;         // beside the weights
   for (int i = 0; i < 12; ++i) {  // "s_2" sorts before "s_10" by number, not by letter
     const std::filesystem::path path = snapshots / formatted("s_{}.h5", i);
     checkpoints::write_snapshot(path, snapshot_of(layout, matrix.row(i)));
-    bytes += static_cast<std::int64_t>(std::filesystem::file_size(path));
+    bytes += static_cast<std::int64_t>(std::filesystem::file_size(path)) - layout.file_size * 4;
   }
   const auto source = open_source(snapshots);
   EXPECT_EQ(all_of(*source), testing::to_float(matrix));
@@ -122,6 +123,27 @@ TEST(OpenSource, FitsAFolderOfSnapshotsInNumberOrder) {
   Matrix two(2, layout.file_size);
   two << matrix.row(3), matrix.row(1);
   EXPECT_EQ(all_of(*open_source(folder / "list.txt")), testing::to_float(two));
+}
+
+TEST(OpenSource, ReadsEachSnapshotTwiceForAFit) {
+  const TemporaryFolder folder;
+  const layout::Layout layout = small_layout(20'000);
+  const Matrix matrix = testing::random_matrix(5, layout.file_size, 2);
+  for (int i = 0; i < 5; ++i)
+    checkpoints::write_snapshot(folder / formatted("{}.h5", i), snapshot_of(layout, matrix.row(i)));
+  std::vector<float> basis(3 * layout.file_size);
+  for (const Blocks blocks : {Blocks::whole, Blocks::layers}) {
+    auto options = testing::options_of(3);
+    options.blocks = blocks;
+    options.tile_bytes = 1 << 20;  // for tiles of fewer columns than a block of the pass has
+    options.threads = 8;
+    const auto before = bytes_read_so_far();
+    fit_in_memory(*open_source(folder.path()), options, basis);
+    const auto read = bytes_read_so_far() - before;
+    EXPECT_GE(read, 2 * 5 * 4 * layout.file_size);
+    // Digests, three times, and 20 kB a file of headers.
+    EXPECT_LE(read, 5 * (2 * 4 * layout.file_size + 3 * layout.file_size / 64 + 20'000));
+  }
 }
 
 TEST(OpenSource, ReadsSafetensorsOfEveryFloatType) {

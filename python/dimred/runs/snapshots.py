@@ -1,4 +1,4 @@
-"""Snapshots: HDF5 behind a 512-byte block that holds the digest of what follows."""
+"""Snapshots: HDF5 behind a 512-byte block that holds a digest of what follows; checkpoints/snapshot.h has the format."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from .files import Damaged, NotARun, OtherVersion
 
 USER_BLOCK = 512
 MAGIC = b"dimred-snapshot "
-KNOWN = b"1\n"
+KNOWN = (b"2\n", b"1\n")
+WEIGHTS_PER_DIGEST = 512
 
 
 def check_snapshot(file: Path, digest: bool = True) -> None:
-    """Compares a snapshot with the digest in its head, or (quicker) only looks at the format's number.
+    """Compares a snapshot with its digests, or (quicker) only looks at the format's number.
     Raises NotARun, OtherVersion or Damaged."""
     if not file.is_file():  # a pipe would be waited for
         raise NotARun(f"[dimred.runs] {file} is no file")
@@ -26,12 +27,31 @@ def check_snapshot(file: Path, digest: bool = True) -> None:
         block = stream.read(USER_BLOCK)
         if not block.startswith(MAGIC):
             raise NotARun(f"[dimred.runs] {file} is not a snapshot")
-        if not block.startswith(MAGIC + KNOWN):
+        if not block[len(MAGIC) :].startswith(KNOWN):
             raise OtherVersion(f"[dimred.runs] {file} has another format: {block.split(bytes([10]))[0]!r}")
-        if digest:
-            written = re.match(rb".*\nxxh3-128 ([0-9a-f]{32})\n", block)
-            if not written or xxhash.xxh3_128_hexdigest(stream.read()).encode() != written[1]:
-                raise Damaged(f"[dimred.runs] {file} is damaged: it does not have the digest in its head")
+        if not digest:
+            return
+        written = re.match(rb".*\nxxh3-128 ([0-9a-f]{32})\n(weights ([0-9]+) ([0-9]+)\n)?", block)
+        if not written:
+            raise Damaged(f"[dimred.runs] {file} is damaged: it has no digest in its head")
+        rest = memoryview(stream.read())
+        begin, end = (int(place or USER_BLOCK) - USER_BLOCK for place in written.group(3, 4))  # of version 1: nothing
+        found = xxhash.xxh3_128(written[2] or b"")
+        found.update(rest[:begin])
+        found.update(rest[end:])
+        if found.hexdigest().encode() != written[1]:
+            raise Damaged(f"[dimred.runs] {file} is damaged: it does not have the digest in its head")
+    if written[2]:
+        _check_weights(file, rest[begin:end])
+
+
+def _check_weights(file: Path, weights: memoryview) -> None:
+    """Compares the weights' bytes with their digests, which the digest in the head covers."""
+    size = 4 * WEIGHTS_PER_DIGEST
+    found = [xxhash.xxh3_64_intdigest(weights[begin : begin + size]) for begin in range(0, len(weights), size)]
+    with h5py.File(file) as h5:
+        if not np.array_equal(h5["weights_xxh3"][:], np.array(found, np.uint64)):
+            raise Damaged(f"[dimred.runs] {file} is damaged: its weights do not have their digests")
 
 
 def snapshot_files(run: Path | str) -> list[Path]:
