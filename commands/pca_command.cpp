@@ -170,7 +170,7 @@ pca::Basis fit_from_first(const PcaOptions& options,
 /// What a random walk would show of the same number of snapshots; empty where the report says it.
 std::string walk_text(const PcaOptions& options, const pca::Sidecar& fitted) {
   if (options.centre == Centre::mean) return {};
-  const auto walk = pca::random_walk_from_first(fitted.snapshots, fitted.components);
+  const auto& walk = fitted.random_walk_ratio;
   return formatted("\na random walk of {} snapshots, from its first: {} %, {} % in the first",
                    fitted.snapshots + 1,
                    decimal_text(100 * std::accumulate(walk.begin(), walk.end(), 0.0), 2),

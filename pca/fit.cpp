@@ -7,6 +7,7 @@
 #include "checkpoints/npy.h"
 #include "pca/block_fit.h"
 #include "pca/dense.h"
+#include "pca/from_first.h"
 #include "pca/gaussian_source.h"
 #include "pca/gram.h"
 #include "pca/output.h"
@@ -225,6 +226,15 @@ std::vector<std::string> write_blocks(Fit& fit) {
   return digests;
 }
 
+/// The spectrum of a random walk in the place of the snapshots; zeros where it is not known.
+std::vector<double> walk_of(const Fit& fit) {
+  const auto rows = fit.snapshots->rows(), components = fit.basis.header.components;
+  if (fit.pass.centred) return random_walk_ratio(rows, components);
+  if (fit.options.kind == Kind::span && fit.snapshots->info().from_first)
+    return random_walk_from_first(rows, components);
+  return std::vector<double>(components);
+}
+
 void record_spectrum(Fit& fit) {
   auto& header = fit.basis.header;
   for (const double value : fit.variances) {
@@ -232,9 +242,7 @@ void record_spectrum(Fit& fit) {
     header.explained_variance_ratio.push_back(fit.total_variance > 0 ? value / fit.total_variance
                                                                      : 0);
   }
-  header.random_walk_ratio = fit.pass.centred
-                                 ? random_walk_ratio(fit.snapshots->rows(), header.components)
-                                 : std::vector<double>(header.components);
+  header.random_walk_ratio = walk_of(fit);
   if (header.blocks.empty()) header.block_components.clear();
 }
 

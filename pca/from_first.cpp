@@ -20,7 +20,7 @@ SourceInfo info_of_differences(SourceInfo info) {
   for (auto& name : info.names) name += " - " + base;
   if (!info.epochs.empty()) info.epochs.erase(info.epochs.begin());
   --info.rows;
-  info.float64 = true;
+  info.float64 = info.from_first = true;
   return info;
 }
 

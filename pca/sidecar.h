@@ -25,7 +25,8 @@ struct Sidecar {
   std::vector<double> singular_values;           // [k] of the centred W; span: of W; random: zeros.
                                                  // Layers: row j's variances of all blocks summed
   std::vector<double> explained_variance_ratio;  // [k], of the total variance (span: of |W|^2)
-  std::vector<double> random_walk_ratio;         // [k], the null at the same n; span, random: zeros
+  std::vector<double> random_walk_ratio;         // [k], the null at the same n; span (but from
+                                                 // the first snapshot), random: zeros
   double orthonormality_error = 0;  // max |P P' - I| in float64, block by block, where a row of
                                     // zeros is right. Loaded: of the values in memory, over all
                                     // ranks; NaN: not checked

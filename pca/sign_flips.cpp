@@ -37,7 +37,8 @@ double Tails::two_sided() const { return std::min(1.0, 2 * std::min(above, below
 
 std::vector<Tails> tails_by_signs(const SignFlips& flips,
                                   std::int64_t increments,
-                                  const Statistics& statistics) {
+                                  const Statistics& statistics,
+                                  double factor) {
   const auto draws = flips.count + 1;
   Eigen::ArrayXd measured, above, below;
   for (std::int64_t first = 0; first < draws; first += kDrawsAtATime) {
@@ -47,7 +48,7 @@ std::vector<Tails> tails_by_signs(const SignFlips& flips,
       measured = drawn.col(0);
       above = below = Eigen::ArrayXd::Zero(measured.size());
     }
-    const Eigen::ArrayXXd more = drawn.colwise() - measured;
+    const Eigen::ArrayXXd more = (factor * drawn).colwise() - measured;
     const Eigen::ArrayXd equal = kRounding * measured.abs();
     // Negated, so that what is no number is no evidence.
     above += 1.0 * width - (more.colwise() + equal < 0).rowwise().count().cast<double>();

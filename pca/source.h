@@ -27,6 +27,7 @@ struct SourceInfo {
   int item_bytes = 4;                 // of a value in the file
   std::vector<std::string> left_out;  // of the first row, as training state; rank 0 knows it
   bool float64 = false;               // some values are: a fit reads them by read_float64
+  bool from_first = false;            // rows are less a snapshot before them (pca/from_first.h)
 };
 
 /// The snapshot matrix, rows in the order taken; read by columns, so that it may be larger than

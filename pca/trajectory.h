@@ -25,8 +25,8 @@ enum class Verdict {
   random_walk,  // no straighter than independent steps would be
   returning,    // less straight: the steps cancel
   correlated,   // neighbours go together, so that nothing tells momentum from a drift
-  unclear,      // straighter by signs of single increments alone
-  drift,        // straighter than both kinds of signs explain, and neighbours are as others
+  unclear,      // straighter, but no more than blocks or momentum may be
+  drift,        // straighter than both kinds of signs and momentum explain
 };
 
 /// As a person reads it.
@@ -38,6 +38,8 @@ struct Trajectory {
   std::int64_t weights = 0;  // M
   AgainstWalk straightness;
   double p_adjusted = 1;  // straightness.p_value, of a tensor with Holm's factor for all that move
+  double p_momentum = 1;  // the chance of this straightness where neighbours correlate as much as
+                          // the increments leave possible
   LineShape base, centred, windows;
   Directions directions;  // effective_dimension: at most M
   Verdict verdict = Verdict::still;

@@ -25,6 +25,7 @@ ReportJson json_of(const Trajectory& found) {
           {"weights", found.weights},
           {"straightness", json_of(found.straightness)},
           {"p_adjusted", found.p_adjusted},
+          {"p_momentum", found.p_momentum},
           {"base", json_of(found.base)},
           {"centred", json_of(found.centred)},
           {"windows", json_of(found.windows)},
@@ -42,7 +43,7 @@ std::string_view text_of(Verdict verdict) {
       "no more than a random walk",
       "less straight than a random walk",
       "correlated: drift cannot be told apart",
-      "straighter than a random walk, but not by blocks",
+      "straighter than a random walk, but not than blocks or momentum may be",
       "drift"};
   return texts.at(static_cast<std::size_t>(verdict));
 }

@@ -1,5 +1,6 @@
 #include "pca/walk_statistics.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <span>
@@ -18,6 +19,9 @@ using Eigen::VectorXd;
 /// Steps of the power iteration in each draw, from a straight line on, which is nearly a walk's
 /// first component; its second eigenvalue is a quarter to a ninth of the first.
 constexpr int kPowerSteps = 5;
+
+constexpr double kUpperNormal = 1.645;  // 95 % of a normal distribution lie below
+constexpr double kMostCosine = 0.95;    // beyond, a walk may be as straight as a line
 
 /// x_0 .. x_N relative to x_0, [N + 1 x N].
 MatrixXd path(std::int64_t increments) {
@@ -75,6 +79,16 @@ ArrayXXd nearly_first_components(const MatrixXd& gram, const PointView& view, co
   return shape;
 }
 
+/// Of S, of which the draws are multiplied by `factor`.
+Tails straightness_tails(const MatrixXd& gram, const SignFlips& flips, double factor) {
+  const double trace = gram.trace();
+  const auto of_signs = [&](const MatrixXd& s) -> ArrayXXd {
+    const MatrixXd turned = gram * s;
+    return s.cwiseProduct(turned).colwise().sum() / trace;
+  };
+  return tails_by_signs(flips, gram.rows(), of_signs, factor).front();
+}
+
 }  // namespace
 
 PointView view_from_base(std::int64_t increments) {
@@ -93,15 +107,15 @@ PointView view_of_windows(std::int64_t increments, std::int64_t window) {
 }
 
 AgainstWalk straightness(const MatrixXd& gram, const WalkNull& null) {
-  const double trace = gram.trace();
-  const auto of_signs = [&](const MatrixXd& s) -> ArrayXXd {
-    const MatrixXd turned = gram * s;
-    return s.cwiseProduct(turned).colwise().sum() / trace;
-  };
   const auto p_value = [&](const SignFlips& flips) {
-    return tails_by_signs(flips, gram.rows(), of_signs).front().two_sided();
+    return straightness_tails(gram, flips, 1).two_sided();
   };
-  return {gram.sum() / trace, 1, p_value(null.increments), p_value(null.blocks)};
+  return {gram.sum() / gram.trace(), 1, p_value(null.increments), p_value(null.blocks)};
+}
+
+double straightness_of_neighbours(const MatrixXd& gram, double cosine, const SignFlips& flips) {
+  const auto factor = (1 + cosine) / (1 - cosine);
+  return std::min(1.0, 2 * straightness_tails(gram, flips, factor).above);
 }
 
 LineShape line_shape(const MatrixXd& gram, const PointView& view, const WalkNull& null) {
@@ -132,6 +146,7 @@ Directions directions(const MatrixXd& gram, std::int64_t lags, const SignFlips& 
   const double measured = cosines.diagonal(-1).sum();
   std::vector<Eigen::Index> order(n);
   std::int64_t as_large = 1;
+  Eigen::ArrayXd sums(orders.count);
   for (std::int64_t draw = 0; draw < orders.count; ++draw) {
     std::iota(order.begin(), order.end(), Eigen::Index{0});
     RandomStream stream(orders.seed, RandomPurpose::signs, 0, draw);
@@ -139,8 +154,13 @@ Directions directions(const MatrixXd& gram, std::int64_t lags, const SignFlips& 
     double sum = 0;
     for (Eigen::Index i = 1; i < n; ++i) sum += cosines(order[i], order[i - 1]);
     if (sum >= measured) ++as_large;
+    sums[draw] = sum;
   }
   found.p_neighbours = static_cast<double>(as_large) / static_cast<double>(orders.count + 1);
+  const double spread = std::sqrt((sums - sums.mean()).square().mean());
+  const double beyond =
+      (measured - sums.mean() + kUpperNormal * spread) / static_cast<double>(n - 1);
+  found.neighbours_bound = std::clamp(beyond, 0.0, kMostCosine);
   return found;
 }
 

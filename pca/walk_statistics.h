@@ -45,6 +45,12 @@ struct WalkNull {
 /// noise's. P-values are two-sided. Cost: 4 B N^2.
 AgainstWalk straightness(const Eigen::MatrixXd& gram, const WalkNull& null);
 
+/// The chance, two-sided, that a walk whose neighbours have this cosine is as straight: S of
+/// increments AR(c) has (1 + c) / (1 - c) times the mean and spread of independent ones.
+double straightness_of_neighbours(const Eigen::MatrixXd& gram,
+                                  double cosine,
+                                  const SignFlips& flips);
+
 /// Throws std::runtime_error when LAPACK fails. Cost: some 50 B N^2.
 LineShape line_shape(const Eigen::MatrixXd& gram, const PointView& view, const WalkNull& null);
 
@@ -54,6 +60,7 @@ struct Directions {
   std::vector<double> cosines;     // mean between increments 1, 2, ... apart
   double p_neighbours = 1;  // the chance of a mean at lag 1 as large in another order of the same
                             // increments; a constant drift leaves all orders alike
+  double neighbours_bound = 0;  // on how much larger that mean is than in any order, at 95 %
 };
 
 Directions directions(const Eigen::MatrixXd& gram, std::int64_t lags, const SignFlips& orders);

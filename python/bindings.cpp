@@ -32,6 +32,7 @@
 #include "merge/merge.h"
 #include "pca/basis.h"
 #include "pca/fit.h"
+#include "pca/from_first.h"
 #include "pca/memory_source.h"
 #include "pca/parameter_choice.h"
 #include "pca/trajectory.h"
@@ -220,28 +221,31 @@ void watched(WatchedSource& source, const nb::object& progress, Work work) {
 }
 
 /// Writes to `output`, or into `matrix`, which has room for the most rows that there can be;
-/// returns the sidecar's text of a matrix in memory.
+/// returns the sidecar's text of a matrix in memory. from_first: of the differences from the first
+/// snapshot, which are not centred.
 std::string fit(const Source& source,
                 const std::variant<Matrix, fs::path>& output,
                 std::int64_t components,
                 double variance,
                 const std::string& kind,
+                bool from_first,
                 const std::string& blocks,
                 std::uint64_t seed,
                 std::int64_t threads,
                 std::optional<Vector<double>> mean,
                 const nb::object& progress) {
+  const auto differences = from_first ? pca::from_first(*source.rows) : nullptr;
   const pca::FitOptions options{
       .components = components,
       .variance = variance,
-      .kind = named(pca::kind_names(), kind),
+      .kind = from_first ? pca::Kind::span : named(pca::kind_names(), kind),
       .blocks = named(pca::blocks_names(), blocks),
       .seed = seed,
       .mean = mean ? std::span(mean->data(), mean->size()) : std::span<double>(),
       .threads = threads};
   const auto columns = static_cast<std::size_t>(source.rows->columns());
   check(!mean || mean->size() == columns, "a mean has one value a column");
-  WatchedSource rows(*source.rows);
+  WatchedSource rows(from_first ? *differences : *source.rows);
   std::string sidecar;
   watched(rows, progress, [&] {
     if (const auto* path = std::get_if<fs::path>(&output)) {
@@ -333,6 +337,7 @@ void bind_statistics(nb::module_& module) {
              "components"_a,
              "variance"_a,
              "kind"_a,
+             "from_first"_a,
              "blocks"_a,
              "seed"_a,
              "threads"_a,

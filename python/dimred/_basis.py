@@ -28,7 +28,8 @@ class Basis:
     """k orthonormal rows over M parameters, as `dimred pca` writes and stage 2 reads them.
 
     components: [k, M] float32, read-only; mapped into memory where it lies in a file.
-    mean: [M] float64 of the snapshots; None where the fit did not see it (kind "random", a matrix of another program).
+    mean: [M] float64 of the snapshots, or the first one (centre="base"); None where the fit did not see it (kind
+        "random", a matrix of another program).
     singular_values, explained_variance_ratio, random_walk_ratio: [k] float64; the last is what a random walk of as many
         snapshots would show (Antognini & Sohl-Dickstein, 2018). Empty without a sidecar.
     snapshots: the names of those fitted, in the order taken.

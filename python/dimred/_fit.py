@@ -14,7 +14,7 @@ import numpy as np
 
 from dimred import _core
 from dimred._arguments import one_of, shown, whole_number
-from dimred._basis import Basis
+from dimred._basis import Basis, Numbers
 from dimred._sources import open_source
 
 SCOPE = "[dimred.fit]"
@@ -34,6 +34,7 @@ def fit(
     components: float | None = DEFAULT,
     kind: Kind = "pca",
     *,
+    centre: Literal["mean", "base"] = "mean",
     exclude: str | Iterable[str] = (),
     output: str | os.PathLike[str] | None = None,
     blocks: Literal["whole", "layers"] = "whole",
@@ -54,6 +55,8 @@ def fit(
         more than this part of the variance (kinds pca and shuffled), by the same two passes.
     kind: "pca"; "span" of the snapshots, not centred; "random" rows; "shuffled": the components with each layer's
         columns moved.
+    centre: "base" takes the components of the differences from the first snapshot (kind "pca"), which are not centred:
+        the Basis has the first snapshot as its mean, "span" as its kind, and shares of the squared norm.
     exclude: patterns (fnmatch's) of names of parameters that stay out, such as "*.bias".
     output: write pca_mat.npy and its .json here; else the basis lives in memory until it is saved, or in a temporary
         file where it would take more than half of the memory that is free.
@@ -68,10 +71,19 @@ def fit(
     """
     one_of(SCOPE, "kind", kind, KINDS)
     one_of(SCOPE, "blocks", blocks, ("whole", "layers"))
+    one_of(SCOPE, "centre", centre, ("mean", "base"))
+    base = centre == "base"
+    if base and (kind != "pca" or isinstance(components, (float, np.floating))):
+        raise ValueError(
+            f"{SCOPE} centre='base' needs kind 'pca' and a number of components, received {kind!r} and "
+            f"{shown(components)}"
+        )
     for name, value in (("seed", seed), ("threads", threads)):
         whole_number(SCOPE, name, value, 0)
     rows = open_source(source, exclude)
     mean = None if kind == "random" else np.empty(rows.columns, np.float64)
+    if base:
+        mean = _first_row(rows)
     most = min(rows.rows if kind == "span" else rows.rows - 1, rows.columns)
     if isinstance(components, _AtMost) and kind != "random" and 1 <= most < components:
         warnings.warn(
@@ -81,7 +93,7 @@ def fit(
         components = most
     k, variance = (most, 0.0) if components is None else _counted(components, most)
     with _Progress(progress) as report:
-        arguments = (k, variance, kind, blocks, seed, threads, mean, report)
+        arguments = (k, variance, kind, base, blocks, seed, threads, None if base else mean, report)
         if output is not None:
             path = Path(output)
             _core.fit(rows, path, *arguments)
@@ -94,6 +106,13 @@ def fit(
             path = Path(folder) / "pca_mat.npy"
             _core.fit(rows, path, *arguments)
             return Basis._of_files(path, mean)
+
+
+def _first_row(rows: _core.Source) -> Numbers:
+    """The first snapshot in float64."""
+    row = np.empty(rows.columns, np.float64 if rows.float64 else np.float32)
+    rows.read(0, row)
+    return row.astype(np.float64)
 
 
 def _counted(components: float, most: int) -> tuple[int, float]:

@@ -41,6 +41,7 @@ class Trajectory:
     straightness: float  # |x_n - x_0|^2 / sum |increment|^2; 1 for a walk
     p_value: float  # of the straightness, two-sided, by signs of single increments: see dimred.trajectory
     p_blocks: float  # by signs of blocks of them
+    p_momentum: float  # of the straightness, where neighbours correlate as much as the increments leave possible
     p_adjusted: float  # p_value, of a tensor by Holm's method for all tensors that move
     effective_dimension: float  # 1 / mean of cos^2 between increments, at most `weights`
     cosines: NDArray[np.float64]  # mean between increments 1, 2, ... apart
@@ -115,7 +116,15 @@ def _trajectory(found: Mapping[str, Any], **others: Any) -> Trajectory:
         views=views,
         **{
             name: found[name]
-            for name in ("name", "weights", "p_adjusted", "effective_dimension", "p_neighbours", "verdict")
+            for name in (
+                "name",
+                "weights",
+                "p_momentum",
+                "p_adjusted",
+                "effective_dimension",
+                "p_neighbours",
+                "verdict",
+            )
         },
         **others,
     )

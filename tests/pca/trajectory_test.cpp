@@ -100,6 +100,34 @@ TEST(Trajectory, DoesNotCallMomentumADrift) {
   }
 }
 
+/// The part of `walks` simulated ones of which the verdict is `drift`.
+double called_drift(const Simulated& how, int walks, unsigned seed) {
+  std::mt19937_64 random(seed);
+  int count = 0;
+  for (int walk = 0; walk < walks; ++walk) {
+    const auto source = source_of(snapshots_of(increments_of(how, random)));
+    const TrajectoryOptions options{
+        .flips = 99, .seed = static_cast<std::uint64_t>(walk), .threads = 1};
+    count += measure_trajectory(*source, options).whole.verdict == Verdict::drift ? 1 : 0;
+  }
+  return static_cast<double>(count) / walks;
+}
+
+/// Where few increments of few dimensions leave much correlation possible, too; a drift is found.
+TEST(Trajectory, TellsDriftFromMomentumInFewDimensions) {
+  EXPECT_LE(called_drift({.steps = 20, .dimensions = 2, .phi = 0.2}, 400, 10), 0.0125);
+  EXPECT_GE(called_drift({.steps = 74, .dimensions = 18, .rho = 3}, 60, 11), 0.75);
+}
+
+/// S of AR(c) is (1 + c) / (1 - c) times as large: of two equal steps S is 2, of signs 2 or 0.
+TEST(Trajectory, ComparesWithAWalkOfCorrelatedNeighbours) {
+  const Eigen::MatrixXd gram = Eigen::MatrixXd::Ones(2, 2);
+  EXPECT_NEAR(straightness_of_neighbours(gram, 0, {.count = 9999}), 1, 0.03);  // half of the signs
+  Eigen::MatrixXd longer = Eigen::MatrixXd::Ones(5, 5);  // 5; signs: 5, 1.8, 0.2 of 2, 10, 20 of 32
+  EXPECT_NEAR(straightness_of_neighbours(longer, 0.4, {.count = 9999}), 2 * 2.0 / 32, 0.01);
+  EXPECT_NEAR(straightness_of_neighbours(longer, 0.5, {.count = 9999}), 2 * 12.0 / 32, 0.03);
+}
+
 TEST(Trajectory, SaysWhatAnyKindOfStepsIs) {
   std::mt19937_64 random(6);
   const auto verdict_of = [&](const Matrix& steps) {

@@ -71,6 +71,28 @@ def rows_of(basis: dimred.Basis, of: np.ndarray) -> None:
     assert_allclose(basis.mean, of.astype(np.float64).mean(axis=0), rtol=1e-6, atol=1e-6)
 
 
+def test_centre_base_gives_the_components_from_the_first_snapshot(snapshots: np.ndarray, tmp_path: Path) -> None:
+    wide = snapshots.astype(np.float64)
+    _, values, rows = np.linalg.svd(wide[1:] - wide[0], full_matrices=False)
+    rows = rows[:K] * np.sign(rows[np.arange(K), np.abs(rows[:K]).argmax(axis=1)])[:, None]
+    angles = np.pi * (2 * np.arange(1, K + 1) - 1) / (4 * (N - 1) + 2)
+    walk = 1 / (4 * np.sin(angles) ** 2) / (N * (N - 1) / 2)
+    for source in (snapshots, wide):
+        for output in (None, tmp_path / "base.npy"):
+            basis = dimred.fit(source, K, centre="base", output=output)
+            assert_allclose(basis.components, rows, atol=1e-6)
+            assert_allclose(basis.singular_values, values[:K], rtol=1e-9)
+            assert_allclose(basis.explained_variance_ratio, values[:K] ** 2 / (values**2).sum(), rtol=1e-9)
+            assert_allclose(basis.random_walk_ratio, walk, rtol=1e-9)
+            assert_array_equal(basis.mean, wide[0])
+            assert_allclose(basis.transform(wide[0]), np.zeros(K), atol=1e-12)
+        rows_of(dimred.fit(source, K, centre="mean"), snapshots)
+    assert len(dimred.fit(snapshots, None, centre="base")) == N - 1
+    for refused in ({"kind": "span"}, {"components": 0.5}, {"centre": "first"}):
+        with pytest.raises(ValueError, match="centre"):
+            dimred.fit(snapshots, **{"components": K, "centre": "base"} | refused)
+
+
 # Sources in memory.
 
 

@@ -1,4 +1,4 @@
-"""Snapshots: HDF5 behind a 512-byte block that holds a digest of what follows; checkpoints/snapshot.h has the format."""
+"""Snapshots: HDF5 behind a 512-byte block that holds a digest of what follows (see checkpoints/snapshot.h)."""
 
 from __future__ import annotations
 
