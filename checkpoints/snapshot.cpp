@@ -25,7 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view snapshot_magic = "dimred-snapshot ";
-// Of a file whose weights have digests of their own, and of one that has one digest of all.
+// In version 2 the weights have digests of their own; in version 1 one digest covers all.
 constexpr std::string_view version = "2\n", version_of_one_digest = "1\n";
 constexpr std::string_view digest_name = "xxh3-128 ", weights_name = "weights ";
 // Where HDF5's superblock of version 0 holds its version and the file's length, and its own length.
@@ -89,7 +89,7 @@ LeftOut weights_of(std::string_view block) {
   return weights;
 }
 
-/// Of a file's line of weights and of what follows the user block, but for these.
+/// The digest of a file's line of weights and of what follows the user block, but for these.
 std::string digest_without(const LeftOut& weights, const std::string& line, const InputFile& file) {
   DigestStream stream;
   stream.update(line);
@@ -163,9 +163,9 @@ void require_finite_in(const InputFile& file,
                       index_in_vector(columns, bad.value_or(0)));
 }
 
-std::vector<float> read_weights(const InputFile& file,
-                                const SnapshotInfo& info,
-                                const ColumnRanges& columns) {
+std::vector<float> verified_weights(const InputFile& file,
+                                    const SnapshotInfo& info,
+                                    const ColumnRanges& columns) {
   std::vector<float> values;
   if (info.digests_offset > 0 && !columns) {
     values.resize(info.parameters);
@@ -231,7 +231,7 @@ Snapshot read_snapshot(const fs::path& path, const WeightChoice& choose) {
   const auto contents = read_contents(file);
   const auto& info = contents.info;
   const auto columns = choose ? choose(info) : std::nullopt;
-  return {read_weights(file, info, columns),
+  return {verified_weights(file, info, columns),
           read_buffers(file, contents.buffers),
           read_columns<std::int64_t>(
               file, contents.counters.offset, contents.counters.count, std::nullopt),

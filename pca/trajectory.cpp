@@ -17,8 +17,9 @@ using Eigen::MatrixXd;
 
 constexpr std::int64_t kLags = 10;
 constexpr double kSignificant = 0.05;
-/// Of what is straighter, neighbours count as uncorrelated above this p-value only, and it is to be
-/// straighter than a walk whose neighbours correlate as much as these may. Simulated 2,000 times,
+/// What is straighter than a walk is a drift only where neighbours are uncorrelated by a p-value
+/// above this one, and a walk whose neighbours correlate as much as they still may is not as
+/// straight. Simulated 2,000 times,
 /// AR(0.2) without drift is then called `drift` in at most 0.6 % (20, 40, 74 increments, 2, 5, 18
 /// dimensions; by this p-value alone at 0.2 in 1.9 %), a drift of three times the noise in 87 %
 /// (74 increments, 18 dimensions; 75 %), one as large as the noise in 36 % (34 %).

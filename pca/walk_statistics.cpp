@@ -79,7 +79,7 @@ ArrayXXd nearly_first_components(const MatrixXd& gram, const PointView& view, co
   return shape;
 }
 
-/// Of S, of which the draws are multiplied by `factor`.
+/// The tails of S, whose draws are multiplied by `factor`.
 Tails straightness_tails(const MatrixXd& gram, const SignFlips& flips, double factor) {
   const double trace = gram.trace();
   const auto of_signs = [&](const MatrixXd& s) -> ArrayXXd {

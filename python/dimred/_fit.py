@@ -14,8 +14,8 @@ import numpy as np
 
 from dimred import _core
 from dimred._arguments import one_of, shown, whole_number
-from dimred._basis import Basis, Numbers
-from dimred._sources import open_source
+from dimred._basis import Basis
+from dimred._sources import open_source, row_values
 
 SCOPE = "[dimred.fit]"
 Kind = Literal["pca", "span", "random", "shuffled"]
@@ -83,7 +83,7 @@ def fit(
     rows = open_source(source, exclude)
     mean = None if kind == "random" else np.empty(rows.columns, np.float64)
     if base:
-        mean = _first_row(rows)
+        mean = row_values(rows, 0).astype(np.float64)
     most = min(rows.rows if kind == "span" else rows.rows - 1, rows.columns)
     if isinstance(components, _AtMost) and kind != "random" and 1 <= most < components:
         warnings.warn(
@@ -106,13 +106,6 @@ def fit(
             path = Path(folder) / "pca_mat.npy"
             _core.fit(rows, path, *arguments)
             return Basis._of_files(path, mean)
-
-
-def _first_row(rows: _core.Source) -> Numbers:
-    """The first snapshot in float64."""
-    row = np.empty(rows.columns, np.float64 if rows.float64 else np.float32)
-    rows.read(0, row)
-    return row.astype(np.float64)
 
 
 def _counted(components: float, most: int) -> tuple[int, float]:

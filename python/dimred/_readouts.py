@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dimred import _core
 from dimred._arguments import one_of, require_function, whole_number
-from dimred._sources import open_source
+from dimred._sources import open_source, row_values
 
 Weights = NDArray[Any]  # float32, or float64
 SCOPE = "[dimred.average]"
@@ -162,8 +162,7 @@ def _dtype(rows: _core.Source) -> type[np.floating[Any]]:
 
 
 def _row(rows: _core.Source, i: int) -> Weights:
-    w = np.empty(rows.columns, _dtype(rows))
-    rows.read(i, w)
+    w = row_values(rows, i)
     if not np.isfinite(w).all():
         raise ValueError(
             f"[dimred.average] {rows.names[i]} has a value that is not finite, at column "

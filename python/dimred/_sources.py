@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dimred import _core
 from dimred._arguments import shown
@@ -30,6 +31,13 @@ def open_source(source: Any, exclude: str | Iterable[str] = ()) -> _core.Source:
     if patterns:
         rows.choose(_left(rows, patterns))
     return rows
+
+
+def row_values(rows: _core.Source, i: int) -> NDArray[Any]:
+    """Row i as float32, or as float64 where float32 would round it."""
+    row: NDArray[Any] = np.empty(rows.columns, np.float64 if rows.float64 else np.float32)
+    rows.read(i, row)
+    return row
 
 
 def _left(rows: _core.Source, patterns: list[str]) -> list[str]:
