@@ -78,15 +78,19 @@ Checkpoint read_distributed(const fs::path& metadata) {
 
 bool is_distributed(const fs::path& path) { return path.filename() == ".metadata"; }
 
+fs::path whole_or_index(const fs::path& index) {
+  auto whole = index.string();
+  whole.resize(whole.size() - index_ending.size());
+  return fs::exists(whole) ? fs::path(whole) : index;
+}
+
 fs::path weights_in(const fs::path& folder) {
   for (const auto* name : {"model.safetensors",
                            "pytorch_model.bin",
                            "adapter_model.safetensors",
                            "adapter_model.bin"}) {
-    // As transformers does: what is saved in one file leaves the index of shards before it there.
-    if (fs::exists(folder / name)) return folder / name;
-    if (const auto index = folder / (name + std::string(index_ending)); fs::exists(index))
-      return index;
+    const auto index = folder / (name + std::string(index_ending));
+    if (const auto weights = whole_or_index(index); fs::exists(weights)) return weights;
   }
   if (fs::is_regular_file(folder / ".metadata")) return folder / ".metadata";
   return {};

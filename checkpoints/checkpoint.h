@@ -18,6 +18,10 @@ struct Checkpoint {
                                                    // checkpoint all with the first
 };
 
+/// The file of all weights that lies beside an index of shards, else the index: what is saved in
+/// one file leaves the index of an earlier save, and transformers reads the file.
+std::filesystem::path whole_or_index(const std::filesystem::path& index);
+
 /// The file or index of the weights in a checkpoint's own folder, as Hugging Face, PEFT and
 /// torch.distributed.checkpoint (.metadata) name them; empty: the folder has none.
 std::filesystem::path weights_in(const std::filesystem::path& folder);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "checkpoints/mindspore_weights.h"
 #include "checkpoints/read_pickle.h"
@@ -59,13 +60,27 @@ void read_strided(const ReadPiece& read,
                   std::int64_t unit,
                   std::int64_t first,
                   std::span<std::byte> out) {
+  // What lies nearer than this is read along; a longer gap costs more than another call.
+  const auto widest = 64 / unit;
+  const auto longest = (std::int64_t{1} << 20) / unit;  // of what is read at once
   const auto places = places_of(tensor, first, std::ssize(out) / unit);
-  const auto [low, high] = std::ranges::minmax(places);
-  std::vector<std::byte> stored((high - low + 1) * unit);
+  std::vector<std::size_t> order(places.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::sort(order, {}, [&](std::size_t i) { return places[i]; });
   const auto& piece = tensor.pieces.front();
-  read(piece.file, piece.offset + low * unit, stored);
-  for (std::size_t i = 0; i < places.size(); ++i)
-    std::memcpy(out.data() + i * unit, stored.data() + (places[i] - low) * unit, unit);
+  std::vector<std::byte> stored;
+  for (std::size_t begin = 0, end = 0; begin < order.size(); begin = end) {
+    const auto low = places[order[begin]];
+    for (end = begin + 1; end < order.size(); ++end) {
+      const auto next = places[order[end]];
+      if (next - places[order[end - 1]] > widest || next - low >= longest) break;
+    }
+    stored.resize((places[order[end - 1]] - low + 1) * unit);
+    read(piece.file, piece.offset + low * unit, stored);
+    for (std::size_t i = begin; i < end; ++i)
+      std::memcpy(
+          out.data() + order[i] * unit, stored.data() + (places[order[i]] - low) * unit, unit);
+  }
 }
 
 }  // namespace

@@ -121,14 +121,7 @@ std::vector<fs::path> checkpoints_at(const fs::path& source) {
             file);
     file = name_of(file);
   }
-  std::erase_if(files, is_unfinished);
-  for (const auto& file : files) {
-    require(!fs::is_directory(source) || !is_merge(file),
-            "[merge] '{}' is a merge itself; name the checkpoints, or a pattern",
-            file);
-    require_index(file);
-  }
-  require(!files.empty(), "[merge] '{}' holds no finished checkpoint", source);
+  std::ranges::for_each(files, require_index);
   return files;
 }
 

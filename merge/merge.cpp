@@ -1,6 +1,7 @@
 #include "merge/merge.h"
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -207,7 +208,21 @@ void report_parts(Report& report, const Work& work, const fs::path& output) {
                             part.kind,
                             part.inputs,
                             part.coefficients,
-                            work.inputs[part.copied_from].path});
+                            work.inputs[part.copied_from].path,
+                            {}});
+  for (std::size_t i = 0; i < work.parts.size(); ++i) {
+    const auto& from = work.inputs[work.parts[i].copied_from];
+    if (from.in_folder) report.parts[i].not_copied = left_behind(from.path, from.files);
+  }
+}
+
+/// A copy of a checkpoint under another step counts twice.
+void report_equal(Report& report, const Digests& digests) {
+  std::map<std::vector<std::string>, std::size_t> first;
+  for (std::size_t i = 0; i < digests.size(); ++i) {
+    const auto [at, fresh] = first.emplace(digests[i], i);
+    if (!fresh) report.equal.emplace_back(at->second, i);
+  }
 }
 
 /// Writes all but the final name; what a refused value leaves is removed.
@@ -246,6 +261,7 @@ Report merge(const std::vector<fs::path>& sources, const fs::path& output, const
   report_parts(report, work, output);
   OutputFolder folder(fs::absolute(output), plan_digest(work, options));
   write_folder(work, options, report, folder);
+  report_equal(report, work.digests);
   folder.commit();
   report.seconds = watch.seconds();
   return report;
@@ -270,8 +286,16 @@ std::string describe(const Report& report) {
                         std::ranges::any_of(report.copied, checkpoints::is_statistic)
                             ? "; statistics of BatchNorm want recalibration"
                             : "");
+    if (!part.not_copied.empty())
+      text += formatted("  not copied from {}: {}\n",
+                        part.copied_from.filename(),
+                        printable(name_list(part.not_copied)));
   }
   if (report.counted) text += "the names carry no steps: checkpoints count in the order given\n";
+  for (const auto& [one, other] : report.equal)
+    text += formatted("{} and {} hold the same values\n",
+                      place_text(report.inputs[one].path),
+                      place_text(report.inputs[other].path));
   if (!report.left_out.empty())
     text += formatted("left out as training state: {}\n",
                       checkpoints::count_and_names(report.left_out));

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "merge/coefficients.h"
@@ -41,6 +42,7 @@ struct PartReport {
   std::vector<std::size_t> inputs;   // of Report::inputs
   std::vector<double> coefficients;  // of these
   std::filesystem::path copied_from;
+  std::vector<std::string> not_copied;  // of its folder: training state, folders, other weights
 };
 
 struct Report {
@@ -50,8 +52,9 @@ struct Report {
   std::size_t tensors = 0;            // summed and copied
   std::vector<std::string> copied;    // not summed: integers and BatchNorm's statistics
   std::vector<std::string> left_out;  // training state
-  std::int64_t bytes_read = 0;        // of tensors
-  std::int64_t bytes_written = 0;     // of shards
+  std::vector<std::pair<std::size_t, std::size_t>> equal;  // inputs of the same bytes
+  std::int64_t bytes_read = 0;                             // of tensors
+  std::int64_t bytes_written = 0;                          // of shards
   double seconds = 0;
 };
 

@@ -140,6 +140,19 @@ void OutputFolder::clear() {
   }
 }
 
+std::vector<std::string> left_behind(const fs::path& folder, const std::vector<fs::path>& weights) {
+  std::vector<std::string> names;
+  for (const auto& item : fs::directory_iterator(folder)) {
+    const auto name = item.path().filename().string();
+    const bool merged = std::ranges::find(weights, item.path()) != weights.end() ||
+                        name.ends_with(checkpoints::index_ending);
+    const bool copied = item.is_regular_file() && is_side_file(item.path());
+    if (!merged && !copied && !name.starts_with('.')) names.push_back(name);
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
 void copy_side_files(const fs::path& from, const fs::path& to, std::string_view dtype) {
   for (const auto& item : fs::directory_iterator(from)) {
     if (!item.is_regular_file() || !is_side_file(item.path())) continue;

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "checkpoints/folder_lock.h"
 
@@ -45,5 +46,10 @@ class OutputFolder {
 void copy_side_files(const std::filesystem::path& from,
                      const std::filesystem::path& to,
                      std::string_view dtype);
+
+/// The names of what copy_side_files leaves in a folder, but for these files (the weights merged),
+/// their index and hidden ones.
+std::vector<std::string> left_behind(const std::filesystem::path& folder,
+                                     const std::vector<std::filesystem::path>& weights);
 
 }  // namespace dimred::merge

@@ -225,15 +225,21 @@ bool is_weights_file(const fs::path& path) {
 
 /// A folder's snapshots; else its weight files; else the weights in each folder within it.
 std::vector<fs::path> files_in(const fs::path& folder) {
-  if (const auto index = list_files(folder, {std::string(checkpoints::index_ending)});
-      !index.empty())
-    return index;
+  auto index = list_files(folder, {std::string(checkpoints::index_ending)});
+  for (auto& file : index) file = checkpoints::whole_or_index(file);
+  if (!index.empty()) return index;
   auto files = checkpoints::snapshots_at(folder, own_kinds);
   if (files.empty()) files = list_files(folder, other_kinds);
   if (!files.empty()) return files;
-  for (const auto& item : fs::directory_iterator(folder))
-    if (const auto weights = checkpoints::weights_in(item); !weights.empty())
-      files.push_back(weights);
+  for (const auto& item : fs::directory_iterator(folder)) {
+    const auto weights = checkpoints::weights_in(item);
+    if (weights.empty() || item.path().extension() == ".tmp") continue;  // of who was killed
+    require(!fs::exists(item.path() / "merge.json"),
+            "[pca::open_source] '{}' is a merge itself; name the checkpoints without it, as in a "
+            "text file (.txt, one a line)",
+            item.path());
+    files.push_back(weights);
+  }
   sort_naturally(files);
   return files;
 }

@@ -100,16 +100,20 @@ def _item_row(name: str, item: Any) -> Row:
 
 
 def natural(path: Path) -> list[Any]:
-    """A key that puts step_2 before step_10."""
-    return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in re.split(r"(\d+)", path.name) if part]
+    """A key that puts step_2/weights.pt before step_10/weights.pt."""
+    parts = re.split(r"(\d+)", str(path))
+    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts if part]
 
 
 def _open_path(text: str) -> _core.Source:
     path = Path(text)
     if not path.exists() and glob.has_magic(text):
-        found = sorted((Path(name) for name in glob.glob(text)), key=natural)
+        found = sorted((Path(name) for name in glob.glob(text) if not name.endswith(".tmp")), key=natural)
         if not found:
             raise FileNotFoundError(f"[dimred.fit] no file fits the pattern '{text}'")
+        merges = [path for path in found if (path / "merge.json").exists()]
+        if 0 < len(merges) < len(found):
+            raise ValueError(f"[dimred.fit] '{text}' fits '{merges[0]}', which is a merge itself; leave it out")
         return _open_files(found)
     if not path.exists():
         raise FileNotFoundError(f"[dimred.fit] '{text}' does not exist")

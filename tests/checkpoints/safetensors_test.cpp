@@ -5,10 +5,14 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
+#include <numeric>
+#include <span>
 #include <utility>
 
 #include "checkpoints/float_formats.h"
+#include "checkpoints/tensor_table.h"
 #include "support/errors.h"
 #include "tests/tools/temporary_folder.h"
 
@@ -191,6 +195,29 @@ TEST(Safetensors, RefusesAReadBeyondTheFile) {
               read_float_tensor(folder / "t", info);
             }).find("reaches beyond the end"),
             std::string::npos);
+}
+
+// A transposed matrix costs a call for each element of a row, not all of it for each block.
+TEST(Safetensors, ReadsElementsOfStridesWhereTheyLie) {
+  std::vector<float> file(1000 * 100);
+  std::iota(file.begin(), file.end(), 0.0F);
+  const StoredTensor tensor{.name = "w",
+                            .dtype = "F32",
+                            .shape = {100, 1000},
+                            .stride = {1, 100},
+                            .pieces = {{100'000, 0}}};
+  std::size_t bytes = 0;
+  const auto read = [&](std::size_t /*file*/, std::int64_t offset, std::span<std::byte> out) {
+    std::memcpy(out.data(), reinterpret_cast<const std::byte*>(file.data()) + offset, out.size());
+    bytes += out.size();
+  };
+  std::vector<float> values(2500);
+  read_stored(read, tensor, sizeof(float), 500, std::as_writable_bytes(std::span(values)));
+  for (std::int64_t i = 0; i < 2500; ++i) {
+    const auto element = 500 + i;
+    ASSERT_EQ(values[i], static_cast<float>(element / 1000 + element % 1000 * 100));
+  }
+  EXPECT_EQ(bytes, 2500 * sizeof(float));
 }
 
 }  // namespace

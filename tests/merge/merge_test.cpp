@@ -19,6 +19,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 
 std::vector<float> random_values(std::size_t count, int seed) {
   std::mt19937 generator(seed);
@@ -273,6 +274,8 @@ TEST_F(Merge, SweepsInOneReading) {
 TEST_F(Merge, SaysWhatItWasMadeOf) {
   put_checkpoint(at("a"), {{f32("w", {1}), f32("w.exp_avg", {5}), i64("n", {1})}});
   put_checkpoint(at("b"), {{f32("w", {2}), f32("w.exp_avg", {6}), i64("n", {1})}});
+  fs::create_directory(at("b/1_Pooling"));
+  put_file(at("b/value_head.safetensors"), "x");
   const auto report = merge({at("a"), at("b")}, at("out"), {});
   EXPECT_TRUE(report.counted);
   EXPECT_THAT(report.left_out, ElementsAre("w.exp_avg"));
@@ -280,9 +283,15 @@ TEST_F(Merge, SaysWhatItWasMadeOf) {
   for (const auto* part : {"mean of 2 checkpoints",
                            "(step 2)",
                            "the names carry no steps",
-                           "copied from b: 1 tensor (n)",
+                           "copied from b: 1 tensor (n)\n",
+                           "not copied from b: 1_Pooling, value_head.safetensors\n",
                            "training state: 1 tensor (w.exp_avg)"})
     EXPECT_THAT(text, HasSubstr(part));
+  EXPECT_THAT(text, Not(HasSubstr("hold the same values")));
+  fs::copy(at("b"), at("c"));
+  EXPECT_THAT(
+      describe(merge({at("a"), at("b"), at("c")}, at("twice"), {})),
+      HasSubstr(formatted("{} and {} hold the same values\n", at("b").string(), at("c").string())));
   const auto json = json_of(at("out/merge.json"));
   EXPECT_EQ(json["inputs"][0]["path"], at("a").string());
   EXPECT_EQ(json["inputs"][0]["coefficient"], .5);

@@ -212,6 +212,19 @@ TEST(OpenSource, RefusesWhatIsMissingEmptyOrMixed) {
   put_file(folder / "z.npy", checkpoints::npy_header_bytes({0, 5}));
   EXPECT_NE(refusal("z.npy").find("needs a matrix"), std::string::npos);
   EXPECT_THROW(open_files({}), std::invalid_argument);
+  // Of folders, one that a merge has made of the others is refused, and what a killed one left is
+  // no snapshot; of a folder, the file counts that a later save put beside the index of shards.
+  for (const auto* name : {"run/step1", "run/step2.tmp", "run/merged"}) {
+    std::filesystem::create_directories(folder / name);
+    checkpoints::write_safetensors(folder / name / "model.safetensors", {{"w", {1}, {1}}});
+  }
+  put_file(folder / "run/merged/merge.json", "{}");
+  EXPECT_NE(refusal("run").find("run/merged' is a merge itself"), std::string::npos);
+  std::filesystem::remove_all(folder / "run/merged");
+  put_file(folder / "run/step1/model.safetensors.index.json", "{}");
+  for (const auto* name : {"run", "run/step1"})
+    EXPECT_EQ(snapshot_files(folder / name),
+              std::vector<std::filesystem::path>{folder / "run/step1/model.safetensors"});
 
   std::filesystem::create_directory(folder / "mixed");
   const layout::Layout layout = small_layout(3);

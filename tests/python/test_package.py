@@ -36,6 +36,7 @@ from sklearn.datasets import load_iris
 from sklearn.decomposition.tests import test_pca as pca_cases
 
 import dimred
+from dimred._sources import natural
 
 N, K = 9, 4
 SHAPES = {"conv.weight": (8, 3, 3, 3), "conv.bias": (8,), "fc.weight": (10, 32)}
@@ -1338,3 +1339,17 @@ def test_merge_takes_a_file_of_the_folder_it_runs_in(tmp_path: Path, monkeypatch
     save_file({"a": np.ones(2, np.float32)}, tmp_path / "model.safetensors")
     monkeypatch.chdir(tmp_path)
     assert dimred.merge("model.safetensors", "out").inputs == [tmp_path]
+
+
+def test_a_pattern_keeps_the_order_of_folders_and_leaves_merges_out(tmp_path: Path) -> None:
+    for step in range(12, 0, -1):
+        (tmp_path / f"step_{step}").mkdir()
+        save_file({"a": np.full(2, step, np.float32)}, tmp_path / f"step_{step}" / "model.safetensors")
+    (tmp_path / "step_13.tmp").mkdir()
+    found = dimred.average(str(tmp_path / "step_*" / "model.safetensors"), last=2)
+    assert [Path(name).parent.name for name in found.snapshots] == ["step_11", "step_12"]
+    assert found.w.tolist() == [11.5, 11.5]
+    assert sorted([Path("step_10/w"), Path("step_2/w")], key=natural) == [Path("step_2/w"), Path("step_10/w")]
+    dimred.merge(tmp_path / "step_*", tmp_path / "step_13")
+    with pytest.raises(ValueError, match="step_13', which is a merge itself"):
+        dimred.average(str(tmp_path / "step_*"))
