@@ -188,6 +188,9 @@ class SubspaceOptimizer(torch.optim.Optimizer):
             )
         if own["basis"] != self._checksum():
             raise ValueError(f"{SCOPE} needs a state of the basis {self._checksum()}, received one of {own['basis']}")
+        for vector, kept in ((self._space.momentum, own["momentum"][self._columns]), *self._kept_weights(own)):
+            if kept.shape != vector.shape:
+                raise ValueError(f"{SCOPE} needs vectors of {len(vector)} numbers, received {list(kept.shape)}")
         before = self._method.state_dict()
         self._method.restore(own["method"])
         try:
@@ -197,8 +200,8 @@ class SubspaceOptimizer(torch.optim.Optimizer):
             raise
         self._list_parameters()
         self._space.momentum.copy_(own["momentum"][self._columns])
-        if "weights" in own:
-            self._space.weights.vector.copy_(own["weights"])
+        for vector, kept in self._kept_weights(own):
+            vector.copy_(kept)
         self._lr = self.param_groups[0]["lr"]
         self._taken = None
         self.steps = own["steps"]
@@ -254,6 +257,10 @@ class SubspaceOptimizer(torch.optim.Optimizer):
     def _columns(self) -> str:
         """The columns of the momentum that this rank has."""
         return "{}:{}".format(*self._space.own)
+
+    def _kept_weights(self, own: dict[str, Any]) -> list[tuple[Tensor, Tensor]]:
+        """The weights and those of a state, where it has what a narrower type rounds off."""
+        return [(self._space.weights.vector, own["weights"])] if "weights" in own else []
 
     def _list_parameters(self) -> None:
         """What goes through states by parameter, as torch.distributed.checkpoint does, wants an entry for each."""

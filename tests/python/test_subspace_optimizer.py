@@ -615,6 +615,12 @@ def test_a_state_goes_on_bit_for_bit(tmp_path: Path) -> None:
     of_another_basis = dimred.SubspaceOptimizer(other, random_basis(other, seed=9), preset="psgd", total_steps=8)
     with pytest.raises(ValueError, match=r"needs a state of the basis sha256:.* received one of sha256:"):
         of_another_basis.load_state_dict(saved["optimizer"])
+    own = saved["optimizer"]["state"][0]
+    own["momentum"] = {columns: kept[:3] for columns, kept in own["momentum"].items()}
+    before = everything(other, resumed)
+    with pytest.raises(ValueError, match=r"needs vectors of \d+ numbers, received \[3\]"):
+        resumed.load_state_dict(saved["optimizer"])
+    assert all(torch.equal(a, b) for a, b in zip(before, everything(other, resumed), strict=True))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
