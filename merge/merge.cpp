@@ -228,12 +228,13 @@ void report_equal(Report& report, const Digests& digests) {
 /// Writes all but the final name; what a refused value leaves is removed.
 void write_folder(Work& work, const Options& options, const Report& report, OutputFolder& folder) {
   try {
-    work.digests = write_shards(work.inputs,
-                                work.parts,
-                                work.plan,
-                                *work.like,
-                                {options.threads, options.block, options.copy_from_given},
-                                folder);
+    work.digests =
+        write_shards(work.inputs,
+                     work.parts,
+                     work.plan,
+                     *work.like,
+                     {options.threads, options.block, options.copy_from_given, options.stop},
+                     folder);
     require_unchanged(work);
     write_beside(work, options, report, folder.temporary());
   } catch (const std::invalid_argument&) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -29,6 +30,9 @@ struct Options {
   bool allow_different_config = false;
   std::int64_t threads = 0;  // 0: all cores of this process
   std::int64_t block = 65'536;
+  /// Another thread sets it to have the merge end soon, with std::runtime_error; it then goes on by
+  /// shard. Null: nobody does.
+  const std::atomic<bool>* stop = nullptr;
 };
 
 struct InputReport {

@@ -98,6 +98,8 @@ class TensorPass {
 
   void run() {
     for (std::int64_t first = 0; first < count_; first += block_) {
+      if (pass_.options.stop != nullptr && *pass_.options.stop)
+        fail_environment("[merge] stopped; it goes on by shard");
       const auto count = std::min(block_, count_ - first);
       for (std::size_t i = 0; i < pass_.inputs->size(); ++i) take(i, first, count);
       if (!like_.is_summed()) continue;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -22,8 +23,9 @@ struct Part {
 
 struct PassOptions {
   std::int64_t threads = 1;
-  std::int64_t block = 65'536;  // elements read at a time
-  bool may_differ = false;      // what is not summed: somebody has said whose is taken
+  std::int64_t block = 65'536;              // elements read at a time
+  bool may_differ = false;                  // what is not summed: somebody has said whose is taken
+  const std::atomic<bool>* stop = nullptr;  // true: it ends at the next block
 };
 
 /// XXH3-128 of the bytes of each tensor of each input: [input][tensor of the first one's order].

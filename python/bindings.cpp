@@ -11,11 +11,13 @@
 #include <nanobind/stl/vector.h>
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <exception>
 #include <filesystem>
 #include <future>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <string_view>
 #include <tuple>
@@ -195,8 +197,8 @@ void read_row(const Source& source, std::int64_t row, const Vector<Value>& out) 
 constexpr auto between_signals = std::chrono::milliseconds(50);
 
 /// Runs `work` in a thread of its own while this one looks for Ctrl-C and says how far it is.
-template <class Work>
-void watched(WatchedSource& source, const nb::object& progress, Work work) {
+template <class Work, class Stop, class Fraction>
+void watched(const Stop& stop, const Fraction& fraction, const nb::object& progress, Work work) {
   std::exception_ptr raised;
   {
     const nb::gil_scoped_release released;
@@ -205,10 +207,10 @@ void watched(WatchedSource& source, const nb::object& progress, Work work) {
       const nb::gil_scoped_acquire held;
       try {
         if (PyErr_CheckSignals() != 0) throw nb::python_error();
-        if (!progress.is_none()) progress(source.fraction());
+        if (!progress.is_none()) progress(fraction());
       } catch (const nb::python_error&) {
         raised = std::current_exception();
-        source.stop();
+        stop();
       }
     }
     try {
@@ -218,6 +220,11 @@ void watched(WatchedSource& source, const nb::object& progress, Work work) {
     }
   }
   if (raised) std::rethrow_exception(raised);
+}
+
+template <class Work>
+void watched(WatchedSource& source, const nb::object& progress, Work work) {
+  watched([&] { source.stop(); }, [&] { return source.fraction(); }, progress, std::move(work));
 }
 
 /// Writes to `output`, or into `matrix`, which has room for the most rows that there can be;
@@ -276,8 +283,16 @@ nb::tuple merged(const std::vector<fs::path>& sources,
                          .threads = threads};
   options.recipe.coefficients = {named(merge::kind_names(), kind), rates.first, rates.second};
   options.recipe.window = {window[0], window[1], window[2], window[3]};
-  const auto report =
-      with_hdf5([&] { return merge::merge(sources, fs::absolute(output), options); });
+  std::atomic<bool> stop = false;
+  options.stop = &stop;
+  merge::Report report;
+  watched([&] { stop = true; },
+          [] { return 0.0; },
+          nb::none(),
+          [&] {
+            const std::scoped_lock lock(hdf5);
+            report = merge::merge(sources, fs::absolute(output), options);
+          });
   nb::list inputs, steps;
   for (const auto& input : report.inputs) {
     inputs.append(input.path);

@@ -53,6 +53,7 @@ def merge(
     copy_from: the checkpoint that gives what is not summed; where it is given, integers may differ.
 
     Raises ValueError for checkpoints that cannot be merged, OSError for damaged files; nothing then stays in `output`.
+    Ctrl-C ends it at the next block; called once more, it goes on by shard.
     """
     scope = "[dimred.merge]"
     one_of(scope, "kind", kind, KINDS)

@@ -212,8 +212,8 @@ TEST(OpenSource, RefusesWhatIsMissingEmptyOrMixed) {
   put_file(folder / "z.npy", checkpoints::npy_header_bytes({0, 5}));
   EXPECT_NE(refusal("z.npy").find("needs a matrix"), std::string::npos);
   EXPECT_THROW(open_files({}), std::invalid_argument);
-  // Of folders, one that a merge has made of the others is refused, and what a killed one left is
-  // no snapshot; of a folder, the file counts that a later save put beside the index of shards.
+  // A folder that a merge has made of the others is refused, and what a killed merge left is no
+  // snapshot; a file that a later save put beside the index of shards counts in its place.
   for (const auto* name : {"run/step1", "run/step2.tmp", "run/merged"}) {
     std::filesystem::create_directories(folder / name);
     checkpoints::write_safetensors(folder / name / "model.safetensors", {{"w", {1}, {1}}});

@@ -1335,6 +1335,22 @@ def test_merge_writes_what_average_says(tmp_path: Path) -> None:
             dimred.merge(sources, tmp_path / "x", **options)
 
 
+def test_ctrl_c_ends_a_merge(tmp_path: Path) -> None:
+    size = 64 << 20
+    header = json.dumps({"a": {"dtype": "F32", "shape": [size // 4], "data_offsets": [0, size]}}).encode()
+    for step in range(60):
+        with (tmp_path / f"step_{step}.safetensors").open("wb") as file:
+            file.write(len(header).to_bytes(8, "little") + header)
+            file.truncate(8 + len(header) + size)  # zeros that take no room
+    interrupt = threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGINT))
+    interrupt.start()
+    with pytest.raises(KeyboardInterrupt):
+        dimred.merge(tmp_path / "step_*", tmp_path / "out", threads=1)
+    interrupt.join()
+    assert not (tmp_path / "out").exists()
+    assert (tmp_path / "out.tmp").exists()
+
+
 def test_merge_takes_a_file_of_the_folder_it_runs_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     save_file({"a": np.ones(2, np.float32)}, tmp_path / "model.safetensors")
     monkeypatch.chdir(tmp_path)
