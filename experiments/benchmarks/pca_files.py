@@ -1,0 +1,67 @@
+"""`dimred pca` of checkpoints in files against reading them twice and writing as much as its matrix has.
+
+python experiments/benchmarks/pca_files.py build/bin/dimred --checkpoints 40 --parameters 1e8 --json pca_files.json
+
+The page cache forgets the files before each run. Needs 2 bytes x parameters x checkpoints and 4 bytes x parameters x 32
+of disk below --folder, and removes them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import tempfile
+from pathlib import Path
+
+from merge import Cost, measured, report, write_checkpoint
+
+COMPONENTS = 32
+
+
+def main() -> None:
+    """Prints a table; writes every run to --json."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("program", type=Path, help="build/bin/dimred")
+    parser.add_argument("--checkpoints", type=int, default=40)
+    parser.add_argument("--parameters", type=float, default=1e8)
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--folder", type=Path, help="a place for the files; default: a temporary one")
+    parser.add_argument("--trajectory", action="store_true", help="time dimred inspect --trajectory, too")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=options.folder) as scratch:
+        folder = Path(scratch)
+        run, output = folder / "run", folder / "pca_mat.npy"
+        for step in range(1, options.checkpoints + 1):
+            write_checkpoint(run / f"checkpoint-{step}", int(options.parameters), step)
+        os.sync()
+        files = sorted(run.glob("*/*.safetensors"))
+        program, threads = str(options.program), ["--threads", str(options.threads)]
+        ours = [program, "pca", str(run), "--output", str(output), "--components", str(COMPONENTS), *threads]
+        read = f"cat {run}/*/*.safetensors > /dev/null"
+        size = 4 * COMPONENTS * int(options.parameters)
+        # Not of zeros, which a disk may leave out.
+        plain = ["sh", "-c", f"{read} && {read} && yes dimred | head -c {size} > {output} && sync {output}"]
+        commands = {"cat, cat, write": plain, "dimred pca": ours}
+        if options.trajectory:
+            commands["trajectory"] = [program, "inspect", "--trajectory", str(run), *threads]
+        costs: dict[str, list[Cost]] = {}
+        for _ in range(options.repeat):
+            for name, command in commands.items():
+                output.unlink(missing_ok=True)
+                output.with_suffix(".json").unlink(missing_ok=True)
+                costs.setdefault(name, []).append(measured(command, cold=files))
+    for name, of_name in costs.items():
+        report(name, of_name)
+    pairs = zip(costs["dimred pca"], costs["cat, cat, write"], strict=True)
+    ratio = statistics.median(a["seconds"] / b["seconds"] for a, b in pairs)
+    print(f"ratio: {ratio:.3f}")
+    if options.json:
+        options.json.write_text(json.dumps({"ratio": ratio, "costs": costs}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
