@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -119,7 +120,7 @@ std::vector<fs::path> checkpoints_at(const fs::path& source) {
     require(file.extension() != ".npy",
             "[merge] needs checkpoints whose tensors have names, received '{}'",
             file);
-    file = name_of(file);
+    file = with_name(name_of(file));
   }
   std::ranges::for_each(files, require_index);
   return files;
@@ -196,7 +197,9 @@ fs::path weights_of(const Input& input) {
 /// has no numbers of its own still tells sizes and times.)
 std::array<std::int64_t, 5> identity_of(const fs::path& file) {
   struct stat status {};
-  require_call(::stat(file.c_str(), &status) == 0, "stat", file);
+  const bool there = ::stat(file.c_str(), &status) == 0;
+  require(there || errno != ENOENT, "[merge] '{}' does not exist", file);
+  require_call(there, "stat", file);
   return {static_cast<std::int64_t>(status.st_dev),
           static_cast<std::int64_t>(status.st_ino),
           status.st_size,

@@ -48,6 +48,7 @@ std::string kind_text(const Recipe& recipe) {
 }
 
 Part part_of(const Recipe& recipe, const std::vector<Input>& inputs, std::string_view copy_from) {
+  while (copy_from.size() > 1 && copy_from.ends_with('/')) copy_from.remove_suffix(1);
   Part part{.kind = kind_text(recipe), .inputs = chosen(inputs, recipe.window)};
   std::vector<std::int64_t> steps;
   for (const auto input : part.inputs) steps.push_back(inputs[input].step);

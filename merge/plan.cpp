@@ -81,9 +81,10 @@ std::string output_stem(const Input& like) {
   return like.in_folder && name.starts_with("adapter_model") ? "adapter_model" : "model";
 }
 
+/// Hidden ones get another name, as what a merge notes for itself in its folder is hidden.
 bool keeps_names(const Input& like, std::int64_t shard_size) {
   return like.in_folder && shard_size == 0 && std::ranges::all_of(like.files, [](const auto& file) {
-           return file.extension() == ".safetensors";
+           return file.extension() == ".safetensors" && !file.filename().string().starts_with('.');
          });
 }
 

@@ -78,7 +78,7 @@ TEST_F(BadInput, IntegersThatDifferUnlessSomebodySaysWhose) {
   tensors[0] = i64("n", {4});
   expect_refused(tensors, "\"n\" (I64) differs");
   EXPECT_THAT(refusal(), HasSubstr("--copy_from says whose"));
-  merge({folder / "run"}, folder / "out", {.copy_from = "step1", .copy_from_given = true});
+  merge({folder / "run"}, folder / "out", {.copy_from = "step1/", .copy_from_given = true});
   EXPECT_EQ(bytes_of(folder / "out/model.safetensors", "n"), good()[0].bytes);
 }
 
@@ -221,6 +221,8 @@ TEST_F(BadInput, PlacesThatCannotBe) {
   };
   EXPECT_THAT(merged(folder / "none"), HasSubstr("does not exist"));
   EXPECT_THAT(merged(folder / "none*"), HasSubstr("nothing is called"));
+  put_file(folder / "list.txt", "# run\n");
+  EXPECT_THAT(merged(folder / "list.txt"), HasSubstr("# run' does not exist"));
   fs::create_directories(folder / "empty");
   EXPECT_THAT(merged(folder / "empty"),
               HasSubstr("'" + (folder / "empty").string() + "' has none"));

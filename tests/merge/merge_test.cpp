@@ -209,6 +209,8 @@ TEST_F(Merge, TakesStepsFromNames) {
     for (const auto& input : found.inputs) steps.push_back(input.step);
     EXPECT_EQ(steps, expected) << one;
     EXPECT_EQ(found.counted, expected == counted) << one;
+    put_file(run / "list.txt", one + "\r\n" + two + "\n");
+    EXPECT_EQ(find_inputs({run / "list.txt"}).inputs[1].step, expected[1]) << one;
   }
 }
 
@@ -218,6 +220,20 @@ TEST_F(Merge, TakesTheFileBeforeTheIndexAsTransformersDoes) {
   put_checkpoint(at("run/step1"), {{f32("a", {7}), f32("b", {8})}});
   run("run");
   EXPECT_EQ(bytes_of(at("out/model.safetensors"), "b"), raw(std::vector{8.0F}));
+}
+
+// A merge's own notes are hidden files, which are gone at its end.
+TEST_F(Merge, KeepsHiddenShardsUnderAnotherName) {
+  put_checkpoint(at("run"), {{f32("a", {1})}, {f32("b", {2})}});
+  const auto index = text_of_file(at("run/model.safetensors.index.json"));
+  const std::string name = "model-00002-of-00002.safetensors";
+  auto hidden = index;
+  hidden.replace(hidden.find(name), name.size(), ".b.safetensors");
+  put_file(at("run/model.safetensors.index.json"), hidden);
+  fs::rename(at("run") / name, at("run/.b.safetensors"));
+  run("run");
+  const auto places = json_of(at("out/model.safetensors.index.json"))["weight_map"];
+  EXPECT_EQ(bytes_of(at("out") / places["b"].get<std::string>(), "b"), raw(std::vector{2.0F}));
 }
 
 // A mixture of experts has more tensors than an ordered object may have names.
