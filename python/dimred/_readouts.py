@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -147,7 +148,13 @@ class _Judge:
     def __call__(self, w: Weights) -> NDArray[np.float64]:
         assert self._evaluate is not None
         self.count += 1
+        before = crc32(w)  # an evaluation costs far more
         losses = np.atleast_1d(np.asarray(self._evaluate(w), np.float64))
+        if crc32(w) != before:
+            raise ValueError(
+                "[dimred.average] evaluate changed the weights that it was given; let it work on a copy "
+                "(torch's vector_to_parameters makes the parameters parts of its vector)"
+            )
         if losses.ndim != 1 or np.isnan(losses).any():
             raise ValueError(
                 f"[dimred.average] evaluate needs to give a loss or a vector of losses, received shape {losses.shape}, "

@@ -175,6 +175,7 @@ def test_what_cannot_be_is_refused(snapshots: np.ndarray, tmp_path: Path) -> Non
         (lambda: dimred.average(snapshots, "greedy"), "greedy needs evaluate"),
         (lambda: dimred.average(snapshots, "learned"), "need each other"),
         (lambda: dimred.average(snapshots, evaluate=lambda w: np.nan), "received shape .*, or NaN"),
+        (lambda: dimred.average(snapshots, evaluate=lambda w: w.fill(0) or 1.0), "evaluate changed the weights"),
         (lambda: dimred.plot.trajectory(snapshots[:2]), "needs 3 or more snapshots, received 2"),
         (lambda: dimred.plot.compare([tmp_path], "test_loss"), "has a column test_loss with values"),
         (
