@@ -148,9 +148,9 @@ class _Judge:
     def __call__(self, w: Weights) -> NDArray[np.float64]:
         assert self._evaluate is not None
         self.count += 1
-        before = crc32(w)  # an evaluation costs far more
+        before = crc32(w.data)  # an evaluation costs far more
         losses = np.atleast_1d(np.asarray(self._evaluate(w), np.float64))
-        if crc32(w) != before:
+        if crc32(w.data) != before:
             raise ValueError(
                 "[dimred.average] evaluate changed the weights that it was given; let it work on a copy "
                 "(torch's vector_to_parameters makes the parameters parts of its vector)"
