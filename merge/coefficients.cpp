@@ -4,6 +4,7 @@
 #include <numbers>
 #include <numeric>
 #include <sstream>
+#include <utility>
 
 #include "support/atomic_file.h"
 #include "support/errors.h"
@@ -18,8 +19,13 @@ double schedule(Kind kind, double x) {
   return kind == Kind::minus_sqrt ? 1 - std::sqrt(x) : 1 - x;
 }
 
-std::vector<double> of_decay(std::span<const std::int64_t> steps, Kind kind) {
+Coefficients of_decay(std::span<const std::int64_t> steps, Kind kind) {
   const auto n = steps.size();
+  for (std::size_t i = 1; i < n; ++i)
+    require(steps[i - 1] < steps[i],
+            "[merge] needs steps that ascend, received {} before {}",
+            steps[i - 1],
+            steps[i]);
   const auto since_first = [&](std::size_t i) {
     return static_cast<double>(steps[i]) - static_cast<double>(steps[0]);
   };
@@ -29,14 +35,13 @@ std::vector<double> of_decay(std::span<const std::int64_t> steps, Kind kind) {
     const double next = i + 1 == n ? 1 : since_first(i + 1) / span;
     values[i] = schedule(kind, since_first(i) / span) - schedule(kind, next);
   }
-  return values;
+  return {std::move(values)};
 }
 
 /// In proportion to these.
-std::vector<double> normalised(std::vector<double> values) {
-  const double sum = std::accumulate(values.begin(), values.end(), 0.0);
-  for (auto& value : values) value /= sum;
-  return values;
+Coefficients normalised(std::vector<double> weights) {
+  const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
+  return {std::move(weights), sum};
 }
 
 template <class Value>
@@ -59,28 +64,34 @@ const std::vector<std::pair<std::string, Kind>>& kind_names() {
   return names;
 }
 
-std::vector<double> coefficients_of(std::span<const std::int64_t> steps,
-                                    const CoefficientOptions& options) {
+std::vector<double> Coefficients::values() const {
+  auto values = weights;
+  for (auto& value : values) value /= divisor;
+  return values;
+}
+
+Coefficients coefficients_of(std::span<const std::int64_t> steps,
+                             const CoefficientOptions& options) {
   const auto n = steps.size();
   check(n > 0, "coefficients of no checkpoints");
   const auto age = [n](std::size_t i) { return static_cast<double>(n - 1 - i); };
   switch (options.kind) {
     case Kind::mean:
-      return std::vector<double>(n, 1.0 / static_cast<double>(n));
+      return normalised(std::vector<double>(n, 1));
     case Kind::wma:
       return normalised(by_place(n, [](std::size_t i) { return static_cast<double>(i + 1); }));
     case Kind::ema:
       return normalised(by_place(n, [&](auto i) { return std::pow(options.decay, age(i)); }));
     case Kind::pma_ema:
-      return by_place(n, [&](std::size_t i) {
+      return {by_place(n, [&](std::size_t i) {
         return std::pow(1 - options.alpha, age(i)) * (i == 0 ? 1 : options.alpha);
-      });
+      })};
     default:
       return of_decay(steps, options.kind);
   }
 }
 
-std::vector<double> read_coefficients(const std::filesystem::path& file, std::size_t count) {
+Coefficients read_coefficients(const std::filesystem::path& file, std::size_t count) {
   constexpr std::int64_t most_bytes = std::int64_t{64} << 20;
   const auto content = InputFile(file).text(most_bytes);
   std::istringstream lines(std::string(without_byte_order_mark(content, file.string())));
@@ -106,7 +117,7 @@ std::vector<double> read_coefficients(const std::filesystem::path& file, std::si
           "[merge] '{}' needs coefficients that sum to one within 1e-6, received a sum of {}",
           file,
           number_text(sum));
-  return values;
+  return {std::move(values)};
 }
 
 }  // namespace dimred::merge

@@ -26,12 +26,22 @@ struct CoefficientOptions {
   double alpha = 0.2;  // of pma_ema, in (0, 1]
 };
 
-/// One for each step; steps ascend strictly.
-std::vector<double> coefficients_of(std::span<const std::int64_t> steps,
-                                    const CoefficientOptions& options);
+/// Checkpoint i counts weights[i] / divisor. A sum is divided once, at its end: that of a mean has
+/// exact products.
+struct Coefficients {
+  std::vector<double> weights;
+  double divisor = 1;
 
-/// The numbers of a text file, one a line, for `count` checkpoints. Throws std::invalid_argument
-/// for another number of them, or a sum that differs from one by more than 1e-6.
-std::vector<double> read_coefficients(const std::filesystem::path& file, std::size_t count);
+  std::vector<double> values() const;  // weights / divisor, which sum to one
+};
+
+/// One weight for each step. Throws std::invalid_argument where a decay's steps do not ascend.
+Coefficients coefficients_of(std::span<const std::int64_t> steps,
+                             const CoefficientOptions& options);
+
+/// The numbers of a text file, one a line, for `count` checkpoints, as weights with the divisor 1.
+/// Throws std::invalid_argument for another number of them, or a sum that differs from one by more
+/// than 1e-6.
+Coefficients read_coefficients(const std::filesystem::path& file, std::size_t count);
 
 }  // namespace dimred::merge

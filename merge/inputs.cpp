@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <optional>
 #include <regex>
 #include <set>
@@ -133,8 +134,9 @@ struct NamedStep {
 };
 using Step = std::optional<NamedStep>;
 
-std::string stem_of(const Input& input) {
-  return lower_case(input.in_folder ? input.path.filename().string() : input.path.stem().string());
+std::string stem_of(const fs::path& checkpoint) {
+  const auto path = name_of(checkpoint);
+  return lower_case(fs::is_directory(path) ? path.filename().string() : path.stem().string());
 }
 
 /// nullopt beyond 2^63.
@@ -145,8 +147,8 @@ Step step_of_digits(const std::string& digits, std::string rest) {
 
 /// The number behind the word that training programs put before it; no part of another number, such
 /// as 0.5 or 1e5.
-Step step_by_word(const Input& input) {
-  const auto name = stem_of(input);
+Step step_by_word(const fs::path& checkpoint) {
+  const auto name = stem_of(checkpoint);
   for (const auto* word : {"steps?", "iter(?:ation)?s?", "checkpoint", "ckpt", "epochs?"}) {
     std::smatch match;
     const std::regex numbered(std::string(word) + "[-_=]?([0-9]+)(?!\\.?[0-9]|e[0-9])");
@@ -156,8 +158,8 @@ Step step_by_word(const Input& input) {
 }
 
 /// The last number of the name.
-Step step_by_number(const Input& input) {
-  const auto name = stem_of(input);
+Step step_by_number(const fs::path& checkpoint) {
+  const auto name = stem_of(checkpoint);
   static const std::regex last("(|.*[^0-9])([0-9]+)([^0-9]*)");
   static const std::regex fraction(".*[0-9]\\.");
   std::smatch match;
@@ -167,23 +169,23 @@ Step step_by_number(const Input& input) {
   return step_of_digits(match[2].str(), before + "#" + match[3].str());
 }
 
-/// Whether each of the names carries a step, which then is theirs: names that differ elsewhere,
-/// too, as by a loss or a hash, have numbers that are none.
-bool take_steps(std::vector<Input>& inputs, Step (*step_of)(const Input&)) {
+/// Those of all names, or none: names that differ elsewhere, too, as by a loss or a hash, have
+/// numbers that are no steps.
+std::vector<std::int64_t> steps_by(Step (*step_of)(const fs::path&),
+                                   const std::vector<fs::path>& checkpoints) {
+  std::vector<std::int64_t> steps;
   std::optional<std::string> rest;
-  for (auto& input : inputs) {
-    const auto found = step_of(input);
-    if (!found || (rest && *rest != found->rest)) return false;
-    input.step = found->step;
+  for (const auto& checkpoint : checkpoints) {
+    const auto found = step_of(checkpoint);
+    if (!found || (rest && *rest != found->rest)) return {};
+    steps.push_back(found->step);
     rest = found->rest;
   }
-  return true;
+  return steps;
 }
 
-bool steps_differ(const std::vector<Input>& inputs) {
-  std::set<std::int64_t> steps;
-  for (const auto& input : inputs) steps.insert(input.step);
-  return steps.size() == inputs.size();
+bool all_differ(const std::vector<std::int64_t>& steps) {
+  return std::set(steps.begin(), steps.end()).size() == steps.size();
 }
 
 fs::path weights_of(const Input& input) {
@@ -305,6 +307,15 @@ bool Tensor::is_quantised() const {
 
 fs::path Input::folder() const { return in_folder ? path : fs::path(); }
 
+Steps steps_of(const std::vector<fs::path>& checkpoints) {
+  if (auto steps = steps_by(step_by_word, checkpoints); !steps.empty()) return {std::move(steps)};
+  auto steps = steps_by(step_by_number, checkpoints);
+  if (!steps.empty() && all_differ(steps)) return {std::move(steps)};
+  steps.resize(checkpoints.size());
+  std::iota(steps.begin(), steps.end(), 1);
+  return {std::move(steps), true};
+}
+
 Found find_inputs(const std::vector<fs::path>& sources) {
   Found found;
   for (const auto& source : sources)
@@ -312,11 +323,11 @@ Found find_inputs(const std::vector<fs::path>& sources) {
       found.inputs.push_back({.path = path, .in_folder = fs::is_directory(path)});
   require(!found.inputs.empty(), "[merge] needs checkpoints, received none");
   require_different(found.inputs);
-  found.counted = !take_steps(found.inputs, step_by_word) &&
-                  !(take_steps(found.inputs, step_by_number) && steps_differ(found.inputs));
-  if (found.counted)
-    for (std::size_t i = 0; i < found.inputs.size(); ++i)
-      found.inputs[i].step = static_cast<std::int64_t>(i) + 1;
+  std::vector<fs::path> paths;
+  for (const auto& input : found.inputs) paths.push_back(input.path);
+  const auto steps = steps_of(paths);
+  found.counted = steps.counted;
+  for (std::size_t i = 0; i < paths.size(); ++i) found.inputs[i].step = steps.of[i];
   std::ranges::stable_sort(found.inputs, {}, &Input::step);
   require_different_steps(found.inputs);
   return found;

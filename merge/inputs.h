@@ -50,6 +50,16 @@ struct Found {
   bool counted = false;       // a name carries no step: they are counted in the order given
 };
 
+/// Steps by what checkpoints are called, or their places from 1 on where a name has none.
+struct Steps {
+  std::vector<std::int64_t> of;
+  bool counted = false;
+};
+
+/// Each is a weight file, a snapshot, or a folder. The number behind step, iter, checkpoint, ckpt
+/// or epoch where all names have one of these; else the last number, where these differ.
+Steps steps_of(const std::vector<std::filesystem::path>& checkpoints);
+
 /// The checkpoints of sources: each a checkpoint (a weight file, a snapshot, a folder with weights
 /// or an index), a folder of such, a list (.txt), or a pattern (*?[). Throws std::invalid_argument
 /// for a source without any, one that is given twice, two of one step, or a folder that holds both

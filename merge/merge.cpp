@@ -136,7 +136,8 @@ std::string plan_digest(const Work& work, const Options& options) {
   for (std::size_t i = 0; i < work.inputs.size(); ++i)
     json.push_back({work.inputs[i].path.string(), work.inputs[i].step, work.states[i]});
   for (const auto& part : work.parts)
-    json.push_back({part.inputs, texts_of(part.coefficients, number_text), part.copied_from});
+    json.push_back(
+        {part.inputs, texts_of(part.coefficients.values(), number_text), part.copied_from});
   for (const auto& shard : work.plan.shards) json.push_back({shard.name, shard.head});
   return digest_of(json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace));
 }
@@ -156,6 +157,7 @@ OrderedJson provenance(const Work& work, const Part& part, const Report& report)
                    {"copied_from", place_text(work.inputs[part.copied_from].path)},
                    {"copied", report.copied},
                    {"left_out", report.left_out}};
+  const auto coefficients = part.coefficients.values();
   for (std::size_t i = 0; i < part.inputs.size(); ++i) {
     const auto& input = work.inputs[part.inputs[i]];
     OrderedJson digests;
@@ -163,7 +165,7 @@ OrderedJson provenance(const Work& work, const Part& part, const Report& report)
       append_value(digests, work.like->tensors[t].name, work.digests[part.inputs[i]][t]);
     json["inputs"].push_back({{"path", place_text(input.path)},
                               {"step", input.step},
-                              {"coefficient", part.coefficients[i]},
+                              {"coefficient", coefficients[i]},
                               {"tensors", std::move(digests)}});
   }
   checkpoints::add_digest(json);
@@ -208,7 +210,7 @@ void report_parts(Report& report, const Work& work, const fs::path& output) {
     report.parts.push_back({part.folder.empty() ? output : output / part.folder,
                             part.kind,
                             part.inputs,
-                            part.coefficients,
+                            part.coefficients.values(),
                             work.inputs[part.copied_from].path,
                             {}});
   for (std::size_t i = 0; i < work.parts.size(); ++i) {

@@ -140,7 +140,7 @@ class TensorPass {
       } else if (const auto place = place_in(part, input)) {
         add_stored(like_.dtype,
                    bytes,
-                   part.coefficients[*place],
+                   part.coefficients.weights[*place],
                    *place == 0,
                    std::span(sums_[p]).first(count));
       }
@@ -155,11 +155,12 @@ class TensorPass {
   }
 
   void put_sum(std::size_t p, std::int64_t first, std::int64_t count) {
+    const auto& part = (*pass_.parts)[p];
     const auto sums = std::span<const double>(sums_[p]).first(count);
     const auto unit = checkpoints::bits_of(planned_.dtype) / 8;
     const auto bytes = std::span(stored_).first(count * unit);
-    if (const auto bad = store_rounded(planned_.dtype, sums, bytes))
-      refuse_value((*pass_.parts)[p], first, count, *bad);
+    if (const auto bad = store_rounded(planned_.dtype, sums, part.coefficients.divisor, bytes))
+      refuse_value(part, first, count, *bad);
     outputs_[p]->write_at(planned_.offset + first * unit, bytes);
   }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "merge/coefficients.h"
 #include "merge/inputs.h"
 #include "merge/output.h"
 #include "merge/plan.h"
@@ -14,11 +15,11 @@ namespace dimred::merge {
 
 /// One output of a merge.
 struct Part {
-  std::string kind;                  // for people
-  std::filesystem::path folder;      // within the output; empty: the output itself
-  std::vector<std::size_t> inputs;   // of which it is the sum, ascending
-  std::vector<double> coefficients;  // of these
-  std::size_t copied_from = 0;       // the input that gives what is not summed
+  std::string kind;                 // for people
+  std::filesystem::path folder;     // within the output; empty: the output itself
+  std::vector<std::size_t> inputs;  // of which it is the sum, ascending
+  Coefficients coefficients;        // of these
+  std::size_t copied_from = 0;      // the input that gives what is not summed
 };
 
 struct PassOptions {

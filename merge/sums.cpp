@@ -29,9 +29,9 @@ struct Format {
       for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += coefficient * at(stored, i);
     }
   }
-  static void round(std::span<const double> sums, std::span<std::byte> stored) {
+  static void round(std::span<const double> sums, double divisor, std::span<std::byte> stored) {
     for (std::size_t i = 0; i < sums.size(); ++i) {
-      const Stored bits = from_sum(sums[i]);
+      const Stored bits = from_sum(sums[i] / divisor);
       std::memcpy(stored.data() + i * sizeof bits, &bits, sizeof bits);
     }
   }
@@ -81,8 +81,9 @@ void add_stored(std::string_view dtype,
 
 std::optional<std::int64_t> store_rounded(std::string_view dtype,
                                           std::span<const double> sums,
+                                          double divisor,
                                           std::span<std::byte> stored) {
-  with_format(dtype, [&](auto format) { format.round(sums, stored); });
+  with_format(dtype, [&](auto format) { format.round(sums, divisor, stored); });
   return first_not_finite(dtype, ByteView(stored.data(), stored.size()));
 }
 

@@ -19,10 +19,11 @@ void add_stored(std::string_view dtype,
                 bool first,
                 std::span<double> sums);
 
-/// The sums, each rounded once (to nearest, ties to even), as `dtype` has them in a file. The first
-/// element that is not finite then; nothing where all are.
+/// The sums, each divided by `divisor` and rounded once (to nearest, ties to even), as `dtype` has
+/// them in a file. The first element that is not finite then; nothing where all are.
 std::optional<std::int64_t> store_rounded(std::string_view dtype,
                                           std::span<const double> sums,
+                                          double divisor,
                                           std::span<std::byte> stored);
 
 /// The first element that is not finite; nothing where all are.

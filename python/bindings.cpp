@@ -32,6 +32,7 @@
 #include "layout/shard.h"
 #include "merge/coefficients.h"
 #include "merge/merge.h"
+#include "merge/row_sums.h"
 #include "pca/basis.h"
 #include "pca/fit.h"
 #include "pca/from_first.h"
@@ -368,16 +369,44 @@ void bind_statistics(nb::module_& module) {
              "threads"_a);
 }
 
+using Weights = std::pair<std::vector<double>, double>;  // and what their sum is divided by
+
+Weights coefficients(const std::string& kind,
+                     const std::vector<std::int64_t>& steps,
+                     std::pair<double, double> rates) {
+  auto of =
+      merge::coefficients_of(steps, {named(merge::kind_names(), kind), rates.first, rates.second});
+  return {std::move(of.weights), of.divisor};
+}
+
+template <class Value>
+void combine(const Source& source,
+             const std::vector<std::int64_t>& taken,
+             const Weights& weights,
+             const Vector<Value>& out) {
+  WatchedSource rows(*source.rows);
+  watched(rows, nb::none(), [&] {
+    merge::combine_rows(rows,
+                        taken,
+                        {weights.first, weights.second},
+                        std::span(out.data(), out.size()),
+                        available_threads());
+  });
+}
+
+/// The steps of the rows, by their names.
+std::vector<std::int64_t> steps_of(const Source& source) {
+  const auto& names = source.rows->info().names;
+  return merge::steps_of({names.begin(), names.end()}).of;
+}
+
 void bind_merge(nb::module_& module) {
-  module.def(
-      "coefficients",
-      [](const std::string& kind, const std::vector<std::int64_t>& steps, double decay) {
-        return merge::coefficients_of(steps,
-                                      {.kind = named(merge::kind_names(), kind), .decay = decay});
-      },
-      "kind"_a,
-      "steps"_a,
-      "decay"_a);
+  std::vector<std::string> kinds;
+  for (const auto& [name, kind] : merge::kind_names()) kinds.push_back(name);
+  module.attr("merge_kinds") = nb::tuple(nb::cast(kinds));
+  module.def("coefficients", coefficients, "kind"_a, "steps"_a, "rates"_a);
+  module.def("combine", combine<float>, "source"_a, "taken"_a, "weights"_a, "out"_a);
+  module.def("combine", combine<double>, "source"_a, "taken"_a, "weights"_a, "out"_a);
   module.def("merge",
              merged,
              "sources"_a,
@@ -403,6 +432,7 @@ NB_MODULE(_core, module) {
       .def_prop_ro("columns", [](const Source& source) { return source.rows->columns(); })
       .def_prop_ro("float64", [](const Source& source) { return source.rows->info().float64; })
       .def_prop_ro("names", names_of)
+      .def_prop_ro("steps", steps_of)
       .def_prop_ro("layout", [](const Source& source) { return source.rows->info().layout_json; })
       .def("read", read_row<float>, "row"_a, "out"_a)
       .def("read", read_row<double>, "row"_a, "out"_a)

@@ -21,6 +21,12 @@ def one_of(scope: str, name: str, value: Any, known: tuple[str, ...]) -> None:
         raise ValueError(f"{scope} needs {name} as one of {', '.join(known)}, received {shown(value)}")
 
 
+def require_rates(scope: str, decay: float, alpha: float) -> None:
+    """Raises ValueError for rates that the averages ema and pma-ema cannot have."""
+    if not 0 < decay < 1 or not 0 < alpha <= 1:
+        raise ValueError(f"{scope} needs decay in (0, 1) and alpha in (0, 1], received {decay} and {alpha}")
+
+
 def require_switch(scope: str, name: str, value: Any) -> None:
     """Raises TypeError unless the value is True or False: any other would count as one of them."""
     if not isinstance(value, bool):

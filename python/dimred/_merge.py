@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dimred import _core
-from dimred._arguments import one_of, require_switch, whole_number
+from dimred._arguments import one_of, require_rates, require_switch, whole_number
 
-KINDS = ("mean", "linear", "cosine", "minus-sqrt", "wma", "ema", "pma-ema")
 DTYPES = {"same": "", "float32": "F32", "bfloat16": "BF16", "float16": "F16"}
 
 
@@ -48,7 +47,7 @@ def merge(
     """Writes one checkpoint out of several, as `dimred merge` does: each is read once, block by block, of any size.
 
     sources: checkpoints, folders of such, or patterns.
-    kind: mean, linear, cosine, minus-sqrt, wma, ema (by decay) or pma-ema (by alpha).
+    kind: mean, linear, cosine, minus-sqrt (these three by the steps), wma, ema (by decay) or pma-ema (by alpha).
     last, stride, first_step, last_step choose by step.
     copy_from: the checkpoint that gives what is not summed; where it is given, integers may differ.
 
@@ -56,7 +55,7 @@ def merge(
     Ctrl-C ends it at the next block; called once more, it goes on by shard.
     """
     scope = "[dimred.merge]"
-    one_of(scope, "kind", kind, KINDS)
+    one_of(scope, "kind", kind, _core.merge_kinds)
     one_of(scope, "dtype", dtype, tuple(DTYPES))
     require_switch(scope, "allow_different_config", allow_different_config)
     whole_number(scope, "first_step", first_step, 0)
@@ -64,8 +63,7 @@ def merge(
         if value is not None or name == "stride":
             whole_number(scope, name, value, 1)
     whole_number(scope, "threads", threads, 0)
-    if not 0 < decay < 1 or not 0 < alpha <= 1:
-        raise ValueError(f"{scope} needs decay in (0, 1) and alpha in (0, 1], received {decay} and {alpha}")
+    require_rates(scope, decay, alpha)
     paths = [sources] if isinstance(sources, str | os.PathLike) else list(sources)
     window = (first_step, last_step or 0, stride, last or 0)
     answer = _core.merge(

@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dimred import _core
-from dimred._arguments import one_of, require_function, whole_number
+from dimred._arguments import one_of, require_function, require_rates, whole_number
 from dimred._sources import open_source, row_values
 
 Weights = NDArray[Any]  # float32, or float64
 SCOPE = "[dimred.average]"
-KINDS = ("mean", "ema", "greedy", "learned")
+KINDS = (*_core.merge_kinds, "greedy", "learned")
 
 
 @dataclass
@@ -87,6 +87,7 @@ def average(
     *,
     last: int = 10,
     decay: float = 0.9,
+    alpha: float = 0.2,
     evaluate: Callable[[Weights], Any] | None = None,
     loss_and_grad: Callable[..., tuple[Any, Any]] | None = None,
     steps: int = 50,
@@ -94,20 +95,22 @@ def average(
 ) -> Average:
     """An average of the last `last` snapshots of a source, as dimred.fit takes it.
 
-    kind: "mean"; "ema", whose coefficients fall by `decay` a snapshot backwards; "greedy": the best snapshot, to which
+    kind: one of dimred.merge, by whose sums it is: "mean", "linear", "cosine", "minus-sqrt" (by the steps in the
+        snapshots' names), "wma", "ema" (by `decay`), "pma-ema" (by `alpha`). "greedy": the best snapshot, to which
         each next best is added where the mean gets better (Wortsman et al. 2022); "learned": `steps` of dimred.minimize
         from the mean in the snapshots' span, by loss_and_grad(w) or loss_and_grad(w, batch) on data held out.
     evaluate: w [M] -> its loss on data held out, lower is better; or the losses of all samples, [samples], for an
         interval. Needed for greedy. It sees parameters alone: with BatchNorm, recalibrate inside.
 
-    Memory: two vectors, for greedy three; learned holds the span. Raises ValueError for what cannot be averaged.
+    Memory: one vector, two with evaluate, for greedy three; learned holds the span.
+
+    Raises ValueError for what cannot be averaged.
     """
     one_of(SCOPE, "kind", kind, KINDS)
     whole_number(SCOPE, "last", last, 1)
     for name, function in (("evaluate", evaluate), ("loss_and_grad", loss_and_grad)):
         require_function(SCOPE, name, function)
-    if not 0 < decay < 1:
-        raise ValueError(f"[dimred.average] needs decay in (0, 1), received {decay}")
+    require_rates(SCOPE, decay, alpha)
     if kind == "greedy" and evaluate is None:
         raise ValueError("[dimred.average] greedy needs evaluate")
     if (kind == "learned") != (loss_and_grad is not None):
@@ -116,11 +119,13 @@ def average(
     taken = range(max(0, rows.rows - last), rows.rows)
     judge = _Judge(evaluate)
     if kind == "greedy":
-        coefficients = _greedy(rows, taken, judge)
+        weights, divisor = _greedy(rows, taken, judge)
     else:
-        of_kind = "ema" if kind == "ema" else "mean"
-        coefficients = np.array(_core.coefficients(of_kind, list(taken), decay))
-    w = _combined(rows, taken, coefficients)
+        steps_taken = rows.steps[taken.start :]
+        weights, divisor = _core.coefficients("mean" if kind == "learned" else kind, steps_taken, (decay, alpha))
+    w = np.empty(rows.columns, _dtype(rows))
+    _core.combine(rows, list(taken), (weights, divisor), w)
+    coefficients = np.array(weights) / divisor
     if kind == "learned":
         assert loss_and_grad is not None
         w, coefficients = _learned(rows, taken, w, loss_and_grad, steps, batches)
@@ -178,16 +183,8 @@ def _row(rows: _core.Source, i: int) -> Weights:
     return w
 
 
-def _combined(rows: _core.Source, taken: range, coefficients: NDArray[np.float64]) -> Weights:
-    """In float64, by parts."""
-    total = np.zeros(rows.columns)
-    for i, c in zip(taken, coefficients, strict=True):
-        if c != 0:
-            total += c * _row(rows, i)
-    return total.astype(_dtype(rows))
-
-
-def _greedy(rows: _core.Source, taken: range, judge: _Judge) -> NDArray[np.float64]:
+def _greedy(rows: _core.Source, taken: range, judge: _Judge) -> tuple[list[float], float]:
+    """1 for each that is chosen, and their number."""
     alone = [float(judge(_row(rows, i)).mean()) for i in taken]
     order = sorted(range(len(taken)), key=lambda i: alone[i])
     chosen, best = [order[0]], alone[order[0]]
@@ -197,9 +194,7 @@ def _greedy(rows: _core.Source, taken: range, judge: _Judge) -> NDArray[np.float
         loss = float(judge((trial / (len(chosen) + 1)).astype(_dtype(rows))).mean())
         if loss < best:
             chosen, best, total = [*chosen, i], loss, trial
-    coefficients = np.zeros(len(taken))
-    coefficients[chosen] = 1 / len(chosen)
-    return coefficients
+    return [float(i in chosen) for i in range(len(taken))], float(len(chosen))
 
 
 def _learned(

@@ -18,7 +18,7 @@ using Values = std::vector<double>;
 Values even(std::size_t n, const CoefficientOptions& options) {
   std::vector<std::int64_t> steps;
   for (std::size_t i = 0; i < n; ++i) steps.push_back(100 + 50 * static_cast<std::int64_t>(i));
-  return coefficients_of(steps, options);
+  return coefficients_of(steps, options).values();
 }
 
 void expect_near(const Values& values, const Values& expected, double tolerance = 1e-15) {
@@ -29,9 +29,9 @@ void expect_near(const Values& values, const Values& expected, double tolerance 
 TEST(Coefficients, SumToOneWhateverTheSteps) {
   const std::vector<std::vector<std::int64_t>> runs{{7}, {1, 2}, {0, 10, 11, 90}};
   for (const auto& [name, kind] : kind_names()) {
-    EXPECT_EQ(coefficients_of(runs[0], {.kind = kind}), (Values{1})) << name;
+    EXPECT_EQ(coefficients_of(runs[0], {.kind = kind}).values(), (Values{1})) << name;
     for (const auto& steps : runs) {
-      const auto values = coefficients_of(steps, {.kind = kind});
+      const auto values = coefficients_of(steps, {.kind = kind}).values();
       EXPECT_NEAR(std::accumulate(values.begin(), values.end(), 0.0), 1, 1e-15) << name;
     }
   }
@@ -51,10 +51,20 @@ TEST(Coefficients, AreThoseOfTheDecays) {
 
 TEST(Coefficients, FollowStepsThatAreNotEven) {
   const std::vector<std::int64_t> steps{0, 10, 40};  // the mean distance is 20: x = 0, 1/6, 2/3
-  expect_near(coefficients_of(steps, {.kind = Kind::linear}), {1. / 6, 1. / 2, 1. / 3});
-  expect_near(coefficients_of(steps, {.kind = Kind::minus_sqrt}),
+  expect_near(coefficients_of(steps, {.kind = Kind::linear}).values(), {1. / 6, 1. / 2, 1. / 3});
+  expect_near(coefficients_of(steps, {.kind = Kind::minus_sqrt}).values(),
               {std::sqrt(1. / 6), std::sqrt(2. / 3) - std::sqrt(1. / 6), 1 - std::sqrt(2. / 3)});
-  EXPECT_EQ(coefficients_of(steps, {}), (Values{1. / 3, 1. / 3, 1. / 3}));
+  EXPECT_EQ(coefficients_of(steps, {}).values(), (Values{1. / 3, 1. / 3, 1. / 3}));
+}
+
+TEST(Coefficients, OfDecaysNeedStepsThatAscend) {
+  const auto refusal = [](Kind kind) {
+    return thrown<std::invalid_argument>([&] {
+      coefficients_of(std::vector<std::int64_t>{5, 7, 7}, {.kind = kind});
+    });
+  };
+  EXPECT_THAT(refusal(Kind::cosine), HasSubstr("steps that ascend, received 7 before 7"));
+  EXPECT_EQ(refusal(Kind::wma), "no exception");
 }
 
 TEST(Coefficients, OfAveragesAreTheirRecursions) {
@@ -74,7 +84,8 @@ TEST(Coefficients, OfAFileNeedToBeWhole) {
     return thrown<std::invalid_argument>(
         [&] { read_coefficients(folder.write("c.txt", text), 2); });
   };
-  EXPECT_EQ(read_coefficients(folder.write("c.txt", "-0.25\n\n1.25 \n"), 2), (Values{-.25, 1.25}));
+  EXPECT_EQ(read_coefficients(folder.write("c.txt", "-0.25\n\n1.25 \n"), 2).values(),
+            (Values{-.25, 1.25}));
   EXPECT_EQ(read("0.5\n0.5000005\n"), "no exception");
   EXPECT_THAT(read("0.5\n0.500002\n"), HasSubstr("sum to one within 1e-6, received a sum of 1.0"));
   EXPECT_THAT(read("1\n"), HasSubstr("for each of 2 checkpoints, received 1"));

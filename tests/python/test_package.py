@@ -1315,13 +1315,13 @@ def test_merge_writes_what_average_says(tmp_path: Path) -> None:
     for step in (9, 10, 100):
         tensors = {"a": generator.standard_normal((3, 4), np.float32), "b": generator.standard_normal(5, np.float32)}
         save_file(tensors, tmp_path / f"step_{step}.safetensors")
-    for kind in ("mean", "ema"):
-        merged = dimred.merge(tmp_path / "step_*", tmp_path / kind, kind)
-        average = dimred.average([tmp_path / f"step_{step}.safetensors" for step in (9, 10, 100)], kind)
+    for kind in ("mean", "linear", "cosine", "minus-sqrt", "wma", "ema", "pma-ema"):
+        merged = dimred.merge(tmp_path / "step_*", tmp_path / kind, kind, alpha=0.3)
+        average = dimred.average([tmp_path / f"step_{step}.safetensors" for step in (9, 10, 100)], kind, alpha=0.3)
         assert merged.steps == [9, 10, 100]
         assert merged.coefficients == list(average.coefficients)
         for name, value in load_file(tmp_path / kind / "model.safetensors").items():
-            assert_allclose(value, average.arrays()[name], rtol=2e-7, atol=1e-8)
+            assert value.tobytes() == average.arrays()[name].tobytes()
     with pytest.raises(ValueError, match="exists already"):
         dimred.merge(tmp_path / "step_*", tmp_path / "mean")
     for sources, options, what in (
@@ -1333,6 +1333,8 @@ def test_merge_writes_what_average_says(tmp_path: Path) -> None:
     ):
         with pytest.raises(ValueError, match=what):
             dimred.merge(sources, tmp_path / "x", **options)
+    with pytest.raises(ValueError, match=r"needs kind as one of mean, linear, cosine, minus-sqrt, wma"):
+        dimred.average(tmp_path, "median")
 
 
 def test_ctrl_c_ends_a_merge(tmp_path: Path) -> None:

@@ -30,6 +30,9 @@ def test_means_are_sums_with_their_coefficients(snapshots: np.ndarray) -> None:
     np.testing.assert_allclose(ema.coefficients, np.array([1, 2, 4, 8]) / 15)
     np.testing.assert_allclose(ema.w, ema.coefficients @ snapshots[-4:].astype(np.float64), rtol=1e-6)
     assert len(dimred.average(snapshots, last=99).coefficients) == N
+    decay = dimred.average(snapshots, "minus-sqrt", last=4)
+    np.testing.assert_allclose(decay.coefficients, np.diff(np.sqrt(np.arange(5) / 4)))
+    np.testing.assert_allclose(decay.w, decay.coefficients @ snapshots[-4:].astype(np.float64), rtol=1e-6, atol=1e-7)
 
 
 def test_the_greedy_soup_is_wortsmans(snapshots: np.ndarray) -> None:
@@ -167,7 +170,7 @@ def test_what_cannot_be_is_refused(snapshots: np.ndarray, tmp_path: Path) -> Non
     for call, text in (
         (
             lambda: dimred.average(snapshots, "median"),
-            "needs kind as one of mean, ema, greedy, learned, received 'median'",
+            "needs kind as one of mean, linear, .*, greedy, learned, received 'median'",
         ),
         (lambda: dimred.average(snapshots, last=0), "needs last as a whole number >= 1, received 0"),
         (lambda: dimred.average(snapshots, last=2.5), r"needs last as a whole number >= 1, received 2\.5"),

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <ranges>
 
+#include "merge/row_sums.h"
 #include "support/errors.h"
 #include "training/evaluate.h"
 #include "training/weights/weights.h"
@@ -69,7 +70,7 @@ Soup greedy_soup(Setup& setup, const fs::path& folder, std::int64_t latest) {
   std::vector<double> alone;
   for (const auto& file : files) alone.push_back(evaluator.accuracy(load_weights(setup, file)));
 
-  Mean soup;
+  merge::RowMean soup;
   Weights best, candidate;
   const auto with = [&](std::size_t i) {
     candidate = load_weights(setup, files[i]);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <optional>
 #include <set>
 
@@ -10,6 +9,7 @@
 #include "checkpoints/snapshot_list.h"
 #include "checkpoints/state.h"
 #include "checkpoints/weight_names.h"
+#include "merge/row_sums.h"
 #include "support/counted.h"
 #include "support/errors.h"
 #include "support/list_files.h"
@@ -191,7 +191,7 @@ Weights load_weights(const Setup& setup, const fs::path& path) {
 
 Weights mean_of_snapshots(const Setup& setup, const fs::path& folder, std::int64_t latest) {
   const auto files = snapshot_files(folder, latest);
-  Mean mean;
+  merge::RowMean mean;
   Weights last;
   for (const auto& file : files) {
     last = load_weights(setup, file);
@@ -227,18 +227,6 @@ std::vector<fs::path> snapshot_files(const fs::path& folder, std::int64_t latest
           latest);
   if (latest > 0) files.erase(files.begin(), files.end() - latest);
   return files;
-}
-
-void Mean::add(const std::vector<float>& weights) {
-  sum_.resize(weights.size());
-  std::ranges::transform(sum_, weights, sum_.begin(), std::plus<>());
-  ++count_;
-}
-
-std::vector<float> Mean::values() const {
-  std::vector<float> result(sum_.size());
-  std::ranges::transform(sum_, result.begin(), [this](double sum) { return sum / count_; });
-  return result;
 }
 
 }  // namespace dimred::training

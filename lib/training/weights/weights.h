@@ -40,7 +40,7 @@ Weights read_own(const std::filesystem::path& path, const ChooseRanges& choose);
 /// classes; std::runtime_error when damaged.
 Weights load_weights(const Setup& setup, const std::filesystem::path& path);
 
-/// Mean of the `latest` snapshots of a folder (0: all), accumulated in float64; buffers are the
+/// Mean of the `latest` snapshots of a folder (0: all), summed as a merge is (merge/row_sums.h); buffers are the
 /// last snapshot's, so recalibrate BatchNorm afterwards. Throws std::invalid_argument when there
 /// are fewer.
 Weights mean_of_snapshots(const Setup& setup,
@@ -55,17 +55,5 @@ void apply(Model& model, const Weights& weights);
 /// gone (checkpoints/snapshot_list.h).
 std::vector<std::filesystem::path> snapshot_files(const std::filesystem::path& folder,
                                                   std::int64_t latest = 0);
-
-/// A mean of weights, summed in float64.
-class Mean {
- public:
-  void add(const std::vector<float>& weights);
-  std::vector<float> values() const;
-  std::int64_t count() const { return count_; }
-
- private:
-  std::vector<double> sum_;
-  std::int64_t count_ = 0;
-};
 
 }  // namespace dimred::training
