@@ -219,12 +219,14 @@ Hdf5Contents read_hdf5(const std::filesystem::path& path, std::int64_t file_size
   Hdf5Contents contents;
   auto& info = contents.info;
   const auto weights = extent_of(file, "weights", H5T_IEEE_F32LE, file_size);
-  contents.buffers = extent_of(file, "buffers", H5T_IEEE_F32LE, file_size);
-  contents.counters = extent_of(file, "counters", H5T_STD_I64LE, file_size);
+  const auto buffers = extent_of(file, "buffers", H5T_IEEE_F32LE, file_size);
+  const auto counters = extent_of(file, "counters", H5T_STD_I64LE, file_size);
   info.parameters = weights.count;
   info.weights_offset = weights.offset;
-  info.buffer_count = contents.buffers.count;
-  info.counter_count = contents.counters.count;
+  info.buffers_offset = buffers.offset;
+  info.buffer_count = buffers.count;
+  info.counters_offset = counters.offset;
+  info.counter_count = counters.count;
   info.epoch = read_attribute<std::int64_t>(file, "epoch", H5T_NATIVE_INT64);
   info.step = read_attribute<std::int64_t>(file, "step", H5T_NATIVE_INT64);
   info.train_loss = read_attribute<double>(file, "train_loss", H5T_NATIVE_DOUBLE);

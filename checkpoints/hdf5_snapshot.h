@@ -28,8 +28,6 @@ Hdf5Image hdf5_image(const Snapshot& snapshot);
 
 struct Hdf5Contents {
   SnapshotInfo info;
-  DatasetExtent buffers;
-  DatasetExtent counters;
   DatasetExtent layout;   // text; count in bytes
   DatasetExtent run;      // text; empty where no run of the trainers wrote the file
   DatasetExtent digests;  // of the weights' blocks; empty in a file of version 1

@@ -232,9 +232,8 @@ Snapshot read_snapshot(const fs::path& path, const WeightChoice& choose) {
   const auto& info = contents.info;
   const auto columns = choose ? choose(info) : std::nullopt;
   return {verified_weights(file, info, columns),
-          read_buffers(file, contents.buffers),
-          read_columns<std::int64_t>(
-              file, contents.counters.offset, contents.counters.count, std::nullopt),
+          read_buffers(file, {info.buffers_offset, info.buffer_count}),
+          read_columns<std::int64_t>(file, info.counters_offset, info.counter_count, std::nullopt),
           info.epoch,
           info.step,
           info.train_loss,

@@ -46,7 +46,8 @@ struct SnapshotInfo {
   std::int64_t step = 0;
   double train_loss = 0;
   double validation_loss = 0;
-  std::int64_t weights_offset = 0;  // bytes from the start of the file; contiguous float32
+  // Bytes from the start of the file; float32, float32 and int64, each contiguous.
+  std::int64_t weights_offset = 0, buffers_offset = 0, counters_offset = 0;
   std::int64_t digests_offset =
       0;  // of the weights' digests; 0: verified with the rest (version 1)
   std::string layout_json;

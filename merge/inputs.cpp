@@ -19,7 +19,6 @@
 #include "checkpoints/shape.h"
 #include "checkpoints/snapshot.h"
 #include "checkpoints/weight_names.h"
-#include "layout/layout.h"
 #include "pca/source.h"
 #include "support/atomic_file.h"
 #include "support/digest.h"
@@ -36,6 +35,7 @@ namespace {
 namespace fs = std::filesystem;
 
 using checkpoints::weights_in;
+using Json = nlohmann::json;
 
 /// What a merge or a training program that was killed leaves.
 bool is_unfinished(const fs::path& path) { return path.extension() == ".tmp"; }
@@ -229,38 +229,47 @@ void require_different_steps(const std::vector<Input>& inputs) {
             inputs[i].step);
 }
 
+struct Extent {
+  std::int64_t offset = 0;  // bytes from the start of the file
+  std::int64_t count = 0;   // elements
+};
+
+/// The tensors of a table's rows, which lie one behind the other.
+void append(Input& input, const Json& rows, const std::string& dtype, const Extent& extent) {
+  const std::int64_t unit = checkpoints::bits_of(dtype) / 8;
+  std::int64_t begin = 0;
+  for (const auto& row : rows) {
+    Tensor tensor{{.name = row.at("name"), .dtype = dtype, .shape = row.at("shape")}};
+    const auto elements = checkpoints::product(tensor.shape).value_or(-1);
+    tensor.pieces = {{elements, extent.offset + begin * unit}};
+    input.tensors.push_back(std::move(tensor));
+    begin += elements;
+  }
+  require_environment(begin == extent.count,
+                      "[merge] '{}' has {} values for tensors of {}: an earlier version wrote it",
+                      input.path,
+                      extent.count,
+                      begin);
+}
+
 Input snapshot_input(Input input) {
   const auto info = checkpoints::verify_snapshot(input.path);
-  const auto missing = checkpoints::missing_parameters(info.layout_json);
-  require(
-      missing.empty(),
-      "[merge] '{}' has no values of {}, which were frozen when it was recorded; dimred.average "
-      "takes such snapshots, or record with trainable_only=False",
-      input.path,
-      checkpoints::count_and_names(missing));
+  const auto table = parse_json(info.layout_json, "[merge] the layout of a snapshot");
   input.files = {input.path};
-  for (const auto& entry : layout::layout_from_json(info.layout_json).entries) {
-    Tensor tensor;
-    tensor.name = entry.name;
-    tensor.dtype = "F32";
-    tensor.shape = entry.shape;
-    tensor.pieces = {
-        {entry.size, info.weights_offset + entry.file_offset * std::int64_t{sizeof(float)}}};
-    input.tensors.push_back(std::move(tensor));
-  }
-  if (info.buffer_count + info.counter_count > 0)
-    input.left_out.push_back("buffers, which a snapshot has without names");
+  append(input, table.at("parameters"), "F32", {info.weights_offset, info.parameters});
+  append(input, table.value("buffers", Json()), "F32", {info.buffers_offset, info.buffer_count});
+  append(input, table.value("counters", Json()), "I64", {info.counters_offset, info.counter_count});
+  input.frozen = checkpoints::frozen_part_of(input.path, info.layout_json);
+  if (!input.frozen) return input;
+  input.files.push_back(input.frozen->file);
+  for (const auto& stored : input.frozen->tensors) input.tensors.push_back({{stored}, 1, true});
   return input;
 }
 
 void take_tensors(Input& input, const checkpoints::Checkpoint& checkpoint) {
   std::set<std::string> names;
   for (const auto& tensors : checkpoint.tensors)
-    for (const auto& tensor : tensors)
-      require(names.insert(tensor.name).second,
-              "[merge] '{}' has the tensor \"{}\" twice",
-              input.path,
-              printable(tensor.name));
+    for (const auto& tensor : tensors) names.insert(tensor.name);
   input.files = checkpoint.files;
   for (std::size_t file = 0; file < checkpoint.tensors.size(); ++file) {
     for (const auto& stored : checkpoint.tensors[file]) {
@@ -362,7 +371,12 @@ void read_tensors(Input& input) {
   } else {
     take_tensors(input, checkpoints::read_checkpoint(weights));
   }
+  std::set<std::string_view> names;
   for (auto& tensor : input.tensors) {
+    require(names.insert(tensor.name).second,
+            "[merge] '{}' has the tensor \"{}\" twice",
+            input.path,
+            printable(tensor.name));
     const auto bits = checkpoints::bits_of(tensor.dtype);
     require(bits > 0,
             "[merge] '{}': \"{}\" has the type {}, which no safetensors file can have",
@@ -399,6 +413,20 @@ void require_same_tensors(const Input& expected, const Input& received) {
           received.path,
           theirs.empty() ? "" : printable(theirs.begin()->first),
           expected.path);
+}
+
+void require_one_frozen_part(const std::vector<Input>& inputs) {
+  const auto digest_of = [](const Input& input) {
+    return input.frozen ? input.frozen->digest : std::string();
+  };
+  std::set<fs::path> verified;
+  for (const auto& input : inputs) {
+    require(digest_of(input) == digest_of(inputs.front()),
+            "[merge] '{}' and '{}' were trained with different frozen parts",
+            inputs.front().path,
+            input.path);
+    if (input.frozen && verified.insert(input.frozen->file).second) input.frozen->verify();
+  }
 }
 
 void require_same_configuration(const Input& expected, const Input& received) {

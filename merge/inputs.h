@@ -3,9 +3,11 @@
 #include <cstdint>
 #include <filesystem>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "checkpoints/frozen_part.h"
 #include "checkpoints/tensor_table.h"
 
 // The checkpoints that a merge reads: which, in which order, and where their tensors lie.
@@ -14,6 +16,7 @@ namespace dimred::merge {
 /// A tensor of a checkpoint.
 struct Tensor : checkpoints::StoredTensor {
   std::size_t file = 0;  // of Input::files
+  bool shared = false;   // the same for all inputs, of a frozen part: read from one of them
   std::int64_t elements = 0;
   std::int64_t bytes = 0;
 
@@ -25,12 +28,13 @@ struct Tensor : checkpoints::StoredTensor {
 };
 
 struct Input {
-  std::filesystem::path path;                // as named: a folder or a file
-  std::int64_t step = 0;                     // from its name, or its place from 1 on
-  std::vector<std::filesystem::path> files;  // shards
-  std::vector<Tensor> tensors;               // by file, in the order of their bytes
-  std::vector<std::string> left_out;         // optimizer state and the like
-  bool in_folder = false;                    // of its own, with configuration and tokenizer
+  std::filesystem::path path;                     // as named: a folder or a file
+  std::int64_t step = 0;                          // from its name, or its place from 1 on
+  std::vector<std::filesystem::path> files;       // shards
+  std::vector<Tensor> tensors;                    // by file, in the order of their bytes
+  std::vector<std::string> left_out;              // optimizer state and the like
+  bool in_folder = false;                         // of its own, with configuration and tokenizer
+  std::optional<checkpoints::FrozenPart> frozen;  // of a snapshot; its tensors are among the above
 
   /// The folder whose side files go with it; empty: none.
   std::filesystem::path folder() const;
@@ -78,7 +82,11 @@ void read_tensors(Input& input);
 /// tensors: names, shapes and types.
 void require_same_tensors(const Input& expected, const Input& received);
 
-/// The same for configurations and tokenizers in their folders, where both have them.
+/// Throws std::invalid_argument where snapshots were trained with different frozen parts,
+/// std::runtime_error where a file is not the part that they were trained with.
+void require_one_frozen_part(const std::vector<Input>& inputs);
+
+/// The same as for tensors of configurations and tokenizers in their folders, where both have them.
 void require_same_configuration(const Input& expected, const Input& received);
 
 }  // namespace dimred::merge

@@ -108,6 +108,7 @@ void read_headers(std::vector<Input>& inputs, const Input& like, const Options& 
     require_same_tensors(like, input);
     if (!options.allow_different_config) require_same_configuration(like, input);
   }
+  require_one_frozen_part(inputs);
 }
 
 /// Name, size and time of all files of an input.
@@ -198,7 +199,8 @@ void report_tensors(Report& report, const Work& work) {
   for (const auto& input : work.inputs) {
     report.inputs.push_back({input.path, input.step});
     left_out.insert(input.left_out.begin(), input.left_out.end());
-    for (const auto& tensor : input.tensors) report.bytes_read += tensor.bytes;
+    for (const auto& tensor : input.tensors)
+      if (!tensor.shared || &input == &work.inputs.front()) report.bytes_read += tensor.bytes;
   }
   report.left_out.assign(left_out.begin(), left_out.end());
   for (const auto& shard : work.plan.shards)

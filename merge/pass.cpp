@@ -101,17 +101,19 @@ class TensorPass {
       if (pass_.options.stop != nullptr && *pass_.options.stop)
         fail_environment("[merge] stopped; it goes on by shard");
       const auto count = std::min(block_, count_ - first);
-      for (std::size_t i = 0; i < pass_.inputs->size(); ++i) take(i, first, count);
+      for (std::size_t i = 0; i < inputs_read(); ++i) take(i, first, count);
       if (!like_.is_summed()) continue;
       for (std::size_t p = 0; p < pass_.parts->size(); ++p) put_sum(p, first, count);
     }
     for (auto* output : outputs_) begin_writing(*output);
     for (std::size_t i = 0; i < digests_.size(); ++i)
-      pass_.digests[i][planned_.index] = digests_[i].hex();
+      pass_.digests[i][planned_.index] = digests_[like_.shared ? 0 : i].hex();
     if (!like_.is_summed()) require_equal();
   }
 
  private:
+  std::size_t inputs_read() const { return like_.shared ? 1 : pass_.inputs->size(); }
+
   /// So that the disk works while others are read; commit() waits for what is left then.
   void begin_writing(const AtomicFile& output) const {
     ::sync_file_range(output.descriptor(), planned_.offset, planned_.bytes, SYNC_FILE_RANGE_WRITE);
@@ -136,7 +138,9 @@ class TensorPass {
     for (std::size_t p = 0; p < pass_.parts->size(); ++p) {
       const auto& part = (*pass_.parts)[p];
       if (!like_.is_summed()) {
-        if (part.copied_from == input) put_copy(p, input, first, bytes);
+        if (part.copied_from == input || like_.shared) put_copy(p, input, first, bytes);
+      } else if (like_.shared) {
+        add_stored(like_.dtype, bytes, 1, true, std::span(sums_[p]).first(count));
       } else if (const auto place = place_in(part, input)) {
         add_stored(like_.dtype,
                    bytes,
@@ -159,7 +163,8 @@ class TensorPass {
     const auto sums = std::span<const double>(sums_[p]).first(count);
     const auto unit = checkpoints::bits_of(planned_.dtype) / 8;
     const auto bytes = std::span(stored_).first(count * unit);
-    if (const auto bad = store_rounded(planned_.dtype, sums, part.coefficients.divisor, bytes))
+    const double divisor = like_.shared ? 1 : part.coefficients.divisor;
+    if (const auto bad = store_rounded(planned_.dtype, sums, divisor, bytes))
       refuse_value(part, first, count, *bad);
     outputs_[p]->write_at(planned_.offset + first * unit, bytes);
   }

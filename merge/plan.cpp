@@ -32,7 +32,7 @@ std::vector<Shard> shards_of(const Input& like, std::string_view dtype, std::int
   for (std::size_t i = 0; i < like.tensors.size(); ++i) {
     auto tensor = planned(like, i, dtype);
     const bool next = shard_size > 0 ? filled + tensor.bytes > shard_size && filled > 0
-                                     : like.tensors[i].file != file;
+                                     : like.tensors[i].file != file && !like.tensors[i].shared;
     if (shards.empty() || next) {
       shards.emplace_back();
       filled = 0;

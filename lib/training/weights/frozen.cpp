@@ -36,7 +36,7 @@ nlohmann::json table_of(const std::vector<models::NamedTensor>& buffers, bool fl
 fs::path source_of(const Model& model, const fs::path& near) {
   const bool foreign = fs::is_regular_file(near) && !checkpoints::is_snapshot(near);
   if (foreign) return near;  // wherever it lies
-  const auto file = frozen_file_of(near);
+  const auto file = checkpoints::frozen_file_of(near);
   require(!file.empty(),
           "[training::frozen] trainable_include_patterns and trainable_exclude_patterns freeze "
           "{}, but {} is of no run that has a {}",
@@ -144,14 +144,6 @@ void load_frozen(Setup& setup, const fs::path& near) {
   models::from_file(
       setup.model.flat.frozen_layout, state->vectors.at("frozen"), setup.model.flat.frozen);
   record_frozen_digest(setup.model);
-}
-
-fs::path frozen_file_of(const fs::path& path) {
-  auto folder = fs::absolute(path).lexically_normal();
-  for (int level = 0; level < 3; ++level, folder = folder.parent_path()) {
-    if (fs::exists(folder / frozen_file_name)) return folder / frozen_file_name;
-  }
-  return {};
 }
 
 }  // namespace dimred::training

@@ -4,6 +4,7 @@
 #include <functional>
 #include <string>
 
+#include "checkpoints/frozen_part.h"
 #include "training/setup.h"
 
 // Parameters that do not train, and the running statistics of BatchNorm layers of which none does:
@@ -11,7 +12,7 @@
 // state, but once in the run folder; what those carry is their digest.
 namespace dimred::training {
 
-inline constexpr auto frozen_file_name = "frozen.safetensors";
+using checkpoints::frozen_file_name;
 
 /// Records the digest of the present frozen part in the setup.
 void record_frozen_digest(Model& model);
@@ -40,8 +41,5 @@ void keep_frozen(const Setup& setup, const std::filesystem::path& folder);
 /// the whole network. Rank 0 reads, all get it. No-op if nothing is frozen. Throws
 /// std::invalid_argument when there is none, or it is of another network.
 void load_frozen(Setup& setup, const std::filesystem::path& near);
-
-/// The nearest frozen.safetensors at or above `path`; empty when there is none.
-std::filesystem::path frozen_file_of(const std::filesystem::path& path);
 
 }  // namespace dimred::training

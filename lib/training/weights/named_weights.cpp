@@ -58,7 +58,7 @@ void append_tensors(const fs::path& path,
 void append_frozen(const fs::path& path,
                    const std::string& expected,
                    std::vector<WeightTensor>& tensors) {
-  const auto file = frozen_file_of(path);
+  const auto file = checkpoints::frozen_file_of(path);
   require(!file.empty(), "[training::weights] {}: its run's {} is missing", path, frozen_file_name);
   auto frozen = checkpoints::read_weights(file).tensors;
   std::vector<layout::Parameter> table;
@@ -85,7 +85,7 @@ WeightsFile own_weights(const fs::path& path) {
   append_tensors(path, table.value("buffers", none), vectors.buffers, file.tensors);
   append_tensors(path, table.value("counters", none), vectors.counters, file.tensors);
   if (!table.contains("frozen")) return file;
-  if (frozen_file_of(path).empty())
+  if (checkpoints::frozen_file_of(path).empty())
     refuse_missing(vectors.layout_json, vectors.source, [](const auto&) { return true; });
   append_frozen(path, table.at("frozen"), file.tensors);
   return file;

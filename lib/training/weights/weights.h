@@ -40,9 +40,9 @@ Weights read_own(const std::filesystem::path& path, const ChooseRanges& choose);
 /// classes; std::runtime_error when damaged.
 Weights load_weights(const Setup& setup, const std::filesystem::path& path);
 
-/// Mean of the `latest` snapshots of a folder (0: all), summed as a merge is (merge/row_sums.h); buffers are the
-/// last snapshot's, so recalibrate BatchNorm afterwards. Throws std::invalid_argument when there
-/// are fewer.
+/// Mean of the `latest` snapshots of a folder (0: all), summed as a merge is (merge/row_sums.h);
+/// buffers are the last snapshot's, so recalibrate BatchNorm afterwards. Throws
+/// std::invalid_argument when there are fewer.
 Weights mean_of_snapshots(const Setup& setup,
                           const std::filesystem::path& folder,
                           std::int64_t latest = 0);

@@ -1,0 +1,96 @@
+#include "checkpoints/frozen_part.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "checkpoints/safetensors.h"
+#include "checkpoints/snapshot.h"
+#include "checkpoints/weight_names.h"
+#include "layout/layout.h"
+#include "support/atomic_file.h"
+#include "support/digest.h"
+#include "support/errors.h"
+#include "support/json.h"
+
+namespace dimred::checkpoints {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The tensors of these names in their order; where there are none, all in the file's order.
+std::vector<StoredTensor> listed(const fs::path& file, const std::vector<std::string>& names) {
+  auto all = read_tensor_table(file);
+  if (names.empty()) return all;
+  std::vector<StoredTensor> tensors;
+  for (const auto& name : names) {
+    const auto found = std::ranges::find(all, name, &StoredTensor::name);
+    require(
+        found != all.end(),
+        "[checkpoints] '{}' needs the tensor \"{}\", which was frozen when the snapshots beside "
+        "it were recorded",
+        file,
+        name);
+    tensors.push_back(*found);
+  }
+  return tensors;
+}
+
+}  // namespace
+
+fs::path frozen_file_of(const fs::path& path) {
+  auto folder = fs::absolute(path).lexically_normal();
+  for (int level = 0; level < 3; ++level, folder = folder.parent_path()) {
+    if (fs::exists(folder / frozen_file_name)) return folder / frozen_file_name;
+  }
+  return {};
+}
+
+void FrozenPart::verify() const {
+  std::vector<layout::Parameter> table;
+  for (const auto& tensor : tensors) table.push_back({tensor.name, tensor.shape});
+  DigestStream stream;
+  stream.update(layout::make_layout(table).hash);
+  const InputFile input(file);
+  constexpr std::int64_t block = std::int64_t{1} << 20;
+  std::vector<std::byte> bytes;
+  for (const auto& tensor : tensors) {
+    const auto& [elements, offset, _] = tensor.pieces.front();
+    const auto size = elements * std::int64_t{sizeof(float)};
+    for (std::int64_t first = 0; first < size; first += block) {
+      bytes.resize(std::min(block, size - first));
+      input.read(offset + first, bytes);
+      stream.update(bytes);
+    }
+  }
+  require_environment(stream.hex() == digest,
+                      "[checkpoints] '{}' is not the frozen part that its snapshots were trained "
+                      "with: its digest is {}, theirs {}",
+                      file,
+                      stream.hex(),
+                      digest);
+}
+
+std::optional<FrozenPart> frozen_part_of(const fs::path& snapshot, const std::string& layout_json) {
+  const auto table = parse_json(layout_json, "[checkpoints] the layout of a snapshot");
+  const auto lacks = missing_parameters(layout_json);
+  const auto digest = table.value("frozen", std::string());
+  if (digest.empty() && lacks.empty()) return {};
+  const auto file = frozen_file_of(snapshot);
+  require(lacks.empty() || !file.empty(),
+          "[checkpoints] '{}' has no values of {}, which were frozen when it was recorded; put "
+          "them beside it in a {}, or record with trainable_only=False",
+          snapshot,
+          count_and_names(lacks),
+          frozen_file_name);
+  require(!file.empty(), "[checkpoints] '{}': its run's {} is missing", snapshot, frozen_file_name);
+  FrozenPart part{file, listed(file, lacks), digest};
+  for (const auto& tensor : part.tensors)
+    require(tensor.dtype == "F32",
+            "[checkpoints] '{}' needs float32 values, received \"{}\" of {}",
+            file,
+            tensor.name,
+            tensor.dtype);
+  return part;
+}
+
+}  // namespace dimred::checkpoints

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "checkpoints/tensor_table.h"
+
+// Parameters that did not train, and running statistics of layers of which none did: they are in no
+// snapshot, but once in a file at or above it. Snapshots carry the digest of that part.
+namespace dimred::checkpoints {
+
+inline constexpr auto frozen_file_name = "frozen.safetensors";
+
+/// The nearest frozen.safetensors at or up to two folders above `path`; empty when there is none.
+std::filesystem::path frozen_file_of(const std::filesystem::path& path);
+
+struct FrozenPart {
+  std::filesystem::path file;
+  std::vector<StoredTensor> tensors;  // float32, in the order of the digest
+  std::string digest;                 // as the snapshot says, not yet compared
+
+  /// Reads the part once, in blocks. Throws std::runtime_error where it has another digest.
+  void verify() const;
+};
+
+/// What the snapshot with this table was recorded without; nothing where all of it trained. Throws
+/// std::invalid_argument where the file is missing or lacks a tensor of the snapshot's list.
+std::optional<FrozenPart> frozen_part_of(const std::filesystem::path& snapshot,
+                                         const std::string& layout_json);
+
+}  // namespace dimred::checkpoints
