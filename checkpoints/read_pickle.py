@@ -211,7 +211,10 @@ class Distributed(Values):
                 "StorageMeta",
             )
         },
-        ("torch.distributed.checkpoint.filesystem", "_StorageInfo"): type("_StorageInfo", (Fields,), {}),
+        **{
+            (module, "_StorageInfo"): type("_StorageInfo", (Fields,), {})
+            for module in ("torch.distributed.checkpoint.filesystem", "olmo_core.distributed.checkpoint.filesystem")
+        },
         (METADATA, "_MEM_FORMAT_ENCODING"): nothing,
         ("torch.serialization", "_get_layout"): nothing,
         ("pathlib", "PosixPath"): nothing,
@@ -489,6 +492,9 @@ def distributed(file: str, out: BinaryIO) -> None:
     described, folder = metadata.get("state_dict_metadata", dict), os.path.dirname(file)
     chunks = chunks_of(metadata)
     names = [name for name, about in described.items() if type(about).__name__ == "TensorStorageMetadata"]
+    for name, about in (metadata.__dict__.get("mcore_data") or {}).items():  # of Megatron
+        if about and name in names and "optimizer" not in name.split("."):
+            raise Refused(f'"{name}" is stored in another shape than its own; export it with Megatron Bridge first')
     out.write(json.dumps([entry_of(name, described[name], chunks.get(name, []), folder) for name in names]).encode())
 
 

@@ -49,8 +49,8 @@ constexpr Words<25> of_weight{"moments",      "moment",   "moment1",    "moment2
                               "exp_inf",      "momentum", "Momentum",   "Adam",        "RMSProp"};
 
 /// The same, which no weight is called, whatever stands beside it.
-constexpr Words<5> of_any{
-    "exp_avg", "exp_avg_sq", "max_exp_avg_sq", "momentum_buffer", "optimizer_state"};
+constexpr Words<6> of_any{
+    "exp_avg", "exp_avg_sq", "max_exp_avg_sq", "momentum_buffer", "optimizer_state", "fp32_param"};
 
 /// Dictionaries of an optimizer in which names and numbers follow.
 constexpr Words<7> holders{"optimizer",

@@ -135,7 +135,12 @@ struct NamedStep {
 using Step = std::optional<NamedStep>;
 
 std::string stem_of(const fs::path& checkpoint) {
-  const auto path = name_of(checkpoint);
+  auto path = name_of(checkpoint);
+  const auto has_digit = [](const fs::path& name) {
+    return name.string().find_first_of("0123456789") != std::string::npos;
+  };
+  if (!has_digit(path.filename()) && has_digit(path.parent_path().filename()))
+    path = path.parent_path();  // step1000/model_and_optim
   return lower_case(fs::is_directory(path) ? path.filename().string() : path.stem().string());
 }
 

@@ -61,7 +61,8 @@ struct Steps {
 };
 
 /// Each is a weight file, a snapshot, or a folder. The number behind step, iter, checkpoint, ckpt
-/// or epoch where all names have one of these; else the last number, where these differ.
+/// or epoch where all names have one of these; else the last number, where these differ. For a
+/// name without a number stands that of its folder.
 Steps steps_of(const std::vector<std::filesystem::path>& checkpoints);
 
 /// The checkpoints of sources: each a checkpoint (a weight file, a snapshot, a folder with weights

@@ -1,15 +1,17 @@
-"""`dimred merge` against `cat` of its inputs and `cp` of its output, and against mergekit where it is installed.
+"""`dimred merge` against `cat` of its inputs and `cp` of its output, and against other tools where they are installed.
 
 python experiments/benchmarks/merge.py build/bin/dimred --checkpoints 40 --parameters 1e8 --json merge.json
 
-Needs 2 bytes x parameters x (checkpoints + 2) of disk below --folder, and removes them. --mergekit names mergekit-yaml
-of an environment of its own; it needs torch.
+Needs 2 bytes x parameters x (checkpoints + 4) of disk below --folder, and removes them. --mergekit names mergekit-yaml
+of an environment with torch, --olmo_core the script merge_hf_checkpoints.py of OLMo-core (src/scripts), which runs in
+that environment's Python with ai2-olmo-core. All run in turn, so that a busy machine is busy for all.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import resource
 import shutil
@@ -22,45 +24,79 @@ from pathlib import Path
 
 import numpy as np
 
-LAYERS = 24
+LAYERS, WIDTH, VOCABULARY = 12, 1024, 4096
 SHARDS = 4
 BYTES = 2  # of bfloat16
 POOL = (np.random.default_rng(1).standard_normal(1 << 22, np.float32).view(np.uint32) >> 16).astype(np.uint16)
+Shapes = dict[str, tuple[int, ...]]
 
 
-def header_of(shapes: dict[str, tuple[int, int]]) -> bytes:
+def header_of(shapes: Shapes) -> bytes:
     """The header of a safetensors file that holds these tensors without gaps."""
     header: dict[str, dict[str, object]] = {"__metadata__": {"format": "pt"}}
     end = 0
     for name, shape in shapes.items():
-        begin, end = end, end + BYTES * shape[0] * shape[1]
+        begin, end = end, end + BYTES * math.prod(shape)
         header[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [begin, end]}
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     return struct.pack("<Q", len(text)) + text
 
 
+def shapes_of(intermediate: int) -> Shapes:
+    """The tensors of a Llama."""
+    shapes: Shapes = {"model.embed_tokens.weight": (VOCABULARY, WIDTH)}
+    for layer in range(LAYERS):
+        inside = f"model.layers.{layer}"
+        shapes |= {f"{inside}.self_attn.{part}_proj.weight": (WIDTH, WIDTH) for part in "qkvo"}
+        shapes |= {f"{inside}.mlp.{part}_proj.weight": (intermediate, WIDTH) for part in ("gate", "up")}
+        shapes[f"{inside}.mlp.down_proj.weight"] = (WIDTH, intermediate)
+        shapes |= {f"{inside}.{part}_layernorm.weight": (WIDTH,) for part in ("input", "post_attention")}
+    return shapes | {"model.norm.weight": (WIDTH,), "lm_head.weight": (VOCABULARY, WIDTH)}
+
+
+def write_settings(folder: Path, intermediate: int) -> None:
+    """A configuration and a tokenizer that transformers takes."""
+    config = {
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "dtype": "bfloat16",
+        "hidden_size": WIDTH,
+        "intermediate_size": intermediate,
+        "num_hidden_layers": LAYERS,
+        "num_attention_heads": WIDTH // 64,
+        "num_key_value_heads": WIDTH // 64,
+        "vocab_size": VOCABULARY,
+        "tie_word_embeddings": False,
+    }
+    words = {"type": "WordLevel", "vocab": {"[UNK]": 0}, "unk_token": "[UNK]"}
+    (folder / "config.json").write_text(json.dumps(config) + "\n")
+    (folder / "tokenizer.json").write_text(json.dumps({"version": "1.0", "added_tokens": [], "model": words}) + "\n")
+    (folder / "tokenizer_config.json").write_text('{"tokenizer_class": "PreTrainedTokenizerFast"}\n')
+
+
 def write_checkpoint(folder: Path, parameters: int, seed: int) -> None:
     """A Llama of random bfloat16 weights in shards with an index, as transformers writes one."""
     folder.mkdir(parents=True)
-    width = 1024
-    rows = parameters // LAYERS // width
-    places: dict[str, str] = {}
+    fixed = sum(math.prod(shape) for shape in shapes_of(0).values())
+    intermediate = max(64, (parameters - fixed) // (3 * LAYERS * WIDTH))
+    shapes = shapes_of(intermediate)
+    names, places = list(shapes), {}
     for shard in range(SHARDS):
-        name = f"model-{shard + 1:05}-of-{SHARDS:05}.safetensors"
-        layers = range(shard * LAYERS // SHARDS, (shard + 1) * LAYERS // SHARDS)
-        shapes = {f"model.layers.{layer}.mlp.weight": (rows, width) for layer in layers}
-        places |= dict.fromkeys(shapes, name)
-        with open(folder / name, "wb") as file:
-            file.write(header_of(shapes))
-            for count, columns in shapes.values():
+        file_name = f"model-{shard + 1:05}-of-{SHARDS:05}.safetensors"
+        of_shard = {
+            name: shapes[name] for name in names[shard * len(names) // SHARDS : (shard + 1) * len(names) // SHARDS]
+        }
+        places |= dict.fromkeys(of_shard, file_name)
+        with open(folder / file_name, "wb") as file:
+            file.write(header_of(of_shard))
+            for shape in of_shard.values():
                 first = (seed * 7919 + file.tell() * 104729) % len(POOL)
-                file.write(np.resize(np.roll(POOL, -first), count * columns).tobytes())
-    index = {"metadata": {"total_size": BYTES * LAYERS * rows * width}, "weight_map": places}
+                file.write(np.resize(np.roll(POOL, -first), math.prod(shape)).tobytes())
+    total = BYTES * sum(math.prod(shape) for shape in shapes.values())
+    index = {"metadata": {"total_size": total}, "weight_map": places}
     (folder / "model.safetensors.index.json").write_text(json.dumps(index, indent=2, sort_keys=True) + "\n")
-    (folder / "config.json").write_text(
-        json.dumps({"architectures": ["LlamaForCausalLM"], "model_type": "llama"}) + "\n"
-    )
+    write_settings(folder, intermediate)
 
 
 class Cost(dict[str, float]):
@@ -98,11 +134,14 @@ def wrongly_rounded(folders: list[Path], merged: Path, values: int = 400_000) ->
     """The share of the first values of the first tensor that are not the float64 mean, rounded once to bfloat16."""
 
     def first_values(folder: Path) -> np.ndarray:
-        file = min(folder.glob("*.safetensors"))
-        with open(file, "rb") as opened:
-            (length,) = struct.unpack("<Q", opened.read(8))
-            opened.seek(8 + length)
-            return np.frombuffer(opened.read(BYTES * values), np.uint16)
+        for file in folder.glob("*.safetensors"):
+            with open(file, "rb") as opened:
+                (length,) = struct.unpack("<Q", opened.read(8))
+                tensor = json.loads(opened.read(length)).get("model.embed_tokens.weight")
+                if tensor is not None:
+                    opened.seek(8 + length + tensor["data_offsets"][0])
+                    return np.frombuffer(opened.read(BYTES * values), np.uint16)
+        raise SystemExit(f"{folder} has no model.embed_tokens.weight")
 
     def floats(bits: np.ndarray) -> np.ndarray:
         return (bits.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
@@ -114,12 +153,19 @@ def wrongly_rounded(folders: list[Path], merged: Path, values: int = 400_000) ->
     return float(np.mean(np.abs(floats(received) - mean) > np.abs(near - mean).min(0)))
 
 
-def peer(program: Path, folders: list[Path], folder: Path) -> tuple[list[str], Path]:
-    """mergekit's linear merge of the same folders, as its users write it."""
+def by_mergekit(program: Path, folders: list[Path], folder: Path) -> tuple[list[str], Path]:
+    """The command of its linear merge, as its users write it, and what it makes."""
     config, merged = folder / "mergekit.yaml", folder / "mergekit"
     models = "".join(f"- model: {path}\n  parameters:\n    weight: 1.0\n" for path in folders)
     config.write_text(f"merge_method: linear\ndtype: bfloat16\nmodels:\n{models}")
     return [str(program), str(config), str(merged)], merged
+
+
+def by_olmo_core(script: Path, python: Path, folders: list[Path], folder: Path) -> tuple[list[str], Path]:
+    """The command of its mean of folders, and what it makes."""
+    merged = folder / "olmo_core"
+    models = [word for path in folders for word in ("--model", str(path))]
+    return [str(python), str(script), *models, "--output", str(merged)], merged
 
 
 def report(name: str, costs: list[Cost]) -> None:
@@ -142,6 +188,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--folder", type=Path, help="a place for the files; default: a temporary one")
     parser.add_argument("--mergekit", type=Path, help="mergekit-yaml of another environment")
+    parser.add_argument("--olmo_core", type=Path, help="merge_hf_checkpoints.py; needs --mergekit's environment")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -156,23 +203,25 @@ def main() -> None:
         ours += ["--threads", str(options.threads)]
         copy = ["sh", "-c", f"cat {folder}/run/*/*.safetensors > /dev/null && cp -r {folders[0]} {folder}/copy"]
         costs: dict[str, list[Cost]] = {}
-        for cold in (False, True):
-            forgotten = files if cold else None
-            suffix = "cold" if cold else "warm"
+        commands = {"cat + cp": (copy, folder / "copy"), "dimred merge": (ours, output)}
+        if options.mergekit:
+            commands["mergekit"] = by_mergekit(options.mergekit, folders, folder)
+        if options.olmo_core:
+            python = options.mergekit.with_name("python")
+            commands["OLMo-core"] = by_olmo_core(options.olmo_core, python, folders, folder)
+        for suffix, forgotten in (("warm", None), ("cold", files)):
             for _ in range(options.repeat):
-                for name, command, made in (("cat + cp", copy, folder / "copy"), ("dimred merge", ours, output)):
+                for name, (command, made) in commands.items():
                     shutil.rmtree(made, ignore_errors=True)
                     costs.setdefault(f"{name}, {suffix}", []).append(measured(command, cold=forgotten))
-        results: dict[str, object] = {"wrongly rounded": wrongly_rounded(folders, output)}
-        if options.mergekit:
-            command, merged = peer(options.mergekit, folders, folder)
-            costs["mergekit"] = [measured(command)]
-            results["wrongly rounded by mergekit"] = wrongly_rounded(folders, merged)
+        tools = {name: made for name, (_, made) in commands.items() if name != "cat + cp"}
+        results = {f"wrongly rounded by {name}": wrongly_rounded(folders, made) for name, made in tools.items()}
     for name, of_name in costs.items():
         report(name, of_name)
     for suffix in ("warm", "cold"):
-        pairs = zip(costs[f"dimred merge, {suffix}"], costs[f"cat + cp, {suffix}"], strict=True)
-        results[f"ratio, {suffix}"] = statistics.median(a["seconds"] / b["seconds"] for a, b in pairs)
+        for name in tools:
+            pairs = zip(costs[f"{name}, {suffix}"], costs[f"cat + cp, {suffix}"], strict=True)
+            results[f"{name} to cat + cp, {suffix}"] = statistics.median(a["seconds"] / b["seconds"] for a, b in pairs)
     for name, value in results.items():
         print(f"{name}: {value:.4f}")
     if options.json:

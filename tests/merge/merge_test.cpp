@@ -269,6 +269,14 @@ TEST_F(Merge, SaysTheTypeInEachPartOfAConfiguration) {
                     "quantization_config": {"dtype": "int8"}})"));
 }
 
+TEST_F(Merge, TakesTheStepsOfFoldersAbove) {
+  for (const int step : {900, 1000})
+    put_checkpoint(at("run/step" + std::to_string(step) + "/model"), {{f32("a", {1})}});
+  const auto report = run("run/step*/model");
+  EXPECT_FALSE(report.counted);
+  EXPECT_EQ(report.inputs[1].step, 1000);
+}
+
 TEST_F(Merge, SweepsInOneReading) {
   for (int step = 1; step <= 4; ++step)
     put_checkpoint(at("run/step" + std::to_string(step)),

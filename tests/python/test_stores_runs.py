@@ -64,6 +64,14 @@ def test_the_whole_way_by_urls_is_the_way_by_paths(s3: S3, call, web: HttpFiles,
     )
     assert "exists already" in again
 
+    call("merge", "s3://bucket/way/one/snapshots", "--output=s3://bucket/way/merged")
+    call("merge", tmp_path / "one/snapshots", f"--output={tmp_path / 'merged'}")
+    assert "exists already" in call("merge", "s3://bucket/way/one/snapshots", "--output=s3://bucket/way/merged", code=2)
+    got = s3.client.get_object(Bucket="bucket", Key="way/merged/model.safetensors")["Body"].read()
+    assert got == (tmp_path / "merged/model.safetensors").read_bytes()
+    second = call("merge", "s3://bucket/a", "s3://bucket/b", "--output=x", code=2)
+    assert "a URL needs to be the one SOURCE, received s3://bucket/b" in second
+
     stage2 = ["--epochs=1", "--threads=1", "--quiet"]
     call(
         "stage2",

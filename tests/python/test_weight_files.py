@@ -6,6 +6,7 @@ import io
 import os
 import pickle
 import resource
+import shutil
 import struct
 import subprocess
 import sys
@@ -154,6 +155,24 @@ def test_mindspore_files(name: str, slices: int, crc: bool, tmp_path: Path, logi
     }
     mindspore_checkpoint.write(tmp_path / "twin.ckpt", arrays | more, slices, crc)
     assert close(logits(tmp_path / "twin.ckpt", name), model)
+
+
+def test_a_merge_of_mindspore_checkpoints(tmp_path: Path, execute) -> None:
+    """Their mean under the names that PyTorch has; moments and counters are left out, statistics are the latest."""
+    model = twin_of()
+    arrays = mindspore_checkpoint.arrays_of(model)
+    training = {"moments.conv1.weight": np.zeros(5, np.float32), "global_step": np.array([7], np.int32)}
+    (tmp_path / "run").mkdir()
+    mindspore_checkpoint.write(tmp_path / "run/net-9_10.ckpt", arrays | training, 1, False)
+    later = {name: np.float32(3) * value for name, value in arrays.items()}
+    mindspore_checkpoint.write(tmp_path / "run/net-10_10.ckpt", later | training, 3, True)
+    said = execute("dimred", "merge", tmp_path / "run", "--output", tmp_path / "merged")
+    assert "left out as training state: 2 tensors (global_step, moments.conv1.weight)" in said
+    merged = safetensors.torch.load_file(tmp_path / "merged/model.safetensors")
+    expected = {name: value for name, value in model.state_dict().items() if value.is_floating_point()}
+    assert merged.keys() == expected.keys()
+    for name, value in expected.items():
+        assert torch.equal(merged[name], value * (3 if "running_" in name else 2)), name
 
 
 class Attack:
@@ -479,6 +498,11 @@ def test_a_merge_of_distributed_checkpoints(tmp_path: Path, execute, fails) -> N
 
     cut_checkpoint(tmp_path / "wide", {"w": states[0]["model.w"]}, 2, dimension=1)
     assert "another dimension than its first" in fails(1, "merge", tmp_path / "wide", "--output", tmp_path / "x")
+    metadata = pickle.loads((tmp_path / "run/step_2/.metadata").read_bytes())
+    metadata.mcore_data = {"model.b": {"nd_reformulated_orig_global_shape": (5,)}}  # as Megatron flattens tensors
+    shutil.copytree(tmp_path / "run/step_2", tmp_path / "flat")
+    (tmp_path / "flat/.metadata").write_bytes(pickle.dumps(metadata))
+    assert '"model.b" is stored in another shape' in fails(1, "merge", tmp_path / "flat", "--output", tmp_path / "x")
     record = tmp_path / "run/step_2/__1_0.distcp"
     content = bytearray(record.read_bytes())
     content[content.index(states[1]["model.b"][2:4].numpy().tobytes())] ^= 1
