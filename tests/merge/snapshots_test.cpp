@@ -26,7 +26,7 @@ class Snapshots : public testing::Test {
     fs::create_directories(folder / "run/snapshots");
     put_file(folder / "run/frozen.safetensors", safetensors(tensors));
   }
-  /// Of the body as it is at first, by the digest that the trainer and the recorder have.
+  /// The digest of the body as it is at first, as the trainer and the recorder have it.
   static std::string digest_of_frozen() {
     DigestStream stream;
     stream.update(layout::make_layout({{"body.weight", {3}}, {"body.bias", {1}}}).hash);
