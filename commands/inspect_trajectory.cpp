@@ -11,6 +11,7 @@
 #include "commands/run.h"
 #include "commands/text_table.h"
 #include "pca/trajectory.h"
+#include "pca/trajectory_text.h"
 #include "support/console.h"
 #include "support/errors.h"
 #include "support/formatted.h"

@@ -1,7 +1,13 @@
-#include "method/presets.h"
+#include "method/option_rows.h"
 
-// The rows of a step's constants: the one place where their names, ranges and meanings stand, and
-// with which methods they have an effect.
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "method/update_rules.h"
+
+// The one place where the names, ranges and meanings of a step's constants stand, and with which
+// methods they have an effect.
 namespace dimred::method {
 namespace {
 

@@ -1,6 +1,6 @@
 #include "method/options.h"
 
-#include "method/presets.h"
+#include "method/option_rows.h"
 #include "support/errors.h"
 
 namespace dimred::method {

@@ -1,5 +1,6 @@
 #include "method/presets.h"
 
+#include "method/option_rows.h"
 #include "support/errors.h"
 #include "support/text.h"
 

@@ -7,7 +7,6 @@
 #include "method/average.h"
 #include "method/options.h"
 #include "pca/kinds.h"
-#include "support/options.h"
 
 namespace dimred::method {
 
@@ -44,11 +43,6 @@ const std::vector<Preset>& presets();
 
 /// Throws std::invalid_argument for an unknown name, with the nearest.
 const Preset& preset(const std::string& name);
-
-/// The rows of a step's constants, each with the method that it has an effect with.
-void add_options(OptionTable& table, MethodOptions& method, PenaltyOptions& penalty);
-/// The rows of the mean of the iterates.
-void add_options(OptionTable& table, AverageOptions& average);
 
 /// Throws std::invalid_argument for the first number out of range.
 void validate(Preset preset);

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "pca/source.h"
@@ -28,9 +27,6 @@ enum class Verdict {
   unclear,      // straighter, but no more than blocks or momentum may be
   drift,        // straighter than both kinds of signs and momentum explain
 };
-
-/// As a person reads it.
-std::string_view text_of(Verdict verdict);
 
 /// The statistics of all weights, or of one tensor's.
 struct Trajectory {
@@ -62,9 +58,5 @@ struct TrajectoryReport {
 /// are all equal or a value that is not finite; std::runtime_error on I/O failure.
 TrajectoryReport measure_trajectory(const SnapshotSource& source,
                                     const TrajectoryOptions& options = {});
-
-/// A JSON object: what stands in the report by the names above, statistics as {value, walk,
-/// p_value, p_blocks}; what is no number (PC1 of points that are all equal) is null.
-std::string to_json(const TrajectoryReport& report);
 
 }  // namespace dimred::pca

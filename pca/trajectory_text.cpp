@@ -1,8 +1,8 @@
+#include "pca/trajectory_text.h"
+
 #include <array>
 #include <nlohmann/json.hpp>
 #include <utility>
-
-#include "pca/trajectory.h"
 
 namespace dimred::pca {
 namespace {

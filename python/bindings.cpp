@@ -39,6 +39,7 @@
 #include "pca/memory_source.h"
 #include "pca/parameter_choice.h"
 #include "pca/trajectory.h"
+#include "pca/trajectory_text.h"
 #include "python/hdf5_guard.h"
 #include "python/method_bindings.h"
 #include "python/recording.h"

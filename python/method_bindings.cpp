@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "method/method.h"
+#include "method/option_rows.h"
 #include "method/presets.h"
 #include "support/errors.h"
 #include "support/option_values.h"

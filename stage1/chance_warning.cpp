@@ -1,7 +1,8 @@
+#include "stage1/chance_warning.h"
+
 #include <cmath>
 #include <utility>
 
-#include "stage1/hooks.h"
 #include "support/formatted.h"
 #include "support/option_values.h"
 #include "training/setup.h"
@@ -17,7 +18,7 @@ bool is_chance(double accuracy, double classes, double samples) {
   return accuracy <= p + deviations * std::sqrt(p * (1 - p) / samples);
 }
 
-class ChanceWarning final : public Hook {
+class ChanceWarning final : public training::Hook {
  public:
   explicit ChanceWarning(double learning_rate) : learning_rate_(learning_rate) {}
 
@@ -57,7 +58,7 @@ class ChanceWarning final : public Hook {
 
 }  // namespace
 
-std::unique_ptr<Hook> make_chance_warning(double learning_rate) {
+std::unique_ptr<training::Hook> make_chance_warning(double learning_rate) {
   return std::make_unique<ChanceWarning>(learning_rate);
 }
 

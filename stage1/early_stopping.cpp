@@ -1,7 +1,8 @@
+#include "stage1/early_stopping.h"
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "stage1/hooks.h"
 #include "support/counted.h"
 #include "support/errors.h"
 #include "training/state.h"
@@ -33,7 +34,7 @@ namespace {
 
 constexpr auto state_key = "best";
 
-class EarlyStopping final : public Hook {
+class EarlyStopping final : public training::Hook {
  public:
   EarlyStopping(const ControlOptions& options, const training::RunFolder& folder)
       : options_(options), store_(folder.path() / "best", 1) {}
@@ -83,8 +84,8 @@ class EarlyStopping final : public Hook {
 
 }  // namespace
 
-std::unique_ptr<Hook> make_early_stopping(const ControlOptions& options,
-                                          const training::RunFolder& folder) {
+std::unique_ptr<training::Hook> make_early_stopping(const ControlOptions& options,
+                                                    const training::RunFolder& folder) {
   if (options.early_stopping_patience == 0 && !options.keep_best) return nullptr;
   return std::make_unique<EarlyStopping>(options, folder);
 }

@@ -1,5 +1,6 @@
+#include "stage1/ema.h"
+
 #include "checkpoints/snapshot.h"
-#include "stage1/hooks.h"
 #include "support/errors.h"
 #include "support/scope_exit.h"
 #include "training/evaluate.h"
@@ -20,7 +21,7 @@ void assign(models::FlatVectors& flat, const torch::Tensor& weights, const torch
   flat.buffers.copy_(buffers);
 }
 
-class Ema final : public Hook {
+class Ema final : public training::Hook {
  public:
   explicit Ema(const method::AverageOptions& options) : options_(options) {}
 
@@ -88,7 +89,7 @@ class Ema final : public Hook {
 
 }  // namespace
 
-std::unique_ptr<Hook> make_ema(const method::AverageOptions& options) {
+std::unique_ptr<training::Hook> make_ema(const method::AverageOptions& options) {
   return options.decay > 0 ? std::make_unique<Ema>(options) : nullptr;
 }
 

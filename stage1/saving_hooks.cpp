@@ -1,6 +1,7 @@
+#include "stage1/saving_hooks.h"
+
 #include "checkpoints/snapshot_list.h"
 #include "checkpoints/step_names.h"
-#include "stage1/hooks.h"
 #include "support/counted.h"
 #include "support/errors.h"
 #include "training/state.h"
@@ -8,7 +9,7 @@
 namespace dimred::stage1 {
 namespace {
 
-class Snapshots final : public Hook {
+class Snapshots final : public training::Hook {
  public:
   Snapshots(const SaveOptions& options, const training::RunFolder& folder)
       : options_(options), store_(folder.snapshots(), options.keep_snapshots) {
@@ -84,8 +85,8 @@ class Snapshots final : public Hook {
 
 }  // namespace
 
-std::unique_ptr<Hook> make_snapshots(const SaveOptions& options,
-                                     const training::RunFolder& folder) {
+std::unique_ptr<training::Hook> make_snapshots(const SaveOptions& options,
+                                               const training::RunFolder& folder) {
   return std::make_unique<Snapshots>(options, folder);
 }
 

@@ -1,15 +1,16 @@
+#include "stage1/step_log.h"
+
 #include <algorithm>
 #include <functional>
 #include <iomanip>
 #include <sstream>
 
-#include "stage1/hooks.h"
 #include "support/stopwatch.h"
 
 namespace dimred::stage1 {
 namespace {
 
-class StepLogHook final : public Hook {
+class StepLogHook final : public training::Hook {
  public:
   StepLogHook(std::int64_t every, std::function<double()> learning_rate)
       : every_(every), learning_rate_(std::move(learning_rate)) {}
@@ -48,8 +49,8 @@ class StepLogHook final : public Hook {
 
 }  // namespace
 
-std::unique_ptr<Hook> make_step_log(const ControlOptions& options,
-                                    std::function<double()> learning_rate) {
+std::unique_ptr<training::Hook> make_step_log(const ControlOptions& options,
+                                              std::function<double()> learning_rate) {
   if (options.log_loss_every_n_iters == 0) return nullptr;
   return std::make_unique<StepLogHook>(options.log_loss_every_n_iters, std::move(learning_rate));
 }

@@ -3,8 +3,12 @@
 #include <cmath>
 #include <map>
 
-#include "stage1/hooks.h"
+#include "stage1/chance_warning.h"
+#include "stage1/early_stopping.h"
+#include "stage1/ema.h"
+#include "stage1/saving_hooks.h"
 #include "stage1/step.h"
+#include "stage1/step_log.h"
 #include "support/errors.h"
 #include "training/train.h"
 #include "training/weights/full_vector.h"

@@ -2,6 +2,7 @@
 
 #include <tuple>
 
+#include "method/option_rows.h"
 #include "support/errors.h"
 
 namespace dimred::stage2 {

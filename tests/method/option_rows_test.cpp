@@ -1,3 +1,5 @@
+#include "method/option_rows.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -9,6 +9,7 @@
 #include <random>
 
 #include "pca/report.h"
+#include "pca/trajectory_text.h"
 #include "support/errors.h"
 #include "tests/pca/laid_out.h"
 #include "tests/pca/matrices.h"

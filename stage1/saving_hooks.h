@@ -1,0 +1,14 @@
+#pragma once
+
+#include <memory>
+
+#include "stage1/train.h"
+#include "training/hooks.h"
+
+namespace dimred::stage1 {
+
+/// Snapshots for the PCA: number i of n of an epoch after its step ceil(i * steps / n).
+std::unique_ptr<training::Hook> make_snapshots(const SaveOptions& options,
+                                               const training::RunFolder& folder);
+
+}  // namespace dimred::stage1
