@@ -100,6 +100,10 @@ def telemetry_charts(run: Run, colour: str) -> list[Chart]:
     loss = step_points(steps, "loss")
     size = thinned([point for point in step_points(steps, "step_size") if point[1] > 0])
     trials = thinned(step_points(steps, "trials"))
+
+    def dots(name: str, points: list[tuple[float, float]]) -> list[Series]:
+        return [Series(name, points, colour, False, "small", opacity=0.6)]
+
     charts = [
         Chart(
             "Loss of each step's batch",
@@ -111,19 +115,12 @@ def telemetry_charts(run: Run, colour: str) -> list[Chart]:
             ],
             whole_x=True,
         ),
-        Chart(
-            "Accepted step size",
-            "step",
-            "t, logarithmic",
-            [Series("t", size, colour, False, "small", opacity=0.6)],
-            log_y=True,
-            whole_x=True,
-        ),
+        Chart("Accepted step size", "step", "t, logarithmic", dots("t", size), log_y=True, whole_x=True),
         Chart(
             "Trials of the line search",
             "step",
             "loss evaluations",
-            [Series("trials", trials, colour, False, "small", opacity=0.6)],
+            dots("trials", trials),
             whole_x=True,
             y_limits=(0.0, None),
         ),

@@ -6,6 +6,7 @@ import csv
 import signal
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 TIMES = ("seconds", "data_wait_seconds")  # what two equal runs may differ in
@@ -15,6 +16,12 @@ def rows(run: Path) -> list[dict[str, str]]:
     """curve.csv without its times."""
     with (run / "curve.csv").open(newline="") as stream:
         return [{k: v for k, v in row.items() if k not in TIMES} for row in csv.DictReader(stream)]
+
+
+def second_stage(execute: Callable[..., str], checkpoint: Path, run: Path, *words: object) -> list[dict[str, str]]:
+    """The rows of a second stage of the run at `checkpoint`."""
+    execute("dimred", "stage2", *words, "--checkpoint", checkpoint, "--threads=1", "--output", run)
+    return rows(run)
 
 
 def newest_state(run: Path) -> dict[str, bytes]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from compared_runs import rows
+from compared_runs import rows, second_stage
 from fashion import few, read
 
 SMALL = ["--train_samples=400", "--test_samples=100", "--threads=1", f"--data={few()}"]
@@ -24,18 +24,7 @@ def test_stage2_and_evaluate_keep_stage1s_label_noise(tmp_path: Path, execute) -
     """Another seed must not draw other labels; test labels stay as they are."""
     noisy = [*SMALL, "--label_noise=0.3", "--validation_fraction=0.25", "--seed=5"]
     execute("dimred", "stage1", *noisy, "--epochs=2", "--snapshots_per_epoch=3", "--output", tmp_path / "one")
-    execute(
-        "dimred",
-        "stage2",
-        "--checkpoint",
-        tmp_path / "one",
-        "--n_component=3",
-        "--epochs=1",
-        "--seed=9",
-        "--threads=1",
-        "--output",
-        tmp_path / "two",
-    )
+    second_stage(execute, tmp_path / "one", tmp_path / "two", "--n_component=3", "--epochs=1", "--seed=9")
     train, test = data_of(tmp_path / "one")
     assert "label noise on 120 of 400 samples, seed 5" in train
     assert train.startswith("subset of 300 samples")  # the split is taken after it

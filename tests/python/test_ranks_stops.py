@@ -25,7 +25,7 @@ SOON = "--heartbeat_timeout=4"  # where a rank has to be missed
 
 
 def wait_for_training(run: Path, processes: list[subprocess.Popen]) -> None:
-    """Until a first epoch is in the curve."""
+    """Waits until a first epoch is in the curve."""
     deadline = time.monotonic() + PATIENCE
     while not (run / "curve.csv").exists() or len(rows(run)) < 1:
         assert time.monotonic() < deadline
@@ -157,31 +157,23 @@ def test_a_dead_or_stopped_rank_ends_all_and_is_named(stop, dead: int, tmp_path:
     assert said[0].startswith(f"dimred stage1: error: rank {dead} "), said
 
 
+def torchrun_after(stop: signal.Signals, run: Path, restarts: int, *command: object) -> tuple[int, str, str]:
+    """Exit code, output and errors of torchrun with two ranks, one of which gets the signal once it trains."""
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--no-python", "--nproc-per-node=2", "--standalone"]
+    words = [*launcher, f"--max-restarts={restarts}", *command, SOON, "--output", run]
+    with subprocess.Popen(list(map(str, words)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as torchrun:
+        wait_for_training(run, [torchrun])
+        victim = subprocess.run(["pgrep", "-n", "-f", str(run)], capture_output=True, text=True, check=True)
+        os.kill(int(victim.stdout), stop)
+        output, errors = torchrun.communicate(timeout=PATIENCE)
+    return torchrun.returncode, output, errors
+
+
 def test_torchruns_restart_goes_on_after_a_crash(tmp_path: Path, dimred: Path) -> None:
     """torchrun kills the others and starts all again; the run resumes and comes to its end."""
     run = tmp_path / "run"
-    command = [
-        sys.executable,
-        "-m",
-        "torch.distributed.run",
-        "--no-python",
-        "--nproc-per-node=2",
-        "--standalone",
-        "--max-restarts=1",
-        str(dimred),
-        "stage1",
-        *FEW,
-        SOON,
-        "--epochs=10",
-        "--output",
-        str(run),
-    ]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as torchrun:
-        wait_for_training(run, [torchrun])
-        victim = subprocess.run(["pgrep", "-n", "-f", str(run)], capture_output=True, text=True, check=True)
-        os.kill(int(victim.stdout), signal.SIGKILL)
-        output, errors = torchrun.communicate(timeout=PATIENCE)
-    assert torchrun.returncode == 0, errors
+    code, output, errors = torchrun_after(signal.SIGKILL, run, 1, dimred, "stage1", *FEW, "--epochs=10")
+    assert code == 0, errors
     assert "continuing at epoch" in output
     assert len(rows(run)) == 10
 
@@ -189,26 +181,8 @@ def test_torchruns_restart_goes_on_after_a_crash(tmp_path: Path, dimred: Path) -
 def test_torchruns_restart_after_a_preemption_ends_at_once(tmp_path: Path, dimred: Path) -> None:
     """A rank that saved and left with 143 is a failure to torchrun; what it starts again must not train."""
     run = tmp_path / "run"
-    command = [
-        sys.executable,
-        "-m",
-        "torch.distributed.run",
-        "--no-python",
-        "--nproc-per-node=2",
-        "--standalone",
-        "--max-restarts=2",
-        str(dimred),
-        *LONG,
-        SOON,
-        "--output",
-        str(run),
-    ]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as torchrun:
-        wait_for_training(run, [torchrun])
-        victim = subprocess.run(["pgrep", "-n", "-f", str(run)], capture_output=True, text=True, check=True)
-        os.kill(int(victim.stdout), signal.SIGTERM)
-        output, _ = torchrun.communicate(timeout=PATIENCE)
-    assert torchrun.returncode != 0
+    code, output, _ = torchrun_after(signal.SIGTERM, run, 2, dimred, *LONG)
+    assert code != 0
     assert "stopped by a signal before this restart" in output
     epochs = len(rows(run))
     done = run_ranks(dimred, ["stage1", *FEW, f"--epochs={epochs + 1}", "--total_epochs=1000", "--output", run], 2)

@@ -12,7 +12,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-from compared_runs import interrupted, newest_state, rows
+from compared_runs import interrupted, newest_state, rows, second_stage
 from fashion import few
 from safetensors.numpy import save_file
 
@@ -27,7 +27,7 @@ STAGE1 = [
     "--memory_format=channels_last",
     f"--data={few()}",
 ]
-STAGE2 = ["--epochs=2", "--n_component=6", "--batch_size=100", "--threads=1", "--preset=robust"]
+STAGE2 = ["--epochs=2", "--n_component=6", "--batch_size=100", "--preset=robust"]
 
 
 def snapshots(run: Path) -> dict[str, bytes]:
@@ -51,7 +51,7 @@ def stage1(tmp_path_factory, execute) -> Path:
 def stage2(stage1: Path, execute) -> Path:
     """A finished stage-2 run on it, with the PCA inside."""
     run = stage1.parent / "stage2"
-    execute("dimred", "stage2", *STAGE2, "--checkpoint", stage1, "--output", run)
+    second_stage(execute, stage1, run, *STAGE2)
     return run
 
 
@@ -102,7 +102,7 @@ def test_stage2_resumes_bit_identically(
     stop, code, stage1: Path, stage2: Path, tmp_path: Path, binaries, execute
 ) -> None:
     run = tmp_path / "run"
-    options = [*STAGE2, f"--checkpoint={stage1}", f"--output={run}"]
+    options = [*STAGE2, "--threads=1", f"--checkpoint={stage1}", f"--output={run}"]
     assert interrupted([str(binaries / "dimred"), "stage2", *options], stop, run) == code
     assert "continuing at epoch 1" in execute("dimred", "stage2", *options)
     assert rows(run) == rows(stage2)
@@ -254,18 +254,8 @@ def test_sklearn_style_matrix_is_accepted(stage1: Path, stage2: Path, tmp_path: 
     """components_ of scikit-learn is Fortran-ordered, and may be float64."""
     basis = np.load(stage2 / "pca_mat.npy")
     np.save(tmp_path / "components.npy", np.asfortranarray(basis.astype(np.float64)))
-    execute(
-        "dimred",
-        "stage2",
-        *STAGE2,
-        "--checkpoint",
-        stage1,
-        "--output",
-        tmp_path / "run",
-        "--pca_mat",
-        tmp_path / "components.npy",
-    )
-    assert rows(tmp_path / "run") == rows(stage2)
+    ours = second_stage(execute, stage1, tmp_path / "run", *STAGE2, "--pca_mat", tmp_path / "components.npy")
+    assert ours == rows(stage2)
 
 
 def test_safetensors_of_python_give_a_matrix_that_stage2_takes(
@@ -281,18 +271,8 @@ def test_safetensors_of_python_give_a_matrix_that_stage2_takes(
             tmp_path / f"{file.stem}.safetensors",
         )
     execute("dimred", "pca", "--snapshots", tmp_path, "--components=6", "--output", tmp_path / "p.npy")
-    execute(
-        "dimred",
-        "stage2",
-        *STAGE2,
-        "--checkpoint",
-        stage1,
-        "--output",
-        tmp_path / "run",
-        "--pca_mat",
-        tmp_path / "p.npy",
-    )
-    ours, other = rows(stage2), rows(tmp_path / "run")
+    other = second_stage(execute, stage1, tmp_path / "run", *STAGE2, "--pca_mat", tmp_path / "p.npy")
+    ours = rows(stage2)
     assert float(other[-1]["train_loss"]) == pytest.approx(float(ours[-1]["train_loss"]), rel=1e-3)
 
 
@@ -306,21 +286,11 @@ def test_batchnorm_is_recalibrated_at_the_end(tmp_path: Path, execute) -> None:
         f"--data={few()}",
     ]
     execute("dimred", "stage1", *small, "--epochs=2", "--snapshots_per_epoch=2", "--output", tmp_path / "one")
-    execute(
-        "dimred",
-        "stage2",
-        "--checkpoint",
-        tmp_path / "one",
-        "--n_component=3",
-        "--epochs=1",
-        "--start=mean",
-        "--threads=1",
-        "--output",
-        tmp_path / "two",
-    )
-    assert [row["weights"] for row in rows(tmp_path / "two")] == ["mean", "raw", "recalibrated"]
+    words = ("--n_component=3", "--epochs=1", "--start=mean")
+    curve = second_stage(execute, tmp_path / "one", tmp_path / "two", *words)
+    assert [row["weights"] for row in curve] == ["mean", "raw", "recalibrated"]
     printed = execute("dimred", "evaluate", tmp_path / "two" / "final.h5", "--threads=1")
-    accuracy = float(rows(tmp_path / "two")[-1]["test_accuracy"])
+    accuracy = float(curve[-1]["test_accuracy"])
     assert f"accuracy {100 * accuracy:.2f} %" in printed
     assert "recalibrated" in execute("dimred", "evaluate", tmp_path / "one" / "snapshots", "--threads=1")
 
@@ -328,18 +298,7 @@ def test_batchnorm_is_recalibrated_at_the_end(tmp_path: Path, execute) -> None:
 @pytest.mark.parametrize("preset", ["mindspore-latest", "mindspore-first", "dldr"])
 def test_presets_run_and_record_their_constants(preset: str, stage1: Path, tmp_path: Path, execute) -> None:
     # One epoch: in the second, rounding decides whether mindspore-first meets a NaN.
-    execute(
-        "dimred",
-        "stage2",
-        "--epochs=1",
-        *STAGE2[1:-1],
-        "--checkpoint",
-        stage1,
-        "--preset",
-        preset,
-        "--output",
-        tmp_path / "run",
-    )
+    second_stage(execute, stage1, tmp_path / "run", "--epochs=1", *STAGE2[1:-1], "--preset", preset)
     config = (tmp_path / "run" / "config.toml").read_text()
     assert f"rho = {0.4 if preset == 'dldr' else 0.55}" in config
     assert 'start = "first"' in config if preset == "dldr" else 'start = "last"' in config

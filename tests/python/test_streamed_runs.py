@@ -7,7 +7,8 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -122,6 +123,13 @@ def test_two_ranks_fetch_each_file_once(
     assert len(fetched) == len(set(fetched)) == FILES
 
 
+def wait_for_state(run: Path, lives: Callable[[], bool] = lambda: True) -> None:
+    """Waits until the run has finished an epoch, for a minute at most."""
+    end = time.monotonic() + 60
+    while time.monotonic() < end and lives() and not list(run.glob("checkpoints/state_*/state.json")):
+        time.sleep(0.02)
+
+
 def started_run(dimred: Path, data: str, tmp_path: Path, *words: str, timeout: int = 2) -> subprocess.Popen:
     """A long run that has finished an epoch."""
     command = [
@@ -139,13 +147,7 @@ def started_run(dimred: Path, data: str, tmp_path: Path, *words: str, timeout: i
         f"--store_cache={tmp_path / 'cache'}",
     ]
     run = subprocess.Popen([str(word) for word in command], stderr=subprocess.PIPE, text=True)
-    end = time.monotonic() + 60
-    while (
-        time.monotonic() < end
-        and run.poll() is None
-        and not list((tmp_path / "run").glob("checkpoints/state_*/state.json"))
-    ):
-        time.sleep(0.02)
+    wait_for_state(tmp_path / "run", lambda: run.poll() is None)
     return run
 
 
@@ -216,24 +218,31 @@ def test_a_file_that_changes_or_vanishes_in_the_midst(dimred: Path, shards: Path
         assert "train-00004-of-00008, offset 0" in done.stderr
 
 
-def test_two_ranks_leave_with_one_line(dimred: Path, served: str, web: HttpFiles, shards: Path, tmp_path: Path) -> None:
-    words = [
+@contextmanager
+def two_ranks(
+    dimred: Path, served: str, room: str, tmp_path: Path, *words: str
+) -> Iterator[Sequence[subprocess.Popen[str]]]:
+    """A long run of two ranks that has finished an epoch."""
+    words = (
         "stage1",
         f"--data={served}",
         *STAGE1,
         "--global_batch_size=8",
         "--epochs=2000",
-        gigabytes(shards, 0.9),
+        room,
         "--store_attempts=1",
-        "--store_timeout=2",
-        "--heartbeat_timeout=2",
+        *words,
         f"--store_cache={tmp_path / 'cache'}",
         f"--output={tmp_path / 'run'}",
-    ]
+    )
     with started(dimred, words, 2) as processes:
-        end = time.monotonic() + 60
-        while time.monotonic() < end and not list((tmp_path / "run").glob("checkpoints/state_*/state.json")):
-            time.sleep(0.02)
+        wait_for_state(tmp_path / "run")
+        yield processes
+
+
+def test_two_ranks_leave_with_one_line(dimred: Path, served: str, web: HttpFiles, shards: Path, tmp_path: Path) -> None:
+    room = gigabytes(shards, 0.9)
+    with two_ranks(dimred, served, room, tmp_path, "--store_timeout=2", "--heartbeat_timeout=2") as processes:
         (web.folder / "tf" / "train-00002-of-00008").unlink()
         done = ended(processes)
     assert all(code != 0 for code in done.codes)
@@ -275,22 +284,7 @@ def test_a_signal_is_heard_while_the_step_waits_for_a_file(
 def test_two_ranks_that_wait_for_a_file_hear_a_signal(
     dimred: Path, served: str, web: HttpFiles, shards: Path, tmp_path: Path
 ) -> None:
-    words = [
-        "stage1",
-        f"--data={served}",
-        *STAGE1,
-        "--global_batch_size=8",
-        "--epochs=2000",
-        gigabytes(shards, 0.9),
-        "--store_attempts=1",
-        "--store_timeout=120",
-        f"--store_cache={tmp_path / 'cache'}",
-        f"--output={tmp_path / 'run'}",
-    ]
-    with started(dimred, words, 2) as processes:
-        end = time.monotonic() + 60
-        while time.monotonic() < end and not list((tmp_path / "run").glob("checkpoints/state_*/state.json")):
-            time.sleep(0.02)
+    with two_ranks(dimred, served, gigabytes(shards, 0.9), tmp_path, "--store_timeout=120") as processes:
         web.silent = True
         time.sleep(1.5)
         for process in processes:

@@ -38,6 +38,12 @@ def size_of(folder: Path) -> int:
     return sum(file.stat().st_size for file in folder.glob("train-*"))
 
 
+def conversion(dimred: Path, tmp_path: Path, url: str, *words: object) -> list[object]:
+    """The command that converts what is at a URL to Base64 in `out`."""
+    command = [dimred, "data", "convert", url, "--to=base64", "--split=train", "--output", tmp_path / "out", "--quiet"]
+    return [*command, f"--store_cache={tmp_path / 'cache'}", *QUICK, *words]
+
+
 @pytest.fixture
 def convert(dimred: Path, tmp_path: Path) -> Callable:
     """Converts what is at a URL to Base64, through a room of this size; gives the samples."""
@@ -45,22 +51,8 @@ def convert(dimred: Path, tmp_path: Path) -> Callable:
     def run(url: str, cache: float, *words: object, env: dict[str, str] | None = None) -> list[tuple[bytes, int]]:
         out = tmp_path / "out"
         shutil.rmtree(out, ignore_errors=True)
-        command = [
-            dimred,
-            "data",
-            "convert",
-            url,
-            "--to=base64",
-            "--split=train",
-            "--output",
-            out,
-            "--quiet",
-            f"--stream_cache={cache / 1e9:.12f}",
-            f"--store_cache={tmp_path / 'cache'}",
-            *QUICK,
-            *map(str, words),
-        ]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False, env=env)
+        command = conversion(dimred, tmp_path, url, f"--stream_cache={cache / 1e9:.12f}", *words)
+        done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=90, check=False, env=env)
         assert done.returncode == 0, done.stderr
         return read_base64(sorted((out / "train").glob("part-*")))
 
@@ -330,21 +322,8 @@ def test_an_index_of_bad_records_is_refused(fails: Callable, execute: Callable, 
 
 def failure(dimred: Path, tmp_path: Path, url: str, *words: str, code: int | None = None) -> str:
     """The one line of a conversion that fails."""
-    command = [
-        dimred,
-        "data",
-        "convert",
-        url,
-        "--to=base64",
-        "--split=train",
-        "--output",
-        tmp_path / "out",
-        "--quiet",
-        f"--store_cache={tmp_path / 'cache'}",
-        *QUICK,
-        *words,
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
+    command = conversion(dimred, tmp_path, url, *words)
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=90, check=False)
     assert done.returncode in ((1, 2) if code is None else (code,)), done.stdout
     assert len(done.stderr.splitlines()) == 1, done.stderr
     return done.stderr

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from compared_runs import second_stage
 from conftest import PACKAGE
 from dimred_twins import build
 from fashion import few
@@ -79,21 +80,8 @@ def test_the_trainers_steps_are_taken(preset: str, stage1: Path, tmp_path: Path,
     }.get(preset, {})
     steps = 3 if preset == "dldr" else 5 if preset.startswith(("robust", "mindspore")) else 20
     words = [f"--{name}={value}" for name, value in rate.items()]
-    execute(
-        "dimred",
-        "stage2",
-        "--checkpoint",
-        stage1,
-        "--preset",
-        preset,
-        f"--batch_size={math.ceil(1280 / steps)}",
-        "--threads=1",
-        "--hooks=batches",
-        "--epochs=1",
-        *words,
-        "--output",
-        tmp_path / "run",
-    )
+    words += [f"--batch_size={math.ceil(1280 / steps)}", "--hooks=batches", "--epochs=1"]
+    second_stage(execute, stage1, tmp_path / "run", "--preset", preset, *words)
     batches = sorted((tmp_path / "run" / "batches").glob("step_*.safetensors"))
     assert len(batches) == steps
     model = build("convnet", 1, 28, 28, 10)
@@ -117,21 +105,8 @@ def test_the_trainers_steps_are_taken(preset: str, stage1: Path, tmp_path: Path,
 @pytest.mark.parametrize("preset", ["robust", "psgd"])
 def test_a_run_of_the_trainer_is_taken_up(preset: str, stage1: Path, tmp_path: Path, execute) -> None:
     rate = {"learning_rate": 0.05} if preset == "psgd" else {}
-    execute(
-        "dimred",
-        "stage2",
-        "--checkpoint",
-        stage1,
-        "--preset",
-        preset,
-        "--batch_size=320",
-        "--threads=1",
-        "--hooks=batches",
-        "--epochs=2",
-        *(f"--{name}={value}" for name, value in rate.items()),
-        "--output",
-        tmp_path / "run",
-    )
+    words = ["--batch_size=320", "--hooks=batches", "--epochs=2", *(f"--{name}={rate[name]}" for name in rate)]
+    second_stage(execute, stage1, tmp_path / "run", "--preset", preset, *words)
     first, last = sorted((tmp_path / "run" / "checkpoints").glob("state_*"))
     model = build("convnet", 1, 28, 28, 10)
     basis = dimred.Basis.load(tmp_path / "run" / "pca_mat.npy")
@@ -1050,7 +1025,7 @@ def test_what_is_loaded_in_place_arrives(flatten: bool, tmp_path: Path) -> None:
 
 
 def test_hooks_of_an_optimizer_run() -> None:
-    """Those that profilers, trackers and trainers register."""
+    """The hooks that profilers, trackers and trainers register."""
     model, calls = net(), []
     optimizer = dimred.SubspaceOptimizer(model, random_basis(model))
     optimizer.register_step_pre_hook(lambda *_: calls.append("before"))
@@ -1332,7 +1307,7 @@ def test_minimize_refuses_what_will_not_do() -> None:
 
 
 def test_parameters_that_were_replaced_are_noticed() -> None:
-    """Those that lie in the optimizer's vector; others are read where they are, but not on another device."""
+    """Parameters that lie in the optimizer's vector; others are read where they are, but not on another device."""
     model = net()
     flat, apart = (dimred.SubspaceOptimizer(model, random_basis(model), flatten=flatten) for flatten in (True, False))
     flat.step(closure_of(model))

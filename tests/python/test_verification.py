@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 import torch
 from dimred_twins import build
-from fashion import few
 from reference.verification import verify
 from torch import nn
-from verified_pairs import IMAGES, listed, pictures, python_2, report, run  # noqa: F401  fixtures
+from verified_pairs import DATA, listed, pictures, python_2, report, run  # noqa: F401  fixtures
 
 
 @pytest.mark.parametrize(("pairs", "noise", "flip"), [(600, 0.9, True), (403, 1.5, False), (100, 0.3, True)])
@@ -112,22 +111,8 @@ def test_a_modules_whole_output_is_its_embedding(execute, run: Path, pictures, l
     net = build("convnet", 1, 28, 28, 10)
     net.load_state_dict(load_file(run / "export" / "1" / "weights.safetensors"))
     torch.jit.script(Embedder(net)).save(tmp_path / "net.pt")
-    execute(
-        "dimred",
-        "stage1",
-        "--data",
-        few(),
-        "--train_samples=600",
-        f"--test_samples={IMAGES}",
-        "--epochs=1",
-        "--learning_rate=1e-30",
-        "--weight_decay=0",
-        "--model",
-        tmp_path / "net.pt",
-        "--threads=1",
-        "--output",
-        tmp_path / "run",
-    )
+    words = ("--epochs=1", "--learning_rate=1e-30", "--weight_decay=0", "--threads=1")
+    execute("dimred", "stage1", *DATA, *words, "--model", tmp_path / "net.pt", "--output", tmp_path / "run")
     said = execute("dimred", "verify", tmp_path / "run", "--pairs", listed, "--threads=1")
     assert "embeddings of 10 with" in said
     close(report(tmp_path / "run"), expected(run, pictures, whole=True))
@@ -149,10 +134,7 @@ def test_a_module_may_give_embeddings_of_any_size(execute, run: Path, pictures, 
         tmp_path / "net.pt",
         "--pairs",
         listed,
-        "--data",
-        few(),
-        "--train_samples=600",
-        f"--test_samples={IMAGES}",
+        *DATA,
         "--threads=1",
         "--output",
         tmp_path / "out",
@@ -162,7 +144,7 @@ def test_a_module_may_give_embeddings_of_any_size(execute, run: Path, pictures, 
 
 
 def test_a_run_in_bfloat16_is_verified_in_float32(execute, pictures, listed: Path, tmp_path: Path) -> None:
-    words = ("--data", few(), "--train_samples=600", f"--test_samples={IMAGES}", "--epochs=1", "--threads=1")
+    words = (*DATA, "--epochs=1", "--threads=1")
     execute("dimred", "stage1", *words, "--precision=auto", "--output", tmp_path / "probe")
     if 'precision = "bfloat16"' not in (tmp_path / "probe" / "config.toml").read_text():
         pytest.skip("no native bfloat16 on this processor")

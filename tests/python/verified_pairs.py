@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import torch
 
 IMAGES = 60
+DATA = ("--data", few(), "--train_samples=600", f"--test_samples={IMAGES}")
 
 
 def report(folder: Path) -> dict:
@@ -30,19 +31,7 @@ def report(folder: Path) -> dict:
 def run(tmp_path_factory, execute) -> Path:
     """A short run and its export/1."""
     folder = tmp_path_factory.mktemp("verify") / "run"
-    execute(
-        "dimred",
-        "stage1",
-        "--data",
-        few(),
-        "--train_samples=600",
-        f"--test_samples={IMAGES}",
-        "--epochs=1",
-        "--batch_size=50",
-        "--threads=1",
-        "--output",
-        folder,
-    )
+    execute("dimred", "stage1", *DATA, "--epochs=1", "--batch_size=50", "--threads=1", "--output", folder)
     execute("dimred", "export", folder)
     return folder
 
