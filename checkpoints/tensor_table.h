@@ -37,8 +37,8 @@ using ReadPiece =
     std::function<void(std::size_t file, std::int64_t offset, std::span<std::byte> out)>;
 
 /// out.size() bytes of the tensor, as a file in the shape's order would have them, from element
-/// `first` on; `unit`: bytes of an element (one, where an element has fewer bits). Of a
-/// tensor with strides, elements that lie within 64 bytes of one another are read at once.
+/// `first` on; `unit`: bytes of an element (one, where an element has fewer bits). Where the
+/// tensor has strides, elements that lie within 64 bytes of one another are read at once.
 void read_stored(const ReadPiece& read,
                  const StoredTensor& tensor,
                  std::int64_t unit,

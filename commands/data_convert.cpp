@@ -43,11 +43,12 @@ OptionTable convert_table(ConvertOptions& options) {
                                   {"base64", TargetFormat::base64},
                                   {"packed", TargetFormat::packed}});
   table.add("output", &options.output, "new or empty folder").role(OptionRole::output).positional();
-  table.add("files", &options.files, "of each part, for tfrecord and base64", between(1, 99999));
+  table.add("files", &options.files, "of each part, for tfrecord and base64", between(1, 99999))
+      .needs(is("to", {"tfrecord", "base64"}));
   table.add("shuffle",
             &options.shuffle,
             "all samples in the order of one permutation, so that no file holds one class alone");
-  table.add("seed", &options.seed, "of that permutation, with shuffle", at_least(0));
+  table.add("seed", &options.seed, "of that permutation", at_least(0)).needs(is_on("shuffle"));
   add_store_options(table);
   return table;
 }
@@ -109,16 +110,8 @@ void write_part(const ConvertOptions& options, const SourcePart& part, const std
                   options.output));
 }
 
-/// Before anything is written: what contradicts the target or the parts.
-void validate(const ConvertOptions& options,
-              const OptionTable& table,
-              const std::vector<SourcePart>& parts) {
-  require(options.target != TargetFormat::packed || options.files == 1,
-          "[data] files needs --to tfrecord or base64, received {} with packed, which is one file",
-          options.files);
-  require(options.shuffle || !table.was_set(&options.seed),
-          "[data] seed needs shuffle, received {} without",
-          options.seed);
+/// Before anything is written: what contradicts the parts.
+void validate(const ConvertOptions& options, const std::vector<SourcePart>& parts) {
   for (const auto& part : parts)
     if (options.shuffle) require_cache_for_all(part, "shuffle");
   for (const auto& part : parts)
@@ -135,9 +128,10 @@ int data_convert(const std::vector<std::string>& arguments) {
   ConvertOptions options;
   auto table = convert_table(options);
   if (printed_help(table, arguments)) return exit_success;
+  require_effects(table);
   check_output(options.output, options.source);
   const auto parts = open_source(options.source);
-  validate(options, table, parts);
+  validate(options, parts);
   std::string job = "dimred data convert";
   for (const auto* field : std::initializer_list<const void*>{
            &options.target, &options.files, &options.shuffle, &options.seed}) {

@@ -43,7 +43,8 @@ OptionTable pack_table(DataPackOptions& options) {
             &options.pack.short_side,
             "larger images are reduced to it, antialiased; 0: as they are",
             between(0, 65500));
-  table.add("quality", &options.pack.quality, "of JPEGs that are written", between(1, 100));
+  table.add("quality", &options.pack.quality, "of JPEGs that are written", between(1, 100))
+      .needs(is("encoding", {"keep", "jpeg"}));
   add_store_options(table);
   return table;
 }
@@ -54,6 +55,7 @@ int data_pack(const std::vector<std::string>& arguments) {
   DataPackOptions options;
   auto table = pack_table(options);
   if (printed_help(table, arguments)) return exit_success;
+  require_effects(table);
   check_output(options.output, options.source);
   options.pack.threads = thread_count(options.source);
   options.pack.skip_bad = options.source.dataset.skip_bad;

@@ -24,14 +24,11 @@ OptionTable split_table(ShuffleSplitOptions& options) {
   OptionTable table(
       "dimred data shuffle-split",
       "shuffles a data set and writes it as Base64 files base64_rank_0, base64_rank_1, ... of "
-      "equal "
-      "size, one a rank, and file_list.txt; where the samples do not divide, random ones are "
+      "equal size, one a rank, and file_list.txt; where the samples do not divide, random ones are "
       "repeated. The source is only read, a sample at a time (memory: 24 bytes a sample). Killed, "
-      "it "
-      "goes on with the next start: files under their final names are whole and kept. "
-      "on_bad_sample = "
-      "skip leaves out bad records, which are known beforehand; an image file that cannot be read "
-      "ends it, as the files must be of equal size");
+      "it goes on with the next start: files under their final names are whole and kept. "
+      "on_bad_sample = skip leaves out bad records, which are known beforehand; an image file that "
+      "cannot be read ends it, as the files must be of equal size");
   add_source_options(table, options.source);
   table.group("Output");
   table.add("output", &options.output, "new or empty folder").role(OptionRole::output).positional();

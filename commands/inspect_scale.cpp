@@ -54,7 +54,7 @@ OptionTable scale_table(ScaleOptions& options) {
   return table;
 }
 
-/// That the bytes of the last layer, whole and of a rank, are whole numbers of 63 bits.
+/// Requires that the bytes of the last layer, whole and of a rank, are whole numbers of 63 bits.
 void require_countable(const ScaleOptions& options) {
   constexpr double most = 9e18;
   const auto& head = options.head;

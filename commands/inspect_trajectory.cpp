@@ -3,7 +3,6 @@
 #include <cmath>
 #include <cstdint>
 #include <filesystem>
-#include <tuple>
 
 #include "checkpoints/snapshot_list.h"
 #include "checkpoints/weight_names.h"
@@ -45,7 +44,8 @@ std::string cosines_text(const pca::Directions& directions) {
 }
 
 std::string whole_text(const pca::TrajectoryReport& report) {
-  const auto& [whole, options] = std::tie(report.whole, report.options);
+  const auto& whole = report.whole;
+  const auto& options = report.options;
   const auto windows = formatted("means of {}", options.window);
   return text_rows({{"snapshots",
                      formatted("{} of {} weights", report.snapshots, count_text(whole.weights))},

@@ -250,10 +250,12 @@ void add_surface_options(OptionTable& table, LandscapeOptions& options) {
                    "running statistics: estimated again for every point, or kept (the center's on "
                    "the surface, each one's own on the path)",
                    {{"recalibrate", true}, {"keep", false}});
-  table.add("batchnorm_batches",
-            &options.surface.batchnorm_batches,
-            "of batch_size training samples, to estimate them",
-            at_least(1));
+  table
+      .add("batchnorm_batches",
+           &options.surface.batchnorm_batches,
+           "of batch_size training samples, to estimate them",
+           at_least(1))
+      .needs(is("batchnorm", {"recalibrate"}));
   table.add("output", &options.output, "surface to write (.csv); the path gets NAME_path.csv")
       .role(OptionRole::output);
   table.add("overwrite", &options.overwrite, "replace existing outputs")

@@ -61,7 +61,6 @@ void check_finder(const LearningRateOptions& options) {
           file);
   stage1::validate(options.finder);
   optimizers::validate(options.optimizer);
-  training::validate(options.transfer);
 }
 
 std::string finder_text(const std::vector<stage1::FinderPoint>& points,

@@ -148,17 +148,13 @@ void require_one_choice(const OptionTable& table, const MergeOptions& options) {
   const auto& recipe = options.merge.recipe;
   require_one_source(table, recipe);
   if (options.sweep.empty()) return;
-  for (const void* field : {static_cast<const void*>(&recipe.coefficients.kind),
-                            static_cast<const void*>(&recipe.coefficients.decay),
-                            static_cast<const void*>(&recipe.coefficients.alpha),
-                            static_cast<const void*>(&recipe.file),
-                            static_cast<const void*>(&recipe.window.from),
-                            static_cast<const void*>(&recipe.window.to),
-                            static_cast<const void*>(&recipe.window.stride),
-                            static_cast<const void*>(&recipe.window.last)})
-    require(!table.was_set(field),
+  merge::Recipe of_a_line;
+  OptionTable line("dimred merge", "a line of a sweep");
+  add_recipe_options(line, of_a_line);
+  for (const auto& row : table.rows())
+    require(!row.was_set() || line.row(row.name) == nullptr,
             "[merge] --{} belongs into the lines of --sweep",
-            table.at(field).name);
+            row.name);
 }
 
 }  // namespace

@@ -129,11 +129,6 @@ OptionTable pca_table(PcaOptions& options) {
 /// All that can be refused is refused before the snapshots are read.
 void check_paths(const PcaOptions& options) {
   require(!options.snapshots.empty(), "[pca] needs --snapshots FOLDER, LIST.txt or FILE.npy");
-  require(
-      options.centre == Centre::mean || (options.kind == pca::Kind::pca && options.gram.empty()),
-      "[pca] --centre base needs --kind pca and no --gram, received kind {}{}",
-      pca::name_of(options.kind),
-      options.gram.empty() ? "" : " and --gram");
   const auto& output = options.output;
   require(output.extension() == ".npy", "[pca] needs --output NAME.npy, received {}", output);
   const auto folder = output.has_parent_path() ? output.parent_path() : fs::path(".");
@@ -221,6 +216,7 @@ int pca_command(const std::vector<std::string>& arguments, const RunOnRanks& run
   PcaOptions options;
   auto table = pca_table(options);
   if (printed_help(table, arguments)) return exit_success;
+  require_effects(table);
   options.fewer_allowed = !table.was_set(&options.components);
   if (options.kind == pca::Kind::span && options.fewer_allowed) options.components = 0;
   if (fs::is_directory(options.snapshots / "snapshots")) options.snapshots /= "snapshots";

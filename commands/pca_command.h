@@ -15,7 +15,7 @@ using RunOnRanks = std::function<int(const OptionTable& table,
                                      const std::function<int(Communicator&)>& work)>;
 
 /// `dimred pca`: snapshots to pca_mat.npy and pca_mat.json. Returns the exit code. With several
-/// communicator, rank 0 prints, and what one throws, all throw. Without `run_on_ranks`, one rank.
+/// ranks, rank 0 prints, and all ranks throw what one throws. Without `run_on_ranks`, one rank.
 int pca_command(const std::vector<std::string>& arguments, const RunOnRanks& run_on_ranks = {});
 
 }  // namespace dimred::commands

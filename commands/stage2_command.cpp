@@ -1,7 +1,6 @@
 #include <torch/utils.h>
 
 #include <algorithm>
-#include <tuple>
 
 #include "checkpoints/npy.h"
 #include "checkpoints/snapshot.h"
@@ -81,7 +80,8 @@ std::int64_t snapshots_in(const fs::path& path) {
 /// snapshots allow no more.
 void choose_components(Stage2Plan& plan, std::vector<std::string>& remarks) {
   auto& options = plan.options;
-  const auto& [basis, components] = std::tie(options.constants.basis, options.constants.components);
+  const auto basis = options.constants.basis;
+  const auto components = options.constants.components;
   const bool centred = basis == pca::Kind::pca || basis == pca::Kind::shuffled;
   const auto own_matrix = plan.common.run.output / "pca_mat.npy";
   if (!options.pca_mat.empty() || (centred && is_matrix(own_matrix))) {
@@ -99,7 +99,7 @@ void choose_components(Stage2Plan& plan, std::vector<std::string>& remarks) {
                               components));
 }
 
-/// Those of our own kind, whose mean a start can be; oldest first.
+/// The snapshots of our own kind, whose mean a start can be; oldest first.
 std::vector<fs::path> snapshots_to_average(const fs::path& path) {
   if (!fs::is_directory(path) && !checkpoints::is_snapshot_list(path)) return {};
   auto files = checkpoints::snapshots_at(path, {".h5"});

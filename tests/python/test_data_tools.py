@@ -202,8 +202,10 @@ def test_converts_to_packed_in_the_order_of_the_permutation(
     orders = [read_base64([tmp_path / name / "train/part-00000-of-00001"]) for name in ("back", "base64")]
     assert orders[0] == orders[1] != in_order(flowers)
     output = ["--output", tmp_path / "refused"]
-    assert "files needs --to tfrecord or base64, received 2" in fails(2, *convert, "--to=packed", "--files=2", *output)
-    assert "seed needs shuffle, received 5 without" in fails(2, *convert, "--to=tfrecord", "--seed=5", *output)
+    assert "files has no effect: it needs to = tfrecord or base64" in fails(
+        2, *convert, "--to=packed", "--files=2", *output
+    )
+    assert "seed has no effect: it needs shuffle" in fails(2, *convert, "--to=tfrecord", "--seed=5", *output)
     whole = ["data", "convert", flowers, "--quiet", "--to=tfrecord"]  # 23 and 6 samples
     assert "at most the 6 samples of the test part" in fails(2, *whole, "--files=7", *output)
     assert not (tmp_path / "refused").exists()

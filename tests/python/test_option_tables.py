@@ -50,6 +50,24 @@ def test_what_makes_no_other_experiment_is_what_a_resume_may_change_inputs_and_s
     assert expected | {"test_data", "start_file", "bucket_mb", "first_bucket_mb"} == PLACES
 
 
+IDLE = {
+    "pca": {"gram": ("--gram=g.npy", "--centre=base"), "centre": ("--centre=base", "--kind=random")},
+    "merge": {"decay": ("--decay=0.5",), "alpha": ("--alpha=0.5", "--kind=ema")},
+    "data convert": {"files": ("--files=2", "--to=packed"), "seed": ("--seed=5", "--to=tfrecord")},
+    "data pack": {"quality": ("--quality=80", "--encoding=planes")},
+}
+
+
+def test_commands_without_a_network_refuse_options_without_effect(execute, fails) -> None:
+    """All that need a condition, as their tables say; what trains or evaluates is checked where it is resolved."""
+    data = ("convert", "index", "inspect", "pack", "preview", "shuffle-split")
+    for command in ("pca", "merge", "inspect", "inspect --trajectory=x", *(f"data {tool}" for tool in data)):
+        cases = IDLE.get(command, {})
+        assert {row["name"] for row in rows_of(execute, command) if row["needs"]} == set(cases), command
+        for name, words in cases.items():
+            assert f"] {name} has no effect: it needs " in fails(2, *command.split(), *words)
+
+
 def test_names_of_other_trainers_lead_to_options(execute) -> None:
     """Commands that a name stands for are among them."""
     text = (LIB / "support/translated.cpp").read_text()
