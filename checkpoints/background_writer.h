@@ -20,7 +20,7 @@ class BackgroundWriter {
   BackgroundWriter& operator=(const BackgroundWriter&) = delete;
 
   void submit(std::function<void()> job);
-  /// Until the queue is empty; rethrows the first failure.
+  /// Waits until the queue is empty; rethrows the first failure.
   void wait();
 
  private:

@@ -14,8 +14,8 @@ namespace dimred::checkpoints {
 /// The elements of a vector in a file that are to be read, one range after another; unset: all.
 using ColumnRanges = std::optional<std::vector<layout::ColumnRange>>;
 
-/// These of a vector of `count` elements that begins at byte `offset`. Throws std::invalid_argument
-/// for a range outside the vector.
+/// Reads these ranges of a vector of `count` elements that begins at byte `offset`. Throws
+/// std::invalid_argument for a range outside the vector.
 template <class T>
 std::vector<T> read_columns(const InputFile& file,
                             std::int64_t offset,

@@ -38,7 +38,7 @@ constexpr std::array local{
     LocalLocks{"fuse", ""},  // sshfs and most others; which of them pass flock on is not shown
 };
 
-/// These FUSE file systems lie on a disk of this host, or pass flock on.
+/// FUSE file systems that lie on a disk of this host, or pass flock on.
 constexpr std::array reaching{"fuse.fuse-overlayfs", "fuse.glusterfs", "fuse.ceph-fuse"};
 
 struct Mount {

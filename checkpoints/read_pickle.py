@@ -20,7 +20,7 @@ import sys
 import zipfile
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from typing import Any, BinaryIO, ClassVar, Literal, NamedTuple
+from typing import Any, BinaryIO, ClassVar, Literal, NamedTuple, TypeVar
 
 STORAGES = {
     "Float": "F32",
@@ -39,6 +39,8 @@ WORDS: dict[int, Literal["B", "H", "I", "Q"]] = {1: "B", 2: "H", 4: "I", 8: "Q"}
 MOST_DIMENSIONS = 64
 WRAPPERS = ("state_dict", "model_state_dict", "model", "module")  # under which training programs save them
 REFUSED = 3  # exit code
+
+Result = TypeVar("Result")
 
 
 class Refused(Exception):
@@ -68,11 +70,11 @@ class Tensor(NamedTuple):
     stride: tuple[int, ...]
 
     def elements(self) -> int:
-        """How many."""
+        """The number of its elements."""
         return math.prod(self.shape)
 
     def size(self) -> int:
-        """How many."""
+        """The number of its bytes."""
         return self.elements() * BYTES[self.storage.type]
 
     def lies_within(self) -> bool:
@@ -176,6 +178,10 @@ class Fields:
         return value
 
 
+class TensorMetadata(Fields):
+    """The stand-in for TensorStorageMetadata."""
+
+
 def nothing(*_arguments: Any) -> None:
     """What does not matter for values."""
 
@@ -203,7 +209,6 @@ class Distributed(Values):
             (METADATA, name): type(name, (Fields,), {})
             for name in (
                 "Metadata",
-                "TensorStorageMetadata",
                 "BytesStorageMetadata",
                 "TensorProperties",
                 "ChunkStorageMetadata",
@@ -211,6 +216,7 @@ class Distributed(Values):
                 "StorageMeta",
             )
         },
+        (METADATA, "TensorStorageMetadata"): TensorMetadata,
         **{
             (module, "_StorageInfo"): type("_StorageInfo", (Fields,), {})
             for module in ("torch.distributed.checkpoint.filesystem", "olmo_core.distributed.checkpoint.filesystem")
@@ -243,7 +249,7 @@ def opened(file: str) -> zipfile.ZipFile:
         raise Refused(f"is damaged, or cut off at byte {os.path.getsize(file)}: {error}") from error
 
 
-def checked(call: Callable[[], Any], record: str) -> Any:
+def checked(call: Callable[[], Result], record: str) -> Result:
     """The archive's answer; zipfile compares CRCs, which torch does not."""
     try:
         return call()
@@ -251,11 +257,17 @@ def checked(call: Callable[[], Any], record: str) -> Any:
         raise Refused(f"record {record} is damaged: {error}") from error
 
 
-def content(archive: zipfile.ZipFile, record: str) -> bytes:
-    """Only as torch.save stores it, so that no record is larger than its file."""
+def plain_record(archive: zipfile.ZipFile, record: str) -> zipfile.ZipInfo:
+    """A record that is stored as torch.save does it, so that none is larger than its file."""
     info = checked(lambda: archive.getinfo(record), record)
     if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1:
         raise Refused(f"record {record} needs to be stored as it is, neither compressed nor encrypted")
+    return info
+
+
+def content(archive: zipfile.ZipFile, record: str) -> bytes:
+    """The bytes of a record."""
+    info = plain_record(archive, record)
     return checked(lambda: archive.read(info), record)
 
 
@@ -270,7 +282,7 @@ def folder_of(names: list[str]) -> str:
 
 
 def tensors_in(value: Any) -> dict[str, Tensor]:
-    """Those of a dictionary by their names."""
+    """The tensors of a dictionary by their names."""
     entries = dict.items(value) if isinstance(value, dict) else ()
     return {name: item for name, item in entries if isinstance(name, str) and isinstance(item, Tensor)}
 
@@ -287,7 +299,7 @@ def state_dict_of(top: Any) -> dict[str, Tensor]:
 
 
 def check(archive: zipfile.ZipFile, folder: str, name: str, tensor: Tensor) -> None:
-    """That the archive has it."""
+    """Refuses a tensor that the archive does not have."""
     storage, record = tensor.storage, f"{folder}data/{tensor.storage.key}"
     stored = checked(lambda: archive.getinfo(record), record).file_size
     if stored != storage.elements * BYTES[storage.type]:
@@ -346,10 +358,8 @@ def weights(file: str, out: BinaryIO) -> None:
 
 
 def begin_of(archive: zipfile.ZipFile, record: str, stream: BinaryIO | io.RawIOBase) -> int:
-    """The byte of the archive's stream at which a record begins that is stored as it is, and whose CRC holds."""
-    info = checked(lambda: archive.getinfo(record), record)
-    if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1:
-        raise Refused(f"record {record} needs to be stored as it is, neither compressed nor encrypted")
+    """The byte of the archive's stream at which a record begins, whose CRC holds."""
+    info = plain_record(archive, record)
 
     def compare() -> None:
         with archive.open(info) as stored:
@@ -441,12 +451,12 @@ def stored_chunk(chunk: Chunk, folder: str, dtype: str) -> tuple[tuple[int, ...]
 
 
 def chunks_of(metadata: Fields) -> dict[str, list[Chunk]]:
-    """By tensor, in the order of their first elements."""
+    """The chunks of each tensor, in the order of their first elements."""
     chunks: dict[str, list[Chunk]] = {}
     described = metadata.get("state_dict_metadata", dict)
     for index, info in metadata.get("storage_data", dict).items():
         name, first = index.get("fqn", str), index.__dict__.get("offset")
-        if first is None or type(described.get(name)).__name__ != "TensorStorageMetadata":
+        if first is None or not isinstance(described.get(name), TensorMetadata):
             continue  # bytes: a rate, a counter
         if info.__dict__.get("transform_descriptors"):
             raise Refused(f'"{name}" is stored transformed: {info.transform_descriptors}')
@@ -491,7 +501,7 @@ def distributed(file: str, out: BinaryIO) -> None:
         raise Refused("needs the metadata of torch.distributed.checkpoint, received something else")
     described, folder = metadata.get("state_dict_metadata", dict), os.path.dirname(file)
     chunks = chunks_of(metadata)
-    names = [name for name, about in described.items() if type(about).__name__ == "TensorStorageMetadata"]
+    names = [name for name, about in described.items() if isinstance(about, TensorMetadata)]
     for name, about in (metadata.__dict__.get("mcore_data") or {}).items():  # of Megatron
         if about and name in names and "optimizer" not in name.split("."):
             raise Refused(f'"{name}" is stored in another shape than its own; export it with Megatron Bridge first')

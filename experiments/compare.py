@@ -136,7 +136,7 @@ def frozen_of(plan: Plan) -> dict[str, Any]:
 
 
 def save_choices(file: Path, choices: Choices, plan: Plan) -> None:
-    """As JSON, with the plan that they were made for."""
+    """Saves them as JSON, with the plan that they were made for."""
     value = [
         {"condition": dict(c), "variants": v, **{key: b[metric] for key, metric in LISTS.items()}}
         for c, (v, b) in choices.items()
@@ -222,7 +222,7 @@ class Entries:
         return [entry for entry in entries if chosen(entry, choices) or leads(entry, choices)]
 
     def left(self, entries: Sequence[Entry]) -> list[Entry]:
-        """Those without a row."""
+        """The entries without a row."""
         return [entry for entry in entries if not self.rows.has(entry)]
 
 
@@ -260,7 +260,7 @@ class Comparison:
         return self.outcomes(entries, phase)
 
     def outcomes(self, entries: Sequence[Entry], phase: str) -> list[Outcome]:
-        """From rows and folders."""
+        """The outcomes, from rows and folders."""
         reader = Reader(self.readings, self.journal, self.failed)
         here = iter(reader.outcomes(self.entries.left(entries), phase))
         return [self.rows.outcome(entry, phase) if self.rows.has(entry) else next(here) for entry in entries]

@@ -63,7 +63,7 @@ def draw_identity(random: np.random.Generator) -> Face:
 
 
 def colour(values: np.ndarray) -> tuple[int, ...]:
-    """As Pillow wants it."""
+    """A colour as Pillow wants it."""
     return tuple(int(v) for v in np.clip(values, 0, 255))
 
 

@@ -41,7 +41,7 @@ def machine(reports: list[dict[str, Any]]) -> str:
 
 
 def fenced(text: str, kind: str = "") -> str:
-    """As a block."""
+    """The text as a block of Markdown."""
     return f"```{kind}\n{text.strip()}\n```"
 
 

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterator
 
 PHRASES = re.compile(r"\b(?:of before|what of|so many|likewise|anew)\b", re.IGNORECASE)
-FRAGMENT = re.compile(r'(?:^|\s)(?://+|#|"""|/\*)\s*(?:Of|As with)\b')
+FRAGMENT = re.compile(r'(?:^|\s)(?://+|#|"""|/\*)\s*(?:Of|As with|Those|Until)\b')
 OLD_WORDS = ("scripts/lint_source.py", "tests/python/test_lint.py", "experiments/records/")  # they quote the phrases
 COMMENT_OR_TEXT = re.compile(r'//.*|"(?:\\.|[^"\\])*"')
 

@@ -15,7 +15,7 @@ def processor() -> str:
 
 
 def processor_seconds(process: int) -> float:
-    """That all threads of a process have used so far; 0 when it has ended."""
+    """The processor seconds that all threads of a process have used so far; 0 when it has ended."""
     try:
         fields = Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()
     except OSError:

@@ -147,7 +147,7 @@ def pca_ours(options: argparse.Namespace, source: Path, output: Path) -> Run:
 
 
 def variance_kept(source: Path, basis_path: Path) -> float:
-    """By the rows of P, of all the variance of W."""
+    """The part of the variance of W that the rows of P keep."""
     basis = np.load(basis_path, mmap_mode="r")
     total, coordinates = 0.0, 0.0
     for part, wide in centred_chunks(source):

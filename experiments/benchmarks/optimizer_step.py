@@ -75,7 +75,7 @@ def loss_of(model: torch.nn.Module, images: torch.Tensor, labels: torch.Tensor) 
 
 
 def of_python(folder: Path, images: torch.Tensor, labels: torch.Tensor) -> tuple[float, float]:
-    """Those of SubspaceOptimizer, behind some steps to warm up."""
+    """Seconds and trials of a step of SubspaceOptimizer, after some steps to warm up."""
     model = build("convnet", 3, 28, 28, 10).to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # as the trainer has it
     dimred.average(folder / "stage1" / "snapshots", last=1).load_into(model)
     optimizer = dimred.SubspaceOptimizer(model, dimred.Basis.load(folder / "pca_mat.npy"), preset="robust")

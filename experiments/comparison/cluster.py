@@ -64,7 +64,7 @@ def is_of(file: Path, address: str) -> bool:
 
 
 def main(file: Path, options: dict[str, Any]) -> int:
-    """Until it is over."""
+    """Keeps the cluster until it is over."""
     over = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: over.set())

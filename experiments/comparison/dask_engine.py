@@ -141,7 +141,7 @@ class Sent:
     """A call of our module as scheduler and workers get it, which need not have our sources."""
 
     def __init__(self, call: Callable[..., Any]) -> None:
-        """With all its code."""
+        """Holds the call with all its code."""
         cloudpickle.register_pickle_by_value(worker)
         self.code = cloudpickle.dumps(call)
 

@@ -114,7 +114,7 @@ class Reader:
         return values
 
     def merged(self, place: str, table: Options) -> Options:
-        """With the options of the recipe that `config` names in front; its path is beside the TOML."""
+        """The table behind the options of the recipe that `config` names; its path is beside the TOML."""
         if not isinstance(table, dict):
             self.fail(place, f"needs a table, received {table!r}")
         if RECIPE not in table:
@@ -193,7 +193,7 @@ class Reader:
         return seeds
 
     def kinds(self) -> None:
-        """That texts are texts and tables tables, and that names can be those of folders."""
+        """Checks that texts are texts and tables tables, and that names can be those of folders."""
         for key in ("title", "question"):
             if not isinstance(self.toml.get(key, ""), str):
                 self.fail(key, f"needs a text, received {self.toml[key]!r}")
@@ -214,7 +214,7 @@ class Reader:
         matrices: dict[str, Options],
         methods: list[Method],
     ) -> None:
-        """That every axis changes something: what a matrix or method sets itself, no axis touches."""
+        """Checks that every axis changes something: no axis touches what a matrix or method sets itself."""
         for key in axes["matrices"]:
             if not any(key not in own for own in matrices.values()):
                 self.fail(f"axes.matrices.{key}", "changes nothing: every matrix sets it itself, or there is none")

@@ -64,7 +64,7 @@ def signature(folder: Path) -> list[list[int]]:
 
 
 class Readings:
-    """Those of one comparison, kept in a JSON file beside its tables. A run that is damaged or unfinished is never
+    """The readings of one comparison, in a JSON file beside its tables. A run that is damaged or unfinished is never
     kept; one whose files keep size and time is not looked at again."""
 
     def __init__(self, file: Path) -> None:

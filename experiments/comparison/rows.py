@@ -57,7 +57,7 @@ class Rows:
         return Outcome(entry, phase, Reading(**row["reading"]), "finished", "", row["matrix_seconds"])
 
     def add(self, outcomes: Sequence[Outcome], journal: Journal) -> None:
-        """Those of finished runs, behind the others; the file is written again, whole or not at all."""
+        """Adds the rows of finished runs behind the others; the file is written again, whole or not at all."""
         before = len(self.kept)
         for outcome in outcomes:
             name = self.name(outcome.entry)

@@ -45,7 +45,7 @@ def within(outcomes: Iterable[Outcome], condition: Condition) -> Groups:
 
 
 def finished(group: Sequence[Outcome]) -> dict[int, Outcome]:
-    """By seed; only these are averaged."""
+    """The finished runs by seed; only these are averaged."""
     return {outcome.entry.seed: outcome for outcome in group if outcome.reading is not None}
 
 

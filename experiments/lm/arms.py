@@ -54,7 +54,7 @@ def annealed(shape: str, percent: int, base: Base) -> Results:
 
 
 def schedule_free(base: Base) -> Results:
-    """From the first step on, with the same batches."""
+    """Schedule-free AdamW from the first step on, with the same batches."""
     from schedulefree import AdamWScheduleFree  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
     for rate in (1e-3, 3e-3):

@@ -22,7 +22,7 @@ RIVAL = "mean of a window"
 
 
 def chosen(rows: list[dict[str, Any]]) -> dict[str, dict[int, dict[str, Any]]]:
-    """By arm and seed the variant of the lowest validation loss."""
+    """The variant of the lowest validation loss by arm and seed."""
     found: dict[str, dict[int, dict[str, Any]]] = defaultdict(dict)
     for row in rows:
         best = found[row["arm"]].get(row["seed"])

@@ -34,7 +34,7 @@ except ModuleNotFoundError as missing:
         f"no module {missing.name}: scripts/notebooks.sh installs it, or pip install '.[runs,plot]'"
     ) from None
 
-# Those of the report in light (experiments/workbench/style.css).
+# The colours of the light report (experiments/workbench/style.css).
 COLOUR = {
     "c0": "#5c6177",
     "c1": "#cb4353",

@@ -27,7 +27,7 @@ def html_of(table: Table, keys: Sequence[str] = (), first_columns: int = 1) -> s
 
 
 def accuracies(members: Sequence[Run], column: str) -> dict[int, float]:
-    """By seed, in per cent."""
+    """The accuracies by seed, in per cent."""
     return {seed_of(run): 100 * float(run.result()[column]) for run in members}
 
 

@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 // table of 2^63 names.
 constexpr std::int64_t most_unnamed_classes = 10'000'000;
 
-/// Those of labels.txt, without the ones that labels_offset leaves out.
+/// The class names of labels.txt, without those that labels_offset leaves out.
 std::vector<std::string> names_in(const fs::path& file,
                                   const RecordOptions& options,
                                   std::string_view format) {

@@ -26,7 +26,7 @@ struct RecordOptions {
                                                   // needed; `files` says where they would lie
 };
 
-/// Those of a request for these files.
+/// The options that a request gives for these files.
 RecordOptions record_options(const DatasetRequest& request,
                              std::vector<std::filesystem::path> files);
 

@@ -120,7 +120,7 @@ void require_all_parts(const std::vector<fs::path>& files) {
   }
 }
 
-/// Those of a split among the shards in a folder and those in its folder of that split, sorted.
+/// The files of a split among the shards in a folder and in its folder of that split, sorted.
 /// Where neither is there, the training set is all in the folder that `is_plain` takes but the
 /// test set's.
 std::vector<fs::path> files_of_split(std::vector<fs::path> beside,

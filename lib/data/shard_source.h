@@ -47,8 +47,8 @@ class ShardSource {
   /// exception that it throws is why the file cannot be had.
   using Arrival = std::function<void(std::size_t shard, const std::filesystem::path& file)>;
   virtual void on_arrival(Arrival arrival) = 0;
-  /// These are brought in the background in this order as far as there is room, and stay in the
-  /// place of others; replaces what was said before.
+  /// Brings these in the background, in this order as far as there is room, where they stay in the
+  /// place of others. A later call replaces an earlier one.
   virtual void want(std::vector<ShardNeed> needs) = 0;
   /// The file, once it is here. It may be gone a moment later, but for who has it open. Throws
   /// FetchFailed, and ReadingStopped when `stopped` (asked now and then) says so. Safe from several

@@ -69,7 +69,7 @@ class TensorCommunicator : public Communicator {
   }
   /// Bytes this rank has sent since the start.
   std::int64_t bytes_sent() const;
-  /// Those of reduce_scatter and all_gather that went to other nodes.
+  /// Bytes of reduce_scatter and all_gather that this rank has sent to other nodes.
   std::int64_t bytes_between_nodes() const;
 
  protected:

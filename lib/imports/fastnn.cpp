@@ -92,7 +92,7 @@ Answerer local_folder(std::string name, std::string remedy) {
   };
 }
 
-/// Those of the listed files of dataset_dir, as one path of ours, or a pattern of several.
+/// The listed files of dataset_dir as one path of ours: a file, or a pattern of several.
 std::string files_of(const std::string& folder, const std::string& names) {
   const auto files = split_list(names);
   const auto separator = folder.empty() || folder.ends_with('/') ? "" : "/";
@@ -163,7 +163,7 @@ void answer_model_name(ImportedKey& line, const Values& values) {
                        {"vgg_16", "vgg16"},
                        {"vgg_19", "vgg19"},
                        {"alexnet_v2", "alexnet"}};
-  // Those that `dimred model` writes, and the side of their images.
+  // The networks that `dimred model` writes, and the side of their images.
   static const std::map<std::string, const char*> modules = {
       {"cifarnet", "32"},          {"overfeat", "231"},         {"inception_v1", "224"},
       {"inception_v2", "224"},     {"inception_v4", "299"},     {"resnet_v1_200", "224"},

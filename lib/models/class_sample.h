@@ -15,9 +15,9 @@ struct ClassSampling {
   std::uint64_t step = 0;
 };
 
-/// Those of the block [begin, begin + count) of `classes`, counted from begin, sorted, int64.
-/// `labels` [N] int64 of the whole batch, also counted from begin. Cost: about a microsecond a
-/// class of the block. Throws std::invalid_argument unless 0 < ratio <= 1.
+/// The sampled classes of the block [begin, begin + count) of `classes`, counted from begin,
+/// sorted, int64. `labels` [N] int64 of the whole batch, also counted from begin. Cost: about a
+/// microsecond a class of the block. Throws std::invalid_argument unless 0 < ratio <= 1.
 torch::Tensor sampled_classes(const ClassSampling& sampling,
                               std::int64_t classes,
                               std::int64_t begin,

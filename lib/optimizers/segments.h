@@ -25,7 +25,7 @@ struct Segment {
 /// The parameters of the whole memory vector [memory_size], in order.
 std::vector<Segment> segments_of(const layout::Layout& layout);
 
-/// Those of a shard, counted in a vector [memory_columns] that holds the shard's ranges one after
+/// The parameters of a shard, counted in a vector [memory_columns] that holds the shard's ranges one after
 /// another. A parameter that the shard cuts keeps what is inside; rows is then 1.
 std::vector<Segment> segments_of(const layout::Layout& layout, const layout::Shard& shard);
 

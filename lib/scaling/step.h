@@ -31,7 +31,7 @@ struct Share {
 /// and the loss of each trial. A step without a search (its loss is not finite) sends less.
 std::int64_t stage2_bytes(const StepShape& step, const Share& share);
 
-/// Those of the vectors of M that go to other nodes. Over the ranks of a node this is what any
+/// The bytes of vectors of M that go to other nodes. Over the ranks of a node this is what any
 /// exchange has to send: each column once for each other node.
 std::int64_t bytes_between_nodes(const StepShape& step, const Share& share);
 

@@ -29,7 +29,7 @@ class Journal {
   /// Removes what was brought or begun of other files, with folders that this empties, so that
   /// these have their places; what others put beside it stays.
   void make_room(const std::vector<Wanted>& all);
-  /// These are all from now on.
+  /// Notes that these are all files from now on.
   void settle(const std::vector<Wanted>& all);
 
  private:

@@ -53,8 +53,8 @@ class ShardCache {
   std::int64_t fetches() const { return options_.fetches; }
 
   void on_arrival(Arrival arrival);
-  /// These are brought in this order as far as there is room, and stay; replaces what was said
-  /// before. A file that fails is left until somebody waits for it, or for a while.
+  /// Brings these in this order as far as there is room, where they stay. A later call replaces an
+  /// earlier one. A file that fails is left until somebody waits for it, or for a while.
   void want(std::vector<Need> needs);
   /// The file here; waits for it. It may give way as soon as this returns. Throws what its fetch
   /// threw; StopRequested when `stopped` (asked now and then) says so.

@@ -70,7 +70,7 @@ constexpr std::array parts{"config.toml",
                            "start.h5",
                            "final.h5"};
 
-/// Those of them that carry no digest of their own and have none elsewhere in the manifest.
+/// The files that carry no digest of their own and have none elsewhere in the manifest.
 constexpr std::array without_digest{
     "step_times.csv", module_file, frozen_file_name, initialization_file_name};
 

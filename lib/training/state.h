@@ -37,7 +37,8 @@ using PendingSnapshot = std::function<checkpoints::Snapshot()>;
 /// the host; where weights are sharded, what full_vector() costs, at once.
 PendingSnapshot start_snapshot(const Setup& setup, const Position& position);
 
-/// Until rank 0's writer has done all that it was given; what failed there is every rank's failure.
+/// Waits until rank 0's writer has done all that it was given; what failed there is every rank's
+/// failure.
 /// All ranks call it.
 void wait_for(checkpoints::BackgroundWriter& writer, const Setup& setup);
 

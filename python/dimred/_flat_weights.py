@@ -92,7 +92,7 @@ class FlatWeights:
                 torch._foreach_copy_(list(self.parameters), self._views)
 
     def gather_gradients(self) -> None:
-        """Those of the parameters, as dense numbers; 0 where one has none."""
+        """Gathers the gradients of the parameters as dense numbers; 0 where one has none."""
         views, found, none = [], [], []
         for parameter, view in zip(self.parameters, self._gradients, strict=True):
             if parameter.grad is None:

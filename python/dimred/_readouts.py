@@ -169,7 +169,7 @@ class _Judge:
 
 
 def _dtype(rows: _core.Source) -> type[np.floating[Any]]:
-    """That the rows lose nothing in."""
+    """The dtype in which the rows lose nothing."""
     return np.float64 if rows.float64 else np.float32
 
 

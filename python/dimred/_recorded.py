@@ -149,7 +149,7 @@ def _count(named: Named) -> int:
 
 
 def _digest(frozen: Named) -> str:
-    """As a run of the trainer has it of its frozen part; reads it once."""
+    """The digest that a run of the trainer has of its frozen part; reads it once."""
     digest = _core.FrozenDigest(_table(frozen))
     for _, value in frozen:
         digest.update(np.ascontiguousarray(as_numbers(value), np.float32).reshape(-1))

@@ -96,7 +96,7 @@ class SnapshotRecorder:
         self._pending = self._writer.submit(self._recording.write, path, carried, self.steps)
 
     def wait(self) -> None:
-        """Until the last snapshot is durable; raises what its write raised."""
+        """Waits until the last snapshot is durable; raises what its write raised."""
         pending, self._pending = self._pending, None
         if pending is not None and self._process == os.getpid():
             pending.result()

@@ -73,7 +73,7 @@ def _columns_in(state: TorchState, scalars: dict[str, Any]) -> Tensor:
 
 
 def _buffers(state: TorchState) -> tuple[list[Tensor], list[Tensor]]:
-    """Those of floating point, and the others."""
+    """The buffers of floating point, and the others."""
     buffers = [] if state.trained.module is None else list(state.trained.module.buffers())
     return [b for b in buffers if b.is_floating_point()], [b for b in buffers if not b.is_floating_point()]
 

@@ -264,7 +264,7 @@ class TorchStep:
         return out
 
     def _thawed(self, own: Tensor) -> Tensor:
-        """With 0 in the columns of parameters that need no gradient."""
+        """The values with 0 in the columns of parameters that need no gradient."""
         if not self._frozen:
             return own
         moving = own.clone()

@@ -28,7 +28,7 @@ class Streams:
         self.compressor = lzma.LZMACompressor(filters=filters)
 
     def write(self, data: bytes) -> int:
-        """As a file's."""
+        """Writes as a file does."""
         self.file.write(self.compressor.compress(data))
         self.written += len(data)
         return len(data)

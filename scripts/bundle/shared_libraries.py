@@ -45,7 +45,7 @@ def needed(programs: Iterable[Path]) -> dict[str, Path]:
 
 
 def private(libraries: dict[str, Path], torch_folders: Iterable[Path]) -> dict[str, Path]:
-    """Those that a machine with torch alone has not."""
+    """The libraries that a machine with torch alone does not have."""
     of_torch = {path.name for folder in torch_folders for path in folder.glob("*.so*")}
     return {
         name: path

@@ -19,7 +19,7 @@ Process = subprocess.Popen[str]
 
 @dataclass(frozen=True)
 class Hosts:
-    """Those that run now: in `folder` their files."""
+    """The hosts that run now; their files are in `folder`."""
 
     folder: Path
     slurm: bool

@@ -144,7 +144,7 @@ class Running:
             self._processes[rank].kill()
 
     def sleep(self, seconds: float) -> None:
-        """Until so long after the start, or until a rank has ended."""
+        """Waits until that long after the start, or until a rank has ended."""
         deadline = self._started + seconds
         while time.monotonic() < deadline and self.goes_on():
             time.sleep(max(0.0, min(0.02, deadline - time.monotonic())))
@@ -153,7 +153,7 @@ class Running:
         return all(process.poll() is None for process in self._processes)
 
     def wait(self) -> Ended:
-        """Until all have ended: the others have NOTICE_LIMIT after the first failure, then they are killed."""
+        """Waits until all have ended: the others have NOTICE_LIMIT after the first failure, then they are killed."""
         deadline, notice, hung = self._started + TIME_LIMIT, 0.0, False
         first_end: float | None = None
         while any(process.poll() is None for process in self._processes):

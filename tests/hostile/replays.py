@@ -570,7 +570,7 @@ TESTS = {
 
 
 def of_tests(site: Site, only: str) -> Iterator[Verdict]:
-    """Those that need several processes or modules of their own are tests already."""
+    """Replays that need several processes or modules of their own are tests already."""
     for kind, (file, names) in TESTS.items():
         name = f"{file} -k '{names}'"
         if only in f"{kind}: pytest: {name}":

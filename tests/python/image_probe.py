@@ -51,7 +51,7 @@ def decoded(ask: Ask, path: Path, out: Path, channels: int = 3) -> np.ndarray:
 
 
 def region_of(ask: Ask, path: Path, out: Path, top: int, left: int, height: int, width: int) -> np.ndarray:
-    """Those pixels of what the region was decoded to."""
+    """The pixels of what the region was decoded to."""
     answer = ask("decode", path, top, left, height, width, 9999, 9999, 3, out)
     rows, columns, reduction, above, before = map(int, answer[3:8])
     assert reduction == 1

@@ -154,7 +154,7 @@ def test_an_engine_without_its_packages_says_how_to_get_them(fake: Path, capsys,
 
 @pytest.fixture
 def facts(tmp_path: Path) -> worker.Facts:
-    """Those that a worker of this machine has."""
+    """The facts that a worker of this machine has."""
     (tmp_path / "marker").write_text("n")
     return worker.Facts(
         str(tmp_path), str(tmp_path / "marker"), "n", str(tmp_path), str(FAKE), worker.digest_of(str(FAKE))

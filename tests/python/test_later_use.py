@@ -121,7 +121,7 @@ def test_snapshots_that_are_gone_are_named(run: Path, tmp_path: Path, binaries, 
         check=False,
     )
     assert resumed.returncode == 0 and report in resumed.stderr
-    # Those that are left count where a list says so.
+    # The snapshots that are left count where a list says so.
     left = sorted((run / "snapshots").iterdir())[:5]
     (tmp_path / "list.txt").write_text("".join(f"{file}\n" for file in left))
     execute("dimred", "pca", tmp_path / "list.txt", *words)

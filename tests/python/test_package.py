@@ -893,7 +893,7 @@ def parametrized(name: str) -> list[Any]:
     return list(mark.args[1])
 
 
-# Those of scikit-learn's own tests of its PCA that apply; a case with several solvers runs once, as there is one here.
+# The tests of scikit-learn's own for its PCA that apply; a case with several solvers runs once, as there is one here.
 PCA_CASES: dict[str, dict[Any, list[Any]]] = {
     "test_pca": {"n_components": [1, 2, 3]},
     "test_pca_explained_variance_empirical": {

@@ -121,7 +121,7 @@ def client(tmp_path: Path) -> Path:
 
 
 def wait_for_an_upload(folder: Path) -> None:
-    """Until the client has begun one."""
+    """Waits until the client has begun one."""
     end = time.monotonic() + 30
     while not (folder / "puts").exists() and time.monotonic() < end:
         time.sleep(0.05)

@@ -76,7 +76,7 @@ class MarginHead final : public models::Head {
     const double samples = result.samples;
     auto loss = torch::full({}, first ? result.loss * samples : 0, torch::kFloat64);
     if (with_gradients) {
-      // Those of the sum over the batch, of which the caller takes the mean.
+      // Gradients of the sum over the batch, of which the caller takes the mean.
       const auto by_weights =
           result.sampled.defined()
               ? torch::zeros_like(weights_).index_copy_(0, result.sampled, result.weight_gradient)

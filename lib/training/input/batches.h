@@ -49,7 +49,7 @@ std::unique_ptr<Batches> make_batches(const Setup& setup,
                                       std::int64_t epoch,
                                       std::int64_t first_step = 0);
 
-/// Those of an epoch of training, in the setup's order.
+/// The batches of an epoch of training, in the setup's order.
 std::unique_ptr<Batches> training_batches(const Setup& setup,
                                           std::int64_t epoch,
                                           std::int64_t first_step = 0);

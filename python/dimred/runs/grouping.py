@@ -92,8 +92,8 @@ def preference(members: Sequence[Run]) -> tuple[int, float]:
 
 
 def shown(runs: Sequence[Run]) -> list[Run]:
-    """Those that are drawn and listed one by one: all of a few; of more than MOST_RUNS the first seed's of stage 1
-    and of the groups that validation prefers."""
+    """The runs that are drawn and listed one by one: all of a few; of more than MOST_RUNS the first seed's of
+    stage 1 and of the groups that validation prefers."""
     if len(runs) <= MOST_RUNS:
         return list(runs)
     first = [members[0] for members in members_by_settings(runs) if members[0].kind == "stage 1"]
