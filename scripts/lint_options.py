@@ -41,7 +41,6 @@ EXCEPTIONS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("lib/models/initialization.cpp", ("batch_norm_eps", "batch_norm_momentum"), "the same"),
     ("lib/models/margin.cpp", ("margin_m1", "margin_m2", "margin_m3"), "the same"),
     ("lib/serving/signature.cpp", ("batch_norm_eps",), "a key of signature.json"),
-    ("lib/training/weights/transfer.cpp", ("initialize_from",), "messages of checks without a table"),
     ("lib/training/data_sets.cpp", ("train_samples", "test_samples"), "messages of checks without a table"),
     (
         "experiments/",

@@ -132,7 +132,6 @@ void add_hooks(Run& run, const Options& options, const Conventional& stage) {
 void validate(const Options& options) {
   schedules::validate(options.schedule);
   optimizers::validate(options.optimizer);
-  training::validate(options.transfer);
   require(options.resume_from.empty() || options.transfer.initialize_from.empty(),
           "[stage1] needs resume_from (go on with a run) or initialize_from (start a new one), "
           "received both");

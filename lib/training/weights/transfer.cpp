@@ -103,21 +103,17 @@ void add_transfer_options(OptionTable& table, TransferOptions& options) {
             &options.initialize_from,
             "start a new run from these weights: a run folder, state or snapshot, a folder of "
             "snapshots (the newest), safetensors, PyTorch's .pt, MindSpore's .ckpt");
-  table.add(
-      "checkpoint_include_patterns",
-      &options.checkpoint_include_patterns,
-      "load only tensors whose names these match (as trainable_include_patterns; default: all)");
-  table.add("checkpoint_exclude_patterns",
-            &options.checkpoint_exclude_patterns,
-            "and of these not those that these match, which stay as drawn from the seed");
-}
-
-void validate(const TransferOptions& options) {
-  const bool patterns =
-      !options.checkpoint_include_patterns.empty() || !options.checkpoint_exclude_patterns.empty();
-  require(!patterns || !options.initialize_from.empty(),
-          "[training::transfer] checkpoint_include_patterns and checkpoint_exclude_patterns need "
-          "initialize_from");
+  table
+      .add(
+          "checkpoint_include_patterns",
+          &options.checkpoint_include_patterns,
+          "load only tensors whose names these match (as trainable_include_patterns; default: all)")
+      .needs(has_value("initialize_from"));
+  table
+      .add("checkpoint_exclude_patterns",
+           &options.checkpoint_exclude_patterns,
+           "and of these not those that these match, which stay as drawn from the seed")
+      .needs(has_value("initialize_from"));
 }
 
 void initialize(Setup& setup,

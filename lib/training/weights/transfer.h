@@ -20,9 +20,6 @@ struct TransferOptions {
 
 void add_transfer_options(OptionTable& table, TransferOptions& options);
 
-/// Throws std::invalid_argument for patterns without a file.
-void validate(const TransferOptions& options);
-
 /// Loads parameters and buffers, frozen ones too, by name and shape; rank 0 reads, all get them.
 /// Says in a few lines, and (unless `folder` is empty) in `folder`/initialization.json by name,
 /// what was loaded, left out and unused. Throws std::invalid_argument when a tensor that is not
