@@ -40,8 +40,8 @@ State read_state(const std::filesystem::path& folder, const VectorChoice& choose
 /// "scalars"}. Throws like read_state.
 nlohmann::json read_state_header(const std::filesystem::path& folder);
 
-/// A step, an epoch, a number of bytes: the scalars of a state that only count. Throws
-/// std::runtime_error unless it is a whole number of [0, 2^53].
+/// A scalar of a state that counts something: steps, epochs, bytes. Throws std::runtime_error
+/// unless it is a whole number in [0, 2^53].
 std::int64_t count_of(const nlohmann::json& scalars, const std::string& name);
 
 bool is_state(const std::filesystem::path& folder);

@@ -122,8 +122,7 @@ void add_run_options(OptionTable& table, Options& options) {
       .add("start_latest",
            &options.start_latest,
            "with start = mean or soup: only the latest N snapshots; 0: all (default: the preset's "
-           "for "
-           "its own start, else all)",
+           "for its own start, else all)",
            at_least(0))
       .needs(is("start", {"mean", "soup"}));
   table.add("start_file", &options.start_file, "the weights of start = file")

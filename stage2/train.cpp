@@ -148,7 +148,7 @@ class SubspaceDescent final : public training::Stage {
   }
 
  private:
-  /// They are those of the validation set where there is one, else of the test set.
+  /// Loss and accuracy on the validation set where there is one, else on the test set.
   struct Scores {
     double loss = 0, accuracy = 0;
   };

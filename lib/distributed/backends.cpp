@@ -32,8 +32,7 @@ c10::intrusive_ptr<c10d::Backend> make_gloo(const GroupOptions& group) {
 c10::intrusive_ptr<c10d::Backend> make_gloo(const GroupOptions& group) {
   fail_environment(
       "[distributed] {} ranks need Gloo, whose headers (libgloo-dev) were missing when this "
-      "program "
-      "was built",
+      "program was built",
       group.size);
 }
 #endif

@@ -39,19 +39,20 @@ struct Flag {
 
 using Answerer = std::function<void(ImportedKey&, const Values&)>;
 
-/// The same thing under this name.
+/// Our option of this name takes the value as it is.
 Answerer as(std::string name) {
   return [name = std::move(name)](ImportedKey& line, const Values&) {
     line.map({{name, line.value}});
   };
 }
 
-/// No effect.
+/// The key has no effect here, and the text says why.
 Answerer none(std::string why) {
   return [why = std::move(why)](ImportedKey& line, const Values&) { line.text = why; };
 }
 
-/// As `as` where the file gives the key; its system's default is for other machines: no effect.
+/// Like as() where the file gives the key. Its default there is for other machines and has no
+/// effect here.
 Answerer if_given(std::string name, std::string why) {
   return [name = std::move(name), why = std::move(why)](ImportedKey& line, const Values& values) {
     (line.given ? as(name) : none(why))(line, values);

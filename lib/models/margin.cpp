@@ -20,75 +20,66 @@ const std::vector<std::pair<std::string, MarginKind>> margin_kinds = {
     {"cosface", MarginKind::cosface},
     {"combined", MarginKind::combined}};
 
-std::string name(MarginKind kind) { return listed_name(margin_kinds, kind); }
-
-/// A margin that the kind leaves at its neutral value may be given as that value alone.
-double number_of(const std::optional<double>& given,
-                 double unset,
-                 bool fixed,
-                 const char* which,
-                 MarginKind kind) {
-  require(!fixed || !given || *given == unset,
-          "[models::margin] {} has {} = {}; combined takes another, received {}",
-          name(kind),
-          which,
-          unset,
-          given.value_or(unset));
-  return given.value_or(unset);
+void add_margin_options(OptionTable& table, MarginOptions& margin) {
+  table.add("margin_scale", &margin.scale, "of all cosines; unset: 64", positive(300))
+      .needs(is("margin_loss", {"arcface", "cosface", "combined"}));
+  table
+      .add("margin_m1",
+           &margin.m1,
+           "the target's angle is multiplied by this; unset: 1",
+           between(1, 4))
+      .needs(is("margin_loss", {"combined"}));
+  table
+      .add("margin_m2",
+           &margin.m2,
+           "added to the target's angle, in radians; unset: 0.5",
+           less_than(pi))
+      .needs(is("margin_loss", {"arcface", "combined"}));
+  table
+      .add("margin_m3",
+           &margin.m3,
+           "taken off the target's cosine; unset: 0.35 of cosface",
+           less_than(2))
+      .needs(is("margin_loss", {"cosface", "combined"}));
+  table
+      .add_choice("margin_beyond_pi",
+                  &margin.beyond,
+                  "a target of m1 theta + m2 > pi: linear cos theta - m2 sin m2 (insightface), "
+                  "cosine the formula as it is (PLSC); automatic: linear where m1 = 1",
+                  {{"automatic", BeyondPi::automatic},
+                   {"linear", BeyondPi::linear},
+                   {"cosine", BeyondPi::cosine}})
+      .needs(is("margin_loss", {"arcface", "combined"}));
 }
 
-void require_margin(const Margin& margin) {
-  const auto& [normalized, s, m1, m2, m3, beyond] = margin;
-  require(s > 0 && s <= 300, "[models::margin] margin_scale needs (0, 300], received {}", s);
-  require(m1 >= 1 && m1 <= 4, "[models::margin] margin_m1 needs [1, 4], received {}", m1);
-  require(m2 >= 0 && m2 < pi,
-          "[models::margin] margin_m2 needs [0, pi): from pi on no angle is left, received {}",
-          m2);
-  require(
-      m3 >= 0 && m3 < 2,
-      "[models::margin] margin_m3 needs [0, 2): from 2 on every target lies below -1, received {}",
-      m3);
-  require(beyond == BeyondPi::cosine || m1 == 1,
-          "[models::margin] margin_beyond_pi = linear needs m1 = 1, received {}",
-          m1);
+/// A number of a kind that has it, else 0.
+double number_if(bool has, const std::optional<double>& given, double unset) {
+  return has ? given.value_or(unset) : 0;
 }
 
 }  // namespace
 
 Margin resolved(const MarginOptions& options) {
-  const auto kind = options.kind;
-  const bool softmax = kind == MarginKind::softmax;
-  const bool arcface = kind == MarginKind::arcface;
-  const bool cosface = kind == MarginKind::cosface;
-  const bool combined = kind == MarginKind::combined;
-  require(!softmax || !options.scale,
-          "[models::margin] softmax has no margin_scale, received {}",
-          options.scale.value_or(0));
-  Margin margin{.normalized = !softmax, .scale = softmax ? 1 : options.scale.value_or(64)};
-  margin.m1 = number_of(options.m1, 1, !combined, "margin_m1", kind);
-  margin.m2 =
-      number_of(options.m2, arcface || combined ? 0.5 : 0, softmax || cosface, "margin_m2", kind);
-  margin.m3 = number_of(options.m3, cosface ? 0.35 : 0, softmax || arcface, "margin_m3", kind);
+  HeadOptions head{.margin = options};
+  OptionTable table("models", "");
+  add_options(table, head);
+  require_ranges(table, "models::margin");
+  const bool normalized = options.kind != MarginKind::softmax;
+  const bool arcface = options.kind == MarginKind::arcface;
+  const bool cosface = options.kind == MarginKind::cosface;
+  const bool combined = options.kind == MarginKind::combined;
+  Margin margin{.normalized = normalized,
+                .scale = normalized ? options.scale.value_or(64) : 1,
+                .m1 = combined ? options.m1.value_or(1) : 1,
+                .m2 = number_if(arcface || combined, options.m2, 0.5),
+                .m3 = number_if(cosface || combined, options.m3, cosface ? 0.35 : 0)};
   margin.beyond = options.beyond != BeyondPi::automatic ? options.beyond
                   : margin.m1 == 1                      ? BeyondPi::linear
                                                         : BeyondPi::cosine;
-  require_margin(margin);
+  require(margin.beyond == BeyondPi::cosine || margin.m1 == 1,
+          "[models::margin] margin_beyond_pi = linear needs m1 = 1, received {}",
+          margin.m1);
   return margin;
-}
-
-void validate(const HeadOptions& options) {
-  const auto& margin = options.margin;
-  if (margin.kind != MarginKind::none) {
-    resolved(margin);
-    return;
-  }
-  const HeadOptions plain;
-  const bool idle = !margin.scale && !margin.m1 && !margin.m2 && !margin.m3 &&
-                    margin.beyond == BeyondPi::automatic &&
-                    options.embedding_size == plain.embedding_size && options.sampling_ratio == 1;
-  require(idle,
-          "[models::margin] margin_scale, margin_m1, margin_m2, margin_m3, margin_beyond_pi, "
-          "embedding_size and class_sampling_ratio need a margin_loss, received none");
 }
 
 void add_options(OptionTable& table, HeadOptions& options) {
@@ -103,35 +94,21 @@ void add_options(OptionTable& table, HeadOptions& options) {
       "target's with a margin: arcface of the angle, cosface of the cosine, combined "
       "both",
       margin_kinds);
-  table.add("margin_scale", &margin.scale, "of all cosines; unset: 64", positive(300));
-  table.add("margin_m1",
-            &margin.m1,
-            "the target's angle is multiplied by this (combined); unset: 1",
-            between(1, 4));
-  table.add("margin_m2",
-            &margin.m2,
-            "added to the target's angle, in radians; unset: 0.5 of arcface and combined",
-            less_than(pi));
-  table.add("margin_m3",
-            &margin.m3,
-            "taken off the target's cosine; unset: 0.35 of cosface",
-            less_than(2));
-  table.add_choice("margin_beyond_pi",
-                   &margin.beyond,
-                   "a target of m1 theta + m2 > pi: linear cos theta - m2 sin m2 (insightface), "
-                   "cosine the formula as it is (PLSC); automatic: linear where m1 = 1",
-                   {{"automatic", BeyondPi::automatic},
-                    {"linear", BeyondPi::linear},
-                    {"cosine", BeyondPi::cosine}});
-  table.add("embedding_size",
-            &options.embedding_size,
-            "numbers in a feature and in a class's weights",
-            between(1, 65536));
-  table.add("class_sampling_ratio",
-            &options.sampling_ratio,
-            "part of the classes that the softmax runs over, drawn at each step beside the batch's "
-            "own; 1: all",
-            positive(1));
+  add_margin_options(table, margin);
+  const auto has_head = !is("margin_loss", {"none"});
+  table
+      .add("embedding_size",
+           &options.embedding_size,
+           "numbers in a feature and in a class's weights",
+           between(1, 65536))
+      .needs(has_head);
+  table
+      .add("class_sampling_ratio",
+           &options.sampling_ratio,
+           "part of the classes that the softmax runs over, drawn at each step beside the batch's "
+           "own; 1: all",
+           positive(1))
+      .needs(has_head);
 }
 
 MarginValues with_margin(const torch::Tensor& cosines, const Margin& margin, double least_sine) {

@@ -46,12 +46,10 @@ struct Margin {
   BeyondPi beyond = BeyondPi::linear;
 };
 
-/// The numbers meant. Throws std::invalid_argument("[models::margin] rule, received ...") for a
-/// number out of its range, one that the kind does not have, and linear with m1 != 1.
+/// The numbers meant; those that the kind does not have are left out. Throws
+/// std::invalid_argument("[models::margin] rule, received ...") for a number out of its range, and
+/// for linear with m1 != 1.
 Margin resolved(const MarginOptions& options);
-
-/// Throws std::invalid_argument for numbers of a head where there is none, or as resolved() does.
-void validate(const HeadOptions& options);
 
 /// The rows of the group "Head".
 void add_options(OptionTable& table, HeadOptions& options);

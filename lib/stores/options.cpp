@@ -12,8 +12,7 @@ void add_options(OptionTable& table, StoreOptions& options, bool uploads) {
       .add("store_cache",
            &options.cache,
            "folder for what URLs (hdfs, s3, gs, oss, http, https, file) name: downloads, and "
-           "outputs "
-           "before their upload (default: $XDG_CACHE_HOME/dimred/stores)")
+           "outputs before their upload (default: $XDG_CACHE_HOME/dimred/stores)")
       .of_this_machine()
       .may_change();
   table

@@ -168,8 +168,7 @@ void add_model_options(OptionTable& table, ModelOptions& options) {
            &options.model,
            "network by name: " + name_list(models::network_names()) +
                "; or a TorchScript module's file, *.pt, which is trained from the weights in it "
-               "(code "
-               "that runs with your rights: docs/explanation/threat_model.md)")
+               "(code that runs with your rights: docs/explanation/threat_model.md)")
       .may_name_a_file()
       .essential();
   table.add(
@@ -186,14 +185,17 @@ void add_model_options(OptionTable& table, ModelOptions& options) {
        {"bfloat16", PrecisionChoice::bfloat16},
        {"float16", PrecisionChoice::float16},
        {"auto", PrecisionChoice::automatic}});
+  const auto reduced = !is("precision", {"float32"});
   table
       .add("amp_allow",
            &options.amp_allow,
            "operators of ATen that run in precision beside those that LibTorch's autocast has: "
            "avg_pool2d,batch_norm")
-      .alias("custom_white_list");
+      .alias("custom_white_list")
+      .needs(reduced);
   table.add("amp_deny", &options.amp_deny, "operators that run in float32 all the same")
-      .alias("custom_black_list");
+      .alias("custom_black_list")
+      .needs(reduced);
   table.add_choice("memory_format",
                    &options.memory_format,
                    "of images and convolution weights in memory",

@@ -22,9 +22,6 @@ void resolve_precision(CommonOptions& options) {
       choose_precision(options.model.precision, parse_device(options.run.device));
   options.model.precision = as_choice(precision);
   const auto lists = amp_lists(options.model);
-  require(precision != models::Precision::float32 || lists.empty(),
-          "[training::precision] amp_allow and amp_deny need precision bfloat16 or float16, "
-          "received float32");
   models::validate(lists);
   auto& scale = options.loss_scale;
   if (precision == models::Precision::float16 && !scale.dynamic && !scale.loss_scale)
@@ -85,9 +82,8 @@ void choose_photograph_recipe(DataOptions& data, const std::string& model) {
   data.photograph_size = models::network_info(model).image_size;
 }
 
-/// Where the recipe cuts images out and nobody has said a size, those that the network was made
-/// for. A 0 that was given, as in runs of versions that did not ask the network, is the recipe's
-/// own size; so is one that stays.
+/// Where the recipe cuts images out and nobody has said a size, it is the one that the network was
+/// made for. A size of 0 that was given or stays means the recipe's own.
 void resolve_image_size(DataOptions& data, const std::string& model) {
   if (!data.preprocessing_name) return choose_photograph_recipe(data, model);
   const auto crop = data::recipe(*data.preprocessing_name, 0).crop;
@@ -100,7 +96,7 @@ void resolve_image_size(DataOptions& data, const std::string& model) {
 
 void resolve(CommonOptions& options, int ranks, const OptionTable& table) {
   resolve_batch_sizes(options.run, ranks);
-  models::validate(options.head);
+  models::resolved(options.head.margin);  // refused before anything is loaded
   require(options.head.margin.kind == models::MarginKind::none || options.loss.label_smoothing == 0,
           "[training::loss] a margin_loss takes no label_smoothing, received {}",
           options.loss.label_smoothing);

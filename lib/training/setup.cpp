@@ -73,7 +73,6 @@ void attach_network(Setup& setup,
                     const models::LossOptions& loss,
                     std::int64_t classes,
                     const models::HeadOptions& head) {
-  models::validate(head);
   auto& own = setup.model;
   const bool has_head = head.margin.kind != models::MarginKind::none;
   const auto& shape = setup.data.image_shape;

@@ -4,6 +4,7 @@
 #include <torch/nn/functional.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numbers>
 #include <tuple>
@@ -202,21 +203,31 @@ std::string refusal(const MarginOptions& options) {
 }
 
 TEST(MarginOptions, RefuseWhatLeavesNoCosine) {
-  EXPECT_EQ(refusal({.scale = 0}), "[models::margin] margin_scale needs (0, 300], received 0");
+  EXPECT_EQ(refusal({.scale = 0}),
+            "[models::margin] margin_scale needs a number in (0, 300], received 0");
   EXPECT_EQ(refusal({.m2 = 3.2}),
-            "[models::margin] margin_m2 needs [0, pi): from pi on no angle is left, received 3.2");
+            "[models::margin] margin_m2 needs a number in [0, 3.14159265358979), received 3.2");
   EXPECT_EQ(refusal({.kind = MarginKind::cosface, .m3 = 2}),
-            "[models::margin] margin_m3 needs [0, 2): from 2 on every target lies below -1, "
-            "received 2");
+            "[models::margin] margin_m3 needs a number in [0, 2), received 2");
   EXPECT_EQ(refusal({.kind = MarginKind::combined, .m1 = 0.5}),
-            "[models::margin] margin_m1 needs [1, 4], received 0.5");
-  EXPECT_EQ(refusal({.m3 = 0.1}),
-            "[models::margin] arcface has margin_m3 = 0; combined takes another, received 0.1");
-  EXPECT_EQ(refusal({.kind = MarginKind::softmax, .scale = 3}),
-            "[models::margin] softmax has no margin_scale, received 3");
+            "[models::margin] margin_m1 needs a number in [1, 4], received 0.5");
   EXPECT_EQ(refusal({.kind = MarginKind::combined, .m1 = 2, .beyond = BeyondPi::linear}),
             "[models::margin] margin_beyond_pi = linear needs m1 = 1, received 2");
   EXPECT_NE(refusal({.scale = std::nan("")}), "accepted");
+}
+
+TEST(MarginOptions, KeepOfTheNumbersThoseOfTheKind) {
+  const MarginOptions all{.scale = 8, .m1 = 2, .m2 = 0.2, .m3 = 0.1};
+  const auto numbers_of = [&](MarginKind kind) {
+    auto options = all;
+    options.kind = kind;
+    const auto margin = resolved(options);
+    return std::array{margin.scale, margin.m1, margin.m2, margin.m3};
+  };
+  EXPECT_EQ(numbers_of(MarginKind::softmax), (std::array{1.0, 1.0, 0.0, 0.0}));
+  EXPECT_EQ(numbers_of(MarginKind::arcface), (std::array{8.0, 1.0, 0.2, 0.0}));
+  EXPECT_EQ(numbers_of(MarginKind::cosface), (std::array{8.0, 1.0, 0.0, 0.1}));
+  EXPECT_EQ(numbers_of(MarginKind::combined), (std::array{8.0, 2.0, 0.2, 0.1}));
 }
 
 TEST(MarginSoftmax, RefusesWhatDoesNotFit) {

@@ -148,7 +148,7 @@ def test_a_ranks_memory_is_its_share(binaries: Path, tmp_path: Path) -> None:
     [
         (
             ["--margin_loss=cosface", "--margin_m2=0.3"],
-            "cosface has margin_m2 = 0; combined takes another, received 0.3",
+            "margin_m2 has no effect: it needs margin_loss = arcface or combined",
         ),
         (["--margin_m2=3.2"], "--margin_m2: needs a number in [0, 3.14"),
         ([], "needs at least a class for each rank, received 2 classes and 3 ranks"),

@@ -283,7 +283,9 @@ def test_what_cannot_be_is_refused(other: Path, frozen: Path, tmp_path: Path, fa
     )
     assert "did you mean logits?" in report("--trainable_include_patterns=logts")
     assert "no parameter to train" in report("--trainable_exclude_patterns=.")
-    assert "checkpoint_exclude_patterns has no effect: it needs initialize_from" in report("--checkpoint_exclude_patterns=logits")
+    assert "checkpoint_exclude_patterns has no effect: it needs initialize_from" in report(
+        "--checkpoint_exclude_patterns=logits"
+    )
     assert "received both" in report(f"--initialize_from={other}", f"--resume_from={frozen}")
     assert "/nowhere" in report("--initialize_from=/nowhere")
     line = fails(

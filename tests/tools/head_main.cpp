@@ -67,6 +67,7 @@ int work(const std::vector<std::string>& arguments) {
   table.add("step", &step, "of the sample of classes");
   models::add_options(table, options);
   table.parse(arguments);
+  require_effects(table);
   const auto margin = models::resolved(options.margin);
   std::ifstream stream(file);
   auto all =
