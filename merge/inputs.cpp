@@ -84,8 +84,8 @@ void require_index(const fs::path& file) {
 
 std::vector<fs::path> checkpoints_at(const fs::path& source);
 
-/// Those of all paths that the pattern matches. Merges are merged again where it matches nothing
-/// else: among checkpoints they are the result of an earlier merge of the same.
+/// The checkpoints of all paths that the pattern matches. Merges are merged again where it matches
+/// nothing else: among checkpoints they are the result of an earlier merge of the same.
 std::vector<fs::path> checkpoints_matching(const fs::path& pattern) {
   std::vector<fs::path> all;
   for (const auto& path : matches(pattern))

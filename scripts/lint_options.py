@@ -65,7 +65,11 @@ EXCEPTIONS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("python/bindings.cpp", ("copy_from", "allow_different_config"), "names of Python arguments"),
     ("python/method_bindings.cpp", ("weight_decay", "sam_radius"), "names of Python properties"),
     ("python/dimred/__init__.py", ("average", "recalibrate_batchnorm", "trajectory"), "functions of the package"),
-    ("python/dimred/", ("weight_decay", "weight_decay_of", "sam_radius", "total_steps"), "names of Python arguments"),
+    (
+        "python/dimred/",
+        ("allow_different_config", "weight_decay", "weight_decay_of", "sam_radius", "total_steps"),
+        "names of Python arguments",
+    ),
     (
         "python/dimred/_trajectory.py",
         ("flips", "block", "window", "seed", "name", "weights"),

@@ -206,7 +206,7 @@ TEST(MarginOptions, RefuseWhatLeavesNoCosine) {
   EXPECT_EQ(refusal({.scale = 0}),
             "[models::margin] margin_scale needs a number in (0, 300], received 0");
   EXPECT_EQ(refusal({.m2 = 3.2}),
-            "[models::margin] margin_m2 needs a number in [0, 3.14159265358979), received 3.2");
+            "[models::margin] margin_m2 needs a number in [0, 3.141592653589793), received 3.2");
   EXPECT_EQ(refusal({.kind = MarginKind::cosface, .m3 = 2}),
             "[models::margin] margin_m3 needs a number in [0, 2), received 2");
   EXPECT_EQ(refusal({.kind = MarginKind::combined, .m1 = 0.5}),
