@@ -47,7 +47,7 @@ SourceInfo info_of(const std::vector<SnapshotRow>& rows);
 
 /// Columns [begin, begin + out.size()) of a row that `runs` (sorted, gapless) make up, as float32
 /// (checkpoints/float_formats.h: what is not finite as float32 is for fit to refuse) or as float64.
-/// Those that have digests are verified: throws as read_digested.
+/// Runs that have digests are verified: throws as read_digested.
 template <class Value>
 void read_runs(std::span<const InputFile> files,
                const std::vector<FloatRun>& runs,

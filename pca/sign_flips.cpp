@@ -9,9 +9,9 @@
 namespace dimred::pca {
 namespace {
 
-constexpr std::int64_t kDrawsAtATime = 128;  // so that a product's operands stay in the cache
+constexpr std::int64_t draws_at_a_time = 128;  // so that a product's operands stay in the cache
 /// Draws that are equal but for rounding count as equal.
-constexpr double kRounding = 1e-11;
+constexpr double rounding = 1e-11;
 
 }  // namespace
 
@@ -41,15 +41,15 @@ std::vector<Tails> tails_by_signs(const SignFlips& flips,
                                   double factor) {
   const auto draws = flips.count + 1;
   Eigen::ArrayXd measured, above, below;
-  for (std::int64_t first = 0; first < draws; first += kDrawsAtATime) {
-    const auto width = std::min(kDrawsAtATime, draws - first);
+  for (std::int64_t first = 0; first < draws; first += draws_at_a_time) {
+    const auto width = std::min(draws_at_a_time, draws - first);
     const auto drawn = statistics(draw_signs(flips, increments, first, width));
     if (first == 0) {
       measured = drawn.col(0);
       above = below = Eigen::ArrayXd::Zero(measured.size());
     }
     const Eigen::ArrayXXd more = (factor * drawn).colwise() - measured;
-    const Eigen::ArrayXd equal = kRounding * measured.abs();
+    const Eigen::ArrayXd equal = rounding * measured.abs();
     // Negated, so that what is no number is no evidence.
     above += 1.0 * width - (more.colwise() + equal < 0).rowwise().count().cast<double>();
     below += 1.0 * width - (more.colwise() - equal > 0).rowwise().count().cast<double>();

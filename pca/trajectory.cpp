@@ -15,17 +15,17 @@ namespace {
 
 using Eigen::MatrixXd;
 
-constexpr std::int64_t kLags = 10;
-constexpr double kSignificant = 0.05;
+constexpr std::int64_t most_lags = 10;
+constexpr double significant_p = 0.05;
 /// What is straighter than a walk is a drift only where neighbours are uncorrelated by a p-value
 /// above this one, and a walk whose neighbours correlate as much as they still may is not as
 /// straight. Simulated 2,000 times,
 /// AR(0.2) without drift is then called `drift` in at most 0.6 % (20, 40, 74 increments, 2, 5, 18
 /// dimensions; by this p-value alone at 0.2 in 1.9 %), a drift of three times the noise in 87 %
 /// (74 increments, 18 dimensions; 75 %), one as large as the noise in 36 % (34 %).
-constexpr double kUncorrelated = 0.1;
-constexpr std::int64_t kDrawsForATensor = 40;
-constexpr std::int64_t kTileBytes = 32 << 20;
+constexpr double uncorrelated_p = 0.1;
+constexpr std::int64_t draws_for_a_tensor = 40;
+constexpr std::int64_t bytes_of_tiles = 32 << 20;
 
 /// A tensor's columns, or all.
 struct TensorColumns {
@@ -61,7 +61,7 @@ std::vector<MatrixXd> increment_grams(const SnapshotSource& source,
             .components = 1,
             .threads = threads,
             .own = {0, source.columns()}};
-  fit_tiles(pass, kTileBytes);
+  fit_tiles(pass, bytes_of_tiles);
   std::vector<MatrixXd> grams;
   for (const auto& part : parts)
     grams.push_back(increments_of(gram_matrix(within(pass, part.columns)), source.rows()));
@@ -110,7 +110,7 @@ void measure(const MatrixXd& gram, const FlipPlan& plan, WalkNull null, Trajecto
   found.base = line_shape(gram, plan.views[0], plan.null);
   found.centred = line_shape(gram, plan.views[1], plan.null);
   found.windows = line_shape(gram, plan.views[2], plan.null);
-  found.directions = directions(gram, kLags, plan.null.increments);
+  found.directions = directions(gram, most_lags, plan.null.increments);
   found.p_momentum =
       straightness_of_neighbours(gram, found.directions.neighbours_bound, null.increments);
   auto& dimension = found.directions.effective_dimension;
@@ -120,15 +120,15 @@ void measure(const MatrixXd& gram, const FlipPlan& plan, WalkNull null, Trajecto
 
 void judge(Trajectory& found) {
   if (found.verdict == Verdict::still) return;
-  const bool more = found.p_adjusted < kSignificant;
+  const bool more = found.p_adjusted < significant_p;
   const double neighbours = found.directions.p_neighbours;
   if (more && found.straightness.value < 1) {
     found.verdict = Verdict::returning;
-  } else if (neighbours < (more ? kUncorrelated : kSignificant)) {
+  } else if (neighbours < (more ? uncorrelated_p : significant_p)) {
     found.verdict = Verdict::correlated;
   } else if (more) {
     const auto most = std::max(found.straightness.p_blocks, found.p_momentum);
-    found.verdict = most < kSignificant ? Verdict::drift : Verdict::unclear;
+    found.verdict = most < significant_p ? Verdict::drift : Verdict::unclear;
   }
 }
 
@@ -166,7 +166,7 @@ TrajectoryReport measure_trajectory(const SnapshotSource& source, const Trajecto
   const FlipPlan plan(report.options, info.rows - 1);
   auto many = plan.null;
   many.increments.count = many.blocks.count =
-      std::max(given.flips, kDrawsForATensor * std::ssize(report.tensors) - 1);
+      std::max(given.flips, draws_for_a_tensor * std::ssize(report.tensors) - 1);
   in_parallel(std::ssize(report.tensors) + 1, report.options.threads, [&](std::int64_t i) {
     if (i == 0) return measure(sum, plan, plan.null, report.whole);
     measure(grams[i - 1], plan, many, report.tensors[i - 1]);

@@ -18,10 +18,10 @@ using Eigen::VectorXd;
 
 /// Steps of the power iteration in each draw, from a straight line on, which is nearly a walk's
 /// first component; its second eigenvalue is a quarter to a ninth of the first.
-constexpr int kPowerSteps = 5;
+constexpr int power_steps = 5;
 
-constexpr double kUpperNormal = 1.645;  // 95 % of a normal distribution lie below
-constexpr double kMostCosine = 0.95;    // beyond, a walk may be as straight as a line
+constexpr double upper_normal = 1.645;  // 95 % of a normal distribution lie below
+constexpr double most_cosine = 0.95;    // beyond, a walk may be as straight as a line
 
 /// x_0 .. x_N relative to x_0, [N + 1 x N].
 MatrixXd path(std::int64_t increments) {
@@ -62,7 +62,7 @@ ArrayXXd nearly_first_components(const MatrixXd& gram, const PointView& view, co
   MatrixXd u = MatrixXd::Ones(s.rows(), s.cols());  // F u is the line in time
   MatrixXd c = view.square * u;
   ArrayXXd shape(2, s.cols());
-  for (int step = 0; step < kPowerSteps; ++step) {
+  for (int step = 0; step < power_steps; ++step) {
     const MatrixXd next = s.cwiseProduct(gram * s.cwiseProduct(c));
     shape.row(0) =
         c.cwiseProduct(next).colwise().sum().array() / c.cwiseProduct(u).colwise().sum().array();
@@ -159,8 +159,8 @@ Directions directions(const MatrixXd& gram, std::int64_t lags, const SignFlips& 
   found.p_neighbours = static_cast<double>(as_large) / static_cast<double>(orders.count + 1);
   const double spread = std::sqrt((sums - sums.mean()).square().mean());
   const double beyond =
-      (measured - sums.mean() + kUpperNormal * spread) / static_cast<double>(n - 1);
-  found.neighbours_bound = std::clamp(beyond, 0.0, kMostCosine);
+      (measured - sums.mean() + upper_normal * spread) / static_cast<double>(n - 1);
+  found.neighbours_bound = std::clamp(beyond, 0.0, most_cosine);
   return found;
 }
 

@@ -230,8 +230,8 @@ TEST(Snapshot, VerifiesTheBlocksOfWeightsThatAreRead) {
     return values;
   };
   const auto whole = std::span(snapshot.weights);
-  // Of one block, over its ends, of whole ones, the last of which has 160, and more than one read
-  // holds.
+  // Ranges in one block, over its ends, of whole blocks, the last of which has 160, and of more
+  // than one read holds.
   for (const auto& [begin, end] : {std::pair(3, 5),
                                    {511, 513},
                                    {512, 1024},
