@@ -174,7 +174,7 @@ Step step_by_number(const fs::path& checkpoint) {
   return step_of_digits(match[2].str(), before + "#" + match[3].str());
 }
 
-/// Those of all names, or none: names that differ elsewhere, too, as by a loss or a hash, have
+/// The steps of all names, or none: names that differ elsewhere, too, as by a loss or a hash, have
 /// numbers that are no steps.
 std::vector<std::int64_t> steps_by(Step (*step_of)(const fs::path&),
                                    const std::vector<fs::path>& checkpoints) {
