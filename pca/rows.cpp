@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <string>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
@@ -41,14 +43,20 @@ SnapshotRow snapshot_row(const fs::path& path) {
           info.epoch};
 }
 
-/// Whether both are the same values under two names, as tied weights are in PyTorch's files.
-bool is_tied(const checkpoints::StoredTensor& a, const checkpoints::StoredTensor& b) {
-  const auto place = [](const auto& tensor) {
-    const auto& [elements, offset, file] = tensor.pieces.front();
-    return std::tuple(elements, offset, file);
-  };
-  return !a.pieces.empty() && !b.pieces.empty() && a.pieces.front().elements > 0 &&
-         place(a) == place(b) && a.dtype == b.dtype && a.shape == b.shape && a.stride == b.stride;
+/// Where values lie and as what: the same for two names of one weight, as tied weights are in
+/// PyTorch's files.
+using Values = std::tuple<std::int64_t,
+                          std::int64_t,
+                          std::size_t,
+                          std::string,
+                          std::vector<std::int64_t>,
+                          std::vector<std::int64_t>>;
+
+/// Whether these are the values of a tensor before it, which `taken` has; else it has them then.
+bool is_tied(std::set<Values>& taken, const checkpoints::StoredTensor& tensor) {
+  if (tensor.pieces.empty() || tensor.pieces.front().elements == 0) return false;
+  const auto& [elements, offset, file] = tensor.pieces.front();
+  return !taken.emplace(elements, offset, file, tensor.dtype, tensor.shape, tensor.stride).second;
 }
 
 /// The weights among the tensors of the row's files; tied ones once, under the first of their
@@ -68,12 +76,10 @@ void take_weights(SnapshotRow& row,
   std::vector<layout::Parameter> parameters;
   auto name = chosen.names.begin();
   for (std::size_t file = 0; file < files.size(); ++file) {
-    std::vector<const checkpoints::StoredTensor*> taken;
+    std::set<Values> taken;
     for (const auto& tensor : files[file]) {
       const auto& weight = *name++;
-      const auto tied = [&](const auto* other) { return is_tied(*other, tensor); };
-      if (!weight || std::ranges::any_of(taken, tied)) continue;
-      taken.push_back(&tensor);
+      if (!weight || is_tied(taken, tensor)) continue;
       parameters.push_back({*weight, tensor.shape});
       for (const auto& piece : tensor.pieces) {
         auto& run = row.runs.emplace_back();
