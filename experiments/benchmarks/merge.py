@@ -81,7 +81,8 @@ def write_checkpoint(folder: Path, parameters: int, seed: int) -> None:
     fixed = sum(math.prod(shape) for shape in shapes_of(0).values())
     intermediate = max(64, (parameters - fixed) // (3 * LAYERS * WIDTH))
     shapes = shapes_of(intermediate)
-    names, places = list(shapes), {}
+    names = list(shapes)
+    places: dict[str, str] = {}
     for shard in range(SHARDS):
         file_name = f"model-{shard + 1:05}-of-{SHARDS:05}.safetensors"
         of_shard = {
