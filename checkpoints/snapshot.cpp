@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <memory>
 #include <string_view>
 #include <utility>
 
@@ -83,8 +84,8 @@ LeftOut weights_of(std::string_view block) {
   LeftOut weights{0, 0};
   block.remove_prefix(std::min(block.size(), block.find(weights_name)));
   block.remove_prefix(std::min(block.size(), weights_name.size()));
-  const auto* const end = block.data() + block.size();
-  const auto [space, error] = std::from_chars(block.data(), end, weights.begin);
+  const char* const end = std::to_address(block.end());
+  const auto [space, error] = std::from_chars(std::to_address(block.begin()), end, weights.begin);
   if (error == std::errc() && space != end) std::from_chars(space + 1, end, weights.end);
   return weights;
 }
