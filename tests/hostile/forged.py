@@ -162,7 +162,7 @@ def copied(source: Path, target: Path) -> Path:
     return Path(shutil.copyfile(source, target))
 
 
-def sealed(values: dict) -> str:
+def sealed(values: dict[str, Any]) -> str:
     """A manifest's text with the digest of these values."""
     from faults.poison import digest
 
