@@ -16,6 +16,7 @@ namespace {
 /// process with another code.
 TEST(StopSignals, AreSeenByThreadsThatWait) {
   const auto wait_for_one = [] {
+    std::signal(SIGINT, SIG_DFL);  // a shell's background job ignores it, and so would we
     catch_stop_signals();
     std::jthread waiting([] {
       while (!stop_received()) std::this_thread::yield();
