@@ -50,7 +50,7 @@ def test_what_makes_no_other_experiment_is_what_a_resume_may_change_inputs_and_s
     assert expected | {"test_data", "start_file", "bucket_mb", "first_bucket_mb"} == PLACES
 
 
-IDLE = {
+IDLE: dict[str, dict[str, tuple[str, ...]]] = {
     "pca": {"gram": ("--gram=g.npy", "--centre=base"), "centre": ("--centre=base", "--kind=random")},
     "merge": {"decay": ("--decay=0.5",), "alpha": ("--alpha=0.5", "--kind=ema")},
     "data convert": {"files": ("--files=2", "--to=packed"), "seed": ("--seed=5", "--to=tfrecord")},
