@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import operator
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 
@@ -37,6 +39,16 @@ def require_function(scope: str, name: str, value: Callable[..., Any] | None) ->
     """Raises TypeError unless the value is a function, or None."""
     if value is not None and not callable(value):
         raise TypeError(f"{scope} needs {name} as a function, received {shown(value)}")
+
+
+def local_path(scope: str, name: str, value: str | os.PathLike[str]) -> Path:
+    """Raises ValueError for a URL, which would be taken for a folder that is named like its scheme."""
+    if "://" in (text := os.fspath(value)):
+        raise ValueError(
+            f"{scope} needs {name} on this machine, received {shown(text)}; the command dimred takes URLs in the place "
+            "of paths, and dimred store get and put copy files"
+        )
+    return Path(text)
 
 
 def shown(value: Any) -> str:

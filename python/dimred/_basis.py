@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dimred import _core
+from dimred._arguments import local_path
 from dimred._arrays import as_numbers
 
 FORMAT = '{\n "format": "dimred-pca 1",'  # how every sidecar of ours begins
@@ -120,7 +121,7 @@ class Basis:
         What stands there is replaced, but for a .json that is none of ours (ValueError). OSError names the file that
         cannot be written.
         """
-        npy = Path(path)
+        npy = local_path("[Basis.save]", "a path", path)
         if npy.suffix != ".npy":
             raise ValueError(f"[Basis.save] needs a name that ends in .npy, received '{npy}'")
         sidecar, mean = npy.with_suffix(".json"), npy.with_suffix(".mean.npz")
@@ -150,7 +151,7 @@ class Basis:
 
         verify reads all of it once: digests, finite values, orthonormal rows; False checks header and sidecar alone.
         """
-        npy = Path(path)
+        npy = local_path("[Basis.load]", "a path", path)
         if not npy.exists():
             raise FileNotFoundError(f"[Basis.load] '{npy}' does not exist")
         _core.check_basis(npy, verify)

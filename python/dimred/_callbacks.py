@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any
 
-from dimred._arguments import require_switch, whole_number
+from dimred._arguments import local_path, require_switch, whole_number
 from dimred._recorder import SnapshotRecorder, close_earlier
 
 SCOPE = "[SnapshotCallback]"
@@ -32,7 +31,7 @@ class SnapshotOptions:
         if every_steps is not None and from_epoch > 1:
             raise ValueError(f"{SCOPE} needs per_epoch where from_epoch is given, received every_steps")
         self.folder, self.every_steps, self.per_epoch, self.from_epoch = (
-            Path(folder),
+            local_path(SCOPE, "folder", folder),
             every_steps,
             per_epoch or 2,
             from_epoch,

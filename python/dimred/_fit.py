@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from dimred import _core
-from dimred._arguments import one_of, shown, whole_number
+from dimred._arguments import local_path, one_of, shown, whole_number
 from dimred._basis import Basis
 from dimred._sources import open_source, row_values
 
@@ -95,7 +95,7 @@ def fit(
     with _Progress(progress) as report:
         arguments = (k, variance, kind, base, blocks, seed, threads, None if base else mean, report)
         if output is not None:
-            path = Path(output)
+            path = local_path(SCOPE, "output", output)
             _core.fit(rows, path, *arguments)
             return Basis._of_files(path, mean)
         room = max(1, k or most)  # the core refuses what k cannot be; 0 is all of a span

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dimred import _core
-from dimred._arguments import one_of, require_rates, require_switch, whole_number
+from dimred._arguments import local_path, one_of, require_rates, require_switch, whole_number
 
 DTYPES = {"same": "", "float32": "F32", "bfloat16": "BF16", "float16": "F16"}
 
@@ -67,8 +67,8 @@ def merge(
     paths = [sources] if isinstance(sources, str | os.PathLike) else list(sources)
     window = (first_step, last_step or 0, stride, last or 0)
     answer = _core.merge(
-        [Path(path) for path in paths],
-        Path(output),
+        [local_path(scope, "sources", path) for path in paths],
+        local_path(scope, "output", output),
         kind,
         (decay, alpha),
         window,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 from weakref import WeakValueDictionary
 
 from dimred import _core
-from dimred._arguments import require_switch, whole_number
+from dimred._arguments import local_path, require_switch, whole_number
 from dimred._recorded import Recorded
 from dimred._schedule import SCOPE, Schedule
 
@@ -66,7 +66,7 @@ class SnapshotRecorder:
     ) -> None:
         self._schedule = Schedule(every_steps, epochs_of, per_epoch, from_epoch)
         require_switch(SCOPE, "trainable_only", trainable_only)
-        self.folder, self.steps = Path(folder), whole_number(SCOPE, "first_step", first_step, 0)
+        self.folder, self.steps = local_path(SCOPE, "folder", folder), whole_number(SCOPE, "first_step", first_step, 0)
         self._process, self._closed = os.getpid(), False
         self._pending: Future[None] | None = None
         self._writes = whole_number(SCOPE, "rank", _rank() if rank is None else rank, 0) == 0

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dimred import _core
-from dimred._arguments import shown
+from dimred._arguments import local_path, shown
 from dimred._arrays import Row, is_matrix, matrix_rows, state_row
 
 LISTS = "[dimred.fit] needs a list of paths, of state dicts or of vectors"
@@ -78,7 +78,7 @@ def _opened(source: Any) -> _core.Source:
         if kind != kinds[0]:
             raise TypeError(f"{LISTS}, received a {kinds[0]} (list[0]) and a {kind} (list[{i}])")
     if kinds[0] == "path":
-        return _open_files([Path(item) for item in items])
+        return _open_files([local_path("[dimred.fit]", "its source", item) for item in items])
     return _core.open_arrays([_item_row(f"list[{i}]", item) for i, item in enumerate(items)])
 
 
@@ -106,7 +106,7 @@ def natural(path: Path) -> list[Any]:
 
 
 def _open_path(text: str) -> _core.Source:
-    path = Path(text)
+    path = local_path("[dimred.fit]", "its source", text)
     if not path.exists() and glob.has_magic(text):
         found = sorted((Path(name) for name in glob.glob(text) if not name.endswith(".tmp")), key=natural)
         if not found:

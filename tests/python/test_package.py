@@ -492,6 +492,28 @@ def test_mindspore_checkpoints_are_read_in_the_order_of_their_steps(
 # Bad input.
 
 
+def test_a_url_is_no_folder_of_that_name(
+    snapshots: np.ndarray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    url, network = "s3://bucket/run", torch.nn.Linear(2, 2)
+    for call in (
+        lambda: dimred.fit(url, K),
+        lambda: dimred.fit([url], K),
+        lambda: dimred.fit(snapshots, K, output=f"{url}/pca_mat.npy"),
+        lambda: dimred.fit(snapshots, K).save(f"{url}/pca_mat.npy"),
+        lambda: dimred.Basis.load(f"{url}/pca_mat.npy"),
+        lambda: dimred.average(url),
+        lambda: dimred.trajectory(url),
+        lambda: dimred.merge(url, "merged"),
+        lambda: dimred.merge(".", url),
+        lambda: dimred.SnapshotRecorder(network, url, every_steps=1),
+    ):
+        with pytest.raises(ValueError, match=r"on this machine, received 's3://bucket/run.*dimred store"):
+            call()
+    assert not list(tmp_path.iterdir())
+
+
 def test_refusals_are_one_clear_sentence(snapshots: np.ndarray, tmp_path: Path) -> None:
     states = [state_of(row.copy()) for row in snapshots]
     other = [*states[:5], states[5] | {"fc.weight": np.zeros((10, 31), np.float32)}, *states[6:]]
