@@ -464,11 +464,11 @@ def rounded_once(sums: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return near
 
 
-def merged_sum(states: list[dict[str, torch.Tensor]], coefficients: list[float]) -> dict[str, torch.Tensor]:
-    """Float64 sums of each tensor, in its type."""
+def weighted_mean(states: list[dict[str, torch.Tensor]], weights: list[float]) -> dict[str, torch.Tensor]:
+    """The float64 sum of each tensor over that of the weights, in its type."""
     return {
         name: rounded_once(
-            sum(c * state[name].double() for c, state in zip(coefficients, states, strict=True)), like.dtype
+            sum(c * state[name].double() for c, state in zip(weights, states, strict=True)) / sum(weights), like.dtype
         )
         for name, like in states[0].items()
     }
@@ -490,7 +490,7 @@ def test_transformers_loads_a_merge(dtype: torch.dtype, tmp_path: Path, execute)
     shards = [file.name for file in sorted((tmp_path / "run/checkpoint-10").glob("*.safetensors"))]
     assert len(shards) > 1
     assert [file.name for file in sorted((tmp_path / "merged").glob("*.safetensors"))] == shards
-    expected = merged_sum(states, [1 / 6, 2 / 6, 3 / 6])
+    expected = weighted_mean(states, [1, 2, 3])
     loaded = transformers.GPT2LMHeadModel.from_pretrained(tmp_path / "merged", dtype="auto")
     assert loaded.dtype == dtype
     for name, value in loaded.state_dict().items():
