@@ -215,7 +215,8 @@ TEST(Safetensors, ReadsElementsOfStridesWhereTheyLie) {
   read_stored(read, tensor, sizeof(float), 500, std::as_writable_bytes(std::span(values)));
   for (std::int64_t i = 0; i < 2500; ++i) {
     const auto element = 500 + i;
-    ASSERT_EQ(values[i], static_cast<float>(element / 1000 + element % 1000 * 100));
+    const auto stored = element / 1000 + element % 1000 * 100;
+    ASSERT_EQ(values[i], static_cast<float>(stored));
   }
   EXPECT_EQ(bytes, 2500 * sizeof(float));
 }

@@ -209,7 +209,7 @@ TEST_F(Merge, TakesStepsFromNames) {
     for (const auto& input : found.inputs) steps.push_back(input.step);
     EXPECT_EQ(steps, expected) << one;
     EXPECT_EQ(found.counted, expected == counted) << one;
-    put_file(run / "list.txt", one + "\r\n" + two + "\n");
+    put_file(run / "list.txt", formatted("{}\r\n{}\n", one, two));
     EXPECT_EQ(find_inputs({run / "list.txt"}).inputs[1].step, expected[1]) << one;
   }
 }
