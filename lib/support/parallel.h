@@ -23,9 +23,10 @@ std::vector<std::jthread> start_threads(const char* scope,
                                         const std::function<void()>& stop);
 
 /// GOMP_SPINCOUNT of the trainers: how often a thread of OpenMP looks whether the others are done
-/// before it sleeps. libgomp's own 300,000 burn the time of a core that another program shares
-/// (experiments/benchmarks/busy_machine.py; figures in docs/results).
-inline constexpr auto openmp_spin_count = "1000";
+/// before it sleeps. libgomp's own 300,000 burn the time of a core that another program shares;
+/// with 1,000 threads sleep within a step on idle cores (experiments/benchmarks/busy_machine.py;
+/// figures in docs/results).
+inline constexpr auto openmp_spin_count = "10000";
 
 /// Gives what this process executes that many, unless the user has chosen a wait policy. Of no use
 /// once libgomp is loaded, which reads it then.

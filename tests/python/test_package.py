@@ -808,7 +808,7 @@ print(dimred.share_cores(), os.environ.get("GOMP_SPINCOUNT"))
 @pytest.mark.parametrize(
     ("given", "when", "says"),
     [
-        ({}, "early", "True 1000"),
+        ({}, "early", "True 10000"),
         ({}, "late", "False None"),  # libgomp has read its environment
         ({"GOMP_SPINCOUNT": "7"}, "early", "False 7"),
         ({"OMP_WAIT_POLICY": "active"}, "early", "False None"),
