@@ -179,18 +179,24 @@ def report(name: str, costs: list[Cost]) -> None:
     )
 
 
-def main() -> None:
-    """Prints a table; writes every run to --json."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def parser_of(description: str) -> argparse.ArgumentParser:
+    """The options of a benchmark over checkpoints that it writes itself."""
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("program", type=Path, help="build/bin/dimred")
     parser.add_argument("--checkpoints", type=int, default=40)
     parser.add_argument("--parameters", type=float, default=1e8)
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--folder", type=Path, help="a place for the files; default: a temporary one")
+    parser.add_argument("--json", type=Path)
+    return parser
+
+
+def main() -> None:
+    """Prints a table; writes every run to --json."""
+    parser = parser_of(__doc__.splitlines()[0])
     parser.add_argument("--mergekit", type=Path, help="mergekit-yaml of another environment")
     parser.add_argument("--olmo_core", type=Path, help="merge_hf_checkpoints.py; needs --mergekit's environment")
-    parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with tempfile.TemporaryDirectory(dir=options.folder) as scratch:

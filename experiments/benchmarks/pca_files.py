@@ -8,29 +8,31 @@ of disk below --folder, and removes them.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import statistics
+import sys
 import tempfile
 from pathlib import Path
 
-from merge import Cost, measured, report, write_checkpoint
+from merge import Cost, measured, parser_of, report, write_checkpoint
 
 COMPONENTS = 32
+# Not of zeros, which a disk may leave out, and not through a pipe, which costs more than the disk.
+WRITE = """
+import os, sys
+block, left = os.urandom(1 << 24), int(sys.argv[2])
+with open(sys.argv[1], "wb", buffering=0) as file:
+    while left > 0:
+        left -= file.write(block[:left])
+    os.fsync(file.fileno())
+"""
 
 
 def main() -> None:
     """Prints a table; writes every run to --json."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("program", type=Path, help="build/bin/dimred")
-    parser.add_argument("--checkpoints", type=int, default=40)
-    parser.add_argument("--parameters", type=float, default=1e8)
-    parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--threads", type=int, default=os.cpu_count())
-    parser.add_argument("--folder", type=Path, help="a place for the files; default: a temporary one")
+    parser = parser_of(__doc__.splitlines()[0])
     parser.add_argument("--trajectory", action="store_true", help="time dimred inspect --trajectory, too")
-    parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=options.folder) as scratch:
         folder = Path(scratch)
@@ -43,8 +45,7 @@ def main() -> None:
         ours = [program, "pca", str(run), "--output", str(output), "--components", str(COMPONENTS), *threads]
         read = f"cat {run}/*/*.safetensors > /dev/null"
         size = 4 * COMPONENTS * int(options.parameters)
-        # Not of zeros, which a disk may leave out.
-        plain = ["sh", "-c", f"{read} && {read} && yes dimred | head -c {size} > {output} && sync {output}"]
+        plain = ["sh", "-c", f"{read} && {read} && {sys.executable} -c '{WRITE}' {output} {size}"]
         commands = {"cat, cat, write": plain, "dimred pca": ours}
         if options.trajectory:
             commands["trajectory"] = [program, "inspect", "--trajectory", str(run), *threads]

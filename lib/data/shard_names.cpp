@@ -91,7 +91,7 @@ std::optional<ShardPart> part_of(const std::string& name) {
   return ShardPart{head + tail, head + '*' + name.substr(at), *number, *count};
 }
 
-/// Whoever names a folder wants the whole set; a part of one is named by a pattern or a list.
+/// A folder stands for the whole set; a pattern or a list names a part of one.
 void require_all_parts(const std::vector<fs::path>& files) {
   std::map<std::string, std::vector<ShardPart>> sets;
   for (const auto& file : files)
