@@ -62,8 +62,7 @@ class FittedBlock {
 
   /// Gaussian rows are drawn, not read.
   void count_pass() {
-    if (!fit_.gaussian)
-      fit_.basis.report.bytes_read += n_ * pass_.own.size() * pass_.rows->info().item_bytes;
+    if (!fit_.gaussian) fit_.basis.report.bytes_read += bytes_of(pass_);
   }
 
   /// The block's eigenpairs; sets the number of rows, adds the variances.

@@ -164,7 +164,7 @@ void choose_components(Fit& fit) {
   const auto n = fit.snapshots->rows();
   agree(*fit.communicator, [&] { fit.gram = gram_matrix(fit.pass); });
   fit.communicator->sum(fit.gram);
-  fit.basis.report.bytes_read += n * fit.pass.own.size() * fit.snapshots->info().item_bytes;
+  fit.basis.report.bytes_read += bytes_of(fit.pass);
   const auto chosen = on_rank_0(*fit.communicator, [&] {
     return count_for_part(eigenpairs(fit.gram, n).values, fit.options.variance);
   });
@@ -253,7 +253,7 @@ void record_gram(Fit& fit) {
   if (!fit.pass.centred) {
     agree(*fit.communicator, [&] { fit.centred_gram = gram_matrix(fit.centred); });
     fit.communicator->sum(fit.centred_gram);
-    fit.basis.report.bytes_read += n * fit.centred.own.size() * fit.snapshots->info().item_bytes;
+    fit.basis.report.bytes_read += bytes_of(fit.centred);
   }
   on_rank_0(*fit.communicator, [&] { write_gram(fit.options.gram, fit.centred_gram, n); });
 }

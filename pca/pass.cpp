@@ -1,5 +1,7 @@
 #include "pca/pass.h"
 
+#include <cmath>
+
 #include "support/errors.h"
 
 namespace dimred::pca {
@@ -35,6 +37,11 @@ void fit_tiles(Pass& pass, std::int64_t tile_bytes) {
     pass.tile_width = std::min(pass.tile_width, pass.write_width);
   }
   pass.threads = std::clamp<std::int64_t>(tile_bytes / bytes_per_thread(pass), 1, pass.threads);
+}
+
+std::int64_t bytes_of(const Pass& pass) {
+  const auto& info = pass.rows->info();
+  return std::llround(info.item_bytes * static_cast<double>(info.rows * pass.own.size()));
 }
 
 Pass within(Pass pass, const layout::ColumnRange& columns) {

@@ -54,6 +54,9 @@ layout::ColumnRange own_range(int rank, int ranks, std::int64_t columns);
 /// together fit tile_bytes; at least one tile of panel_columns columns.
 void fit_tiles(Pass& pass, std::int64_t tile_bytes);
 
+/// Bytes of the values that the pass reads.
+std::int64_t bytes_of(const Pass& pass);
+
 /// `pass` over those of its own columns that lie in `columns`, with tiles no wider than they need.
 Pass within(Pass pass, const layout::ColumnRange& columns);
 

@@ -215,6 +215,7 @@ SourceInfo info_of(const std::vector<SnapshotRow>& rows) {
                   .columns = first.columns,
                   .layout_hash = first.layout_hash,
                   .layout_json = first.layout_json};
+  double bytes = 0;  // of the values in the files
   for (const SnapshotRow& row : rows) {
     require(row.layout_hash == first.layout_hash && row.columns == first.columns,
             "[pca::open_source] '{}' has another layout than '{}': {}",
@@ -225,8 +226,12 @@ SourceInfo info_of(const std::vector<SnapshotRow>& rows) {
     info.files.insert(info.files.end(), row.files.begin(), row.files.end());
     if (row.epoch >= 0) info.epochs.push_back(row.epoch);
     info.bytes_verified += row.bytes_verified;
-    info.float64 |= std::ranges::find(row.runs, float64_dtype, &FloatRun::dtype) != row.runs.end();
+    for (const FloatRun& run : row.runs) {
+      bytes += static_cast<double>(run.size * checkpoints::bits_of(run.dtype) / 8);
+      info.float64 |= run.dtype == float64_dtype;
+    }
   }
+  if (bytes > 0) info.item_bytes = bytes / static_cast<double>(info.rows * info.columns);
   info.left_out = first.left_out;
   if (std::ssize(info.epochs) < info.rows) info.epochs.clear();
   return info;

@@ -326,7 +326,7 @@ std::unique_ptr<SnapshotSource> npy_matrix(const fs::path& path, std::string_vie
   SourceInfo info{.rows = header.shape[0],
                   .columns = header.shape[1],
                   .files = {path},
-                  .item_bytes = header.item_bytes,
+                  .item_bytes = static_cast<double>(header.item_bytes),
                   .float64 = header.item_bytes == 8};
   for (std::int64_t i = 0; i < info.rows; ++i) info.names.push_back(formatted("{}[{}]", path, i));
   if (header.item_bytes == 8) return std::make_unique<NpyMatrix<double>>(std::move(info), header);

@@ -24,7 +24,7 @@ struct SourceInfo {
   std::vector<std::int64_t> epochs;   // of each row, counted from 1; empty when the rows carry
                                       // none (.npy, safetensors)
   std::int64_t bytes_verified = 0;    // read for digests before the fit, by this rank
-  int item_bytes = 4;                 // of a value in the file
+  double item_bytes = 4;              // of a value in its file, on average
   std::vector<std::string> left_out;  // of the first row, as training state; rank 0 knows it
   bool float64 = false;               // some values are: a fit reads them by read_float64
   bool from_first = false;            // rows are less a snapshot before them (pca/from_first.h)

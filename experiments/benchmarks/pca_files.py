@@ -18,6 +18,7 @@ from pathlib import Path
 from merge import Cost, measured, parser_of, report, write_checkpoint
 
 COMPONENTS = 32
+BYTES_OF_BFLOAT16 = 2
 # Not of zeros, which a disk may leave out, and not through a pipe, which costs more than the disk.
 WRITE = """
 import os, sys
@@ -27,6 +28,13 @@ with open(sys.argv[1], "wb", buffering=0) as file:
         left -= file.write(block[:left])
     os.fsync(file.fileno())
 """
+
+
+def parameters_of(shard: Path) -> int:
+    """The values in a shard of bfloat16, which follow the header and its length."""
+    with shard.open("rb") as file:
+        header = int.from_bytes(file.read(8), "little")
+    return (shard.stat().st_size - 8 - header) // BYTES_OF_BFLOAT16
 
 
 def main() -> None:
@@ -44,7 +52,7 @@ def main() -> None:
         program, threads = str(options.program), ["--threads", str(options.threads)]
         ours = [program, "pca", str(run), "--output", str(output), "--components", str(COMPONENTS), *threads]
         read = f"cat {run}/*/*.safetensors > /dev/null"
-        size = 4 * COMPONENTS * int(options.parameters)
+        size = 4 * COMPONENTS * sum(map(parameters_of, (run / "checkpoint-1").glob("*.safetensors")))
         plain = ["sh", "-c", f"{read} && {read} && {sys.executable} -c '{WRITE}' {output} {size}"]
         commands = {"cat, cat, write": plain, "dimred pca": ours}
         if options.trajectory:

@@ -172,6 +172,7 @@ TEST(OpenSource, ReadsSafetensorsOfEveryFloatType) {
   EXPECT_NE(source->info().layout_json.find("\"c\""), std::string::npos);
   EXPECT_EQ(source->info().layout_json.find("running_mean"), std::string::npos);
   EXPECT_EQ(source->info().left_out, (std::vector<std::string>{"moments.a", "learning_rate"}));
+  EXPECT_DOUBLE_EQ(9 * source->info().item_bytes, 2 * 4 + 8 + 4 * 2 + 2 * 2);
 }
 
 TEST(OpenSource, ValueBeyondFloatIsRefusedByTheFitAsOneThatIsNotFinite) {
