@@ -105,7 +105,8 @@ void add_matrix_options(OptionTable& table, PcaOptions& options) {
                    &options.blocks,
                    "layers: k components for each layer by itself, a block-diagonal matrix",
                    pca::blocks_names());
-  table.add("seed", &options.seed, "of random and shuffled", at_least(0));
+  table.add("seed", &options.seed, "of random and shuffled", at_least(0))
+      .needs(is("kind", {"random", "shuffled"}));
 }
 
 OptionTable pca_table(PcaOptions& options) {

@@ -73,13 +73,13 @@ void add_basis_options(OptionTable& table, Options& options) {
                   &options.basis_blocks,
                   "of that matrix: one for all columns, or k components of each layer",
                   pca::blocks_names())
-      .needs_in_files(made_here);
+      .needs_in_files(made_here && !is("basis", {"none"}));
   table
       .add("basis_seed",
            &options.basis_seed,
            "of basis = random and shuffled (default: the run's seed)",
            at_least(0))
-      .needs_in_files(made_here);
+      .needs_in_files(made_here && is("basis", {"random", "shuffled"}));
   table
       .add("snapshot_from",
            &options.range.from,

@@ -51,9 +51,14 @@ def test_what_makes_no_other_experiment_is_what_a_resume_may_change_inputs_and_s
 
 
 IDLE: dict[str, dict[str, tuple[str, ...]]] = {
-    "pca": {"gram": ("--gram=g.npy", "--centre=base"), "centre": ("--centre=base", "--kind=random")},
+    "pca": {
+        "gram": ("--gram=g.npy", "--centre=base"),
+        "centre": ("--centre=base", "--kind=random"),
+        "seed": ("--seed=3", "--kind=span"),
+    },
     "merge": {"decay": ("--decay=0.5",), "alpha": ("--alpha=0.5", "--kind=ema")},
     "data convert": {"files": ("--files=2", "--to=packed"), "seed": ("--seed=5", "--to=tfrecord")},
+    "data preview": {"seed": ("--seed=5", "--preprocessing_name=fashion")},
     "data pack": {"quality": ("--quality=80", "--encoding=planes")},
 }
 
@@ -66,6 +71,25 @@ def test_commands_without_a_network_refuse_options_without_effect(execute, fails
         assert {row["name"] for row in rows_of(execute, command) if row["needs"]} == set(cases), command
         for name, words in cases.items():
             assert f"] {name} has no effect: it needs " in fails(2, *command.split(), *words)
+
+
+def test_a_seed_says_what_it_needs(execute) -> None:
+    """A seed without effect would be a control that is none."""
+    of_data = {"split_seed": "validation_fraction > 0", "label_noise_seed": "label_noise > 0"}
+    samples = "validation_fraction > 0 or label_noise > 0"
+    expected: dict[str, dict[str, str | None]] = {
+        "stage1": {"seed": None, **of_data},
+        "stage2": {"seed": None, "basis_seed": "pca_mat to be unset and basis = random or shuffled", **of_data},
+        "evaluate": {"seed": f"recalibrate_batchnorm, {samples}", **of_data},
+        "inspect --landscape=x": {"seed": f"samples > 0, batchnorm = recalibrate, {samples}", **of_data},
+        "pca": {"seed": "kind = random or shuffled"},
+        "data preview": {
+            "seed": "preprocessing_name = imagenet, inception, vgg or cifarnet, pad > 0, flip or colour_jitter"
+        },
+    }
+    for command, seeds in expected.items():
+        rows = [row for row in rows_of(execute, command) if row["name"].endswith("seed")]
+        assert {row["name"]: row["needs"] and row["needs"]["text"] for row in rows} == seeds, command
 
 
 def test_names_of_other_trainers_lead_to_options(execute) -> None:

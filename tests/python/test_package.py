@@ -346,9 +346,12 @@ def test_a_folder_a_pattern_and_a_list_of_snapshots_are_what_the_command_reads(
 @pytest.mark.parametrize("kind", ["span", "random", "shuffled", "layers"])
 def test_other_kinds_are_the_command_s(kind: str, snapshots: np.ndarray, tmp_path: Path, execute) -> None:
     folder = write_snapshots(tmp_path / "s", snapshots)
-    words = ("--blocks=layers",) if kind == "layers" else (f"--kind={kind}", "--seed=3")
+    seed = {"seed": 3} if kind in ("random", "shuffled") else {}
+    words = (
+        ["--blocks=layers"] if kind == "layers" else [f"--kind={kind}", *(f"--seed={value}" for value in seed.values())]
+    )
     execute("dimred", "pca", folder, f"--components={K}", *words, "--output", tmp_path / "command.npy")
-    basis = dimred.fit(folder, K, blocks="layers") if kind == "layers" else dimred.fit(folder, K, kind, seed=3)
+    basis = dimred.fit(folder, K, blocks="layers") if kind == "layers" else dimred.fit(folder, K, kind, **seed)
     assert_array_equal(basis.components, np.load(tmp_path / "command.npy"))
     if kind == "random":
         assert basis.mean is None
@@ -558,6 +561,8 @@ def test_refusals_are_one_clear_sentence(snapshots: np.ndarray, tmp_path: Path) 
         ({"kind": 3}, "needs kind as one of .* received 3"),
         ({"blocks": "layer"}, "needs blocks as one of whole, layers, received 'layer'"),
         ({"seed": -1}, "needs seed as a whole number >= 0, received -1"),
+        ({"seed": 3}, r"\[dimred\.fit\] seed has no effect: it needs kind 'random' or 'shuffled', received 'pca'"),
+        ({"seed": 3, "kind": "span"}, "seed has no effect: .* received 'span'"),
         ({"threads": 1.5}, r"needs threads as a whole number >= 0, received 1\.5"),
         ({"components": True}, "needs components as a whole number, .* received True"),
         ({"components": "3"}, "needs components as a whole number, .* received '3'"),
