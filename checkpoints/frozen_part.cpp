@@ -6,9 +6,7 @@
 #include "checkpoints/safetensors.h"
 #include "checkpoints/snapshot.h"
 #include "checkpoints/weight_names.h"
-#include "layout/layout.h"
 #include "support/atomic_file.h"
-#include "support/digest.h"
 #include "support/errors.h"
 #include "support/json.h"
 
@@ -45,11 +43,16 @@ fs::path frozen_file_of(const fs::path& path) {
   return {};
 }
 
+DigestStream frozen_digest(const layout::Layout& layout) {
+  DigestStream stream;
+  stream.update(layout.hash);
+  return stream;
+}
+
 void FrozenPart::verify() const {
   std::vector<layout::Parameter> table;
   for (const auto& tensor : tensors) table.push_back({tensor.name, tensor.shape});
-  DigestStream stream;
-  stream.update(layout::make_layout(table).hash);
+  auto stream = frozen_digest(layout::make_layout(table));
   const InputFile input(file);
   constexpr std::int64_t block = std::int64_t{1} << 20;
   std::vector<std::byte> bytes;

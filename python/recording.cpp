@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <new>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <string>
@@ -19,6 +20,7 @@
 #include <vector>
 
 #include "checkpoints/folder_lock.h"
+#include "checkpoints/frozen_part.h"
 #include "checkpoints/snapshot.h"
 #include "layout/layout.h"
 #include "python/hdf5_guard.h"
@@ -61,17 +63,15 @@ nlohmann::ordered_json rows_of(const Table& table) {
   return rows;
 }
 
-/// The digest of a frozen part, as training::frozen_digest has it.
-class FrozenDigest {
- public:
-  explicit FrozenDigest(const Table& table) { stream_.update(layout_of(table).hash); }
-  /// The next values in the table's order.
-  void update(const Values& values) { stream_.update(std::span(values.data(), values.size())); }
-  std::string hex() const { return stream_.hex(); }
+/// Begins the digest of a frozen part in memory that Python has.
+void begin_digest(DigestStream* memory, const Table& table) {
+  new (memory) DigestStream(checkpoints::frozen_digest(layout_of(table)));
+}
 
- private:
-  DigestStream stream_;
-};
+/// The next values in the table's order.
+void update_digest(DigestStream& stream, const Values& values) {
+  stream.update(std::span(values.data(), values.size()));
+}
 
 /// A folder that no other recorder has, in this process or another, by the lock that runs have. A
 /// fork's child holds it no more than others do.
@@ -156,10 +156,10 @@ class Recording {
 }  // namespace
 
 void bind_recording(nb::module_& module) {
-  nb::class_<FrozenDigest>(module, "FrozenDigest")
-      .def(nb::init<const Table&>(), "parameters"_a)
-      .def("update", &FrozenDigest::update, "values"_a)
-      .def("hex", &FrozenDigest::hex);
+  nb::class_<DigestStream>(module, "FrozenDigest")
+      .def("__init__", begin_digest, "parameters"_a)
+      .def("update", update_digest, "values"_a)
+      .def("hex", &DigestStream::hex);
   nb::class_<Recording>(module, "Recording")
       .def(nb::init<const fs::path&,
                     const Table&,
