@@ -240,9 +240,12 @@ std::vector<StoredTensor> mindspore_table(const std::filesystem::path& path) {
       tensor.name = name_from_mindspore(from.first.tag);
       tensor.dtype = from.type->dtype;
       tensor.shape = from.shape;
-      for (const auto slice : from.slices)
-        tensor.pieces.push_back(
-            {std::ssize(slice) / from.type->bytes, slice.data() - bytes.data()});
+      std::int64_t begin = 0;
+      for (const auto slice : from.slices) {
+        const std::int64_t count = std::ssize(slice) / from.type->bytes;
+        tensor.boxes.push_back(run_of(begin, count, slice.data() - bytes.data()));
+        begin += count;
+      }
     }
     return table;
   });

@@ -22,20 +22,20 @@ namespace fs = std::filesystem;
 
 using nlohmann::json;
 
-/// Elements from byte `at` on, as another type.
+/// Elements as another type.
 template <class Value>
-using Reader = void (*)(const InputFile& file, std::int64_t at, std::span<Value> out);
+using Reader = void (*)(const ReadBytes& read, std::span<Value> out);
 
 template <class Stored, class Value, auto convert>
-void read_as(const InputFile& file, std::int64_t at, std::span<Value> out) {
+void read_as(const ReadBytes& read, std::span<Value> out) {
   std::vector<Stored> stored(out.size());
-  file.read(at, std::as_writable_bytes(std::span(stored)));
+  read(std::as_writable_bytes(std::span(stored)));
   std::ranges::transform(stored, out.begin(), convert);
 }
 
 template <class Value>
-void read_same(const InputFile& file, std::int64_t at, std::span<Value> out) {
-  file.read(at, std::as_writable_bytes(out));
+void read_same(const ReadBytes& read, std::span<Value> out) {
+  read(std::as_writable_bytes(out));
 }
 
 using Integer = std::int64_t;
@@ -149,7 +149,7 @@ std::vector<Value> read_whole(const InputFile& file,
                       file.path(),
                       tensor.name);
   std::vector<Value> values(tensor.elements);
-  (dtype->*reader)(file, tensor.offset, values);
+  (dtype->*reader)([&](std::span<std::byte> bytes) { file.read(tensor.offset, bytes); }, values);
   return values;
 }
 
@@ -265,13 +265,8 @@ std::int64_t bits_of(std::string_view dtype) {
   return known == nullptr ? 0 : known->bits;
 }
 
-void read_floats(const InputFile& file,
-                 std::string_view dtype,
-                 std::int64_t offset,
-                 std::int64_t first,
-                 std::span<float> out) {
-  const Dtype& known = *dtype_of(dtype);
-  known.floats(file, offset + first * known.bytes(), out);
+void read_floats(const ReadBytes& read, std::string_view dtype, std::span<float> out) {
+  dtype_of(dtype)->floats(read, out);
 }
 
 void write_safetensors(const fs::path& path,

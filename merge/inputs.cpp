@@ -246,7 +246,7 @@ void append(Input& input, const Json& rows, const std::string& dtype, const Exte
   for (const auto& row : rows) {
     Tensor tensor{{.name = row.at("name"), .dtype = dtype, .shape = row.at("shape")}};
     const auto elements = checkpoints::product(tensor.shape).value_or(-1);
-    tensor.pieces = {{elements, extent.offset + begin * unit}};
+    tensor.boxes = {checkpoints::run_of(0, elements, extent.offset + begin * unit)};
     input.tensors.push_back(std::move(tensor));
     begin += elements;
   }

@@ -125,7 +125,7 @@ class TensorPass {
     const auto read = [&](std::size_t file, std::int64_t offset, std::span<std::byte> out) {
       pass_.files.read(input, tensor.file + file, offset, out);
     };
-    checkpoints::read_stored(read, tensor, unit_, first, bytes);
+    checkpoints::read_stored(read, tensor.boxes, unit_, first, bytes);
     return bytes;
   }
 

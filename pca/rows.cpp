@@ -11,6 +11,7 @@
 
 #include "checkpoints/checkpoint.h"
 #include "checkpoints/safetensors.h"
+#include "checkpoints/shape.h"
 #include "checkpoints/snapshot.h"
 #include "checkpoints/weight_digests.h"
 #include "checkpoints/weight_names.h"
@@ -35,7 +36,11 @@ SnapshotRow snapshot_row(const fs::path& path) {
   const auto later = info.digests_offset > 0 ? info.parameters * std::int64_t{sizeof(float)} : 0;
   return {path,
           {path},
-          {{"F32", 0, info.parameters, info.weights_offset, 0, {}, {}, info.digests_offset}},
+          {{"F32",
+            0,
+            info.parameters,
+            {checkpoints::run_of(0, info.parameters, info.weights_offset)},
+            info.digests_offset}},
           info.layout_hash,
           info.layout_json,
           info.parameters,
@@ -45,19 +50,7 @@ SnapshotRow snapshot_row(const fs::path& path) {
 
 /// Where values lie and as what: the same for two names of one weight, as tied weights are in
 /// PyTorch's files.
-using Values = std::tuple<std::int64_t,
-                          std::int64_t,
-                          std::size_t,
-                          std::string,
-                          std::vector<std::int64_t>,
-                          std::vector<std::int64_t>>;
-
-/// Whether these are the values of a tensor before it, which `taken` has; else it has them then.
-bool is_tied(std::set<Values>& taken, const checkpoints::StoredTensor& tensor) {
-  if (tensor.pieces.empty() || tensor.pieces.front().elements == 0) return false;
-  const auto& [elements, offset, file] = tensor.pieces.front();
-  return !taken.emplace(elements, offset, file, tensor.dtype, tensor.shape, tensor.stride).second;
-}
+using Values = std::tuple<std::string, std::vector<std::int64_t>, std::vector<checkpoints::Box>>;
 
 /// The weights among the tensors of the row's files; tied ones once, under the first of their
 /// names.
@@ -79,16 +72,14 @@ void take_weights(SnapshotRow& row,
     std::set<Values> taken;
     for (const auto& tensor : files[file]) {
       const auto& weight = *name++;
-      if (!weight || is_tied(taken, tensor)) continue;
+      if (!weight) continue;
+      const auto size = checkpoints::product(tensor.shape).value();
+      const bool tied = size > 0 && !taken.emplace(tensor.dtype, tensor.shape, tensor.boxes).second;
+      if (tied) continue;
       parameters.push_back({*weight, tensor.shape});
-      for (const auto& piece : tensor.pieces) {
-        auto& run = row.runs.emplace_back();
-        run = {tensor.dtype, row.columns, piece.elements, piece.offset};
-        run.file = file + piece.file;
-        if (!tensor.stride.empty()) run.shape = tensor.shape;
-        run.stride = tensor.stride;
-        row.columns += piece.elements;
-      }
+      auto& run = row.runs.emplace_back(tensor.dtype, row.columns, size, tensor.boxes);
+      for (auto& box : run.boxes) box.file += file;
+      row.columns += size;
     }
   }
   require(row.columns > 0, "[pca::open_source] '{}' holds no float tensors", row.path);
@@ -115,11 +106,34 @@ std::string difference(const SnapshotRow& first, const SnapshotRow& row) {
   return layout::first_difference(layout::layout_from_json(first.layout_json), row.layout_json);
 }
 
+Json boxes_message(const std::vector<checkpoints::Box>& boxes) {
+  auto message = Json::array();
+  for (const auto& box : boxes) {
+    auto dimensions = Json::array();
+    for (const auto& [count, step, stored] : box.dimensions)
+      dimensions.push_back({count, step, stored});
+    message.push_back({box.begin, std::move(dimensions), box.offset, box.file});
+  }
+  return message;
+}
+
+std::vector<checkpoints::Box> boxes_from(const Json& message) {
+  std::vector<checkpoints::Box> boxes;
+  for (const auto& item : message) {
+    auto& box = boxes.emplace_back();
+    item.at(0).get_to(box.begin);
+    for (const auto& dimension : item.at(1))
+      box.dimensions.push_back({dimension.at(0), dimension.at(1), dimension.at(2)});
+    item.at(2).get_to(box.offset);
+    item.at(3).get_to(box.file);
+  }
+  return boxes;
+}
+
 Json to_message(const SnapshotRow& row) {
   auto runs = Json::array();
   for (const auto& run : row.runs) {
-    runs.push_back(
-        {run.dtype, run.begin, run.size, run.offset, run.file, run.shape, run.stride, run.digests});
+    runs.push_back({run.dtype, run.begin, run.size, boxes_message(run.boxes), run.digests});
   }
   auto files = Json::array();
   for (const auto& file : row.files) files.push_back(file.string());
@@ -135,11 +149,8 @@ void take_message(const Json& message, SnapshotRow& row) {
     row.runs.push_back({run.at(0).get<std::string>(),
                         run.at(1).get<std::int64_t>(),
                         run.at(2).get<std::int64_t>(),
-                        run.at(3).get<std::int64_t>(),
-                        run.at(4).get<std::size_t>(),
-                        run.at(5).get<std::vector<std::int64_t>>(),
-                        run.at(6).get<std::vector<std::int64_t>>(),
-                        run.at(7).get<std::int64_t>()});
+                        boxes_from(run.at(3)),
+                        run.at(4).get<std::int64_t>()});
   }
   message.at(4).get_to(row.epoch);
   for (const auto& file : message.at(5)) row.files.emplace_back(file.get<std::string>());
@@ -163,42 +174,30 @@ void share_rows(std::vector<SnapshotRow>& rows, Communicator& communicator) {
   }
 }
 
-/// Elements [first, first + out.size()) of a run, in the order of the file.
+/// Elements [first, first + out.size()) of a run.
 template <class Value>
-void read_values(const InputFile& file,
+void read_values(std::span<const InputFile> files,
                  const FloatRun& run,
                  std::int64_t first,
                  std::span<Value> out) {
+  const auto unit = checkpoints::bits_of(run.dtype) / 8;
+  const auto read = [&](std::span<std::byte> bytes) {
+    const auto from = [&](std::size_t file, std::int64_t offset, std::span<std::byte> part) {
+      files[file].read(offset, part);
+    };
+    checkpoints::read_stored(from, run.boxes, unit, first, bytes);
+  };
   if constexpr (std::is_same_v<Value, float>) {
-    if (run.digests > 0)
-      return checkpoints::read_digested(file, {run.offset, run.size, run.digests}, first, out);
-    checkpoints::read_floats(file, run.dtype, run.offset, first, out);
+    if (run.digests == 0) return checkpoints::read_floats(read, run.dtype, out);
+    const auto& box = run.boxes.front();
+    checkpoints::read_digested(files[box.file], {box.offset, run.size, run.digests}, first, out);
   } else if (run.dtype == float64_dtype) {
-    file.read(run.offset + first * std::int64_t{sizeof(double)}, std::as_writable_bytes(out));
+    read(std::as_writable_bytes(out));
   } else {
     std::vector<float> values(out.size());
-    read_values(file, run, first, std::span(values));
+    read_values(files, run, first, std::span(values));
     std::ranges::copy(values, out.begin());
   }
-}
-
-/// Elements [first, first + out.size()) in the shape's order. Reads all that lies between those at
-/// the least and the greatest distance from the tensor's first.
-template <class Value>
-void read_strided(const InputFile& file,
-                  const FloatRun& run,
-                  std::int64_t first,
-                  std::span<Value> out) {
-  std::vector<std::int64_t> positions(out.size());
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    auto rest = first + static_cast<std::int64_t>(i);
-    for (std::size_t axis = run.shape.size(); axis-- > 0; rest /= run.shape[axis])
-      positions[i] += rest % run.shape[axis] * run.stride[axis];
-  }
-  const auto [low, high] = std::ranges::minmax(positions);
-  std::vector<Value> stored(high - low + 1);
-  read_values(file, run, low, std::span(stored));
-  for (std::size_t i = 0; i < out.size(); ++i) out[i] = stored[positions[i] - low];
 }
 
 }  // namespace
@@ -247,12 +246,7 @@ void read_runs(std::span<const InputFile> files,
   for (; !out.empty(); ++run) {
     const auto first = begin - run->begin;
     const auto count = std::min(run->size - first, std::ssize(out));
-    const auto& file = files[run->file];
-    if (run->stride.empty()) {
-      read_values(file, *run, first, out.first(count));
-    } else {
-      read_strided(file, *run, first, out.first(count));
-    }
+    read_values(files, *run, first, out.first(count));
     out = out.subspan(count);
     begin += count;
   }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoints/tensor_table.h"
 #include "layout/layout.h"
 #include "pca/source.h"
 #include "support/atomic_file.h"
@@ -13,15 +14,12 @@
 
 namespace dimred::pca {
 
-/// Columns [begin, begin + size) of a row, from byte `offset` of one of its files on: contiguous,
-/// or the elements of `shape` that lie `stride` elements apart.
+/// Columns [begin, begin + size) of a row: the elements of one tensor, or all of a snapshot.
 struct FloatRun {
   std::string dtype;  // as checkpoints::read_floats takes it
   std::int64_t begin = 0;
   std::int64_t size = 0;
-  std::int64_t offset = 0;
-  std::size_t file = 0;
-  std::vector<std::int64_t> shape, stride;  // empty: contiguous
+  std::vector<checkpoints::Box> boxes;  // in the row's files
   std::int64_t digests = 0;  // where its digests begin (checkpoints/weight_digests.h); 0: none
 };
 
