@@ -97,9 +97,10 @@ class FilesSource final : public SnapshotSource {
       : SnapshotSource(std::move(info)), rows_(std::move(rows)) {
     std::size_t left = most_open_files();
     for (const SnapshotRow& row : rows_) {
-      if (row.files.size() > left) break;
-      left -= row.files.size();
-      open_.emplace_back(row.files.begin(), row.files.end());
+      const auto& files = row.info.files;
+      if (files.size() > left) break;
+      left -= files.size();
+      open_.emplace_back(files.begin(), files.end());
     }
   }
   void read(std::int64_t row, std::int64_t begin, std::span<float> out) const override {
@@ -112,9 +113,9 @@ class FilesSource final : public SnapshotSource {
  private:
   template <class Value>
   void read_row(std::int64_t row, std::int64_t begin, std::span<Value> out) const {
-    const auto& [files, runs] = std::tie(rows_[row].files, rows_[row].runs);
+    const auto& [info, runs] = rows_[row];
     if (std::cmp_less(row, open_.size())) return read_runs(open_[row], runs, begin, out);
-    read_runs(std::vector<InputFile>(files.begin(), files.end()), runs, begin, out);
+    read_runs(std::vector<InputFile>(info.files.begin(), info.files.end()), runs, begin, out);
   }
 
   std::vector<SnapshotRow> rows_;
