@@ -109,6 +109,16 @@ class Tensor(NamedTuple):
             yield view[start : start + (n - 1) * step + 1 : step]
 
 
+def placeholder_remark(file: str) -> str:
+    """As support/text.h has it."""
+    try:
+        with open(file, "rb") as stream:
+            pointer = stream.read(64).startswith(b"version https://git-lfs")
+    except OSError:
+        return ""  # the caller says what is wrong with it
+    return ", which is a Git LFS pointer; `git lfs pull` in its repository fetches the file" if pointer else ""
+
+
 def tensor_from(*arguments: Any) -> Tensor:
     """_rebuild_tensor_v2; its metadata says that a tensor is the negative or the conjugate of its storage."""
     storage, offset, shape, stride, _, _, *metadata = arguments
@@ -436,7 +446,10 @@ def stored_chunk(chunk: Chunk, folder: str, dtype: str) -> tuple[tuple[int, ...]
     if os.path.basename(chunk.file) != chunk.file or not os.path.isfile(path):
         raise Refused(f"names the file {chunk.file}, which is not beside it")
     if chunk.offset < 0 or chunk.length < 0 or chunk.offset + chunk.length > os.path.getsize(path):
-        raise Refused(f"{chunk.file} ends before byte {chunk.offset + chunk.length}, where a tensor should")
+        raise Refused(
+            f"{chunk.file} ends before byte {chunk.offset + chunk.length}, where a tensor should"
+            f"{placeholder_remark(path)}"
+        )
     with open(path, "rb") as stream:
         part = Part(stream, chunk.offset, chunk.length)
         archive = checked(lambda: zipfile.ZipFile(part), f"at byte {chunk.offset} of {chunk.file}")
@@ -590,6 +603,7 @@ def main(kind: str, file: str) -> int:
         sys.stdout.buffer.flush()
     except Exception as error:
         text = str(error) if isinstance(error, Refused) else f"{type(error).__name__}: {error}"
+        text += placeholder_remark(file)
         print("".join(letter if letter.isprintable() else "?" for letter in text), file=sys.stderr)
         return REFUSED
     return 0

@@ -228,12 +228,14 @@ std::vector<TensorInfo> read_safetensors_header(const fs::path& path) {
                       path,
                       file.size());
   file.read(0, std::as_writable_bytes(std::span(&length, 1)));
-  require_environment(
-      std::cmp_less_equal(length, largest_header) && std::cmp_less_equal(length, file.size() - 8),
-      "[safetensors] '{}': needs a header of at most {} bytes, received {}",
-      path,
-      std::min(largest_header, file.size() - 8),
-      length);
+  const bool fits =
+      std::cmp_less_equal(length, largest_header) && std::cmp_less_equal(length, file.size() - 8);
+  require_environment(fits,
+                      "[safetensors] '{}': needs a header of at most {} bytes, received {}{}",
+                      path,
+                      std::min(largest_header, file.size() - 8),
+                      length,
+                      fits ? "" : file.placeholder_remark());
   const std::int64_t data = 8 + length;
   try {
     auto tensors = parse_safetensors_header(file.part(8, length), file.size() - data);

@@ -20,8 +20,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-[[noreturn]] void refuse_file(const fs::path& path, std::string_view why) {
-  refuse("[weights] '{}': {}", path, why);
+[[noreturn]] void refuse_file(const fs::path& path,
+                              std::string_view why,
+                              std::string_view remark = {}) {
+  refuse("[weights] '{}': {}{}", path, why, remark);
 }
 
 WeightsFile read_by_content(const fs::path& path) {
@@ -74,7 +76,8 @@ WeightsFormat weights_format(const fs::path& path) {
   refuse_file(
       path,
       "needs to be safetensors, PyTorch's zip format or MindSpore's .ckpt (a TensorFlow or Keras "
-      "checkpoint: save its weights as safetensors)");
+      "checkpoint: save its weights as safetensors)",
+      file.placeholder_remark());
 }
 
 WeightsFile read_safetensors_weights(const fs::path& path) {

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -12,6 +13,7 @@
 #include "support/file_lock.h"
 #include "support/open_file.h"
 #include "support/stopwatch.h"
+#include "support/text.h"
 
 namespace dimred {
 
@@ -178,6 +180,10 @@ std::string InputFile::text(std::int64_t most) const {
   require_environment(
       size_ <= most, "[file] '{}' needs at most {} bytes, received {}", path_, most, size_);
   return part(0, size_);
+}
+
+std::string InputFile::placeholder_remark() const {
+  return dimred::placeholder_remark(part(0, std::min<std::int64_t>(64, size_)));
 }
 
 bool InputFile::begins_with(std::string_view text) const {

@@ -94,6 +94,8 @@ class InputFile {
   /// Bytes [offset, offset + size), which the file has to have.
   std::string part(std::int64_t offset, std::int64_t size) const;
   bool begins_with(std::string_view text) const;
+  /// The remark of support/text.h on how the file begins.
+  std::string placeholder_remark() const;
   std::int64_t size() const { return size_; }
   int descriptor() const { return descriptor_; }
   const std::filesystem::path& path() const { return path_; }

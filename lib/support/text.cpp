@@ -62,8 +62,10 @@ std::string lower_case(std::string_view text) {
   return result;
 }
 
-std::string html_remark(std::string_view first_bytes) {
+std::string placeholder_remark(std::string_view first_bytes) {
   const auto start = lower_case(trimmed(first_bytes.substr(0, 64)));
+  if (start.starts_with("version https://git-lfs"))
+    return ", which is a Git LFS pointer; `git lfs pull` in its repository fetches the file";
   const bool page = start.starts_with("<!doctype") || start.starts_with("<html");
   return page ? ", which is an HTML page, as a download that failed may leave" : "";
 }

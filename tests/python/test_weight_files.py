@@ -580,3 +580,51 @@ def test_boxes_that_do_not_make_up_a_tensor(first: Cuts, sizes: Cuts, rule: str,
     (tmp_path / "step_1/.metadata").write_bytes(pickle.dumps(metadata))
     _, line, _ = read_by_python(tmp_path / "step_1/.metadata", "distributed")
     assert '"w"' in line and rule in line
+
+
+POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:" + 64 * "5" + "\nsize 123456789\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [
+        ("model.safetensors", "inspect"),
+        ("model.bin", "inspect"),
+        ("model.pt", "inspect"),
+        ("model.ckpt", "inspect"),
+        ("matrix.npy", "inspect"),
+        ("weights.h5", "inspect"),
+        ("snapshot_000001.h5", "inspect"),
+        ("snapshots/a.h5", "pca"),
+        ("weights/a.pt", "pca"),
+        ("matrix.npy", "pca"),
+        ("run/step_1/model.safetensors", "merge"),
+        ("run/step_1/.metadata", "merge"),
+        ("run/step_1/__0_0.distcp", "merge"),
+        ("images/daisy/1.jpg", "data inspect"),
+        ("images/daisy/1.png", "data inspect"),
+        ("records/train.tfrecord", "data inspect"),
+        ("packed/train.packed", "data inspect"),
+        ("mnist/train-images-idx3-ubyte", "data inspect"),
+        ("cifar/train.bin", "data inspect"),
+        ("arrays/images.npy", "data inspect"),
+        ("list.txt", "data inspect"),
+    ],
+)
+def test_a_pointer_of_git_lfs_is_called_one(name: str, command: str, tmp_path: Path, binaries: Path) -> None:
+    """As a clone without Git LFS leaves it in the place of a large file."""
+    if name.endswith(".distcp"):
+        cut_checkpoint(tmp_path / "run/step_1", {"w": torch.ones(2)}, along(0, 1))
+    file = tmp_path / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(POINTER)
+    if name.startswith("mnist"):
+        shutil.copy(file, file.with_name("train-labels-idx1-ubyte"))
+    whole = command == "inspect" or len(Path(name).parts) == 1
+    source = file if whole else tmp_path / Path(name).parts[0]
+    output = {"pca": ("--output", tmp_path / "p.npy"), "merge": ("--output", tmp_path / "out")}.get(command, ())
+    words = [binaries / "dimred", *command.split(), source, *output]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode in (1, 2), done.stdout
+    line = done.stdout + done.stderr
+    assert "which is a Git LFS pointer; `git lfs pull`" in line and Path(name).name in line
