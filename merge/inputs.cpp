@@ -116,7 +116,7 @@ std::vector<fs::path> checkpoints_at(const fs::path& source) {
     return {source};
   }
   const bool run = fs::is_directory(source / "snapshots");
-  auto files = pca::snapshot_files(run ? source / "snapshots" : source);
+  auto files = pca::snapshot_files(run ? source / "snapshots" : source, "merge");
   for (auto& file : files) {
     require(file.extension() != ".npy",
             "[merge] needs checkpoints whose tensors have names, received '{}'",

@@ -84,7 +84,7 @@ SnapshotRow weights_row(const fs::path& path) {
       columns += size;
     }
   }
-  require(columns > 0, "[pca::open_source] '{}' holds no float tensors", path);
+  require(columns > 0, "[snapshots] '{}' holds no float tensors", path);
   SourceInfo info{.rows = 1,
                   .columns = columns,
                   .names = {path.string()},
@@ -224,7 +224,7 @@ SourceInfo info_of(const std::vector<SnapshotRow>& rows) {
   double bytes = 0;  // of the values in the files
   for (const auto& [row, runs] : rows) {
     require(row.layout_hash == first.layout_hash && row.columns == first.columns,
-            "[pca::open_source] '{}' has another layout than '{}': {}",
+            "[snapshots] '{}' has another layout than '{}': {}",
             fs::path(row.names.front()),
             fs::path(first.names.front()),
             difference(first, row));

@@ -225,7 +225,7 @@ bool is_weights_file(const fs::path& path) {
 }
 
 /// A folder's snapshots; else its weight files; else the weights in each folder within it.
-std::vector<fs::path> files_in(const fs::path& folder) {
+std::vector<fs::path> files_in(const fs::path& folder, std::string_view place) {
   auto index = list_files(folder, {std::string(checkpoints::index_ending)});
   for (auto& file : index) file = checkpoints::whole_or_index(file);
   if (!index.empty()) return index;
@@ -236,8 +236,9 @@ std::vector<fs::path> files_in(const fs::path& folder) {
     const auto weights = checkpoints::weights_in(item);
     if (weights.empty() || item.path().extension() == ".tmp") continue;  // of who was killed
     require(!fs::exists(item.path() / "merge.json"),
-            "[pca::open_source] '{}' is a merge itself; name the checkpoints without it, as in a "
-            "text file (.txt, one a line)",
+            "[{}] '{}' is a merge itself; name the checkpoints without it, as in a text file "
+            "(.txt, one a line)",
+            place,
             item.path());
     files.push_back(weights);
   }
@@ -260,23 +261,24 @@ std::vector<fs::path> agreed_files(const fs::path& path, Communicator& communica
 
 }  // namespace
 
-std::vector<fs::path> snapshot_files(const fs::path& path) {
-  require(fs::exists(path), "[pca::open_source] needs snapshots, '{}' does not exist", path);
+std::vector<fs::path> snapshot_files(const fs::path& path, std::string_view place) {
+  require(fs::exists(path), "[{}] needs snapshots or weights, '{}' does not exist", place, path);
   std::vector<fs::path> files;
   if (fs::is_directory(path)) {
-    files = files_in(path);
+    files = files_in(path, place);
   } else if (checkpoints::is_snapshot_list(path)) {
     files = checkpoints::snapshots_at(path, {});
   } else {
     require(path.extension() == ".npy" || path.extension() == ".h5" || is_weights_file(path),
-            "[pca::open_source] needs a folder, a .txt list, weights or an .npy matrix, received "
-            "'{}'",
+            "[{}] needs a folder, a .txt list, weights or an .npy matrix, received '{}'",
+            place,
             path);
     files = {path};
   }
   require(!files.empty(),
-          "[pca::open_source] needs snapshots (.h5) or weight files (.safetensors, {}), the "
-          "folder '{}' has none",
+          "[{}] needs snapshots (.h5) or weight files (.safetensors, {}), the folder '{}' has "
+          "none",
+          place,
           joined(other_kinds, ", "),
           path);
   return files;
@@ -288,14 +290,14 @@ std::unique_ptr<SnapshotSource> selected(const SnapshotSource& source, const Sna
 
 std::unique_ptr<SnapshotSource> open_files(std::vector<fs::path> files,
                                            Communicator& communicator) {
-  require(!files.empty(), "[pca::open_source] needs at least one file, received none");
+  require(!files.empty(), "[snapshots] needs at least one file, received none");
   for (auto& file : files)
     if (const auto weights = checkpoints::weights_in(file); !weights.empty()) file = weights;
   const bool ours = files.front().extension() == ".h5";
   for (const auto& file : files) {
     require(ours ? file.extension() == ".h5" : is_weights_file(file),
-            "[pca::open_source] needs snapshots (.h5) or weight files (.safetensors, {}), all of "
-            "one kind, received '{}' and '{}'",
+            "[snapshots] needs snapshots (.h5) or weight files (.safetensors, {}), all of one "
+            "kind, received '{}' and '{}'",
             joined(other_kinds, ", "),
             files.front(),
             file);
@@ -312,7 +314,7 @@ std::unique_ptr<SnapshotSource> open_source(const fs::path& path, Communicator& 
   const auto files = agreed_files(path, communicator);
   if (files.front() != path || path.extension() != ".npy") return open_files(files, communicator);
   std::unique_ptr<SnapshotSource> matrix;
-  agree(communicator, [&] { matrix = npy_matrix(path, "pca::open_source"); });
+  agree(communicator, [&] { matrix = npy_matrix(path, "snapshots"); });
   return matrix;
 }
 
