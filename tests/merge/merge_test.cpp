@@ -3,10 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <cmath>
 #include <csignal>
 #include <cstring>
+#include <map>
 #include <random>
 #include <tuple>
 
@@ -322,6 +324,28 @@ TEST_F(Merge, SaysWhatItWasMadeOf) {
   EXPECT_EQ(json["inputs"][1]["tensors"]["w"].get<std::string>().size(), 32U);
   EXPECT_NE(json["inputs"][0]["tensors"]["w"], json["inputs"][1]["tensors"]["w"]);
   EXPECT_EQ(json["inputs"][0]["tensors"]["n"], json["inputs"][1]["tensors"]["n"]);
+}
+
+// As of `cp`: a script stays executable, what only its owner may read stays so; a configuration
+// that says another type is the same file.
+TEST_F(Merge, SideFilesKeepTheirPermissions) {
+  const auto mask = ::umask(022);
+  put_checkpoint(at("a"), {{f32("w", {1})}});
+  put_checkpoint(at("b"), {{f32("w", {2})}});
+  const std::map<std::string, fs::perms> modes{{"run.sh", fs::perms{0755}},
+                                               {"shared.sh", fs::perms{0777}},
+                                               {"licence.txt", fs::perms{0444}},
+                                               {"token.txt", fs::perms{0600}},
+                                               {"config.json", fs::perms{0640}}};
+  for (const auto& [name, mode] : modes) {
+    if (name != "config.json") put_file(at("b") / name, name);
+    fs::permissions(at("b") / name, mode);
+  }
+  merge({at("a"), at("b")}, at("out"), {.dtype = "BF16"});
+  ::umask(mask);
+  for (const auto& [name, mode] : modes)
+    EXPECT_EQ(fs::status(at("out") / name).permissions(), mode & fs::perms{0755}) << name;
+  EXPECT_EQ(json_of(at("out/config.json"))["torch_dtype"], "bfloat16");
 }
 
 /// While it lives, no file of this process may be larger.
