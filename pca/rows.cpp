@@ -236,7 +236,7 @@ SourceInfo info_of(const std::vector<SnapshotRow>& rows) {
       all.float64 |= row.float64;
     }
     for (const FloatRun& run : runs) {
-      bytes += static_cast<double>(run.size * checkpoints::bits_of(run.dtype) / 8);
+      bytes += static_cast<double>(run.size * checkpoints::bits_of(run.dtype)) / 8;
       all.float64 |= run.dtype == float64_dtype;
     }
   }
