@@ -69,19 +69,19 @@ std::vector<MatrixXd> increment_grams(const SnapshotSource& source,
 }
 
 TrajectoryOptions with_defaults(TrajectoryOptions options, std::int64_t n) {
-  require(n >= 4, "[pca::trajectory] needs 4 or more snapshots, received {}", n);
+  require(n >= 4, "[trajectory] needs 4 or more snapshots, received {}", n);
   if (options.block == 0) options.block = std::max<std::int64_t>(2, (n - 1) / 8);
   if (options.window == 0) options.window = std::max<std::int64_t>(2, n / 4);
   if (options.threads == 0) options.threads = available_threads();
   require(options.flips >= 19 && options.block >= 1 && options.block < n && options.threads > 0,
-          "[pca::trajectory] needs flips >= 19, block in 1..{} and threads >= 0, received flips = "
+          "[trajectory] needs flips >= 19, block in 1..{} and threads >= 0, received flips = "
           "{}, block = {}, threads = {}",
           n - 1,
           options.flips,
           options.block,
           options.threads);
   require(options.window >= 2 && options.window <= n - 2,
-          "[pca::trajectory] needs window in 2..{} of {} snapshots, received {}",
+          "[trajectory] needs window in 2..{} of {} snapshots, received {}",
           n - 2,
           n,
           options.window);
@@ -156,7 +156,7 @@ TrajectoryReport measure_trajectory(const SnapshotSource& source, const Trajecto
   MatrixXd sum = MatrixXd::Zero(info.rows - 1, info.rows - 1);
   for (const auto& gram : grams) sum += gram;
   require(sum.trace() > 0,
-          "[pca::trajectory] needs snapshots that differ, received {} equal ones",
+          "[trajectory] needs snapshots that differ, received {} equal ones",
           info.rows);
   report.whole.weights = info.columns;
   if (!info.layout_json.empty()) {

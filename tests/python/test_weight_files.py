@@ -23,6 +23,7 @@ import torch
 import torch.distributed.checkpoint as dcp
 from conftest import REPOSITORY
 from dimred_twins import build
+from ranks import run_ranks
 from reference import mindspore_checkpoint
 from safetensors.torch import save_file
 from torch import nn
@@ -526,7 +527,7 @@ def test_a_merge_of_distributed_checkpoints(tmp_path: Path, execute, fails) -> N
     assert not (tmp_path / "x").exists()
 
 
-def test_tensors_that_are_cut_along_any_dimensions(tmp_path: Path, execute) -> None:
+def test_tensors_that_are_cut_along_any_dimensions(tmp_path: Path, execute, dimred: Path) -> None:
     """Tensor parallelism, FSDP beside it, three dimensions: what comes of the parts comes of the whole tensors."""
     torch.manual_seed(6)
     meshes = [along(1, 3), lambda tensor: (2, 3, 2)[: tensor.ndim], along(2, 2), along(0, 4)]
@@ -554,6 +555,9 @@ def test_tensors_that_are_cut_along_any_dimensions(tmp_path: Path, execute) -> N
         tensors = {name: value.reshape(-1).view(torch.uint8).tolist() for name, value in merged.items()}
         outputs.append((tensors, (out / "pca_mat.npy").read_bytes(), said))
     assert outputs[1] == outputs[0] and outputs[2] == outputs[0]
+    shared = run_ranks(dimred, ["pca", tmp_path / "cut", "--components=2", "--output", tmp_path / "p.npy"], 2)
+    assert shared.codes == [0, 0], shared.errors
+    assert np.abs(np.load(tmp_path / "p.npy") - np.load(tmp_path / "whole-1/pca_mat.npy")).max() < 1e-6
 
 
 @pytest.mark.parametrize(
