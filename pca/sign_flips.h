@@ -29,17 +29,24 @@ struct Tails {
   double two_sided() const;
 };
 
+/// Draws that are at least, and at most, as large as what was measured, of each of k statistics.
+struct TailCounts {
+  Eigen::ArrayXd above, below;
+
+  explicit TailCounts(Eigen::Index k) : above(Eigen::ArrayXd::Zero(k)), below(above) {}
+  /// drawn [k x width], measured [k].
+  void add(const Eigen::ArrayXXd& drawn, const Eigen::ArrayXd& measured);
+};
+
 /// Statistics [k x width] of signs [N x width], a column for each draw.
 using Statistics = std::function<Eigen::ArrayXXd(const Eigen::MatrixXd& signs)>;
 
-/// The tails of each of the k statistics, of which the draws are multiplied by `factor` >= 1 before
-/// they are compared with what was measured. Any statistic makes an exact test where it is 1, also
-/// one that is only nearly what its name says. Source: Phipson and Smyth, "Permutation p-values
+/// The tails of each of the k statistics. Any statistic makes an exact test, also one that is only
+/// nearly what its name says. Source: Phipson and Smyth, "Permutation p-values
 /// should never be zero", 2010.
 std::vector<Tails> tails_by_signs(const SignFlips& flips,
                                   std::int64_t increments,
-                                  const Statistics& statistics,
-                                  double factor = 1);
+                                  const Statistics& statistics);
 
 /// P-values of T tests together, adjusted so that the chance of any wrong rejection is at most that
 /// of one. Source: Holm, "A simple sequentially rejective multiple test procedure", 1979.

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <span>
 #include <utility>
 
 #include "layout/layout.h"
 #include "pca/gram.h"
+#include "pca/straightness.h"
 #include "support/errors.h"
 #include "support/parallel.h"
 
@@ -102,20 +104,38 @@ struct FlipPlan {
         null{{options.flips, 1, options.seed}, {options.flips, options.block, options.seed}} {}
 };
 
-/// Everything but what depends on the other parts.
-void measure(const MatrixXd& gram, const FlipPlan& plan, WalkNull null, Trajectory& found) {
+/// Everything but the straightness.
+void measure(const MatrixXd& gram, const FlipPlan& plan, Trajectory& found) {
   if (gram.trace() <= 0) return;
-  found.straightness = straightness(gram, null);
-  found.p_adjusted = found.straightness.p_value;
   found.base = line_shape(gram, plan.views[0], plan.null);
   found.centred = line_shape(gram, plan.views[1], plan.null);
   found.windows = line_shape(gram, plan.views[2], plan.null);
   found.directions = directions(gram, most_lags, plan.null.increments);
-  found.p_momentum =
-      straightness_of_neighbours(gram, found.directions.neighbours_bound, null.increments);
   auto& dimension = found.directions.effective_dimension;
   dimension = std::min(dimension, static_cast<double>(found.weights));
   found.verdict = Verdict::random_walk;
+}
+
+/// The straightness of those that move, grams [i] of found[i].
+void test_straightness(std::vector<MatrixXd> grams,
+                       std::span<Trajectory> found,
+                       const WalkNull& null,
+                       std::int64_t threads) {
+  std::vector<Trajectory*> moving;
+  std::vector<double> bounds;
+  for (auto& one : found) {
+    if (one.verdict == Verdict::still) continue;
+    grams[moving.size()] = std::move(grams[&one - found.data()]);
+    moving.push_back(&one);
+    bounds.push_back(one.directions.neighbours_bound);
+  }
+  grams.resize(moving.size());
+  const auto all = straightness_of_all(grams, bounds, null, threads);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    moving[i]->straightness = all[i].walk;
+    moving[i]->p_adjusted = all[i].walk.p_value;
+    moving[i]->p_momentum = all[i].p_momentum;
+  }
 }
 
 void judge(Trajectory& found) {
@@ -152,7 +172,8 @@ TrajectoryReport measure_trajectory(const SnapshotSource& source, const Trajecto
                           .options = with_defaults(given, info.rows),
                           .left_out = info.left_out};
   const auto parts = parts_of(info);
-  const auto grams = increment_grams(source, parts, report.options.threads);
+  const auto threads = report.options.threads;
+  auto grams = increment_grams(source, parts, threads);
   MatrixXd sum = MatrixXd::Zero(info.rows - 1, info.rows - 1);
   for (const auto& gram : grams) sum += gram;
   require(sum.trace() > 0,
@@ -167,10 +188,12 @@ TrajectoryReport measure_trajectory(const SnapshotSource& source, const Trajecto
   auto many = plan.null;
   many.increments.count = many.blocks.count =
       std::max(given.flips, draws_for_a_tensor * std::ssize(report.tensors) - 1);
-  in_parallel(std::ssize(report.tensors) + 1, report.options.threads, [&](std::int64_t i) {
-    if (i == 0) return measure(sum, plan, plan.null, report.whole);
-    measure(grams[i - 1], plan, many, report.tensors[i - 1]);
+  in_parallel(std::ssize(report.tensors) + 1, threads, [&](std::int64_t i) {
+    if (i == 0) return measure(sum, plan, report.whole);
+    measure(grams[i - 1], plan, report.tensors[i - 1]);
   });
+  test_straightness({std::move(sum)}, {&report.whole, 1}, plan.null, threads);
+  test_straightness(std::move(grams), report.tensors, many, threads);
   adjust(report.tensors);
   judge(report.whole);
   for (auto& tensor : report.tensors) judge(tensor);
