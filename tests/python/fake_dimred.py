@@ -58,7 +58,7 @@ def number(*texts: object) -> float:
 
 
 def table(command: str, given: dict[str, str]) -> dict[str, object]:
-    """As --help json says it; a baseline in all weights has no use for alpha, principal components none for seed."""
+    """The table of --help json; a baseline in all weights has no use for alpha, principal components none for seed."""
     options = []
     for name, kind, *role in SHARED + OWN[command]:
         needs, acts = None, True
@@ -88,7 +88,7 @@ def flags(words: list[str]) -> dict[str, str]:
 
 
 def write(file: Path, text: str) -> None:
-    """As dimred does: whole or not at all."""
+    """Writes a file as dimred does: whole or not at all."""
     temporary = file.with_name(file.name + ".tmp")
     temporary.write_text(text)
     temporary.replace(file)

@@ -64,7 +64,7 @@ def weights(file: Path) -> np.ndarray:
 
 
 def spent(row: dict[str, str]) -> float:
-    """In epochs of plain SGD."""
+    """What a row has spent, in epochs of plain SGD."""
     return (int(row["forward_passes"]) + 2 * int(row["backward_passes"])) / (3 * STEPS)
 
 

@@ -56,7 +56,7 @@ def state_of(row: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def torch_state(row: np.ndarray) -> dict[str, torch.Tensor]:
-    """With what a state_dict holds beside parameters."""
+    """A state_dict of the row, with what one holds beside parameters."""
     state = {name: torch.from_numpy(part.copy()) for name, part in state_of(row).items()}
     return state | {"bn.running_mean": torch.randn(8), "bn.num_batches_tracked": torch.tensor(7)}
 
@@ -238,7 +238,7 @@ def test_fewer_snapshots_than_33_give_fewer_components(snapshots: np.ndarray) ->
 
 
 def test_tied_weights_are_one_parameter(tmp_path: Path) -> None:
-    """By their storage, in memory and in PyTorch's files."""
+    """They are known by their storage, in memory and in PyTorch's files."""
     torch.manual_seed(0)
     states = []
     for i in range(N):
@@ -320,7 +320,7 @@ def test_folders_need_not_be_utf_8(snapshots: np.ndarray, tmp_path: Path) -> Non
 
 
 def write_snapshots(folder: Path, rows: np.ndarray) -> Path:
-    """As the recorder writes them."""
+    """Writes the rows as snapshots by the recorder."""
     model = state_of(rows[0].copy())
     with dimred.SnapshotRecorder(model, folder, every_steps=1) as recorder:
         for row in rows:
@@ -1012,7 +1012,7 @@ def test_every_case_of_theirs_runs_or_has_a_reason() -> None:
 
 
 def network() -> torch.nn.Module:
-    """With buffers of both kinds."""
+    """A network with buffers of both kinds."""
     torch.manual_seed(0)
     return torch.nn.Sequential(
         torch.nn.Conv2d(1, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.Flatten(), torch.nn.Linear(4, 2)
@@ -1164,7 +1164,7 @@ def test_a_part_of_a_network_is_used_with_the_rest_alone(tmp_path: Path, execute
 
 
 def test_a_state_dict_is_recorded_by_kinds(tmp_path: Path) -> None:
-    """As a fit of state dicts takes it: statistics and integers are no parameters."""
+    """The recorder takes what a fit of state dicts takes: statistics and integers are no parameters."""
     model = network()
     with dimred.SnapshotRecorder(model.state_dict(), tmp_path, every_steps=1) as recorder:
         recorder.step()

@@ -35,7 +35,7 @@ IMAGES = torch.randn(8, 1, 32, 32, generator=torch.Generator().manual_seed(1))
 
 
 def twin_of(name: str = "resnet20") -> nn.Module:
-    """With every tensor away from its initial value."""
+    """A network with every tensor away from its initial value."""
     torch.manual_seed(2)
     model = build(name, 1, 32, 32, 10).eval()
     for module in model.modules():
@@ -451,8 +451,8 @@ Cuts = tuple[int, ...]
 
 
 def cut_checkpoint(folder: Path, tensors: dict[str, torch.Tensor], cuts: Callable[[torch.Tensor], Cuts]) -> None:
-    """As a mesh of ranks leaves one: each tensor in as many parts along each dimension as `cuts` says, those of a rank
-    in its own file."""
+    """Writes a checkpoint as a mesh of ranks leaves one: each tensor in as many parts along each dimension as `cuts`
+    says, those of a rank in its own file."""
     from torch.distributed.checkpoint.filesystem import _StorageInfo
     from torch.distributed.checkpoint.metadata import (
         ChunkStorageMetadata,
@@ -571,7 +571,7 @@ def test_tensors_that_are_cut_along_any_dimensions(tmp_path: Path, execute, dimr
     ],
 )
 def test_boxes_that_do_not_make_up_a_tensor(first: Cuts, sizes: Cuts, rule: str, tmp_path: Path) -> None:
-    """Of a tensor of [4, 4] whose first two columns are one part; the other is given."""
+    """The first two columns of a tensor of [4, 4] are one part; the other is given."""
     cut_checkpoint(tmp_path / "step_1", {"w": torch.zeros(4, 4)}, along(1, 2))
     metadata = pickle.loads((tmp_path / "step_1/.metadata").read_bytes())
     described = metadata.state_dict_metadata["w"]
@@ -616,7 +616,7 @@ POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:" + 64 * "5" +
     ],
 )
 def test_a_pointer_of_git_lfs_is_called_one(name: str, command: str, tmp_path: Path, binaries: Path) -> None:
-    """As a clone without Git LFS leaves it in the place of a large file."""
+    """The file that a clone without Git LFS leaves in the place of a large one."""
     if name.endswith(".distcp"):
         cut_checkpoint(tmp_path / "run/step_1", {"w": torch.ones(2)}, along(0, 1))
     file = tmp_path / name
