@@ -388,6 +388,14 @@ TEST_F(Merge, GoesOnByShard) {
   EXPECT_EQ(text_of_file(at("out") / two), text_of_file(at("expected") / two));
   EXPECT_EQ(text_of_file(at("out/merge.json")), text_of_file(at("expected/merge.json")));
   EXPECT_FALSE(fs::exists(at("out.tmp")));
+  // A record that lacks a digest says nothing of its shard.
+  for (const auto* record : {"[]", "{}", "[1, 2]"}) {
+    fs::remove_all(at("out"));
+    stop_at_second();
+    put_file(at("out.tmp") / formatted(".{}.json", one), record);
+    run("run");
+    EXPECT_EQ(text_of_file(at("out") / one), text_of_file(at("expected") / one)) << record;
+  }
   // Another plan begins from nothing.
   fs::remove_all(at("out"));
   stop_at_second();

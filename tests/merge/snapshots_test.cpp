@@ -111,7 +111,15 @@ TEST_F(Snapshots, OfARecorderNameWhatTheyLack) {
 
 TEST_F(Snapshots, NeedNamesOfTheirBuffers) {
   put_snapshot(2, {{"buffers", nlohmann::json::array()}});
-  EXPECT_THAT(refusal(), HasSubstr("has 2 values for tensors of 0"));
+  EXPECT_THAT(refusal(), HasSubstr("has 2 values for tensors of 0: it is damaged, or no run"));
+  // 2^80 elements, and as many beside them as would hide a count of -1.
+  const auto most = std::int64_t{1} << 40;
+  put_snapshot(
+      2,
+      {{"buffers", {{{"name", "a"}, {"shape", {most, most}}}, {{"name", "b"}, {"shape", {3}}}}}});
+  EXPECT_THAT(refusal(), HasSubstr("00002.h5' is damaged: its layout has \"a\""));
+  put_snapshot(2, {{"buffers", {{{"shape", {2}}}}}});
+  EXPECT_THAT(refusal(), HasSubstr("00002.h5' is damaged: its layout is no table of tensors"));
 }
 
 }  // namespace
