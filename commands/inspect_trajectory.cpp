@@ -114,7 +114,8 @@ int inspect_trajectory(const std::vector<std::string>& arguments) {
   table.add("trajectory", &source, "snapshots, as dimred pca takes them; the first is the base")
       .role(OptionRole::input);
   table.group("Tests");
-  table.add("flips", &options.flips, "random signs of the increments", at_least(19));
+  table.add(
+      "flips", &options.flips, "random signs of the increments", between(19, pca::most_flips));
   table.add("block",
             &options.block,
             "increments that share a sign in the second test; 0: an eighth of them, at least 2",

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "support/errors.h"
 #include "support/random.h"
 
 namespace dimred::pca {
@@ -15,10 +16,15 @@ constexpr double rounding = 1e-11;
 
 }  // namespace
 
+void require_not_stopped(const SignFlips& flips) {
+  require_environment(flips.stop == nullptr || !*flips.stop, "[trajectory] stopped");
+}
+
 Eigen::MatrixXd draw_signs(const SignFlips& flips,
                            std::int64_t increments,
                            std::int64_t first,
                            std::int64_t width) {
+  require_not_stopped(flips);
   Eigen::MatrixXd signs = Eigen::MatrixXd::Ones(increments, width);
   for (std::int64_t draw = std::max<std::int64_t>(first, 1); draw < first + width; ++draw) {
     RandomStream stream(flips.seed, RandomPurpose::signs, flips.block, draw);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <Eigen/Core>
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <vector>
@@ -13,9 +14,15 @@ struct SignFlips {
   std::int64_t count = 999;  // B
   std::int64_t block = 1;    // increments in a row that share a sign
   std::uint64_t seed = 0;
+  /// Another thread sets it to have a test end soon, with std::runtime_error. Null: nobody does.
+  const std::atomic<bool>* stop = nullptr;
 };
 
+/// Throws std::runtime_error where the test is to end.
+void require_not_stopped(const SignFlips& flips);
+
 /// The signs [N x width] of draws first..first + width - 1. Draw 0 is what was measured: all +1.
+/// Throws as require_not_stopped().
 Eigen::MatrixXd draw_signs(const SignFlips& flips,
                            std::int64_t increments,
                            std::int64_t first,

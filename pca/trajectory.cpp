@@ -75,11 +75,14 @@ TrajectoryOptions with_defaults(TrajectoryOptions options, std::int64_t n) {
   if (options.block == 0) options.block = std::max<std::int64_t>(2, (n - 1) / 8);
   if (options.window == 0) options.window = std::max<std::int64_t>(2, n / 4);
   if (options.threads == 0) options.threads = available_threads();
-  require(options.flips >= 19 && options.block >= 1 && options.block < n && options.threads > 0,
-          "[trajectory] needs flips >= 19, block in 1..{} and threads >= 0, received flips = "
-          "{}, block = {}, threads = {}",
+  require(options.flips >= 19 && options.flips <= most_flips,
+          "[trajectory] needs flips in 19..{}, received flips = {}",
+          most_flips,
+          options.flips);
+  require(options.block >= 1 && options.block < n && options.threads > 0,
+          "[trajectory] needs block in 1..{} and threads >= 0, received block = {}, threads = "
+          "{}",
           n - 1,
-          options.flips,
           options.block,
           options.threads);
   require(options.window >= 2 && options.window <= n - 2,
@@ -101,7 +104,8 @@ struct FlipPlan {
         views{view_from_base(increments),
               view_centred(increments),
               view_of_windows(increments, options.window)},
-        null{{options.flips, 1, options.seed}, {options.flips, options.block, options.seed}} {}
+        null{{options.flips, 1, options.seed, options.stop},
+             {options.flips, options.block, options.seed, options.stop}} {}
 };
 
 /// Everything but the straightness.

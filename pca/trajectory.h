@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -9,13 +10,18 @@
 
 namespace dimred::pca {
 
+/// The largest B: p-values down to 10^-6 settle any question.
+inline constexpr std::int64_t most_flips = 1'000'000;
+
 struct TrajectoryOptions {
-  std::int64_t flips = 999;  // B >= 19, random signs and orders
+  std::int64_t flips = 999;  // B in 19..most_flips, random signs and orders
   std::int64_t block = 0;    // increments that share a sign in the second test; 0: an eighth of
                              // them, at least 2
   std::int64_t window = 0;   // snapshots in a mean, 2..n - 2; 0: a quarter of them, at least 2
   std::uint64_t seed = 0;    // of signs and orders
   std::int64_t threads = 0;  // 0: all cores this process may use
+  /// As SignFlips::stop.
+  const std::atomic<bool>* stop = nullptr;
 };
 
 /// What the increments of a trajectory are.
@@ -55,7 +61,7 @@ struct TrajectoryReport {
 /// p-value can be below 0.05. The null hypothesis of the p-values is independent, symmetric
 /// increments, and momentum alone breaks it: where neighbours correlate, the verdict is never
 /// `drift`. Throws std::invalid_argument for fewer snapshots, options out of range, snapshots that
-/// are all equal or a value that is not finite; std::runtime_error on I/O failure.
+/// are all equal or a value that is not finite; std::runtime_error on I/O failure, or stopped.
 TrajectoryReport measure_trajectory(const SnapshotSource& source,
                                     const TrajectoryOptions& options = {});
 

@@ -126,6 +126,7 @@ Directions directions(const MatrixXd& gram, std::int64_t lags, const SignFlips& 
   std::int64_t as_large = 1;
   Eigen::ArrayXd sums(orders.count);
   for (std::int64_t draw = 0; draw < orders.count; ++draw) {
+    require_not_stopped(orders);
     std::iota(order.begin(), order.end(), Eigen::Index{0});
     RandomStream stream(orders.seed, RandomPurpose::signs, 0, draw);
     for (std::uint32_t i = n - 1; i > 0; --i) std::swap(order[i], order[stream.below(i + 1)]);

@@ -311,11 +311,23 @@ std::string trajectory(const Source& source,
                        std::int64_t window,
                        std::uint64_t seed,
                        std::int64_t threads) {
-  const pca::TrajectoryOptions options{
-      .flips = flips, .block = block, .window = window, .seed = seed, .threads = threads};
+  std::atomic<bool> stop = false;
+  const pca::TrajectoryOptions options{.flips = flips,
+                                       .block = block,
+                                       .window = window,
+                                       .seed = seed,
+                                       .threads = threads,
+                                       .stop = &stop};
   WatchedSource rows(*source.rows);
   std::string report;
-  watched(rows, nb::none(), [&] { report = pca::to_json(pca::measure_trajectory(rows, options)); });
+  watched(
+      [&] {
+        rows.stop();
+        stop = true;
+      },
+      [] { return 0.0; },
+      nb::none(),
+      [&] { report = pca::to_json(pca::measure_trajectory(rows, options)); });
   return report;
 }
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -272,9 +273,23 @@ TEST(Trajectory, AdjustsAsHolmDoes) {
               ::testing::Pointwise(::testing::DoubleEq(), {0.03, 0.06, 0.06, 0.02}));
 }
 
+/// Without a look at `stop` it would take minutes.
+TEST(Trajectory, EndsWhereItIsStopped) {
+  const std::atomic<bool> stop = true;
+  const SignFlips flips{.count = std::int64_t{1} << 40, .stop = &stop};
+  const Eigen::MatrixXd gram = Eigen::MatrixXd::Identity(3, 3);
+  EXPECT_THROW(straightness_of_all({&gram, 1}, std::array{0.0}, {flips, flips}, 1),
+               std::runtime_error);
+  EXPECT_THROW(line_shape(gram, view_centred(3), {flips, flips}), std::runtime_error);
+  EXPECT_THROW(directions(gram, 1, {.count = most_flips, .stop = &stop}), std::runtime_error);
+  EXPECT_THROW(measure_trajectory(*source_of(random_matrix(6, 90, 3)), {.stop = &stop}),
+               std::runtime_error);
+}
+
 TEST(Trajectory, RefusesWhatIsNone) {
   const auto snapshots = random_matrix(6, 90, 3);
   for (const TrajectoryOptions& options : {TrajectoryOptions{.flips = 18},
+                                           TrajectoryOptions{.flips = most_flips + 1},
                                            TrajectoryOptions{.block = 6},
                                            TrajectoryOptions{.window = 5},
                                            TrajectoryOptions{.window = 1}})

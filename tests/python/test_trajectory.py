@@ -116,6 +116,7 @@ def test_what_cannot_be_measured_is_refused() -> None:
         (np.ones((6, 20)), {}, "snapshots that differ, received 6 equal ones"),
         (rows, {"window": 5}, "window in 2..4 of 6 snapshots, received 5"),
         (rows, {"flips": 5}, "received flips = 5"),
+        (rows, {"flips": 10**6 + 1}, "needs flips in 19..1000000, received flips = 1000001"),
     ]
     for source, options, said in cases:
         with pytest.raises(ValueError, match=said):
