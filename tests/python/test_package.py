@@ -1343,8 +1343,9 @@ def test_merge_writes_what_average_says(tmp_path: Path) -> None:
         tensors = {"a": generator.standard_normal((3, 4), np.float32), "b": generator.standard_normal(5, np.float32)}
         save_file(tensors, tmp_path / f"step_{step}.safetensors")
     for kind in ("mean", "linear", "cosine", "minus-sqrt", "wma", "ema", "pma-ema"):
-        merged = dimred.merge(tmp_path / "step_*", tmp_path / kind, kind, alpha=0.3)
-        average = dimred.average([tmp_path / f"step_{step}.safetensors" for step in (9, 10, 100)], kind, alpha=0.3)
+        alpha = 0.3 if kind == "pma-ema" else None
+        merged = dimred.merge(tmp_path / "step_*", tmp_path / kind, kind, alpha=alpha)
+        average = dimred.average([tmp_path / f"step_{step}.safetensors" for step in (9, 10, 100)], kind, alpha=alpha)
         assert merged.steps == [9, 10, 100]
         assert merged.coefficients == list(average.coefficients)
         for name, value in load_file(tmp_path / kind / "model.safetensors").items():
@@ -1354,6 +1355,8 @@ def test_merge_writes_what_average_says(tmp_path: Path) -> None:
     for sources, options, what in (
         (tmp_path / "step_*", {"dtype": "float8"}, "needs dtype"),
         (tmp_path / "step_*", {"kind": "minus_sqrt"}, "needs kind as one of"),
+        (tmp_path / "step_*", {"alpha": 0.2}, "alpha has no effect: it needs kind 'pma-ema', received 'mean'"),
+        (tmp_path / "step_*", {"kind": "wma", "decay": 0.5}, "decay has no effect: it needs kind 'ema'"),
         (tmp_path / "step_*", {"last_step": 0}, "needs last_step as a whole number >= 1"),
         (tmp_path / "step_*", {"stride": 2**63}, "needs stride as a whole number"),
         ([], {}, "needs checkpoints, received none"),
