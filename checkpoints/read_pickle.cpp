@@ -14,6 +14,11 @@ namespace {
 
 constexpr int refused = 3;  // read_pickle.py's exit code
 
+std::string& default_python() {
+  static std::string program = "python3";
+  return program;
+}
+
 std::string last_line(std::string_view text) {
   while (text.ends_with('\n')) text.remove_suffix(1);
   return std::string(text.substr(text.find_last_of('\n') + 1));
@@ -26,7 +31,7 @@ void read_pickle(std::string_view kind,
                  const std::filesystem::path& file,
                  const ByteSink& sink) {
   const auto given = environment_text("DIMRED_PYTHON");
-  const auto python = given.empty() ? "python3" : given;
+  const auto python = given.empty() ? default_python() : given;
   // Without the user's modules: the text needs Python's own alone.
   const std::vector<std::string> words{
       python, "-I", "-S", "-c", read_pickle_text, std::string(kind), file.string()};
@@ -38,6 +43,10 @@ void read_pickle(std::string_view kind,
       "{}needs Python ($DIMRED_PYTHON, else python3) to be read; {}",
       prefix,
       end.errors.empty() ? formatted("{} ended with {}", python, end.code) : last_line(end.errors));
+}
+
+void set_default_python(const std::string& program) {
+  if (!program.empty()) default_python() = program;
 }
 
 }  // namespace dimred::checkpoints

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <stdexcept>
+#include <string>
 #include <string_view>
 
 #include "support/bytes.h"
@@ -17,12 +18,16 @@ struct Unreadable : std::runtime_error {
 /// `sink`. Nothing in the file is run. `kind`: "weights" (a PyTorch file -> safetensors), "table"
 /// (a PyTorch file -> where its tensors lie, as JSON), "pairs" (the numbers of pairs and of
 /// each image's bytes as int64, a byte for each pair, the images), "archive" (a zip archive whose
-/// CRCs are compared -> nothing). Python is $DIMRED_PYTHON, else the python3 of $PATH. Throws
+/// CRCs are compared -> nothing). Python is $DIMRED_PYTHON, else the default one. Throws
 /// Unreadable("[scope] 'file': ...") for a file that is refused or damaged, std::runtime_error
 /// where Python cannot be run.
 void read_pickle(std::string_view kind,
                  std::string_view scope,
                  const std::filesystem::path& file,
                  const ByteSink& sink);
+
+/// Makes `program` the default Python of read_pickle() in the place of the python3 of $PATH, which
+/// an empty text leaves. To be called before other threads read files.
+void set_default_python(const std::string& program);
 
 }  // namespace dimred::checkpoints

@@ -10,6 +10,7 @@
 
 #include "checkpoints/checkpoint.h"
 #include "checkpoints/npy.h"
+#include "checkpoints/read_pickle.h"
 #include "checkpoints/snapshot_list.h"
 #include "pca/rows.h"
 #include "support/agreement.h"
@@ -335,5 +336,7 @@ std::unique_ptr<SnapshotSource> npy_matrix(const fs::path& path, std::string_vie
   if (header.item_bytes == 8) return std::make_unique<NpyMatrix<double>>(std::move(info), header);
   return std::make_unique<NpyMatrix<float>>(std::move(info), header);
 }
+
+void set_default_python(const std::string& program) { checkpoints::set_default_python(program); }
 
 }  // namespace dimred::pca

@@ -129,4 +129,8 @@ std::unique_ptr<SnapshotSource> open_files(std::vector<std::filesystem::path> fi
 std::unique_ptr<SnapshotSource> npy_matrix(const std::filesystem::path& path,
                                            std::string_view place);
 
+/// checkpoints::set_default_python() for the readers in this shared library, which are copies of
+/// its own.
+void set_default_python(const std::string& program);
+
 }  // namespace dimred::pca

@@ -47,7 +47,9 @@ std::string_view without_byte_order_mark(std::string_view text, std::string_view
 }
 
 std::string environment_text(const char* name) {
-  const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): nothing sets variables
+  // Programs of ours set variables at their start and before a run's first step, when no other
+  // thread is here.
+  const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe)
   return value == nullptr ? "" : value;
 }
 

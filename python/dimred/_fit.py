@@ -129,7 +129,7 @@ def _available_memory() -> float:
         lines = Path("/proc/meminfo").read_text().splitlines()
     except OSError:
         return float("inf")
-    return 1024.0 * next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable:"))
+    return 1024.0 * next((float(line.split()[1]) for line in lines if line.startswith("MemAvailable:")), float("inf"))
 
 
 class _Progress:

@@ -1367,6 +1367,26 @@ def test_merge_writes_what_average_says(tmp_path: Path) -> None:
         dimred.average(tmp_path, "median")
 
 
+def test_this_python_reads_pickles_where_path_has_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for step in (1, 2):
+        torch.save({"a": torch.full((2,), float(step))}, tmp_path / f"step_{step}.pt")
+    monkeypatch.delenv("DIMRED_PYTHON", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert dimred.merge(tmp_path / "step_*", tmp_path / "out").steps == [1, 2]
+    assert load_file(tmp_path / "out" / "model.safetensors")["a"].tolist() == [1.5, 1.5]
+    assert dimred.average(str(tmp_path / "step_*")).w.tolist() == [1.5, 1.5]
+    assert "DIMRED_PYTHON" not in os.environ  # other threads may read the environment meanwhile
+    monkeypatch.setenv("DIMRED_PYTHON", "/nowhere/python")
+    with pytest.raises(OSError, match="cannot run /nowhere/python"):
+        dimred.average(str(tmp_path / "step_*"))
+
+
+def test_memory_has_no_limit_where_the_system_tells_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert 0 < dimred._fit._available_memory() < np.inf
+    monkeypatch.setattr(Path, "read_text", lambda _: "MemTotal:  8 kB\n")
+    assert dimred._fit._available_memory() == np.inf
+
+
 def test_ctrl_c_ends_a_merge(tmp_path: Path) -> None:
     size = 64 << 20
     header = json.dumps({"a": {"dtype": "F32", "shape": [size // 4], "data_offsets": [0, size]}}).encode()
