@@ -172,6 +172,11 @@ std::string unlisted(const fs::path& folder) {
       run);
 }
 
+fs::path snapshots_of(const fs::path& path) {
+  auto folder = path / "snapshots";
+  return fs::is_directory(folder) ? folder : path;
+}
+
 bool is_snapshot_list(const fs::path& path) {
   return path.extension() == ".txt" && fs::is_regular_file(path);
 }

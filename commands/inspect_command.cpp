@@ -530,7 +530,8 @@ int inspect_command(const std::vector<std::string>& arguments) {
       "layers, parameters and compute of a network by name: see dimred inspect --model --help");
   add_store_options(table);
   if (printed_help(table, join_scale_words(arguments), scale_help())) return exit_success;
-  for (const auto* field : std::initializer_list<const void*>{&landscape, &model, &schedule}) {
+  for (const auto* field :
+       std::initializer_list<const void*>{&landscape, &model, &schedule, &trajectory}) {
     const auto& row = table.at(field);
     require(!row.was_set(), "[inspect] {} needs to be a flag", row.name);
   }

@@ -131,7 +131,7 @@ int inspect_trajectory(const std::vector<std::string>& arguments) {
   add_store_options(table);
   if (printed_help(table, arguments)) return exit_success;
   require(!source.empty(), "[inspect] needs --trajectory FOLDER, LIST.txt or FILE.npy");
-  if (fs::is_directory(source / "snapshots")) source /= "snapshots";
+  source = checkpoints::snapshots_of(source);
   options.seed = static_cast<std::uint64_t>(seed);
   const auto report = pca::measure_trajectory(*pca::open_source(source), options);
   Console console(/*quiet=*/false);

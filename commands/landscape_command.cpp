@@ -221,7 +221,7 @@ void add_plane_options(OptionTable& table, LandscapeOptions& options) {
             &options.run,
             "a run folder, state or snapshot: its model and data, its path, and the center");
   table.add("pca_mat", &options.pca_mat, "matrix whose components span the plane, k x M .npy");
-  table.add("components", &options.components, "two of its rows, counted from 1", at_least(1));
+  table.add("components", &options.components, "two of its rows, counted from 1", between(1, 1e9));
   table.add_choice("center",
                    &options.center,
                    "of the plane: the newest weights of --landscape, or the mean of its snapshots",

@@ -18,6 +18,7 @@
 #include "checkpoints/safetensors.h"
 #include "checkpoints/shape.h"
 #include "checkpoints/snapshot.h"
+#include "checkpoints/snapshot_list.h"
 #include "checkpoints/weight_names.h"
 #include "pca/source.h"
 #include "support/atomic_file.h"
@@ -115,8 +116,7 @@ std::vector<fs::path> checkpoints_at(const fs::path& source) {
     require_one_meaning(source);
     return {source};
   }
-  const bool run = fs::is_directory(source / "snapshots");
-  auto files = pca::snapshot_files(run ? source / "snapshots" : source, "merge");
+  auto files = pca::snapshot_files(checkpoints::snapshots_of(source), "merge");
   for (auto& file : files) {
     require(file.extension() != ".npy",
             "[merge] needs checkpoints whose tensors have names, received '{}'",

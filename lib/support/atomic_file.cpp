@@ -95,9 +95,8 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view t
 void require_regular_or_absent(const std::filesystem::path& path) {
   namespace fs = std::filesystem;
   const auto status = fs::symlink_status(path);
-  const bool other =
-      fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status);
-  require(!other,
+  require(!fs::is_directory(status), "[file] '{}' is a folder; needs the name of a file", path);
+  require(!fs::exists(status) || fs::is_regular_file(status),
           "[file] '{}' is a {}, which would be replaced; needs a regular file or a new name",
           path,
           fs::is_symlink(status) ? "link" : "device, pipe or socket");

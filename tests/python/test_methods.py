@@ -27,7 +27,9 @@ STAGE1 = [
     f"--data={few()}",
 ]
 STEPS = 10  # of an epoch: 640 samples in batches of 64
-COMMON = ["--n_component=6", "--batch_size=64", "--threads=1"]
+PLAIN = ["--batch_size=64", "--threads=1"]
+COMMON = ["--n_component=6", *PLAIN]
+WITHOUT_SUBSPACE = ("sgd", "swa", "ema", "schedule-free")
 PRESETS = [
     "robust",
     "robust-mean",
@@ -83,7 +85,8 @@ def test_a_preset_spends_its_budget_and_no_more(preset: str, start: Path, tmp_pa
     rate = ["--learning_rate=0.05"] if preset in ("psgd", "twa") else []
     # With the three trials that are published its searches end on a loss that is higher, and it soon reaches NaN.
     rate += ["--trials=12"] if preset == "mindspore-first" else []
-    options = [*COMMON, *rate, f"--preset={preset}", "--budget=0.4", "--checkpoint", start]
+    common = PLAIN if preset in WITHOUT_SUBSPACE else COMMON
+    options = [*common, *rate, f"--preset={preset}", "--budget=0.4", "--checkpoint", start]
     execute("dimred", "stage2", *options, "--output", run)
     curve = rows(run)
     assert {row["method"] for row in curve} == {preset}
@@ -100,7 +103,7 @@ def test_a_preset_spends_its_budget_and_no_more(preset: str, start: Path, tmp_pa
     ends = {"swa": ["raw", "mean"], "ema": ["raw", "ema"], "schedule-free": ["raw", "mean"]}.get(preset, ["raw"])
     assert kinds == [first, *ends]
     read = int(last["basis_bytes_read"])
-    if preset in ("sgd", "swa", "ema", "schedule-free"):
+    if preset in WITHOUT_SUBSPACE:
         assert read == 0 and not (run / "pca_mat.npy").exists()
     else:  # twice a step; in memory rows begin and end on 64 bytes, parameter by parameter
         matrix = np.load(run / "pca_mat.npy", mmap_mode="r").nbytes
@@ -286,7 +289,7 @@ def test_another_update_rule_descends_in_another_way(start: Path, tmp_path: Path
 
 
 def test_a_schedule_keeps_its_length(start: Path, tmp_path: Path, execute, fails) -> None:
-    options = ["stage2", *COMMON, "--preset=sgd", "--checkpoint", start, "--output", tmp_path / "run"]
+    options = ["stage2", *PLAIN, "--preset=sgd", "--checkpoint", start, "--output", tmp_path / "run"]
     execute("dimred", *options, "--epochs=1")
     assert "the rates of this run fall over 1" in fails(2, *options, "--epochs=2")
 
@@ -295,7 +298,7 @@ def test_a_schedule_keeps_its_length(start: Path, tmp_path: Path, execute, fails
 def test_methods_are_the_same_on_several_ranks(name: str, start: Path, tmp_path: Path, dimred: Path) -> None:
     options = [
         "stage2",
-        "--n_component=6",
+        *([] if name in WITHOUT_SUBSPACE else ["--n_component=6"]),
         "--global_batch_size=63",
         "--threads=1",
         *SCHEDULED[name],
@@ -348,7 +351,7 @@ def test_the_matrix_made_inside_is_that_of_the_pca_command(start: Path, tmp_path
 def test_what_diverges_ends_with_an_error(length: str, start: Path, tmp_path: Path, fails) -> None:
     """Ten steps in a row of a long run, or the last of a short one; the second start says the same."""
     options = [
-        *COMMON,
+        *PLAIN,
         "--preset=sgd",
         "--learning_rate=1e6",
         length,
@@ -364,7 +367,7 @@ def test_what_diverges_ends_with_an_error(length: str, start: Path, tmp_path: Pa
 
 GIVEN = {
     "--basis=random": "basis has no effect: it needs pca_mat to be unset",
-    "--snapshot_skip=1": "snapshot_skip has no effect: it needs pca_mat to be unset",
+    "--snapshot_skip=1": "snapshot_skip has no effect: it needs pca_mat to be unset and another basis than none",
     "--preset=sgd": "preset sgd has no subspace and takes no --pca_mat",
 }
 
@@ -383,6 +386,9 @@ BAD = {
     "--method=psgd --basis=none": "method = psgd needs a basis",
     "--preset=robust --start_latest=3": "start_latest needs start = mean or soup",
     "--basis_seed=3": "basis_seed has no effect: it needs pca_mat to be unset and basis = random or shuffled",
+    "--preset=sgd --n_component=3": "n_component has no effect: it needs another basis than none",
+    "--preset=sgd --basis_dtype=bfloat16": "basis_dtype has no effect: it needs another basis than none",
+    "--preset=swa --snapshot_from=2": "snapshot_from has no effect",
     "--start=mean --start_latest=99": "start_latest needs at most the 20 snapshots",
     "--preset=swag": "did you mean swa?",
     "--average_from=1": "average_from",

@@ -59,18 +59,28 @@ IDLE: dict[str, dict[str, tuple[str, ...]]] = {
     "merge": {"decay": ("--decay=0.5",), "alpha": ("--alpha=0.5", "--kind=ema")},
     "data convert": {"files": ("--files=2", "--to=packed"), "seed": ("--seed=5", "--to=tfrecord")},
     "data preview": {"seed": ("--seed=5", "--preprocessing_name=fashion")},
-    "data pack": {"quality": ("--quality=80", "--encoding=planes")},
+    "data pack": {"quality": ("--quality=80", "--encoding=keep")},
+    "import": {"overwrite": ("FILE", "--overwrite")},
 }
 
 
 def test_commands_without_a_network_refuse_options_without_effect(execute, fails) -> None:
     """All that need a condition, as their tables say; what trains or evaluates is checked where it is resolved."""
     data = ("convert", "index", "inspect", "pack", "preview", "shuffle-split")
-    for command in ("pca", "merge", "inspect", "inspect --trajectory=x", *(f"data {tool}" for tool in data)):
+    for command in ("pca", "merge", "import", "inspect", "inspect --trajectory=x", *(f"data {tool}" for tool in data)):
         cases = IDLE.get(command, {})
         assert {row["name"] for row in rows_of(execute, command) if row["needs"]} == set(cases), command
         for name, words in cases.items():
             assert f"] {name} has no effect: it needs " in fails(2, *command.split(), *words)
+    drawn = fails(2, "inspect", "--schedule", "linear", "--power", "3")
+    assert "power has no effect: it needs schedule = polynomial" in drawn
+    assert "precision has no effect" in fails(2, "export", "RUN", "--precision", "bfloat16")
+    assert "amp_deny has no effect" in fails(2, "export", "RUN", "--amp_deny", "relu")
+
+
+def test_a_word_with_a_dash_is_no_checkpoint(fails) -> None:
+    """A command that takes any number of files takes no mistyped option for one."""
+    assert "-output: unknown option" in fails(2, "merge", "a.safetensors", "-output", "x")
 
 
 def test_a_seed_says_what_it_needs(execute) -> None:
