@@ -146,10 +146,6 @@ void scatter(const Box& box,
 
 }  // namespace
 
-Box run_of(std::int64_t begin, std::int64_t count, std::int64_t offset) {
-  return {.begin = begin, .dimensions = {{.count = count}}, .offset = offset};
-}
-
 Box box_of(const std::vector<std::int64_t>& shape,
            const std::vector<std::int64_t>& first,
            const std::vector<std::int64_t>& sizes,

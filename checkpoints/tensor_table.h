@@ -29,7 +29,9 @@ struct Box {
 };
 
 /// Elements [begin, begin + count) of a tensor, one behind the other in the file.
-Box run_of(std::int64_t begin, std::int64_t count, std::int64_t offset);
+inline Box run_of(std::int64_t begin, std::int64_t count, std::int64_t offset) {
+  return {.begin = begin, .dimensions = {{.count = count}}, .offset = offset};
+}
 
 /// The box of `sizes` elements from `first` on in a tensor of `shape`. `stride`: in elements of the
 /// file; empty: they lie in the order of `sizes`.
