@@ -43,10 +43,10 @@ Table pytorch_table(const fs::path& path) {
   return table;
 }
 
-using Step = std::int64_t Box::Dimension::*;
+using Step = std::int64_t StoredBox::Dimension::*;
 
 /// Where the box's element `at`, counted in its own order, is by these steps.
-std::int64_t place_of(const Box& box, Step step, std::int64_t at) {
+std::int64_t place_of(const StoredBox& box, Step step, std::int64_t at) {
   std::int64_t place = 0;
   for (const auto& dimension : box.dimensions | std::views::reverse) {
     place += at % dimension.count * dimension.*step;
@@ -56,7 +56,7 @@ std::int64_t place_of(const Box& box, Step step, std::int64_t at) {
 }
 
 /// Whether elements that follow each other in the box do so by these steps, too.
-bool in_order(const Box& box, Step step) {
+bool in_order(const StoredBox& box, Step step) {
   std::int64_t own = 1;
   for (const auto& dimension : box.dimensions | std::views::reverse) {
     if (dimension.count != 1 && dimension.*step != own) return false;
@@ -67,7 +67,7 @@ bool in_order(const Box& box, Step step) {
 
 /// The number of the box's elements that come before element `place` of the tensor: those are its
 /// first ones.
-std::int64_t elements_before(const Box& box, std::int64_t place) {
+std::int64_t elements_before(const StoredBox& box, std::int64_t place) {
   auto rest = place - box.begin;
   if (rest <= 0) return 0;
   std::int64_t each = 1;  // elements of the box at one index of the dimension
@@ -86,7 +86,7 @@ std::int64_t elements_before(const Box& box, std::int64_t place) {
 
 /// The box's elements from `low` on, which its file has in another order.
 void gather(const ReadFile& read,
-            const Box& box,
+            const StoredBox& box,
             std::int64_t unit,
             std::int64_t low,
             std::span<std::byte> out) {
@@ -95,7 +95,7 @@ void gather(const ReadFile& read,
   const auto longest = (std::int64_t{1} << 20) / unit;  // of what is read at once
   std::vector<std::int64_t> places(out.size() / unit);
   for (std::int64_t i = 0; i < std::ssize(places); ++i)
-    places[i] = place_of(box, &Box::Dimension::stored, low + i);
+    places[i] = place_of(box, &StoredBox::Dimension::stored, low + i);
   std::vector<std::size_t> order(places.size());
   std::iota(order.begin(), order.end(), 0);
   std::ranges::sort(order, {}, [&](std::size_t i) { return places[i]; });
@@ -116,17 +116,17 @@ void gather(const ReadFile& read,
 
 /// The box's elements from `low` on, in its own order.
 void read_box(const ReadFile& read,
-              const Box& box,
+              const StoredBox& box,
               std::int64_t unit,
               std::int64_t low,
               std::span<std::byte> out) {
-  if (!in_order(box, &Box::Dimension::stored)) return gather(read, box, unit, low, out);
+  if (!in_order(box, &StoredBox::Dimension::stored)) return gather(read, box, unit, low, out);
   read(box.file, box.offset + low * unit, out);
 }
 
 /// Puts the box's elements from `low` on where the tensor has them; `out` begins at its element
 /// `first`.
-void scatter(const Box& box,
+void scatter(const StoredBox& box,
              std::int64_t unit,
              std::int64_t low,
              std::span<const std::byte> stored,
@@ -137,7 +137,7 @@ void scatter(const Box& box,
   while (!stored.empty()) {
     const auto left = (line - low % line) * unit;
     const auto bytes = std::min<std::int64_t>(left, std::ssize(stored));
-    const auto place = box.begin + place_of(box, &Box::Dimension::step, low) - first;
+    const auto place = box.begin + place_of(box, &StoredBox::Dimension::step, low) - first;
     std::memcpy(out.data() + place * unit, stored.data(), bytes);
     stored = stored.subspan(bytes);
     low += bytes / unit;
@@ -146,11 +146,11 @@ void scatter(const Box& box,
 
 }  // namespace
 
-Box box_of(const std::vector<std::int64_t>& shape,
-           const std::vector<std::int64_t>& first,
-           const std::vector<std::int64_t>& sizes,
-           const std::vector<std::int64_t>& stride) {
-  Box box{.dimensions = std::vector<Box::Dimension>(shape.size())};
+StoredBox box_of(const std::vector<std::int64_t>& shape,
+                 const std::vector<std::int64_t>& first,
+                 const std::vector<std::int64_t>& sizes,
+                 const std::vector<std::int64_t>& stride) {
+  StoredBox box{.dimensions = std::vector<StoredBox::Dimension>(shape.size())};
   std::int64_t step = 1;
   std::int64_t stored = 1;
   for (std::size_t axis = shape.size(); axis-- > 0;) {
@@ -163,7 +163,7 @@ Box box_of(const std::vector<std::int64_t>& shape,
 }
 
 void read_stored(const ReadFile& read,
-                 std::span<const Box> boxes,
+                 std::span<const StoredBox> boxes,
                  std::int64_t unit,
                  std::int64_t first,
                  std::span<std::byte> out) {
@@ -173,7 +173,7 @@ void read_stored(const ReadFile& read,
     const auto low = elements_before(box, first);
     const auto bytes = (elements_before(box, end) - low) * unit;
     if (bytes == 0) continue;
-    if (in_order(box, &Box::Dimension::step)) {
+    if (in_order(box, &StoredBox::Dimension::step)) {
       const auto place = box.begin + low - first;
       read_box(read, box, unit, low, out.subspan(place * unit, bytes));
       continue;

@@ -14,7 +14,7 @@ namespace dimred::checkpoints {
 /// begin + sum i_j step_j of the tensor, in the order of the tensor's shape, and number
 /// sum i_j stored_j behind the file's byte `offset`. Of all elements of a tensor, or of a run of
 /// them, one dimension with steps of one is enough.
-struct Box {
+struct StoredBox {
   struct Dimension {
     std::int64_t count = 0;
     std::int64_t step = 1;    // in elements of the tensor; more than the later dimensions span
@@ -25,20 +25,20 @@ struct Box {
   std::vector<Dimension> dimensions;
   std::int64_t offset = 0;  // bytes from the start of the file
   std::size_t file = 0;     // behind the table's own, where a tensor lies in several
-  auto operator<=>(const Box&) const = default;
+  auto operator<=>(const StoredBox&) const = default;
 };
 
 /// Elements [begin, begin + count) of a tensor, one behind the other in the file.
-inline Box run_of(std::int64_t begin, std::int64_t count, std::int64_t offset) {
+inline StoredBox run_of(std::int64_t begin, std::int64_t count, std::int64_t offset) {
   return {.begin = begin, .dimensions = {{.count = count}}, .offset = offset};
 }
 
 /// The box of `sizes` elements from `first` on in a tensor of `shape`. `stride`: in elements of the
 /// file; empty: they lie in the order of `sizes`.
-Box box_of(const std::vector<std::int64_t>& shape,
-           const std::vector<std::int64_t>& first,
-           const std::vector<std::int64_t>& sizes,
-           const std::vector<std::int64_t>& stride);
+StoredBox box_of(const std::vector<std::int64_t>& shape,
+                 const std::vector<std::int64_t>& first,
+                 const std::vector<std::int64_t>& sizes,
+                 const std::vector<std::int64_t>& stride);
 
 /// Where a tensor of a weight file lies in it, so that its elements are read when they are
 /// needed.
@@ -46,7 +46,7 @@ struct StoredTensor {
   std::string name;
   std::string dtype;  // as safetensors names it; read_floats takes those of is_float_type
   std::vector<std::int64_t> shape;
-  std::vector<Box> boxes;  // each element lies in one of them
+  std::vector<StoredBox> boxes;  // each element lies in one of them
 };
 
 /// The tensors of a file that read_weights takes, in its order, MindSpore's under the names that
@@ -63,7 +63,7 @@ using ReadFile =
 /// bits, which one run must hold then). What a box has of them is read at once; where its file has
 /// another order, elements that lie within 64 bytes of one another are. Memory: up to out.size().
 void read_stored(const ReadFile& read,
-                 std::span<const Box> boxes,
+                 std::span<const StoredBox> boxes,
                  std::int64_t unit,
                  std::int64_t first,
                  std::span<std::byte> out);

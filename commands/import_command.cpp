@@ -12,7 +12,7 @@
 namespace dimred::commands {
 namespace {
 
-void check_output(const std::filesystem::path& file, bool overwrite) {
+void require_free_output(const std::filesystem::path& file, bool overwrite) {
   require(file.extension() == ".toml",
           "[import] output needs a name that ends in .toml, received {}",
           file);
@@ -48,7 +48,7 @@ int import_command(const std::vector<std::string>& arguments) {
       .needs(has_value("output"));
   if (printed_help(table, arguments)) return exit_success;
   require_effects(table);
-  if (!output.empty()) check_output(output, overwrite);
+  if (!output.empty()) require_free_output(output, overwrite);
   require(!file.empty(), "[import] needs a file; see dimred import --help");
   const auto format = imports::format_of(file);
   if (format == imports::ForeignFormat::rank_table) {

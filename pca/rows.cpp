@@ -51,7 +51,8 @@ SnapshotRow snapshot_row(const fs::path& path) {
 
 /// Where values lie and as what: the same for two names of one weight, as tied weights are in
 /// PyTorch's files.
-using Values = std::tuple<std::string, std::vector<std::int64_t>, std::vector<checkpoints::Box>>;
+using Values =
+    std::tuple<std::string, std::vector<std::int64_t>, std::vector<checkpoints::StoredBox>>;
 
 /// The weights among the tensors of a checkpoint's files; tied ones once, under the first of their
 /// names.
@@ -106,7 +107,7 @@ std::string difference(const SourceInfo& first, const SourceInfo& row) {
   return layout::first_difference(layout::layout_from_json(first.layout_json), row.layout_json);
 }
 
-Json boxes_message(const std::vector<checkpoints::Box>& boxes) {
+Json boxes_message(const std::vector<checkpoints::StoredBox>& boxes) {
   auto message = Json::array();
   for (const auto& box : boxes) {
     auto dimensions = Json::array();
@@ -117,8 +118,8 @@ Json boxes_message(const std::vector<checkpoints::Box>& boxes) {
   return message;
 }
 
-std::vector<checkpoints::Box> boxes_from(const Json& message) {
-  std::vector<checkpoints::Box> boxes;
+std::vector<checkpoints::StoredBox> boxes_from(const Json& message) {
+  std::vector<checkpoints::StoredBox> boxes;
   for (const auto& item : message) {
     auto& box = boxes.emplace_back();
     item.at(0).get_to(box.begin);

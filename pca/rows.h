@@ -19,7 +19,7 @@ struct FloatRun {
   std::string dtype;  // as checkpoints::read_floats takes it
   std::int64_t begin = 0;
   std::int64_t size = 0;
-  std::vector<checkpoints::Box> boxes;  // in the row's files
+  std::vector<checkpoints::StoredBox> boxes;  // in the row's files
   std::int64_t digests = 0;  // where its digests begin (checkpoints/weight_digests.h); 0: none
 };
 

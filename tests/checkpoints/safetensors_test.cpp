@@ -222,10 +222,10 @@ TEST(Safetensors, ReadsElementsOfStridesWhereTheyLie) {
 
 /// The boxes of a tensor of {5, 7, 4} that is cut behind `cuts` in each dimension, one behind the
 /// other in the file; every third lies transposed there. `file` gets each element's number.
-std::vector<Box> boxes_cut(const std::vector<std::vector<std::int64_t>>& cuts,
-                           std::vector<std::int16_t>& file) {
+std::vector<StoredBox> boxes_cut(const std::vector<std::vector<std::int64_t>>& cuts,
+                                 std::vector<std::int16_t>& file) {
   const std::vector<std::int64_t> shape{5, 7, 4};
-  std::vector<Box> boxes;
+  std::vector<StoredBox> boxes;
   for (std::size_t i = 1; i < cuts[0].size(); ++i) {
     for (std::size_t j = 1; j < cuts[1].size(); ++j) {
       for (std::size_t k = 1; k < cuts[2].size(); ++k) {
