@@ -227,7 +227,7 @@ SourceInfo info_of(const std::vector<SnapshotRow>& rows) {
     if (row.epoch >= 0) info.epochs.push_back(row.epoch);
     info.bytes_verified += row.bytes_verified;
     for (const FloatRun& run : row.runs) {
-      bytes += static_cast<double>(run.size * checkpoints::bits_of(run.dtype) / 8);
+      bytes += static_cast<double>(run.size * checkpoints::bits_of(run.dtype)) / 8;
       info.float64 |= run.dtype == float64_dtype;
     }
   }
