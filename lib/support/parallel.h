@@ -23,9 +23,9 @@ std::vector<std::jthread> start_threads(const char* scope,
                                         const std::function<void()>& stop);
 
 /// GOMP_SPINCOUNT of the trainers: how often a thread of OpenMP looks whether the others are done
-/// before it sleeps. libgomp's own 300,000 burn the time of a core that another program shares;
-/// with 1,000 threads sleep within a step on idle cores (experiments/benchmarks/busy_machine.py;
-/// figures in docs/results).
+/// before it sleeps. libgomp's own 300,000 looks burn the time of a core that another program
+/// shares; after 1,000 looks, threads sleep within a step even on idle cores. Figures: docs/results
+/// (experiments/benchmarks/busy_machine.py).
 inline constexpr auto openmp_spin_count = "10000";
 
 /// Gives what this process executes that many, unless the user has chosen a wait policy. Of no use
