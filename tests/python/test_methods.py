@@ -221,7 +221,7 @@ def test_a_preset_and_its_start_stay_those_that_the_run_began_with(start: Path, 
 
 def test_what_nothing_falls_over_may_go_on_longer(start: Path, tmp_path: Path, execute) -> None:
     run, whole = tmp_path / "run", tmp_path / "whole"
-    options = ["stage2", *COMMON, "--preset=schedule-free", "--checkpoint", start]
+    options = ["stage2", *PLAIN, "--preset=schedule-free", "--checkpoint", start]
     for epochs, output in ((1, run), (2, run), (2, whole)):
         execute("dimred", *options, f"--epochs={epochs}", "--output", output)
     assert np.array_equal(weights(run / "final.h5"), weights(whole / "final.h5"))
@@ -264,7 +264,8 @@ SCHEDULED = {
 @pytest.mark.parametrize("name", ["psgd", "sgd", "schedule-free", "same"])
 def test_a_stopped_run_comes_to_the_same_end(name: str, start: Path, tmp_path: Path, binaries, execute) -> None:
     epochs = 2 if name == "same" else 3  # those of the others are over in a moment
-    options = ["stage2", *COMMON, *SCHEDULED[name], f"--epochs={epochs}", f"--checkpoint={start}"]
+    common = PLAIN if name in WITHOUT_SUBSPACE else COMMON
+    options = ["stage2", *common, *SCHEDULED[name], f"--epochs={epochs}", f"--checkpoint={start}"]
     execute("dimred", *options, "--output", tmp_path / "whole")
     run = tmp_path / "run"
     assert interrupted([str(binaries / "dimred"), *options, f"--output={run}"], 15, run) == 143
