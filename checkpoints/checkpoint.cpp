@@ -52,14 +52,11 @@ void require_listed(const fs::path& index,
 }
 
 Checkpoint read_distributed(const fs::path& metadata) {
-  std::string text;
-  read_pickle("distributed", "torch.distributed.checkpoint", metadata, [&](ByteView bytes) {
-    text.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  });
+  constexpr std::string_view scope = "torch.distributed.checkpoint";
   Checkpoint checkpoint;
   std::map<std::string, std::size_t> places;
   auto& tensors = checkpoint.tensors.emplace_back();
-  for (const auto& entry : nlohmann::json::parse(text)) {
+  for (const auto& entry : read_pickle_json("distributed", scope, metadata)) {
     auto& tensor = tensors.emplace_back();
     tensor.name = entry.at(0);
     tensor.dtype = entry.at(1);

@@ -6,11 +6,13 @@
 #include <array>
 #include <fstream>
 #include <iterator>
+#include <span>
+#include <stdexcept>
 #include <string>
-#include <tuple>
 #include <utility>
 
 #include "checkpoints/lock_reach.h"
+#include "support/atomic_file.h"
 #include "support/errors.h"
 #include "support/file_lock.h"
 #include "support/open_file.h"
@@ -47,8 +49,12 @@ FolderLock::FolderLock(const std::filesystem::path& folder, Descriptor lock)
     : folder_(folder), owner_(::getpid()), lock_(std::move(lock)) {
   if (lock_ < 0) return;
   const auto own = std::to_string(owner_);
-  // Only messages need it: a full disk is no reason to stop here.
-  if (::ftruncate(lock_, 0) == 0) std::ignore = ::pwrite(lock_, own.data(), own.size(), 0);
+  if (retrying([&] { return ::ftruncate(lock_, 0); }) != 0) return;
+  try {
+    write_exactly(lock_, 0, std::as_bytes(std::span(own)), folder_ / file_name);
+  } catch (const std::runtime_error&) {
+    // Only messages need it: a full disk is no reason to stop here.
+  }
 }
 
 std::optional<FolderLock> FolderLock::try_take(const std::filesystem::path& folder) {

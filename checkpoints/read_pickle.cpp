@@ -1,8 +1,10 @@
 #include "checkpoints/read_pickle.h"
 
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 
 #include "support/errors.h"
+#include "support/json.h"
 #include "support/program.h"
 #include "support/text.h"
 
@@ -43,6 +45,18 @@ void read_pickle(std::string_view kind,
       "{}needs Python ($DIMRED_PYTHON, else python3) to be read; {}",
       prefix,
       end.errors.empty() ? formatted("{} ended with {}", python, end.code) : last_line(end.errors));
+}
+
+nlohmann::json read_pickle_json(std::string_view kind,
+                                std::string_view scope,
+                                const std::filesystem::path& file) {
+  std::string text;
+  read_pickle(kind, scope, file, [&](ByteView bytes) {
+    text.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  });
+  // Of our own making; what it is made of, read_pickle.py has held in memory.
+  const JsonLimits limits{.bytes = std::size_t{1} << 30, .memory = std::size_t{8} << 30};
+  return parse_json(text, formatted("[{}] '{}'", scope, file), limits);
 }
 
 void set_default_python(const std::string& program) {

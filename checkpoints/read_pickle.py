@@ -321,15 +321,24 @@ def check(archive: zipfile.ZipFile, folder: str, name: str, tensor: Tensor) -> N
         raise Refused(f'"{name}" needs a shape and strides within its storage of {storage.elements}')
 
 
+def as_json(value: Any) -> bytes:
+    """In UTF-8, which half of a surrogate pair has no bytes in."""
+    try:
+        return json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        text = error.object[max(0, error.start - 40) : error.start + 1]
+        raise Refused(f"needs names in UTF-8, received {text.split(chr(34))[-1]!r}") from error
+
+
 def write_safetensors(archive: zipfile.ZipFile, folder: str, tensors: dict[str, Tensor], out: BinaryIO) -> None:
     """One storage in memory at a time: tensors that share one follow each other."""
     ends = [0, *itertools.accumulate(tensor.size() for tensor in tensors.values())]
-    header = json.dumps(
+    header = as_json(
         {
             name: {"dtype": tensor.storage.type, "shape": tensor.shape, "data_offsets": ends[i : i + 2]}
             for i, (name, tensor) in enumerate(tensors.items())
         }
-    ).encode()
+    )
     out.write(struct.pack("<Q", len(header)) + header)
     key, stored = None, b""
     for tensor in tensors.values():
@@ -388,7 +397,7 @@ def table(file: str, out: BinaryIO) -> None:
         keys = {tensor.storage.key for tensor in tensors.values()}
         begins = {key: begin_of(archive, f"{folder}data/{key}", stream) for key in keys}
         out.write(
-            json.dumps(
+            as_json(
                 [
                     [
                         name,
@@ -399,7 +408,7 @@ def table(file: str, out: BinaryIO) -> None:
                     ]
                     for name, tensor in tensors.items()
                 ]
-            ).encode()
+            )
         )
 
 
@@ -552,7 +561,7 @@ def distributed(file: str, out: BinaryIO) -> None:
     for name, about in (metadata.__dict__.get("mcore_data") or {}).items():  # of Megatron
         if about and name in names and "optimizer" not in name.split("."):
             raise Refused(f'"{name}" is stored in another shape than its own; export it with Megatron Bridge first')
-    out.write(json.dumps([entry_of(name, described[name], chunks.get(name, []), folder) for name in names]).encode())
+    out.write(as_json([entry_of(name, described[name], chunks.get(name, []), folder) for name in names]))
 
 
 def pairs(file: str, out: BinaryIO) -> None:

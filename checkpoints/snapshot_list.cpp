@@ -13,6 +13,7 @@
 #include "support/errors.h"
 #include "support/json.h"
 #include "support/list_files.h"
+#include "support/open_file.h"
 #include "support/text.h"
 
 namespace dimred::checkpoints {
@@ -70,6 +71,7 @@ fs::path run_above(const fs::path& folder) {
 
 std::vector<fs::path> listed_files(const fs::path& list) {
   std::ifstream lines(list);
+  require_call(lines.is_open(), "open", list);
   std::set<fs::path> seen;
   std::vector<fs::path> files;
   for (std::string line; std::getline(lines, line);) {

@@ -28,12 +28,8 @@ Table safetensors_table(const fs::path& path) {
 }
 
 Table pytorch_table(const fs::path& path) {
-  std::string text;
-  read_pickle("table", "PyTorch", path, [&](ByteView bytes) {
-    text.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  });
   Table table;
-  for (const auto& entry : nlohmann::json::parse(text)) {
+  for (const auto& entry : read_pickle_json("table", "PyTorch", path)) {
     StoredTensor tensor{.name = entry.at(0), .dtype = entry.at(1), .shape = entry.at(2)};
     const std::vector<std::int64_t> first(tensor.shape.size());
     auto& box = tensor.boxes.emplace_back(box_of(tensor.shape, first, tensor.shape, entry.at(3)));

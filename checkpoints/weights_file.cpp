@@ -12,7 +12,6 @@
 #include "checkpoints/weight_names.h"
 #include "support/atomic_file.h"
 #include "support/errors.h"
-#include "support/option_values.h"
 #include "support/text.h"
 
 namespace dimred::checkpoints {
@@ -101,11 +100,6 @@ WeightsFile read_weights(const fs::path& path) {
                         file.format,
                         path,
                         tensor.name);
-    require_environment(utf8_text(tensor.name) == tensor.name,
-                        "[{}] '{}': needs names in UTF-8, received '{}'",
-                        file.format,
-                        path,
-                        utf8_text(tensor.name));
     require_finite_in_file(tensor.values, file.format, path, tensor.name);
   }
   return file;

@@ -120,7 +120,11 @@ OutputFolder::OutputFolder(fs::path final_path, const std::string& plan)
 
 std::optional<nlohmann::json> OutputFolder::record(const std::string& shard) const {
   const auto text = text_at(record_path(temporary_, shard));
-  return text.empty() ? std::nullopt : std::optional(parse_json(text, shard));
+  try {
+    return text.empty() ? std::nullopt : std::optional(parse_json(text, shard));
+  } catch (const std::runtime_error&) {
+    return std::nullopt;  // no merge wrote it: the shard is made again
+  }
 }
 
 void OutputFolder::add_record(const std::string& shard, const nlohmann::json& record) const {

@@ -2,7 +2,7 @@
 
 #include "data/cache_folder.h"
 #include "data/gz_file.h"
-#include "data/mapped_file.h"
+#include "support/mapped_file.h"
 #include "data/paths.h"
 #include "support/atomic_file.h"
 #include "support/digest.h"

@@ -7,7 +7,7 @@
 
 #include "checkpoints/npy.h"
 #include "data/bytes.h"
-#include "data/mapped_file.h"
+#include "support/mapped_file.h"
 #include "support/errors.h"
 
 namespace dimred::data {

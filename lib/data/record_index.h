@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "data/bytes.h"
-#include "data/mapped_file.h"
+#include "support/mapped_file.h"
 #include "support/bytes.h"
 
 // Where the samples of record files (TFRecord shards, Base64 part files) lie: found in one pass

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "data/mapped_file.h"
+#include "support/mapped_file.h"
 #include "data/record_index.h"
 #include "data/shard_source.h"
 #include "data/stream_plan.h"

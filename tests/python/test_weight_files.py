@@ -425,6 +425,19 @@ def test_damaged_mindspore_files_are_named(tmp_path: Path, twin, refused) -> Non
     assert "Qint4x2" in refused(file) and "conv1.weight" in refused(file)
 
 
+def test_names_that_are_not_utf8(tmp_path: Path, refused, fails) -> None:
+    """In every reader: whole weights, and the tables that merges read."""
+    ckpt, pt = tmp_path / "a.ckpt", tmp_path / "a.pt"
+    mindspore_checkpoint.write(ckpt, {"conv1.weight": np.ones((2, 3), np.float32)})
+    ckpt.write_bytes(ckpt.read_bytes().replace(b"conv1.weight", b"conv1.weigh\xff"))
+    torch.save({"conv1.weigh\ud800": torch.ones(2)}, pt)
+    for file, name in ((ckpt, "'conv1.weigh\\xFF'"), (pt, "'conv1.weigh\\ud800'")):
+        rule = f"'{file}': needs names in UTF-8, received {name}"
+        assert rule in refused(file)
+        assert rule in fails(1, "merge", file, "--output", tmp_path / "merged")
+    assert not (tmp_path / "merged").exists()
+
+
 def test_another_model_lists_the_first_names_and_shapes(tmp_path: Path, twin, unfit, logits) -> None:
     state = twin.state_dict()
     state["fc.weight"] = torch.ones(5, 64)
