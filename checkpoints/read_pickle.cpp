@@ -54,7 +54,7 @@ nlohmann::json read_pickle_json(std::string_view kind,
   read_pickle(kind, scope, file, [&](ByteView bytes) {
     text.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   });
-  // Of our own making; what it is made of, read_pickle.py has held in memory.
+  // read_pickle.py made the text, and had what it describes in memory.
   const JsonLimits limits{.bytes = std::size_t{1} << 30, .memory = std::size_t{8} << 30};
   return parse_json(text, formatted("[{}] '{}'", scope, file), limits);
 }

@@ -43,10 +43,10 @@ struct PassResult {
 void require_open_files(const std::vector<Part>& parts, const Plan& plan);
 
 /// Writes all shards of all parts, reading each input once; those that `folder` has records of are
-/// left as they are, and not counted. A block never spans tensors; sums are float64 in the order of the inputs,
-/// whatever the threads and blocks. Memory: threads x block x (8 + 8 bytes for each part). Throws
-/// std::invalid_argument for a value that is not finite, and for tensors that are not summed and
-/// differ; std::runtime_error for I/O errors.
+/// left as they are, and not counted. A block never spans tensors; sums are float64 in the order of
+/// the inputs, whatever the threads and blocks. Memory: threads x block x (8 + 8 bytes for each
+/// part). Throws std::invalid_argument for a value that is not finite, and for tensors that are not
+/// summed and differ; std::runtime_error for I/O errors.
 PassResult write_shards(const std::vector<Input>& inputs,
                         const std::vector<Part>& parts,
                         const Plan& plan,

@@ -112,7 +112,10 @@ def test_drawing(execute, tmp_path: Path) -> None:
     ("options", "said"),
     [
         (["exponential"], "needs decay_scheme luong5, luong10 or luong234"),
-        (["linear", "--decay_scheme=luong5"], "decay_scheme has no effect: it needs schedule = exponential, polynomial"),
+        (
+            ["linear", "--decay_scheme=luong5"],
+            "decay_scheme has no effect: it needs schedule = exponential, polynomial",
+        ),
         (["exponential", "--decay_scheme=luong10", "--total_steps=18"], "long enough for 10 decays"),
         (["piecewise"], "needs pieces with the piecewise schedule"),
         (["piecewise", "--pieces=5:0.1,5:0.2"], "piece 5:0.2: needs an end epoch > 5"),
