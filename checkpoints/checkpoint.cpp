@@ -52,23 +52,22 @@ void require_listed(const fs::path& index,
 }
 
 Checkpoint read_distributed(const fs::path& metadata) {
-  std::string text;
-  read_pickle("distributed", "torch.distributed.checkpoint", metadata, [&](ByteView bytes) {
-    text.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  });
+  constexpr std::string_view scope = "torch.distributed.checkpoint";
   Checkpoint checkpoint;
   std::map<std::string, std::size_t> places;
   auto& tensors = checkpoint.tensors.emplace_back();
-  for (const auto& entry : nlohmann::json::parse(text)) {
+  for (const auto& entry : read_pickle_json("distributed", scope, metadata)) {
     auto& tensor = tensors.emplace_back();
     tensor.name = entry.at(0);
     tensor.dtype = entry.at(1);
     entry.at(2).get_to(tensor.shape);
-    entry.at(3).get_to(tensor.stride);
-    for (const auto& piece : entry.at(4)) {
-      const auto [place, fresh] = places.emplace(piece.at(2), places.size());
+    for (const auto& part : entry.at(3)) {
+      const auto [place, fresh] = places.emplace(part.at(4), places.size());
       if (fresh) checkpoint.files.push_back(metadata.parent_path() / place->first);
-      tensor.pieces.push_back({piece.at(0), piece.at(1), place->second});
+      auto& box =
+          tensor.boxes.emplace_back(box_of(tensor.shape, part.at(0), part.at(1), part.at(2)));
+      part.at(3).get_to(box.offset);
+      box.file = place->second;
     }
   }
   return checkpoint;

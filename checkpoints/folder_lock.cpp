@@ -4,13 +4,17 @@
 #include <unistd.h>
 
 #include <array>
-#include <cerrno>
 #include <fstream>
 #include <iterator>
+#include <span>
+#include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "checkpoints/lock_reach.h"
+#include "support/atomic_file.h"
 #include "support/errors.h"
+#include "support/file_lock.h"
 #include "support/open_file.h"
 
 namespace dimred::checkpoints {
@@ -33,28 +37,43 @@ std::string holder_of(const std::filesystem::path& folder) {
 }
 
 FolderLock::FolderLock(const std::filesystem::path& folder)
-    : folder_(folder), lock_(folder / file_name) {
-  if (!lock_.try_take(LockKind::exclusive)) {
-    const auto process = holder(lock_.descriptor());
-    fail_environment(
-        "[file] '{}' is in use by process {}; wait for its end or choose another folder",
-        folder,
-        process.empty() ? "(unknown)" : process);
+    : FolderLock(folder, open_locked(folder / file_name)) {
+  if (lock_ >= 0) return;
+  const auto process = holder_of(folder);
+  fail_environment("[file] '{}' is in use by process {}; wait for its end or choose another folder",
+                   folder,
+                   process.empty() ? "(unknown)" : process);
+}
+
+FolderLock::FolderLock(const std::filesystem::path& folder, Descriptor lock)
+    : folder_(folder), owner_(::getpid()), lock_(std::move(lock)) {
+  if (lock_ < 0) return;
+  const auto own = std::to_string(owner_);
+  if (retrying([&] { return ::ftruncate(lock_, 0); }) != 0) return;
+  try {
+    write_exactly(lock_, 0, std::as_bytes(std::span(own)), folder_ / file_name);
+  } catch (const std::runtime_error&) {
+    // Only messages need it: a full disk is no reason to stop here.
   }
-  const auto own = std::to_string(::getpid());
-  // For the text above alone: a full disk is no reason to stop here.
-  if (::ftruncate(lock_.descriptor(), 0) == 0 &&
-      ::pwrite(lock_.descriptor(), own.data(), own.size(), 0) < 0)
-    errno = 0;
+}
+
+std::optional<FolderLock> FolderLock::try_take(const std::filesystem::path& folder) {
+  FolderLock lock(folder, open_locked(folder / file_name));
+  if (lock.lock_ < 0) return std::nullopt;
+  return lock;
 }
 
 std::string FolderLock::limit() const {
-  if (try_lock(lock_.descriptor()) == LockResult::unsupported)
-    return "is not possible on this file system";
+  if (try_lock(lock_) == LockResult::unsupported) return "is not possible on this file system";
   std::ifstream file("/proc/self/mountinfo");
   const std::string mounts{std::istreambuf_iterator<char>(file), {}};
   const auto why = local_locks(folder_, mounts);
   return why.empty() ? why : formatted("may not reach other hosts ({})", why);
+}
+
+void FolderLock::remove() {
+  if (lock_ >= 0 && ::getpid() == owner_) ::unlink((folder_ / file_name).c_str());
+  lock_.close();
 }
 
 }  // namespace dimred::checkpoints

@@ -1,9 +1,12 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <filesystem>
+#include <optional>
 #include <string>
 
-#include "support/file_lock.h"
+#include "support/descriptor.h"
 
 namespace dimred::checkpoints {
 
@@ -18,14 +21,23 @@ class FolderLock {
   static constexpr const char* file_name = ".lock";
 
   explicit FolderLock(const std::filesystem::path& folder);
+  /// Nothing where the folder is taken.
+  static std::optional<FolderLock> try_take(const std::filesystem::path& folder);
 
   /// Says why it may fail to keep others out, such as "may not reach other hosts (fuse.sshfs)";
   /// empty where no mount says so.
   std::string limit() const;
 
+  /// Gives the folder up and removes the lock's file, so that copies of its descriptor in the
+  /// children of a fork keep nobody out. In such a child it closes that copy alone.
+  void remove();
+
  private:
+  FolderLock(const std::filesystem::path& folder, Descriptor lock);
+
   std::filesystem::path folder_;
-  FileLock lock_;
+  pid_t owner_;
+  Descriptor lock_;
 };
 
 }  // namespace dimred::checkpoints

@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "checkpoints/safetensors.h"
+#include "checkpoints/shape.h"
 #include "checkpoints/snapshot.h"
 #include "checkpoints/weight_names.h"
-#include "layout/layout.h"
 #include "support/atomic_file.h"
-#include "support/digest.h"
 #include "support/errors.h"
 #include "support/json.h"
 
@@ -45,20 +43,28 @@ fs::path frozen_file_of(const fs::path& path) {
   return {};
 }
 
+DigestStream frozen_digest(const layout::Layout& layout) {
+  DigestStream stream;
+  stream.update(layout.hash);
+  return stream;
+}
+
 void FrozenPart::verify() const {
   std::vector<layout::Parameter> table;
   for (const auto& tensor : tensors) table.push_back({tensor.name, tensor.shape});
-  DigestStream stream;
-  stream.update(layout::make_layout(table).hash);
+  auto stream = frozen_digest(layout::make_layout(table));
   const InputFile input(file);
-  constexpr std::int64_t block = std::int64_t{1} << 20;
+  const auto read = [&](std::size_t /*file*/, std::int64_t offset, std::span<std::byte> out) {
+    input.read(offset, out);
+  };
+  constexpr std::int64_t unit = sizeof(float);
+  constexpr std::int64_t block = std::int64_t{1} << 18;  // elements
   std::vector<std::byte> bytes;
   for (const auto& tensor : tensors) {
-    const auto& [elements, offset, _] = tensor.pieces.front();
-    const auto size = elements * std::int64_t{sizeof(float)};
-    for (std::int64_t first = 0; first < size; first += block) {
-      bytes.resize(std::min(block, size - first));
-      input.read(offset + first, bytes);
+    const auto count = product(tensor.shape).value();
+    for (std::int64_t first = 0; first < count; first += block) {
+      bytes.resize(std::min(block, count - first) * unit);
+      read_stored(read, tensor.boxes, unit, first, bytes);
       stream.update(bytes);
     }
   }

@@ -12,6 +12,8 @@
 #include "support/atomic_file.h"
 #include "support/bytes.h"
 #include "support/errors.h"
+#include "support/mapped_file.h"
+#include "support/option_values.h"
 #include "support/protobuf.h"
 
 namespace dimred::checkpoints {
@@ -151,18 +153,24 @@ void check_size(const CheckpointMessage& message, SlicedTensor& tensor) {
                count);
 }
 
-/// The message without the CRC-32 behind it, which is verified.
-Bytes without_crc(Bytes bytes, const std::filesystem::path& path) {
+/// The length of the message before the CRC-32 behind it, which is verified in one pass.
+std::int64_t verified_length(const InputFile& file) {
   constexpr std::string_view mark = "crc_num";
-  constexpr std::size_t number_bytes = 10;  // big-endian
-  constexpr std::size_t tail = mark.size() + number_bytes;
-  if (bytes.size() < tail || !text_of(bytes.last(tail)).starts_with(mark)) return bytes;
+  constexpr std::int64_t number_bytes = 10;  // big-endian
+  constexpr std::int64_t tail = std::ssize(mark) + number_bytes;
+  const auto length = file.size() - tail;
+  if (length < 0) return file.size();
+  const auto end = file.part(length, tail);
+  if (!end.starts_with(mark)) return file.size();
   std::uint64_t written = 0;
-  for (const auto byte : bytes.last(8)) written = written << 8 | byte;
-  const auto message = bytes.first(bytes.size() - tail);
-  const auto actual = crc32_z(crc32_z(0, nullptr, 0), message.data(), message.size());
-  require_environment(actual == written, "[MindSpore] '{}': is damaged: its CRC differs", path);
-  return message;
+  for (const auto byte : bytes_of(end).last(8)) written = written << 8 | byte;
+  auto actual = crc32_z(0, nullptr, 0);
+  file.read(0, length, [&](ByteView part) {
+    actual = crc32_z(actual, reinterpret_cast<const Bytef*>(part.data()), part.size());
+  });
+  require_environment(
+      actual == written, "[MindSpore] '{}': is damaged: its CRC differs", file.path());
+  return length;
 }
 
 std::vector<SlicedTensor> tensors_of(const CheckpointMessage& message) {
@@ -172,6 +180,11 @@ std::vector<SlicedTensor> tensors_of(const CheckpointMessage& message) {
     if (field.number != 1 || field.wire != protobuf::Wire::delimited) continue;
     const auto value = read_value(message, field.content);
     if (!value.is_tensor || value.type == "str") continue;
+    require_environment(utf8_text(value.tag) == value.tag,
+                        "[{}] '{}': needs names in UTF-8, received '{}'",
+                        scope,
+                        message.path,
+                        utf8_text(value.tag));
     if (tensors.empty() || tensors.back().first.tag != value.tag)
       tensors.push_back({.first = value, .shape = value.dims, .slices = {}});
     add_slice(message, value, tensors.back());
@@ -181,12 +194,12 @@ std::vector<SlicedTensor> tensors_of(const CheckpointMessage& message) {
   return tensors;
 }
 
-/// use(tensors, the file's bytes), as long as they are in memory.
+/// use(tensors, the file's bytes), as long as they are mapped.
 template <class Use>
 auto with_tensors(const std::filesystem::path& path, Use use) {
-  const InputFile input(path);
-  const auto text = input.part(0, input.size());
-  const CheckpointMessage message{without_crc(bytes_of(text), path), path};
+  const auto length = verified_length(InputFile(path));
+  const MappedFile file(path);
+  const CheckpointMessage message{file.bytes().first(length), path};
   try {
     return use(tensors_of(message), message.bytes);
   } catch (const std::runtime_error& error) {
@@ -240,9 +253,12 @@ std::vector<StoredTensor> mindspore_table(const std::filesystem::path& path) {
       tensor.name = name_from_mindspore(from.first.tag);
       tensor.dtype = from.type->dtype;
       tensor.shape = from.shape;
-      for (const auto slice : from.slices)
-        tensor.pieces.push_back(
-            {std::ssize(slice) / from.type->bytes, slice.data() - bytes.data()});
+      std::int64_t begin = 0;
+      for (const auto slice : from.slices) {
+        const std::int64_t count = std::ssize(slice) / from.type->bytes;
+        tensor.boxes.push_back(run_of(begin, count, slice.data() - bytes.data()));
+        begin += count;
+      }
     }
     return table;
   });

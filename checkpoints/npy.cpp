@@ -152,9 +152,10 @@ NpyHeader read_npy_header(const std::filesystem::path& path,
   };
   require_file(file.size() >= 12, "needs at least 12 bytes, received {}", file.size());
   const auto start = file.part(0, 12);
-  require_file(start.starts_with(npy_magic),
+  const bool is_npy = start.starts_with(npy_magic);
+  require_file(is_npy,
                "needs to be a .npy file, which starts with \\x93NUMPY{}",
-               html_remark(start));
+               is_npy ? "" : file.placeholder_remark());
   const int version = static_cast<unsigned char>(start[6]);
   require_file(version >= 1 && version <= 3 && start[7] == 0,
                "needs format version 1.0, 2.0 or 3.0, received {}.{}",

@@ -1,8 +1,10 @@
 #include "checkpoints/read_pickle.h"
 
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 
 #include "support/errors.h"
+#include "support/json.h"
 #include "support/program.h"
 #include "support/text.h"
 
@@ -13,6 +15,11 @@ extern const char* const read_pickle_text;  // made of read_pickle.py by CMake
 namespace {
 
 constexpr int refused = 3;  // read_pickle.py's exit code
+
+std::string& default_python() {
+  static std::string program = "python3";
+  return program;
+}
 
 std::string last_line(std::string_view text) {
   while (text.ends_with('\n')) text.remove_suffix(1);
@@ -26,7 +33,7 @@ void read_pickle(std::string_view kind,
                  const std::filesystem::path& file,
                  const ByteSink& sink) {
   const auto given = environment_text("DIMRED_PYTHON");
-  const auto python = given.empty() ? "python3" : given;
+  const auto python = given.empty() ? default_python() : given;
   // Without the user's modules: the text needs Python's own alone.
   const std::vector<std::string> words{
       python, "-I", "-S", "-c", read_pickle_text, std::string(kind), file.string()};
@@ -38,6 +45,22 @@ void read_pickle(std::string_view kind,
       "{}needs Python ($DIMRED_PYTHON, else python3) to be read; {}",
       prefix,
       end.errors.empty() ? formatted("{} ended with {}", python, end.code) : last_line(end.errors));
+}
+
+nlohmann::json read_pickle_json(std::string_view kind,
+                                std::string_view scope,
+                                const std::filesystem::path& file) {
+  std::string text;
+  read_pickle(kind, scope, file, [&](ByteView bytes) {
+    text.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  });
+  // read_pickle.py made the text, and had what it describes in memory.
+  const JsonLimits limits{.bytes = std::size_t{1} << 30, .memory = std::size_t{8} << 30};
+  return parse_json(text, formatted("[{}] '{}'", scope, file), limits);
+}
+
+void set_default_python(const std::string& program) {
+  if (!program.empty()) default_python() = program;
 }
 
 }  // namespace dimred::checkpoints

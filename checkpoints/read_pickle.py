@@ -109,6 +109,16 @@ class Tensor(NamedTuple):
             yield view[start : start + (n - 1) * step + 1 : step]
 
 
+def placeholder_remark(file: str) -> str:
+    """As support/text.h has it."""
+    try:
+        with open(file, "rb") as stream:
+            pointer = stream.read(64).startswith(b"version https://git-lfs")
+    except OSError:
+        return ""  # the caller says what is wrong with it
+    return ", which is a Git LFS pointer; `git lfs pull` in its repository fetches the file" if pointer else ""
+
+
 def tensor_from(*arguments: Any) -> Tensor:
     """_rebuild_tensor_v2; its metadata says that a tensor is the negative or the conjugate of its storage."""
     storage, offset, shape, stride, _, _, *metadata = arguments
@@ -311,15 +321,24 @@ def check(archive: zipfile.ZipFile, folder: str, name: str, tensor: Tensor) -> N
         raise Refused(f'"{name}" needs a shape and strides within its storage of {storage.elements}')
 
 
+def as_json(value: Any) -> bytes:
+    """In UTF-8, which half of a surrogate pair has no bytes in."""
+    try:
+        return json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        text = error.object[max(0, error.start - 40) : error.start + 1]
+        raise Refused(f"needs names in UTF-8, received {text.split(chr(34))[-1]!r}") from error
+
+
 def write_safetensors(archive: zipfile.ZipFile, folder: str, tensors: dict[str, Tensor], out: BinaryIO) -> None:
     """One storage in memory at a time: tensors that share one follow each other."""
     ends = [0, *itertools.accumulate(tensor.size() for tensor in tensors.values())]
-    header = json.dumps(
+    header = as_json(
         {
             name: {"dtype": tensor.storage.type, "shape": tensor.shape, "data_offsets": ends[i : i + 2]}
             for i, (name, tensor) in enumerate(tensors.items())
         }
-    ).encode()
+    )
     out.write(struct.pack("<Q", len(header)) + header)
     key, stored = None, b""
     for tensor in tensors.values():
@@ -378,7 +397,7 @@ def table(file: str, out: BinaryIO) -> None:
         keys = {tensor.storage.key for tensor in tensors.values()}
         begins = {key: begin_of(archive, f"{folder}data/{key}", stream) for key in keys}
         out.write(
-            json.dumps(
+            as_json(
                 [
                     [
                         name,
@@ -389,7 +408,7 @@ def table(file: str, out: BinaryIO) -> None:
                     ]
                     for name, tensor in tensors.items()
                 ]
-            ).encode()
+            )
         )
 
 
@@ -436,7 +455,10 @@ def stored_chunk(chunk: Chunk, folder: str, dtype: str) -> tuple[tuple[int, ...]
     if os.path.basename(chunk.file) != chunk.file or not os.path.isfile(path):
         raise Refused(f"names the file {chunk.file}, which is not beside it")
     if chunk.offset < 0 or chunk.length < 0 or chunk.offset + chunk.length > os.path.getsize(path):
-        raise Refused(f"{chunk.file} ends before byte {chunk.offset + chunk.length}, where a tensor should")
+        raise Refused(
+            f"{chunk.file} ends before byte {chunk.offset + chunk.length}, where a tensor should"
+            f"{placeholder_remark(path)}"
+        )
     with open(path, "rb") as stream:
         part = Part(stream, chunk.offset, chunk.length)
         archive = checked(lambda: zipfile.ZipFile(part), f"at byte {chunk.offset} of {chunk.file}")
@@ -451,50 +473,84 @@ def stored_chunk(chunk: Chunk, folder: str, dtype: str) -> tuple[tuple[int, ...]
 
 
 def chunks_of(metadata: Fields) -> dict[str, list[Chunk]]:
-    """The chunks of each tensor, in the order of their first elements."""
+    """The chunks of each tensor that hold elements, in the order of their first ones."""
     chunks: dict[str, list[Chunk]] = {}
-    described = metadata.get("state_dict_metadata", dict)
+    sizes_at = {
+        name: {chunk.get("offsets", tuple): chunk.get("sizes", tuple) for chunk in about.get("chunks", list)}
+        for name, about in metadata.get("state_dict_metadata", dict).items()
+        if isinstance(about, TensorMetadata)
+    }
     for index, info in metadata.get("storage_data", dict).items():
         name, first = index.get("fqn", str), index.__dict__.get("offset")
-        if first is None or not isinstance(described.get(name), TensorMetadata):
+        if first is None or name not in sizes_at:
             continue  # bytes: a rate, a counter
         if info.__dict__.get("transform_descriptors"):
             raise Refused(f'"{name}" is stored transformed: {info.transform_descriptors}')
-        sizes = next((chunk.sizes for chunk in described[name].get("chunks", list) if chunk.offsets == first), None)
+        sizes = sizes_at[name].get(first)
         if sizes is None:
             raise Refused(f'"{name}" has a record at {list(first)}, where the metadata has none')
+        if math.prod(sizes) == 0:
+            continue  # of a rank that has no share
         place = (info.get("relative_path", str), info.get("offset", int), info.get("length", int))
         chunks.setdefault(name, []).append(Chunk(first, sizes, *place))
     return {name: sorted(of_name) for name, of_name in chunks.items()}
 
 
+def require_cover(name: str, shape: tuple[int, ...], chunks: list[Chunk]) -> None:
+    """Refuses boxes of which not each element of the tensor lies in one alone."""
+    for chunk in chunks:
+        fits = len(chunk.first) == len(chunk.sizes) == len(shape) and all(
+            low >= 0 and 0 < size <= extent - low
+            for low, size, extent in zip(chunk.first, chunk.sizes, shape, strict=True)
+        )
+        if not fits:
+            raise Refused(
+                f'"{name}" of {list(shape)} has a part of {list(chunk.sizes)} at {list(chunk.first)}, outside of it'
+            )
+    if twice := first_overlap(len(shape), chunks):
+        raise Refused(f'"{name}" has parts at {list(twice[0].first)} and {list(twice[1].first)} that overlap')
+    held = sum(math.prod(chunk.sizes) for chunk in chunks)
+    if held != math.prod(shape):
+        raise Refused(f'"{name}" needs {math.prod(shape)} elements, its parts hold {held}')
+
+
+def first_overlap(dimensions: int, chunks: list[Chunk]) -> tuple[Chunk, Chunk] | None:
+    """Two chunks that share an element. They pass in the order of the dimension that is cut most often, so that each
+    meets those alone that reach into it."""
+    axis = max(range(dimensions), key=lambda each: len({chunk.first[each] for chunk in chunks}), default=0)
+
+    def reaches(chunk: Chunk, other: Chunk, each: int) -> bool:
+        return chunk.first[each] + chunk.sizes[each] > other.first[each]
+
+    open_chunks: list[Chunk] = []
+    for chunk in sorted(chunks, key=lambda chunk: chunk.first[axis : axis + 1]):
+        open_chunks = [other for other in open_chunks if dimensions == 0 or reaches(other, chunk, axis)]
+        for other in open_chunks:
+            if all(reaches(chunk, other, each) and reaches(other, chunk, each) for each in range(dimensions)):
+                return other, chunk
+        open_chunks.append(chunk)
+    return None
+
+
 def entry_of(name: str, description: Fields, chunks: list[Chunk], folder: str) -> list[Any]:
-    """A row of the table. Rows of the tensor one behind the other, as FSDP cuts it."""
+    """A row of the table."""
     shape, properties = description.get("size", tuple), description.get("properties", Fields)
     element = properties.state[0] if hasattr(properties, "state") else properties.__dict__.get("dtype")
     if not isinstance(element, ElementType):
         raise Refused(f'"{name}" has an element type that is unknown here')
-    row = 0
-    pieces: list[tuple[int, int, str]] = []
-    strides: tuple[int, ...] = ()
+    if not all(type(number) is int for each in (shape, *(c.first + c.sizes for c in chunks)) for number in each):
+        raise Refused(f'"{name}" needs places and sizes that are integers')
+    require_cover(name, shape, chunks)
+    boxes = []
     for chunk in chunks:
-        if chunk.first != (row, *[0] * (len(shape) - 1))[: len(shape)] or chunk.sizes[1:] != shape[1:]:
-            raise Refused(
-                f'"{name}" is cut along another dimension than its first, or has a hole; gather it first '
-                "(torch.distributed.checkpoint.format_utils.dcp_to_torch_save)"
-            )
-        row += chunk.sizes[0] if shape else 0
         strides, begin = stored_chunk(chunk, folder, element.name)
-        if strides and len(chunks) > 1:
-            raise Refused(f'"{name}" needs parts in the order of its shape, received strides {strides}')
-        pieces.append((math.prod(chunk.sizes), begin, chunk.file))
-    if sum(piece[0] for piece in pieces) != math.prod(shape):
-        raise Refused(f'"{name}" needs {math.prod(shape)} elements, received {sum(piece[0] for piece in pieces)}')
-    return [name, element.name, shape, strides, pieces]
+        boxes.append((chunk.first, chunk.sizes, strides, begin, chunk.file))
+    return [name, element.name, shape, boxes]
 
 
 def distributed(file: str, out: BinaryIO) -> None:
-    """The tensors that a .metadata names, as JSON: name, type, shape, strides, [elements, byte, file] of each part."""
+    """The tensors that a .metadata names, as JSON: name, type, shape, and of each box where it begins, its sizes,
+    strides ([]: in the order of its sizes), byte and file."""
     with open(file, "rb") as stream:
         metadata = value_of(Distributed(stream))
     if not isinstance(metadata, Fields):
@@ -505,7 +561,7 @@ def distributed(file: str, out: BinaryIO) -> None:
     for name, about in (metadata.__dict__.get("mcore_data") or {}).items():  # of Megatron
         if about and name in names and "optimizer" not in name.split("."):
             raise Refused(f'"{name}" is stored in another shape than its own; export it with Megatron Bridge first')
-    out.write(json.dumps([entry_of(name, described[name], chunks.get(name, []), folder) for name in names]).encode())
+    out.write(as_json([entry_of(name, described[name], chunks.get(name, []), folder) for name in names]))
 
 
 def pairs(file: str, out: BinaryIO) -> None:
@@ -556,6 +612,7 @@ def main(kind: str, file: str) -> int:
         sys.stdout.buffer.flush()
     except Exception as error:
         text = str(error) if isinstance(error, Refused) else f"{type(error).__name__}: {error}"
+        text += placeholder_remark(file)
         print("".join(letter if letter.isprintable() else "?" for letter in text), file=sys.stderr)
         return REFUSED
     return 0

@@ -22,20 +22,20 @@ namespace fs = std::filesystem;
 
 using nlohmann::json;
 
-/// Elements from byte `at` on, as another type.
+/// Elements as another type.
 template <class Value>
-using Reader = void (*)(const InputFile& file, std::int64_t at, std::span<Value> out);
+using Reader = void (*)(const ReadBytes& read, std::span<Value> out);
 
 template <class Stored, class Value, auto convert>
-void read_as(const InputFile& file, std::int64_t at, std::span<Value> out) {
+void read_as(const ReadBytes& read, std::span<Value> out) {
   std::vector<Stored> stored(out.size());
-  file.read(at, std::as_writable_bytes(std::span(stored)));
+  read(std::as_writable_bytes(std::span(stored)));
   std::ranges::transform(stored, out.begin(), convert);
 }
 
 template <class Value>
-void read_same(const InputFile& file, std::int64_t at, std::span<Value> out) {
-  file.read(at, std::as_writable_bytes(out));
+void read_same(const ReadBytes& read, std::span<Value> out) {
+  read(std::as_writable_bytes(out));
 }
 
 using Integer = std::int64_t;
@@ -149,7 +149,7 @@ std::vector<Value> read_whole(const InputFile& file,
                       file.path(),
                       tensor.name);
   std::vector<Value> values(tensor.elements);
-  (dtype->*reader)(file, tensor.offset, values);
+  (dtype->*reader)([&](std::span<std::byte> bytes) { file.read(tensor.offset, bytes); }, values);
   return values;
 }
 
@@ -228,12 +228,14 @@ std::vector<TensorInfo> read_safetensors_header(const fs::path& path) {
                       path,
                       file.size());
   file.read(0, std::as_writable_bytes(std::span(&length, 1)));
-  require_environment(
-      std::cmp_less_equal(length, largest_header) && std::cmp_less_equal(length, file.size() - 8),
-      "[safetensors] '{}': needs a header of at most {} bytes, received {}",
-      path,
-      std::min(largest_header, file.size() - 8),
-      length);
+  const bool fits =
+      std::cmp_less_equal(length, largest_header) && std::cmp_less_equal(length, file.size() - 8);
+  require_environment(fits,
+                      "[safetensors] '{}': needs a header of at most {} bytes, received {}{}",
+                      path,
+                      std::min(largest_header, file.size() - 8),
+                      length,
+                      fits ? "" : file.placeholder_remark());
   const std::int64_t data = 8 + length;
   try {
     auto tensors = parse_safetensors_header(file.part(8, length), file.size() - data);
@@ -265,13 +267,8 @@ std::int64_t bits_of(std::string_view dtype) {
   return known == nullptr ? 0 : known->bits;
 }
 
-void read_floats(const InputFile& file,
-                 std::string_view dtype,
-                 std::int64_t offset,
-                 std::int64_t first,
-                 std::span<float> out) {
-  const Dtype& known = *dtype_of(dtype);
-  known.floats(file, offset + first * known.bytes(), out);
+void read_floats(const ReadBytes& read, std::string_view dtype, std::span<float> out) {
+  dtype_of(dtype)->floats(read, out);
 }
 
 void write_safetensors(const fs::path& path,

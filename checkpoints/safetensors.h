@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -46,13 +48,12 @@ bool is_float_type(std::string_view dtype);
 /// Bits of an element, of all 22 types of the format; 0: no type of it.
 std::int64_t bits_of(std::string_view dtype);
 
-/// out.size() elements of such a tensor, which begins at byte `offset`, from element `first` on.
-/// What is not finite as float32 stays so.
-void read_floats(const InputFile& file,
-                 std::string_view dtype,
-                 std::int64_t offset,
-                 std::int64_t first,
-                 std::span<float> out);
+/// Fills what it is given with the bytes of elements, as their file has them.
+using ReadBytes = std::function<void(std::span<std::byte>)>;
+
+/// out.size() elements of such a tensor, whose bytes `read` gives. What is not finite as float32
+/// stays so.
+void read_floats(const ReadBytes& read, std::string_view dtype, std::span<float> out);
 
 struct FloatTensor {
   std::string name;

@@ -103,9 +103,12 @@ std::string digest_without(const LeftOut& weights, const std::string& line, cons
 /// Compares all but the weights with the digest in the head, and gives their place; in a file of
 /// version 1 all, and an empty place.
 LeftOut verify(const InputFile& file) {
-  require(is_snapshot(file.path()),
-          "[snapshot] '{}' is not a snapshot: it needs to start with \"dimred-snapshot 2\" (or 1)",
-          file.path());
+  const bool ours = is_snapshot(file.path());
+  require(
+      ours,
+      "[snapshot] '{}' is not a snapshot: it needs to start with \"dimred-snapshot 2\" (or 1){}",
+      file.path(),
+      ours ? "" : file.placeholder_remark());
   require_environment(std::cmp_greater(file.size(), user_block_bytes),
                       "[snapshot] '{}' is damaged: it ends after {} bytes",
                       file.path(),

@@ -13,6 +13,7 @@
 #include "support/errors.h"
 #include "support/json.h"
 #include "support/list_files.h"
+#include "support/open_file.h"
 #include "support/text.h"
 
 namespace dimred::checkpoints {
@@ -70,6 +71,7 @@ fs::path run_above(const fs::path& folder) {
 
 std::vector<fs::path> listed_files(const fs::path& list) {
   std::ifstream lines(list);
+  require_call(lines.is_open(), "open", list);
   std::set<fs::path> seen;
   std::vector<fs::path> files;
   for (std::string line; std::getline(lines, line);) {
@@ -170,6 +172,11 @@ std::string unlisted(const fs::path& folder) {
   return formatted(
       "no state of {} lists its snapshots (none is saved yet): whether all are there is not known",
       run);
+}
+
+fs::path snapshots_of(const fs::path& path) {
+  auto folder = path / "snapshots";
+  return fs::is_directory(folder) ? folder : path;
 }
 
 bool is_snapshot_list(const fs::path& path) {

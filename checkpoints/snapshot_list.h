@@ -45,6 +45,9 @@ std::string difference_of_run(const std::filesystem::path& folder);
 /// For a person, where `folder` is a run's and no state lists its snapshots; else empty.
 std::string unlisted(const std::filesystem::path& folder);
 
+/// The folder snapshots/ of a run, whose own folder stands for it; any other path as it is.
+std::filesystem::path snapshots_of(const std::filesystem::path& path);
+
 /// Whether a path is a text file (.txt) that lists snapshots.
 bool is_snapshot_list(const std::filesystem::path& path);
 

@@ -4,11 +4,11 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <ranges>
 
 #include "checkpoints/mindspore_weights.h"
 #include "checkpoints/read_pickle.h"
 #include "checkpoints/safetensors.h"
-#include "checkpoints/shape.h"
 #include "checkpoints/weights_file.h"
 
 namespace dimred::checkpoints {
@@ -22,84 +22,161 @@ Table safetensors_table(const fs::path& path) {
   Table table;
   for (const auto& tensor : read_safetensors_header(path)) {
     table.push_back(
-        {tensor.name, tensor.dtype, tensor.shape, {}, {{tensor.elements, tensor.offset}}});
+        {tensor.name, tensor.dtype, tensor.shape, {run_of(0, tensor.elements, tensor.offset)}});
   }
   return table;
 }
 
 Table pytorch_table(const fs::path& path) {
-  std::string text;
-  read_pickle("table", "PyTorch", path, [&](ByteView bytes) {
-    text.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  });
   Table table;
-  for (const auto& entry : nlohmann::json::parse(text)) {
+  for (const auto& entry : read_pickle_json("table", "PyTorch", path)) {
     StoredTensor tensor{.name = entry.at(0), .dtype = entry.at(1), .shape = entry.at(2)};
-    entry.at(3).get_to(tensor.stride);
-    tensor.pieces.push_back({product(tensor.shape).value(), entry.at(4).get<std::int64_t>()});
+    const std::vector<std::int64_t> first(tensor.shape.size());
+    auto& box = tensor.boxes.emplace_back(box_of(tensor.shape, first, tensor.shape, entry.at(3)));
+    entry.at(4).get_to(box.offset);
     table.push_back(std::move(tensor));
   }
   return table;
 }
 
-/// The places of `count` elements in the file's order, from `first` on in the shape's order.
-std::vector<std::int64_t> places_of(const StoredTensor& tensor,
-                                    std::int64_t first,
-                                    std::int64_t count) {
-  std::vector<std::int64_t> places(count);
-  for (std::int64_t i = 0; i < count; ++i) {
-    auto rest = first + i;
-    for (std::size_t axis = tensor.shape.size(); axis-- > 0; rest /= tensor.shape[axis])
-      places[i] += rest % tensor.shape[axis] * tensor.stride[axis];
+using Step = std::int64_t StoredBox::Dimension::*;
+
+/// Where the box's element `at`, counted in its own order, is by these steps.
+std::int64_t place_of(const StoredBox& box, Step step, std::int64_t at) {
+  std::int64_t place = 0;
+  for (const auto& dimension : box.dimensions | std::views::reverse) {
+    place += at % dimension.count * dimension.*step;
+    at /= dimension.count;
   }
-  return places;
+  return place;
 }
 
-void read_strided(const ReadPiece& read,
-                  const StoredTensor& tensor,
-                  std::int64_t unit,
-                  std::int64_t first,
-                  std::span<std::byte> out) {
+/// Whether elements that follow each other in the box do so by these steps, too.
+bool in_order(const StoredBox& box, Step step) {
+  std::int64_t own = 1;
+  for (const auto& dimension : box.dimensions | std::views::reverse) {
+    if (dimension.count != 1 && dimension.*step != own) return false;
+    own *= dimension.count;
+  }
+  return true;
+}
+
+/// The number of the box's elements that come before element `place` of the tensor: those are its
+/// first ones.
+std::int64_t elements_before(const StoredBox& box, std::int64_t place) {
+  auto rest = place - box.begin;
+  if (rest <= 0) return 0;
+  std::int64_t each = 1;  // elements of the box at one index of the dimension
+  for (const auto& dimension : box.dimensions) each *= dimension.count;
+  std::int64_t before = 0;
+  for (const auto& dimension : box.dimensions) {
+    if (each == 0) return 0;
+    each /= dimension.count;
+    const auto index = rest / dimension.step;
+    if (index >= dimension.count) return before + dimension.count * each;
+    before += index * each;
+    rest -= index * dimension.step;
+  }
+  return before + (rest > 0 ? 1 : 0);  // 1: of the one element of no dimensions
+}
+
+/// The box's elements from `low` on, which its file has in another order.
+void gather(const ReadFile& read,
+            const StoredBox& box,
+            std::int64_t unit,
+            std::int64_t low,
+            std::span<std::byte> out) {
   // What lies nearer than this is read along; a longer gap costs more than another call.
   const auto widest = 64 / unit;
   const auto longest = (std::int64_t{1} << 20) / unit;  // of what is read at once
-  const auto places = places_of(tensor, first, std::ssize(out) / unit);
+  std::vector<std::int64_t> places(out.size() / unit);
+  for (std::int64_t i = 0; i < std::ssize(places); ++i)
+    places[i] = place_of(box, &StoredBox::Dimension::stored, low + i);
   std::vector<std::size_t> order(places.size());
   std::iota(order.begin(), order.end(), 0);
   std::ranges::sort(order, {}, [&](std::size_t i) { return places[i]; });
-  const auto& piece = tensor.pieces.front();
   std::vector<std::byte> stored;
   for (std::size_t begin = 0, end = 0; begin < order.size(); begin = end) {
-    const auto low = places[order[begin]];
+    const auto nearest = places[order[begin]];
     for (end = begin + 1; end < order.size(); ++end) {
       const auto next = places[order[end]];
-      if (next - places[order[end - 1]] > widest || next - low >= longest) break;
+      if (next - places[order[end - 1]] > widest || next - nearest >= longest) break;
     }
-    stored.resize((places[order[end - 1]] - low + 1) * unit);
-    read(piece.file, piece.offset + low * unit, stored);
+    stored.resize((places[order[end - 1]] - nearest + 1) * unit);
+    read(box.file, box.offset + nearest * unit, stored);
     for (std::size_t i = begin; i < end; ++i)
       std::memcpy(
-          out.data() + order[i] * unit, stored.data() + (places[order[i]] - low) * unit, unit);
+          out.data() + order[i] * unit, stored.data() + (places[order[i]] - nearest) * unit, unit);
+  }
+}
+
+/// The box's elements from `low` on, in its own order.
+void read_box(const ReadFile& read,
+              const StoredBox& box,
+              std::int64_t unit,
+              std::int64_t low,
+              std::span<std::byte> out) {
+  if (!in_order(box, &StoredBox::Dimension::stored)) return gather(read, box, unit, low, out);
+  read(box.file, box.offset + low * unit, out);
+}
+
+/// Puts the box's elements from `low` on where the tensor has them; `out` begins at its element
+/// `first`.
+void scatter(const StoredBox& box,
+             std::int64_t unit,
+             std::int64_t low,
+             std::span<const std::byte> stored,
+             std::int64_t first,
+             std::span<std::byte> out) {
+  const auto& last = box.dimensions.back();
+  const auto line = last.step == 1 ? last.count : 1;  // elements that follow each other
+  while (!stored.empty()) {
+    const auto left = (line - low % line) * unit;
+    const auto bytes = std::min<std::int64_t>(left, std::ssize(stored));
+    const auto place = box.begin + place_of(box, &StoredBox::Dimension::step, low) - first;
+    std::memcpy(out.data() + place * unit, stored.data(), bytes);
+    stored = stored.subspan(bytes);
+    low += bytes / unit;
   }
 }
 
 }  // namespace
 
-void read_stored(const ReadPiece& read,
-                 const StoredTensor& tensor,
+StoredBox box_of(const std::vector<std::int64_t>& shape,
+                 const std::vector<std::int64_t>& first,
+                 const std::vector<std::int64_t>& sizes,
+                 const std::vector<std::int64_t>& stride) {
+  StoredBox box{.dimensions = std::vector<StoredBox::Dimension>(shape.size())};
+  std::int64_t step = 1;
+  std::int64_t stored = 1;
+  for (std::size_t axis = shape.size(); axis-- > 0;) {
+    box.dimensions[axis] = {sizes[axis], step, stride.empty() ? stored : stride[axis]};
+    box.begin += first[axis] * step;
+    step *= shape[axis];
+    stored *= sizes[axis];
+  }
+  return box;
+}
+
+void read_stored(const ReadFile& read,
+                 std::span<const StoredBox> boxes,
                  std::int64_t unit,
                  std::int64_t first,
                  std::span<std::byte> out) {
-  if (out.empty()) return;
-  if (!tensor.stride.empty()) return read_strided(read, tensor, unit, first, out);
-  for (const auto& piece : tensor.pieces) {
-    // Elements with fewer bits than a byte lie in one piece, whose unit is a byte.
-    const bool only = tensor.pieces.size() == 1;
-    const auto size = only ? std::ssize(out) : (piece.elements - first) * unit;
-    const auto bytes = std::clamp<std::int64_t>(size, 0, std::ssize(out));
-    if (bytes > 0) read(piece.file, piece.offset + first * unit, out.first(bytes));
-    out = out.subspan(bytes);
-    first = std::max<std::int64_t>(0, first - piece.elements);
+  const auto end = first + std::ssize(out) / unit;
+  std::vector<std::byte> stored;
+  for (const auto& box : boxes) {
+    const auto low = elements_before(box, first);
+    const auto bytes = (elements_before(box, end) - low) * unit;
+    if (bytes == 0) continue;
+    if (in_order(box, &StoredBox::Dimension::step)) {
+      const auto place = box.begin + low - first;
+      read_box(read, box, unit, low, out.subspan(place * unit, bytes));
+      continue;
+    }
+    stored.resize(bytes);
+    read_box(read, box, unit, low, stored);
+    scatter(box, unit, low, stored, first, out);
   }
 }
 

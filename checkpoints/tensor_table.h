@@ -10,21 +10,43 @@
 
 namespace dimred::checkpoints {
 
+/// A box of a tensor in a file. Its element (i_1, ..., i_d), i_j < count_j, is number
+/// begin + sum i_j step_j of the tensor, in the order of the tensor's shape, and number
+/// sum i_j stored_j behind the file's byte `offset`. Of all elements of a tensor, or of a run of
+/// them, one dimension with steps of one is enough.
+struct StoredBox {
+  struct Dimension {
+    std::int64_t count = 0;
+    std::int64_t step = 1;    // in elements of the tensor; more than the later dimensions span
+    std::int64_t stored = 1;  // in elements of the file
+    auto operator<=>(const Dimension&) const = default;
+  };
+  std::int64_t begin = 0;
+  std::vector<Dimension> dimensions;
+  std::int64_t offset = 0;  // bytes from the start of the file
+  std::size_t file = 0;     // behind the table's own, where a tensor lies in several
+  auto operator<=>(const StoredBox&) const = default;
+};
+
+/// Elements [begin, begin + count) of a tensor, one behind the other in the file.
+inline StoredBox run_of(std::int64_t begin, std::int64_t count, std::int64_t offset) {
+  return {.begin = begin, .dimensions = {{.count = count}}, .offset = offset};
+}
+
+/// The box of `sizes` elements from `first` on in a tensor of `shape`. `stride`: in elements of the
+/// file; empty: they lie in the order of `sizes`.
+StoredBox box_of(const std::vector<std::int64_t>& shape,
+                 const std::vector<std::int64_t>& first,
+                 const std::vector<std::int64_t>& sizes,
+                 const std::vector<std::int64_t>& stride);
+
 /// Where a tensor of a weight file lies in it, so that its elements are read when they are
 /// needed.
 struct StoredTensor {
-  /// Elements that lie one behind the other.
-  struct Piece {
-    std::int64_t elements = 0;
-    std::int64_t offset = 0;  // bytes from the start of the file
-    std::size_t file = 0;     // behind the table's own, where a tensor lies in several
-  };
   std::string name;
   std::string dtype;  // as safetensors names it; read_floats takes those of is_float_type
   std::vector<std::int64_t> shape;
-  std::vector<std::int64_t>
-      stride;                 // in elements, where they lie in another order than the shape's
-  std::vector<Piece> pieces;  // one, where there is a stride
+  std::vector<StoredBox> boxes;  // each element lies in one of them
 };
 
 /// The tensors of a file that read_weights takes, in its order, MindSpore's under the names that
@@ -32,15 +54,16 @@ struct StoredTensor {
 /// MindSpore's files are compared, which reads them once. Throws as read_weights, but for values.
 std::vector<StoredTensor> read_tensor_table(const std::filesystem::path& path);
 
-/// Reads bytes [offset, offset + out.size()) of a piece's file.
-using ReadPiece =
+/// Reads bytes [offset, offset + out.size()) of a box's file.
+using ReadFile =
     std::function<void(std::size_t file, std::int64_t offset, std::span<std::byte> out)>;
 
-/// out.size() bytes of the tensor, as a file in the shape's order would have them, from element
-/// `first` on; `unit`: bytes of an element (one, where an element has fewer bits). Where the
-/// tensor has strides, elements that lie within 64 bytes of one another are read at once.
-void read_stored(const ReadPiece& read,
-                 const StoredTensor& tensor,
+/// out.size() bytes of the tensor that `boxes` make up, as a file in the shape's order would have
+/// them, from element `first` on; `unit`: bytes of an element (one, where an element has fewer
+/// bits, which one run must hold then). What a box has of them is read at once; where its file has
+/// another order, elements that lie within 64 bytes of one another are. Memory: up to out.size().
+void read_stored(const ReadFile& read,
+                 std::span<const StoredBox> boxes,
                  std::int64_t unit,
                  std::int64_t first,
                  std::span<std::byte> out);

@@ -12,7 +12,6 @@
 #include "checkpoints/weight_names.h"
 #include "support/atomic_file.h"
 #include "support/errors.h"
-#include "support/option_values.h"
 #include "support/text.h"
 
 namespace dimred::checkpoints {
@@ -20,8 +19,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-[[noreturn]] void refuse_file(const fs::path& path, std::string_view why) {
-  refuse("[weights] '{}': {}", path, why);
+[[noreturn]] void refuse_file(const fs::path& path,
+                              std::string_view why,
+                              std::string_view remark = {}) {
+  refuse("[weights] '{}': {}{}", path, why, remark);
 }
 
 WeightsFile read_by_content(const fs::path& path) {
@@ -74,7 +75,8 @@ WeightsFormat weights_format(const fs::path& path) {
   refuse_file(
       path,
       "needs to be safetensors, PyTorch's zip format or MindSpore's .ckpt (a TensorFlow or Keras "
-      "checkpoint: save its weights as safetensors)");
+      "checkpoint: save its weights as safetensors)",
+      file.placeholder_remark());
 }
 
 WeightsFile read_safetensors_weights(const fs::path& path) {
@@ -98,11 +100,6 @@ WeightsFile read_weights(const fs::path& path) {
                         file.format,
                         path,
                         tensor.name);
-    require_environment(utf8_text(tensor.name) == tensor.name,
-                        "[{}] '{}': needs names in UTF-8, received '{}'",
-                        file.format,
-                        path,
-                        utf8_text(tensor.name));
     require_finite_in_file(tensor.values, file.format, path, tensor.name);
   }
   return file;

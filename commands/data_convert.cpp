@@ -114,12 +114,14 @@ void write_part(const ConvertOptions& options, const SourcePart& part, const std
 void validate(const ConvertOptions& options, const std::vector<SourcePart>& parts) {
   for (const auto& part : parts)
     if (options.shuffle) require_cache_for_all(part, "shuffle");
-  for (const auto& part : parts)
-    require(part.dataset->size() >= options.files,
+  for (const auto& part : parts) {
+    require(part.dataset->size() > 0, "[data] the {} part has no samples", part.name);
+    require(options.target == TargetFormat::packed || part.dataset->size() >= options.files,
             "[data] files needs at most the {} samples of the {} part, received {}",
             part.dataset->size(),
             part.name,
             options.files);
+  }
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ OptionTable pack_table(DataPackOptions& options) {
             "larger images are reduced to it, antialiased; 0: as they are",
             between(0, 65500));
   table.add("quality", &options.pack.quality, "of JPEGs that are written", between(1, 100))
-      .needs(is("encoding", {"keep", "jpeg"}));
+      .needs(is("encoding", {"jpeg"}) || (is("encoding", {"keep"}) && above("short_side")));
   add_store_options(table);
   return table;
 }

@@ -28,6 +28,14 @@ struct PreviewOptions {
   std::int64_t rows = 6, columns = 8;
 };
 
+/// The names of the recipes that choose at random, whatever the image size.
+std::vector<std::string> random_recipes() {
+  std::vector<std::string> names;
+  for (const auto& [name, recipe] : data::recipe_names())
+    if (data::recipe(recipe, /*image_size=*/0).augments()) names.push_back(name);
+  return names;
+}
+
 OptionTable preview_table(PreviewOptions& options) {
   OptionTable table("dimred data preview",
                     "writes a picture of samples as training sees them: a row for each, evenly "
@@ -41,7 +49,9 @@ OptionTable preview_table(PreviewOptions& options) {
   table.add("pad", &options.pad, "as of stage1", between(0, 16));
   table.add("flip", &options.flip, "as of stage1");
   table.add("colour_jitter", &options.colour_jitter, "as of stage1", between(0, 10));
-  table.add("seed", &options.seed, "of the random choices", at_least(0));
+  table.add("seed", &options.seed, "of the random choices", at_least(0))
+      .needs(is("preprocessing_name", random_recipes()) || above("pad") || is_on("flip") ||
+             has_value("colour_jitter"));
   table.group("Output");
   table.add("output", &options.output, "the PNG file; replaced if it is there")
       .role(OptionRole::output);
@@ -71,6 +81,7 @@ int data_preview(const std::vector<std::string>& arguments) {
   PreviewOptions options;
   auto table = preview_table(options);
   if (printed_help(table, arguments)) return exit_success;
+  require_effects(table);
   require_result_place(options.output);
   const auto parts = open_source(options.source);
   auto dataset = parts.front().dataset;

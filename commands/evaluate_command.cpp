@@ -61,10 +61,12 @@ int evaluate_command(const std::vector<std::string>& arguments) {
       "the expected calibration errors");
   training::add_compute_options(table, options.common.run);
   training::add_data_options(table, options.common.data);
-  table.add("seed",
-            &options.common.run.seed,
-            "of the batches and augmentation that BatchNorm is recalibrated with",
-            at_least(0));
+  table
+      .add("seed",
+           &options.common.run.seed,
+           "of the batches and augmentation that BatchNorm is recalibrated with",
+           at_least(0))
+      .needs(is_on("recalibrate_batchnorm") || training::seed_draws_samples());
   training::add_model_options(table, options.common.model);
   models::add_options(table, options.common.head);
   launch::add_options(table, options.common.ranks);

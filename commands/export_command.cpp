@@ -63,6 +63,17 @@ int write(ExportOptions& options, const distributed::Ranks& ranks) {
   return exit_success;
 }
 
+/// write() sets what these rows say.
+void refuse_precision(const OptionTable& table, const training::ModelOptions& model) {
+  for (const auto* field :
+       std::initializer_list<const void*>{&model.precision, &model.amp_allow, &model.amp_deny}) {
+    const auto& row = table.at(field);
+    require(row.origin != OptionOrigin::flag || row.value() == "float32",
+            "[export] {} has no effect: those who read an export compute in float32",
+            row.name);
+  }
+}
+
 fs::path default_output(const fs::path& weights) {
   const auto run = checkpoints::run_of(weights);
   require(!run.empty(),
@@ -88,6 +99,7 @@ int export_command(const std::vector<std::string>& arguments) {
   table.add("score", &options.score, "also measure the test accuracy, for signature.json");
   add_network_options(table, options.common);
   if (printed_help(table, arguments)) return exit_success;
+  refuse_precision(table, options.common.model);
   adopt_run_of(table, options, "export");
   if (options.output.empty()) options.output = default_output(options.weights);
   const auto ranks = launch::discover().size;

@@ -12,10 +12,16 @@
 namespace dimred::commands {
 namespace {
 
-void write_config(const std::filesystem::path& file, const imports::Import& import) {
+void require_free_output(const std::filesystem::path& file, bool overwrite) {
   require(file.extension() == ".toml",
           "[import] output needs a name that ends in .toml, received {}",
           file);
+  require(overwrite || !std::filesystem::exists(file),
+          "[import] {} exists already; choose another --output or give --overwrite",
+          file);
+}
+
+void write_config(const std::filesystem::path& file, const imports::Import& import) {
   write_file_atomically(file, imports::to_toml(import));
   print(formatted("wrote {}: dimred {} --config {} --output RUN\n", file, import.command, file));
 }
@@ -24,6 +30,7 @@ void write_config(const std::filesystem::path& file, const imports::Import& impo
 
 int import_command(const std::vector<std::string>& arguments) {
   std::filesystem::path file, output;
+  bool overwrite = false;
   OptionTable table(
       "dimred import",
       "What a configuration file of FastNN or MindSpore means here, line by line; exit "
@@ -36,7 +43,12 @@ int import_command(const std::vector<std::string>& arguments) {
       .positional();
   table.add("output", &output, "write what is mapped as a .toml for --config")
       .role(OptionRole::output);
+  table.add("overwrite", &overwrite, "replace an output that is there")
+      .role(OptionRole::overwrite)
+      .needs(has_value("output"));
   if (printed_help(table, arguments)) return exit_success;
+  require_effects(table);
+  if (!output.empty()) require_free_output(output, overwrite);
   require(!file.empty(), "[import] needs a file; see dimred import --help");
   const auto format = imports::format_of(file);
   if (format == imports::ForeignFormat::rank_table) {

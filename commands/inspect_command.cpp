@@ -204,16 +204,19 @@ std::string inspect_file(const fs::path& file) {
   if (file.extension() == ".npy") return inspect_npy(file);
   if (checkpoints::is_snapshot(file)) return inspect_snapshot(file);
   // A name that only our snapshots have: its head was overwritten, or it is empty.
-  require_environment(!checkpoints::snapshot_file_names.matches(file.filename().string()),
-                      "[inspect] {} is damaged: it does not start as a snapshot does",
-                      file);
+  const bool of_a_snapshot = checkpoints::snapshot_file_names.matches(file.filename().string());
+  require_environment(!of_a_snapshot,
+                      "[inspect] {} is damaged: it does not start as a snapshot does{}",
+                      file,
+                      of_a_snapshot ? InputFile(file).placeholder_remark() : "");
   if (file.extension() == ".safetensors") return inspect_safetensors(file);
   for (const auto* name : {".pt", ".pth", ".ckpt", ".bin"})
     if (file.extension() == name) return inspect_weights(file);
   throw std::invalid_argument(
       formatted("[inspect] needs a snapshot (.h5), .npy, .safetensors, .pt, .ckpt, a state, a run "
-                "folder or a folder of these, received {}",
-                file));
+                "folder or a folder of these, received {}{}",
+                file,
+                InputFile(file).placeholder_remark()));
 }
 
 /// describe(path), or one line, behind `indent`, that says why the path is damaged.
@@ -527,7 +530,8 @@ int inspect_command(const std::vector<std::string>& arguments) {
       "layers, parameters and compute of a network by name: see dimred inspect --model --help");
   add_store_options(table);
   if (printed_help(table, join_scale_words(arguments), scale_help())) return exit_success;
-  for (const auto* field : std::initializer_list<const void*>{&landscape, &model, &schedule}) {
+  for (const auto* field :
+       std::initializer_list<const void*>{&landscape, &model, &schedule, &trajectory}) {
     const auto& row = table.at(field);
     require(!row.was_set(), "[inspect] {} needs to be a flag", row.name);
   }

@@ -166,6 +166,7 @@ int inspect_schedule(const std::vector<std::string>& arguments) {
   table.add("csv", &options.csv, "write step,epoch,learning_rate of every step to this file")
       .of_this_machine();
   if (printed_help(table, arguments)) return exit_success;
+  require_effects(table);
   if (!options.csv.empty()) require_result_place(options.csv);
   constexpr std::int64_t most = 20'000'000;
   require(options.epochs <= most / options.steps_per_epoch,

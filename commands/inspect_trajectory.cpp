@@ -114,7 +114,8 @@ int inspect_trajectory(const std::vector<std::string>& arguments) {
   table.add("trajectory", &source, "snapshots, as dimred pca takes them; the first is the base")
       .role(OptionRole::input);
   table.group("Tests");
-  table.add("flips", &options.flips, "random signs of the increments", at_least(19));
+  table.add(
+      "flips", &options.flips, "random signs of the increments", between(19, pca::most_flips));
   table.add("block",
             &options.block,
             "increments that share a sign in the second test; 0: an eighth of them, at least 2",
@@ -130,7 +131,7 @@ int inspect_trajectory(const std::vector<std::string>& arguments) {
   add_store_options(table);
   if (printed_help(table, arguments)) return exit_success;
   require(!source.empty(), "[inspect] needs --trajectory FOLDER, LIST.txt or FILE.npy");
-  if (fs::is_directory(source / "snapshots")) source /= "snapshots";
+  source = checkpoints::snapshots_of(source);
   options.seed = static_cast<std::uint64_t>(seed);
   const auto report = pca::measure_trajectory(*pca::open_source(source), options);
   Console console(/*quiet=*/false);

@@ -221,7 +221,7 @@ void add_plane_options(OptionTable& table, LandscapeOptions& options) {
             &options.run,
             "a run folder, state or snapshot: its model and data, its path, and the center");
   table.add("pca_mat", &options.pca_mat, "matrix whose components span the plane, k x M .npy");
-  table.add("components", &options.components, "two of its rows, counted from 1", at_least(1));
+  table.add("components", &options.components, "two of its rows, counted from 1", between(1, 1e9));
   table.add_choice("center",
                    &options.center,
                    "of the plane: the newest weights of --landscape, or the mean of its snapshots",
@@ -233,10 +233,12 @@ void add_plane_options(OptionTable& table, LandscapeOptions& options) {
 
 void add_surface_options(OptionTable& table, LandscapeOptions& options) {
   table.add("grid", &options.grid, "points along a and b", between(1, 1001));
-  table.add("margin",
-            &options.margin,
-            "of the grid around the paths and the center, as a part of their extent",
-            between(0, 100));
+  table
+      .add("margin",
+           &options.margin,
+           "of the grid around the paths and the center, as a part of their extent",
+           between(0, 100))
+      .needs(!has_value("a_range") || !has_value("b_range"));
   table.add("a_range", &options.a_range, "LOW,HIGH of a instead");
   table.add("b_range", &options.b_range, "LOW,HIGH of b instead");
   table.add_choice(
@@ -430,8 +432,13 @@ int landscape_command(const std::vector<std::string>& arguments) {
   add_plane_options(table, options);
   add_surface_options(table, options);
   training::add_compute_options(table, options.common.run);
-  table.add(
-      "seed", &options.common.run.seed, "of the samples and of BatchNorm's batches", at_least(0));
+  table
+      .add("seed",
+           &options.common.run.seed,
+           "of the samples and of BatchNorm's batches",
+           at_least(0))
+      .needs(above("samples") || is("batchnorm", {"recalibrate"}) ||
+             training::seed_draws_samples());
   training::add_data_options(table, options.common.data);
   training::add_model_options(table, options.common.model);
   models::add_options(table, options.common.head);

@@ -105,7 +105,8 @@ void add_matrix_options(OptionTable& table, PcaOptions& options) {
                    &options.blocks,
                    "layers: k components for each layer by itself, a block-diagonal matrix",
                    pca::blocks_names());
-  table.add("seed", &options.seed, "of random and shuffled", at_least(0));
+  table.add("seed", &options.seed, "of random and shuffled", at_least(0))
+      .needs(is("kind", {"random", "shuffled"}));
 }
 
 OptionTable pca_table(PcaOptions& options) {
@@ -219,7 +220,7 @@ int pca_command(const std::vector<std::string>& arguments, const RunOnRanks& run
   require_effects(table);
   options.fewer_allowed = !table.was_set(&options.components);
   if (options.kind == pca::Kind::span && options.fewer_allowed) options.components = 0;
-  if (fs::is_directory(options.snapshots / "snapshots")) options.snapshots /= "snapshots";
+  options.snapshots = checkpoints::snapshots_of(options.snapshots);
   if (options.ranks.check_options) {
     check_paths(options);
     return exit_success;

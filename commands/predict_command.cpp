@@ -51,8 +51,8 @@ class PredictionTable {
     for (const auto& [label, probability] : prediction.guesses) {
       const auto& name = classes_[label];
       line << "  " << std::setw(6) << 100 * probability << " % " << terminal_text(name, "");
-      csv_ << csv_field(image) << ',' << ++rank << ',' << label << ',' << csv_field(name) << ','
-           << number_text(probability) << '\n';
+      csv_ << csv_field(prediction.image.string()) << ',' << ++rank << ',' << label << ','
+           << csv_field(name) << ',' << number_text(probability) << '\n';
     }
     print(line.str() + "\n");
   }

@@ -75,12 +75,11 @@ Failure cause_of(distributed::Ranks& ranks, double patience, const std::exceptio
 using Work = std::function<int(const distributed::Ranks&)>;
 
 /// work(ranks), where a device's memory is short with the options that lower its need. `samples`:
-/// of a pass, once the options are resolved; 0: not known.
-int advised(
-    const std::string& name,
-    const Work& work,
-    const distributed::Ranks& ranks,
-    const std::function<std::int64_t()>& samples = [] { return 0; }) {
+/// of a pass, once the options are resolved.
+int advised(const std::string& name,
+            const Work& work,
+            const distributed::Ranks& ranks,
+            const std::function<std::int64_t()>& samples) {
   try {
     return work(ranks);
   } catch (const c10::Error& error) {
@@ -126,7 +125,7 @@ int with_ranks(const std::string& name,
                bool on_gpu,
                const Work& work) {
   if (options.check_options) return exit_success;
-  if (rank_info.size == 1) return advised(name, work, distributed::single_process(rank_info));
+  if (rank_info.size == 1) return work(distributed::single_process(rank_info));
   End end(name, rank_info.rank);
   distributed::Ranks ranks;
   try {
@@ -138,7 +137,7 @@ int with_ranks(const std::string& name,
     std::_Exit(report(name, error.what(), exit_environment));
   }
   try {
-    const int code = advised(name, work, ranks);
+    const int code = work(ranks);
     ranks.leave();
     return code;
   } catch (const std::exception& error) {

@@ -12,9 +12,7 @@ namespace dimred::commands {
 
 /// Runs `work` among the ranks that the launcher started, and returns its exit code. When a rank
 /// fails, dies or stops, every rank ends with a code that is not 0, and one of them (rank 0, unless
-/// it is the one) says why in one line. Alone, exceptions pass through. A device's memory that is
-/// short becomes a std::runtime_error with memory_advice() for `name`'s last word, on any number of
-/// ranks.
+/// it is the one) says why in one line. Alone, exceptions pass through.
 int with_ranks(const std::string& name,
                const launch::RankInfo& rank_info,
                const launch::ConnectOptions& options,
@@ -22,7 +20,8 @@ int with_ranks(const std::string& name,
                const std::function<int(const distributed::Ranks&)>& work);
 
 /// The same for the command of `table` on the device that `options` choose; the ranks have the same
-/// options.
+/// options. A device's memory that is short becomes a std::runtime_error with memory_advice() for
+/// the command's last word.
 int with_ranks(const OptionTable& table,
                const training::CommonOptions& options,
                const std::function<int(const distributed::Ranks&)>& work);

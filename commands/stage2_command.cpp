@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "checkpoints/npy.h"
 #include "checkpoints/snapshot.h"
 #include "checkpoints/snapshot_list.h"
 #include "checkpoints/state.h"
@@ -72,7 +71,7 @@ bool is_matrix(const fs::path& file) {
 
 /// As pca::fit_snapshots reads them.
 std::int64_t snapshots_in(const fs::path& path) {
-  if (path.extension() == ".npy") return checkpoints::read_npy_header(path).shape.at(0);
+  if (path.extension() == ".npy") return pca::open_source(path)->rows();
   return std::ssize(pca::snapshot_files(path));
 }
 

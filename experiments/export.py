@@ -75,7 +75,7 @@ def check(what: str, logits: np.ndarray, expected: np.ndarray) -> float:
 
 
 def write_onnx(network: torch.nn.Module, images: torch.Tensor, name: str, file: Path) -> None:
-    """By the exporter that takes TorchScript modules, too; the batch is free."""
+    """Writes the network by the exporter that takes TorchScript modules, too; the batch is free."""
     batch = {"images": {0: "batch"}, name: {0: "batch"}}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that there is another exporter, which wants a Python module

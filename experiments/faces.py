@@ -143,7 +143,7 @@ def write_images(folder: Path, seed: int, identity: int, count: int, size: int) 
 
 
 def pair_lines(people: list[list[Path]], root: Path, seed: int) -> list[str]:
-    """As many pairs of one person as of two, one after the other, so that every fold has both."""
+    """Lines of pairs, of one person and of two in turn, so that every fold has both."""
     random = np.random.default_rng([seed, 1 << 30])
     both = []
     for person, files in enumerate(people):

@@ -18,6 +18,7 @@
 #include "checkpoints/safetensors.h"
 #include "checkpoints/shape.h"
 #include "checkpoints/snapshot.h"
+#include "checkpoints/snapshot_list.h"
 #include "checkpoints/weight_names.h"
 #include "pca/source.h"
 #include "support/atomic_file.h"
@@ -115,8 +116,7 @@ std::vector<fs::path> checkpoints_at(const fs::path& source) {
     require_one_meaning(source);
     return {source};
   }
-  const bool run = fs::is_directory(source / "snapshots");
-  auto files = pca::snapshot_files(run ? source / "snapshots" : source);
+  auto files = pca::snapshot_files(checkpoints::snapshots_of(source), "merge");
   for (auto& file : files) {
     require(file.extension() != ".npy",
             "[merge] needs checkpoints whose tensors have names, received '{}'",
@@ -245,13 +245,19 @@ void append(Input& input, const Json& rows, const std::string& dtype, const Exte
   std::int64_t begin = 0;
   for (const auto& row : rows) {
     Tensor tensor{{.name = row.at("name"), .dtype = dtype, .shape = row.at("shape")}};
-    const auto elements = checkpoints::product(tensor.shape).value_or(-1);
-    tensor.pieces = {{elements, extent.offset + begin * unit}};
+    const auto elements = checkpoints::product(tensor.shape);
+    require_environment(elements && *elements <= extent.count - begin,
+                        "[merge] '{}' is damaged: its layout has \"{}\" with more values than {}",
+                        input.path,
+                        printable(tensor.name),
+                        extent.count);
+    tensor.boxes = {checkpoints::run_of(0, *elements, extent.offset + begin * unit)};
     input.tensors.push_back(std::move(tensor));
-    begin += elements;
+    begin += *elements;
   }
   require_environment(begin == extent.count,
-                      "[merge] '{}' has {} values for tensors of {}: an earlier version wrote it",
+                      "[merge] '{}' has {} values for tensors of {}: it is damaged, or no run of "
+                      "ours wrote it",
                       input.path,
                       extent.count,
                       begin);
@@ -261,9 +267,16 @@ Input snapshot_input(Input input) {
   const auto info = checkpoints::verify_snapshot(input.path);
   const auto table = parse_json(info.layout_json, "[merge] the layout of a snapshot");
   input.files = {input.path};
-  append(input, table.at("parameters"), "F32", {info.weights_offset, info.parameters});
-  append(input, table.value("buffers", Json()), "F32", {info.buffers_offset, info.buffer_count});
-  append(input, table.value("counters", Json()), "I64", {info.counters_offset, info.counter_count});
+  try {
+    append(input, table.at("parameters"), "F32", {info.weights_offset, info.parameters});
+    append(input, table.value("buffers", Json()), "F32", {info.buffers_offset, info.buffer_count});
+    append(
+        input, table.value("counters", Json()), "I64", {info.counters_offset, info.counter_count});
+  } catch (const Json::exception& error) {
+    fail_environment("[merge] '{}' is damaged: its layout is no table of tensors ({})",
+                     input.path,
+                     error.what());
+  }
   input.frozen = checkpoints::frozen_part_of(input.path, info.layout_json);
   if (!input.frozen) return input;
   input.files.push_back(input.frozen->file);

@@ -127,7 +127,7 @@ struct Work {
   Plan plan;
   const Input* like = nullptr;
   std::vector<OrderedJson> states;  // of the inputs, before they are read
-  Digests digests;
+  PassResult written;
 };
 
 /// The digest of everything that decides the output's bytes.
@@ -163,7 +163,7 @@ OrderedJson provenance(const Work& work, const Part& part, const Report& report)
     const auto& input = work.inputs[part.inputs[i]];
     OrderedJson digests;
     for (std::size_t t = 0; t < work.like->tensors.size(); ++t)
-      append_value(digests, work.like->tensors[t].name, work.digests[part.inputs[i]][t]);
+      append_value(digests, work.like->tensors[t].name, work.written.digests[part.inputs[i]][t]);
     json["inputs"].push_back({{"path", place_text(input.path)},
                               {"step", input.step},
                               {"coefficient", coefficients[i]},
@@ -199,12 +199,8 @@ void report_tensors(Report& report, const Work& work) {
   for (const auto& input : work.inputs) {
     report.inputs.push_back({input.path, input.step});
     left_out.insert(input.left_out.begin(), input.left_out.end());
-    for (const auto& tensor : input.tensors)
-      if (!tensor.shared || &input == &work.inputs.front()) report.bytes_read += tensor.bytes;
   }
   report.left_out.assign(left_out.begin(), left_out.end());
-  for (const auto& shard : work.plan.shards)
-    report.bytes_written += shard.bytes * std::ssize(work.parts);
 }
 
 void report_parts(Report& report, const Work& work, const fs::path& output) {
@@ -233,7 +229,7 @@ void report_equal(Report& report, const Digests& digests) {
 /// Writes all but the final name; what a refused value leaves is removed.
 void write_folder(Work& work, const Options& options, const Report& report, OutputFolder& folder) {
   try {
-    work.digests =
+    work.written =
         write_shards(work.inputs,
                      work.parts,
                      work.plan,
@@ -262,12 +258,15 @@ Report merge(const std::vector<fs::path>& sources, const fs::path& output, const
   read_headers(work.inputs, *work.like, options);
   for (const auto& input : work.inputs) work.states.push_back(state_of(input));
   work.plan = plan_output(*work.like, options.dtype, options.shard_size);
+  require_open_files(work.parts, work.plan);
   Report report{.counted = found.counted};
   report_tensors(report, work);
   report_parts(report, work, output);
   OutputFolder folder(fs::absolute(output), plan_digest(work, options));
   write_folder(work, options, report, folder);
-  report_equal(report, work.digests);
+  report_equal(report, work.written.digests);
+  report.bytes_read = work.written.bytes_read;
+  report.bytes_written = work.written.bytes_written;
   folder.commit();
   report.seconds = watch.seconds();
   return report;

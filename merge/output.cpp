@@ -1,7 +1,10 @@
 #include "merge/output.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -80,6 +83,20 @@ bool is_unfinished_merge(const fs::path& folder) {
   });
 }
 
+/// Gives a copy the permissions that `cp` does: the source's, but for those that the process's mask
+/// takes from new files (of x as of r). Some file systems have none to give.
+void copy_permissions(const InputFile& from, const AtomicFile& to) {
+  struct stat source {
+  }, own{};
+  require_call(::fstat(from.descriptor(), &source) == 0, "fstat", from.path());
+  require_call(::fstat(to.descriptor(), &own) == 0, "fstat", to.temporary_path());
+  const auto readable = own.st_mode & 0444U;
+  const auto mode = source.st_mode & ((own.st_mode & 0666U) | readable >> 2U);
+  if (mode == (own.st_mode & 0777U)) return;
+  const bool done = ::fchmod(to.descriptor(), mode) == 0;
+  require_call(done || errno == EPERM || errno == EOPNOTSUPP, "fchmod", to.temporary_path());
+}
+
 }  // namespace
 
 OutputFolder::OutputFolder(fs::path final_path, const std::string& plan)
@@ -103,7 +120,11 @@ OutputFolder::OutputFolder(fs::path final_path, const std::string& plan)
 
 std::optional<nlohmann::json> OutputFolder::record(const std::string& shard) const {
   const auto text = text_at(record_path(temporary_, shard));
-  return text.empty() ? std::nullopt : std::optional(parse_json(text, shard));
+  try {
+    return text.empty() ? std::nullopt : std::optional(parse_json(text, shard));
+  } catch (const std::runtime_error&) {
+    return std::nullopt;  // no merge wrote it: the shard is made again
+  }
 }
 
 void OutputFolder::add_record(const std::string& shard, const nlohmann::json& record) const {
@@ -156,15 +177,16 @@ std::vector<std::string> left_behind(const fs::path& folder, const std::vector<f
 void copy_side_files(const fs::path& from, const fs::path& to, std::string_view dtype) {
   for (const auto& item : fs::directory_iterator(from)) {
     if (!item.is_regular_file() || !is_side_file(item.path())) continue;
-    const auto target = to / item.path().filename();
+    const InputFile source(item.path());
+    AtomicFile copy(to / item.path().filename());
     const bool config = !dtype.empty() && item.path().filename() == "config.json";
     if (const auto text = config ? with_dtype(item.path(), dtype) : std::nullopt) {
-      write_file_atomically(target, *text);
+      copy.append(*text);
     } else {
-      AtomicFile copy(target);
-      InputFile(item.path()).read(0, [&](ByteView part) { copy.append(part); });
-      copy.commit();
+      source.read(0, [&](ByteView part) { copy.append(part); });
     }
+    copy_permissions(source, copy);
+    copy.commit();
   }
 }
 

@@ -22,7 +22,7 @@ class OutputFolder {
   OutputFolder(std::filesystem::path final_path, const std::string& plan);
 
   const std::filesystem::path& temporary() const { return temporary_; }
-  /// What was recorded of a shard that an earlier process finished.
+  /// What was recorded of a shard that an earlier process finished; nullopt: nothing that is JSON.
   std::optional<nlohmann::json> record(const std::string& shard) const;
   /// Says that the shard is whole.
   void add_record(const std::string& shard, const nlohmann::json& record) const;

@@ -24,11 +24,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The files of all inputs; as many as this process may have open stay so.
+/// The outputs that are open at a time: a shard becomes durable while the next one is written.
+std::size_t open_outputs(const std::vector<Part>& parts, const Plan& plan) {
+  return parts.size() * std::min<std::size_t>(2, plan.shards.size());
+}
+
+/// The files of all inputs, of which `left` stay open.
 class Files {
  public:
-  explicit Files(const std::vector<Input>& inputs) : inputs_(inputs), open_(inputs.size()) {
-    auto left = most_open_files();
+  Files(const std::vector<Input>& inputs, std::size_t left)
+      : inputs_(inputs), open_(inputs.size()) {
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       for (const auto& file : inputs[i].files) {
         if (left == 0) return;
@@ -125,7 +130,7 @@ class TensorPass {
     const auto read = [&](std::size_t file, std::int64_t offset, std::span<std::byte> out) {
       pass_.files.read(input, tensor.file + file, offset, out);
     };
-    checkpoints::read_stored(read, tensor, unit_, first, bytes);
+    checkpoints::read_stored(read, tensor.boxes, unit_, first, bytes);
     return bytes;
   }
 
@@ -255,7 +260,11 @@ void finish_shard(const Pass& pass,
 /// Whether the shard is there already; its digests then are those of its record.
 bool is_finished(Pass& pass, const Shard& shard, const OutputFolder& folder) {
   const auto record = folder.record(shard.name);
-  if (!record) return false;
+  const auto size = shard.tensors.size() * pass.digests.size();
+  const auto is_text = [](const auto& digest) { return digest.is_string(); };
+  if (!record || !record->is_array() || record->size() != size ||
+      !std::ranges::all_of(*record, is_text))
+    return false;
   for (const auto& part : *pass.parts) {
     const auto file = folder.temporary() / part.folder / shard.name;
     if (!fs::exists(file) || std::cmp_not_equal(fs::file_size(file), shard.bytes)) return false;
@@ -268,26 +277,43 @@ bool is_finished(Pass& pass, const Shard& shard, const OutputFolder& folder) {
 
 }  // namespace
 
-Digests write_shards(const std::vector<Input>& inputs,
-                     const std::vector<Part>& parts,
-                     const Plan& plan,
-                     const Input& like,
-                     const PassOptions& options,
-                     const OutputFolder& folder) {
-  Pass pass{&inputs, &parts, &like, options, Files(inputs), sources_of(inputs, like), {}};
+void require_open_files(const std::vector<Part>& parts, const Plan& plan) {
+  require_environment(open_outputs(parts, plan) <= most_open_files(),
+                      "[merge] {} merges write {} files at a time, and half of the limit of open "
+                      "files is {}; raise `ulimit -n`, or give --sweep in parts",
+                      parts.size(),
+                      open_outputs(parts, plan),
+                      most_open_files());
+}
+
+PassResult write_shards(const std::vector<Input>& inputs,
+                        const std::vector<Part>& parts,
+                        const Plan& plan,
+                        const Input& like,
+                        const PassOptions& options,
+                        const OutputFolder& folder) {
+  Files files(inputs, most_open_files() - open_outputs(parts, plan));
+  Pass pass{&inputs, &parts, &like, options, std::move(files), sources_of(inputs, like), {}};
+  PassResult result;
   pass.digests.assign(inputs.size(), std::vector<std::string>(like.tensors.size()));
   for (const auto& part : parts) fs::create_directories(folder.temporary() / part.folder);
   std::future<void> before;  // the last shard becomes durable while the next one is read
   for (const auto& shard : plan.shards) {
     if (is_finished(pass, shard, folder)) continue;
-    auto files = write_shard(pass, shard, folder);
+    auto written = write_shard(pass, shard, folder);
+    result.bytes_written += shard.bytes * std::ssize(parts);
+    for (const auto& planned : shard.tensors) {
+      const auto& tensor = like.tensors[planned.index];
+      result.bytes_read += tensor.bytes * (tensor.shared ? 1 : std::ssize(inputs));
+    }
     if (before.valid()) before.get();
-    before = std::async(std::launch::async, [&, files = std::move(files)] {
-      finish_shard(pass, shard, folder, files);
+    before = std::async(std::launch::async, [&, written = std::move(written)] {
+      finish_shard(pass, shard, folder, written);
     });
   }
   if (before.valid()) before.get();
-  return std::move(pass.digests);
+  result.digests = std::move(pass.digests);
+  return result;
 }
 
 }  // namespace dimred::merge

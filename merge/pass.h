@@ -32,16 +32,26 @@ struct PassOptions {
 /// XXH3-128 of the bytes of each tensor of each input: [input][tensor of the first one's order].
 using Digests = std::vector<std::vector<std::string>>;
 
+struct PassResult {
+  Digests digests;
+  std::int64_t bytes_read = 0;     // of tensors
+  std::int64_t bytes_written = 0;  // of shards
+};
+
+/// Throws std::runtime_error where more outputs are to be written at a time than half of the limit
+/// of open files allows.
+void require_open_files(const std::vector<Part>& parts, const Plan& plan);
+
 /// Writes all shards of all parts, reading each input once; those that `folder` has records of are
-/// left as they are. A block never spans tensors; sums are float64 in the order of the inputs,
-/// whatever the threads and blocks. Memory: threads x block x (8 + 8 bytes for each part). Throws
-/// std::invalid_argument for a value that is not finite, and for tensors that are not summed and
-/// differ; std::runtime_error for I/O errors.
-Digests write_shards(const std::vector<Input>& inputs,
-                     const std::vector<Part>& parts,
-                     const Plan& plan,
-                     const Input& like,
-                     const PassOptions& options,
-                     const OutputFolder& folder);
+/// left as they are, and not counted. A block never spans tensors; sums are float64 in the order of
+/// the inputs, whatever the threads and blocks. Memory: threads x block x (8 + 8 bytes for each
+/// part). Throws std::invalid_argument for a value that is not finite, and for tensors that are not
+/// summed and differ; std::runtime_error for I/O errors.
+PassResult write_shards(const std::vector<Input>& inputs,
+                        const std::vector<Part>& parts,
+                        const Plan& plan,
+                        const Input& like,
+                        const PassOptions& options,
+                        const OutputFolder& folder);
 
 }  // namespace dimred::merge

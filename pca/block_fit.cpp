@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <span>
 #include <utility>
 
 #include "pca/dense.h"
@@ -21,149 +22,137 @@ constexpr double orthonormal = 2.5e-7;
 /// a millionth of the largest singular value, well above what its rounding to float32 leaves.
 constexpr double worth_a_row = 1e-12;
 
-/// One block's work in progress.
-class FittedBlock {
- public:
-  FittedBlock(Fit& fit, const layout::ColumnRange& columns)
-      : fit_(fit),
-        communicator_(*fit.communicator),
-        pass_(within(fit.pass, columns)),
-        columns_(columns),
-        n_(pass_.rows->rows()),
-        width_(padded(pass_.components, component_unit)) {}
-
-  std::vector<std::string> run() {
-    const Stopwatch watch;
-    measure_gram();
-    auto combinations =
-        fit_.gaussian ? orthonormal_combinations() : leading_combinations(leading_pairs());
-    const auto seconds = watch.seconds();
-    const auto components = write_orthonormal(std::move(combinations));
-    const auto flip = rows_to_flip(components.ranges, communicator_);
-    std::vector<std::string> digests;
-    agree(communicator_, [&] { digests = fix_signs(pass_, flip, components.pieces, fit_.matrix); });
-    fit_.basis.header.block_components.push_back(rows_);
-    fit_.basis.report.seconds_gram += seconds;
-    fit_.basis.report.seconds_components += watch.seconds() - seconds;
-    return digests;
-  }
-
- private:
-  void measure_gram() {
-    gram_ = fit_.gram;
-    if (gram_.empty()) {
-      agree(communicator_, [&] { gram_ = gram_matrix(pass_); });
-      communicator_.sum(gram_);
-      count_pass();
-    }
-    if (pass_.centred)
-      std::ranges::transform(fit_.centred_gram, gram_, fit_.centred_gram.begin(), std::plus<>());
-  }
-
-  /// Gaussian rows are drawn, not read.
-  void count_pass() {
-    if (!fit_.gaussian) fit_.basis.report.bytes_read += bytes_of(pass_);
-  }
-
-  /// The block's eigenpairs; sets the number of rows, adds the variances.
-  Eigenpairs leading_pairs() {
-    Eigenpairs pairs{std::vector<double>(n_), std::vector<double>(n_ * n_)};
-    on_rank_0(communicator_, [&] { pairs = eigenpairs(gram_, n_); });
-    broadcast(communicator_, pairs.values);
-    broadcast(communicator_, pairs.vectors);
-    count_rows(pairs.values);
-    double total = 0;
-    for (const double value : pairs.values) total += std::max(0.0, value);
-    fit_.total_variance += total;
-    for (std::int64_t j = 0; j < rows_; ++j) fit_.variances[j] += pairs.values[j];
-    return pairs;
-  }
-
-  void count_rows(const std::vector<double>& values) {
-    const bool all_rows = fit_.options.blocks == Blocks::whole;
-    const auto directions = count_directions(values, all_rows ? 0.0 : worth_a_row);
-    require(directions >= pass_.components || !all_rows,
-            "[pca::fit] needs snapshots that span k = {} directions, received {} that span {} (are "
-            "some equal?)",
-            pass_.components,
-            n_,
-            directions);
-    rows_ = std::min({directions, pass_.components, columns_.size()});
-  }
-
-  /// C [n x k'']: column j = v_j / s_j, so that P = C' W. For centred snapshots, columns are made
-  /// to sum to exactly what rounding allows of 0, so that W's column means drop out.
-  std::vector<double> leading_combinations(const Eigenpairs& pairs) const {
-    std::vector<double> c(n_ * width_);
-    for (std::int64_t j = 0; j < rows_; ++j) {
-      const double singular = std::sqrt(pairs.values[j]);
-      const double* vector = pairs.vectors.data() + j * n_;
-      double mean = 0;
-      for (std::int64_t i = 0; pass_.centred && i < n_; ++i) {
-        mean += vector[i] / n_;
-      }
-      for (std::int64_t i = 0; i < n_; ++i) {
-        c[i * width_ + j] = (vector[i] - mean) / singular;
-      }
-    }
-    return c;
-  }
-
-  /// C of rows that are to keep their order (Gram-Schmidt): row j of P depends on rows 0..j alone.
-  std::vector<double> orthonormal_combinations() {
-    rows_ = std::min(pass_.components, columns_.size());
-    std::vector<double> c(n_ * width_);
-    for (std::int64_t j = 0; j < rows_; ++j) c[j * width_ + j] = 1;
-    on_rank_0(communicator_, [&] { orthonormalize(gram_, rows_, c, width_); });
-    broadcast(communicator_, c);
-    return c;
-  }
-
-  /// One pass that writes P, measured.
-  Components write_measured(const std::vector<double>& combinations) {
-    Components components;
-    agree(communicator_, [&] { components = write_components(pass_, combinations, fit_.matrix); });
-    count_pass();
-    communicator_.sum(components.gram);
-    error_ = identity_error(components.gram, rows_);
-    return components;
-  }
-
-  /// The pass that writes P, repeated with corrected combinations when P is not orthonormal enough.
-  Components write_orthonormal(std::vector<double> combinations) {
-    auto components = write_measured(combinations);
-    if (error_ > orthonormal) components = write_again(components, std::move(combinations));
-    auto& error = fit_.basis.header.orthonormality_error;
-    error = std::max(error, error_);
-    return components;
-  }
-
-  Components write_again(const Components& first, std::vector<double> combinations) {
-    on_rank_0(communicator_, [&] { orthonormalize(first.gram, rows_, combinations, width_); });
-    broadcast(communicator_, combinations);
-    auto components = write_measured(combinations);
-    fit_.basis.header.reorthonormalized = true;
-    require_environment(error_ <= 1e-6,
-                        "[pca::fit] needs |P P' - I| <= 1e-6 after orthonormalisation, measured {}",
-                        error_);
-    return components;
-  }
-
-  Fit& fit_;
-  Communicator& communicator_;
-  Pass pass_;
-  layout::ColumnRange columns_;
-  std::int64_t n_;
-  std::int64_t width_;        // of combinations
-  std::int64_t rows_ = 0;     // of k that are not zero, the first ones
-  std::vector<double> gram_;  // of all ranks' columns, lower triangle
-  double error_ = 0;          // max |P P' - I| of what was written last
+/// C [n x k''], of which the first `rows` columns make rows of P that are not zero: P = C' W.
+struct RowsOfBlock {
+  std::vector<double> combinations;
+  std::int64_t rows = 0;
 };
+
+std::int64_t width_of(const Pass& pass) { return padded(pass.components, component_unit); }
+
+/// Gaussian rows are drawn, not read.
+void count_pass(Fit& fit, const Pass& pass) {
+  if (!fit.gaussian) fit.basis.report.bytes_read += bytes_of(pass);
+}
+
+/// The block's Gram matrix of all ranks' columns, which is added to the fit's.
+std::vector<double> measured_gram(Fit& fit, const Pass& pass) {
+  auto gram = fit.gram;
+  if (gram.empty()) {
+    agree(*fit.communicator, [&] { gram = gram_matrix(pass); });
+    fit.communicator->sum(gram);
+    count_pass(fit, pass);
+  }
+  if (pass.centred)
+    std::ranges::transform(fit.centred_gram, gram, fit.centred_gram.begin(), std::plus<>());
+  return gram;
+}
+
+/// The rows of P that are not zero, of a block whose Gram matrix has these eigenvalues.
+std::int64_t count_rows(const Fit& fit, std::int64_t columns, std::span<const double> values) {
+  const auto k = fit.pass.components;
+  const bool all_rows = fit.options.blocks == Blocks::whole;
+  const auto directions = count_directions(values, all_rows ? 0.0 : worth_a_row);
+  require(directions >= k || !all_rows,
+          "[pca::fit] needs snapshots that span k = {} directions, received {} that span {} (are "
+          "some equal?)",
+          k,
+          values.size(),
+          directions);
+  return std::min({directions, k, columns});
+}
+
+/// Column j of C is v_j / s_j of the block's eigenpairs, whose variances are added to the fit's.
+/// For centred snapshots, columns are made to sum to exactly what rounding allows of 0, so that W's
+/// column means drop out.
+RowsOfBlock leading_rows(Fit& fit, std::span<const double> gram, std::int64_t columns) {
+  const auto n = fit.pass.rows->rows();
+  const auto width = width_of(fit.pass);
+  Eigenpairs pairs{std::vector<double>(n), std::vector<double>(n * n)};
+  on_rank_0(*fit.communicator, [&] { pairs = eigenpairs(gram, n); });
+  broadcast(*fit.communicator, pairs.values);
+  broadcast(*fit.communicator, pairs.vectors);
+  RowsOfBlock block{std::vector<double>(n * width), count_rows(fit, columns, pairs.values)};
+  double total = 0;
+  for (const double value : pairs.values) total += std::max(0.0, value);
+  fit.total_variance += total;
+  for (std::int64_t j = 0; j < block.rows; ++j) {
+    fit.variances[j] += pairs.values[j];
+    const double singular = std::sqrt(pairs.values[j]);
+    const double* vector = pairs.vectors.data() + j * n;
+    double mean = 0;
+    for (std::int64_t i = 0; fit.pass.centred && i < n; ++i) {
+      mean += vector[i] / n;
+    }
+    for (std::int64_t i = 0; i < n; ++i) {
+      block.combinations[i * width + j] = (vector[i] - mean) / singular;
+    }
+  }
+  return block;
+}
+
+/// Changes the combinations of rows with this Gram matrix so that P is orthonormal.
+void correct(const Fit& fit, std::span<const double> gram, RowsOfBlock& block) {
+  on_rank_0(*fit.communicator,
+            [&] { orthonormalize(gram, block.rows, block.combinations, width_of(fit.pass)); });
+  broadcast(*fit.communicator, block.combinations);
+}
+
+/// Rows that are to keep their order (Gram-Schmidt): row j of P depends on rows 0..j alone.
+RowsOfBlock ordered_rows(const Fit& fit, std::span<const double> gram, std::int64_t columns) {
+  const auto width = width_of(fit.pass);
+  RowsOfBlock block{std::vector<double>(fit.pass.rows->rows() * width),
+                    std::min(fit.pass.components, columns)};
+  for (std::int64_t j = 0; j < block.rows; ++j) block.combinations[j * width + j] = 1;
+  correct(fit, gram, block);
+  return block;
+}
+
+/// One pass that writes P.
+Components write_once(Fit& fit, const Pass& pass, const RowsOfBlock& block) {
+  Components components;
+  agree(*fit.communicator,
+        [&] { components = write_components(pass, block.combinations, fit.matrix); });
+  count_pass(fit, pass);
+  fit.communicator->sum(components.gram);
+  return components;
+}
+
+/// The pass that writes P, repeated with corrected combinations when P is not orthonormal enough.
+Components write_orthonormal(Fit& fit, const Pass& pass, RowsOfBlock block) {
+  auto components = write_once(fit, pass, block);
+  auto error = identity_error(components.gram, block.rows);
+  auto& header = fit.basis.header;
+  if (error > orthonormal) {
+    correct(fit, components.gram, block);
+    components = write_once(fit, pass, block);
+    error = identity_error(components.gram, block.rows);
+    header.reorthonormalized = true;
+    require_environment(error <= 1e-6,
+                        "[pca::fit] needs |P P' - I| <= 1e-6 after orthonormalisation, measured {}",
+                        error);
+  }
+  header.orthonormality_error = std::max(header.orthonormality_error, error);
+  return components;
+}
 
 }  // namespace
 
 std::vector<std::string> fit_block(Fit& fit, const layout::ColumnRange& columns) {
-  return FittedBlock(fit, columns).run();
+  const Stopwatch watch;
+  const auto pass = within(fit.pass, columns);
+  const auto gram = measured_gram(fit, pass);
+  auto block = fit.gaussian ? ordered_rows(fit, gram, columns.size())
+                            : leading_rows(fit, gram, columns.size());
+  fit.basis.header.block_components.push_back(block.rows);
+  const auto seconds = watch.seconds();
+  const auto components = write_orthonormal(fit, pass, std::move(block));
+  const auto flip = rows_to_flip(components.extremes, *fit.communicator);
+  std::vector<std::string> digests;
+  agree(*fit.communicator, [&] { digests = fix_signs(pass, flip, components.pieces, fit.matrix); });
+  fit.basis.report.seconds_gram += seconds;
+  fit.basis.report.seconds_components += watch.seconds() - seconds;
+  return digests;
 }
 
 }  // namespace dimred::pca

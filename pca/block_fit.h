@@ -18,9 +18,7 @@ struct Fit {
   std::unique_ptr<SnapshotSource> selection;  // only where a range leaves some snapshots out
   std::unique_ptr<SnapshotSource> gaussian;   // only of kind random
   Pass pass;                                  // over the rows that are combined, all columns
-  Pass centred;                               // over the snapshots
   std::vector<layout::ColumnRange> layers;    // columns of the layout's entries; empty: no layout
-  std::vector<layout::ColumnRange> blocks;    // of P
   MatrixTarget matrix;
   std::vector<double> gram;  // of the one block, over all ranks, where k follows from it
   // The sums over the blocks done:

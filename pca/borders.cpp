@@ -6,7 +6,7 @@
 
 namespace dimred::pca {
 
-Borders::Borders(const Shape& shape, const layout::ColumnRange& own) : shape_(shape) {
+Borders::Borders(const MatrixShape& shape, const layout::ColumnRange& own) : shape_(shape) {
   const auto page = shape.page_bytes;
   std::int64_t start = 0;
   const auto add = [&](const layout::ColumnRange& columns) {
@@ -14,7 +14,7 @@ Borders::Borders(const Shape& shape, const layout::ColumnRange& own) : shape_(sh
     start += columns.size();
   };
   for (std::int64_t row = 0; row < shape.rows; ++row) {
-    const auto first = shape.header_bytes + row * shape.columns * 4;  // byte of the row's column 0
+    const auto first = shape.offset(row, 0);
     auto begin = (ceiling(first + own.begin * 4, page) * page - first) / 4;
     auto end = ((first + own.end * 4) / page * page - first) / 4;
     if (end <= begin) begin = end = own.end;  // not one whole page
@@ -66,7 +66,7 @@ void Borders::write(AtomicFile& file) const {
   for (std::int64_t i = 0; i < std::ssize(pieces_); ++i) {
     const auto& [columns, start] = pieces_[i];
     if (columns.size() == 0) continue;
-    file.write_at(shape_.header_bytes + (i / 2 * shape_.columns + columns.begin) * 4,
+    file.write_at(shape_.offset(i / 2, columns.begin),
                   std::span(values_).subspan(start, columns.size()));
   }
 }

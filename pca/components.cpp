@@ -1,6 +1,7 @@
 #include "pca/components.h"
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <mutex>
 #include <type_traits>
@@ -15,43 +16,27 @@
 namespace dimred::pca {
 namespace {
 
-/// Ranges of all rows so far, folded by all threads.
-class SharedRanges {
- public:
-  explicit SharedRanges(std::int64_t k) : ranges_(k) {}
-
-  std::vector<RowRange> now() {
-    const std::lock_guard lock(mutex_);
-    return ranges_;
-  }
-  void fold(const std::vector<RowRange>& other) {
-    const std::lock_guard lock(mutex_);
-    for (std::size_t j = 0; j < ranges_.size(); ++j) {
-      ranges_[j].low = std::min(ranges_[j].low, other[j].low);
-      ranges_[j].high = std::max(ranges_[j].high, other[j].high);
-    }
-  }
-
- private:
-  std::mutex mutex_;
-  std::vector<RowRange> ranges_;
-};
+/// The one of larger magnitude; where these are equal, the positive one.
+float larger(float a, float b) {
+  if (std::abs(a) == std::abs(b)) return std::max(a, b);
+  return std::abs(a) > std::abs(b) ? a : b;
+}
 
 /// Writes one digest block of P and adds its share of P P'. Value: of the tiles, float or double.
 template <class Value>
 class ComponentsWork {
  public:
-  /// ranges: of all threads. block_rows: [own digest blocks x k].
+  /// found: what all threads find; `mutex` guards its extremes, which they fold.
   ComponentsWork(const Pass& pass,
                  const std::vector<double>& combinations,
                  const MatrixTarget& matrix,
-                 SharedRanges& ranges,
-                 std::span<BlockRow> block_rows)
+                 Components& found,
+                 std::mutex& mutex)
       : pass_(pass),
         combinations_(combinations),
         matrix_(matrix),
-        shared_ranges_(ranges),
-        block_rows_(block_rows),
+        found_(found),
+        mutex_(mutex),
         rows_(pass.rows->rows()),
         tile_stride_(pass.tile_width + column_slack),
         stride_(pass.write_width + column_slack),
@@ -63,8 +48,8 @@ class ComponentsWork {
         mean_(pass.tile_width + column_slack) {}
 
   void operator()(std::int64_t block, std::span<double> partial) {
-    guess_ = shared_ranges_.now();
-    ranges_ = guess_;
+    guess_ = with_extremes([](auto& all) { return all; });
+    extremes_ = guess_;
     std::vector<DigestStream> streams(guess_.size());
     const auto [first, end] = pass_.block(block, columns_per_digest);
     for (std::int64_t begin = first; begin < end; begin += pass_.write_width) {
@@ -74,14 +59,20 @@ class ComponentsWork {
       }
       write(begin, width, streams);
     }
-    shared_ranges_.fold(ranges_);
-    BlockRow* pieces = block_rows_.data() + block * pass_.components;
+    with_extremes([&](auto& all) { std::ranges::transform(all, extremes_, all.begin(), larger); });
+    BlockRow* pieces = found_.pieces.data() + block * pass_.components;
     for (std::size_t j = 0; j < guess_.size(); ++j) {
-      pieces[j] = {guess_[j].negative(), streams[j].hex()};
+      pieces[j] = {guess_[j] < 0, streams[j].hex()};
     }
   }
 
  private:
+  template <class Use>
+  auto with_extremes(Use use) {
+    const std::lock_guard lock(mutex_);
+    return use(found_.extremes);
+  }
+
   /// result[:, at : at + width] from the columns of W at `begin`.
   void combine_tile(std::int64_t begin,
                     std::int64_t at,
@@ -120,8 +111,10 @@ class ComponentsWork {
   void write(std::int64_t begin, std::int64_t width, std::vector<DigestStream>& streams) {
     for (std::size_t j = 0; j < guess_.size(); ++j) {
       const std::span row(result_.data() + j * stride_, width);
-      pass_.kernels->extremes(row.data(), width, &ranges_[j].low, &ranges_[j].high);
-      if (guess_[j].negative()) {
+      float low = 0, high = 0;
+      pass_.kernels->extremes(row.data(), width, &low, &high);
+      extremes_[j] = larger(extremes_[j], larger(low, high));
+      if (guess_[j] < 0) {
         for (float& value : row) value = -value;
       }
       streams[j].update(row);
@@ -132,8 +125,8 @@ class ComponentsWork {
   const Pass& pass_;
   const std::vector<double>& combinations_;
   const MatrixTarget& matrix_;
-  SharedRanges& shared_ranges_;
-  std::span<BlockRow> block_rows_;
+  Components& found_;
+  std::mutex& mutex_;
   std::int64_t rows_;
   std::int64_t tile_stride_;
   std::int64_t stride_;
@@ -142,9 +135,9 @@ class ComponentsWork {
   Lines<float> result_;
   Lines<double> panel_;
   Lines<double> scratch_;
-  Lines<double> mean_;            // see means()
-  std::vector<RowRange> guess_;   // when the block was begun
-  std::vector<RowRange> ranges_;  // with the block
+  Lines<double> mean_;           // see means()
+  std::vector<float> guess_;     // the extremes when the block was begun
+  std::vector<float> extremes_;  // with the block
 };
 
 /// The digest of each own block; row_digest(block, row, first column, buffer [columns]) gives those
@@ -164,10 +157,6 @@ std::vector<std::string> block_digests(const Pass& pass, const RowDigest& row_di
   return digests;
 }
 
-std::int64_t offset_of(const MatrixTarget& matrix, std::int64_t row, std::int64_t column) {
-  return matrix.header_bytes + (row * matrix.columns + column) * 4;
-}
-
 /// Columns from `column` on that the rank reads and writes in the file.
 layout::ColumnRange in_file(const MatrixTarget& matrix,
                             std::int64_t row,
@@ -178,7 +167,7 @@ layout::ColumnRange in_file(const MatrixTarget& matrix,
 }
 
 float* memory_of(const MatrixTarget& matrix, std::int64_t row, std::int64_t column) {
-  return matrix.memory + row * matrix.columns + column;
+  return matrix.memory + row * matrix.shape.columns + column;
 }
 
 }  // namespace
@@ -190,7 +179,7 @@ void MatrixTarget::read(std::int64_t row, std::int64_t column, std::span<float> 
   }
   const auto range = in_file(*this, row, column, std::ssize(values));
   read_exactly(file->descriptor(),
-               offset_of(*this, row, range.begin),
+               shape.offset(row, range.begin),
                std::as_writable_bytes(values.subspan(range.begin - column, range.size())),
                file->temporary_path());
   if (borders != nullptr) borders->fill(row, column, values);
@@ -204,7 +193,7 @@ void MatrixTarget::write(std::int64_t row,
     return;
   }
   const auto range = in_file(*this, row, column, std::ssize(values));
-  file->write_at(offset_of(*this, row, range.begin),
+  file->write_at(shape.offset(row, range.begin),
                  values.subspan(range.begin - column, range.size()));
   if (borders != nullptr) borders->keep(row, column, values);
 }
@@ -220,34 +209,30 @@ Components write_components(const Pass& pass,
                             const MatrixTarget& matrix) {
   const auto blocks = pass.blocks(columns_per_digest);
   const auto rows = padded(pass.components, pass.kernels->row_unit);
-  SharedRanges ranges(pass.components);
-  std::vector<BlockRow> pieces(blocks * pass.components);
+  Components found{.extremes = std::vector<float>(pass.components),
+                   .pieces = std::vector<BlockRow>(blocks * pass.components)};
+  std::mutex mutex;
   const auto gram = ordered_sum(blocks, pass.threads, rows * rows, [&]() -> BlockWork {
     if (pass.rows->info().float64)
-      return ComponentsWork<double>(pass, combinations, matrix, ranges, pieces);
-    return ComponentsWork<float>(pass, combinations, matrix, ranges, pieces);
+      return ComponentsWork<double>(pass, combinations, matrix, found, mutex);
+    return ComponentsWork<float>(pass, combinations, matrix, found, mutex);
   });
-  return {lower_of(gram, pass.components, rows), ranges.now(), std::move(pieces)};
+  found.gram = lower_of(gram, pass.components, rows);
+  return found;
 }
 
-std::vector<bool> rows_to_flip(const std::vector<RowRange>& ranges, Communicator& communicator) {
-  // Each rank's ranges at its own place, zeros elsewhere: a sum brings them together exactly.
-  const auto k = std::ssize(ranges);
-  std::vector<double> all(2 * k * communicator.size());
-  for (std::int64_t j = 0; j < k; ++j) {
-    double* own = &all[2 * (communicator.rank() * k + j)];
-    own[0] = ranges[j].low;
-    own[1] = ranges[j].high;
-  }
+std::vector<bool> rows_to_flip(const std::vector<float>& extremes, Communicator& communicator) {
+  // Each rank's extremes at their own place, zeros elsewhere: a sum brings them together exactly.
+  const auto k = std::ssize(extremes);
+  std::vector<double> all(k * communicator.size());
+  std::ranges::copy(extremes, all.begin() + communicator.rank() * k);
   communicator.sum(all);
   std::vector<bool> flip(k);
   for (std::int64_t j = 0; j < k; ++j) {
-    RowRange range;
-    for (std::int64_t i = j; i < k * communicator.size(); i += k) {
-      range.low = std::min(range.low, static_cast<float>(all[2 * i]));
-      range.high = std::max(range.high, static_cast<float>(all[2 * i + 1]));
-    }
-    flip[j] = range.negative();
+    float extreme = 0;
+    for (std::int64_t i = j; i < std::ssize(all); i += k)
+      extreme = larger(extreme, static_cast<float>(all[i]));
+    flip[j] = extreme < 0;
   }
   return flip;
 }

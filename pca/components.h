@@ -14,10 +14,9 @@ namespace dimred::pca {
 
 /// P row after row, in memory or behind a header in its file.
 struct MatrixTarget {
-  std::int64_t columns = 0;
+  MatrixShape shape;
   float* memory = nullptr;     // [k, M]; else:
   AtomicFile* file = nullptr;  // outlives this
-  std::int64_t header_bytes = 0;
   Borders* borders = nullptr;  // where several ranks write the file; outlives this
 
   /// Values of a row from `column` on.
@@ -28,13 +27,6 @@ struct MatrixTarget {
 /// Digest of a block of columns from those of its k rows: XXH3-128 of their hex digits in order.
 std::string block_digest(std::span<const std::string> rows);
 
-/// Extremes of a row of P, before signs.
-struct RowRange {
-  float low = 0;
-  float high = 0;
-  bool negative() const { return high < -low; }  // its entry of largest magnitude
-};
-
 /// One row of P within one digest block, as it lies in the file.
 struct BlockRow {
   bool negated = false;
@@ -43,7 +35,8 @@ struct BlockRow {
 
 struct Components {
   std::vector<double> gram;      // P P' of what was written, lower triangle
-  std::vector<RowRange> ranges;  // [k]
+  std::vector<float> extremes;   // [k] each row's own entry of largest magnitude, before signs; of
+                                 // two alike the positive one
   std::vector<BlockRow> pieces;  // [own digest blocks x k]
 };
 
@@ -56,7 +49,7 @@ Components write_components(const Pass& pass,
                             const MatrixTarget& matrix);
 
 /// Rows [k] whose entry of largest magnitude, over all ranks, is negative.
-std::vector<bool> rows_to_flip(const std::vector<RowRange>& ranges, Communicator& communicator);
+std::vector<bool> rows_to_flip(const std::vector<float>& extremes, Communicator& communicator);
 
 /// Makes every piece negated as `flip` [k] says; returns the digest of each own block of
 /// columns_per_digest columns (of the own part of it).

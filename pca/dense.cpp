@@ -1,5 +1,6 @@
 #include "pca/dense.h"
 
+#include <cblas.h>
 #include <lapacke.h>
 
 #include <algorithm>
@@ -23,6 +24,27 @@ std::vector<double> dense_of(std::span<const double> lower, std::int64_t n) {
 }
 
 }  // namespace
+
+Eigen::MatrixXd transposed_product(const Eigen::Ref<const Eigen::MatrixXd>& a,
+                                   const Eigen::MatrixXd& b) {
+  Eigen::MatrixXd product = Eigen::MatrixXd::Zero(a.cols(), b.cols());
+  if (a.size() == 0 || b.size() == 0) return product;
+  cblas_dgemm(CblasColMajor,
+              CblasTrans,
+              CblasNoTrans,
+              static_cast<int>(a.cols()),
+              static_cast<int>(b.cols()),
+              static_cast<int>(a.rows()),
+              1,
+              a.data(),
+              static_cast<int>(a.outerStride()),
+              b.data(),
+              static_cast<int>(b.rows()),
+              0,
+              product.data(),
+              static_cast<int>(product.rows()));
+  return product;
+}
 
 std::vector<double> lower_of(std::span<const double> matrix, std::int64_t n, std::int64_t stride) {
   std::vector<double> lower;

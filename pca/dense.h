@@ -1,11 +1,16 @@
 #pragma once
 
+#include <Eigen/Core>
 #include <cstdint>
 #include <span>
 #include <vector>
 
 // The small dense problems of a PCA, by LAPACKE (which sees one thread: see dense.cpp).
 namespace dimred::pca {
+
+/// a' b [k x n] of a [m x k] and b [m x n].
+Eigen::MatrixXd transposed_product(const Eigen::Ref<const Eigen::MatrixXd>& a,
+                                   const Eigen::MatrixXd& b);
 
 struct Eigenpairs {
   std::vector<double> values;   // [n], largest first

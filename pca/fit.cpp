@@ -121,7 +121,7 @@ std::string problem_text(const Fit& fit) {
       fit.pass.components,
       fit.options.variance,
       name_of(fit.options.kind),
-      fit.blocks.size(),
+      fit.basis.block_count(),
       fit.options.seed,
       fit.options.snapshots.from,
       fit.options.snapshots.to,
@@ -129,10 +129,9 @@ std::string problem_text(const Fit& fit) {
       fit.options.gram.empty() ? "" : ", with Gram matrix");
 }
 
-/// The passes over the rows, by k components.
-void choose_passes(Fit& fit, std::int64_t k) {
-  fit.centred = pass_of(*fit.snapshots, k, fit);
-  fit.pass = fit.gaussian ? pass_of(*fit.gaussian, k, fit) : fit.centred;
+/// The pass over the rows that are combined into k components.
+void choose_pass(Fit& fit, std::int64_t k) {
+  fit.pass = pass_of(fit.gaussian ? *fit.gaussian : *fit.snapshots, k, fit);
   fit.pass.centred = is_centred(fit.options.kind);
 }
 
@@ -151,11 +150,9 @@ void plan(Fit& fit, const SnapshotSource& source, const fs::path& output) {
   const auto k = components_of(options, fit.snapshots->rows());
   if (options.kind == Kind::random)
     fit.gaussian = std::make_unique<GaussianSource>(k, source.columns(), options.seed);
-  choose_passes(fit, k);
+  choose_pass(fit, k);
   if (!fit.gaussian) fit.pass.mean = options.mean;
-  fit.blocks = options.blocks == Blocks::layers
-                   ? fit.layers
-                   : std::vector<layout::ColumnRange>{{0, source.columns()}};
+  if (options.blocks == Blocks::layers) fit.basis.header.blocks = fit.layers;
 }
 
 /// k of the part of the variance that is asked for, by the first pass of the fit.
@@ -168,7 +165,7 @@ void choose_components(Fit& fit) {
   const auto chosen = on_rank_0(*fit.communicator, [&] {
     return count_for_part(eigenpairs(fit.gram, n).values, fit.options.variance);
   });
-  choose_passes(fit, std::min(chosen, fit.snapshots->columns()));
+  choose_pass(fit, std::min(chosen, fit.snapshots->columns()));
   fit.basis.report.seconds_gram += watch.seconds();
 }
 
@@ -188,6 +185,7 @@ Fit begin(const SnapshotSource& source,
   fit.variances.resize(fit.pass.components);
   auto& header = fit.basis.header;
   header = {.kind = options.kind,
+            .blocks = std::move(header.blocks),
             .parameters = source.columns(),
             .components = fit.pass.components,
             .layout_hash = info.layout_hash,
@@ -196,7 +194,6 @@ Fit begin(const SnapshotSource& source,
             .threads = fit.pass.threads,
             .tile_bytes = options.tile_bytes,
             .kernels = fit.pass.kernels->name};
-  if (options.blocks == Blocks::layers) header.blocks = fit.blocks;
   if (needs_seed(options.kind)) header.seed = options.seed;
   if (fit.gaussian) return fit;
   header.snapshots = n;
@@ -208,7 +205,8 @@ Fit begin(const SnapshotSource& source,
 std::vector<std::string> write_blocks(Fit& fit) {
   auto& communicator = *fit.communicator;
   std::vector<std::string> digests;
-  for (const auto& block : fit.blocks) digests = fit_block(fit, block);
+  if (fit.basis.header.blocks.empty()) digests = fit_block(fit, {0, fit.matrix.shape.columns});
+  for (const auto& block : fit.basis.header.blocks) digests = fit_block(fit, block);
   require(
       std::ranges::any_of(fit.basis.header.block_components, [](auto rows) { return rows > 0; }),
       "[pca::fit] needs snapshots that differ, received {} that span no direction in any layer",
@@ -219,7 +217,7 @@ std::vector<std::string> write_blocks(Fit& fit) {
     write_borders(fit.matrix, communicator);  // a rank reads what others wrote
     shuffle_columns(fit);
   }
-  if (shuffled || fit.blocks.size() > 1)
+  if (shuffled || fit.basis.block_count() > 1)
     agree(communicator, [&] { digests = digests_of_file(fit.pass, fit.matrix); });
   digests = gathered(communicator, digests);
   fit.basis.report.seconds_components += watch.seconds();
@@ -251,9 +249,10 @@ void record_gram(Fit& fit) {
   if (fit.options.gram.empty()) return;
   const auto n = fit.snapshots->rows();
   if (!fit.pass.centred) {
-    agree(*fit.communicator, [&] { fit.centred_gram = gram_matrix(fit.centred); });
+    const auto pass = pass_of(*fit.snapshots, fit.pass.components, fit);
+    agree(*fit.communicator, [&] { fit.centred_gram = gram_matrix(pass); });
     fit.communicator->sum(fit.centred_gram);
-    fit.basis.report.bytes_read += bytes_of(fit.centred);
+    fit.basis.report.bytes_read += bytes_of(pass);
   }
   on_rank_0(*fit.communicator, [&] { write_gram(fit.options.gram, fit.centred_gram, n); });
 }
@@ -278,15 +277,13 @@ Basis fit(const SnapshotSource& source,
   const auto start = checkpoints::npy_header_bytes({header.components, header.parameters});
   const auto file =
       open_output(output, start, header.components * header.parameters * 4, communicator);
-  Borders borders({.rows = header.components,
-                   .columns = header.parameters,
-                   .header_bytes = std::ssize(start),
-                   .page_bytes = page_bytes(communicator)},
-                  fit.pass.own);
-  const MatrixTarget matrix{.columns = header.parameters,
-                            .file = file.get(),
-                            .header_bytes = std::ssize(start),
-                            .borders = communicator.size() > 1 ? &borders : nullptr};
+  const MatrixShape shape{.rows = header.components,
+                          .columns = header.parameters,
+                          .header_bytes = std::ssize(start),
+                          .page_bytes = page_bytes(communicator)};
+  Borders borders(shape, fit.pass.own);
+  const MatrixTarget matrix{
+      .shape = shape, .file = file.get(), .borders = communicator.size() > 1 ? &borders : nullptr};
   write_matrix(fit, matrix);
   auto& report = fit.basis.report;
   report.seconds_fsync =
@@ -307,7 +304,7 @@ Basis fit_in_memory(const SnapshotSource& source,
           header.components,
           header.parameters,
           matrix.size());
-  write_matrix(fit, {.columns = header.parameters, .memory = matrix.data()});
+  write_matrix(fit, {.shape = {header.components, header.parameters}, .memory = matrix.data()});
   fit.basis.report.seconds_total = total.seconds();
   return std::move(fit.basis);
 }

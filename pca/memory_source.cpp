@@ -102,18 +102,18 @@ void keep_weights(MemoryRow& row) {
 
 /// The row as those of files are described.
 SnapshotRow described(const MemoryRow& from) {
-  SnapshotRow row{.path = from.name, .files = {}, .runs = {}, .layout_hash = {}, .layout_json = {}};
+  SourceInfo info{.rows = 1, .names = {from.name}};
   std::vector<layout::Parameter> parameters;
   for (const MemoryTensor& tensor : from.tensors) {
-    item_bytes(tensor.dtype);
-    row.columns += elements_of(tensor.shape);
+    info.columns += elements_of(tensor.shape);
+    info.float64 |= item_bytes(tensor.dtype) == 8;
     layout::Parameter& parameter = parameters.emplace_back();
     parameter.name = tensor.name;
     parameter.shape = tensor.shape;
   }
-  require(row.columns > 0, "[pca::memory_source] '{}' holds no float values", from.name);
-  if (!parameters.front().name.empty()) set_layout(row, parameters);
-  return row;
+  require(info.columns > 0, "[pca::memory_source] '{}' holds no float values", from.name);
+  if (!parameters.front().name.empty()) set_layout(info, parameters);
+  return {std::move(info), {}};
 }
 
 }  // namespace
@@ -126,10 +126,6 @@ std::unique_ptr<SnapshotSource> memory_source(std::vector<MemoryRow> rows) {
     descriptions.push_back(described(row));
   }
   SourceInfo info = info_of(descriptions);
-  info.files.clear();
-  info.float64 = std::ranges::any_of(rows, [](const MemoryRow& row) {
-    return std::ranges::find(row.tensors, "F64", &MemoryTensor::dtype) != row.tensors.end();
-  });
   std::vector<std::int64_t> ends;
   for (const MemoryTensor& tensor : rows.front().tensors) {
     ends.push_back((ends.empty() ? 0 : ends.back()) + elements_of(tensor.shape));

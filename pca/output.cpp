@@ -148,7 +148,7 @@ double write_borders(const MatrixTarget& matrix, Communicator& communicator) {
   std::vector<Borders> all;
   on_rank_0(communicator, [&] {
     for (int rank = 0; rank < communicator.size(); ++rank)
-      all.emplace_back(own.shape(), own_range(rank, communicator.size(), matrix.columns));
+      all.emplace_back(own.shape(), own_range(rank, communicator.size(), matrix.shape.columns));
   });
   // Row by row, because every rank receives what is gathered.
   for (std::int64_t row = 0; row < own.shape().rows; ++row) {

@@ -11,6 +11,7 @@
 
 #include "checkpoints/checkpoint.h"
 #include "checkpoints/safetensors.h"
+#include "checkpoints/shape.h"
 #include "checkpoints/snapshot.h"
 #include "checkpoints/weight_digests.h"
 #include "checkpoints/weight_names.h"
@@ -33,36 +34,30 @@ SnapshotRow snapshot_row(const fs::path& path) {
   const auto info = checkpoints::read_snapshot_info(path);
   const auto bytes = static_cast<std::int64_t>(fs::file_size(path));
   const auto later = info.digests_offset > 0 ? info.parameters * std::int64_t{sizeof(float)} : 0;
-  return {path,
-          {path},
-          {{"F32", 0, info.parameters, info.weights_offset, 0, {}, {}, info.digests_offset}},
-          info.layout_hash,
-          info.layout_json,
-          info.parameters,
-          bytes - later,
-          info.epoch};
+  return {{.rows = 1,
+           .columns = info.parameters,
+           .names = {path.string()},
+           .files = {path},
+           .layout_hash = info.layout_hash,
+           .layout_json = info.layout_json,
+           .epochs = info.epoch < 0 ? std::vector<std::int64_t>() : std::vector{info.epoch},
+           .bytes_verified = bytes - later},
+          {{"F32",
+            0,
+            info.parameters,
+            {checkpoints::run_of(0, info.parameters, info.weights_offset)},
+            info.digests_offset}}};
 }
 
 /// Where values lie and as what: the same for two names of one weight, as tied weights are in
 /// PyTorch's files.
-using Values = std::tuple<std::int64_t,
-                          std::int64_t,
-                          std::size_t,
-                          std::string,
-                          std::vector<std::int64_t>,
-                          std::vector<std::int64_t>>;
+using Values =
+    std::tuple<std::string, std::vector<std::int64_t>, std::vector<checkpoints::StoredBox>>;
 
-/// Whether these are the values of a tensor before it, which `taken` has; else it has them then.
-bool is_tied(std::set<Values>& taken, const checkpoints::StoredTensor& tensor) {
-  if (tensor.pieces.empty() || tensor.pieces.front().elements == 0) return false;
-  const auto& [elements, offset, file] = tensor.pieces.front();
-  return !taken.emplace(elements, offset, file, tensor.dtype, tensor.shape, tensor.stride).second;
-}
-
-/// The weights among the tensors of the row's files; tied ones once, under the first of their
+/// The weights among the tensors of a checkpoint's files; tied ones once, under the first of their
 /// names.
-void take_weights(SnapshotRow& row,
-                  const std::vector<std::vector<checkpoints::StoredTensor>>& files) {
+SnapshotRow weights_row(const fs::path& path) {
+  const auto [paths, files] = checkpoints::read_checkpoint(path);
   std::vector<std::string> names;
   std::vector<bool> floating;
   for (const auto& tensors : files) {
@@ -71,36 +66,33 @@ void take_weights(SnapshotRow& row,
       floating.push_back(checkpoints::is_float_type(tensor.dtype));
     }
   }
-  auto chosen = checkpoints::choose_weights(names, floating);
-  row.left_out = std::move(chosen.left_out);
+  const auto chosen = checkpoints::choose_weights(names, floating);
   std::vector<layout::Parameter> parameters;
+  std::vector<FloatRun> runs;
+  std::int64_t columns = 0;
   auto name = chosen.names.begin();
   for (std::size_t file = 0; file < files.size(); ++file) {
     std::set<Values> taken;
     for (const auto& tensor : files[file]) {
       const auto& weight = *name++;
-      if (!weight || is_tied(taken, tensor)) continue;
+      if (!weight) continue;
+      const auto size = checkpoints::product(tensor.shape).value();
+      const bool tied = size > 0 && !taken.emplace(tensor.dtype, tensor.shape, tensor.boxes).second;
+      if (tied) continue;
       parameters.push_back({*weight, tensor.shape});
-      for (const auto& piece : tensor.pieces) {
-        auto& run = row.runs.emplace_back();
-        run = {tensor.dtype, row.columns, piece.elements, piece.offset};
-        run.file = file + piece.file;
-        if (!tensor.stride.empty()) run.shape = tensor.shape;
-        run.stride = tensor.stride;
-        row.columns += piece.elements;
-      }
+      auto& run = runs.emplace_back(tensor.dtype, columns, size, tensor.boxes);
+      for (auto& box : run.boxes) box.file += file;
+      columns += size;
     }
   }
-  require(row.columns > 0, "[pca::open_source] '{}' holds no float tensors", row.path);
-  set_layout(row, parameters);
-}
-
-SnapshotRow weights_row(const fs::path& path) {
-  auto [files, tensors] = checkpoints::read_checkpoint(path);
-  SnapshotRow row{
-      .path = path, .files = std::move(files), .runs = {}, .layout_hash = {}, .layout_json = {}};
-  take_weights(row, tensors);
-  return row;
+  require(columns > 0, "[snapshots] '{}' holds no float tensors", path);
+  SourceInfo info{.rows = 1,
+                  .columns = columns,
+                  .names = {path.string()},
+                  .files = paths,
+                  .left_out = chosen.left_out};
+  set_layout(info, parameters);
+  return {std::move(info), std::move(runs)};
 }
 
 SnapshotRow row_of(const fs::path& path) {
@@ -108,41 +100,70 @@ SnapshotRow row_of(const fs::path& path) {
 }
 
 /// How a row differs from the first one, for a person; empty where it does not.
-std::string difference(const SnapshotRow& first, const SnapshotRow& row) {
+std::string difference(const SourceInfo& first, const SourceInfo& row) {
   if (first.layout_hash == row.layout_hash && first.columns == row.columns) return {};
   if (first.layout_json.empty() || row.layout_json.empty())
     return formatted("expected {} values, received {}", first.columns, row.columns);
   return layout::first_difference(layout::layout_from_json(first.layout_json), row.layout_json);
 }
 
+Json boxes_message(const std::vector<checkpoints::StoredBox>& boxes) {
+  auto message = Json::array();
+  for (const auto& box : boxes) {
+    auto dimensions = Json::array();
+    for (const auto& [count, step, stored] : box.dimensions)
+      dimensions.push_back({count, step, stored});
+    message.push_back({box.begin, std::move(dimensions), box.offset, box.file});
+  }
+  return message;
+}
+
+std::vector<checkpoints::StoredBox> boxes_from(const Json& message) {
+  std::vector<checkpoints::StoredBox> boxes;
+  for (const auto& item : message) {
+    auto& box = boxes.emplace_back();
+    item.at(0).get_to(box.begin);
+    for (const auto& dimension : item.at(1))
+      box.dimensions.push_back({dimension.at(0), dimension.at(1), dimension.at(2)});
+    item.at(2).get_to(box.offset);
+    item.at(3).get_to(box.file);
+  }
+  return boxes;
+}
+
 Json to_message(const SnapshotRow& row) {
   auto runs = Json::array();
   for (const auto& run : row.runs) {
-    runs.push_back(
-        {run.dtype, run.begin, run.size, run.offset, run.file, run.shape, run.stride, run.digests});
+    runs.push_back({run.dtype, run.begin, run.size, boxes_message(run.boxes), run.digests});
   }
+  const auto& info = row.info;
   auto files = Json::array();
-  for (const auto& file : row.files) files.push_back(file.string());
-  return {
-      row.layout_hash, row.layout_json, row.columns, std::move(runs), row.epoch, std::move(files)};
+  for (const auto& file : info.files) files.push_back(file.string());
+  return {info.layout_hash,
+          info.layout_json,
+          info.columns,
+          std::move(runs),
+          info.epochs,
+          std::move(files),
+          info.names};
 }
 
 void take_message(const Json& message, SnapshotRow& row) {
-  message.at(0).get_to(row.layout_hash);
-  message.at(1).get_to(row.layout_json);
-  message.at(2).get_to(row.columns);
+  auto& info = row.info;
+  info.rows = 1;
+  message.at(0).get_to(info.layout_hash);
+  message.at(1).get_to(info.layout_json);
+  message.at(2).get_to(info.columns);
   for (const auto& run : message.at(3)) {
     row.runs.push_back({run.at(0).get<std::string>(),
                         run.at(1).get<std::int64_t>(),
                         run.at(2).get<std::int64_t>(),
-                        run.at(3).get<std::int64_t>(),
-                        run.at(4).get<std::size_t>(),
-                        run.at(5).get<std::vector<std::int64_t>>(),
-                        run.at(6).get<std::vector<std::int64_t>>(),
-                        run.at(7).get<std::int64_t>()});
+                        boxes_from(run.at(3)),
+                        run.at(4).get<std::int64_t>()});
   }
-  message.at(4).get_to(row.epoch);
-  for (const auto& file : message.at(5)) row.files.emplace_back(file.get<std::string>());
+  message.at(4).get_to(info.epochs);
+  for (const auto& file : message.at(5)) info.files.emplace_back(file.get<std::string>());
+  message.at(6).get_to(info.names);
 }
 
 /// Completes the rows of which each rank has every R-th. As CBOR: a name may hold any bytes.
@@ -163,78 +184,66 @@ void share_rows(std::vector<SnapshotRow>& rows, Communicator& communicator) {
   }
 }
 
-/// Elements [first, first + out.size()) of a run, in the order of the file.
+/// Elements [first, first + out.size()) of a run.
 template <class Value>
-void read_values(const InputFile& file,
+void read_values(std::span<const InputFile> files,
                  const FloatRun& run,
                  std::int64_t first,
                  std::span<Value> out) {
+  const auto unit = checkpoints::bits_of(run.dtype) / 8;
+  const auto read = [&](std::span<std::byte> bytes) {
+    const auto from = [&](std::size_t file, std::int64_t offset, std::span<std::byte> part) {
+      files[file].read(offset, part);
+    };
+    checkpoints::read_stored(from, run.boxes, unit, first, bytes);
+  };
   if constexpr (std::is_same_v<Value, float>) {
-    if (run.digests > 0)
-      return checkpoints::read_digested(file, {run.offset, run.size, run.digests}, first, out);
-    checkpoints::read_floats(file, run.dtype, run.offset, first, out);
+    if (run.digests == 0) return checkpoints::read_floats(read, run.dtype, out);
+    const auto& box = run.boxes.front();
+    checkpoints::read_digested(files[box.file], {box.offset, run.size, run.digests}, first, out);
   } else if (run.dtype == float64_dtype) {
-    file.read(run.offset + first * std::int64_t{sizeof(double)}, std::as_writable_bytes(out));
+    read(std::as_writable_bytes(out));
   } else {
     std::vector<float> values(out.size());
-    read_values(file, run, first, std::span(values));
+    read_values(files, run, first, std::span(values));
     std::ranges::copy(values, out.begin());
   }
 }
 
-/// Elements [first, first + out.size()) in the shape's order. Reads all that lies between those at
-/// the least and the greatest distance from the tensor's first.
-template <class Value>
-void read_strided(const InputFile& file,
-                  const FloatRun& run,
-                  std::int64_t first,
-                  std::span<Value> out) {
-  std::vector<std::int64_t> positions(out.size());
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    auto rest = first + static_cast<std::int64_t>(i);
-    for (std::size_t axis = run.shape.size(); axis-- > 0; rest /= run.shape[axis])
-      positions[i] += rest % run.shape[axis] * run.stride[axis];
-  }
-  const auto [low, high] = std::ranges::minmax(positions);
-  std::vector<Value> stored(high - low + 1);
-  read_values(file, run, low, std::span(stored));
-  for (std::size_t i = 0; i < out.size(); ++i) out[i] = stored[positions[i] - low];
-}
-
 }  // namespace
 
-void set_layout(SnapshotRow& row, const std::vector<layout::Parameter>& parameters) {
+void set_layout(SourceInfo& row, const std::vector<layout::Parameter>& parameters) {
   const layout::Layout layout = layout::make_layout(parameters);
   row.layout_hash = layout.hash;
   row.layout_json = layout::to_json(layout);
 }
 
 SourceInfo info_of(const std::vector<SnapshotRow>& rows) {
-  const SnapshotRow& first = rows.front();
-  SourceInfo info{.rows = std::ssize(rows),
-                  .columns = first.columns,
-                  .layout_hash = first.layout_hash,
-                  .layout_json = first.layout_json};
+  const SourceInfo& first = rows.front().info;
+  SourceInfo all = first;
+  all.rows = std::ssize(rows);
   double bytes = 0;  // of the values in the files
-  for (const SnapshotRow& row : rows) {
+  for (const auto& [row, runs] : rows) {
     require(row.layout_hash == first.layout_hash && row.columns == first.columns,
-            "[pca::open_source] '{}' has another layout than '{}': {}",
-            row.path,
-            first.path,
+            "[snapshots] '{}' has another layout than '{}': {}",
+            fs::path(row.names.front()),
+            fs::path(first.names.front()),
             difference(first, row));
-    info.names.push_back(row.path.string());
-    info.files.insert(info.files.end(), row.files.begin(), row.files.end());
-    if (row.epoch >= 0) info.epochs.push_back(row.epoch);
-    info.bytes_verified += row.bytes_verified;
-    for (const FloatRun& run : row.runs) {
+    if (&row != &first) {
+      all.names.push_back(row.names.front());
+      all.files.insert(all.files.end(), row.files.begin(), row.files.end());
+      all.epochs.insert(all.epochs.end(), row.epochs.begin(), row.epochs.end());
+      all.bytes_verified += row.bytes_verified;
+      all.float64 |= row.float64;
+    }
+    for (const FloatRun& run : runs) {
       bytes += static_cast<double>(run.size * checkpoints::bits_of(run.dtype)) / 8;
-      info.float64 |= run.dtype == float64_dtype;
+      all.float64 |= run.dtype == float64_dtype;
     }
   }
-  if (bytes > 0) info.item_bytes = bytes / static_cast<double>(info.rows * info.columns);
-  info.left_out = first.left_out;
-  if (std::ssize(info.epochs) < info.rows) info.epochs.clear();
-  return info;
+  if (bytes > 0) all.item_bytes = bytes / static_cast<double>(all.rows * all.columns);
+  if (std::ssize(all.epochs) < all.rows) all.epochs.clear();
+  return all;
 }
 
 template <class Value>
@@ -247,12 +256,7 @@ void read_runs(std::span<const InputFile> files,
   for (; !out.empty(); ++run) {
     const auto first = begin - run->begin;
     const auto count = std::min(run->size - first, std::ssize(out));
-    const auto& file = files[run->file];
-    if (run->stride.empty()) {
-      read_values(file, *run, first, out.first(count));
-    } else {
-      read_strided(file, *run, first, out.first(count));
-    }
+    read_values(files, *run, first, out.first(count));
     out = out.subspan(count);
     begin += count;
   }
@@ -277,7 +281,6 @@ std::vector<SnapshotRow> read_rows(const std::vector<fs::path>& files, Communica
       rows[index] = row_of(files[index]);
     });
   });
-  for (std::size_t i = 0; i < files.size(); ++i) rows[i].path = files[i];
   if (ranks > 1) share_rows(rows, communicator);
   return rows;
 }

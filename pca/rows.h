@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoints/tensor_table.h"
 #include "layout/layout.h"
 #include "pca/source.h"
 #include "support/atomic_file.h"
@@ -13,33 +14,24 @@
 
 namespace dimred::pca {
 
-/// Columns [begin, begin + size) of a row, from byte `offset` of one of its files on: contiguous,
-/// or the elements of `shape` that lie `stride` elements apart.
+/// Columns [begin, begin + size) of a row: the elements of one tensor, or all of a snapshot.
 struct FloatRun {
   std::string dtype;  // as checkpoints::read_floats takes it
   std::int64_t begin = 0;
   std::int64_t size = 0;
-  std::int64_t offset = 0;
-  std::size_t file = 0;
-  std::vector<std::int64_t> shape, stride;  // empty: contiguous
+  std::vector<checkpoints::StoredBox> boxes;  // in the row's files
   std::int64_t digests = 0;  // where its digests begin (checkpoints/weight_digests.h); 0: none
 };
 
-/// One row of W: its files, where its values lie in them, and the table that names them.
+/// One row of W.
 struct SnapshotRow {
-  std::filesystem::path path;                // of the one file, or of the index of several
-  std::vector<std::filesystem::path> files;  // that the runs lie in
-  std::vector<FloatRun> runs;
-  std::string layout_hash;
-  std::string layout_json;
-  std::int64_t columns = 0;
-  std::int64_t bytes_verified = 0;    // by this rank, before the row is read
-  std::int64_t epoch = -1;            // -1: the file carries none
-  std::vector<std::string> left_out;  // training state; known to the rank that read the row
+  SourceInfo info;             // of this row alone; its name is that of the one file, or of the
+                               // index of several
+  std::vector<FloatRun> runs;  // where its values lie in info.files; none where they are in memory
 };
 
-/// Gives the row the layout of its tensors.
-void set_layout(SnapshotRow& row, const std::vector<layout::Parameter>& parameters);
+/// Gives the description of a row the layout of its tensors.
+void set_layout(SourceInfo& row, const std::vector<layout::Parameter>& parameters);
 
 /// What is known of all rows together. Throws std::invalid_argument when two have another layout or
 /// size (names both and the first entry that differs).

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "support/errors.h"
 #include "support/random.h"
 
 namespace dimred::pca {
@@ -15,10 +16,15 @@ constexpr double rounding = 1e-11;
 
 }  // namespace
 
+void require_not_stopped(const SignFlips& flips) {
+  require_environment(flips.stop == nullptr || !*flips.stop, "[trajectory] stopped");
+}
+
 Eigen::MatrixXd draw_signs(const SignFlips& flips,
                            std::int64_t increments,
                            std::int64_t first,
                            std::int64_t width) {
+  require_not_stopped(flips);
   Eigen::MatrixXd signs = Eigen::MatrixXd::Ones(increments, width);
   for (std::int64_t draw = std::max<std::int64_t>(first, 1); draw < first + width; ++draw) {
     RandomStream stream(flips.seed, RandomPurpose::signs, flips.block, draw);
@@ -35,28 +41,34 @@ Eigen::MatrixXd draw_signs(const SignFlips& flips,
 
 double Tails::two_sided() const { return std::min(1.0, 2 * std::min(above, below)); }
 
+void TailCounts::add(const Eigen::ArrayXXd& drawn, const Eigen::ArrayXd& measured) {
+  const auto width = static_cast<double>(drawn.cols());
+  const Eigen::ArrayXXd more = drawn.colwise() - measured;
+  const Eigen::ArrayXd equal = rounding * measured.abs();
+  // Negated, so that what is no number is no evidence.
+  above += width - (more.colwise() + equal < 0).rowwise().count().cast<double>();
+  below += width - (more.colwise() - equal > 0).rowwise().count().cast<double>();
+}
+
 std::vector<Tails> tails_by_signs(const SignFlips& flips,
                                   std::int64_t increments,
-                                  const Statistics& statistics,
-                                  double factor) {
+                                  const Statistics& statistics) {
   const auto draws = flips.count + 1;
-  Eigen::ArrayXd measured, above, below;
+  Eigen::ArrayXd measured;
+  TailCounts counts(0);
   for (std::int64_t first = 0; first < draws; first += draws_at_a_time) {
     const auto width = std::min(draws_at_a_time, draws - first);
     const auto drawn = statistics(draw_signs(flips, increments, first, width));
     if (first == 0) {
       measured = drawn.col(0);
-      above = below = Eigen::ArrayXd::Zero(measured.size());
+      counts = TailCounts(measured.size());
     }
-    const Eigen::ArrayXXd more = (factor * drawn).colwise() - measured;
-    const Eigen::ArrayXd equal = rounding * measured.abs();
-    // Negated, so that what is no number is no evidence.
-    above += 1.0 * width - (more.colwise() + equal < 0).rowwise().count().cast<double>();
-    below += 1.0 * width - (more.colwise() - equal > 0).rowwise().count().cast<double>();
+    counts.add(drawn, measured);
   }
   std::vector<Tails> tails;
   for (Eigen::Index i = 0; i < measured.size(); ++i) {
-    tails.push_back({above[i] / static_cast<double>(draws), below[i] / static_cast<double>(draws)});
+    tails.push_back({counts.above[i] / static_cast<double>(draws),
+                     counts.below[i] / static_cast<double>(draws)});
   }
   return tails;
 }

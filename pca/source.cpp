@@ -10,6 +10,7 @@
 
 #include "checkpoints/checkpoint.h"
 #include "checkpoints/npy.h"
+#include "checkpoints/read_pickle.h"
 #include "checkpoints/snapshot_list.h"
 #include "pca/rows.h"
 #include "support/agreement.h"
@@ -97,9 +98,10 @@ class FilesSource final : public SnapshotSource {
       : SnapshotSource(std::move(info)), rows_(std::move(rows)) {
     std::size_t left = most_open_files();
     for (const SnapshotRow& row : rows_) {
-      if (row.files.size() > left) break;
-      left -= row.files.size();
-      open_.emplace_back(row.files.begin(), row.files.end());
+      const auto& files = row.info.files;
+      if (files.size() > left) break;
+      left -= files.size();
+      open_.emplace_back(files.begin(), files.end());
     }
   }
   void read(std::int64_t row, std::int64_t begin, std::span<float> out) const override {
@@ -112,9 +114,9 @@ class FilesSource final : public SnapshotSource {
  private:
   template <class Value>
   void read_row(std::int64_t row, std::int64_t begin, std::span<Value> out) const {
-    const auto& [files, runs] = std::tie(rows_[row].files, rows_[row].runs);
+    const auto& [info, runs] = rows_[row];
     if (std::cmp_less(row, open_.size())) return read_runs(open_[row], runs, begin, out);
-    read_runs(std::vector<InputFile>(files.begin(), files.end()), runs, begin, out);
+    read_runs(std::vector<InputFile>(info.files.begin(), info.files.end()), runs, begin, out);
   }
 
   std::vector<SnapshotRow> rows_;
@@ -224,7 +226,7 @@ bool is_weights_file(const fs::path& path) {
 }
 
 /// A folder's snapshots; else its weight files; else the weights in each folder within it.
-std::vector<fs::path> files_in(const fs::path& folder) {
+std::vector<fs::path> files_in(const fs::path& folder, std::string_view place) {
   auto index = list_files(folder, {std::string(checkpoints::index_ending)});
   for (auto& file : index) file = checkpoints::whole_or_index(file);
   if (!index.empty()) return index;
@@ -235,8 +237,9 @@ std::vector<fs::path> files_in(const fs::path& folder) {
     const auto weights = checkpoints::weights_in(item);
     if (weights.empty() || item.path().extension() == ".tmp") continue;  // of who was killed
     require(!fs::exists(item.path() / "merge.json"),
-            "[pca::open_source] '{}' is a merge itself; name the checkpoints without it, as in a "
-            "text file (.txt, one a line)",
+            "[{}] '{}' is a merge itself; name the checkpoints without it, as in a text file "
+            "(.txt, one a line)",
+            place,
             item.path());
     files.push_back(weights);
   }
@@ -259,23 +262,24 @@ std::vector<fs::path> agreed_files(const fs::path& path, Communicator& communica
 
 }  // namespace
 
-std::vector<fs::path> snapshot_files(const fs::path& path) {
-  require(fs::exists(path), "[pca::open_source] needs snapshots, '{}' does not exist", path);
+std::vector<fs::path> snapshot_files(const fs::path& path, std::string_view place) {
+  require(fs::exists(path), "[{}] needs snapshots or weights, '{}' does not exist", place, path);
   std::vector<fs::path> files;
   if (fs::is_directory(path)) {
-    files = files_in(path);
+    files = files_in(path, place);
   } else if (checkpoints::is_snapshot_list(path)) {
     files = checkpoints::snapshots_at(path, {});
   } else {
     require(path.extension() == ".npy" || path.extension() == ".h5" || is_weights_file(path),
-            "[pca::open_source] needs a folder, a .txt list, weights or an .npy matrix, received "
-            "'{}'",
+            "[{}] needs a folder, a .txt list, weights or an .npy matrix, received '{}'",
+            place,
             path);
     files = {path};
   }
   require(!files.empty(),
-          "[pca::open_source] needs snapshots (.h5) or weight files (.safetensors, {}), the "
-          "folder '{}' has none",
+          "[{}] needs snapshots (.h5) or weight files (.safetensors, {}), the folder '{}' has "
+          "none",
+          place,
           joined(other_kinds, ", "),
           path);
   return files;
@@ -287,14 +291,14 @@ std::unique_ptr<SnapshotSource> selected(const SnapshotSource& source, const Sna
 
 std::unique_ptr<SnapshotSource> open_files(std::vector<fs::path> files,
                                            Communicator& communicator) {
-  require(!files.empty(), "[pca::open_source] needs at least one file, received none");
+  require(!files.empty(), "[snapshots] needs at least one file, received none");
   for (auto& file : files)
     if (const auto weights = checkpoints::weights_in(file); !weights.empty()) file = weights;
   const bool ours = files.front().extension() == ".h5";
   for (const auto& file : files) {
     require(ours ? file.extension() == ".h5" : is_weights_file(file),
-            "[pca::open_source] needs snapshots (.h5) or weight files (.safetensors, {}), all of "
-            "one kind, received '{}' and '{}'",
+            "[snapshots] needs snapshots (.h5) or weight files (.safetensors, {}), all of one "
+            "kind, received '{}' and '{}'",
             joined(other_kinds, ", "),
             files.front(),
             file);
@@ -311,7 +315,7 @@ std::unique_ptr<SnapshotSource> open_source(const fs::path& path, Communicator& 
   const auto files = agreed_files(path, communicator);
   if (files.front() != path || path.extension() != ".npy") return open_files(files, communicator);
   std::unique_ptr<SnapshotSource> matrix;
-  agree(communicator, [&] { matrix = npy_matrix(path, "pca::open_source"); });
+  agree(communicator, [&] { matrix = npy_matrix(path, "snapshots"); });
   return matrix;
 }
 
@@ -332,5 +336,7 @@ std::unique_ptr<SnapshotSource> npy_matrix(const fs::path& path, std::string_vie
   if (header.item_bytes == 8) return std::make_unique<NpyMatrix<double>>(std::move(info), header);
   return std::make_unique<NpyMatrix<float>>(std::move(info), header);
 }
+
+void set_default_python(const std::string& program) { checkpoints::set_default_python(program); }
 
 }  // namespace dimred::pca

@@ -103,8 +103,9 @@ std::unique_ptr<SnapshotSource> selected(const SnapshotSource& source, const Sna
 /// The files that open_source(path) reads: of a folder its snapshots (.h5), its weight files
 /// (.safetensors, .ckpt, .pt, .pth, .bin), or the weights in each folder within it, in natural
 /// number order; of a text file (.txt) those that it lists line by line, relative to its folder.
-/// Throws std::invalid_argument when there is none.
-std::vector<std::filesystem::path> snapshot_files(const std::filesystem::path& path);
+/// Throws std::invalid_argument("[place] ...") when there is none.
+std::vector<std::filesystem::path> snapshot_files(const std::filesystem::path& path,
+                                                  std::string_view place = "snapshots");
 
 /// The snapshots of a folder or list, or of one n x M .npy (C or Fortran order, float32 or
 /// float64). Of weight files (PyTorch's, MindSpore's, safetensors, whole or in shards that an
@@ -127,5 +128,9 @@ std::unique_ptr<SnapshotSource> open_files(std::vector<std::filesystem::path> fi
 /// both at least 1.
 std::unique_ptr<SnapshotSource> npy_matrix(const std::filesystem::path& path,
                                            std::string_view place);
+
+/// checkpoints::set_default_python() for the readers in this shared library, which are copies of
+/// its own.
+void set_default_python(const std::string& program);
 
 }  // namespace dimred::pca

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <span>
 #include <utility>
 
 #include "layout/layout.h"
 #include "pca/gram.h"
+#include "pca/straightness.h"
 #include "support/errors.h"
 #include "support/parallel.h"
 
@@ -69,19 +71,22 @@ std::vector<MatrixXd> increment_grams(const SnapshotSource& source,
 }
 
 TrajectoryOptions with_defaults(TrajectoryOptions options, std::int64_t n) {
-  require(n >= 4, "[pca::trajectory] needs 4 or more snapshots, received {}", n);
+  require(n >= 4, "[trajectory] needs 4 or more snapshots, received {}", n);
   if (options.block == 0) options.block = std::max<std::int64_t>(2, (n - 1) / 8);
   if (options.window == 0) options.window = std::max<std::int64_t>(2, n / 4);
   if (options.threads == 0) options.threads = available_threads();
-  require(options.flips >= 19 && options.block >= 1 && options.block < n && options.threads > 0,
-          "[pca::trajectory] needs flips >= 19, block in 1..{} and threads >= 0, received flips = "
-          "{}, block = {}, threads = {}",
+  require(options.flips >= 19 && options.flips <= most_flips,
+          "[trajectory] needs flips in 19..{}, received flips = {}",
+          most_flips,
+          options.flips);
+  require(options.block >= 1 && options.block < n && options.threads > 0,
+          "[trajectory] needs block in 1..{} and threads >= 0, received block = {}, threads = "
+          "{}",
           n - 1,
-          options.flips,
           options.block,
           options.threads);
   require(options.window >= 2 && options.window <= n - 2,
-          "[pca::trajectory] needs window in 2..{} of {} snapshots, received {}",
+          "[trajectory] needs window in 2..{} of {} snapshots, received {}",
           n - 2,
           n,
           options.window);
@@ -99,23 +104,42 @@ struct FlipPlan {
         views{view_from_base(increments),
               view_centred(increments),
               view_of_windows(increments, options.window)},
-        null{{options.flips, 1, options.seed}, {options.flips, options.block, options.seed}} {}
+        null{{options.flips, 1, options.seed, options.stop},
+             {options.flips, options.block, options.seed, options.stop}} {}
 };
 
-/// Everything but what depends on the other parts.
-void measure(const MatrixXd& gram, const FlipPlan& plan, WalkNull null, Trajectory& found) {
+/// Everything but the straightness.
+void measure(const MatrixXd& gram, const FlipPlan& plan, Trajectory& found) {
   if (gram.trace() <= 0) return;
-  found.straightness = straightness(gram, null);
-  found.p_adjusted = found.straightness.p_value;
   found.base = line_shape(gram, plan.views[0], plan.null);
   found.centred = line_shape(gram, plan.views[1], plan.null);
   found.windows = line_shape(gram, plan.views[2], plan.null);
   found.directions = directions(gram, most_lags, plan.null.increments);
-  found.p_momentum =
-      straightness_of_neighbours(gram, found.directions.neighbours_bound, null.increments);
   auto& dimension = found.directions.effective_dimension;
   dimension = std::min(dimension, static_cast<double>(found.weights));
   found.verdict = Verdict::random_walk;
+}
+
+/// The straightness of those that move, grams [i] of found[i].
+void test_straightness(std::vector<MatrixXd> grams,
+                       std::span<Trajectory> found,
+                       const WalkNull& null,
+                       std::int64_t threads) {
+  std::vector<Trajectory*> moving;
+  std::vector<double> bounds;
+  for (auto& one : found) {
+    if (one.verdict == Verdict::still) continue;
+    grams[moving.size()] = std::move(grams[&one - found.data()]);
+    moving.push_back(&one);
+    bounds.push_back(one.directions.neighbours_bound);
+  }
+  grams.resize(moving.size());
+  const auto all = straightness_of_all(grams, bounds, null, threads);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    moving[i]->straightness = all[i].walk;
+    moving[i]->p_adjusted = all[i].walk.p_value;
+    moving[i]->p_momentum = all[i].p_momentum;
+  }
 }
 
 void judge(Trajectory& found) {
@@ -152,11 +176,12 @@ TrajectoryReport measure_trajectory(const SnapshotSource& source, const Trajecto
                           .options = with_defaults(given, info.rows),
                           .left_out = info.left_out};
   const auto parts = parts_of(info);
-  const auto grams = increment_grams(source, parts, report.options.threads);
+  const auto threads = report.options.threads;
+  auto grams = increment_grams(source, parts, threads);
   MatrixXd sum = MatrixXd::Zero(info.rows - 1, info.rows - 1);
   for (const auto& gram : grams) sum += gram;
   require(sum.trace() > 0,
-          "[pca::trajectory] needs snapshots that differ, received {} equal ones",
+          "[trajectory] needs snapshots that differ, received {} equal ones",
           info.rows);
   report.whole.weights = info.columns;
   if (!info.layout_json.empty()) {
@@ -167,10 +192,12 @@ TrajectoryReport measure_trajectory(const SnapshotSource& source, const Trajecto
   auto many = plan.null;
   many.increments.count = many.blocks.count =
       std::max(given.flips, draws_for_a_tensor * std::ssize(report.tensors) - 1);
-  in_parallel(std::ssize(report.tensors) + 1, report.options.threads, [&](std::int64_t i) {
-    if (i == 0) return measure(sum, plan, plan.null, report.whole);
-    measure(grams[i - 1], plan, many, report.tensors[i - 1]);
+  in_parallel(std::ssize(report.tensors) + 1, threads, [&](std::int64_t i) {
+    if (i == 0) return measure(sum, plan, report.whole);
+    measure(grams[i - 1], plan, report.tensors[i - 1]);
   });
+  test_straightness({std::move(sum)}, {&report.whole, 1}, plan.null, threads);
+  test_straightness(std::move(grams), report.tensors, many, threads);
   adjust(report.tensors);
   judge(report.whole);
   for (auto& tensor : report.tensors) judge(tensor);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -9,13 +10,18 @@
 
 namespace dimred::pca {
 
+/// The largest B: p-values down to 10^-6 settle any question.
+inline constexpr std::int64_t most_flips = 1'000'000;
+
 struct TrajectoryOptions {
-  std::int64_t flips = 999;  // B >= 19, random signs and orders
+  std::int64_t flips = 999;  // B in 19..most_flips, random signs and orders
   std::int64_t block = 0;    // increments that share a sign in the second test; 0: an eighth of
                              // them, at least 2
   std::int64_t window = 0;   // snapshots in a mean, 2..n - 2; 0: a quarter of them, at least 2
   std::uint64_t seed = 0;    // of signs and orders
   std::int64_t threads = 0;  // 0: all cores this process may use
+  /// As SignFlips::stop.
+  const std::atomic<bool>* stop = nullptr;
 };
 
 /// What the increments of a trajectory are.
@@ -50,12 +56,12 @@ struct TrajectoryReport {
 };
 
 /// The part of a trajectory of n >= 4 snapshots that a random walk does not show. One pass over W,
-/// then n x n matrices: some 150 B n^2 operations and 8 n^2 bytes for all weights and for each
+/// then n x n matrices: some 150 B n^2 operations and 12 n^2 bytes for all weights and for each
 /// tensor. The straightness of T tensors is tested with at least 40 T signs, so that an adjusted
 /// p-value can be below 0.05. The null hypothesis of the p-values is independent, symmetric
 /// increments, and momentum alone breaks it: where neighbours correlate, the verdict is never
 /// `drift`. Throws std::invalid_argument for fewer snapshots, options out of range, snapshots that
-/// are all equal or a value that is not finite; std::runtime_error on I/O failure.
+/// are all equal or a value that is not finite; std::runtime_error on I/O failure, or stopped.
 TrajectoryReport measure_trajectory(const SnapshotSource& source,
                                     const TrajectoryOptions& options = {});
 

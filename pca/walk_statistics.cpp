@@ -60,16 +60,16 @@ std::pair<double, double> first_component(const MatrixXd& gram, const PointView&
 /// sGs F'F has the eigenvalues of K.
 ArrayXXd nearly_first_components(const MatrixXd& gram, const PointView& view, const MatrixXd& s) {
   MatrixXd u = MatrixXd::Ones(s.rows(), s.cols());  // F u is the line in time
-  MatrixXd c = view.square * u;
+  MatrixXd c = transposed_product(view.square, u);  // which is symmetric, as the Gram matrix is
   ArrayXXd shape(2, s.cols());
   for (int step = 0; step < power_steps; ++step) {
-    const MatrixXd next = s.cwiseProduct(gram * s.cwiseProduct(c));
+    const MatrixXd next = s.cwiseProduct(transposed_product(gram, s.cwiseProduct(c)));
     shape.row(0) =
         c.cwiseProduct(next).colwise().sum().array() / c.cwiseProduct(u).colwise().sum().array();
     u = next;
-    c = view.square * u;
+    c = transposed_product(view.square, u);
   }
-  const MatrixXd traces = gram.cwiseProduct(view.square) * s;
+  const MatrixXd traces = transposed_product(gram.cwiseProduct(view.square), s);
   shape.row(0) /= s.cwiseProduct(traces).colwise().sum().array();
   const auto p = static_cast<double>(view.points.rows());
   const Eigen::ArrayXXd sums = view.points.colwise().sum() * u;
@@ -77,16 +77,6 @@ ArrayXXd nearly_first_components(const MatrixXd& gram, const PointView& view, co
   const Eigen::ArrayXXd norms = u.cwiseProduct(c).colwise().sum().array() - sums.square() / p;
   shape.row(1) = along.square() / (norms * times(view.points.rows()).squaredNorm());
   return shape;
-}
-
-/// The tails of S, whose draws are multiplied by `factor`.
-Tails straightness_tails(const MatrixXd& gram, const SignFlips& flips, double factor) {
-  const double trace = gram.trace();
-  const auto of_signs = [&](const MatrixXd& s) -> ArrayXXd {
-    const MatrixXd turned = gram * s;
-    return s.cwiseProduct(turned).colwise().sum() / trace;
-  };
-  return tails_by_signs(flips, gram.rows(), of_signs, factor).front();
 }
 
 }  // namespace
@@ -104,18 +94,6 @@ PointView view_of_windows(std::int64_t increments, std::int64_t window) {
     means.row(i) = snapshots.middleRows(i, window).colwise().mean();
   }
   return view_of(centred(means));
-}
-
-AgainstWalk straightness(const MatrixXd& gram, const WalkNull& null) {
-  const auto p_value = [&](const SignFlips& flips) {
-    return straightness_tails(gram, flips, 1).two_sided();
-  };
-  return {gram.sum() / gram.trace(), 1, p_value(null.increments), p_value(null.blocks)};
-}
-
-double straightness_of_neighbours(const MatrixXd& gram, double cosine, const SignFlips& flips) {
-  const auto factor = (1 + cosine) / (1 - cosine);
-  return std::min(1.0, 2 * straightness_tails(gram, flips, factor).above);
 }
 
 LineShape line_shape(const MatrixXd& gram, const PointView& view, const WalkNull& null) {
@@ -148,6 +126,7 @@ Directions directions(const MatrixXd& gram, std::int64_t lags, const SignFlips& 
   std::int64_t as_large = 1;
   Eigen::ArrayXd sums(orders.count);
   for (std::int64_t draw = 0; draw < orders.count; ++draw) {
+    require_not_stopped(orders);
     std::iota(order.begin(), order.end(), Eigen::Index{0});
     RandomStream stream(orders.seed, RandomPurpose::signs, 0, draw);
     for (std::uint32_t i = n - 1; i > 0; --i) std::swap(order[i], order[stream.below(i + 1)]);

@@ -41,16 +41,6 @@ struct WalkNull {
   SignFlips increments, blocks;
 };
 
-/// S = |x_N - x_0|^2 / sum |increment|^2; 1 for a walk, S - 1 estimates the drift's part over the
-/// noise's. P-values are two-sided. Cost: 4 B N^2.
-AgainstWalk straightness(const Eigen::MatrixXd& gram, const WalkNull& null);
-
-/// The chance, two-sided, that a walk whose neighbours have this cosine is as straight: S of
-/// increments AR(c) has (1 + c) / (1 - c) times the mean and spread of independent ones.
-double straightness_of_neighbours(const Eigen::MatrixXd& gram,
-                                  double cosine,
-                                  const SignFlips& flips);
-
 /// Throws std::runtime_error when LAPACK fails. Cost: some 50 B N^2.
 LineShape line_shape(const Eigen::MatrixXd& gram, const PointView& view, const WalkNull& null);
 

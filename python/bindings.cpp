@@ -26,6 +26,7 @@
 #include <variant>
 
 #include "checkpoints/folder_lock.h"
+#include "checkpoints/read_pickle.h"
 #include "checkpoints/run_config.h"
 #include "checkpoints/state.h"
 #include "layout/layout.h"
@@ -311,11 +312,23 @@ std::string trajectory(const Source& source,
                        std::int64_t window,
                        std::uint64_t seed,
                        std::int64_t threads) {
-  const pca::TrajectoryOptions options{
-      .flips = flips, .block = block, .window = window, .seed = seed, .threads = threads};
+  std::atomic<bool> stop = false;
+  const pca::TrajectoryOptions options{.flips = flips,
+                                       .block = block,
+                                       .window = window,
+                                       .seed = seed,
+                                       .threads = threads,
+                                       .stop = &stop};
   WatchedSource rows(*source.rows);
   std::string report;
-  watched(rows, nb::none(), [&] { report = pca::to_json(pca::measure_trajectory(rows, options)); });
+  watched(
+      [&] {
+        rows.stop();
+        stop = true;
+      },
+      [] { return 0.0; },
+      nb::none(),
+      [&] { report = pca::to_json(pca::measure_trajectory(rows, options)); });
   return report;
 }
 
@@ -401,6 +414,15 @@ std::vector<std::int64_t> steps_of(const Source& source) {
   return merge::steps_of({names.begin(), names.end()}).of;
 }
 
+/// $PATH may have no python3, or one that is not this; programs that embed Python may name none.
+void read_pickles_by_this_python() {
+  const nb::object program = nb::module_::import_("sys").attr("executable");
+  if (program.is_none()) return;
+  const auto path = nb::cast<fs::path>(program).string();
+  checkpoints::set_default_python(path);
+  pca::set_default_python(path);
+}
+
 void bind_merge(nb::module_& module) {
   std::vector<std::string> kinds;
   for (const auto& [name, kind] : merge::kind_names()) kinds.push_back(name);
@@ -426,6 +448,7 @@ void bind_merge(nb::module_& module) {
 NB_MODULE(_core, module) {
   nb::register_exception_translator(translate);
   hold_forks();
+  read_pickles_by_this_python();
   module.attr("version") = std::string(version());
   module.attr("openmp_spin_count") = std::string(openmp_spin_count);
   nb::class_<Source>(module, "Source")

@@ -5,12 +5,11 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
-#include <unistd.h>
 
-#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <new>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <string>
@@ -19,13 +18,12 @@
 #include <vector>
 
 #include "checkpoints/folder_lock.h"
+#include "checkpoints/frozen_part.h"
 #include "checkpoints/snapshot.h"
 #include "layout/layout.h"
 #include "python/hdf5_guard.h"
-#include "support/descriptor.h"
 #include "support/digest.h"
 #include "support/errors.h"
-#include "support/file_lock.h"
 
 namespace dimred::python {
 namespace {
@@ -61,48 +59,40 @@ nlohmann::ordered_json rows_of(const Table& table) {
   return rows;
 }
 
-/// The digest of a frozen part, as training::frozen_digest has it.
-class FrozenDigest {
- public:
-  explicit FrozenDigest(const Table& table) { stream_.update(layout_of(table).hash); }
-  /// The next values in the table's order.
-  void update(const Values& values) { stream_.update(std::span(values.data(), values.size())); }
-  std::string hex() const { return stream_.hex(); }
+/// Begins the digest of a frozen part in memory that Python has.
+void begin_digest(DigestStream* memory, const Table& table) {
+  new (memory) DigestStream(checkpoints::frozen_digest(layout_of(table)));
+}
 
- private:
-  DigestStream stream_;
-};
+/// The next values in the table's order.
+void update_digest(DigestStream& stream, const Values& values) {
+  stream.update(std::span(values.data(), values.size()));
+}
+
+checkpoints::FolderLock own_lock(const fs::path& folder) {
+  auto lock = checkpoints::FolderLock::try_take(folder);
+  if (lock) return std::move(*lock);
+  const auto process = checkpoints::holder_of(folder);
+  refuse(
+      "[SnapshotRecorder] needs a folder that nobody records into, received '{}', which process {} "
+      "has; close() its recorder or choose another folder",
+      folder,
+      process.empty() ? "(unknown)" : process);
+}
 
 /// A folder that no other recorder has, in this process or another, by the lock that runs have. A
 /// fork's child holds it no more than others do.
 class OwnFolder {
  public:
-  explicit OwnFolder(const fs::path& folder)
-      : file_(folder / checkpoints::FolderLock::file_name), lock_(open_locked(file_)) {
-    const auto process = lock_ < 0 ? checkpoints::holder_of(folder) : "";
-    require(lock_ >= 0,
-            "[SnapshotRecorder] needs a folder that nobody records into, received '{}', which "
-            "process {} has; close() its recorder or choose another folder",
-            folder,
-            process.empty() ? "(unknown)" : process);
-    const auto own = std::to_string(owner_);
-    if (::ftruncate(lock_, 0) == 0 && ::pwrite(lock_, own.data(), own.size(), 0) < 0)
-      errno = 0;  // for the text above alone: a full disk is no reason to stop here
-  }
+  explicit OwnFolder(const fs::path& folder) : lock_(own_lock(folder)) {}
   OwnFolder(const OwnFolder&) = delete;
   OwnFolder& operator=(const OwnFolder&) = delete;
   ~OwnFolder() { give_up(); }
 
-  /// The lock's file goes, too, so that a fork's copies of its descriptor hold nobody up.
-  void give_up() {
-    if (lock_ >= 0 && ::getpid() == owner_) ::unlink(file_.c_str());
-    lock_.close();
-  }
+  void give_up() { lock_.remove(); }
 
  private:
-  fs::path file_;
-  pid_t owner_ = ::getpid();
-  Descriptor lock_;
+  checkpoints::FolderLock lock_;
 };
 
 /// A copy of a network's values, and the snapshots that are made of it.
@@ -156,10 +146,10 @@ class Recording {
 }  // namespace
 
 void bind_recording(nb::module_& module) {
-  nb::class_<FrozenDigest>(module, "FrozenDigest")
-      .def(nb::init<const Table&>(), "parameters"_a)
-      .def("update", &FrozenDigest::update, "values"_a)
-      .def("hex", &FrozenDigest::hex);
+  nb::class_<DigestStream>(module, "FrozenDigest")
+      .def("__init__", begin_digest, "parameters"_a)
+      .def("update", update_digest, "values"_a)
+      .def("hex", &DigestStream::hex);
   nb::class_<Recording>(module, "Recording")
       .def(nb::init<const fs::path&,
                     const Table&,

@@ -4,6 +4,7 @@
 
 #include "method/option_rows.h"
 #include "support/errors.h"
+#include "support/named.h"
 
 namespace dimred::stage2 {
 
@@ -53,12 +54,14 @@ void add_checkpoint_options(OptionTable& table, Options& options) {
 
 /// The matrix that is made where none is given, and how it is held.
 void add_basis_options(OptionTable& table, Options& options) {
-  const auto made_here = !has_value("pca_mat");
+  const auto with_basis = !is("basis", {"none"});
+  const auto made_here = !has_value("pca_mat") && with_basis;
   table
       .add("n_component",
            &options.n_component,
            "components k (default: the preset's, or all of a --pca_mat)",
            at_least(1))
+      .needs(with_basis)
       .essential();
   table
       .add_choice("basis",
@@ -66,7 +69,7 @@ void add_basis_options(OptionTable& table, Options& options) {
                   "matrix made where none is given, as `dimred pca --kind`; none: no subspace",
                   basis_names())
       .chosen_by("preset")
-      .needs_in_files(made_here)
+      .needs_in_files(!has_value("pca_mat"))
       .essential();
   table
       .add_choice("basis_blocks",
@@ -79,7 +82,7 @@ void add_basis_options(OptionTable& table, Options& options) {
            &options.basis_seed,
            "of basis = random and shuffled (default: the run's seed)",
            at_least(0))
-      .needs_in_files(made_here);
+      .needs_in_files(!has_value("pca_mat") && is("basis", {"random", "shuffled"}));
   table
       .add("snapshot_from",
            &options.range.from,
@@ -94,16 +97,19 @@ void add_basis_options(OptionTable& table, Options& options) {
            "snapshots left out after each one taken",
            at_least(0))
       .needs_in_files(made_here);
-  table.add_choice(
-      "basis_dtype",
-      &options.basis_dtype,
-      "P in memory; bfloat16 is half the memory and half the bytes read a step",
-      {{"float32", pca::BasisDtype::float32}, {"bfloat16", pca::BasisDtype::bfloat16}});
-  table.add_choice("device_algebra",
-                   &options.device_algebra,
-                   "products with P on a CUDA device: ATen's, or our own kernels, which no device "
-                   "has shown to be faster",
-                   {{"aten", DeviceAlgebra::aten}, {"fused", DeviceAlgebra::fused}});
+  table
+      .add_choice("basis_dtype",
+                  &options.basis_dtype,
+                  "P in memory; bfloat16 is half the memory and half the bytes read a step",
+                  {{"float32", pca::BasisDtype::float32}, {"bfloat16", pca::BasisDtype::bfloat16}})
+      .needs(with_basis);
+  table
+      .add_choice("device_algebra",
+                  &options.device_algebra,
+                  "products with P on a CUDA device: ATen's, or our own kernels, which no device "
+                  "has shown to be faster",
+                  {{"aten", DeviceAlgebra::aten}, {"fused", DeviceAlgebra::fused}})
+      .needs(with_basis);
 }
 
 void add_run_options(OptionTable& table, Options& options) {
@@ -163,9 +169,7 @@ void add_options(OptionTable& table, Options& options) {
 
 namespace {
 
-std::string name_of(method::MethodKind kind) {
-  return method::method_names().at(static_cast<std::size_t>(kind)).first;
-}
+std::string name_of(method::MethodKind kind) { return listed_name(method::method_names(), kind); }
 
 void require_fitting_constants(const Options& options) {
   const auto& [constants, preset] = std::tie(options.constants, options.preset);

@@ -260,7 +260,7 @@ def rows_of(binaries: Path, ranks: model.Ranks, folder: Path) -> Iterator[dict[s
 
 
 def is_right(row: dict[str, object]) -> bool:
-    """To the byte, and memory to a twentieth."""
+    """Whether the bytes are the model's, and memory is to a twentieth."""
     least, most = (float(str(row.get(column, 1))) for column in ("least", "most"))
     return row["sent"] == row["model"] and row["between"] == row["model "] and least > 0.95 and most < 1.05
 

@@ -107,7 +107,7 @@ class Planner:
         """A matrix of a start's snapshots; axes do not touch what [matrices.NAME] says itself."""
         known = self.plan.tables["pca"]
         options = axes | self.plan.matrices[name]
-        seeded = {SEED: seed} if SEED in known and SEED not in options else {}
+        seeded = {} if SEED in options or SEED in self.plan.ask.idle("pca", options) else {SEED: seed}
         folder = self.target(seed, name, options, start.target.name)
         gram = {"gram": folder / "gram.npy"} if "gram" in known else {}
         options |= seeded | gram | {"snapshots": start.target / "snapshots"}

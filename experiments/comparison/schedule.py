@@ -85,7 +85,7 @@ class Journal:
         self.by_kind.setdefault(kind, []).append(seconds)
 
     def relative(self, target: Path | str) -> str:
-        """To the comparison's folder, which may be moved."""
+        """The path relative to the comparison's folder, which may be moved."""
         return os.path.relpath(target, self.path.parent) if os.path.isabs(target) else str(target)
 
     def seconds(self, job: Job | None) -> float:

@@ -8,7 +8,7 @@ Layer = tuple[int, int, tuple[int, int], int, tuple[int, int]]  # in, out, kerne
 
 
 def same(i: int, o: int, high: int, wide: int | None = None) -> Layer:
-    """As large an output as input."""
+    """A layer whose output is as large as its input."""
     wide = high if wide is None else wide
     return i, o, (high, wide), 1, (high // 2, wide // 2)
 

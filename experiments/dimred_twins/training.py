@@ -126,7 +126,7 @@ def loss_of(options: Options) -> Callable[[torch.Tensor, torch.Tensor], torch.Te
 
 
 def network_of(run: Path, options: Options, images: torch.Tensor) -> nn.Module:
-    """With the run's first weights; what it froze is frozen. Raises CannotFollow."""
+    """The network with the run's first weights; what it froze is frozen. Raises CannotFollow."""
     weights = load_file(run / "batches" / "weights_00000000.safetensors")
     channels, height, width = images.shape[1:]
     try:

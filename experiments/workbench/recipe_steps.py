@@ -106,7 +106,7 @@ def known_by(file: Path, option: str) -> str:
 
 
 def command_line(step: Step, ranks: int, dimred: Path) -> list[str]:
-    """As one would type it; verify and model run alone."""
+    """The words that one would type; verify and model run alone."""
     launcher = []
     if ranks > 1 and step.command not in ("verify", "model"):
         launcher = ["torchrun", "--no-python", "--standalone", f"--nproc-per-node={ranks}"]

@@ -6,6 +6,7 @@
 #include "data/class_names.h"
 #include "data/format.h"
 #include "data/read_file.h"
+#include "support/bytes.h"
 #include "support/digest.h"
 #include "support/errors.h"
 #include "support/text.h"
@@ -125,10 +126,11 @@ class Cifar : public Dataset {
     read_file(folder_ / name, "cifar", content);
     const auto path = path_text(folder_ / name);
     require_environment(content.size() % record_ == 0,
-                        "[cifar] {}: needs whole records of {} bytes, received {}",
+                        "[cifar] {}: needs whole records of {} bytes, received {}{}",
                         path,
                         record_,
-                        content.size());
+                        content.size(),
+                        placeholder_remark(text_of(content)));
     for (auto at = label_at_; at < content.size(); at += record_) {
       require_environment(content[at] < classes(),
                           "[cifar] {}, offset {}: needs a label < {}, received {}",

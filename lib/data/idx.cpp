@@ -13,6 +13,7 @@
 #include "data/paths.h"
 #include "data/planes.h"
 #include "data/unread_files.h"
+#include "support/atomic_file.h"
 #include "support/digest.h"
 #include "support/errors.h"
 #include "support/text.h"
@@ -30,12 +31,13 @@ std::vector<std::uint32_t> read_dimensions(GzFile& file, std::size_t rank) {
   require_environment(
       got == length, "[idx] {}: needs a header of {} bytes, received {}", file.path(), length, got);
   const auto magic = big_endian<4>(header, 0);
-  require_environment(magic == 0x800 + rank,
+  const bool fits = magic == 0x800 + rank;
+  require_environment(fits,
                       "[idx] {}: needs magic number {}, received {}{}",
                       file.path(),
                       0x800 + rank,
                       magic,
-                      html_remark(text_of(std::span(header).first(length))));
+                      fits ? "" : InputFile(file.path()).placeholder_remark());
   std::vector<std::uint32_t> dimensions;
   for (std::size_t i = 0; i < rank; ++i) {
     dimensions.push_back(big_endian<4>(header, 4 + 4 * i));

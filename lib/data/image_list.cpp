@@ -54,7 +54,7 @@ std::vector<ListedImage> entries_of(std::string_view text, const std::string& fi
                         file,
                         number,
                         printable(line),
-                        html_remark(line));
+                        placeholder_remark(line));
     entries.push_back({trimmed(line.substr(0, blank)), label, number});
     const auto& first = entries.front();
     if (is_number(entries.back()) != is_number(first))

@@ -7,8 +7,8 @@
 
 #include "checkpoints/npy.h"
 #include "data/bytes.h"
-#include "data/mapped_file.h"
 #include "support/errors.h"
+#include "support/mapped_file.h"
 
 namespace dimred::data {
 

@@ -8,10 +8,10 @@
 
 #include "data/bytes.h"
 #include "data/format.h"
-#include "data/mapped_file.h"
 #include "data/splits.h"
 #include "support/digest.h"
 #include "support/errors.h"
+#include "support/mapped_file.h"
 
 namespace dimred::data {
 namespace {

@@ -33,6 +33,11 @@ struct Preprocessing {
   PixelChange change = nullptr;  // also in evaluation
   std::string change_name;       // the preprocessing that has it
 
+  /// Whether an image is another one in each epoch.
+  bool augments() const {
+    return crop.cut == CropMode::random_area || crop.cut == CropMode::random_side || pad > 0 ||
+           flip || jitter.any();
+  }
   /// Whether each value depends on one stored pixel alone.
   bool keeps_pixels() const {
     return crop.cut == CropMode::none && !jitter.any() && change == nullptr;

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "data/format.h"
-#include "data/mapped_file.h"
 #include "data/record_index.h"
 #include "data/shard_source.h"
 #include "data/streamed_files.h"
+#include "support/mapped_file.h"
 
 namespace dimred::data {
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "data/bytes.h"
-#include "data/mapped_file.h"
 #include "support/bytes.h"
+#include "support/mapped_file.h"
 
 // Where the samples of record files (TFRecord shards, Base64 part files) lie: found in one pass
 // over the files, which checks every record, and kept in a cache.

@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "data/mapped_file.h"
 #include "data/record_index.h"
 #include "data/shard_source.h"
 #include "data/stream_plan.h"
 #include "support/bytes.h"
+#include "support/mapped_file.h"
 
 namespace dimred::data {
 

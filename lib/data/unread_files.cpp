@@ -40,9 +40,7 @@ constexpr std::array beginnings{
     Beginning{"\xFD"
               "7zXZ"sv,
               archive},
-    Beginning{"7z\xBC\xAF"sv, archive},
-    Beginning{"version https://git-lfs"sv,
-              "is a pointer of Git LFS; fetch the file (git lfs pull)"}};
+    Beginning{"7z\xBC\xAF"sv, archive}};
 
 /// RFC 1950: deflate with a window of 32 KB, and a multiple of 31.
 bool is_zlib(std::string_view bytes) {
@@ -105,7 +103,7 @@ std::string remark_on(const fs::path& file) {
     }
     remark = by_content(file, bytes);
   }
-  return remark.empty() ? html_remark(bytes) : formatted(", which {}", remark);
+  return remark.empty() ? placeholder_remark(bytes) : formatted(", which {}", remark);
 }
 
 std::string remark_on_files_in(const fs::path& folder) {

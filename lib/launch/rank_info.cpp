@@ -158,7 +158,7 @@ RankInfo discover(const Lookup& variable) {
 
 RankInfo discover() {
   return discover([](const char* name) {
-    return std::getenv(name);  // NOLINT(concurrency-mt-unsafe): nothing here sets variables
+    return std::getenv(name);  // NOLINT(concurrency-mt-unsafe): no other thread runs yet
   });
 }
 

@@ -56,7 +56,7 @@ std::int64_t mindspore_bytes(const StepShape& step) {
 
 std::int64_t pca_sum_bytes(std::int64_t n, std::int64_t k, std::int64_t ranks) {
   return doubles(n * (n + 1) / 2, ranks) + doubles(n, ranks) + doubles(n * n, ranks) +
-         doubles(k * (k + 1) / 2, ranks) + doubles(2 * k * ranks, ranks) + doubles(1, ranks) +
+         doubles(k * (k + 1) / 2, ranks) + doubles(k * ranks, ranks) + doubles(1, ranks) +
          doubles(4, ranks);
 }
 

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -12,6 +13,7 @@
 #include "support/file_lock.h"
 #include "support/open_file.h"
 #include "support/stopwatch.h"
+#include "support/text.h"
 
 namespace dimred {
 
@@ -93,9 +95,8 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view t
 void require_regular_or_absent(const std::filesystem::path& path) {
   namespace fs = std::filesystem;
   const auto status = fs::symlink_status(path);
-  const bool other =
-      fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status);
-  require(!other,
+  require(!fs::is_directory(status), "[file] '{}' is a folder; needs the name of a file", path);
+  require(!fs::exists(status) || fs::is_regular_file(status),
           "[file] '{}' is a {}, which would be replaced; needs a regular file or a new name",
           path,
           fs::is_symlink(status) ? "link" : "device, pipe or socket");
@@ -178,6 +179,10 @@ std::string InputFile::text(std::int64_t most) const {
   require_environment(
       size_ <= most, "[file] '{}' needs at most {} bytes, received {}", path_, most, size_);
   return part(0, size_);
+}
+
+std::string InputFile::placeholder_remark() const {
+  return dimred::placeholder_remark(part(0, std::min<std::int64_t>(64, size_)));
 }
 
 bool InputFile::begins_with(std::string_view text) const {

@@ -16,9 +16,9 @@ namespace dimred {
 /// the same folder, then fsync, rename, fsync of the folder. Destroyed without commit(), it leaves
 /// nothing behind; what a killed process left is overwritten by the next writer of the same name.
 /// The temporary file is locked (flock), so two writers of one name at once are refused, not mixed.
-/// What is no regular file under the final name (a device, a pipe, a link) is refused, not
-/// replaced. Several processes may write one file: one creates it, the others Join it. Every failed
-/// call throws std::runtime_error with call, path and errno.
+/// What is no regular file under the final name (a folder, a device, a pipe, a link) is refused,
+/// not replaced. Several processes may write one file: one creates it, the others Join it. Every
+/// failed call throws std::runtime_error with call, path and errno.
 class AtomicFile {
  public:
   /// Asks for a part in a file that another process creates, keeps and commits.
@@ -58,8 +58,8 @@ class AtomicFile {
 
 void write_file_atomically(const std::filesystem::path& path, std::string_view text);
 
-/// Throws std::invalid_argument where the name is that of a device, a pipe, a socket or a link,
-/// which a file renamed to it would take the place of.
+/// Throws std::invalid_argument where the name is that of a folder, or of a device, a pipe, a
+/// socket or a link, which a file renamed to it would take the place of.
 void require_regular_or_absent(const std::filesystem::path& path);
 
 /// Deletes `<prefix>*.tmp` files that no living writer has locked.
@@ -94,6 +94,8 @@ class InputFile {
   /// Bytes [offset, offset + size), which the file has to have.
   std::string part(std::int64_t offset, std::int64_t size) const;
   bool begins_with(std::string_view text) const;
+  /// The remark of support/text.h on how the file begins.
+  std::string placeholder_remark() const;
   std::int64_t size() const { return size_; }
   int descriptor() const { return descriptor_; }
   const std::filesystem::path& path() const { return path_; }

@@ -101,7 +101,13 @@ Condition has_value(std::string row) { return {.test = Test::has_value, .row = s
 Condition given(std::string row) { return {.test = Test::given, .row = std::move(row)}; }
 
 Condition operator!(Condition condition) {
-  condition.negated = !condition.negated;
+  using enum Condition::Test;
+  if (condition.test != all && condition.test != any) {
+    condition.negated = !condition.negated;
+    return condition;
+  }
+  condition.test = condition.test == all ? any : all;  // De Morgan
+  for (auto& part : condition.parts) part = !std::move(part);
   return condition;
 }
 

@@ -438,9 +438,10 @@ OptionTable::Flag OptionTable::named_argument(const std::vector<std::string>& ar
   const auto& argument = arguments[i];
   const auto equals = argument.find('=');
   const auto shown = argument.substr(0, equals);
-  auto name = shown.substr(std::min(shown.find_first_not_of('-'), shown.size()));
+  const bool two_dashes = shown.starts_with("--");
+  auto name = shown.substr(two_dashes ? 2 : 1);
   std::ranges::replace(name, '-', '_');
-  auto* row = shown.starts_with("--") ? find(name) : nullptr;
+  auto* row = two_dashes ? find(name) : nullptr;
   if (row == nullptr) refuse("{}: unknown option{}", printable(shown), hint(name, "--"));
   if (equals != std::string::npos) return {row, argument.substr(equals + 1)};
   const bool has_next = i + 1 < arguments.size();
@@ -469,7 +470,7 @@ std::vector<OptionTable::Flag> OptionTable::scan(const std::vector<std::string>&
   std::vector<Flag> flags;
   std::vector<std::string> bare;  // where the table takes any number of them
   for (std::size_t i = 0; i < arguments.size(); ++i) {
-    if (rest_ && !arguments[i].starts_with("--")) {
+    if (rest_ && !looks_named(arguments[i])) {
       bare.push_back(arguments[i]);
       continue;
     }

@@ -47,7 +47,9 @@ std::string_view without_byte_order_mark(std::string_view text, std::string_view
 }
 
 std::string environment_text(const char* name) {
-  const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): nothing sets variables
+  // Programs of ours set variables at their start and before a run's first step, when no other
+  // thread is here.
+  const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe)
   return value == nullptr ? "" : value;
 }
 
@@ -62,8 +64,10 @@ std::string lower_case(std::string_view text) {
   return result;
 }
 
-std::string html_remark(std::string_view first_bytes) {
+std::string placeholder_remark(std::string_view first_bytes) {
   const auto start = lower_case(trimmed(first_bytes.substr(0, 64)));
+  if (start.starts_with("version https://git-lfs"))
+    return ", which is a Git LFS pointer; `git lfs pull` in its repository fetches the file";
   const bool page = start.starts_with("<!doctype") || start.starts_with("<html");
   return page ? ", which is an HTML page, as a download that failed may leave" : "";
 }

@@ -30,8 +30,9 @@ std::string head_line(std::string_view text);
 /// With a-z in the place of A-Z, whatever the locale; other bytes stay.
 std::string lower_case(std::string_view text);
 
-/// ", which is an HTML page, ..." where a file begins as one; else empty.
-std::string html_remark(std::string_view first_bytes);
+/// ", which is a Git LFS pointer, ..." or ", which is an HTML page, ..." where a file begins as
+/// what stands in the place of its content; else empty.
+std::string placeholder_remark(std::string_view first_bytes);
 
 /// `number` >= 0 with zeros in front, `digits` long at least: names sort as their numbers do.
 std::string padded(std::int64_t number, std::size_t digits);

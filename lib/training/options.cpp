@@ -85,16 +85,22 @@ void add_split_options(OptionTable& table, DataOptions& options) {
            "part of the training set held out for selection",
            less_than(1))
       .essential();
-  table.add(
-      "split_seed", &options.split_seed, "which samples are held out (default: seed)", at_least(0));
+  table
+      .add("split_seed",
+           &options.split_seed,
+           "which samples are held out (default: seed)",
+           at_least(0))
+      .needs(above("validation_fraction"));
   table.add("label_noise",
             &options.label_noise,
             "part of the training labels, validation included, that another class replaces",
             between(0, 1));
-  table.add("label_noise_seed",
-            &options.label_noise_seed,
-            "which labels, and by which class (default: seed)",
-            at_least(0));
+  table
+      .add("label_noise_seed",
+           &options.label_noise_seed,
+           "which labels, and by which class (default: seed)",
+           at_least(0))
+      .needs(above("label_noise"));
   table.add("train_samples",
             &options.train_samples,
             "use only N training samples, evenly spread over the set; 0: all",
@@ -106,6 +112,8 @@ void add_split_options(OptionTable& table, DataOptions& options) {
 }
 
 }  // namespace
+
+Condition seed_draws_samples() { return above("validation_fraction") || above("label_noise"); }
 
 void add_data_options(OptionTable& table, DataOptions& options) {
   table.group("Data", {.persists = true});

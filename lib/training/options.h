@@ -126,6 +126,8 @@ struct CommonOptions {
 };
 
 void add_data_options(OptionTable& table, DataOptions& options);
+/// When the run's seed is also what samples are held out or mislabelled by.
+Condition seed_draws_samples();
 /// The operators of both texts; models::validate() says which are none.
 models::AmpLists amp_lists(const ModelOptions& options);
 

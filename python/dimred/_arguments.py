@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +23,21 @@ def one_of(scope: str, name: str, value: Any, known: tuple[str, ...]) -> None:
         raise ValueError(f"{scope} needs {name} as one of {', '.join(known)}, received {shown(value)}")
 
 
-def require_rates(scope: str, decay: float, alpha: float) -> None:
-    """Raises ValueError for rates that the averages ema and pma-ema cannot have."""
-    if not 0 < decay < 1 or not 0 < alpha <= 1:
-        raise ValueError(f"{scope} needs decay in (0, 1) and alpha in (0, 1], received {decay} and {alpha}")
+def rates_of(scope: str, kind: str, decay: float | None, alpha: float | None) -> tuple[float, float]:
+    """decay of ema and alpha of pma-ema; None: 0.9, 0.2. Raises ValueError for one out of range or of another kind."""
+    require_kind_of(scope, kind, "ema", {"decay": decay})
+    require_kind_of(scope, kind, "pma-ema", {"alpha": alpha})
+    rates = 0.9 if decay is None else decay, 0.2 if alpha is None else alpha
+    if not 0 < rates[0] < 1 or not 0 < rates[1] <= 1:
+        raise ValueError(f"{scope} needs decay in (0, 1) and alpha in (0, 1], received {rates[0]} and {rates[1]}")
+    return rates
+
+
+def require_kind_of(scope: str, kind: str, needed: str, arguments: Mapping[str, Any]) -> None:
+    """Raises ValueError where one of the arguments is given (not None) beside another kind than the one needed."""
+    for name, value in arguments.items():
+        if value is not None and kind != needed:
+            raise ValueError(f"{scope} {name} has no effect: it needs kind {needed!r}, received {kind!r}")
 
 
 def require_switch(scope: str, name: str, value: Any) -> None:

@@ -61,6 +61,7 @@ def fit(
     output: write pca_mat.npy and its .json here; else the basis lives in memory until it is saved, or in a temporary
         file where it would take more than half of the memory that is free.
     blocks: "layers" fits each parameter by itself.
+    seed: of the kinds "random" and "shuffled".
     threads: 0 takes all cores of this process.
     progress: True shows a line on standard error, by default where that is a terminal; or a function of the fraction
         done.
@@ -80,6 +81,8 @@ def fit(
         )
     for name, value in (("seed", seed), ("threads", threads)):
         whole_number(SCOPE, name, value, 0)
+    if seed != 0 and kind not in ("random", "shuffled"):
+        raise ValueError(f"{SCOPE} seed has no effect: it needs kind 'random' or 'shuffled', received {kind!r}")
     rows = open_source(source, exclude)
     mean = None if kind == "random" else np.empty(rows.columns, np.float64)
     if base:
@@ -126,7 +129,7 @@ def _available_memory() -> float:
         lines = Path("/proc/meminfo").read_text().splitlines()
     except OSError:
         return float("inf")
-    return 1024.0 * next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable:"))
+    return 1024.0 * next((float(line.split()[1]) for line in lines if line.startswith("MemAvailable:")), float("inf"))
 
 
 class _Progress:

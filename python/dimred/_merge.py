@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dimred import _core
-from dimred._arguments import local_path, one_of, require_rates, require_switch, whole_number
+from dimred._arguments import local_path, one_of, rates_of, require_switch, whole_number
 
 DTYPES = {"same": "", "float32": "F32", "bfloat16": "BF16", "float16": "F16"}
 
@@ -37,8 +37,8 @@ def merge(
     stride: int = 1,
     first_step: int = 0,
     last_step: int | None = None,
-    decay: float = 0.9,
-    alpha: float = 0.2,
+    decay: float | None = None,
+    alpha: float | None = None,
     dtype: str = "same",
     copy_from: str | None = None,
     allow_different_config: bool = False,
@@ -47,7 +47,8 @@ def merge(
     """Writes one checkpoint out of several, as `dimred merge` does: each is read once, block by block, of any size.
 
     sources: checkpoints, folders of such, or patterns.
-    kind: mean, linear, cosine, minus-sqrt (these three by the steps), wma, ema (by decay) or pma-ema (by alpha).
+    kind: mean, linear, cosine, minus-sqrt (these three by the steps), wma, ema (by decay, 0.9) or pma-ema (by alpha,
+        0.2).
     last, stride, first_step, last_step choose by step.
     copy_from: the checkpoint that gives what is not summed; where it is given, integers may differ.
 
@@ -63,14 +64,14 @@ def merge(
         if value is not None or name == "stride":
             whole_number(scope, name, value, 1)
     whole_number(scope, "threads", threads, 0)
-    require_rates(scope, decay, alpha)
+    rates = rates_of(scope, kind, decay, alpha)
     paths = [sources] if isinstance(sources, str | os.PathLike) else list(sources)
     window = (first_step, last_step or 0, stride, last or 0)
     answer = _core.merge(
         [local_path(scope, "sources", path) for path in paths],
         local_path(scope, "output", output),
         kind,
-        (decay, alpha),
+        rates,
         window,
         DTYPES[dtype],
         copy_from,

@@ -135,8 +135,6 @@ class _ArraySpace:
             for begin, end in basis.blocks or [(0, len(w))]:
                 self.blocks.append((slice(begin, end), basis.components[:, begin:end]))
         self._m, self._other = np.zeros_like(w), np.zeros_like(w)
-        self._g, self._direction = np.zeros_like(w), np.zeros_like(w)
-        self._value = self._t = 0.0
         self._start: Vector | None = None
         self._moved = False
         self._value, self._t = 0.0, 0.0
@@ -197,7 +195,7 @@ class _ArraySpace:
 
 
 def _products(rows: Vector, vector: Vector) -> NDArray[np.float64]:
-    """rows [k, n] times vector [n], in float64 over tiles."""
+    """rows [k, n] times vector [n], each tile's in their type, their sum in float64."""
     total = np.zeros(len(rows))
     for begin in range(0, len(vector), TILE):
         total += rows[:, begin : begin + TILE] @ vector[begin : begin + TILE]

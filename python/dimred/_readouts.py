@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dimred import _core
-from dimred._arguments import one_of, require_function, require_rates, whole_number
+from dimred._arguments import one_of, rates_of, require_function, require_kind_of, whole_number
 from dimred._sources import open_source, row_values
 
 Weights = NDArray[Any]  # float32, or float64
@@ -86,19 +86,20 @@ def average(
     kind: str = "mean",
     *,
     last: int = 10,
-    decay: float = 0.9,
-    alpha: float = 0.2,
+    decay: float | None = None,
+    alpha: float | None = None,
     evaluate: Callable[[Weights], Any] | None = None,
     loss_and_grad: Callable[..., tuple[Any, Any]] | None = None,
-    steps: int = 50,
+    steps: int | None = None,
     batches: Iterable[Any] | None = None,
 ) -> Average:
     """An average of the last `last` snapshots of a source, as dimred.fit takes it.
 
     kind: one of dimred.merge, by whose sums it is: "mean", "linear", "cosine", "minus-sqrt" (by the steps in the
-        snapshots' names), "wma", "ema" (by `decay`), "pma-ema" (by `alpha`). "greedy": the best snapshot, to which
-        each next best is added where the mean gets better (Wortsman et al. 2022); "learned": `steps` of dimred.minimize
-        from the mean in the snapshots' span, by loss_and_grad(w) or loss_and_grad(w, batch) on data held out.
+        snapshots' names), "wma", "ema" (by `decay`, 0.9), "pma-ema" (by `alpha`, 0.2). "greedy": the best snapshot,
+        to which each next best is added where the mean gets better (Wortsman et al. 2022); "learned": `steps` (50) of
+        dimred.minimize from the mean in the snapshots' span, by loss_and_grad(w) or loss_and_grad(w, batch) on data
+        held out.
     evaluate: w [M] -> its loss on data held out, lower is better; or the losses of all samples, [samples], for an
         interval. Needed for greedy. It sees parameters alone: with BatchNorm, recalibrate inside.
 
@@ -110,7 +111,8 @@ def average(
     whole_number(SCOPE, "last", last, 1)
     for name, function in (("evaluate", evaluate), ("loss_and_grad", loss_and_grad)):
         require_function(SCOPE, name, function)
-    require_rates(SCOPE, decay, alpha)
+    rates = rates_of(SCOPE, kind, decay, alpha)
+    require_kind_of(SCOPE, kind, "learned", {"steps": steps, "batches": batches})
     if kind == "greedy" and evaluate is None:
         raise ValueError("[dimred.average] greedy needs evaluate")
     if (kind == "learned") != (loss_and_grad is not None):
@@ -122,13 +124,13 @@ def average(
         weights, divisor = _greedy(rows, taken, judge)
     else:
         steps_taken = rows.steps[taken.start :]
-        weights, divisor = _core.coefficients("mean" if kind == "learned" else kind, steps_taken, (decay, alpha))
+        weights, divisor = _core.coefficients("mean" if kind == "learned" else kind, steps_taken, rates)
     w = np.empty(rows.columns, _dtype(rows))
     _core.combine(rows, list(taken), (weights, divisor), w)
     coefficients = np.array(weights) / divisor
     if kind == "learned":
         assert loss_and_grad is not None
-        w, coefficients = _learned(rows, taken, w, loss_and_grad, steps, batches)
+        w, coefficients = _learned(rows, taken, w, loss_and_grad, 50 if steps is None else steps, batches)
     parameters = json.loads(rows.layout)["parameters"] if rows.layout else []
     result = Average(
         w,

@@ -6,7 +6,6 @@ import glob
 import json
 import os
 import re
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -119,7 +118,6 @@ def _open_path(text: str) -> _core.Source:
         raise FileNotFoundError(f"[dimred.fit] '{text}' does not exist")
     if path.suffix == ".npy" and (rows := _other_npy(path)):
         return _core.open_arrays(rows)
-    _name_python()
     return _core.open_path(path / "snapshots" if (path / "snapshots").is_dir() else path)
 
 
@@ -140,10 +138,4 @@ def _open_files(files: list[Path]) -> _core.Source:
     for file in files:
         if not file.exists():
             raise FileNotFoundError(f"[dimred.fit] '{file}' does not exist")
-    _name_python()
     return _core.open_files(files)
-
-
-def _name_python() -> None:
-    """The Python that reads torch's files for the core, unless the user has named one."""
-    os.environ.setdefault("DIMRED_PYTHON", sys.executable)

@@ -69,7 +69,7 @@ def trajectory(
     """Tests where a trajectory of n >= 4 weight snapshots shows more than a random walk would, whole and by tensor.
 
     source, exclude: as dimred.fit takes them, in the order of time; the first snapshot is the base.
-    flips: random signs of the increments.
+    flips: random signs of the increments, 19 to 10^6.
     block: increments that share a sign in the second test; 0: an eighth of them, at least 2.
     window: snapshots in each mean of the view "windows"; 0: a quarter of them, at least 2.
     seed: of the signs.

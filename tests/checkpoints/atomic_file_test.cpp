@@ -63,13 +63,16 @@ TEST(AtomicFile, ReplacesNothingButFiles) {
   const TemporaryFolder folder;
   const auto is_refused = [&](const char* name) {
     const auto text = thrown<std::invalid_argument>([&] { AtomicFile file(folder / name); });
-    return text.find("would be replaced") != std::string::npos;
+    return text.find("would be replaced") != std::string::npos ||
+           text.find("is a folder") != std::string::npos;
   };
   ASSERT_EQ(mkfifo((folder / "fifo").c_str(), 0600), 0);
   put_file(folder / "target", "kept");
   std::filesystem::create_symlink("target", folder / "link");
   EXPECT_TRUE(is_refused("fifo"));
   EXPECT_TRUE(is_refused("link"));
+  std::filesystem::create_directory(folder / "folder");
+  EXPECT_TRUE(is_refused("folder"));
   if (mknod((folder / "null").c_str(), S_IFCHR | 0600, makedev(1, 3)) == 0) {
     EXPECT_TRUE(is_refused("null"));
   }

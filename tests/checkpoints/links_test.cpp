@@ -1,4 +1,7 @@
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <string>
 
 #include "checkpoints/folder_lock.h"
 #include "checkpoints/snapshot.h"
@@ -17,6 +20,21 @@ TEST(FolderLock, DoesNotFollowALink) {
   fs::create_symlink("../outside", folder / "run/.lock");
   EXPECT_THROW(FolderLock(folder / "run"), std::runtime_error);
   EXPECT_EQ(text_of_file(folder / "outside"), "precious");
+}
+
+TEST(FolderLock, IsOneOwnersUntilItIsRemoved) {
+  const TemporaryFolder folder;
+  auto first = FolderLock::try_take(folder.path());
+  ASSERT_TRUE(first);
+  EXPECT_EQ(text_of_file(folder / ".lock"), std::to_string(::getpid()));
+  EXPECT_FALSE(FolderLock::try_take(folder.path()));
+  EXPECT_EQ(holder_of(folder.path()), std::to_string(::getpid()));
+  EXPECT_THROW(FolderLock(folder.path()), std::runtime_error);
+  first->remove();
+  EXPECT_FALSE(fs::exists(folder / ".lock"));
+  const FolderLock second(folder.path());
+  first->remove();  // no more its own
+  EXPECT_TRUE(fs::exists(folder / ".lock"));
 }
 
 TEST(Stores, SaveNothingInALinkedFolderAndRemoveNothingThere) {

@@ -204,21 +204,83 @@ TEST(Safetensors, ReadsElementsOfStridesWhereTheyLie) {
   const StoredTensor tensor{.name = "w",
                             .dtype = "F32",
                             .shape = {100, 1000},
-                            .stride = {1, 100},
-                            .pieces = {{100'000, 0}}};
+                            .boxes = {box_of({100, 1000}, {0, 0}, {100, 1000}, {1, 100})}};
   std::size_t bytes = 0;
   const auto read = [&](std::size_t /*file*/, std::int64_t offset, std::span<std::byte> out) {
     std::memcpy(out.data(), reinterpret_cast<const std::byte*>(file.data()) + offset, out.size());
     bytes += out.size();
   };
   std::vector<float> values(2500);
-  read_stored(read, tensor, sizeof(float), 500, std::as_writable_bytes(std::span(values)));
+  read_stored(read, tensor.boxes, sizeof(float), 500, std::as_writable_bytes(std::span(values)));
   for (std::int64_t i = 0; i < 2500; ++i) {
     const auto element = 500 + i;
     const auto stored = element / 1000 + element % 1000 * 100;
     ASSERT_EQ(values[i], static_cast<float>(stored));
   }
   EXPECT_EQ(bytes, 2500 * sizeof(float));
+}
+
+/// The boxes of a tensor of {5, 7, 4} that is cut behind `cuts` in each dimension, one behind the
+/// other in the file; every third lies transposed there. `file` gets each element's number.
+std::vector<StoredBox> boxes_cut(const std::vector<std::vector<std::int64_t>>& cuts,
+                                 std::vector<std::int16_t>& file) {
+  const std::vector<std::int64_t> shape{5, 7, 4};
+  std::vector<StoredBox> boxes;
+  for (std::size_t i = 1; i < cuts[0].size(); ++i) {
+    for (std::size_t j = 1; j < cuts[1].size(); ++j) {
+      for (std::size_t k = 1; k < cuts[2].size(); ++k) {
+        const std::vector first{cuts[0][i - 1], cuts[1][j - 1], cuts[2][k - 1]};
+        const std::vector sizes{
+            cuts[0][i] - first[0], cuts[1][j] - first[1], cuts[2][k] - first[2]};
+        const bool transposed = boxes.size() % 3 == 2;
+        const std::vector stride{std::int64_t{1}, sizes[0], sizes[0] * sizes[1]};
+        boxes.push_back(
+            box_of(shape, first, sizes, transposed ? stride : std::vector<std::int64_t>{}));
+        boxes.back().offset = std::ssize(file) * 2;
+        const auto elements = sizes[0] * sizes[1] * sizes[2];
+        const auto begin = std::ssize(file);
+        file.resize(begin + elements);
+        for (std::int64_t e = 0; e < elements; ++e) {
+          const auto x = e / sizes[2] / sizes[1];
+          const auto y = e / sizes[2] % sizes[1];
+          const auto z = e % sizes[2];
+          const auto place = transposed ? x + y * stride[1] + z * stride[2] : e;
+          file[begin + place] =
+              static_cast<std::int16_t>(((first[0] + x) * 7 + first[1] + y) * 4 + first[2] + z);
+        }
+      }
+    }
+  }
+  return boxes;
+}
+
+// As tensor parallelism, FSDP or both cut a tensor: whatever is asked for arrives in the tensor's
+// order, and each box is read once for it.
+TEST(Safetensors, ReadsAnyRangeOfATensorThatIsCutIntoBoxes) {
+  const std::vector<std::vector<std::vector<std::int64_t>>> all_cuts{
+      {{0, 5}, {0, 7}, {0, 4}},
+      {{0, 2, 5}, {0, 7}, {0, 4}},
+      {{0, 5}, {0, 3, 4, 7}, {0, 4}},
+      {{0, 5}, {0, 7}, {0, 1, 4}},
+      {{0, 1, 5}, {0, 2, 7}, {0, 3, 4}}};
+  for (const auto& cuts : all_cuts) {
+    std::vector<std::int16_t> file;
+    const auto boxes = boxes_cut(cuts, file);
+    std::size_t bytes = 0;
+    const auto read = [&](std::size_t, std::int64_t offset, std::span<std::byte> out) {
+      std::memcpy(out.data(), reinterpret_cast<const std::byte*>(file.data()) + offset, out.size());
+      bytes += out.size();
+    };
+    for (std::int64_t first = 0; first < 140; ++first) {
+      for (std::int64_t end = first; end <= 140; ++end) {
+        std::vector<std::int16_t> values(end - first);
+        bytes = 0;
+        read_stored(read, boxes, 2, first, std::as_writable_bytes(std::span(values)));
+        for (std::int64_t i = 0; i < end - first; ++i) ASSERT_EQ(values[i], first + i);
+        ASSERT_TRUE(end - first < 140 || bytes == 280U);
+      }
+    }
+  }
 }
 
 }  // namespace

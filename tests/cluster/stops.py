@@ -45,7 +45,7 @@ def sigterm(place: Hosts, number: str) -> None:
 
 
 def preempt(place: Hosts, number: str) -> None:
-    """By a job that needs every processor."""
+    """Preempts the job by another one that needs every processor."""
     words = ["--partition=high", "--nodes=4", "--ntasks-per-node=4", "--output=/dev/null"]
     other = place.ask("sbatch", "--parsable", *words, "--wrap=sleep 1").strip()
     wait_until(lambda: gone(place, other), "the other job", LONGER)

@@ -138,7 +138,7 @@ def links(site: Site) -> Iterator[Replay]:
 
 
 def replaced(make: Callable[[Path], object]) -> Callable[[Path], object]:
-    """By what `make` puts there."""
+    """A change that replaces the file by what `make` puts there."""
 
     def change(file: Path) -> None:
         file.unlink()

@@ -13,7 +13,9 @@
 namespace dimred::merge {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
+using testing::StartsWith;
 using Tensors = std::vector<Stored>;
 
 /// Two checkpoints that can be merged, for a test to spoil.
@@ -219,7 +221,11 @@ TEST_F(BadInput, PlacesThatCannotBe) {
   const auto merged = [&](const fs::path& source) {
     return thrown<std::invalid_argument>([&] { merge({source}, folder / "out", {}); });
   };
-  EXPECT_THAT(merged(folder / "none"), HasSubstr("does not exist"));
+  EXPECT_THAT(merged(folder / "none"),
+              AllOf(StartsWith("[merge] "), HasSubstr("none' does not exist")));
+  fs::create_directory(folder / "empty");
+  EXPECT_THAT(merged(folder / "empty"),
+              AllOf(StartsWith("[merge] "), HasSubstr("empty' has none")));
   EXPECT_THAT(merged(folder / "none*"), HasSubstr("nothing is called"));
   put_file(folder / "list.txt", "# run\n");
   EXPECT_THAT(merged(folder / "list.txt"), HasSubstr("# run' does not exist"));

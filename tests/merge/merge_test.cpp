@@ -3,10 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <cmath>
 #include <csignal>
 #include <cstring>
+#include <map>
 #include <random>
 #include <tuple>
 
@@ -324,22 +326,56 @@ TEST_F(Merge, SaysWhatItWasMadeOf) {
   EXPECT_EQ(json["inputs"][0]["tensors"]["n"], json["inputs"][1]["tensors"]["n"]);
 }
 
-/// While it lives, no file of this process may be larger.
-class FileLimit {
- public:
-  explicit FileLimit(rlim_t bytes) {
-    std::signal(SIGXFSZ, SIG_IGN);
-    ::getrlimit(RLIMIT_FSIZE, &before_);
-    const rlimit now{bytes, before_.rlim_max};
-    ::setrlimit(RLIMIT_FSIZE, &now);
+// As of `cp`: a script stays executable, what only its owner may read stays so; a configuration
+// that says another type is the same file.
+TEST_F(Merge, SideFilesKeepTheirPermissions) {
+  const auto mask = ::umask(022);
+  put_checkpoint(at("a"), {{f32("w", {1})}});
+  put_checkpoint(at("b"), {{f32("w", {2})}});
+  const std::map<std::string, fs::perms> modes{{"run.sh", fs::perms{0755}},
+                                               {"shared.sh", fs::perms{0777}},
+                                               {"licence.txt", fs::perms{0444}},
+                                               {"token.txt", fs::perms{0600}},
+                                               {"config.json", fs::perms{0640}}};
+  for (const auto& [name, mode] : modes) {
+    if (name != "config.json") put_file(at("b") / name, name);
+    fs::permissions(at("b") / name, mode);
   }
-  ~FileLimit() { ::setrlimit(RLIMIT_FSIZE, &before_); }
-  FileLimit(const FileLimit&) = delete;
-  FileLimit& operator=(const FileLimit&) = delete;
+  merge({at("a"), at("b")}, at("out"), {.dtype = "BF16"});
+  ::umask(mask);
+  for (const auto& [name, mode] : modes)
+    EXPECT_EQ(fs::status(at("out") / name).permissions(), mode & fs::perms{0755}) << name;
+  EXPECT_EQ(json_of(at("out/config.json"))["torch_dtype"], "bfloat16");
+}
+
+/// While it lives, this process may have no more of a resource.
+class Limit {
+ public:
+  Limit(decltype(RLIMIT_FSIZE) resource, rlim_t most) : resource_(resource) {
+    std::signal(SIGXFSZ, SIG_IGN);
+    ::getrlimit(resource, &before_);
+    const rlimit now{most, before_.rlim_max};
+    ::setrlimit(resource, &now);
+  }
+  ~Limit() { ::setrlimit(resource_, &before_); }
+  Limit(const Limit&) = delete;
+  Limit& operator=(const Limit&) = delete;
 
  private:
+  decltype(RLIMIT_FSIZE) resource_;
   rlimit before_{};
 };
+
+TEST_F(Merge, HoldsItsOutputsAgainstTheLimitOfOpenFiles) {
+  for (int step = 1; step <= 40; ++step)
+    put_checkpoint(at("run/step" + std::to_string(step)), {{f32("a", {1})}, {f32("b", {2})}});
+  const Limit limit(RLIMIT_NOFILE, 64);
+  EXPECT_THAT(
+      thrown<std::runtime_error>([&] { run("run", {.sweep = std::vector<Recipe>(17)}); }),
+      HasSubstr("17 merges write 34 files at a time, and half of the limit of open files is 32"));
+  EXPECT_FALSE(fs::exists(at("out.tmp")));
+  EXPECT_EQ(run("run", {.sweep = std::vector<Recipe>(16)}).parts.size(), 16U);
+}
 
 // A disk that is full at the second shard leaves what a kill there leaves.
 TEST_F(Merge, GoesOnByShard) {
@@ -350,7 +386,7 @@ TEST_F(Merge, GoesOnByShard) {
   const std::string one = "model-00001-of-00002.safetensors";
   const std::string two = "model-00002-of-00002.safetensors";
   const auto stop_at_second = [&] {
-    const FileLimit limit(20'000);
+    const Limit limit(RLIMIT_FSIZE, 20'000);
     EXPECT_THAT(thrown<std::runtime_error>([&] { run("run"); }), HasSubstr(two));
     EXPECT_FALSE(fs::exists(at("out")));
     auto bytes = text_of_file(at("out.tmp") / one);
@@ -359,11 +395,21 @@ TEST_F(Merge, GoesOnByShard) {
     return bytes;
   };
   const auto marked = stop_at_second();
-  run("run");
+  const auto report = run("run");
+  EXPECT_EQ(report.bytes_read, 2 * 36'000);
+  EXPECT_EQ(report.bytes_written, static_cast<std::int64_t>(fs::file_size(at("out") / two)));
   EXPECT_EQ(text_of_file(at("out") / one), marked);
   EXPECT_EQ(text_of_file(at("out") / two), text_of_file(at("expected") / two));
   EXPECT_EQ(text_of_file(at("out/merge.json")), text_of_file(at("expected/merge.json")));
   EXPECT_FALSE(fs::exists(at("out.tmp")));
+  // A record that lacks a digest says nothing of its shard.
+  for (const auto* record : {"[]", "{}", "[1, 2]", "x"}) {
+    fs::remove_all(at("out"));
+    stop_at_second();
+    put_file(at("out.tmp") / formatted(".{}.json", one), record);
+    run("run");
+    EXPECT_EQ(text_of_file(at("out") / one), text_of_file(at("expected") / one)) << record;
+  }
   // Another plan begins from nothing.
   fs::remove_all(at("out"));
   stop_at_second();

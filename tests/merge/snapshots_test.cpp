@@ -7,7 +7,6 @@
 #include "checkpoints/snapshot.h"
 #include "layout/layout.h"
 #include "merge/merge.h"
-#include "support/digest.h"
 #include "tests/merge/checkpoints.h"
 
 namespace dimred::merge {
@@ -26,13 +25,8 @@ class Snapshots : public testing::Test {
     fs::create_directories(folder / "run/snapshots");
     put_file(folder / "run/frozen.safetensors", safetensors(tensors));
   }
-  /// The digest of the body as it is at first, as the trainer and the recorder have it.
-  static std::string digest_of_frozen() {
-    DigestStream stream;
-    stream.update(layout::make_layout({{"body.weight", {3}}, {"body.bias", {1}}}).hash);
-    stream.update(std::vector<float>{1, 2, 3, 0.1F});
-    return stream.hex();
-  }
+  /// The digest of the body as it is at first, recorded: those of older runs must not change.
+  static std::string digest_of_frozen() { return "620aa3e6867aedcd0081d0857f369b1e"; }
   void put_snapshot(int step, const nlohmann::json& more = {{"frozen", digest_of_frozen()}}) const {
     const auto layout = layout::make_layout({{"head", {2, 2}}, {"norm.weight", {1}}});
     auto table = nlohmann::json::parse(layout::to_json(layout));
@@ -117,7 +111,15 @@ TEST_F(Snapshots, OfARecorderNameWhatTheyLack) {
 
 TEST_F(Snapshots, NeedNamesOfTheirBuffers) {
   put_snapshot(2, {{"buffers", nlohmann::json::array()}});
-  EXPECT_THAT(refusal(), HasSubstr("has 2 values for tensors of 0"));
+  EXPECT_THAT(refusal(), HasSubstr("has 2 values for tensors of 0: it is damaged, or no run"));
+  // 2^80 elements, and as many beside them as would hide a count of -1.
+  const auto most = std::int64_t{1} << 40;
+  put_snapshot(
+      2,
+      {{"buffers", {{{"name", "a"}, {"shape", {most, most}}}, {{"name", "b"}, {"shape", {3}}}}}});
+  EXPECT_THAT(refusal(), HasSubstr("00002.h5' is damaged: its layout has \"a\""));
+  put_snapshot(2, {{"buffers", {{{"shape", {2}}}}}});
+  EXPECT_THAT(refusal(), HasSubstr("00002.h5' is damaged: its layout is no table of tensors"));
 }
 
 }  // namespace

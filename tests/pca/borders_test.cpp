@@ -30,7 +30,7 @@ ColumnRange own_of(int rank, int size) {
 /// The file as caches of whole pages leave it, of ranks each on a host of its own.
 class Hosts {
  public:
-  explicit Hosts(const Borders::Shape& shape)
+  explicit Hosts(const MatrixShape& shape)
       : shape_(shape),
         file_((shape.header_bytes + shape.rows * shape.columns * 4) / 4 + shape.page_bytes) {}
 
@@ -65,7 +65,7 @@ class Hosts {
     return static_cast<float>(1 + row * shape_.columns + column);
   }
 
-  Borders::Shape shape_;
+  MatrixShape shape_;
   std::vector<float> file_;
   std::map<int, std::map<std::int64_t, std::vector<float>>> caches_;
 };
@@ -73,7 +73,7 @@ class Hosts {
 /// Values that are lost when each rank writes `columns_of(borders, row, own)`, and rank 0 the rest
 /// when it should.
 template <class ColumnsOf>
-std::int64_t lost(const Borders::Shape& shape, int size, bool rest, ColumnsOf columns_of) {
+std::int64_t lost(const MatrixShape& shape, int size, bool rest, ColumnsOf columns_of) {
   Hosts hosts(shape);
   for (int rank = 0; rank < size; ++rank) {
     const auto own = own_of(rank, size);
@@ -98,7 +98,7 @@ TEST(Borders, LeaveNoPageToTwoHosts) {
   for (const std::int64_t page : {4096, 65536}) {
     for (const int size : {2, 3, 7, 12}) {
       SCOPED_TRACE(formatted("{} ranks, pages of {}", size, page));
-      const Borders::Shape shape{rows_of_p, test_columns, 128, page};
+      const MatrixShape shape{rows_of_p, test_columns, 128, page};
       EXPECT_EQ(lost(shape, size, true, trimmed), 0);
       EXPECT_GT(lost(shape, size, false, all), 0);  // the fault that they are made for
     }

@@ -115,7 +115,7 @@ TEST(FitByRanks, SumsAsManyNumbersAsTheScalingModelSays) {
       fit(snapshots(), options_of(k), folder / "p.npy", counted);
     });
     EXPECT_EQ(common_error(outcomes), "no error");
-    EXPECT_EQ(numbers, n * (n + 1) / 2 + n + n * n + k * (k + 1) / 2 + 2 * k * size + 5) << size;
+    EXPECT_EQ(numbers, n * (n + 1) / 2 + n + n * n + k * (k + 1) / 2 + k * size + 5) << size;
   }
 }
 

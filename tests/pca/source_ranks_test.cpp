@@ -81,7 +81,7 @@ TEST(OpenSourceByRanks, ThrowOnEveryRankWhatOneMeets) {
                               snapshot_of(other, Eigen::RowVectorXd::Zero(other.file_size)));
   text = common_refusal(folder.path());
   EXPECT_NE(text.find("4.h5' has another layout than"), std::string::npos) << text;
-  EXPECT_NE(common_refusal(folder / "none").find("caller: [pca::open_source] needs snapshots"),
+  EXPECT_NE(common_refusal(folder / "none").find("caller: [snapshots] needs snapshots"),
             std::string::npos);
 }
 

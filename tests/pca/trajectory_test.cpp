@@ -3,12 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 #include <limits>
 #include <numbers>
 #include <random>
 
 #include "pca/report.h"
+#include "pca/straightness.h"
 #include "pca/trajectory_text.h"
 #include "support/errors.h"
 #include "tests/pca/laid_out.h"
@@ -55,6 +57,11 @@ Matrix snapshots_of(const Matrix& steps) {
   return rows;
 }
 
+Straightness straightness_of(const Matrix& gram, const WalkNull& null, double cosine = 0) {
+  const Eigen::MatrixXd columns = gram;
+  return straightness_of_all({&columns, 1}, {&cosine, 1}, null, 1).front();
+}
+
 /// The part of `walks` simulated ones of which the straightness is rejected at 0.05.
 double rejected(const Simulated& how, int walks, unsigned seed) {
   std::mt19937_64 random(seed);
@@ -64,7 +71,7 @@ double rejected(const Simulated& how, int walks, unsigned seed) {
     const auto draws = static_cast<std::uint64_t>(walk);
     const WalkNull null{.increments = {.count = 199, .seed = draws},
                         .blocks = {.count = 0, .seed = draws}};
-    count += straightness(steps * steps.transpose(), null).p_value < 0.05 ? 1 : 0;
+    count += straightness_of(steps * steps.transpose(), null).walk.p_value < 0.05 ? 1 : 0;
   }
   return static_cast<double>(count) / walks;
 }
@@ -122,11 +129,13 @@ TEST(Trajectory, TellsDriftFromMomentumInFewDimensions) {
 
 /// S of AR(c) is (1 + c) / (1 - c) times as large: of two equal steps S is 2, of signs 2 or 0.
 TEST(Trajectory, ComparesWithAWalkOfCorrelatedNeighbours) {
-  const Eigen::MatrixXd gram = Eigen::MatrixXd::Ones(2, 2);
-  EXPECT_NEAR(straightness_of_neighbours(gram, 0, {.count = 9999}), 1, 0.03);  // half of the signs
-  Eigen::MatrixXd longer = Eigen::MatrixXd::Ones(5, 5);  // 5; signs: 5, 1.8, 0.2 of 2, 10, 20 of 32
-  EXPECT_NEAR(straightness_of_neighbours(longer, 0.4, {.count = 9999}), 2 * 2.0 / 32, 0.01);
-  EXPECT_NEAR(straightness_of_neighbours(longer, 0.5, {.count = 9999}), 2 * 12.0 / 32, 0.03);
+  const WalkNull null{.increments = {.count = 9999}, .blocks = {.count = 0}};
+  const auto p_of = [&](std::int64_t increments, double cosine) {
+    return straightness_of(Matrix::Ones(increments, increments), null, cosine).p_momentum;
+  };
+  EXPECT_NEAR(p_of(2, 0), 1, 0.03);               // half of the signs
+  EXPECT_NEAR(p_of(5, 0.4), 2 * 2.0 / 32, 0.01);  // 5; signs: 5, 1.8, 0.2 of 2, 10, 20 of 32
+  EXPECT_NEAR(p_of(5, 0.5), 2 * 12.0 / 32, 0.03);
 }
 
 TEST(Trajectory, SaysWhatAnyKindOfStepsIs) {
@@ -195,7 +204,7 @@ TEST(Trajectory, DrawsAllSignsAlike) {
     above += squared(pattern) >= squared(0) * (1 - 1e-9) ? 1.0 / 256 : 0;
   ASSERT_LT(above, 0.4);
   const WalkNull null{.increments = {.count = 19999}, .blocks = {.count = 999, .block = 8}};
-  const auto found = straightness(gram, null);
+  const auto found = straightness_of(gram, null).walk;
   EXPECT_NEAR(found.p_value, 2 * above, 0.015);
   EXPECT_EQ(found.p_blocks, 1);  // one block's sign changes nothing
 }
@@ -230,14 +239,57 @@ TEST(Trajectory, MeasuresEachTensorInOnePass) {
             to_json(measure_trajectory(LaidOutSource(rows, layout), {.seed = 3, .threads = 1})));
 }
 
+/// The counts were recorded before tensors shared their draws: a seed gives what it gave.
+/// counts.
+TEST(Trajectory, CountsTheRecordedDraws) {
+  const auto report = measure_trajectory(LaidOutSource(layered_snapshots(25, 4), six_layers()),
+                                         {.flips = 199, .seed = 3, .threads = 2});
+  std::vector<Trajectory> all{report.whole};
+  all.insert(all.end(), report.tensors.begin(), report.tensors.end());
+  std::vector<std::vector<double>> counts;  // of the draws and the measured value together
+  for (const auto& one : all) {
+    if (one.verdict == Verdict::still) continue;
+    const double draws = counts.empty() ? 200 : 240;  // 40 a tensor
+    counts.push_back({draws * one.straightness.p_value,
+                      draws * one.straightness.p_blocks,
+                      draws * one.p_momentum,
+                      200 * one.base.pc1.p_value,
+                      200 * one.centred.pc1.p_blocks,
+                      200 * one.windows.r2.p_value});
+  }
+  const std::vector<std::vector<double>> recorded{{2, 28, 200, 156, 99, 184},
+                                                  {2, 12, 240, 155, 99, 185},
+                                                  {58, 188, 240, 200, 200, 48},
+                                                  {2, 30, 240, 156, 99, 184},
+                                                  {138, 48, 240, 105, 132, 186},
+                                                  {2, 34, 240, 153, 100, 186}};
+  ASSERT_EQ(counts.size(), recorded.size());
+  for (std::size_t i = 0; i < counts.size(); ++i)
+    EXPECT_THAT(counts[i], ::testing::Pointwise(::testing::DoubleNear(1e-9), recorded[i]));
+}
+
 TEST(Trajectory, AdjustsAsHolmDoes) {
   EXPECT_THAT(adjusted_by_holm({0.01, 0.04, 0.03, 0.005}),
               ::testing::Pointwise(::testing::DoubleEq(), {0.03, 0.06, 0.06, 0.02}));
 }
 
+/// Without a look at `stop` it would take minutes.
+TEST(Trajectory, EndsWhereItIsStopped) {
+  const std::atomic<bool> stop = true;
+  const SignFlips flips{.count = std::int64_t{1} << 40, .stop = &stop};
+  const Eigen::MatrixXd gram = Eigen::MatrixXd::Identity(3, 3);
+  EXPECT_THROW(straightness_of_all({&gram, 1}, std::array{0.0}, {flips, flips}, 1),
+               std::runtime_error);
+  EXPECT_THROW(line_shape(gram, view_centred(3), {flips, flips}), std::runtime_error);
+  EXPECT_THROW(directions(gram, 1, {.count = most_flips, .stop = &stop}), std::runtime_error);
+  EXPECT_THROW(measure_trajectory(*source_of(random_matrix(6, 90, 3)), {.stop = &stop}),
+               std::runtime_error);
+}
+
 TEST(Trajectory, RefusesWhatIsNone) {
   const auto snapshots = random_matrix(6, 90, 3);
   for (const TrajectoryOptions& options : {TrajectoryOptions{.flips = 18},
+                                           TrajectoryOptions{.flips = most_flips + 1},
                                            TrajectoryOptions{.block = 6},
                                            TrajectoryOptions{.window = 5},
                                            TrajectoryOptions{.window = 1}})

@@ -58,11 +58,16 @@ def number(*texts: object) -> float:
 
 
 def table(command: str, given: dict[str, str]) -> dict[str, object]:
-    """As --help json says it; a baseline in all weights has no use for alpha."""
+    """The table of --help json; a baseline in all weights has no use for alpha, principal components none for seed."""
     options = []
     for name, kind, *role in SHARED + OWN[command]:
-        needs = {"text": "another preset", "depends_on": ["preset"]} if name == "alpha" else None
-        acts = needs is None or given.get("preset", "robust") not in ("sgd", "swa")
+        needs, acts = None, True
+        if name == "alpha":
+            needs = {"text": "another preset", "depends_on": ["preset"]}
+            acts = given.get("preset", "robust") not in ("sgd", "swa")
+        elif (command, name) == ("pca", "seed"):
+            needs = {"text": "kind = random", "depends_on": ["kind"]}
+            acts = given.get("kind", "pca") == "random"
         options.append(
             {
                 "name": name,
@@ -83,7 +88,7 @@ def flags(words: list[str]) -> dict[str, str]:
 
 
 def write(file: Path, text: str) -> None:
-    """As dimred does: whole or not at all."""
+    """Writes a file as dimred does: whole or not at all."""
     temporary = file.with_name(file.name + ".tmp")
     temporary.write_text(text)
     temporary.replace(file)

@@ -91,7 +91,7 @@ def in_order(folder: Path, split: str = "train") -> list[tuple[bytes, int]]:
 
 
 def read_tfrecords(files: list[Path]) -> list[tuple[bytes, int]]:
-    """By TensorBoard's reader, which verifies checksums, and protobuf's runtime."""
+    """Samples as TensorBoard's reader, which verifies checksums, and protobuf's runtime give them."""
     from tensorboard.compat.tensorflow_stub.errors import OutOfRangeError  # a second to load
     from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import PyRecordReader_New
 
@@ -126,7 +126,7 @@ def read_base64(files: list[Path]) -> list[tuple[bytes, int]]:
 
 
 def write_tfrecords(file: Path, samples: list[tuple[bytes, int]]) -> None:
-    """By TensorBoard's writer."""
+    """Writes samples by TensorBoard's writer."""
     from tensorboard.summary.writer.record_writer import RecordWriter  # half a second to load
 
     with file.open("wb") as stream:

@@ -26,7 +26,7 @@ def test_commands_and_programs_run(desk: Path) -> None:
 
 
 def test_the_network_in_cpp_compiles(binaries: Path, tmp_path: Path) -> None:
-    """With the command of a network that there is; the declaration is the page's line in models/network.h."""
+    """The command is that of an existing network; the declaration is the page's line in models/network.h."""
     [(_, text)] = marked_blocks(DOCS / "how-to" / "add_a_network.md")
     entries = json.loads((binaries.parent / "compile_commands.json").read_text())
     entry = next(entry for entry in entries if "/dimred_models.dir/" in entry["command"])

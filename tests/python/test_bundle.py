@@ -114,7 +114,7 @@ def test_an_unknown_program_and_a_python_without_torch_are_named(bundle: Path, t
 
 
 def test_the_check_runs_in_the_bundle(bundle: Path, tmp_path: Path) -> None:
-    """With torch and pytest alone; scripts/bundle_check.sh runs all parts of an archive so."""
+    """It runs with torch and pytest alone; scripts/bundle_check.sh runs all parts of an archive so."""
     missing = ("numpy", "torchvision", "scipy", "sklearn", "pandas", "safetensors")
     (tmp_path / "sitecustomize.py").write_text(f"import sys; sys.modules |= dict.fromkeys({missing})\n")
     given = {

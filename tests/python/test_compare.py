@@ -98,6 +98,7 @@ def test_the_comparisons_that_come_with_it_are_valid(config: Path, tmp_path: Pat
 def test_shared_work_is_done_once_and_nothing_twice(copy: Path, monkeypatch) -> None:
     made = calls(copy)
     kinds = [line.split()[0] for line in made]
+    assert {"--kind=random" in line for line in calls(copy) if line.startswith("pca") and "--seed=" in line} == {True}
     # Per seed: 1 start; 2 kinds of matrix x 2 components; 2 alphas x 2 + 1 control x 2; 2 continuations.
     assert (kinds.count("stage1"), kinds.count("pca"), kinds.count("stage2")) == (3 * 3, 3 * 4, 3 * 6)
     assert len(set(made)) == len(made)

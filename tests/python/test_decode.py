@@ -234,7 +234,7 @@ def chunk(kind: bytes, content: bytes) -> bytes:
 
 
 def interlaced(pixels: np.ndarray, path: Path) -> Path:
-    """As a PNG in Adam7's seven passes."""
+    """Writes the pixels as a PNG in Adam7's seven passes."""
     passes = ((0, 0, 8, 8), (0, 4, 8, 8), (4, 0, 8, 4), (0, 2, 4, 4), (2, 0, 4, 2), (0, 1, 2, 2), (1, 0, 2, 1))
     rows = [row for top, left, down, right in passes for row in pixels[top::down, left::right] if row.size]
     header = struct.pack(">2I5B", pixels.shape[1], pixels.shape[0], 8, 2, 0, 0, 1)

@@ -347,7 +347,7 @@ def test_every_column_is_on_the_page_of_columns() -> None:
 
 
 def test_no_merge_is_left_half() -> None:
-    """In any file of ours."""
+    """No file of ours holds a conflict's marks."""
     marked = subprocess.run(
         ["git", "grep", "-lE", "^(<<<<<<<|>>>>>>>) "], cwd=REPOSITORY, capture_output=True, text=True, check=False
     )

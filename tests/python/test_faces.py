@@ -40,7 +40,7 @@ def test_pairs_are_of_people_outside_of_the_training_set(tmp_path: Path) -> None
 
 
 def test_an_identity_looks_like_itself(tmp_path: Path) -> None:
-    """By the colour of the image's middle, under any light, more than like another: so a network can learn it."""
+    """The middle of an image is nearer in colour to its identity than to another one in any light: it can be learnt."""
     folder = tmp_path / "set"
     assert faces.main([str(folder), "--identities=12", "--images=10", "--others=5", "--size=32"]) == 0
     hues = []

@@ -347,7 +347,7 @@ TINY = ["--train_samples=32", "--test_samples=50", "--threads=1", "--model=lenet
 
 
 def rate_of(folder: Path) -> str:
-    """As the run's config.toml has it."""
+    """The learning rate as the run's config.toml has it."""
     found = re.search(r"^learning_rate = (.*)$", (folder / "config.toml").read_text(), re.M)
     assert found is not None, folder
     return found[1]

@@ -84,7 +84,7 @@ def searched(model: nn.Module) -> dimred.SubspaceOptimizer:
 
 
 class Module(lightning.LightningModule):
-    """By Lightning's own loop, or by a searched step."""
+    """A network that Lightning's own loop trains, or a searched step."""
 
     def __init__(self, optimizer_of, fails_at: int = -1) -> None:
         super().__init__()

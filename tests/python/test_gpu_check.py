@@ -48,7 +48,7 @@ def checked(tmp_path_factory, binaries: Path) -> tuple[subprocess.CompletedProce
 
 
 def parts_of(folder: Path) -> dict[str, dict]:
-    """By their letters."""
+    """The parts of a check by their letters."""
     return {part["part"]: part for part in json.loads((folder / "gpu_check.json").read_text())["parts"]}
 
 
@@ -410,7 +410,7 @@ def test_a_driver_that_cannot_be_used_is_said_in_one_line(
 @without_device
 @driver_stub.needs_a_compiler
 def test_the_cuda_library_loads_where_a_driver_is(tmp_path: Path, binaries: Path) -> None:
-    """With torch's CUDA libraries, and functions of ours that both sides mean the same by."""
+    """It loads with torch's CUDA libraries, and both sides mean the same by our functions."""
     driver_stub.make(tmp_path, 13000, driver_stub.NO_DEVICE)
     given = os.environ | {"LD_LIBRARY_PATH": str(tmp_path)}
     done = subprocess.run([binaries / "cuda_test"], env=given, capture_output=True, text=True, check=False)

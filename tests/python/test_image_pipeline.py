@@ -185,7 +185,7 @@ def test_a_bad_test_sample_counts_alike_kept_or_not(tmp_path: Path, binaries: Pa
 
 
 def two_ranks(dimred: Path, folder: Path, photos: Path, broken: list[str], *options: str) -> Ended:
-    """With a data set each under one relative path; in that of rank 1 these files are broken."""
+    """Runs two ranks, each with a data set under one relative path; in that of rank 1 these files are broken."""
     for rank in (0, 1):
         shutil.copytree(photos, folder / str(rank) / "data")
     for name in broken:

@@ -137,7 +137,7 @@ def test_cifarnet_standardises_each_image(ask: Ask, tmp_path: Path) -> None:
 
 
 def test_equalize_is_pillows(ask: Ask, tmp_path: Path) -> None:
-    """To the bit, also of a picture of one colour, and of one with few pixels."""
+    """It is Pillow's to the bit, also of a picture of one colour, and of one with few pixels."""
     flat = Image.new("RGB", (20, 20), (7, 7, 200))
     small = photograph(9, 9)
     for i, picture in enumerate((photograph(64, 64), flat, small)):

@@ -49,7 +49,7 @@ def test_every_line_of_the_seeds_example_is_answered(tmp_path: Path, execute, fa
     assert "refused: no store of ours (hdfs, s3, gs, oss, http); copy the files to a folder; instead: --data" in error
 
 
-def test_what_is_mapped_becomes_a_config_file(tmp_path: Path, execute) -> None:
+def test_what_is_mapped_becomes_a_config_file(tmp_path: Path, execute, fails) -> None:
     file, config = tmp_path / "hyper.txt", tmp_path / "ours.toml"
     file.write_text(RUNNABLE)
     shown = execute("dimred", "import", file, "--output", config).splitlines()
@@ -60,6 +60,11 @@ def test_what_is_mapped_becomes_a_config_file(tmp_path: Path, execute) -> None:
     written = config.read_text()
     assert 'schedule = "exponential"' in written
     assert "total_steps = 20" in written
+    config.write_text("mine")
+    assert "exists already" in fails(2, "import", file, "--output", config)
+    assert config.read_text() == "mine"
+    execute("dimred", "import", file, "--output", config, "--overwrite")
+    assert config.read_text() == written
 
 
 def test_a_boost_dictionary_says_what_mindspore_ignores(tmp_path: Path, execute) -> None:

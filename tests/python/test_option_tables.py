@@ -51,21 +51,55 @@ def test_what_makes_no_other_experiment_is_what_a_resume_may_change_inputs_and_s
 
 
 IDLE: dict[str, dict[str, tuple[str, ...]]] = {
-    "pca": {"gram": ("--gram=g.npy", "--centre=base"), "centre": ("--centre=base", "--kind=random")},
+    "pca": {
+        "gram": ("--gram=g.npy", "--centre=base"),
+        "centre": ("--centre=base", "--kind=random"),
+        "seed": ("--seed=3", "--kind=span"),
+    },
     "merge": {"decay": ("--decay=0.5",), "alpha": ("--alpha=0.5", "--kind=ema")},
     "data convert": {"files": ("--files=2", "--to=packed"), "seed": ("--seed=5", "--to=tfrecord")},
-    "data pack": {"quality": ("--quality=80", "--encoding=planes")},
+    "data preview": {"seed": ("--seed=5", "--preprocessing_name=fashion")},
+    "data pack": {"quality": ("--quality=80", "--encoding=keep")},
+    "import": {"overwrite": ("FILE", "--overwrite")},
 }
 
 
 def test_commands_without_a_network_refuse_options_without_effect(execute, fails) -> None:
     """All that need a condition, as their tables say; what trains or evaluates is checked where it is resolved."""
     data = ("convert", "index", "inspect", "pack", "preview", "shuffle-split")
-    for command in ("pca", "merge", "inspect", "inspect --trajectory=x", *(f"data {tool}" for tool in data)):
+    for command in ("pca", "merge", "import", "inspect", "inspect --trajectory=x", *(f"data {tool}" for tool in data)):
         cases = IDLE.get(command, {})
         assert {row["name"] for row in rows_of(execute, command) if row["needs"]} == set(cases), command
         for name, words in cases.items():
             assert f"] {name} has no effect: it needs " in fails(2, *command.split(), *words)
+    drawn = fails(2, "inspect", "--schedule", "linear", "--power", "3")
+    assert "power has no effect: it needs schedule = polynomial" in drawn
+    assert "precision has no effect" in fails(2, "export", "RUN", "--precision", "bfloat16")
+    assert "amp_deny has no effect" in fails(2, "export", "RUN", "--amp_deny", "relu")
+
+
+def test_a_word_with_a_dash_is_no_checkpoint(fails) -> None:
+    """A command that takes any number of files takes no mistyped option for one."""
+    assert "-output: unknown option" in fails(2, "merge", "a.safetensors", "-output", "x")
+
+
+def test_a_seed_says_what_it_needs(execute) -> None:
+    """A seed without effect would be a control that is none."""
+    of_data = {"split_seed": "validation_fraction > 0", "label_noise_seed": "label_noise > 0"}
+    samples = "validation_fraction > 0 or label_noise > 0"
+    expected: dict[str, dict[str, str | None]] = {
+        "stage1": {"seed": None, **of_data},
+        "stage2": {"seed": None, "basis_seed": "pca_mat to be unset and basis = random or shuffled", **of_data},
+        "evaluate": {"seed": f"recalibrate_batchnorm, {samples}", **of_data},
+        "inspect --landscape=x": {"seed": f"samples > 0, batchnorm = recalibrate, {samples}", **of_data},
+        "pca": {"seed": "kind = random or shuffled"},
+        "data preview": {
+            "seed": "preprocessing_name = imagenet, inception, vgg or cifarnet, pad > 0, flip or colour_jitter"
+        },
+    }
+    for command, seeds in expected.items():
+        rows = [row for row in rows_of(execute, command) if row["name"].endswith("seed")]
+        assert {row["name"]: row["needs"] and row["needs"]["text"] for row in rows} == seeds, command
 
 
 def test_names_of_other_trainers_lead_to_options(execute) -> None:

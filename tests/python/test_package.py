@@ -56,7 +56,7 @@ def state_of(row: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def torch_state(row: np.ndarray) -> dict[str, torch.Tensor]:
-    """With what a state_dict holds beside parameters."""
+    """A state_dict of the row, with what one holds beside parameters."""
     state = {name: torch.from_numpy(part.copy()) for name, part in state_of(row).items()}
     return state | {"bn.running_mean": torch.randn(8), "bn.num_batches_tracked": torch.tensor(7)}
 
@@ -238,7 +238,7 @@ def test_fewer_snapshots_than_33_give_fewer_components(snapshots: np.ndarray) ->
 
 
 def test_tied_weights_are_one_parameter(tmp_path: Path) -> None:
-    """By their storage, in memory and in PyTorch's files."""
+    """They are known by their storage, in memory and in PyTorch's files."""
     torch.manual_seed(0)
     states = []
     for i in range(N):
@@ -320,7 +320,7 @@ def test_folders_need_not_be_utf_8(snapshots: np.ndarray, tmp_path: Path) -> Non
 
 
 def write_snapshots(folder: Path, rows: np.ndarray) -> Path:
-    """As the recorder writes them."""
+    """Writes the rows as snapshots by the recorder."""
     model = state_of(rows[0].copy())
     with dimred.SnapshotRecorder(model, folder, every_steps=1) as recorder:
         for row in rows:
@@ -346,9 +346,12 @@ def test_a_folder_a_pattern_and_a_list_of_snapshots_are_what_the_command_reads(
 @pytest.mark.parametrize("kind", ["span", "random", "shuffled", "layers"])
 def test_other_kinds_are_the_command_s(kind: str, snapshots: np.ndarray, tmp_path: Path, execute) -> None:
     folder = write_snapshots(tmp_path / "s", snapshots)
-    words = ("--blocks=layers",) if kind == "layers" else (f"--kind={kind}", "--seed=3")
+    seed = {"seed": 3} if kind in ("random", "shuffled") else {}
+    words = (
+        ["--blocks=layers"] if kind == "layers" else [f"--kind={kind}", *(f"--seed={value}" for value in seed.values())]
+    )
     execute("dimred", "pca", folder, f"--components={K}", *words, "--output", tmp_path / "command.npy")
-    basis = dimred.fit(folder, K, blocks="layers") if kind == "layers" else dimred.fit(folder, K, kind, seed=3)
+    basis = dimred.fit(folder, K, blocks="layers") if kind == "layers" else dimred.fit(folder, K, kind, **seed)
     assert_array_equal(basis.components, np.load(tmp_path / "command.npy"))
     if kind == "random":
         assert basis.mean is None
@@ -558,6 +561,8 @@ def test_refusals_are_one_clear_sentence(snapshots: np.ndarray, tmp_path: Path) 
         ({"kind": 3}, "needs kind as one of .* received 3"),
         ({"blocks": "layer"}, "needs blocks as one of whole, layers, received 'layer'"),
         ({"seed": -1}, "needs seed as a whole number >= 0, received -1"),
+        ({"seed": 3}, r"\[dimred\.fit\] seed has no effect: it needs kind 'random' or 'shuffled', received 'pca'"),
+        ({"seed": 3, "kind": "span"}, "seed has no effect: .* received 'span'"),
         ({"threads": 1.5}, r"needs threads as a whole number >= 0, received 1\.5"),
         ({"components": True}, "needs components as a whole number, .* received True"),
         ({"components": "3"}, "needs components as a whole number, .* received '3'"),
@@ -1007,7 +1012,7 @@ def test_every_case_of_theirs_runs_or_has_a_reason() -> None:
 
 
 def network() -> torch.nn.Module:
-    """With buffers of both kinds."""
+    """A network with buffers of both kinds."""
     torch.manual_seed(0)
     return torch.nn.Sequential(
         torch.nn.Conv2d(1, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.Flatten(), torch.nn.Linear(4, 2)
@@ -1159,7 +1164,7 @@ def test_a_part_of_a_network_is_used_with_the_rest_alone(tmp_path: Path, execute
 
 
 def test_a_state_dict_is_recorded_by_kinds(tmp_path: Path) -> None:
-    """As a fit of state dicts takes it: statistics and integers are no parameters."""
+    """The recorder takes what a fit of state dicts takes: statistics and integers are no parameters."""
     model = network()
     with dimred.SnapshotRecorder(model.state_dict(), tmp_path, every_steps=1) as recorder:
         recorder.step()
@@ -1338,8 +1343,9 @@ def test_merge_writes_what_average_says(tmp_path: Path) -> None:
         tensors = {"a": generator.standard_normal((3, 4), np.float32), "b": generator.standard_normal(5, np.float32)}
         save_file(tensors, tmp_path / f"step_{step}.safetensors")
     for kind in ("mean", "linear", "cosine", "minus-sqrt", "wma", "ema", "pma-ema"):
-        merged = dimred.merge(tmp_path / "step_*", tmp_path / kind, kind, alpha=0.3)
-        average = dimred.average([tmp_path / f"step_{step}.safetensors" for step in (9, 10, 100)], kind, alpha=0.3)
+        alpha = 0.3 if kind == "pma-ema" else None
+        merged = dimred.merge(tmp_path / "step_*", tmp_path / kind, kind, alpha=alpha)
+        average = dimred.average([tmp_path / f"step_{step}.safetensors" for step in (9, 10, 100)], kind, alpha=alpha)
         assert merged.steps == [9, 10, 100]
         assert merged.coefficients == list(average.coefficients)
         for name, value in load_file(tmp_path / kind / "model.safetensors").items():
@@ -1349,6 +1355,8 @@ def test_merge_writes_what_average_says(tmp_path: Path) -> None:
     for sources, options, what in (
         (tmp_path / "step_*", {"dtype": "float8"}, "needs dtype"),
         (tmp_path / "step_*", {"kind": "minus_sqrt"}, "needs kind as one of"),
+        (tmp_path / "step_*", {"alpha": 0.2}, "alpha has no effect: it needs kind 'pma-ema', received 'mean'"),
+        (tmp_path / "step_*", {"kind": "wma", "decay": 0.5}, "decay has no effect: it needs kind 'ema'"),
         (tmp_path / "step_*", {"last_step": 0}, "needs last_step as a whole number >= 1"),
         (tmp_path / "step_*", {"stride": 2**63}, "needs stride as a whole number"),
         ([], {}, "needs checkpoints, received none"),
@@ -1357,6 +1365,26 @@ def test_merge_writes_what_average_says(tmp_path: Path) -> None:
             dimred.merge(sources, tmp_path / "x", **options)
     with pytest.raises(ValueError, match=r"needs kind as one of mean, linear, cosine, minus-sqrt, wma"):
         dimred.average(tmp_path, "median")
+
+
+def test_this_python_reads_pickles_where_path_has_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for step in (1, 2):
+        torch.save({"a": torch.full((2,), float(step))}, tmp_path / f"step_{step}.pt")
+    monkeypatch.delenv("DIMRED_PYTHON", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert dimred.merge(tmp_path / "step_*", tmp_path / "out").steps == [1, 2]
+    assert load_file(tmp_path / "out" / "model.safetensors")["a"].tolist() == [1.5, 1.5]
+    assert dimred.average(str(tmp_path / "step_*")).w.tolist() == [1.5, 1.5]
+    assert "DIMRED_PYTHON" not in os.environ  # other threads may read the environment meanwhile
+    monkeypatch.setenv("DIMRED_PYTHON", "/nowhere/python")
+    with pytest.raises(OSError, match="cannot run /nowhere/python"):
+        dimred.average(str(tmp_path / "step_*"))
+
+
+def test_memory_has_no_limit_where_the_system_tells_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert 0 < dimred._fit._available_memory() < np.inf
+    monkeypatch.setattr(Path, "read_text", lambda _: "MemTotal:  8 kB\n")
+    assert dimred._fit._available_memory() == np.inf
 
 
 def test_ctrl_c_ends_a_merge(tmp_path: Path) -> None:

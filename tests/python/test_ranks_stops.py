@@ -108,7 +108,7 @@ def test_a_second_interrupt_leaves_at_once(tmp_path: Path, dimred: Path) -> None
 
 
 def test_mpirun_and_srun_are_found(tmp_path: Path, dimred: Path) -> None:
-    """By their own variables alone; the two ranks share a machine."""
+    """Launchers are found by their own variables alone; the two ranks share a machine."""
     for launcher, variables in {
         "mpirun": [
             "OMPI_COMM_WORLD_RANK={}",

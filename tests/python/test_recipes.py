@@ -119,7 +119,7 @@ def test_weights_stand_for_a_backbone() -> None:
 
 
 def test_converted_weights_bring_their_network(tmp_path: Path, capsys) -> None:
-    """As scripts/slim_checkpoint.sh writes them; TF-Slim's strides are not those of --model resnet50."""
+    """The weights are those of scripts/slim_checkpoint.sh; TF-Slim's strides are not those of --model resnet50."""
     file = next(file for file in FILES if file.stem == "flowers_transfer")
     weights = tmp_path / "slim.safetensors"
     save_file(

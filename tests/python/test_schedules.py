@@ -51,9 +51,12 @@ def test_fastnn(rates, kind: str, scheme: str, warmup: int) -> None:
     stop = 287  # divides by nothing
     expected = learning_rates.fastnn(kind, 0.05, stop, decay_scheme=scheme, warmup_steps=warmup)
     options = [f"--decay_scheme={scheme}", f"--total_steps={stop}", "--learning_rate=0.05"]
-    options += [f"--warmup_steps={warmup}", "--warmup_scheme=t2t", "--factor=0.94"]
-    ours = {"exponential": "exponential", "polynomial": "fastnn-polynomial"}[kind]
-    assert_same(rates(ours, *options, "--end_learning_rate=1e-4")[:stop], expected)
+    options += [f"--warmup_steps={warmup}", "--warmup_scheme=t2t"] if warmup else []
+    ours = {
+        "exponential": ["exponential", "--factor=0.94"],
+        "polynomial": ["fastnn-polynomial", "--end_learning_rate=1e-4"],
+    }[kind]
+    assert_same(rates(*ours, *options)[:stop], expected)
 
 
 @pytest.mark.parametrize("kind", ["exponential", "polynomial", "fixed"])
@@ -109,7 +112,10 @@ def test_drawing(execute, tmp_path: Path) -> None:
     ("options", "said"),
     [
         (["exponential"], "needs decay_scheme luong5, luong10 or luong234"),
-        (["linear", "--decay_scheme=luong5"], "decay_scheme needs exponential, polynomial"),
+        (
+            ["linear", "--decay_scheme=luong5"],
+            "decay_scheme has no effect: it needs schedule = exponential, polynomial",
+        ),
         (["exponential", "--decay_scheme=luong10", "--total_steps=18"], "long enough for 10 decays"),
         (["piecewise"], "needs pieces with the piecewise schedule"),
         (["piecewise", "--pieces=5:0.1,5:0.2"], "piece 5:0.2: needs an end epoch > 5"),
@@ -120,7 +126,7 @@ def test_drawing(execute, tmp_path: Path) -> None:
         (["linear", "--warmup_epochs=2", "--warmup_steps=9"], "warmup_epochs or warmup_steps"),
         (["linear", "--total_epochs=9", "--total_steps=9"], "total_epochs or total_steps"),
         (["linear", "--warmup_steps=300", "--total_steps=300"], "needs a warm-up shorter than"),
-        (["linear", "--warmup_scheme=t2t", "--start_learning_rate=1"], "no start_learning_rate"),
+        (["linear", "--warmup_scheme=t2t", "--warmup_steps=9", "--start_learning_rate=1"], "no start_learning_rate"),
         (["lienar"], "needs one of constant | linear"),
     ],
 )

@@ -32,7 +32,7 @@ IGNORED = {
 
 
 class Checkpoint:
-    """As tf.train.load_checkpoint gives one: every value is another, drawn from the variable's name."""
+    """A checkpoint as tf.train.load_checkpoint gives one: every value is another, drawn from the variable's name."""
 
     def __init__(self, network: str = "resnet_v1_50", classes: int = 1001) -> None:
         self.shapes: dict[str, list[int]] = {

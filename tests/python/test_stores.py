@@ -21,7 +21,7 @@ pytest_plugins = ["store_servers"]
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """To be uploaded."""
+    """A folder that is to be uploaded."""
     return some_files(tmp_path / "run")
 
 

@@ -36,12 +36,12 @@ class Gs:
         return f"gs://anonymous@{path}?scheme=http&endpoint_override=127.0.0.1:{port or self.port}"
 
     def ask(self, path: str) -> bytes:
-        """By HTTP."""
+        """The body of the answer to a request by HTTP."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}") as answer:
             return answer.read()
 
     def objects(self, prefix: str) -> dict[str, bytes]:
-        """By name below the prefix; without markers of folders, which Arrow leaves."""
+        """The objects by name below the prefix, without markers of folders, which Arrow leaves."""
         listing = json.loads(self.ask(f"/storage/v1/b/bucket/o?prefix={urllib.parse.quote(prefix + '/')}"))
         names = [item["name"] for item in listing.get("items", []) if not item["name"].endswith("/")]
         return {
@@ -62,7 +62,7 @@ def gs() -> Iterator[Gs]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """To be uploaded."""
+    """A folder that is to be uploaded."""
     return some_files(tmp_path / "run")
 
 

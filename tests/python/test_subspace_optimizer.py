@@ -402,7 +402,7 @@ def basis_of(rows: np.ndarray) -> dimred.Basis:
 
 
 def constants_of(problem: Problem) -> dict[str, float]:
-    """As the C++ takes them: a floor below 0 is out of its range."""
+    """The constants as the C++ takes them: a floor below 0 is out of its range."""
     return asdict(problem.constants)
 
 
@@ -452,7 +452,7 @@ def test_minimize_replays_them_in_float64(case: Case) -> None:
 
 
 def test_minimize_solves_a_quadratic_in_one_step() -> None:
-    """In a whole basis -g is the way to the minimum of |w - a|^2 / 2, and nothing is outside."""
+    """-g is the way to the minimum of |w - a|^2 / 2 in a whole basis, and nothing is outside."""
     random = np.random.default_rng(1)
     a, w = random.normal(size=(2, 12))
     whole = basis_of(np.linalg.qr(random.normal(size=(12, 12)))[0])
@@ -600,8 +600,8 @@ def test_a_state_goes_on_bit_for_bit(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_a_distributed_checkpoint_keeps_the_state(dtype: torch.dtype, tmp_path: Path) -> None:
-    """By the names of parameters, also into an optimizer before its first step, which torch.optim.LBFGS refuses. A
-    state that is kept beside those of parameters would be lost without a word.
+    """The state goes by the names of parameters, also into an optimizer before its first step, which torch.optim.LBFGS
+    refuses. A state that is kept beside those of parameters would be lost without a word.
     """
 
     def made() -> tuple[nn.Module, dimred.SubspaceOptimizer]:
@@ -879,7 +879,7 @@ def test_groups_in_a_subspace_take_the_steps_of_the_module(tmp_path: Path) -> No
 
 
 def test_a_frozen_parameter_is_left_out_of_the_line() -> None:
-    """In a subspace: its columns stay, and the slope that the search is told is that of the loss along the line that
+    """The subspace's columns of it stay, and the slope that the search is told is that of the loss along the line that
     it takes.
     """
     model = net().eval()

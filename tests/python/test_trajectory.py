@@ -62,7 +62,7 @@ def test_the_statistics_are_those_of_numpy(measured: Measured) -> None:
 
 
 def test_the_p_values_are_those_of_other_signs(measured: Measured) -> None:
-    """By 400 draws of another generator: the difference of two p-values has a standard deviation of at most 0.03."""
+    """400 draws are another generator's: the difference of two p-values has a standard deviation of at most 0.03."""
     rows, found = measured
     steps = np.diff(rows, axis=0)
     names = ("base", "centred", "windows")
@@ -116,6 +116,7 @@ def test_what_cannot_be_measured_is_refused() -> None:
         (np.ones((6, 20)), {}, "snapshots that differ, received 6 equal ones"),
         (rows, {"window": 5}, "window in 2..4 of 6 snapshots, received 5"),
         (rows, {"flips": 5}, "received flips = 5"),
+        (rows, {"flips": 10**6 + 1}, "needs flips in 19..1000000, received flips = 1000001"),
     ]
     for source, options, said in cases:
         with pytest.raises(ValueError, match=said):

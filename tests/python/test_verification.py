@@ -48,7 +48,7 @@ class Embedder(nn.Module):
 
 
 def embedded(run: Path, images: torch.Tensor, whole: bool) -> np.ndarray:
-    """By PyTorch, from the export's weights: what goes into the last layer, or what comes out."""
+    """PyTorch's values from the export's weights: what goes into the last layer, or what comes out."""
     from safetensors.torch import load_file
 
     signature = json.loads((run / "export" / "1" / "signature.json").read_text())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import os
 import pickle
 import resource
@@ -22,6 +23,7 @@ import torch
 import torch.distributed.checkpoint as dcp
 from conftest import REPOSITORY
 from dimred_twins import build
+from ranks import run_ranks
 from reference import mindspore_checkpoint
 from safetensors.torch import save_file
 from torch import nn
@@ -33,7 +35,7 @@ IMAGES = torch.randn(8, 1, 32, 32, generator=torch.Generator().manual_seed(1))
 
 
 def twin_of(name: str = "resnet20") -> nn.Module:
-    """With every tensor away from its initial value."""
+    """A network with every tensor away from its initial value."""
     torch.manual_seed(2)
     model = build(name, 1, 32, 32, 10).eval()
     for module in model.modules():
@@ -423,6 +425,19 @@ def test_damaged_mindspore_files_are_named(tmp_path: Path, twin, refused) -> Non
     assert "Qint4x2" in refused(file) and "conv1.weight" in refused(file)
 
 
+def test_names_that_are_not_utf8(tmp_path: Path, refused, fails) -> None:
+    """In every reader: whole weights, and the tables that merges read."""
+    ckpt, pt = tmp_path / "a.ckpt", tmp_path / "a.pt"
+    mindspore_checkpoint.write(ckpt, {"conv1.weight": np.ones((2, 3), np.float32)})
+    ckpt.write_bytes(ckpt.read_bytes().replace(b"conv1.weight", b"conv1.weigh\xff"))
+    torch.save({"conv1.weigh\ud800": torch.ones(2)}, pt)
+    for file, name in ((ckpt, "'conv1.weigh\\xFF'"), (pt, "'conv1.weigh\\ud800'")):
+        rule = f"'{file}': needs names in UTF-8, received {name}"
+        assert rule in refused(file)
+        assert rule in fails(1, "merge", file, "--output", tmp_path / "merged")
+    assert not (tmp_path / "merged").exists()
+
+
 def test_another_model_lists_the_first_names_and_shapes(tmp_path: Path, twin, unfit, logits) -> None:
     state = twin.state_dict()
     state["fc.weight"] = torch.ones(5, 64)
@@ -445,8 +460,12 @@ def test_another_model_lists_the_first_names_and_shapes(tmp_path: Path, twin, un
     assert unfit(tmp_path / "twin.pt").count("received") == 5 and " more" in unfit(tmp_path / "twin.pt")
 
 
-def cut_checkpoint(folder: Path, tensors: dict[str, torch.Tensor], ranks: int, dimension: int = 0) -> None:
-    """As ranks of FSDP leave one: each tensor in parts along a dimension, those of a rank in its own file."""
+Cuts = tuple[int, ...]
+
+
+def cut_checkpoint(folder: Path, tensors: dict[str, torch.Tensor], cuts: Callable[[torch.Tensor], Cuts]) -> None:
+    """Writes a checkpoint as a mesh of ranks leaves one: each tensor in as many parts along each dimension as `cuts`
+    says, those of a rank in its own file."""
     from torch.distributed.checkpoint.filesystem import _StorageInfo
     from torch.distributed.checkpoint.metadata import (
         ChunkStorageMetadata,
@@ -458,21 +477,31 @@ def cut_checkpoint(folder: Path, tensors: dict[str, torch.Tensor], ranks: int, d
 
     folder.mkdir(parents=True)
     described, places = {}, {}
-    files = [io.BytesIO() for _ in range(ranks)]
+    files: dict[int, io.BytesIO] = {}
     for name, tensor in tensors.items():
-        chunks, row = [], 0
-        for rank, part in enumerate(tensor.chunk(ranks, dimension)):
-            first = torch.Size(row if axis == dimension else 0 for axis in range(tensor.ndim))
+        chunks: list[ChunkStorageMetadata] = []
+        pieces = [list(torch.arange(n).tensor_split(of)) for n, of in zip(tensor.shape, cuts(tensor), strict=True)]
+        for rank, ranges in enumerate(itertools.product(*pieces)):
+            if not all(map(len, ranges)):
+                continue
+            part = tensor[tuple(slice(int(each[0]), int(each[-1]) + 1) for each in ranges)]
+            first = torch.Size(int(each[0]) for each in ranges)
             chunks.append(ChunkStorageMetadata(first, part.shape))
-            begin = files[rank].tell()
-            torch.save(part.clone(), files[rank])
-            length = files[rank].tell() - begin
-            places[MetadataIndex(name, first)] = _StorageInfo(f"__{rank}_0.distcp", begin, length)
-            row += part.shape[dimension]
+            file = files.setdefault(rank, io.BytesIO())
+            begin = file.tell()
+            # A rank saves its part as it has it: here each other one lies transposed in memory.
+            axes = tuple(range(part.ndim))[::-1]
+            torch.save(part.clone() if rank % 2 else part.permute(axes).contiguous().permute(axes), file)
+            places[MetadataIndex(name, first)] = _StorageInfo(f"__{rank}_0.distcp", begin, file.tell() - begin)
         described[name] = TensorStorageMetadata(TensorProperties(dtype=tensor.dtype), tensor.shape, chunks)
-    for rank, file in enumerate(files):
+    for rank, file in files.items():
         (folder / f"__{rank}_0.distcp").write_bytes(file.getvalue())
     (folder / ".metadata").write_bytes(pickle.dumps(Metadata(described, storage_data=places)))
+
+
+def along(dimension: int, ranks: int) -> Callable[[torch.Tensor], Cuts]:
+    """Cut along one dimension alone, where there is one."""
+    return lambda tensor: tuple(ranks if axis == dimension else 1 for axis in range(tensor.ndim))
 
 
 def test_a_merge_of_distributed_checkpoints(tmp_path: Path, execute, fails) -> None:
@@ -482,7 +511,7 @@ def test_a_merge_of_distributed_checkpoints(tmp_path: Path, execute, fails) -> N
         {"model.w": torch.randn(7, 4).bfloat16(), "model.b": torch.randn(5), "model.t": torch.randn(4, 3)}
         for _ in range(2)
     ]
-    cut_checkpoint(tmp_path / "run/step_2", states[1], 3)
+    cut_checkpoint(tmp_path / "run/step_2", states[1], along(0, 3))
     optimizer = {"state": {"w": {"exp_avg": torch.ones(2), "step": torch.tensor(3.0)}}, "lr": 0.1}
     dcp.save({**states[0], "optim": optimizer, "epoch": 3}, checkpoint_id=tmp_path / "run/step_1", no_dist=True)
     loaded = {name: torch.zeros_like(value) for name, value in states[1].items()}
@@ -496,8 +525,6 @@ def test_a_merge_of_distributed_checkpoints(tmp_path: Path, execute, fails) -> N
         expected = (states[0][name].double() + states[1][name].double()) / 2
         assert torch.equal(value, expected.to(value.dtype)), name
 
-    cut_checkpoint(tmp_path / "wide", {"w": states[0]["model.w"]}, 2, dimension=1)
-    assert "another dimension than its first" in fails(1, "merge", tmp_path / "wide", "--output", tmp_path / "x")
     metadata = pickle.loads((tmp_path / "run/step_2/.metadata").read_bytes())
     metadata.mcore_data = {"model.b": {"nd_reformulated_orig_global_shape": (5,)}}  # as Megatron flattens tensors
     shutil.copytree(tmp_path / "run/step_2", tmp_path / "flat")
@@ -508,6 +535,113 @@ def test_a_merge_of_distributed_checkpoints(tmp_path: Path, execute, fails) -> N
     content[content.index(states[1]["model.b"][2:4].numpy().tobytes())] ^= 1
     record.write_bytes(content)
     assert "is damaged" in fails(1, "merge", tmp_path / "run", "--output", tmp_path / "x")
-    (tmp_path / "wide/.metadata").write_bytes(pickle.dumps(os.system))
-    assert "nothing of it was run" in fails(1, "merge", tmp_path / "wide", "--output", tmp_path / "x")
+    (tmp_path / "flat/.metadata").write_bytes(pickle.dumps(os.system))
+    assert "nothing of it was run" in fails(1, "merge", tmp_path / "flat", "--output", tmp_path / "x")
     assert not (tmp_path / "x").exists()
+
+
+def test_tensors_that_are_cut_along_any_dimensions(tmp_path: Path, execute, dimred: Path) -> None:
+    """Tensor parallelism, FSDP beside it, three dimensions: what comes of the parts comes of the whole tensors."""
+    torch.manual_seed(6)
+    meshes = [along(1, 3), lambda tensor: (2, 3, 2)[: tensor.ndim], along(2, 2), along(0, 4)]
+    for step, cuts in enumerate(meshes, 1):
+        state = {
+            "model.w": torch.randn(130, 70),
+            "model.cube": torch.randn(5, 31, 6).bfloat16(),
+            "model.b": torch.randn(3),
+            "model.scale": torch.randn(()),
+        }
+        cut_checkpoint(tmp_path / f"cut/step_{step}", state, cuts)
+        (tmp_path / "whole").mkdir(exist_ok=True)
+        torch.save(state, tmp_path / f"whole/step_{step}.pt")
+        loaded = {name: torch.zeros_like(value) for name, value in state.items()}
+        dcp.load(loaded, checkpoint_id=tmp_path / f"cut/step_{step}", no_dist=True)
+        assert all(torch.equal(value, state[name]) for name, value in loaded.items())
+    outputs = []
+    for source, threads, block in (("whole", 1, 65536), ("cut", 1, 1000), ("cut", 3, 333)):
+        out = tmp_path / f"{source}-{threads}"
+        execute("dimred", "merge", tmp_path / source, "--output", out, f"--threads={threads}", f"--block={block}")
+        basis = ("--output", out / "pca_mat.npy", "--components=2", f"--threads={threads}")
+        execute("dimred", "pca", tmp_path / source, *basis)
+        merged = safetensors.torch.load_file(out / "model.safetensors")
+        said = execute("dimred", "inspect", "--trajectory", tmp_path / source, "--flips=19").split("\n", 1)[1]
+        tensors = {name: value.reshape(-1).view(torch.uint8).tolist() for name, value in merged.items()}
+        outputs.append((tensors, (out / "pca_mat.npy").read_bytes(), said))
+    assert outputs[1] == outputs[0] and outputs[2] == outputs[0]
+    shared = run_ranks(dimred, ["pca", tmp_path / "cut", "--components=2", "--output", tmp_path / "p.npy"], 2)
+    assert shared.codes == [0, 0], shared.errors
+    assert np.abs(np.load(tmp_path / "p.npy") - np.load(tmp_path / "whole-1/pca_mat.npy")).max() < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("first", "sizes", "rule"),
+    [
+        ((0, 2), (4, 2), "overlap"),
+        ((0, 3), (4, 1), "needs 16 elements, its parts hold 12"),
+        ((0, 2), (4, 3), "outside of it"),
+        ((0, -1), (4, 2), "outside of it"),
+        ((0,), (4,), "outside of it"),
+    ],
+)
+def test_boxes_that_do_not_make_up_a_tensor(first: Cuts, sizes: Cuts, rule: str, tmp_path: Path) -> None:
+    """The first two columns of a tensor of [4, 4] are one part; the other is given."""
+    cut_checkpoint(tmp_path / "step_1", {"w": torch.zeros(4, 4)}, along(1, 2))
+    metadata = pickle.loads((tmp_path / "step_1/.metadata").read_bytes())
+    described = metadata.state_dict_metadata["w"]
+    if rule == "overlap":
+        described.chunks[0].sizes = torch.Size((4, 3))
+    (old,) = (index for index in metadata.storage_data if index.offset == torch.Size((0, 2)))
+    described.chunks[1].offsets, described.chunks[1].sizes = torch.Size(first), torch.Size(sizes)
+    place = metadata.storage_data.pop(old)
+    metadata.storage_data[type(old)("w", torch.Size(first))] = place
+    (tmp_path / "step_1/.metadata").write_bytes(pickle.dumps(metadata))
+    _, line, _ = read_by_python(tmp_path / "step_1/.metadata", "distributed")
+    assert '"w"' in line and rule in line
+
+
+POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:" + 64 * "5" + "\nsize 123456789\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [
+        ("model.safetensors", "inspect"),
+        ("model.bin", "inspect"),
+        ("model.pt", "inspect"),
+        ("model.ckpt", "inspect"),
+        ("matrix.npy", "inspect"),
+        ("weights.h5", "inspect"),
+        ("snapshot_000001.h5", "inspect"),
+        ("snapshots/a.h5", "pca"),
+        ("weights/a.pt", "pca"),
+        ("matrix.npy", "pca"),
+        ("run/step_1/model.safetensors", "merge"),
+        ("run/step_1/.metadata", "merge"),
+        ("run/step_1/__0_0.distcp", "merge"),
+        ("images/daisy/1.jpg", "data inspect"),
+        ("images/daisy/1.png", "data inspect"),
+        ("records/train.tfrecord", "data inspect"),
+        ("packed/train.packed", "data inspect"),
+        ("mnist/train-images-idx3-ubyte", "data inspect"),
+        ("cifar/train.bin", "data inspect"),
+        ("arrays/images.npy", "data inspect"),
+        ("list.txt", "data inspect"),
+    ],
+)
+def test_a_pointer_of_git_lfs_is_called_one(name: str, command: str, tmp_path: Path, binaries: Path) -> None:
+    """The file that a clone without Git LFS leaves in the place of a large one."""
+    if name.endswith(".distcp"):
+        cut_checkpoint(tmp_path / "run/step_1", {"w": torch.ones(2)}, along(0, 1))
+    file = tmp_path / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(POINTER)
+    if name.startswith("mnist"):
+        shutil.copy(file, file.with_name("train-labels-idx1-ubyte"))
+    whole = command == "inspect" or len(Path(name).parts) == 1
+    source = file if whole else tmp_path / Path(name).parts[0]
+    output = {"pca": ("--output", tmp_path / "p.npy"), "merge": ("--output", tmp_path / "out")}.get(command, ())
+    words = [binaries / "dimred", *command.split(), source, *output]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode in (1, 2), done.stdout
+    line = done.stdout + done.stderr
+    assert "which is a Git LFS pointer; `git lfs pull`" in line and Path(name).name in line

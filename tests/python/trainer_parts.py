@@ -33,7 +33,7 @@ def weights(module: nn.Module) -> np.ndarray:
 
 
 class Regression(nn.Module):
-    """As Trainer wants it: a dictionary with the loss."""
+    """A model as Trainer wants it: its output is a dictionary with the loss."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class Regression(nn.Module):
 
 
 class Rows(torch.utils.data.Dataset):
-    """As Trainer wants them."""
+    """A data set of rows as Trainer wants them."""
 
     def __len__(self) -> int:
         return SAMPLES

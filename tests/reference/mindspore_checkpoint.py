@@ -34,7 +34,7 @@ def _message_class() -> Any:
 
 
 def write(path: Path, arrays: dict[str, np.ndarray], slices: int = 1, crc: bool = False) -> None:
-    """As mindspore.save_checkpoint: a message a slice, a scalar's dims are [0], maybe a CRC-32 at the end."""
+    """Writes as mindspore.save_checkpoint: a message a slice, a scalar's dims are [0], maybe a CRC-32 at the end."""
     checkpoint = _message_class()
     data = b""
     for tag, array in arrays.items():

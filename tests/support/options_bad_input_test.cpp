@@ -94,6 +94,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadFlags{{"--no_nesterov"}, {"--no_nesterov: unknown option; did you mean --nesterov?"}},
         BadFlags{{"--zzzzzzzz"}, {"--zzzzzzzz: unknown option; see dimred test --help"}},
         BadFlags{{"-b", "3"}, {"-b: unknown option"}},
+        BadFlags{{"---batch_size", "3"}, {"---batch_size: unknown option"}},
         BadFlags{{"-batch_size", "3"}, {"-batch_size: unknown option", "mean --batch_size?"}},
         BadFlags{{"--"}, {"--: unknown option"}},
         BadFlags{{"--=3"}, {"--: unknown option"}},

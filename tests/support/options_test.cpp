@@ -321,6 +321,8 @@ TEST(Condition, IsSaidInWordsAndByTheRowsThatDecideIt) {
   EXPECT_EQ(condition_text(above("a") || above("b")), "a or b > 0");
   EXPECT_EQ(condition_text(is("a", {"x"}) || is("b", {"x"})), "a or b = x");
   EXPECT_EQ(condition_text(is_on("a") && is("b", {"x", "y", "z"})), "a and b = x, y or z");
+  EXPECT_EQ(condition_text(!(is_on("a") && has_value("b"))), "a = false or b to be unset");
+  EXPECT_EQ(condition_text(!(above("a", 2) || given("b"))), "a <= 2 and b to be unset");
   EXPECT_THAT(deciding_rows(above("rate") && is("schedule", {"step"}), c.table),
               ElementsAre("rate", "preset", "power", "schedule"));
   EXPECT_THROW(holds(is("nothing", {"x"}), c.table), std::logic_error);

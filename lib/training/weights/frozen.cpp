@@ -6,7 +6,6 @@
 #include "checkpoints/safetensors.h"
 #include "checkpoints/snapshot.h"
 #include "checkpoints/weight_names.h"
-#include "support/digest.h"
 #include "support/errors.h"
 #include "support/json.h"
 #include "support/text.h"

@@ -8,10 +8,10 @@
 #include <set>
 #include <tuple>
 
+#include "checkpoints/frozen_part.h"
 #include "checkpoints/safetensors.h"
 #include "checkpoints/shape.h"
 #include "checkpoints/snapshot.h"
-#include "support/digest.h"
 #include "support/errors.h"
 #include "support/json.h"
 #include "support/list_files.h"
@@ -229,8 +229,7 @@ void write_named_weights(Model& model, const fs::path& file) {
 }
 
 std::string frozen_digest(const layout::Layout& layout, const std::vector<float>& values) {
-  DigestStream stream;
-  stream.update(layout.hash);
+  auto stream = checkpoints::frozen_digest(layout);
   stream.update(values);
   return stream.hex();
 }

@@ -7,7 +7,7 @@
 
 #include "support/bytes.h"
 
-namespace dimred::data {
+namespace dimred {
 
 /// The identity of a file, which another in its place would not have: size, time of the last
 /// change, and XXH3-128 of up to four parts of 4 KB, first and last among them.
@@ -48,4 +48,4 @@ class MappedFile {
   std::int64_t modified_ = 0;
 };
 
-}  // namespace dimred::data
+}  // namespace dimred

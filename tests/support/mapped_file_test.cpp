@@ -1,18 +1,19 @@
-#include "data/mapped_file.h"
+#include "support/mapped_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
 
-#include "tests/data/record_files.h"
+#include "tests/tools/temporary_folder.h"
 
-namespace dimred::data {
+namespace dimred {
 namespace {
 
 using testing::AllOf;
 using testing::EndsWith;
 using testing::HasSubstr;
+using testing::ThrowsMessage;
 
 /// Kernels from 5.14 on.
 TEST(MappedFile, SaysThatAFileWasCutShort) {
@@ -22,10 +23,11 @@ TEST(MappedFile, SaysThatAFileWasCutShort) {
   file.fetch(file.bytes());
   std::filesystem::resize_file(path, 4096);
   file.fetch(file.bytes().first(4000));
-  EXPECT_THAT(error_of([&] { file.fetch(file.bytes().subspan(3 * 4096 + 5, 10)); }),
-              AllOf(HasSubstr("shard, offset 12293: "),
-                    EndsWith("the file was cut short while it was read")));
+  EXPECT_THAT([&] { file.fetch(file.bytes().subspan(3 * 4096 + 5, 10)); },
+              ThrowsMessage<std::runtime_error>(
+                  AllOf(HasSubstr("shard, offset 12293: "),
+                        EndsWith("the file was cut short while it was read"))));
 }
 
 }  // namespace
-}  // namespace dimred::data
+}  // namespace dimred

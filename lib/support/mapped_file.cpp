@@ -1,4 +1,4 @@
-#include "data/mapped_file.h"
+#include "support/mapped_file.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -9,14 +9,13 @@
 #include <cstring>
 #include <utility>
 
-#include "data/paths.h"
 #include "support/atomic_file.h"
 #include "support/descriptor.h"
 #include "support/digest.h"
 #include "support/errors.h"
 #include "support/open_file.h"
 
-namespace dimred::data {
+namespace dimred {
 
 MappedFile::MappedFile(std::filesystem::path path) : path_(std::move(path)) {
   const InputFile file(path_);  // a mapping outlives it
@@ -87,4 +86,4 @@ void MappedFile::fetch(Bytes part) const {
 #endif
 }
 
-}  // namespace dimred::data
+}  // namespace dimred
