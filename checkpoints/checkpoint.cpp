@@ -95,6 +95,17 @@ fs::path weights_in(const fs::path& folder) {
   return {};
 }
 
+void require_one_meaning(const fs::path& folder, std::string_view scope) {
+  for (const auto& item : fs::directory_iterator(folder)) {
+    require(!item.is_directory() || item.path().extension() == ".tmp" || weights_in(item).empty(),
+            "[{}] '{}' has weights of its own and folders with others, such as '{}'; name the "
+            "checkpoints, or a list of them",
+            scope,
+            folder,
+            item.path().filename());
+  }
+}
+
 Checkpoint read_checkpoint(const fs::path& path) {
   if (is_distributed(path)) return read_distributed(path);
   if (path.extension() != ".json") return {{path}, {read_tensor_table(path)}};

@@ -26,6 +26,10 @@ std::filesystem::path whole_or_index(const std::filesystem::path& index);
 /// torch.distributed.checkpoint (.metadata) name them; empty: the folder has none.
 std::filesystem::path weights_in(const std::filesystem::path& folder);
 
+/// Throws std::invalid_argument("[scope] ...") where folders within the folder, which has weights
+/// of its own, have weights, too, as a Trainer's folder does: either could be meant.
+void require_one_meaning(const std::filesystem::path& folder, std::string_view scope);
+
 /// Whether a file is the .metadata of torch.distributed.checkpoint.
 bool is_distributed(const std::filesystem::path& path);
 

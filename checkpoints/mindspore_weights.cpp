@@ -194,14 +194,17 @@ std::vector<SlicedTensor> tensors_of(const CheckpointMessage& message) {
   return tensors;
 }
 
-/// use(tensors, the file's bytes), as long as they are mapped.
+/// use(tensors, the mapped file).
 template <class Use>
 auto with_tensors(const std::filesystem::path& path, Use use) {
   const auto length = verified_length(InputFile(path));
   const MappedFile file(path);
+  require_environment(std::cmp_greater_equal(file.bytes().size(), length),
+                      "[MindSpore] '{}' was cut short while it was read",
+                      path);
   const CheckpointMessage message{file.bytes().first(length), path};
   try {
-    return use(tensors_of(message), message.bytes);
+    return use(tensors_of(message), file);
   } catch (const std::runtime_error& error) {
     if (std::string_view(error.what()).find(path.string()) != std::string_view::npos) throw;
     fail_environment("[{}] '{}': is cut off, encrypted or no checkpoint: {}",
@@ -232,21 +235,24 @@ std::string name_from_mindspore(std::string_view name) {
 }
 
 WeightsFile read_mindspore_weights(const std::filesystem::path& path) {
-  return with_tensors(path, [](const std::vector<SlicedTensor>& tensors, Bytes) {
+  return with_tensors(path, [](const auto& tensors, const MappedFile& mapped) {
     WeightsFile file{.format = std::string(scope)};
     for (const auto& from : tensors) {
       auto& tensor = file.tensors.emplace_back();
       tensor.name = from.first.tag;
       tensor.shape = from.shape;
       tensor.floating = from.type->is_float();
-      for (const auto slice : from.slices) from.type->append(slice, tensor);
+      for (const auto slice : from.slices) {
+        mapped.fetch(slice);
+        from.type->append(slice, tensor);
+      }
     }
     return file;
   });
 }
 
 std::vector<StoredTensor> mindspore_table(const std::filesystem::path& path) {
-  return with_tensors(path, [](const std::vector<SlicedTensor>& tensors, Bytes bytes) {
+  return with_tensors(path, [](const auto& tensors, const MappedFile& mapped) {
     std::vector<StoredTensor> table;
     for (const auto& from : tensors) {
       auto& tensor = table.emplace_back();
@@ -256,7 +262,7 @@ std::vector<StoredTensor> mindspore_table(const std::filesystem::path& path) {
       std::int64_t begin = 0;
       for (const auto slice : from.slices) {
         const std::int64_t count = std::ssize(slice) / from.type->bytes;
-        tensor.boxes.push_back(run_of(begin, count, slice.data() - bytes.data()));
+        tensor.boxes.push_back(run_of(begin, count, slice.data() - mapped.bytes().data()));
         begin += count;
       }
     }

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "support/atomic_file.h"
 #include "support/errors.h"
 #include "support/json.h"
 #include "support/program.h"
@@ -39,7 +40,8 @@ void read_pickle(std::string_view kind,
       python, "-I", "-S", "-c", read_pickle_text, std::string(kind), file.string()};
   const auto end = run_program(words, /*timeout=*/0, sink);
   const auto prefix = formatted("[{}] '{}': ", scope, file);
-  if (end.code == refused) throw Unreadable(prefix + last_line(end.errors));
+  if (end.code == refused)
+    throw Unreadable(prefix + last_line(end.errors) + InputFile(file).placeholder_remark());
   if (end.started && end.code == 0) return;
   fail_environment(
       "{}needs Python ($DIMRED_PYTHON, else python3) to be read; {}",
@@ -54,9 +56,7 @@ nlohmann::json read_pickle_json(std::string_view kind,
   read_pickle(kind, scope, file, [&](ByteView bytes) {
     text.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   });
-  // read_pickle.py made the text, and had what it describes in memory.
-  const JsonLimits limits{.bytes = std::size_t{1} << 30, .memory = std::size_t{8} << 30};
-  return parse_json(text, formatted("[{}] '{}'", scope, file), limits);
+  return parse_json(text, formatted("[{}] '{}'", scope, file), own_json_limits);
 }
 
 void set_default_python(const std::string& program) {

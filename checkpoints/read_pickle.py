@@ -82,7 +82,8 @@ class Tensor(NamedTuple):
         if self.offset < 0 or min((*self.shape, *self.stride), default=0) < 0:
             return False
         last = self.offset + sum((n - 1) * step for n, step in zip(self.shape, self.stride, strict=True) if n > 1)
-        return self.elements() <= self.storage.elements and (self.elements() == 0 or last < self.storage.elements)
+        end = self.offset if self.elements() == 0 else last + 1
+        return max(self.elements(), end) <= self.storage.elements
 
     def strides(self) -> tuple[int, ...]:
         """Empty where the elements lie in the shape's order."""
@@ -109,8 +110,8 @@ class Tensor(NamedTuple):
             yield view[start : start + (n - 1) * step + 1 : step]
 
 
-def placeholder_remark(file: str) -> str:
-    """As support/text.h has it."""
+def pointer_remark(file: str) -> str:
+    """What support/text.h says of a pointer."""
     try:
         with open(file, "rb") as stream:
             pointer = stream.read(64).startswith(b"version https://git-lfs")
@@ -308,8 +309,19 @@ def state_dict_of(top: Any) -> dict[str, Tensor]:
     raise Refused(f"needs tensors by name, or a dictionary that has them as {', '.join(WRAPPERS)}; received {received}")
 
 
+def require_extents(name: str, *numbers: int) -> None:
+    """Refuses a shape, or strides, that 64 bits do not hold."""
+    if min(numbers, default=0) < 0 or math.prod(number for number in numbers if number > 0) >= 1 << 63:
+        raise Refused(
+            f'"{name}" needs extents >= 0 whose product, zeros left out, is below 2^63, received {list(numbers)}'
+        )
+
+
 def check(archive: zipfile.ZipFile, folder: str, name: str, tensor: Tensor) -> None:
     """Refuses a tensor that the archive does not have."""
+    require_extents(name, *tensor.shape)
+    for step in tensor.stride:
+        require_extents(name, step)
     storage, record = tensor.storage, f"{folder}data/{tensor.storage.key}"
     stored = checked(lambda: archive.getinfo(record), record).file_size
     if stored != storage.elements * BYTES[storage.type]:
@@ -456,8 +468,7 @@ def stored_chunk(chunk: Chunk, folder: str, dtype: str) -> tuple[tuple[int, ...]
         raise Refused(f"names the file {chunk.file}, which is not beside it")
     if chunk.offset < 0 or chunk.length < 0 or chunk.offset + chunk.length > os.path.getsize(path):
         raise Refused(
-            f"{chunk.file} ends before byte {chunk.offset + chunk.length}, where a tensor should"
-            f"{placeholder_remark(path)}"
+            f"{chunk.file} ends before byte {chunk.offset + chunk.length}, where a tensor should{pointer_remark(path)}"
         )
     with open(path, "rb") as stream:
         part = Part(stream, chunk.offset, chunk.length)
@@ -472,11 +483,17 @@ def stored_chunk(chunk: Chunk, folder: str, dtype: str) -> tuple[tuple[int, ...]
     return tensor.strides(), chunk.offset + begin + tensor.offset * BYTES[dtype]
 
 
+def sizes_by_offset(about: Fields) -> dict[tuple[int, ...], tuple[int, ...]]:
+    """A tensor's chunks. The empty one of a rank that has no share may begin where another's does: it yields."""
+    chunks = [(chunk.get("offsets", tuple), chunk.get("sizes", tuple)) for chunk in about.get("chunks", list)]
+    return dict(sorted(chunks, key=lambda chunk: math.prod(chunk[1])))
+
+
 def chunks_of(metadata: Fields) -> dict[str, list[Chunk]]:
     """The chunks of each tensor that hold elements, in the order of their first ones."""
     chunks: dict[str, list[Chunk]] = {}
     sizes_at = {
-        name: {chunk.get("offsets", tuple): chunk.get("sizes", tuple) for chunk in about.get("chunks", list)}
+        name: sizes_by_offset(about)
         for name, about in metadata.get("state_dict_metadata", dict).items()
         if isinstance(about, TensorMetadata)
     }
@@ -540,6 +557,7 @@ def entry_of(name: str, description: Fields, chunks: list[Chunk], folder: str) -
         raise Refused(f'"{name}" has an element type that is unknown here')
     if not all(type(number) is int for each in (shape, *(c.first + c.sizes for c in chunks)) for number in each):
         raise Refused(f'"{name}" needs places and sizes that are integers')
+    require_extents(name, *shape)
     require_cover(name, shape, chunks)
     boxes = []
     for chunk in chunks:
@@ -612,7 +630,6 @@ def main(kind: str, file: str) -> int:
         sys.stdout.buffer.flush()
     except Exception as error:
         text = str(error) if isinstance(error, Refused) else f"{type(error).__name__}: {error}"
-        text += placeholder_remark(file)
         print("".join(letter if letter.isprintable() else "?" for letter in text), file=sys.stderr)
         return REFUSED
     return 0

@@ -17,7 +17,8 @@ namespace dimred::checkpoints {
 struct StoredBox {
   struct Dimension {
     std::int64_t count = 0;
-    std::int64_t step = 1;    // in elements of the tensor; more than the later dimensions span
+    std::int64_t step = 1;    // in elements of the tensor; larger than the distance
+                              // between the first and last element of the later dimensions
     std::int64_t stored = 1;  // in elements of the file
     auto operator<=>(const Dimension&) const = default;
   };

@@ -5,6 +5,7 @@
 #include <ranges>
 #include <utility>
 
+#include "checkpoints/safetensors.h"
 #include "support/errors.h"
 #include "support/text.h"
 
@@ -105,6 +106,14 @@ bool is_statistic(std::string_view name) {
   constexpr Words<5> ends{
       "running_mean", "running_var", "moving_mean", "moving_variance", "num_batches_tracked"};
   return std::ranges::any_of(ends, [&](std::string_view end) { return name.ends_with(end); });
+}
+
+bool holds_quantised_weights(std::string_view name, std::string_view dtype) {
+  constexpr Words<4> packed{"qweight", "qzeros", "weight_packed", "g_idx"};
+  const auto ends_so = [&](std::string_view end) { return name.ends_with(end); };
+  const bool bytes = dtype == "U8" || dtype == "I8";
+  return (dtype.starts_with("F") && !is_float_type(dtype)) || (bytes && name.ends_with("weight")) ||
+         (!is_float_type(dtype) && std::ranges::any_of(packed, ends_so));
 }
 
 ChosenWeights choose_weights(const std::vector<std::string>& names,

@@ -20,6 +20,10 @@ bool is_training_state(std::string_view name, const std::set<std::string>& names
 /// BatchNorm's statistics and counts: a network's buffers, but no weights.
 bool is_statistic(std::string_view name);
 
+/// Whether a tensor of this safetensors type holds the codes of a quantisation in the place of
+/// weights. Bytes under other names than a weight's may be masks.
+bool holds_quantised_weights(std::string_view name, std::string_view dtype);
+
 /// What is chosen among the tensors of a file whose network is not known.
 struct ChosenWeights {
   std::vector<std::optional<std::string>> names;  // of each tensor; nothing: it is no weight

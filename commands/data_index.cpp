@@ -65,7 +65,7 @@ int data_index(const std::vector<std::string>& arguments) {
   require(options.output.filename() == data::shards_index_name,
           "[data] needs an --output named {}, received {}",
           data::shards_index_name,
-          options.output);
+          options.output.empty() ? std::filesystem::path("none") : options.output);
   require_regular_or_absent(options.output);
   require(options.overwrite || !std::filesystem::exists(options.output),
           "[data] needs a new --output or --overwrite, received {}, which is there",

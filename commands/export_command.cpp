@@ -63,7 +63,7 @@ int write(ExportOptions& options, const distributed::Ranks& ranks) {
   return exit_success;
 }
 
-/// write() sets what these rows say.
+/// write() computes in float32, whatever these rows say.
 void refuse_precision(const OptionTable& table, const training::ModelOptions& model) {
   for (const auto* field :
        std::initializer_list<const void*>{&model.precision, &model.amp_allow, &model.amp_deny}) {

@@ -8,6 +8,7 @@
 #include "support/errors.h"
 #include "support/locations.h"
 #include "support/options.h"
+#include "support/result_file.h"
 
 namespace dimred::commands {
 namespace {
@@ -16,6 +17,7 @@ void require_free_output(const std::filesystem::path& file, bool overwrite) {
   require(file.extension() == ".toml",
           "[import] output needs a name that ends in .toml, received {}",
           file);
+  require_result_place(file);
   require(overwrite || !std::filesystem::exists(file),
           "[import] {} exists already; choose another --output or give --overwrite",
           file);

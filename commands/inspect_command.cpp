@@ -441,10 +441,11 @@ std::string inspect_export(const fs::path& folder) {
 
 /// What `dimred merge` made the folder of.
 std::string describe_merge(const fs::path& file) {
-  const auto merge = parse_ordered_json(InputFile(file).text(JsonLimits{}.bytes),
-                                        formatted("[inspect] {} is damaged", file));
+  const auto merge = parse_ordered_json(InputFile(file).text(own_json_limits.bytes),
+                                        formatted("[inspect] {} is damaged", file),
+                                        own_json_limits);
   checkpoints::require_digest(merge, file);
-  auto text = text_rows({{"merge.json", "whole, digest verified"},
+  auto text = text_rows({{"merge.json", "whole, digest verified; the weights beside it have none"},
                          {"  kind", merge.at("kind").get<std::string>()},
                          {"  copied_from", merge.at("copied_from").get<std::string>()}});
   for (const auto& input : merge.at("inputs"))

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <sstream>
+#include <stdexcept>
 
 #include "commands/remote.h"
 #include "commands/run.h"
@@ -135,9 +136,14 @@ std::vector<merge::Recipe> sweep_of(const fs::path& file) {
     merge::Recipe recipe;
     OptionTable table("dimred merge", "a line of a sweep");
     add_recipe_options(table, recipe);
-    table.read_words(line, formatted("{}:{}", file, number));
-    require_effects(table);
-    require_one_source(table, recipe);
+    const auto place = formatted("{}:{}", file, number);
+    table.read_words(line, place);
+    try {
+      require_effects(table);
+      require_one_source(table, recipe);
+    } catch (const std::invalid_argument& error) {
+      throw std::invalid_argument(formatted("{}: {}", place, error.what()));
+    }
     recipes.push_back(std::move(recipe));
   }
   require(!recipes.empty(), "[merge] --sweep '{}' holds no line", file);

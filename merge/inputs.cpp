@@ -60,16 +60,6 @@ fs::path name_of(const fs::path& weights) {
   return weights_in(weights.parent_path()) == weights ? weights.parent_path() : weights;
 }
 
-void require_one_meaning(const fs::path& folder) {
-  for (const auto& item : fs::directory_iterator(folder)) {
-    require(!item.is_directory() || weights_in(item).empty(),
-            "[merge] '{}' has weights of its own and folders with others, such as '{}'; name the "
-            "checkpoints, or a pattern",
-            folder,
-            item.path().filename());
-  }
-}
-
 /// Shards mean little without the index, which says whether all are there.
 void require_index(const fs::path& file) {
   static const std::regex shard("(.+)-[0-9]{5}-of-[0-9]{5}(\\.[a-z]+)");
@@ -113,7 +103,7 @@ std::vector<fs::path> checkpoints_at(const fs::path& source) {
     return checkpoints_matching(source);
   require(!is_unfinished(source), "[merge] '{}' is unfinished, as its name says", source);
   if (fs::is_directory(source) && !weights_in(source).empty()) {
-    require_one_meaning(source);
+    checkpoints::require_one_meaning(source, "merge");
     return {source};
   }
   auto files = pca::snapshot_files(checkpoints::snapshots_of(source), "merge");
@@ -326,10 +316,7 @@ bool Tensor::is_summed() const {
 
 bool Tensor::is_quantised() const {
   if (is_summed() || checkpoints::is_statistic(name)) return false;
-  constexpr std::array<std::string_view, 4> packed{"qweight", "qzeros", "weight_packed", "g_idx"};
-  const bool float_codes = dtype.starts_with("F") && !checkpoints::is_float_type(dtype);
-  return float_codes || dtype == "U8" || dtype == "I8" ||
-         std::ranges::any_of(packed, [&](std::string_view end) { return name.ends_with(end); });
+  return checkpoints::holds_quantised_weights(name, dtype) || dtype == "U8" || dtype == "I8";
 }
 
 fs::path Input::folder() const { return in_folder ? path : fs::path(); }

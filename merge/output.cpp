@@ -26,7 +26,7 @@ fs::path record_path(const fs::path& folder, const std::string& shard) {
 }
 
 std::string text_at(const fs::path& file) {
-  return fs::is_regular_file(file) ? InputFile(file).text(JsonLimits{}.bytes) : std::string();
+  return fs::is_regular_file(file) ? InputFile(file).text(own_json_limits.bytes) : std::string();
 }
 
 bool is_side_file(const fs::path& file) {
@@ -84,7 +84,8 @@ bool is_unfinished_merge(const fs::path& folder) {
 }
 
 /// Gives a copy the permissions that `cp` does: the source's, but for those that the process's mask
-/// takes from new files (of x as of r). Some file systems have none to give.
+/// takes from new files. New files have no execute bits: the mask takes those whose read bits it
+/// takes. Some file systems have no permissions to give.
 void copy_permissions(const InputFile& from, const AtomicFile& to) {
   struct stat source {
   }, own{};
@@ -121,7 +122,7 @@ OutputFolder::OutputFolder(fs::path final_path, const std::string& plan)
 std::optional<nlohmann::json> OutputFolder::record(const std::string& shard) const {
   const auto text = text_at(record_path(temporary_, shard));
   try {
-    return text.empty() ? std::nullopt : std::optional(parse_json(text, shard));
+    return text.empty() ? std::nullopt : std::optional(parse_json(text, shard, own_json_limits));
   } catch (const std::runtime_error&) {
     return std::nullopt;  // no merge wrote it: the shard is made again
   }

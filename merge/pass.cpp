@@ -175,8 +175,11 @@ class TensorPass {
   }
 
   [[noreturn]] void refuse_element(std::size_t input, std::int64_t element) const {
+    const Input& from = (*pass_.inputs)[input];
+    const Tensor& tensor = source(input);
+    const bool in_one = tensor.boxes.size() == 1;
     refuse("[merge] '{}': \"{}\" needs finite values, received another at element {}",
-           (*pass_.inputs)[input].files[source(input).file],
+           in_one ? from.files[tensor.file + tensor.boxes.front().file] : from.path,
            like_.name,
            element);
   }

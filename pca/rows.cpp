@@ -62,6 +62,12 @@ SnapshotRow weights_row(const fs::path& path) {
   std::vector<bool> floating;
   for (const auto& tensors : files) {
     for (const auto& tensor : tensors) {
+      require(!checkpoints::holds_quantised_weights(tensor.name, tensor.dtype),
+              "[snapshots] '{}': \"{}\" ({}) holds quantised weights; take the checkpoints from "
+              "before they were quantised",
+              path,
+              tensor.name,
+              tensor.dtype);
       names.push_back(tensor.name);
       floating.push_back(checkpoints::is_float_type(tensor.dtype));
     }

@@ -49,8 +49,8 @@ struct TailCounts {
 using Statistics = std::function<Eigen::ArrayXXd(const Eigen::MatrixXd& signs)>;
 
 /// The tails of each of the k statistics. Any statistic makes an exact test, also one that is only
-/// nearly what its name says. Source: Phipson and Smyth, "Permutation p-values
-/// should never be zero", 2010.
+/// nearly what its name says. Source: Phipson and Smyth, "Permutation p-values should never be
+/// zero", 2010.
 std::vector<Tails> tails_by_signs(const SignFlips& flips,
                                   std::int64_t increments,
                                   const Statistics& statistics);

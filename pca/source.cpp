@@ -229,10 +229,12 @@ bool is_weights_file(const fs::path& path) {
 std::vector<fs::path> files_in(const fs::path& folder, std::string_view place) {
   auto index = list_files(folder, {std::string(checkpoints::index_ending)});
   for (auto& file : index) file = checkpoints::whole_or_index(file);
-  if (!index.empty()) return index;
-  auto files = checkpoints::snapshots_at(folder, own_kinds);
+  auto files = index.empty() ? checkpoints::snapshots_at(folder, own_kinds) : std::move(index);
   if (files.empty()) files = list_files(folder, other_kinds);
-  if (!files.empty()) return files;
+  if (!files.empty()) {
+    checkpoints::require_one_meaning(folder, place);
+    return files;
+  }
   for (const auto& item : fs::directory_iterator(folder)) {
     const auto weights = checkpoints::weights_in(item);
     if (weights.empty() || item.path().extension() == ".tmp") continue;  // of who was killed

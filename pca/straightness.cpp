@@ -14,9 +14,14 @@ using Eigen::ArrayXd;
 using Eigen::ArrayXXd;
 using Eigen::MatrixXd;
 
-// So that a product's operands stay in the cache.
-constexpr std::int64_t draws_in_a_product = 512;
 constexpr std::int64_t trajectories_at_a_time = 256;
+
+/// Draws whose products of signs a thread holds: at most 32 MiB of them, or those of 16 draws.
+std::int64_t draws_in_a_product(std::int64_t pairs) {
+  return std::clamp((std::int64_t{1} << 22) / std::max<std::int64_t>(1, pairs),
+                    std::int64_t{16},
+                    std::int64_t{512});
+}
 
 /// S of signs s that blocks of increments share: constant + sum of pairs s_b s_c, b < c.
 struct Forms {
@@ -64,7 +69,7 @@ MatrixXd products_of_signs(const SignFlips& flips,
 /// What is counted of T trajectories.
 struct Counted {
   TailCounts plain;      // the draws as they are
-  TailCounts stretched;  // times the factors
+  TailCounts stretched;  // times the factors; 0 without any
 };
 
 void operator+=(TailCounts& all, const TailCounts& part) {
@@ -80,13 +85,13 @@ void add(const ArrayXXd& drawn, const ArrayXd& measured, std::int64_t first, Tai
   all.below.segment(first, measured.size()) += part.below;
 }
 
-/// Some draws of all trajectories. measured [T] is set by those of draw 0.
+/// Some draws of all trajectories. factors: [T], or none. measured [T] is set by those of draw 0.
 Counted count_draws(const Forms& forms,
                     const MatrixXd& products,
                     const ArrayXd& factors,
                     bool first,
                     ArrayXd& measured) {
-  const auto all = factors.size();
+  const auto all = measured.size();
   Counted counted{TailCounts(all), TailCounts(all)};
   for (std::int64_t t = 0; t < all; t += trajectories_at_a_time) {
     const auto count = std::min<std::int64_t>(trajectories_at_a_time, all - t);
@@ -96,7 +101,8 @@ Counted count_draws(const Forms& forms,
     if (first) measured.segment(t, count) = drawn.col(0);
     const ArrayXd own = measured.segment(t, count);
     add(drawn, own, t, counted.plain);
-    add(drawn.colwise() * factors.segment(t, count), own, t, counted.stretched);
+    if (factors.size() > 0)
+      add(drawn.colwise() * factors.segment(t, count), own, t, counted.stretched);
   }
   return counted;
 }
@@ -107,13 +113,15 @@ Counted count_all(std::span<const MatrixXd> grams,
                   std::int64_t threads) {
   const auto forms = forms_of(grams, flips.block);
   const auto n = grams.front().rows();
+  const auto size = std::ssize(grams);
   const auto draws = flips.count + 1;
-  ArrayXd measured(factors.size());
-  Counted all{TailCounts(factors.size()), TailCounts(factors.size())};
+  const auto most = draws_in_a_product(forms.pairs.rows());
+  ArrayXd measured(size);
+  Counted all{TailCounts(size), TailCounts(size)};
   std::mutex mutex;
   const auto count = [&](std::int64_t chunk) {
-    const auto first = chunk * draws_in_a_product;
-    const auto width = std::min(draws_in_a_product, draws - first);
+    const auto first = chunk * most;
+    const auto width = std::min(most, draws - first);
     const auto products = products_of_signs(flips, n, first, width);
     const auto part = count_draws(forms, products, factors, chunk == 0, measured);
     const std::lock_guard lock(mutex);
@@ -121,8 +129,7 @@ Counted count_all(std::span<const MatrixXd> grams,
     all.stretched += part.stretched;
   };
   count(0);
-  in_parallel(
-      ceiling(draws, draws_in_a_product) - 1, threads, [&](std::int64_t i) { count(i + 1); });
+  in_parallel(ceiling(draws, most) - 1, threads, [&](std::int64_t i) { count(i + 1); });
   return all;
 }
 
@@ -143,7 +150,7 @@ std::vector<Straightness> straightness_of_all(std::span<const MatrixXd> grams,
   const ArrayXd cosine = Eigen::Map<const ArrayXd>(cosines.data(), size);
   const ArrayXd factors = (1 + cosine) / (1 - cosine);
   const auto singles = count_all(grams, null.increments, factors, threads);
-  const auto blocks = count_all(grams, null.blocks, ArrayXd::Ones(size), threads);
+  const auto blocks = count_all(grams, null.blocks, ArrayXd(), threads);
   for (std::int64_t t = 0; t < size; ++t) {
     all[t].walk = {grams[t].sum() / grams[t].trace(),
                    1,

@@ -21,7 +21,7 @@ struct Straightness {
 /// S of T trajectories of N increments each, from their Gram matrices [N x N] (trace > 0) and
 /// cosines [T], which the same signs test: s'Gs is linear in the products s_i s_j, so that many
 /// draws and trajectories make one product of matrices. Cost: B T N^2, for blocks of b increments
-/// B T (N / b)^2; memory: 4 N^2 bytes a trajectory.
+/// B T (N / b)^2; memory: 4 N^2 bytes a trajectory, and max(32 MiB, 64 N^2 bytes) a thread.
 std::vector<Straightness> straightness_of_all(std::span<const Eigen::MatrixXd> grams,
                                               std::span<const double> cosines,
                                               const WalkNull& null,

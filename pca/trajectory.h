@@ -57,11 +57,12 @@ struct TrajectoryReport {
 
 /// The part of a trajectory of n >= 4 snapshots that a random walk does not show. One pass over W,
 /// then n x n matrices: some 150 B n^2 operations and 12 n^2 bytes for all weights and for each
-/// tensor. The straightness of T tensors is tested with at least 40 T signs, so that an adjusted
-/// p-value can be below 0.05. The null hypothesis of the p-values is independent, symmetric
-/// increments, and momentum alone breaks it: where neighbours correlate, the verdict is never
-/// `drift`. Throws std::invalid_argument for fewer snapshots, options out of range, snapshots that
-/// are all equal or a value that is not finite; std::runtime_error on I/O failure, or stopped.
+/// tensor, and max(32 MiB, 64 n^2 bytes) for each thread. The straightness of T tensors is tested
+/// with at least 40 T signs, so that an adjusted p-value can be below 0.05. The null hypothesis of
+/// the p-values is independent, symmetric increments, and momentum alone breaks it: where
+/// neighbours correlate, the verdict is never `drift`. Throws std::invalid_argument for fewer
+/// snapshots, options out of range, snapshots that are all equal or a value that is not finite;
+/// std::runtime_error on I/O failure, or stopped.
 TrajectoryReport measure_trajectory(const SnapshotSource& source,
                                     const TrajectoryOptions& options = {});
 

@@ -17,7 +17,7 @@ import dimred
 from lm.base import AFTER, END, FIRST, Base
 from lm.gpt import GPT, loss_of
 from lm.text import CHARACTERS
-from lm.training import BETAS, RATE, WARMUP, WEIGHT_DECAY, batch_at, groups_of, train
+from lm.training import BETAS, WARMUP, WEIGHT_DECAY, batch_at, groups_of, train
 
 Losses = tuple[float, float]
 Results = Iterator[tuple[str, Losses]]
@@ -46,7 +46,7 @@ def annealed(shape: str, percent: int, base: Base) -> Results:
     """The last `percent` of steps at a falling rate: its end, and the mean of every tenth step of its second half."""
     leave = END - percent * END // 100
     run, tail = base.at(leave), []
-    for _ in train(run, base.text, END, lambda step: RATE * FALLS[shape]((step - leave) / (END - leave))):
+    for _ in train(run, base.text, END, lambda step: FALLS[shape]((step - leave) / (END - leave))):
         if 2 * run.step >= leave + END and run.step % 10 == 0:
             tail.append({name: p.detach().clone() for name, p in run.model.named_parameters()})
     yield "end", base.losses(run.model)

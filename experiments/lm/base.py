@@ -9,7 +9,7 @@ import torch
 
 import dimred
 from lm.text import Text
-from lm.training import Run, mean_loss, new_run, restore, save, train
+from lm.training import RATE, Run, mean_loss, new_run, restore, save, train
 
 END, FIRST, EVERY = 8_000, 4_000, 50
 AFTER = 160  # steps that the arms after a run may cost
@@ -23,6 +23,7 @@ class Base:
     seed: int
     folder: Path
     text: Text
+    rate: float = RATE
 
     def files(self, until: int = END) -> list[Path]:
         """Its snapshots up to a step, oldest first: 80 of the whole run."""
@@ -30,7 +31,7 @@ class Base:
         return [file for file in found if int(file.stem[9:]) <= until]
 
     def at(self, step: int) -> Run:
-        return restore(new_run(self.seed), self.folder / f"state_{step}.pt")
+        return restore(new_run(self.seed, self.rate), self.folder / f"state_{step}.pt")
 
     def losses(self, model: torch.nn.Module) -> tuple[float, float]:
         """On validation and on test text, in nats a character."""
@@ -48,7 +49,7 @@ def make(base: Base) -> None:
     found = [step for step in LEAVES if (base.folder / f"state_{step}.pt").exists()]
     if END in found:
         return
-    run = base.at(max(found)) if found else new_run(base.seed)
+    run = base.at(max(found)) if found else new_run(base.seed, base.rate)
     with dimred.SnapshotRecorder(
         run.model,
         base.folder / "snapshots",

@@ -18,7 +18,7 @@ from lm.text import CHARACTERS, Text
 BATCH, WARMUP, RATE = 12, 200, 1e-3
 WEIGHT_DECAY, BETAS = 0.1, (0.9, 0.99)
 
-Rate = Callable[[int], float]
+Schedule = Callable[[int], float]  # the part of a run's rate at a step
 
 
 @dataclass
@@ -28,13 +28,14 @@ class Run:
     seed: int
     model: GPT
     optimizer: torch.optim.Optimizer
+    rate: float
     step: int = 0
 
 
-def new_run(seed: int) -> Run:
+def new_run(seed: int, rate: float = RATE) -> Run:
     torch.manual_seed(seed)
     model = GPT(len(CHARACTERS))
-    return Run(seed, model, torch.optim.AdamW(groups_of(model), lr=RATE, betas=BETAS))
+    return Run(seed, model, torch.optim.AdamW(groups_of(model), lr=rate, betas=BETAS), rate)
 
 
 def groups_of(model: nn.Module) -> list[dict[str, Any]]:
@@ -54,14 +55,14 @@ def batch_at(text: Tensor, seed: int, step: int) -> Tensor:
 
 
 def constant(step: int) -> float:
-    return RATE * min(1.0, (step + 1) / WARMUP)
+    return min(1.0, (step + 1) / WARMUP)
 
 
-def train(run: Run, text: Text, until: int, rate: Rate = constant) -> Iterator[Run]:
+def train(run: Run, text: Text, until: int, schedule: Schedule = constant) -> Iterator[Run]:
     """Yields `run` after each step up to `until`."""
     while run.step < until:
         for group in run.optimizer.param_groups:
-            group["lr"] = rate(run.step)
+            group["lr"] = run.rate * schedule(run.step)
         loss = loss_of(run.model, batch_at(text.training, run.seed, run.step))
         run.optimizer.zero_grad()
         torch.autograd.backward(loss)

@@ -15,6 +15,10 @@ struct JsonLimits {
   std::size_t memory = 56'000'000;            // of what is read, beside the text
 };
 
+/// Of texts that this program or its own scripts wrote.
+inline constexpr JsonLimits own_json_limits{.bytes = std::size_t{1} << 30,
+                                            .memory = std::size_t{8} << 30};
+
 /// The text's value. Throws std::runtime_error("SOURCE: line 3, column 7: what") for a text that
 /// exceeds the limits (before it is read), is not JSON, or has a name twice in one object.
 nlohmann::json parse_json(std::string_view text,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import os
 from collections.abc import Callable, Mapping
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,9 @@ def rates_of(scope: str, kind: str, decay: float | None, alpha: float | None) ->
     require_kind_of(scope, kind, "ema", {"decay": decay})
     require_kind_of(scope, kind, "pma-ema", {"alpha": alpha})
     rates = 0.9 if decay is None else decay, 0.2 if alpha is None else alpha
+    for name, value in zip(("decay", "alpha"), rates, strict=True):
+        if not isinstance(value, Real) or isinstance(value, bool):
+            raise TypeError(f"{scope} needs {name} as a number, received {shown(value)}")
     if not 0 < rates[0] < 1 or not 0 < rates[1] <= 1:
         raise ValueError(f"{scope} needs decay in (0, 1) and alpha in (0, 1], received {rates[0]} and {rates[1]}")
     return rates
@@ -53,8 +57,15 @@ def require_function(scope: str, name: str, value: Callable[..., Any] | None) ->
 
 
 def local_path(scope: str, name: str, value: str | os.PathLike[str]) -> Path:
-    """Raises ValueError for a URL, which would be taken for a folder that is named like its scheme."""
-    if "://" in (text := os.fspath(value)):
+    """Raises TypeError for what is no path, ValueError for an empty one and for a URL, which would be taken for a
+    folder.
+    """
+    text = os.fspath(value) if isinstance(value, str | os.PathLike) else value
+    if not isinstance(text, str):
+        raise TypeError(f"{scope} needs {name} as a path, received {shown(value)}")
+    if not text or "\0" in text:
+        raise ValueError(f"{scope} needs {name} as a path, received {text!r}")
+    if "://" in text:
         raise ValueError(
             f"{scope} needs {name} on this machine, received {shown(text)}; the command dimred takes URLs in the place "
             "of paths, and dimred store get and put copy files"

@@ -33,12 +33,22 @@ def as_numbers(value: Any) -> NDArray[Any]:
     return np.asarray(value)
 
 
+def require_dense(value: Any) -> None:
+    """Raises ValueError for a torch tensor without values, of which only some are stored, or of quantised ones."""
+    dtype, layout = dtype_name(value), "meta" if value.is_meta else str(value.layout).removeprefix("torch.")
+    if layout != "strided" or dtype.startswith("float8"):
+        raise ValueError(f"[dimred.fit] needs dense tensors of {', '.join(FLOATS)}, received {dtype} ({layout})")
+
+
 def as_array(value: Any) -> tuple[NDArray[Any], str]:
     """The array and the name of its type; bfloat16 as the 16 bits of each value."""
     if is_torch(value):
+        require_dense(value)
         value = value.detach().cpu()
         dtype = dtype_name(value)
         return (value.view(_torch_int16(value)).numpy() if dtype == "bfloat16" else value.numpy()), dtype
+    if np.ma.is_masked(value):
+        raise ValueError("[dimred.fit] needs arrays without masked values, received some; fill them first")
     array = np.asarray(value)
     dtype = array.dtype.name
     if array.dtype.byteorder == ">":
@@ -75,7 +85,11 @@ def state_row(name: str, state: Mapping[str, Any]) -> Row:
     tensors: list[Tensor] = []
     places = set()
     for key, value in state.items():
-        if not hasattr(value, "shape") or (place := place_of(value)) in places:
+        if not hasattr(value, "shape"):
+            continue
+        if is_torch(value):
+            require_dense(value)
+        if (place := place_of(value)) in places:
             continue
         places.add(place)
         array, dtype = as_array(value)

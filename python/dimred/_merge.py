@@ -65,7 +65,7 @@ def merge(
             whole_number(scope, name, value, 1)
     whole_number(scope, "threads", threads, 0)
     rates = rates_of(scope, kind, decay, alpha)
-    paths = [sources] if isinstance(sources, str | os.PathLike) else list(sources)
+    paths = list(sources) if isinstance(sources, Sequence) and not isinstance(sources, str | bytes) else [sources]
     window = (first_step, last_step or 0, stride, last or 0)
     answer = _core.merge(
         [local_path(scope, "sources", path) for path in paths],

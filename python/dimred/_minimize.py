@@ -127,6 +127,8 @@ class _ArraySpace:
     ) -> None:
         if w.ndim != 1 or w.dtype not in (np.float32, np.float64):
             raise ValueError(f"{SCOPE} needs w as a vector of float32 or float64, received {w.dtype} {list(w.shape)}")
+        if not np.isfinite(w).all():
+            raise ValueError(f"{SCOPE} needs w with finite values, received {w[~np.isfinite(w)][0]} among them")
         if basis is not None and basis.components.shape[1] != len(w):
             raise ValueError(f"{SCOPE} the basis has {basis.components.shape[1]} columns, w has {len(w)} values")
         self.w, self._loss_and_grad, self._loss = w, loss_and_grad, loss

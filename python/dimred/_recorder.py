@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 from weakref import WeakValueDictionary
@@ -66,7 +67,8 @@ class SnapshotRecorder:
     ) -> None:
         self._schedule = Schedule(every_steps, epochs_of, per_epoch, from_epoch)
         require_switch(SCOPE, "trainable_only", trainable_only)
-        self.folder, self.steps = local_path(SCOPE, "folder", folder), whole_number(SCOPE, "first_step", first_step, 0)
+        self.folder = local_path(SCOPE, "folder", folder).absolute()  # wherever the program goes meanwhile
+        self.steps = whole_number(SCOPE, "first_step", first_step, 0)
         self._process, self._closed = os.getpid(), False
         self._pending: Future[None] | None = None
         self._writes = whole_number(SCOPE, "rank", _rank() if rank is None else rank, 0) == 0
@@ -154,6 +156,13 @@ class SnapshotRecorder:
             raise ValueError(
                 f"{SCOPE} '{self.folder}' holds snapshots up to step {max(steps)}: "
                 "choose another folder, or give first_step to go on"
+            )
+        later = [step for step in steps if step > self.steps]
+        if later:
+            warnings.warn(
+                f"{SCOPE} '{self.folder}' holds snapshots of steps after first_step={self.steps}, up to {max(later)}, "
+                "which another course of the training left; each counts until its step comes",
+                stacklevel=4,
             )
         recording[place] = self
         return opened

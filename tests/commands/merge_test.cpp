@@ -88,8 +88,10 @@ TEST_F(MergeCommand, RefusesInOneLine) {
            {"--decay 0.5", "decay has no effect: it needs kind = ema"},
            {"--coefficients c.txt --kind ema", "needs --kind or --coefficients, received both"},
            {"--sweep " + lines.string(), "sweep.txt:2"},
-           {"--sweep " + idle.string(), "decay has no effect: it needs kind = ema"},
-           {"--sweep " + both.string(), "needs --kind or --coefficients, received both"},
+           {"--sweep " + idle.string(),
+            "idle.txt:1: [merge] decay has no effect: it needs kind = ema"},
+           {"--sweep " + both.string(),
+            "both.txt:1: [merge] needs --kind or --coefficients, received both"},
            {"--sweep " + lines.string() + " --last 2", "--last belongs into the lines of --sweep"},
            {"s3://bucket/run", "a URL needs to be the one SOURCE"},
            {"--stride 0", "--stride: needs a whole number >= 1"}}) {

@@ -227,6 +227,17 @@ TEST(OpenSource, RefusesWhatIsMissingEmptyOrMixed) {
     EXPECT_EQ(snapshot_files(folder / name),
               std::vector<std::filesystem::path>{folder / "run/step1/model.safetensors"});
 
+  // A Trainer's folder, whose own weights are the last ones, and weights that are codes.
+  checkpoints::write_safetensors(folder / "run/ema.safetensors", {{"w", {1}, {1}}});
+  EXPECT_NE(refusal("run").find("has weights of its own and folders with others, such as 'step1'"),
+            std::string::npos);
+  put_file(folder / "codes.safetensors",
+           std::string("\x4a\0\0\0\0\0\0\0", 8) +
+               R"({"layer.weight":{"dtype":"F8_E4M3","shape":[2],"data_offsets":[0,2]}}     ab)");
+  EXPECT_NE(refusal("codes.safetensors").find("\"layer.weight\" (F8_E4M3) holds quantised weights"),
+            std::string::npos)
+      << refusal("codes.safetensors");
+
   std::filesystem::create_directory(folder / "mixed");
   const layout::Layout layout = small_layout(3);
   const auto snapshot = snapshot_of(layout, Eigen::RowVectorXd::Zero(layout.file_size));

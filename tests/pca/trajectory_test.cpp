@@ -240,7 +240,6 @@ TEST(Trajectory, MeasuresEachTensorInOnePass) {
 }
 
 /// The counts were recorded before tensors shared their draws: a seed gives what it gave.
-/// counts.
 TEST(Trajectory, CountsTheRecordedDraws) {
   const auto report = measure_trajectory(LaidOutSource(layered_snapshots(25, 4), six_layers()),
                                          {.flips = 199, .seed = 3, .threads = 2});

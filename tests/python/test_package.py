@@ -532,6 +532,10 @@ def test_refusals_are_one_clear_sentence(snapshots: np.ndarray, tmp_path: Path) 
         r"needs an array of 2 dimensions": snapshots[0],
         r"received int64": np.ones((N, M), np.int64),
         r"empty list": [],
+        r"needs arrays without masked values": np.ma.masked_greater(snapshots, 0),
+        r"needs dense tensors of .*, received float32 \(meta\)": [{"w": torch.zeros(2, device="meta")}],
+        r"received float32 \(sparse_coo\)": [{"w": torch.eye(2).to_sparse()}],
+        r"received float8_e4m3fn \(strided\)": [{"w": torch.ones(2).to(torch.float8_e4m3fn)}],
         r"needs snapshots .* has none": tmp_path / "empty",
     }
     for text, source in cases.items():
@@ -1064,6 +1068,21 @@ def test_a_recording_goes_on_and_is_not_mixed_with_another(tmp_path: Path) -> No
     with dimred.SnapshotRecorder(model, tmp_path, every_steps=1, first_step=1) as recorder:
         recorder.step()
     assert len(list(tmp_path.iterdir())) == 2
+    with pytest.warns(UserWarning, match="holds snapshots of steps after first_step=1, up to 2, which another course"):
+        dimred.SnapshotRecorder(model, tmp_path, every_steps=1, first_step=1).close()
+
+
+def test_a_recorder_keeps_its_folder_wherever_the_program_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    with dimred.SnapshotRecorder(network(), "s", every_steps=1) as recorder:
+        recorder.step()
+        monkeypatch.chdir("elsewhere")
+        recorder.step()
+    assert [file.name for file in sorted((tmp_path / "s").iterdir())] == [
+        "snapshot_00000001.h5",
+        "snapshot_00000002.h5",
+    ]
 
 
 def test_rank_0_alone_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -1360,9 +1379,14 @@ def test_merge_writes_what_average_says(tmp_path: Path) -> None:
         (tmp_path / "step_*", {"last_step": 0}, "needs last_step as a whole number >= 1"),
         (tmp_path / "step_*", {"stride": 2**63}, "needs stride as a whole number"),
         ([], {}, "needs checkpoints, received none"),
+        ("", {}, "needs sources as a path, received ''"),
+        ("step_1\0", {}, "needs sources as a path, received "),
     ):
         with pytest.raises(ValueError, match=what):
             dimred.merge(sources, tmp_path / "x", **options)
+    for source in (None, 3, b"step_1", [None]):
+        with pytest.raises(TypeError, match="needs sources as a path, received "):
+            dimred.merge(source, tmp_path / "x")
     with pytest.raises(ValueError, match=r"needs kind as one of mean, linear, cosine, minus-sqrt, wma"):
         dimred.average(tmp_path, "median")
 

@@ -195,6 +195,7 @@ def test_what_cannot_be_is_refused(snapshots: np.ndarray, tmp_path: Path) -> Non
     named = dimred.average([{"w": row} for row in snapshots])
     for call, text in (
         (lambda: dimred.average(snapshots, evaluate=3), "needs evaluate as a function, received 3"),
+        (lambda: dimred.average(snapshots, "ema", decay="x"), "needs decay as a number, received 'x'"),
         (lambda: named.load_into({}), "needs a torch module to load into, received a dict"),
         (lambda: dimred.recalibrate_batchnorm("model", []), "needs a torch module, received a str"),
     ):

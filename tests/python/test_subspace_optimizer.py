@@ -879,8 +879,8 @@ def test_groups_in_a_subspace_take_the_steps_of_the_module(tmp_path: Path) -> No
 
 
 def test_a_frozen_parameter_is_left_out_of_the_line() -> None:
-    """The subspace's columns of it stay, and the slope that the search is told is that of the loss along the line that
-    it takes.
+    """Its columns of P are not stepped along, and the slope that the search is told is that of the loss along the line
+    that it takes.
     """
     model = net().eval()
     optimizer = dimred.SubspaceOptimizer(model, random_basis(model), alpha=0.05, gamma=0.5)
@@ -1293,6 +1293,7 @@ def test_minimize_refuses_what_will_not_do() -> None:
         (lambda: minimize(plain, steps=1, momentum=0.5), "momentum has no effect"),
         (lambda: minimize(plain, np.zeros(3), two, steps=1), "the basis has .* columns, w has 3"),
         (lambda: minimize(plain, np.zeros(3), two), "needs steps or batches"),
+        (lambda: minimize(plain, np.full(9, np.nan), steps=1), "needs w with finite values, received nan"),
         (lambda: minimize(plain, np.zeros(3), None, steps=1, sam_radius=0.1), "sam_radius is yours to add"),
         (lambda: minimize(lambda w: (0.0, w[:2]), steps=1), r"needs a gradient \[9\]"),
     ]

@@ -62,7 +62,7 @@ def test_the_statistics_are_those_of_numpy(measured: Measured) -> None:
 
 
 def test_the_p_values_are_those_of_other_signs(measured: Measured) -> None:
-    """400 draws are another generator's: the difference of two p-values has a standard deviation of at most 0.03."""
+    """The reference draws 400 times: the difference of two p-values has a standard deviation of at most 0.03."""
     rows, found = measured
     steps = np.diff(rows, axis=0)
     names = ("base", "centred", "windows")

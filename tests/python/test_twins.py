@@ -172,8 +172,9 @@ def test_gradients_are_equal(pair: Pair) -> None:
 
 @pytest.mark.parametrize(("name", "last"), [("inception_v3", "fc"), ("inception_resnet_v2", "classif")])
 def test_the_second_classifiers_loss_counts_in_training(name: str, last: str, tmp_path: Path, execute) -> None:
-    """The gradients of both last layers show it: below them, BatchNorm over two images makes noise of rounding. Behind
-    the dropout of inception_resnet_v2, whose masks differ, only the second one's do."""
+    """The gradients of both last layers show it: below them, BatchNorm over two images makes noise of rounding. In
+    inception_resnet_v2 only the gradient of the second classifier is compared: the first one lies behind dropout, whose
+    masks differ."""
     twin = randomised_twin(name, 3, 299).train()
     images, labels = torch.randn(2, 3, 299, 299), torch.arange(2)
     loss = functional.cross_entropy(twin(images), labels)

@@ -391,7 +391,7 @@ def test_shapes_beyond_a_storage_are_refused(tmp_path: Path, refused) -> None:
             tmp_path / "one.pt",
             lambda name, data, huge=huge: with_size(data, size, huge) if name.endswith("data.pkl") else data,
         )
-        assert "within its storage" in refused(file)
+        assert "within its storage" in refused(file) or "needs extents >= 0" in refused(file)
 
 
 def test_other_formats_are_told_what_to_do(tmp_path: Path, twin, refused) -> None:
@@ -535,9 +535,20 @@ def test_a_merge_of_distributed_checkpoints(tmp_path: Path, execute, fails) -> N
     content[content.index(states[1]["model.b"][2:4].numpy().tobytes())] ^= 1
     record.write_bytes(content)
     assert "is damaged" in fails(1, "merge", tmp_path / "run", "--output", tmp_path / "x")
+    cut_checkpoint(tmp_path / "nan", {"w": torch.tensor([1.0, 2.0, torch.nan])}, along(0, 3))
+    rule = f"'{tmp_path / 'nan'}': \"w\" needs finite values, received another at element 2"
+    assert rule in fails(2, "merge", tmp_path / "nan", "--output", tmp_path / "x")
     (tmp_path / "flat/.metadata").write_bytes(pickle.dumps(os.system))
     assert "nothing of it was run" in fails(1, "merge", tmp_path / "flat", "--output", tmp_path / "x")
     assert not (tmp_path / "x").exists()
+
+
+def add_empty_chunk(file: Path, name: str) -> None:
+    """That of a rank without a share, which begins where another rank's does."""
+    metadata = pickle.loads(file.read_bytes())
+    chunks = metadata.state_dict_metadata[name].chunks
+    chunks.append(type(chunks[0])(chunks[0].offsets, torch.Size([0] * len(chunks[0].sizes))))
+    file.write_bytes(pickle.dumps(metadata))
 
 
 def test_tensors_that_are_cut_along_any_dimensions(tmp_path: Path, execute, dimred: Path) -> None:
@@ -552,6 +563,7 @@ def test_tensors_that_are_cut_along_any_dimensions(tmp_path: Path, execute, dimr
             "model.scale": torch.randn(()),
         }
         cut_checkpoint(tmp_path / f"cut/step_{step}", state, cuts)
+        add_empty_chunk(tmp_path / f"cut/step_{step}/.metadata", "model.w")
         (tmp_path / "whole").mkdir(exist_ok=True)
         torch.save(state, tmp_path / f"whole/step_{step}.pt")
         loaded = {name: torch.zeros_like(value) for name, value in state.items()}
@@ -597,6 +609,29 @@ def test_boxes_that_do_not_make_up_a_tensor(first: Cuts, sizes: Cuts, rule: str,
     (tmp_path / "step_1/.metadata").write_bytes(pickle.dumps(metadata))
     _, line, _ = read_by_python(tmp_path / "step_1/.metadata", "distributed")
     assert '"w"' in line and rule in line
+
+
+@pytest.mark.parametrize("size", [(2**40, 2**40, 0), (0, 2**40, 2**40), (-1, 0), (2**70, 0)])
+def test_extents_that_64_bits_do_not_hold(size: Cuts, tmp_path: Path, fails) -> None:
+    cut_checkpoint(tmp_path / "run/step_1", {"w": torch.zeros(0)}, along(0, 1))
+    metadata = pickle.loads((tmp_path / "run/step_1/.metadata").read_bytes())
+    metadata.state_dict_metadata["w"].size = size
+    (tmp_path / "run/step_1/.metadata").write_bytes(pickle.dumps(metadata))
+    rule = f'"w" needs extents >= 0 whose product, zeros left out, is below 2^63, received {list(size)}'
+    assert rule in fails(1, "merge", tmp_path / "run", "--output", tmp_path / "out")
+    torch.save({"w": torch.zeros(5, 0)}, tmp_path / "a.pt")
+    pickled = b"\x8a\x09" + size[0].to_bytes(9, "little", signed=True)
+    file = rewritten(
+        tmp_path / "a.pt",
+        lambda name, data: (
+            data.replace(b"K\x05K\x00\x86", pickled + b"K\x00\x86") if name.endswith("data.pkl") else data
+        ),
+    )
+    assert (
+        size[0] == 2**40
+        or size[0] == 0
+        or "needs extents >= 0" in fails(1, "merge", file, "--output", tmp_path / "out")
+    )
 
 
 POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:" + 64 * "5" + "\nsize 123456789\n"
