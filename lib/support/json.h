@@ -15,7 +15,7 @@ struct JsonLimits {
   std::size_t memory = 56'000'000;            // of what is read, beside the text
 };
 
-/// Of texts that this program or its own scripts wrote.
+/// Limits of texts that this program or its own scripts wrote.
 inline constexpr JsonLimits own_json_limits{.bytes = std::size_t{1} << 30,
                                             .memory = std::size_t{8} << 30};
 

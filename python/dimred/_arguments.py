@@ -29,7 +29,7 @@ def rates_of(scope: str, kind: str, decay: float | None, alpha: float | None) ->
     require_kind_of(scope, kind, "ema", {"decay": decay})
     require_kind_of(scope, kind, "pma-ema", {"alpha": alpha})
     rates = 0.9 if decay is None else decay, 0.2 if alpha is None else alpha
-    for name, value in zip(("decay", "alpha"), rates, strict=True):
+    for name, value in {"decay": rates[0], "alpha": rates[1]}.items():
         if not isinstance(value, Real) or isinstance(value, bool):
             raise TypeError(f"{scope} needs {name} as a number, received {shown(value)}")
     if not 0 < rates[0] < 1 or not 0 < rates[1] <= 1:
