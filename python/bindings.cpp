@@ -29,6 +29,7 @@
 #include "checkpoints/read_pickle.h"
 #include "checkpoints/run_config.h"
 #include "checkpoints/state.h"
+#include "checkpoints/weight_names.h"
 #include "layout/layout.h"
 #include "layout/shard.h"
 #include "merge/coefficients.h"
@@ -479,6 +480,13 @@ NB_MODULE(_core, module) {
       },
       "files"_a);
   module.def("open_arrays", source_of_arrays, "rows"_a);
+  module.def(
+      "holds_quantised_weights",
+      [](const std::string& name, const std::string& dtype) {
+        return checkpoints::holds_quantised_weights(name, dtype);
+      },
+      "name"_a,
+      "dtype"_a);
   bind_statistics(module);
   bind_merge(module);
   bind_method(module);

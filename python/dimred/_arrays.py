@@ -9,7 +9,10 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from dimred import _core
+
 FLOATS = {"float32": "F32", "float64": "F64", "float16": "F16", "bfloat16": "BF16"}
+TYPES = {**FLOATS, "int8": "I8", "uint8": "U8"}  # as safetensors names them
 Tensor = tuple[str, tuple[int, ...], str, NDArray[Any]]  # name, shape, type, values as a vector
 Row = tuple[str, list[Tensor]]
 
@@ -93,6 +96,11 @@ def state_row(name: str, state: Mapping[str, Any]) -> Row:
             continue
         places.add(place)
         array, dtype = as_array(value)
+        if _core.holds_quantised_weights(key, TYPES.get(dtype, dtype)):
+            raise ValueError(
+                f"[dimred.fit] '{name}': \"{key}\" ({dtype}) holds quantised weights; take the state dicts from before "
+                "they were quantised"
+            )
         if dtype in FLOATS:
             tensors.append((key, array.shape, FLOATS[dtype], np.ascontiguousarray(array).reshape(-1)))
     return name, tensors

@@ -162,7 +162,7 @@ class SnapshotRecorder:
             warnings.warn(
                 f"{SCOPE} '{self.folder}' holds snapshots of steps after first_step={self.steps}, up to {max(later)}, "
                 "which another course of the training left; each counts until its step comes",
-                stacklevel=4,
+                stacklevel=3,
             )
         recording[place] = self
         return opened

@@ -535,6 +535,7 @@ def test_refusals_are_one_clear_sentence(snapshots: np.ndarray, tmp_path: Path) 
         r"needs arrays without masked values": np.ma.masked_greater(snapshots, 0),
         r"needs dense tensors of .*, received float32 \(meta\)": [{"w": torch.zeros(2, device="meta")}],
         r"received float32 \(sparse_coo\)": [{"w": torch.eye(2).to_sparse()}],
+        r"\"fc.weight\" \(int8\) holds quantised weights": [{"fc.weight": torch.ones(2, dtype=torch.int8)}],
         r"received float8_e4m3fn \(strided\)": [{"w": torch.ones(2).to(torch.float8_e4m3fn)}],
         r"needs snapshots .* has none": tmp_path / "empty",
     }
