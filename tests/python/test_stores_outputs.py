@@ -205,7 +205,7 @@ def test_a_failure_does_not_wait_for_an_upload(dimred: Path, client: Path, tmp_p
         (run,) = (file.parent for file in (tmp_path / "cache").rglob("content/run/config.toml"))
         shutil.rmtree(run / "snapshots")
         (run / "snapshots").write_text("no folder")
-        assert process.wait(20) == 1
+        assert process.wait(20) == 1, process.stderr.read()
     assert json.loads((run / "manifest.json").read_text())["outcome"] == "failed"
 
 
