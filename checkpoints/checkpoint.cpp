@@ -9,6 +9,7 @@
 #include "support/atomic_file.h"
 #include "support/errors.h"
 #include "support/json.h"
+#include "support/list_files.h"
 
 namespace dimred::checkpoints {
 namespace {
@@ -97,7 +98,7 @@ fs::path weights_in(const fs::path& folder) {
 
 void require_one_meaning(const fs::path& folder, std::string_view scope) {
   for (const auto& item : fs::directory_iterator(folder)) {
-    require(!item.is_directory() || item.path().extension() == ".tmp" || weights_in(item).empty(),
+    require(!item.is_directory() || is_unfinished(item) || weights_in(item).empty(),
             "[{}] '{}' has weights of its own and folders with others, such as '{}'; name the "
             "checkpoints, or a list of them",
             scope,

@@ -1,6 +1,7 @@
 #include "checkpoints/folder_lock.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <array>
@@ -61,6 +62,10 @@ std::optional<FolderLock> FolderLock::try_take(const std::filesystem::path& fold
   FolderLock lock(folder, open_locked(folder / file_name));
   if (lock.lock_ < 0) return std::nullopt;
   return lock;
+}
+
+FolderLock::~FolderLock() {
+  if (lock_ >= 0 && ::getpid() == owner_) ::flock(lock_, LOCK_UN);
 }
 
 std::string FolderLock::limit() const {

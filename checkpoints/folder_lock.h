@@ -21,6 +21,10 @@ class FolderLock {
   static constexpr const char* file_name = ".lock";
 
   explicit FolderLock(const std::filesystem::path& folder);
+  FolderLock(FolderLock&&) = default;
+  FolderLock& operator=(FolderLock&&) = delete;
+  /// Gives the folder up for the children of a fork, too, which have copies of its descriptor.
+  ~FolderLock();
   /// Nothing where the folder is taken.
   static std::optional<FolderLock> try_take(const std::filesystem::path& folder);
 

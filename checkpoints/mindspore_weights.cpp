@@ -4,10 +4,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 
-#include "checkpoints/float_formats.h"
-#include "checkpoints/safetensors.h"
 #include "checkpoints/shape.h"
 #include "support/atomic_file.h"
 #include "support/bytes.h"
@@ -21,39 +18,21 @@ namespace {
 
 constexpr std::string_view scope = "MindSpore";
 
-template <class Stored, auto WeightTensor::*target, auto convert>
-void append(Bytes bytes, WeightTensor& tensor) {
-  for (std::size_t i = 0; i + sizeof(Stored) <= bytes.size(); i += sizeof(Stored)) {
-    Stored stored;
-    std::memcpy(&stored, bytes.data() + i, sizeof stored);
-    (tensor.*target).push_back(convert(stored));
-  }
-}
-template <class Stored, auto convert>
-constexpr auto append_floats = append<Stored, &WeightTensor::values, convert>;
-template <class Stored>
-constexpr auto append_integers =
-    append<Stored, &WeightTensor::integers, [](Stored value) -> std::int64_t { return value; }>;
-
 struct ElementType {
   std::string_view name;
   std::int64_t bytes;
-  std::string_view dtype;                             // as safetensors names it
-  void (*append)(Bytes bytes, WeightTensor& tensor);  // little-endian elements behind its own
-
-  bool is_float() const { return is_float_type(dtype); }
+  std::string_view dtype;  // as safetensors names it
 };
-constexpr std::array types{
-    ElementType{"Float32", 4, "F32", append_floats<float, [](float value) { return value; }>},
-    ElementType{"Float16", 2, "F16", append_floats<std::uint16_t, from_half>},
-    ElementType{"BFloat16", 2, "BF16", append_floats<std::uint16_t, from_bfloat>},
-    ElementType{"Float64", 8, "F64", append_floats<double, from_double>},
-    ElementType{"Bool", 1, "BOOL", append_integers<std::uint8_t>},
-    ElementType{"UInt8", 1, "U8", append_integers<std::uint8_t>},
-    ElementType{"Int8", 1, "I8", append_integers<std::int8_t>},
-    ElementType{"Int16", 2, "I16", append_integers<std::int16_t>},
-    ElementType{"Int32", 4, "I32", append_integers<std::int32_t>},
-    ElementType{"Int64", 8, "I64", append_integers<std::int64_t>}};
+constexpr std::array types{ElementType{"Float32", 4, "F32"},
+                           ElementType{"Float16", 2, "F16"},
+                           ElementType{"BFloat16", 2, "BF16"},
+                           ElementType{"Float64", 8, "F64"},
+                           ElementType{"Bool", 1, "BOOL"},
+                           ElementType{"UInt8", 1, "U8"},
+                           ElementType{"Int8", 1, "I8"},
+                           ElementType{"Int16", 2, "I16"},
+                           ElementType{"Int32", 4, "I32"},
+                           ElementType{"Int64", 8, "I64"}};
 
 /// One Value of the checkpoint: a tensor, or a slice of one.
 struct CheckpointValue {
@@ -194,26 +173,6 @@ std::vector<SlicedTensor> tensors_of(const CheckpointMessage& message) {
   return tensors;
 }
 
-/// use(tensors, the mapped file).
-template <class Use>
-auto with_tensors(const std::filesystem::path& path, Use use) {
-  const auto length = verified_length(InputFile(path));
-  const MappedFile file(path);
-  require_environment(std::cmp_greater_equal(file.bytes().size(), length),
-                      "[MindSpore] '{}' was cut short while it was read",
-                      path);
-  const CheckpointMessage message{file.bytes().first(length), path};
-  try {
-    return use(tensors_of(message), file);
-  } catch (const std::runtime_error& error) {
-    if (std::string_view(error.what()).find(path.string()) != std::string_view::npos) throw;
-    fail_environment("[{}] '{}': is cut off, encrypted or no checkpoint: {}",
-                     scope,
-                     path,
-                     std::string_view(error.what()).substr(scope.size() + 3));
-  }
-}
-
 }  // namespace
 
 std::string name_from_mindspore(std::string_view name) {
@@ -234,40 +193,35 @@ std::string name_from_mindspore(std::string_view name) {
   return own;
 }
 
-WeightsFile read_mindspore_weights(const std::filesystem::path& path) {
-  return with_tensors(path, [](const auto& tensors, const MappedFile& mapped) {
-    WeightsFile file{.format = std::string(scope)};
-    for (const auto& from : tensors) {
-      auto& tensor = file.tensors.emplace_back();
-      tensor.name = from.first.tag;
-      tensor.shape = from.shape;
-      tensor.floating = from.type->is_float();
-      for (const auto slice : from.slices) {
-        mapped.fetch(slice);
-        from.type->append(slice, tensor);
-      }
-    }
-    return file;
-  });
-}
-
 std::vector<StoredTensor> mindspore_table(const std::filesystem::path& path) {
-  return with_tensors(path, [](const auto& tensors, const MappedFile& mapped) {
-    std::vector<StoredTensor> table;
-    for (const auto& from : tensors) {
+  const auto length = verified_length(InputFile(path));
+  const MappedFile file(path);
+  require_environment(std::cmp_greater_equal(file.bytes().size(), length),
+                      "[MindSpore] '{}' was cut short while it was read",
+                      path);
+  const CheckpointMessage message{file.bytes().first(length), path};
+  std::vector<StoredTensor> table;
+  try {
+    for (const auto& from : tensors_of(message)) {
       auto& tensor = table.emplace_back();
-      tensor.name = name_from_mindspore(from.first.tag);
+      tensor.name = from.first.tag;
       tensor.dtype = from.type->dtype;
       tensor.shape = from.shape;
       std::int64_t begin = 0;
       for (const auto slice : from.slices) {
         const std::int64_t count = std::ssize(slice) / from.type->bytes;
-        tensor.boxes.push_back(run_of(begin, count, slice.data() - mapped.bytes().data()));
+        tensor.boxes.push_back(run_of(begin, count, slice.data() - file.bytes().data()));
         begin += count;
       }
     }
     return table;
-  });
+  } catch (const std::runtime_error& error) {
+    if (std::string_view(error.what()).find(path.string()) != std::string_view::npos) throw;
+    fail_environment("[{}] '{}': is cut off, encrypted or no checkpoint: {}",
+                     scope,
+                     path,
+                     std::string_view(error.what()).substr(scope.size() + 3));
+  }
 }
 
 }  // namespace dimred::checkpoints

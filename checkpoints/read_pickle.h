@@ -16,11 +16,11 @@ struct Unreadable : std::runtime_error {
 };
 
 /// Hands a file to checkpoints/read_pickle.py, which the program holds as a text, and its output to
-/// `sink`. Nothing in the file is run. `kind`: "weights" (a PyTorch file -> safetensors), "pairs"
-/// (the numbers of pairs and of each image's bytes as int64, a byte for each pair, the images),
-/// "archive" (a zip archive whose CRCs are compared -> nothing) or one of read_pickle_json().
-/// Python is $DIMRED_PYTHON, else the default one. Throws Unreadable("[scope] 'file': ...") for a
-/// file that is refused or damaged, std::runtime_error where Python cannot be run.
+/// `sink`. Nothing in the file is run. `kind`: "pairs" (the numbers of pairs and of each image's
+/// bytes as int64, a byte for each pair, the images), "archive" (a zip archive whose CRCs are
+/// compared -> nothing) or one of read_pickle_json(). Python is $DIMRED_PYTHON, else the default
+/// one. Throws Unreadable("[scope] 'file': ...") for a file that is refused or damaged,
+/// std::runtime_error where Python cannot be run.
 void read_pickle(std::string_view kind,
                  std::string_view scope,
                  const std::filesystem::path& file,

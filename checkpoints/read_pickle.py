@@ -19,8 +19,8 @@ import struct
 import sys
 import zipfile
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
-from typing import Any, BinaryIO, ClassVar, Literal, NamedTuple, TypeVar
+from collections.abc import Callable
+from typing import Any, BinaryIO, ClassVar, NamedTuple, TypeVar
 
 STORAGES = {
     "Float": "F32",
@@ -35,7 +35,6 @@ STORAGES = {
     "Long": "I64",
 }
 BYTES = {"F64": 8, "I64": 8, "F32": 4, "I32": 4, "F16": 2, "BF16": 2, "I16": 2, "BOOL": 1, "U8": 1, "I8": 1}
-WORDS: dict[int, Literal["B", "H", "I", "Q"]] = {1: "B", 2: "H", 4: "I", 8: "Q"}  # memoryview's, by bytes
 MOST_DIMENSIONS = 64
 WRAPPERS = ("state_dict", "model_state_dict", "model", "module")  # under which training programs save them
 REFUSED = 3  # exit code
@@ -73,10 +72,6 @@ class Tensor(NamedTuple):
         """The number of its elements."""
         return math.prod(self.shape)
 
-    def size(self) -> int:
-        """The number of its bytes."""
-        return self.elements() * BYTES[self.storage.type]
-
     def lies_within(self) -> bool:
         """Whether its storage has every element, and as many as the tensor."""
         if self.offset < 0 or min((*self.shape, *self.stride), default=0) < 0:
@@ -92,22 +87,6 @@ class Tensor(NamedTuple):
             n == 1 or step == own for n, step, own in zip(self.shape[::-1], self.stride[::-1], ends, strict=False)
         )
         return () if in_order or self.elements() == 0 else self.stride
-
-    def rows(self, stored: bytes) -> Iterator[memoryview]:
-        """All elements in row-major order; dimensions that one step describes go together."""
-        dimensions: list[tuple[int, int]] = []
-        for n, step in zip(self.shape, self.stride, strict=True):
-            if dimensions and dimensions[-1][1] == n * step:
-                dimensions[-1] = (dimensions[-1][0] * n, step)
-            elif n != 1:
-                dimensions.append((n, step))
-        if not dimensions or dimensions[-1][1] == 0:
-            dimensions.append((1, 1))
-        *outer, (n, step) = dimensions
-        view = memoryview(stored).cast(WORDS[BYTES[self.storage.type]])
-        for starts in itertools.product(*([i * each for i in range(count)] for count, each in outer)):
-            start = self.offset + sum(starts)
-            yield view[start : start + (n - 1) * step + 1 : step]
 
 
 def pointer_remark(file: str) -> str:
@@ -342,25 +321,6 @@ def as_json(value: Any) -> bytes:
         raise Refused(f"needs names in UTF-8, received {text.split(chr(34))[-1]!r}") from error
 
 
-def write_safetensors(archive: zipfile.ZipFile, folder: str, tensors: dict[str, Tensor], out: BinaryIO) -> None:
-    """One storage in memory at a time: tensors that share one follow each other."""
-    ends = [0, *itertools.accumulate(tensor.size() for tensor in tensors.values())]
-    header = as_json(
-        {
-            name: {"dtype": tensor.storage.type, "shape": tensor.shape, "data_offsets": ends[i : i + 2]}
-            for i, (name, tensor) in enumerate(tensors.items())
-        }
-    )
-    out.write(struct.pack("<Q", len(header)) + header)
-    key, stored = None, b""
-    for tensor in tensors.values():
-        if tensor.storage.key != key:
-            stored = b""  # before the next is read
-            key, stored = tensor.storage.key, content(archive, f"{folder}data/{tensor.storage.key}")
-        if tensor.elements() > 0:
-            out.writelines(row if row.contiguous else row.tobytes() for row in tensor.rows(stored))
-
-
 def state_dict(archive: zipfile.ZipFile, file: str) -> tuple[str, dict[str, Tensor]]:
     """The archive's folder and the tensors of its pickle."""
     folder = folder_of(archive.namelist())
@@ -380,12 +340,6 @@ def state_dict(archive: zipfile.ZipFile, file: str) -> tuple[str, dict[str, Tens
     if sum(tensor.elements() for tensor in tensors.values()) > most:
         raise Refused(f"needs at most {most} elements for its size, its tensors repeat one another")
     return folder, tensors
-
-
-def weights(file: str, out: BinaryIO) -> None:
-    """A state dict of torch.save's zip archive, as safetensors."""
-    with opened(file) as archive:
-        write_safetensors(archive, *state_dict(archive, file), out)
 
 
 def begin_of(archive: zipfile.ZipFile, record: str, stream: BinaryIO | io.RawIOBase) -> int:
@@ -624,9 +578,7 @@ def main(kind: str, file: str) -> int:
     """The exit code."""
     try:
         limit_memory(file)
-        {"weights": weights, "table": table, "distributed": distributed, "pairs": pairs, "archive": archive}[kind](
-            file, sys.stdout.buffer
-        )
+        {"table": table, "distributed": distributed, "pairs": pairs, "archive": archive}[kind](file, sys.stdout.buffer)
         sys.stdout.buffer.flush()
     except Exception as error:
         text = str(error) if isinstance(error, Refused) else f"{type(error).__name__}: {error}"

@@ -47,8 +47,6 @@ struct Dtype {
   std::int64_t bits;
   Reader<float> floats = nullptr;      // of a type that becomes float32
   Reader<Integer> integers = nullptr;  // of one that becomes int64
-
-  std::int64_t bytes() const { return bits / 8; }  // of the types that have a reader
 };
 constexpr std::array dtypes_of_files{Dtype{"BOOL", 8, nullptr, widened<std::uint8_t>},
                                      Dtype{"F4", 4},
@@ -129,30 +127,6 @@ void check_metadata(const json& metadata) {
 
 constexpr std::int64_t largest_header = 100'000'000;  // the format's own limit
 
-/// The whole tensor by one of its type's readers; `types` are those that have one.
-template <class Value>
-std::vector<Value> read_whole(const InputFile& file,
-                              const TensorInfo& tensor,
-                              Reader<Value> Dtype::*reader,
-                              std::string_view types) {
-  const Dtype* const dtype = dtype_of(tensor.dtype);
-  require_environment(dtype != nullptr && dtype->*reader != nullptr,
-                      "[safetensors] '{}': \"{}\" needs one of {}, received {}",
-                      file.path(),
-                      tensor.name,
-                      types,
-                      tensor.dtype);
-  const auto room = file.size() - tensor.offset;
-  require_environment(tensor.offset >= 0 && tensor.elements >= 0 && room >= 0 &&
-                          tensor.elements <= room / dtype->bytes(),
-                      "[safetensors] '{}': \"{}\" reaches beyond the end of the file",
-                      file.path(),
-                      tensor.name);
-  std::vector<Value> values(tensor.elements);
-  (dtype->*reader)([&](std::span<std::byte> bytes) { file.read(tensor.offset, bytes); }, values);
-  return values;
-}
-
 /// Adds one tensor's entry behind `offset`, which moves to its end.
 template <class Tensor>
 void add_entry(nlohmann::ordered_json& header,
@@ -166,16 +140,13 @@ void add_entry(nlohmann::ordered_json& header,
   offset = end;
 }
 
-/// Header text padded with spaces, so that the data starts at a multiple of 8 bytes.
-std::string header_of(const std::vector<FloatTensor>& tensors,
-                      const std::vector<IntegerTensor>& integers) {
+std::string head_of(const std::vector<FloatTensor>& tensors,
+                    const std::vector<IntegerTensor>& integers) {
   nlohmann::ordered_json header{{"__metadata__", {{"format", "pt"}}}};
   std::int64_t offset = 0;
   for (const auto& tensor : integers) add_entry(header, tensor, "I64", offset);
   for (const auto& tensor : tensors) add_entry(header, tensor, "F32", offset);
-  auto text = header.dump();
-  text.append((8 - text.size() % 8) % 8, ' ');
-  return text;
+  return safetensors_head(header);
 }
 
 template <class Tensor>
@@ -246,20 +217,14 @@ std::vector<TensorInfo> read_safetensors_header(const fs::path& path) {
   }
 }
 
-std::vector<float> read_float_tensor(const fs::path& path, const TensorInfo& tensor) {
-  const InputFile file(path);
-  auto values = read_whole(file, tensor, &Dtype::floats, "F32, F64, F16, BF16");
-  require_finite_in_file(values, "safetensors", path, tensor.name);
-  return values;
-}
-
-std::vector<std::int64_t> read_integer_tensor(const fs::path& path, const TensorInfo& tensor) {
-  return read_whole(InputFile(path), tensor, &Dtype::integers, "I64, I32, I16, I8, U8, BOOL");
-}
-
 bool is_float_type(std::string_view dtype) {
   const Dtype* const known = dtype_of(dtype);
   return known != nullptr && known->floats != nullptr;
+}
+
+bool is_integer_type(std::string_view dtype) {
+  const Dtype* const known = dtype_of(dtype);
+  return known != nullptr && known->integers != nullptr;
 }
 
 std::int64_t bits_of(std::string_view dtype) {
@@ -271,6 +236,17 @@ void read_floats(const ReadBytes& read, std::string_view dtype, std::span<float>
   dtype_of(dtype)->floats(read, out);
 }
 
+void read_integers(const ReadBytes& read, std::string_view dtype, std::span<std::int64_t> out) {
+  dtype_of(dtype)->integers(read, out);
+}
+
+std::string safetensors_head(const nlohmann::ordered_json& header) {
+  auto text = header.dump();
+  text.append((8 - text.size() % 8) % 8, ' ');
+  const std::uint64_t length = text.size();
+  return std::string(reinterpret_cast<const char*>(&length), sizeof length) + text;
+}
+
 void write_safetensors(const fs::path& path,
                        const std::vector<FloatTensor>& tensors,
                        const std::vector<IntegerTensor>& integers) {
@@ -280,11 +256,9 @@ void write_safetensors(const fs::path& path,
     require_finite(tensor.values, "safetensors", tensor.name);
   }
   for (const auto& tensor : integers) check_tensor(tensor, names);
-  const auto header = header_of(tensors, integers);
-  const std::uint64_t length = header.size();
+  const auto head = head_of(tensors, integers);
   AtomicFile file(path);
-  file.append(std::as_bytes(std::span(&length, 1)));
-  file.append(header);
+  file.append(head);
   for (const auto& tensor : integers) file.append(tensor.values);
   for (const auto& tensor : tensors) file.append(tensor.values);
   file.commit();

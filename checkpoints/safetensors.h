@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
 #include <string_view>
@@ -34,16 +35,10 @@ std::vector<TensorInfo> read_safetensors_header(const std::filesystem::path& pat
 /// are counted from the start of the data.
 std::vector<TensorInfo> parse_safetensors_header(std::string_view text, std::int64_t data_bytes);
 
-/// One tensor as float32: F32, F64, F16 and BF16 are converted (checkpoints/float_formats.h).
-/// Throws std::runtime_error for another type, and for a value that is not finite as float32: NaN,
-/// an infinity, or an F64 beyond the float32 range.
-std::vector<float> read_float_tensor(const std::filesystem::path& path, const TensorInfo& tensor);
-/// One tensor as int64 (I64, I32, I16, I8, U8, BOOL).
-std::vector<std::int64_t> read_integer_tensor(const std::filesystem::path& path,
-                                              const TensorInfo& tensor);
-
 /// Whether a tensor of this type is read as float32: F32, F64, F16 or BF16.
 bool is_float_type(std::string_view dtype);
+/// Whether it is read as int64: I64, I32, I16, I8, U8 or BOOL.
+bool is_integer_type(std::string_view dtype);
 
 /// Bits of an element, of all 22 types of the format; 0: no type of it.
 std::int64_t bits_of(std::string_view dtype);
@@ -54,6 +49,7 @@ using ReadBytes = std::function<void(std::span<std::byte>)>;
 /// out.size() elements of such a tensor, whose bytes `read` gives. What is not finite as float32
 /// stays so.
 void read_floats(const ReadBytes& read, std::string_view dtype, std::span<float> out);
+void read_integers(const ReadBytes& read, std::string_view dtype, std::span<std::int64_t> out);
 
 struct FloatTensor {
   std::string name;
@@ -66,6 +62,10 @@ struct IntegerTensor {
   std::vector<std::int64_t> shape;
   std::vector<std::int64_t> values;
 };
+
+/// How a file with this header begins: its length and its text, padded with spaces, so that the
+/// data starts at a multiple of 8 bytes.
+std::string safetensors_head(const nlohmann::ordered_json& header);
 
 /// Writes I64 tensors, then F32 ones (so that all are aligned), as given, atomically. Throws
 /// std::invalid_argument when a name repeats, a shape does not have as many elements as there are

@@ -12,6 +12,7 @@
 
 #include "checkpoints/finite.h"
 #include "checkpoints/hdf5_snapshot.h"
+#include "checkpoints/shape.h"
 #include "checkpoints/step_names.h"
 #include "checkpoints/weight_digests.h"
 #include "support/atomic_file.h"
@@ -19,6 +20,7 @@
 #include "support/digest.h"
 #include "support/errors.h"
 #include "support/json.h"
+#include "support/option_values.h"
 
 namespace dimred::checkpoints {
 namespace {
@@ -204,11 +206,39 @@ Hdf5Contents read_contents(const InputFile& file) {
   }
 }
 
+/// , "conv.weight"[5]: the element of a tensor that a vector's element is, by the table's rows;
+/// empty where they do not say.
+std::string tensor_text(const std::string& layout_json, const char* rows, std::int64_t index) {
+  try {
+    const auto table = parse_json(layout_json, "[snapshot] the layout");
+    for (const auto& row : table.at(rows)) {
+      const auto elements = product(row.at("shape").get<std::vector<std::int64_t>>()).value();
+      if (index < elements)
+        return formatted(", \"{}\"[{}]", printable(row.at("name").get<std::string>()), index);
+      index -= elements;
+    }
+  } catch (const std::exception&) {  // of another program: the vector's index has to do
+  }
+  return "";
+}
+
+void require_finite_vector(const std::vector<float>& values,
+                           const char* name,
+                           const std::string& layout_json,
+                           const char* rows) {
+  if (const auto bad = first_not_finite(values))
+    refuse("[snapshot] needs finite values, received {} in {}[{}]{}",
+           values[*bad],
+           name,
+           *bad,
+           tensor_text(layout_json, rows, *bad));
+}
+
 }  // namespace
 
-void write_snapshot(const fs::path& path, const Snapshot& snapshot) {
-  require_finite(snapshot.weights, "snapshot", "weights");
-  require_finite(snapshot.buffers, "snapshot", "buffers");
+std::string write_snapshot(const fs::path& path, const Snapshot& snapshot) {
+  require_finite_vector(snapshot.weights, "weights", snapshot.layout_json, "parameters");
+  require_finite_vector(snapshot.buffers, "buffers", snapshot.layout_json, "buffers");
   require_measured_or_nan(snapshot.train_loss, "train_loss");
   require_measured_or_nan(snapshot.validation_loss, "validation_loss");
   require(
@@ -222,12 +252,14 @@ void write_snapshot(const fs::path& path, const Snapshot& snapshot) {
   stream.update(line);
   stream.update(std::span(image).first(begin - user_block_bytes));
   stream.update(std::span(image).subspan(end - user_block_bytes));
-  const auto block = user_block(stream.hex(), line);
+  auto digest = stream.hex();
+  const auto block = user_block(digest, line);
   AtomicFile file(path);
   file.reserve(std::ssize(block) + std::ssize(image));
   file.append(block);
   file.append(image);
   file.commit();
+  return digest;
 }
 
 Snapshot read_snapshot(const fs::path& path, const WeightChoice& choose) {
@@ -293,13 +325,13 @@ SnapshotStore::SnapshotStore(fs::path folder, std::int64_t keep)
   require(keep >= 1, "[SnapshotStore] needs keep >= 1, received {}", keep);
 }
 
-fs::path SnapshotStore::save(const Snapshot& snapshot) const {
+SavedSnapshot SnapshotStore::save(const Snapshot& snapshot) const {
   create_folder_in_existing(folder_);
   remove_stale_temporaries(folder_, snapshot_file_names.prefix);
   auto path = folder_ / snapshot_file_names.name_of(snapshot.step);
-  write_snapshot(path, snapshot);
+  auto digest = write_snapshot(path, snapshot);
   remove_oldest(folder_, snapshot_file_names, keep_, path);
-  return path;
+  return {std::move(path), std::move(digest)};
 }
 
 }  // namespace dimred::checkpoints

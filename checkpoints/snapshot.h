@@ -58,7 +58,8 @@ struct SnapshotInfo {
 /// Writes durably (AtomicFile); the same snapshot gives the same bytes. Needs two more copies
 /// of the weights while it works. Throws std::invalid_argument if a weight or buffer is not finite
 /// or a loss is infinite (nothing non-finite reaches a snapshot), std::runtime_error on I/O errors.
-void write_snapshot(const std::filesystem::path& path, const Snapshot& snapshot);
+/// Returns the digest in the file's head.
+std::string write_snapshot(const std::filesystem::path& path, const Snapshot& snapshot);
 
 /// Verifies all of the file. Throws std::invalid_argument when it is missing or no snapshot,
 /// std::runtime_error when it is damaged, which weights and buffers of another program's file that
@@ -87,13 +88,18 @@ std::string snapshot_digest(const std::filesystem::path& path);
 /// True when the file starts as a snapshot of ours does. Throws std::invalid_argument when missing.
 bool is_snapshot(const std::filesystem::path& path);
 
+struct SavedSnapshot {
+  std::filesystem::path path;
+  std::string digest;  // in its head
+};
+
 /// A folder of snapshots, named snapshot_<step, 8 digits>.h5. One writer at a time.
 class SnapshotStore {
  public:
   /// keep >= 1: how many stay; the oldest are deleted after the new one is durable.
   SnapshotStore(std::filesystem::path folder, std::int64_t keep);
   /// Also creates the folder, and deletes the temporary files that a killed run left.
-  std::filesystem::path save(const Snapshot& snapshot) const;
+  SavedSnapshot save(const Snapshot& snapshot) const;
   const std::filesystem::path& folder() const { return folder_; }
 
  private:

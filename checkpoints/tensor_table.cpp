@@ -27,6 +27,8 @@ Table safetensors_table(const fs::path& path) {
   return table;
 }
 
+/// torch.save's zip archive of a pickle and its storages: a state dict {name: tensor}, or a
+/// dictionary that has one as "state_dict", "model_state_dict" or "model". Python reads the pickle.
 Table pytorch_table(const fs::path& path) {
   Table table;
   for (const auto& entry : read_pickle_json("table", "PyTorch", path)) {
@@ -182,7 +184,15 @@ void read_stored(const ReadFile& read,
 
 Table read_tensor_table(const fs::path& path) {
   if (path.extension() == ".safetensors") return safetensors_table(path);
-  switch (weights_format(path)) {
+  const auto format = weights_format(path);
+  auto table = read_tensor_table(path, format);
+  if (format == WeightsFormat::mindspore)
+    for (auto& tensor : table) tensor.name = name_from_mindspore(tensor.name);
+  return table;
+}
+
+Table read_tensor_table(const fs::path& path, WeightsFormat format) {
+  switch (format) {
     case WeightsFormat::safetensors:
       return safetensors_table(path);
     case WeightsFormat::pytorch:

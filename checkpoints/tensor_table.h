@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "checkpoints/weights_file.h"
+
 namespace dimred::checkpoints {
 
 /// A box of a tensor in a file. Its element (i_1, ..., i_d), i_j < count_j, is number
@@ -54,6 +56,10 @@ struct StoredTensor {
 /// PyTorch has; which of them are weights says choose_weights. The checksums of PyTorch's and
 /// MindSpore's files are compared, which reads them once. Throws as read_weights, but for values.
 std::vector<StoredTensor> read_tensor_table(const std::filesystem::path& path);
+
+/// The same of a file of that format, MindSpore's under its own names.
+std::vector<StoredTensor> read_tensor_table(const std::filesystem::path& path,
+                                            WeightsFormat format);
 
 /// Reads bytes [offset, offset + out.size()) of a box's file.
 using ReadFile =

@@ -1,17 +1,21 @@
 #include "checkpoints/weights_file.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <set>
 
 #include "checkpoints/finite.h"
 #include "checkpoints/mindspore_weights.h"
-#include "checkpoints/pytorch_weights.h"
 #include "checkpoints/safetensors.h"
+#include "checkpoints/shape.h"
+#include "checkpoints/tensor_table.h"
 #include "checkpoints/weight_names.h"
 #include "support/atomic_file.h"
 #include "support/errors.h"
+#include "support/file_lock.h"
+#include "support/open_file.h"
 #include "support/text.h"
 
 namespace dimred::checkpoints {
@@ -25,15 +29,34 @@ namespace fs = std::filesystem;
   refuse("[weights] '{}': {}{}", path, why, remark);
 }
 
-WeightsFile read_by_content(const fs::path& path) {
-  switch (weights_format(path)) {
-    case WeightsFormat::safetensors:
-      return read_safetensors_weights(path);
-    case WeightsFormat::pytorch:
-      return read_pytorch_weights(path);
-    default:
-      return read_mindspore_weights(path);
+std::string_view name_of(WeightsFormat format) {
+  if (format == WeightsFormat::safetensors) return "safetensors";
+  return format == WeightsFormat::pytorch ? "PyTorch" : "MindSpore";
+}
+
+/// All elements of a tensor, by a reader of its type.
+template <class Value, class Read>
+std::vector<Value> elements_of(const InputFile& file, const StoredTensor& stored, Read read) {
+  constexpr std::int64_t at_a_time = 1 << 20;
+  const auto unit = bits_of(stored.dtype) / 8;
+  const ReadFile from = [&](std::size_t, std::int64_t offset, std::span<std::byte> out) {
+    file.read(offset, out);
+  };
+  std::vector<Value> values(product(stored.shape).value());
+  for (std::int64_t first = 0; first < std::ssize(values); first += at_a_time) {
+    const auto count = std::min(at_a_time, std::ssize(values) - first);
+    read([&](std::span<std::byte> out) { read_stored(from, stored.boxes, unit, first, out); },
+         stored.dtype,
+         std::span(values).subspan(first, count));
   }
+  return values;
+}
+
+/// Changes when somebody writes the open file.
+std::array<std::int64_t, 3> state_of(const InputFile& file) {
+  struct stat state {};
+  require_call(::fstat(file.descriptor(), &state) == 0, "fstat", file.path());
+  return {state.st_size, state.st_mtim.tv_sec, state.st_mtim.tv_nsec};
 }
 
 using Names = std::vector<std::string>;
@@ -79,29 +102,38 @@ WeightsFormat weights_format(const fs::path& path) {
       file.placeholder_remark());
 }
 
-WeightsFile read_safetensors_weights(const fs::path& path) {
-  WeightsFile file{.format = "safetensors"};
-  for (const auto& info : read_safetensors_header(path)) {
-    WeightTensor tensor{.name = info.name, .shape = info.shape};
-    tensor.floating = info.dtype.starts_with("F") || info.dtype == "BF16";
-    if (tensor.floating) tensor.values = read_float_tensor(path, info);
-    if (!tensor.floating) tensor.integers = read_integer_tensor(path, info);
-    file.tensors.push_back(std::move(tensor));
-  }
-  return file;
-}
-
 WeightsFile read_weights(const fs::path& path) {
-  auto file = read_by_content(path);
-  std::set<std::string_view> names;
-  for (const auto& tensor : file.tensors) {
-    require_environment(names.insert(tensor.name).second,
+  const auto format = weights_format(path);
+  WeightsFile file{.format = std::string(name_of(format))};
+  const InputFile bytes(path);
+  const auto before = state_of(bytes);
+  std::set<std::string> names;
+  for (const auto& stored : read_tensor_table(path, format)) {
+    require_environment(names.insert(stored.name).second,
                         "[{}] '{}': needs different names, received '{}' twice",
                         file.format,
                         path,
-                        tensor.name);
+                        stored.name);
+    WeightTensor tensor{.name = stored.name, .shape = stored.shape};
+    tensor.floating = is_float_type(stored.dtype);
+    require_environment(tensor.floating || is_integer_type(stored.dtype),
+                        "[{}] '{}': \"{}\" needs floats of 16 to 64 bits, signed integers, U8 or "
+                        "BOOL, received {}",
+                        file.format,
+                        path,
+                        stored.name,
+                        stored.dtype);
+    if (tensor.floating)
+      tensor.values = elements_of<float>(bytes, stored, read_floats);
+    else
+      tensor.integers = elements_of<std::int64_t>(bytes, stored, read_integers);
     require_finite_in_file(tensor.values, file.format, path, tensor.name);
+    file.tensors.push_back(std::move(tensor));
   }
+  require_environment(state_of(bytes) == before && still_named(bytes.descriptor(), path),
+                      "[{}] '{}' was written or replaced while it was read",
+                      file.format,
+                      path);
   return file;
 }
 

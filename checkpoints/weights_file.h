@@ -39,9 +39,6 @@ WeightsFormat weights_format(const std::filesystem::path& path);
 /// a value that is not finite.
 WeightsFile read_weights(const std::filesystem::path& path);
 
-/// The same of a file that is known to be safetensors, but for the checks of names.
-WeightsFile read_safetensors_weights(const std::filesystem::path& path);
-
 /// Gives the tensors the names that a network has for them, and leaves out what a training program
 /// keeps beside weights (checkpoints/weight_names.h), unless it is `wanted`. Three ways to read the
 /// names are tried, and the one that finds most of `wanted` is taken: as they are; without a prefix

@@ -5,7 +5,6 @@
 #include "commands/remote.h"
 #include "commands/run.h"
 #include "data/open.h"
-#include "data/paths.h"
 #include "data/shard_index.h"
 #include "support/atomic_file.h"
 #include "support/counted.h"

@@ -1,10 +1,10 @@
 #include "commands/data_source.h"
 
 #include "data/open.h"
-#include "data/paths.h"
 #include "support/console.h"
 #include "support/errors.h"
 #include "support/formatted.h"
+#include "support/list_files.h"
 #include "support/parallel.h"
 
 namespace dimred::commands {
@@ -14,10 +14,10 @@ namespace fs = std::filesystem;
 
 /// The folder that a pattern looks through; another path itself.
 fs::path searched(const fs::path& path) {
-  if (!data::is_pattern(path)) return path;
+  if (!is_pattern(path)) return path;
   fs::path folder;
   for (const auto& part : fs::absolute(path)) {
-    if (data::is_pattern(part)) break;
+    if (is_pattern(part)) break;
     folder /= part;
   }
   return folder;

@@ -27,6 +27,7 @@
 #include "commands/run.h"
 #include "commands/text_table.h"
 #include "data/idx.h"
+#include "merge/verify.h"
 #include "pca/basis.h"
 #include "pca/kinds.h"
 #include "support/atomic_file.h"
@@ -37,6 +38,7 @@
 #include "support/list_files.h"
 #include "support/option_values.h"
 #include "support/options.h"
+#include "support/text.h"
 
 namespace dimred::commands {
 namespace {
@@ -362,13 +364,6 @@ Inspection inspect_manifest(const fs::path& file) {
   return result;
 }
 
-std::vector<std::string> split(const std::string& line) {
-  std::vector<std::string> fields;
-  std::istringstream in(line);
-  for (std::string field; std::getline(in, field, ',');) fields.push_back(field);
-  return fields;
-}
-
 /// The last whole row; a line without its end is still being written.
 std::string last_curve_row(const fs::path& file) {
   std::istringstream in(checkpoints::read_text(file));
@@ -383,7 +378,7 @@ std::string last_curve_row(const fs::path& file) {
                         rows + 1);
   }
   std::string text = text_row("curve rows", std::to_string(rows));
-  const auto names = split(header), values = split(last);
+  const auto names = split_list(header), values = split_list(last);
   for (std::size_t i = 0; i < std::min(names.size(), values.size()); ++i) {
     if (!values[i].empty()) text += text_row("  " + names[i], values[i]);
   }
@@ -441,14 +436,15 @@ std::string inspect_export(const fs::path& folder) {
 
 /// What `dimred merge` made the folder of.
 std::string describe_merge(const fs::path& file) {
-  const auto merge = parse_ordered_json(InputFile(file).text(own_json_limits.bytes),
-                                        formatted("[inspect] {} is damaged", file),
-                                        own_json_limits);
-  checkpoints::require_digest(merge, file);
-  auto text = text_rows({{"merge.json", "whole, digest verified; the weights beside it have none"},
-                         {"  kind", merge.at("kind").get<std::string>()},
-                         {"  copied_from", merge.at("copied_from").get<std::string>()}});
-  for (const auto& input : merge.at("inputs"))
+  const auto json = parse_ordered_json(InputFile(file).text(own_json_limits.bytes),
+                                       formatted("[inspect] {} is damaged", file),
+                                       own_json_limits);
+  checkpoints::require_digest(json, file);
+  merge::verify(file.parent_path(), json);
+  auto text = text_rows({{"merge.json", "whole, digests verified, those of the weights, too"},
+                         {"  kind", json.at("kind").get<std::string>()},
+                         {"  copied_from", json.at("copied_from").get<std::string>()}});
+  for (const auto& input : json.at("inputs"))
     text += text_row(
         formatted("  step {}", input.at("step").dump()),
         formatted("{} of {}", input.at("coefficient").dump(), input.at("path").get<std::string>()));

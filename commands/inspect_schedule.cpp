@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <filesystem>
 #include <set>
 #include <span>
@@ -27,13 +26,6 @@ struct RateCurve {
   double steps_per_epoch = 1;
 };
 
-/// Three digits: 0.188, 1e-05.
-std::string short_number(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3g", value);
-  return text;
-}
-
 double epoch_of(const RateCurve& curve, double step) { return step / curve.steps_per_epoch; }
 
 constexpr std::size_t width = 72, height = 14, margin = 9;
@@ -44,7 +36,7 @@ std::string right(const std::string& text, std::size_t columns) {
 
 /// "0      epochs      90" below the columns.
 std::string epoch_axis(const RateCurve& curve) {
-  const auto last = short_number(epoch_of(curve, static_cast<double>(curve.rates.size())));
+  const auto last = significant_text(epoch_of(curve, static_cast<double>(curve.rates.size())), 3);
   const std::string name = "epochs";
   auto axis = std::string("0") + std::string(width / 2 - name.size() / 2 - 1, ' ') + name;
   axis += right(last, width - axis.size());
@@ -71,8 +63,8 @@ std::string text_drawing(const RateCurve& curve) {
   for (std::size_t row = 0; row < height; ++row) {
     const double rate = high * static_cast<double>(height - 1 - row) / (height - 1);
     const bool labelled = row == 0 || row == height - 1 || row == height / 2;
-    auto line =
-        right(labelled ? short_number(rate) : "", margin) + (labelled ? '+' : '|') + rows[row];
+    auto line = right(labelled ? significant_text(rate, 3) : "", margin) + (labelled ? '+' : '|') +
+                rows[row];
     line.erase(line.find_last_not_of(' ') + 1);
     text += line + '\n';
   }

@@ -130,7 +130,7 @@ int inspect_trajectory(const std::vector<std::string>& arguments) {
       .role(OptionRole::threads);
   add_store_options(table);
   if (printed_help(table, arguments)) return exit_success;
-  require(!source.empty(), "[inspect] needs --trajectory FOLDER, LIST.txt or FILE.npy");
+  require(!source.empty(), "[inspect] needs --trajectory FOLDER, LIST.txt, 'PATTERN' or FILE.npy");
   source = checkpoints::snapshots_of(source);
   options.seed = static_cast<std::uint64_t>(seed);
   const auto report = pca::measure_trajectory(*pca::open_source(source), options);

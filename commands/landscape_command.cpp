@@ -25,6 +25,7 @@
 #include "support/option_values.h"
 #include "support/result_file.h"
 #include "support/stopwatch.h"
+#include "support/text.h"
 #include "training/data_sets.h"
 #include "training/weights/frozen.h"
 #include "training/weights/landscape.h"
@@ -74,12 +75,7 @@ std::function<void(std::int64_t)> progress_on(Console& console,
 }
 
 std::string row_of(const std::vector<double>& numbers) {
-  std::string text;
-  for (const double number : numbers) {
-    if (!text.empty()) text += ',';
-    text += number_text(number);
-  }
-  return text + '\n';
+  return joined(numbers, ",", number_text) + '\n';
 }
 
 /// All weights that `path` holds, oldest first of each kind: itself when it is a state or a file;

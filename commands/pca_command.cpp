@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <numeric>
 
 #include "checkpoints/snapshot_list.h"
@@ -20,6 +19,7 @@
 #include "support/formatted.h"
 #include "support/options.h"
 #include "support/parallel.h"
+#include "support/peak_memory.h"
 
 namespace dimred::commands {
 namespace {
@@ -52,7 +52,9 @@ void add_file_options(OptionTable& table, PcaOptions& options) {
       .add("snapshots",
            &options.snapshots,
            "run folder, folder of snapshots (.h5) or of weight files (.safetensors, .pt, .pth, "
-           ".bin, MindSpore's .ckpt), a list of such files (.txt, one a line), or one n x M .npy")
+           ".bin, MindSpore's .ckpt), a list of such files (.txt, one a line), a pattern in "
+           "quotes, or "
+           "one n x M .npy")
       .role(OptionRole::input)
       .positional();
   table
@@ -129,7 +131,8 @@ OptionTable pca_table(PcaOptions& options) {
 
 /// All that can be refused is refused before the snapshots are read.
 void check_paths(const PcaOptions& options) {
-  require(!options.snapshots.empty(), "[pca] needs --snapshots FOLDER, LIST.txt or FILE.npy");
+  require(!options.snapshots.empty(),
+          "[pca] needs --snapshots FOLDER, LIST.txt, 'PATTERN' or FILE.npy");
   const auto& output = options.output;
   require(output.extension() == ".npy", "[pca] needs --output NAME.npy, received {}", output);
   const auto folder = output.has_parent_path() ? output.parent_path() : fs::path(".");
@@ -173,16 +176,6 @@ std::string walk_text(const PcaOptions& options, const pca::Sidecar& fitted) {
                    decimal_text(100 * walk.front(), 2));
 }
 
-/// Largest resident memory of this process so far; empty where /proc does not tell.
-std::string peak_memory() {
-  std::ifstream in("/proc/self/status");
-  for (std::string word; in >> word;) {
-    std::int64_t kibibytes = 0;
-    if (word == "VmHWM:" && in >> kibibytes) return bytes_text(kibibytes * 1024);
-  }
-  return {};
-}
-
 int fit(const PcaOptions& options, Communicator& communicator) {
   const bool first = communicator.rank() == 0;
   on_rank_0(communicator, [&] { check_paths(options); });
@@ -200,7 +193,8 @@ int fit(const PcaOptions& options, Communicator& communicator) {
   auto basis = options.centre == Centre::base
                    ? fit_from_first(options, fit, communicator)
                    : pca::fit_snapshots(options.snapshots, fit, options.output, communicator);
-  basis.report.peak_memory = peak_memory();
+  if (const auto peak = peak_memory_of_process(); peak > 0)
+    basis.report.peak_memory = bytes_text(peak);
   if (!first) return exit_success;
   Console console(options.quiet);
   if (const auto warning = checkpoints::unlisted(options.snapshots); !warning.empty())

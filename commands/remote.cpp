@@ -122,8 +122,7 @@ struct CheckpointUploads::Impl {
 CheckpointUploads::CheckpointUploads(const fs::path& run) {
   auto* const output = output_at(run);
   if (!store_options().upload_checkpoints || output == nullptr) return;
-  impl_.reset(
-      new Impl{output, {run, output->url, store_options(), output->paths.entry / "staging"}});
+  impl_.reset(new Impl{output, {run, output->url, store_options(), staging_of(*output)}});
 }
 
 CheckpointUploads::~CheckpointUploads() = default;

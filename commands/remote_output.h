@@ -28,6 +28,11 @@ struct Output {
   stores::DigestMemory memory;     // of files that were sent ahead
 };
 
+/// Where a checkpoint is set aside while it is sent ahead.
+inline std::filesystem::path staging_of(const Output& output) {
+  return output.paths.entry / "staging";
+}
+
 /// The place in the cache that `url` is made at, by this process alone. Throws
 /// std::invalid_argument where nothing can be written, something else lies, or (`made`) anything,
 /// but for `overwrite` (unset: the command has no such option); where an earlier command's work has

@@ -5,9 +5,9 @@
 
 #include "commands/remote.h"
 #include "commands/run.h"
-#include "data/paths.h"
 #include "support/agreement.h"
 #include "support/errors.h"
+#include "support/list_files.h"
 #include "support/locations.h"
 #include "support/named.h"
 #include "support/options_file.h"
@@ -118,7 +118,7 @@ MissingData missing_data(const OptionTable& table, const training::DataOptions& 
   for (const auto* path : {&data.data, &data.test_data}) {
     const auto& row = table.at(path);
     const bool here =
-        path->empty() || looks_like_url(row.text) || data::is_pattern(*path) || fs::exists(*path);
+        path->empty() || looks_like_url(row.text) || is_pattern(*path) || fs::exists(*path);
     if (!here && row.origin == OptionOrigin::file) return {row.name, *path};
   }
   return {};

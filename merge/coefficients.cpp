@@ -96,13 +96,16 @@ Coefficients read_coefficients(const std::filesystem::path& file, std::size_t co
   const auto content = InputFile(file).text(most_bytes);
   std::istringstream lines(std::string(without_byte_order_mark(content, file.string())));
   std::vector<double> values;
+  std::int64_t line_number = 0;
   for (std::string line; std::getline(lines, line);) {
+    ++line_number;
     const auto text = trimmed(line);
     if (text.empty()) continue;
     const auto number = number_in<double>(text);
     require(number && std::isfinite(*number),
-            "[merge] '{}' needs a number on each line, received {}",
+            "[merge] '{}' line {} needs a number, received {}",
             file,
+            line_number,
             printable(text));
     values.push_back(*number);
   }

@@ -1,6 +1,5 @@
 #include "merge/inputs.h"
 
-#include <glob.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -38,23 +37,6 @@ namespace fs = std::filesystem;
 using checkpoints::weights_in;
 using Json = nlohmann::json;
 
-/// What a merge or a training program that was killed leaves.
-bool is_unfinished(const fs::path& path) { return path.extension() == ".tmp"; }
-
-bool is_merge(const fs::path& path) { return fs::exists(path / "merge.json"); }
-
-std::vector<fs::path> matches(const fs::path& pattern) {
-  glob_t found{};
-  std::vector<fs::path> paths;
-  if (::glob(pattern.c_str(), GLOB_NOSORT, nullptr, &found) == 0)
-    paths.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
-  ::globfree(&found);
-  require(!paths.empty(), "[merge] needs checkpoints, nothing is called '{}'", pattern);
-  std::erase_if(paths, is_unfinished);
-  sort_naturally(paths);
-  return paths;
-}
-
 /// Weights that a folder's own checkpoint has, with the folder as what a person calls it.
 fs::path name_of(const fs::path& weights) {
   return weights_in(weights.parent_path()) == weights ? weights.parent_path() : weights;
@@ -73,23 +55,6 @@ void require_index(const fs::path& file) {
          checkpoints::index_ending);
 }
 
-std::vector<fs::path> checkpoints_at(const fs::path& source);
-
-/// The checkpoints of all paths that the pattern matches. Merges are merged again where it matches
-/// nothing else: among checkpoints they are the result of an earlier merge of the same.
-std::vector<fs::path> checkpoints_matching(const fs::path& pattern) {
-  std::vector<fs::path> all;
-  for (const auto& path : matches(pattern))
-    for (auto& checkpoint : checkpoints_at(path)) all.push_back(std::move(checkpoint));
-  const auto found = std::ranges::find_if(all, is_merge);
-  require(found == all.end() || std::ranges::all_of(all, is_merge),
-          "[merge] '{}' matches '{}', which is a merge itself; name the checkpoints, or a pattern "
-          "that leaves it out",
-          pattern,
-          found == all.end() ? fs::path() : *found);
-  return all;
-}
-
 /// So that the last part is a name, which may say a step: of "checkpoint-5/" and of ".", too.
 fs::path with_name(const fs::path& source) {
   auto path = fs::absolute(source);
@@ -99,8 +64,6 @@ fs::path with_name(const fs::path& source) {
 }
 
 std::vector<fs::path> checkpoints_at(const fs::path& source) {
-  if (!fs::exists(source) && source.string().find_first_of("*?[") != std::string::npos)
-    return checkpoints_matching(source);
   require(!is_unfinished(source), "[merge] '{}' is unfinished, as its name says", source);
   if (fs::is_directory(source) && !weights_in(source).empty()) {
     checkpoints::require_one_meaning(source, "merge");

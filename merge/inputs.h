@@ -66,9 +66,9 @@ struct Steps {
 Steps steps_of(const std::vector<std::filesystem::path>& checkpoints);
 
 /// The checkpoints of sources: each a checkpoint (a weight file, a snapshot, a folder with weights
-/// or an index), a folder of such, a list (.txt), or a pattern (*?[). Throws std::invalid_argument
-/// for a source without any, one that is given twice, two of one step, or a folder that holds both
-/// a checkpoint's weights and folders with others'.
+/// or an index), or what pca::snapshot_files takes. Throws std::invalid_argument for a source
+/// without any, one that is given twice, two of one step, or a folder that holds both a
+/// checkpoint's weights and folders with others'.
 Found find_inputs(const std::vector<std::filesystem::path>& sources);
 
 /// The places in `inputs` that the window chooses, ascending. Throws std::invalid_argument where

@@ -151,23 +151,31 @@ void require_unchanged(const Work& work) {
             work.inputs[i].path);
 }
 
-OrderedJson provenance(const Work& work, const Part& part, const Report& report) {
-  OrderedJson json{{"format", 2},
+/// The digest of each tensor by its name.
+OrderedJson named_digests(const Input& like, const std::vector<std::string>& digests) {
+  auto json = OrderedJson::object();
+  for (std::size_t t = 0; t < like.tensors.size(); ++t)
+    append_value(json, like.tensors[t].name, digests[t]);
+  return json;
+}
+
+OrderedJson provenance(const Work& work, std::size_t place, const Report& report) {
+  const auto& part = work.parts[place];
+  OrderedJson json{{"format", 3},
                    {"program", formatted("dimred {} ({})", version(), revision())},
                    {"kind", part.kind},
                    {"copied_from", place_text(work.inputs[part.copied_from].path)},
                    {"copied", report.copied},
-                   {"left_out", report.left_out}};
+                   {"left_out", report.left_out},
+                   {"tensors", named_digests(*work.like, work.written.written[place])}};
   const auto coefficients = part.coefficients.values();
   for (std::size_t i = 0; i < part.inputs.size(); ++i) {
     const auto& input = work.inputs[part.inputs[i]];
-    OrderedJson digests;
-    for (std::size_t t = 0; t < work.like->tensors.size(); ++t)
-      append_value(digests, work.like->tensors[t].name, work.written.digests[part.inputs[i]][t]);
-    json["inputs"].push_back({{"path", place_text(input.path)},
-                              {"step", input.step},
-                              {"coefficient", coefficients[i]},
-                              {"tensors", std::move(digests)}});
+    json["inputs"].push_back(
+        {{"path", place_text(input.path)},
+         {"step", input.step},
+         {"coefficient", coefficients[i]},
+         {"tensors", named_digests(*work.like, work.written.read[part.inputs[i]])}});
   }
   checkpoints::add_digest(json);
   return json;
@@ -177,7 +185,8 @@ void write_beside(const Work& work,
                   const Options& options,
                   const Report& report,
                   const fs::path& root) {
-  for (const auto& part : work.parts) {
+  for (std::size_t i = 0; i < work.parts.size(); ++i) {
+    const auto& part = work.parts[i];
     const auto folder = root / part.folder;
     if (const auto from = work.inputs[part.copied_from].folder(); !from.empty())
       copy_side_files(from, folder, options.dtype);
@@ -185,7 +194,7 @@ void write_beside(const Work& work,
       write_file_atomically(folder / work.plan.index_name, work.plan.index);
     write_file_atomically(
         folder / "merge.json",
-        provenance(work, part, report).dump(1, ' ', false, OrderedJson::error_handler_t::replace) +
+        provenance(work, i, report).dump(1, ' ', false, OrderedJson::error_handler_t::replace) +
             "\n");
     sync_folder(folder);
   }
@@ -264,7 +273,7 @@ Report merge(const std::vector<fs::path>& sources, const fs::path& output, const
   report_parts(report, work, output);
   OutputFolder folder(fs::absolute(output), plan_digest(work, options));
   write_folder(work, options, report, folder);
-  report_equal(report, work.written.digests);
+  report_equal(report, work.written.read);
   report.bytes_read = work.written.bytes_read;
   report.bytes_written = work.written.bytes_written;
   folder.commit();

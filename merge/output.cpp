@@ -140,12 +140,15 @@ void OutputFolder::commit() {
   std::vector<fs::path> own;
   for (const auto& item : fs::directory_iterator(temporary_)) {
     const auto name = item.path().filename();
-    if (name.string().starts_with('.') && name != plan_name) own.push_back(item.path());
+    const bool last = name == plan_name || name == checkpoints::FolderLock::file_name;
+    if (name.string().starts_with('.') && !last) own.push_back(item.path());
   }
   for (const auto& file : own) fs::remove(file);
   sync_folder(temporary_);
   fs::rename(temporary_, final_path_);
-  fs::remove(final_path_ / plan_name);  // until here it says that the temporary folder is a merge's
+  // These stay so long: they say that the temporary folder is a merge's, and keep others out.
+  for (const auto* name : {plan_name, checkpoints::FolderLock::file_name})
+    fs::remove(final_path_ / name);
   sync_folder(final_path_.parent_path());
 }
 

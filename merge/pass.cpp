@@ -64,7 +64,8 @@ struct Pass {
   PassOptions options;
   Files files;
   std::vector<std::vector<const Tensor*>> sources;  // [tensor of `like`][input]
-  Digests digests;                                  // [input][tensor of `like`]
+  Digests read;                                     // of each input
+  Digests written;                                  // of each part
 };
 
 std::vector<std::vector<const Tensor*>> sources_of(const std::vector<Input>& inputs,
@@ -97,7 +98,8 @@ class TensorPass {
         unit_(std::max<std::int64_t>(1, checkpoints::bits_of(like_.dtype) / 8)),
         count_(like_.bytes / unit_),
         block_(std::min(pass.options.block, count_)),
-        digests_(pass.inputs->size()),
+        read_(pass.inputs->size()),
+        written_(pass.parts->size()),
         stored_(block_ * (like_.is_summed() ? sizeof(double) : unit_)),
         sums_(like_.is_summed() ? pass.parts->size() : 0, std::vector<double>(block_)) {}
 
@@ -111,8 +113,10 @@ class TensorPass {
       for (std::size_t p = 0; p < pass_.parts->size(); ++p) put_sum(p, first, count);
     }
     for (auto* output : outputs_) begin_writing(*output);
-    for (std::size_t i = 0; i < digests_.size(); ++i)
-      pass_.digests[i][planned_.index] = digests_[like_.shared ? 0 : i].hex();
+    for (std::size_t i = 0; i < read_.size(); ++i)
+      pass_.read[i][planned_.index] = read_[like_.shared ? 0 : i].hex();
+    for (std::size_t p = 0; p < written_.size(); ++p)
+      pass_.written[p][planned_.index] = written_[p].hex();
     if (!like_.is_summed()) require_equal();
   }
 
@@ -139,7 +143,7 @@ class TensorPass {
   /// The next elements of an input, into all sums or, of a copied tensor, to where it is copied.
   void take(std::size_t input, std::int64_t first, std::int64_t count) {
     const auto bytes = read(input, first, count);
-    digests_[input].update(bytes);
+    read_[input].update(bytes);
     for (std::size_t p = 0; p < pass_.parts->size(); ++p) {
       const auto& part = (*pass_.parts)[p];
       if (!like_.is_summed()) {
@@ -160,7 +164,7 @@ class TensorPass {
     if (checkpoints::is_float_type(like_.dtype))
       if (const auto bad = first_not_finite(like_.dtype, bytes))
         refuse_element(input, first + *bad);
-    outputs_[p]->write_at(planned_.offset + first * unit_, bytes);
+    write(p, first * unit_, bytes);
   }
 
   void put_sum(std::size_t p, std::int64_t first, std::int64_t count) {
@@ -171,7 +175,12 @@ class TensorPass {
     const double divisor = like_.shared ? 1 : part.coefficients.divisor;
     if (const auto bad = store_rounded(planned_.dtype, sums, divisor, bytes))
       refuse_value(part, first, count, *bad);
-    outputs_[p]->write_at(planned_.offset + first * unit, bytes);
+    write(p, first * unit, bytes);
+  }
+
+  void write(std::size_t p, std::int64_t offset, ByteView bytes) {
+    written_[p].update(bytes);
+    outputs_[p]->write_at(planned_.offset + offset, bytes);
   }
 
   [[noreturn]] void refuse_element(std::size_t input, std::int64_t element) const {
@@ -204,8 +213,8 @@ class TensorPass {
                       (pass_.options.may_differ && !like_.is_quantised());
     for (const auto& part : *pass_.parts) {
       for (const auto input : part.inputs) {
-        const auto& own = pass_.digests[input][planned_.index];
-        if (free || own == pass_.digests[part.copied_from][planned_.index]) continue;
+        const auto& own = pass_.read[input][planned_.index];
+        if (free || own == pass_.read[part.copied_from][planned_.index]) continue;
         const auto why = like_.is_quantised()
                              ? "quantised values cannot be summed; merge them before they are "
                                "quantised"
@@ -227,7 +236,8 @@ class TensorPass {
   std::int64_t unit_;                 // bytes of an element
   std::int64_t count_;                // elements; bytes, where an element has fewer bits
   std::int64_t block_;
-  std::vector<DigestStream> digests_;  // of each input
+  std::vector<DigestStream> read_;     // of each input
+  std::vector<DigestStream> written_;  // of each part
   std::vector<std::byte> stored_;
   std::vector<std::vector<double>> sums_;  // of each part
 };
@@ -256,14 +266,15 @@ void finish_shard(const Pass& pass,
   for (const auto& file : files) file->commit();
   auto record = nlohmann::json::array();
   for (const auto& tensor : shard.tensors)
-    for (const auto& digests : pass.digests) record.push_back(digests[tensor.index]);
+    for (const auto* all : {&pass.read, &pass.written})
+      for (const auto& digests : *all) record.push_back(digests[tensor.index]);
   folder.add_record(shard.name, record);
 }
 
 /// Whether the shard is there already; its digests then are those of its record.
 bool is_finished(Pass& pass, const Shard& shard, const OutputFolder& folder) {
   const auto record = folder.record(shard.name);
-  const auto size = shard.tensors.size() * pass.digests.size();
+  const auto size = shard.tensors.size() * (pass.read.size() + pass.written.size());
   const auto is_text = [](const auto& digest) { return digest.is_string(); };
   if (!record || !record->is_array() || record->size() != size ||
       !std::ranges::all_of(*record, is_text))
@@ -274,7 +285,8 @@ bool is_finished(Pass& pass, const Shard& shard, const OutputFolder& folder) {
   }
   auto next = record->begin();
   for (const auto& tensor : shard.tensors)
-    for (auto& digests : pass.digests) digests[tensor.index] = (next++)->get<std::string>();
+    for (auto* all : {&pass.read, &pass.written})
+      for (auto& digests : *all) digests[tensor.index] = (next++)->get<std::string>();
   return true;
 }
 
@@ -296,9 +308,11 @@ PassResult write_shards(const std::vector<Input>& inputs,
                         const PassOptions& options,
                         const OutputFolder& folder) {
   Files files(inputs, most_open_files() - open_outputs(parts, plan));
-  Pass pass{&inputs, &parts, &like, options, std::move(files), sources_of(inputs, like), {}};
+  Pass pass{&inputs, &parts, &like, options, std::move(files), sources_of(inputs, like)};
   PassResult result;
-  pass.digests.assign(inputs.size(), std::vector<std::string>(like.tensors.size()));
+  const std::vector<std::string> none(like.tensors.size());
+  pass.read.assign(inputs.size(), none);
+  pass.written.assign(parts.size(), none);
   for (const auto& part : parts) fs::create_directories(folder.temporary() / part.folder);
   std::future<void> before;  // the last shard becomes durable while the next one is read
   for (const auto& shard : plan.shards) {
@@ -315,7 +329,8 @@ PassResult write_shards(const std::vector<Input>& inputs,
     });
   }
   if (before.valid()) before.get();
-  result.digests = std::move(pass.digests);
+  result.read = std::move(pass.read);
+  result.written = std::move(pass.written);
   return result;
 }
 

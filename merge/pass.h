@@ -29,11 +29,12 @@ struct PassOptions {
   const std::atomic<bool>* stop = nullptr;  // true: it ends at the next block
 };
 
-/// XXH3-128 of the bytes of each tensor of each input: [input][tensor of the first one's order].
+/// XXH3-128 of the bytes of tensors: [input or part][tensor, in the order of `like`].
 using Digests = std::vector<std::vector<std::string>>;
 
 struct PassResult {
-  Digests digests;
+  Digests read;                    // of each input
+  Digests written;                 // of each part
   std::int64_t bytes_read = 0;     // of tensors
   std::int64_t bytes_written = 0;  // of shards
 };

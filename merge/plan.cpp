@@ -1,7 +1,6 @@
 #include "merge/plan.h"
 
 #include <algorithm>
-#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "checkpoints/checkpoint.h"
@@ -66,11 +65,7 @@ void lay_out(Shard& shard, const Input& like) {
         source.name,
         {{"dtype", tensor.dtype}, {"shape", source.shape}, {"data_offsets", {tensor.offset, end}}});
   }
-  auto text = header.dump();
-  text.append((8 - text.size() % 8) % 8, ' ');
-  const std::uint64_t length = text.size();
-  shard.head.assign(reinterpret_cast<const char*>(&length), sizeof length);
-  shard.head += text;
+  shard.head = checkpoints::safetensors_head(header);
   for (auto& tensor : shard.tensors) tensor.offset += std::ssize(shard.head);
   shard.bytes = std::ssize(shard.head) + end;
 }

@@ -2,10 +2,12 @@
 
 #include <cblas.h>
 #include <lapacke.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <new>
 
 #include "support/errors.h"
 
@@ -23,12 +25,27 @@ std::vector<double> dense_of(std::span<const double> lower, std::int64_t n) {
   return dense;
 }
 
+/// Throws std::bad_alloc where there is no room for the buffer that OpenBLAS takes at its first
+/// call and keeps: it would ask for it again for ever.
+void require_buffer() {
+  constexpr std::size_t bytes = std::size_t{128} << 20;  // BUFFER_SIZE of OpenBLAS 0.3
+  static const bool there = [] {
+    void* const memory =
+        ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) throw std::bad_alloc();
+    ::munmap(memory, bytes);
+    return true;
+  }();
+  check(there, "no buffer, and no exception");
+}
+
 }  // namespace
 
 Eigen::MatrixXd transposed_product(const Eigen::Ref<const Eigen::MatrixXd>& a,
                                    const Eigen::MatrixXd& b) {
   Eigen::MatrixXd product = Eigen::MatrixXd::Zero(a.cols(), b.cols());
   if (a.size() == 0 || b.size() == 0) return product;
+  require_buffer();
   cblas_dgemm(CblasColMajor,
               CblasTrans,
               CblasNoTrans,
@@ -57,6 +74,7 @@ std::vector<double> lower_of(std::span<const double> matrix, std::int64_t n, std
 }
 
 Eigenpairs eigenpairs(std::span<const double> lower, std::int64_t n) {
+  require_buffer();
   auto dense = dense_of(lower, n);
   const lapack_int order = n;
   std::vector<double> values(n);
@@ -100,6 +118,7 @@ void orthonormalize(std::span<const double> lower,
                     std::int64_t k,
                     std::vector<double>& c,
                     std::int64_t c_stride) {
+  require_buffer();
   auto factor = dense_of(lower, k);
   const lapack_int order = k;
   // Row-major lower is column-major upper: U = L'. c row-major is c' column-major [c_stride x

@@ -5,8 +5,9 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
-#include <thread>
 #include <utility>
+
+#include "support/parallel.h"
 
 namespace dimred::pca {
 namespace {
@@ -59,13 +60,6 @@ class Accumulator {
   std::exception_ptr failure_;
 };
 
-/// `body` on `threads` threads, this one included.
-void run_threads(std::int64_t threads, const std::function<void()>& body) {
-  std::vector<std::jthread> others;
-  for (std::int64_t i = 1; i < threads; ++i) others.emplace_back(body);
-  body();
-}
-
 }  // namespace
 
 std::vector<double> ordered_sum(std::int64_t blocks,
@@ -75,7 +69,7 @@ std::vector<double> ordered_sum(std::int64_t blocks,
   threads = std::clamp<std::int64_t>(threads, 1, std::max<std::int64_t>(1, blocks));
   Accumulator accumulator(size, 2 * threads);
   std::atomic<std::int64_t> claimed = 0;
-  run_threads(threads, [&] {
+  in_parallel(threads, threads, [&](std::int64_t) {
     try {
       const auto work = make_work();
       std::vector<double> partial;

@@ -9,6 +9,7 @@
 #include "support/digest.h"
 #include "support/errors.h"
 #include "support/json.h"
+#include "support/named.h"
 
 namespace dimred::pca {
 namespace {
@@ -38,12 +39,9 @@ std::string checksum_of(std::string_view text) {
 /// The fields that files from before there were kinds and blocks lack.
 void read_kind(const OrderedJson& json, Sidecar& sidecar) {
   if (json.contains("kind")) {
-    const auto names = kind_names();
-    const auto found = std::ranges::find(
-        names, json.at("kind").get<std::string>(), &std::pair<std::string, Kind>::first);
-    require_environment(
-        found != names.end(), "[pca] the kind {} is not known", json.at("kind").dump());
-    sidecar.kind = found->second;
+    const auto kind = named_value(kind_names(), json.at("kind").get<std::string>());
+    require_environment(kind.has_value(), "[pca] the kind {} is not known", json.at("kind").dump());
+    sidecar.kind = *kind;
   }
   if (json.contains("seed")) sidecar.seed = json.at("seed").get<std::uint64_t>();
   if (!json.contains("blocks")) return;

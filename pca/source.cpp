@@ -1,6 +1,7 @@
 #include "pca/source.h"
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 #include <sstream>
 #include <string_view>
@@ -225,6 +226,23 @@ bool is_weights_file(const fs::path& path) {
          is_kind(".safetensors") || std::ranges::any_of(other_kinds, is_kind);
 }
 
+/// Merges are merged again where there is nothing else: among checkpoints they are the result of an
+/// earlier merge of the same.
+void require_no_merge(const std::vector<fs::path>& files,
+                      const fs::path& source,
+                      std::string_view place) {
+  const auto is_merge = [](const fs::path& file) {
+    return fs::exists(file.parent_path() / "merge.json");
+  };
+  const auto found = std::ranges::find_if(files, is_merge);
+  require(found == files.end() || std::ranges::all_of(files, is_merge),
+          "[{}] '{}' has '{}', which is a merge itself; name the checkpoints without it, by a "
+          "pattern or in a text file (.txt, one a line)",
+          place,
+          source,
+          found == files.end() ? fs::path() : found->parent_path());
+}
+
 /// A folder's snapshots; else its weight files; else the weights in each folder within it.
 std::vector<fs::path> files_in(const fs::path& folder, std::string_view place) {
   auto index = list_files(folder, {std::string(checkpoints::index_ending)});
@@ -237,15 +255,30 @@ std::vector<fs::path> files_in(const fs::path& folder, std::string_view place) {
   }
   for (const auto& item : fs::directory_iterator(folder)) {
     const auto weights = checkpoints::weights_in(item);
-    if (weights.empty() || item.path().extension() == ".tmp") continue;  // of who was killed
-    require(!fs::exists(item.path() / "merge.json"),
-            "[{}] '{}' is a merge itself; name the checkpoints without it, as in a text file "
-            "(.txt, one a line)",
-            place,
-            item.path());
-    files.push_back(weights);
+    if (!weights.empty() && !is_unfinished(item)) files.push_back(weights);
   }
+  require_no_merge(files, folder, place);
   sort_naturally(files);
+  return files;
+}
+
+/// The snapshots or weights of each path that the pattern matches.
+std::vector<fs::path> files_matching(const fs::path& pattern, std::string_view place) {
+  auto paths = paths_matching(pattern, place);
+  require(!paths.empty(), "[{}] needs snapshots or weights, nothing matches '{}'", place, pattern);
+  std::erase_if(paths, is_unfinished);
+  sort_naturally(paths);
+  std::vector<fs::path> files;
+  for (const auto& path : paths) {
+    if (const auto weights = checkpoints::weights_in(path); !weights.empty()) {
+      checkpoints::require_one_meaning(path, place);
+      files.push_back(weights);
+    } else {
+      std::ranges::copy(snapshot_files(checkpoints::snapshots_of(path), place),
+                        std::back_inserter(files));
+    }
+  }
+  require_no_merge(files, pattern, place);
   return files;
 }
 
@@ -265,6 +298,7 @@ std::vector<fs::path> agreed_files(const fs::path& path, Communicator& communica
 }  // namespace
 
 std::vector<fs::path> snapshot_files(const fs::path& path, std::string_view place) {
+  if (is_pattern(path)) return files_matching(path, place);
   require(fs::exists(path), "[{}] needs snapshots or weights, '{}' does not exist", place, path);
   std::vector<fs::path> files;
   if (fs::is_directory(path)) {

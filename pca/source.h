@@ -102,12 +102,13 @@ std::unique_ptr<SnapshotSource> selected(const SnapshotSource& source, const Sna
 
 /// The files that open_source(path) reads: of a folder its snapshots (.h5), its weight files
 /// (.safetensors, .ckpt, .pt, .pth, .bin), or the weights in each folder within it, in natural
-/// number order; of a text file (.txt) those that it lists line by line, relative to its folder.
-/// Throws std::invalid_argument("[place] ...") when there is none.
+/// number order; of a text file (.txt) those that it lists line by line, relative to its folder; of
+/// a pattern (* ? [ ] {a,b}) those of each path that it matches. What ends in .tmp is left out.
+/// Throws std::invalid_argument("[place] ...") when there is none, and for merges among others.
 std::vector<std::filesystem::path> snapshot_files(const std::filesystem::path& path,
                                                   std::string_view place = "snapshots");
 
-/// The snapshots of a folder or list, or of one n x M .npy (C or Fortran order, float32 or
+/// The snapshots of a folder, list or pattern, or of one n x M .npy (C or Fortran order, float32 or
 /// float64). Of weight files (PyTorch's, MindSpore's, safetensors, whole or in shards that an
 /// index names): the weights in file order (checkpoints/weight_names.h); the sidecar says which
 /// order, and load_basis finds each by its name. Digests are verified here, in

@@ -47,7 +47,9 @@
 #include "python/recording.h"
 #include "python/watched_source.h"
 #include "support/errors.h"
+#include "support/named.h"
 #include "support/parallel.h"
+#include "support/text.h"
 #include "support/version.h"
 
 // dimred._core: files and PCA for the Python files beside this one, which say what a user sees.
@@ -176,12 +178,10 @@ Source source_of_arrays(const std::vector<RowArguments>& arguments) {
 
 template <class Value>
 Value named(const std::vector<std::pair<std::string, Value>>& values, const std::string& name) {
-  std::string known;
-  for (const auto& [text, value] : values) {
-    if (text == name) return value;
-    known += (known.empty() ? "" : ", ") + text;
-  }
-  refuse("[dimred.fit] needs one of {}, received '{}'", known, name);
+  if (const auto value = named_value(values, name)) return *value;
+  refuse("[dimred.fit] needs one of {}, received '{}'",
+         joined(values, ", ", [](const auto& one) { return one.first; }),
+         name);
 }
 
 /// A row, whole, into an array of its length, of float64 where the source's values are.

@@ -64,8 +64,8 @@ class Snapshots final : public training::Hook {
     auto snapshot = training::start_snapshot(*run.setup, *run.position);
     if (!snapshot) return;
     run.writer->submit([this, snapshot = std::move(snapshot)] {
-      const auto file = store_.save(snapshot());
-      list_.add(file.filename().string(), checkpoints::snapshot_digest(file));
+      const auto [file, digest] = store_.save(snapshot());
+      list_.add(file.filename().string(), digest);
     });
   }
 

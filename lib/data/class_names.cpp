@@ -7,7 +7,6 @@
 #include <map>
 #include <memory>
 
-#include "data/paths.h"
 #include "data/read_file.h"
 #include "support/errors.h"
 #include "support/option_values.h"

@@ -46,15 +46,16 @@ void require_same_names(const std::vector<std::string>& names,
 /// characters: what else could not be told apart in a list, or would reach a terminal.
 void require_class_name(std::string_view name, const char* scope, std::string_view where);
 
-/// Calls take(line, number) for each line of the text that holds more than blanks, without those
-/// around it.
+/// Calls take(line, number) for each line of the text (ended by LF, CR LF or CR) that holds more
+/// than blanks, without those around it.
 template <class Take>
 void for_each_line(std::string_view text, const Take& take) {
   std::int64_t number = 0;
   while (!text.empty()) {
-    const auto end = std::min(text.find('\n'), text.size());
+    const auto end = std::min(text.find_first_of("\r\n"), text.size());
     const auto line = trimmed(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
+    const std::size_t ending = text.substr(end).starts_with("\r\n") ? 2 : 1;
+    text.remove_prefix(std::min(end + ending, text.size()));
     ++number;
     if (!line.empty()) take(line, number);
   }

@@ -6,7 +6,6 @@
 #include <string_view>
 #include <utility>
 
-#include "data/paths.h"
 #include "support/errors.h"
 
 namespace dimred::data {

@@ -10,7 +10,6 @@
 #include "data/format.h"
 #include "data/gz_file.h"
 #include "data/inflated_file.h"
-#include "data/paths.h"
 #include "data/planes.h"
 #include "data/unread_files.h"
 #include "support/atomic_file.h"

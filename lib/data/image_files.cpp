@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "data/decode.h"
-#include "data/paths.h"
 #include "data/read_file.h"
 #include "data/unread_files.h"
 #include "support/counted.h"

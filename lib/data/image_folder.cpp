@@ -6,10 +6,10 @@
 #include "data/class_names.h"
 #include "data/format.h"
 #include "data/image_files.h"
-#include "data/paths.h"
 #include "data/splits.h"
 #include "data/unread_files.h"
 #include "support/errors.h"
+#include "support/list_files.h"
 #include "support/text.h"
 
 namespace dimred::data {
@@ -28,12 +28,15 @@ void scanning(const fs::path& folder, const Scan& scan) {
   }
 }
 
+/// Hidden, or what macOS puts into its archives beside the files.
+bool is_left_out(const std::string& name) { return name.starts_with('.') || name == "__MACOSX"; }
+
 std::vector<std::string> class_folders(const fs::path& folder) {
   std::vector<std::string> names;
   scanning(folder, [&] {
     for (const auto& entry : fs::directory_iterator(folder)) {
       const auto name = entry.path().filename().string();
-      if (!name.starts_with('.') && entry.is_directory()) names.push_back(name);
+      if (!is_left_out(name) && entry.is_directory()) names.push_back(name);
     }
   });
   return names;
@@ -63,11 +66,11 @@ void find_images(const fs::path& folder,
   scanning(folder, [&] {
     for (const auto& entry : fs::directory_iterator(folder)) {
       const auto name = entry.path().filename().string();
-      const bool hidden = name.starts_with('.');
-      if (!hidden && entry.is_directory()) {
+      const bool left_out = is_left_out(name);
+      if (!left_out && entry.is_directory()) {
         refuse_loop(entry, top);
         find_images(entry.path(), top, skip, found, list);
-      } else if (!hidden && is_image_name(name)) {
+      } else if (!left_out && is_image_name(name)) {
         found.push_back(entry.path().string().substr(skip));
       } else {
         ++list.ignored;
@@ -87,7 +90,7 @@ ClassFolder look_into(const fs::path& folder) {
   scanning(folder, [&] {
     for (const auto& entry : fs::directory_iterator(folder)) {
       const auto name = entry.path().filename().string();
-      if (name.starts_with('.')) continue;
+      if (is_left_out(name)) continue;
       found.has_images = found.has_images || is_image_name(name);
       if (found.has_images) return;  // a class; the rest may be a million images
       if (entry.is_directory()) found.folders.insert(name);
@@ -177,7 +180,7 @@ std::unique_ptr<Dataset> open_image_folder(const fs::path& folder,
 std::unique_ptr<Dataset> open_image_pattern(const std::string& pattern,
                                             const std::vector<std::string>& class_names) {
   const auto class_of = [](const fs::path& path) { return path.parent_path().filename().string(); };
-  auto paths = matches(fs::absolute(pattern), "image_folder");
+  auto paths = paths_matching(fs::absolute(pattern), "image_folder");
   ImageFileList list{.kind = "pattern", .root = pattern};
   list.ignored = std::erase_if(
       paths, [](const auto& path) { return !is_image_name(path.filename().string()); });

@@ -2,7 +2,6 @@
 
 #include "data/cache_folder.h"
 #include "data/gz_file.h"
-#include "data/paths.h"
 #include "support/atomic_file.h"
 #include "support/digest.h"
 #include "support/errors.h"

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "data/paths.h"
 #include "support/digest.h"
 #include "support/errors.h"
 

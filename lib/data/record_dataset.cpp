@@ -5,7 +5,6 @@
 
 #include "data/cache_folder.h"
 #include "data/class_names.h"
-#include "data/paths.h"
 #include "data/shard_index.h"
 #include "data/unread_files.h"
 #include "support/counted.h"

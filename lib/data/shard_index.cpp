@@ -11,7 +11,6 @@
 #include "data/bytes.h"
 #include "data/cache_folder.h"
 #include "data/inflated_file.h"
-#include "data/paths.h"
 #include "data/record_readers.h"
 #include "data/shard_names.h"
 #include "data/streamed_files.h"

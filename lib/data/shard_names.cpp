@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "data/class_names.h"
-#include "data/paths.h"
 #include "data/read_file.h"
 #include "data/splits.h"
 #include "support/errors.h"
@@ -22,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 
 std::vector<fs::path> files_matching(const fs::path& pattern) {
-  auto files = matches(pattern, "shards");
+  auto files = paths_matching(pattern, "shards");
   std::erase_if(files, [](const auto& file) { return !fs::is_regular_file(file); });
   sort_naturally(files);
   return files;

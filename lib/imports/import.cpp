@@ -4,6 +4,7 @@
 
 #include "support/errors.h"
 #include "support/option_values.h"
+#include "support/text.h"
 
 namespace dimred::imports {
 namespace {
@@ -13,10 +14,10 @@ std::string shown(const ImportedKey& line) {
 }
 
 std::string settings_text(const ImportedKey& line) {
-  std::string text;
-  for (const auto& [name, value] : line.settings)
-    text += formatted("{}{} = {}", text.empty() ? "" : ", ", name, value.empty() ? "\"\"" : value);
-  return text;
+  return joined(line.settings, ", ", [](const auto& setting) {
+    const auto& [name, value] = setting;
+    return formatted("{} = {}", name, value.empty() ? "\"\"" : value);
+  });
 }
 
 std::string answer_text(const ImportedKey& line) {

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "data/image_files.h"
-#include "data/paths.h"
 #include "support/errors.h"
+#include "support/list_files.h"
 #include "support/option_values.h"
 
 namespace dimred::serving {
@@ -23,7 +23,7 @@ std::vector<fs::path> below(const fs::path& folder) {
 }
 
 std::vector<fs::path> matches(const std::string& pattern) {
-  auto files = data::matches(pattern, "serving::images");
+  auto files = paths_matching(pattern, "serving::images");
   std::erase_if(files, [](const auto& file) { return !fs::is_regular_file(file); });
   return files;
 }
@@ -38,7 +38,7 @@ std::vector<fs::path> find_images(const std::vector<std::string>& arguments) {
       found = below(argument);
     } else if (fs::exists(argument)) {
       found = {argument};
-    } else if (argument.find_first_of("*?[") != std::string::npos) {
+    } else if (is_pattern(argument)) {
       found = matches(argument);
     }
     require(!found.empty(),

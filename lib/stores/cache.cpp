@@ -1,7 +1,6 @@
 #include "stores/cache.h"
 
 #include <algorithm>
-#include <chrono>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -13,15 +12,12 @@
 #include "support/digest.h"
 #include "support/file_lock.h"
 #include "support/json.h"
+#include "support/scope_exit.h"
 
 namespace dimred::stores {
 namespace {
 
 namespace fs = std::filesystem;
-
-double now() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
 
 /// One copy of what lies at a URL. While a process uses it, nobody changes it: who finds other data
 /// there makes the next copy.
@@ -100,14 +96,14 @@ constexpr auto input_fault = "input";
 fs::path answer_of(const fs::path& entry) { return entry / "answer.json"; }
 
 /// The result of the process that held the lock while we waited: its copy's number, or its error.
-std::optional<int> answer_since(double began, const fs::path& entry) {
+std::optional<int> read_answer(const fs::path& entry) {
   nlohmann::json last;
   try {
     last = parse_json(InputFile(answer_of(entry)).text(JsonLimits{}.bytes), "");
   } catch (const std::exception&) {  // there is none, or it is damaged
     return {};
   }
-  if (!last.is_object() || last.value("time", 0.) <= began) return {};
+  if (!last.is_object()) return {};
   const auto text = last.value("text", std::string());
   if (text.empty()) return last.value("copy", 1);
   if (last.value("fault", std::string()) == input_fault) throw std::invalid_argument(text);
@@ -120,8 +116,7 @@ Held bring_and_answer(const Url& url,
                       Transfer& transfer,
                       const std::optional<std::vector<Found>>& files,
                       const fs::path& entry) {
-  const auto answer = [&](nlohmann::json answer) {
-    answer["time"] = now();
+  const auto answer = [&](const nlohmann::json& answer) {
     write_file_atomically(answer_of(entry), json_line(answer) + '\n');
   };
   try {
@@ -137,13 +132,13 @@ Held bring_and_answer(const Url& url,
       return wanted;
     };
     auto held = bring_copy(*store, entry, placed, transfer);
-    answer({{"url", shown(url)}, {"copy", held.number}});
+    undo_after_error([&] { answer({{"url", shown(url)}, {"copy", held.number}}); });
     return held;
   } catch (const std::invalid_argument& error) {
-    answer({{"text", error.what()}, {"fault", input_fault}});
+    undo_after_error([&] { answer({{"text", error.what()}, {"fault", input_fault}}); });
     throw;
   } catch (const std::exception& error) {
-    answer({{"text", error.what()}});
+    undo_after_error([&] { answer({{"text", error.what()}}); });
     throw;
   }
 }
@@ -161,10 +156,12 @@ Brought bring_kind(const Url& url,
   };
   if (got.contains(entry)) return brought({});
   create_folders(entry);
-  const auto began = now();
+  const auto earlier = stamp_of(answer_of(entry));
   FileLock lock(entry / "lock");
-  lock.take(LockKind::exclusive);
-  if (const auto number = answer_since(began, entry)) {
+  const bool waits = !lock.try_take(LockKind::exclusive);
+  if (waits) lock.take(LockKind::exclusive);
+  const bool answered = waits && stamp_of(answer_of(entry)) != earlier;
+  if (const auto number = answered ? read_answer(entry) : std::nullopt) {
     got[entry] = {*number, try_hold(copy_of(entry, *number), LockKind::shared)};
     if (got[entry].use) return brought({});
     got.erase(entry);

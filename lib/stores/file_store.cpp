@@ -32,9 +32,8 @@ class FileStore : public Store {
 
   std::optional<Item> stat(const Url& url) override {
     return lasting(url, "look at", [&]() -> std::optional<Item> {
-      const fs::path path = decoded_path(url);
-      if (!fs::is_regular_file(path)) return {};
-      return Item{"", static_cast<std::int64_t>(fs::file_size(path)), stamp_of(path)};
+      const auto look = look_at_file(decoded_path(url));
+      return look ? std::optional(Item{"", look->size, look->stamp}) : std::nullopt;
     });
   }
 
@@ -61,11 +60,16 @@ class FileStore : public Store {
     lasting(url, "read", [&] {
       const fs::path path = decoded_path(url);
       const auto now = stat(url);
-      // One that is gone is said so by whoever opens it.
-      if (now &&
-          (now->size != expected.size || (!expected.etag.empty() && now->etag != expected.etag)))
-        throw Changed("{} has changed since it was looked at", url);
-      InputFile(path).read(offset, sink);
+      if (!now || now->size != expected.size ||
+          (!expected.etag.empty() && now->etag != expected.etag))
+        throw Changed("{} {} since it was looked at", url, now ? "has changed" : "is gone");
+      std::optional<InputFile> file;
+      try {
+        file.emplace(path);
+      } catch (const std::invalid_argument&) {
+        throw Changed("{} is gone since it was looked at", url);
+      }
+      file->read(offset, sink);
     });
   }
 

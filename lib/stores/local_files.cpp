@@ -1,10 +1,10 @@
 #include "stores/local_files.h"
 
-#include <fts.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "stores/store.h"
 #include "support/atomic_file.h"
@@ -21,48 +21,58 @@ bool has_vanished(int error) { return error == ENOENT || error == ENOTDIR; }
   throw fs::filesystem_error(doing, path, std::error_code(error, std::generic_category()));
 }
 
-/// A link leads to nothing also in a circle; where nobody can tell, it may be a file, and leaving
-/// it out would make a folder of a part of it.
-void require_dangling(const fs::path& link) {
+/// What a path leads to; nullopt where it has vanished, or is a link to nothing or in a circle.
+/// Where nobody can tell, it may be a file, and leaving it out would make a folder of a part of it.
+std::optional<struct stat> target_of(const fs::path& path) {
   struct stat state {};
-  if (::stat(link.c_str(), &state) != 0 && errno != ELOOP && !has_vanished(errno))
-    fail_local("look at", link, errno);
+  if (::stat(path.c_str(), &state) == 0) return state;
+  if (errno != ELOOP && !has_vanished(errno)) fail_local("look at", path, errno);
+  return std::nullopt;
+}
+
+std::string stamp_text(const struct stat& state) {
+  const auto& time = state.st_mtim;
+  return formatted("{} {}.{}-{}", state.st_size, time.tv_sec, time.tv_nsec, state.st_ino);
+}
+
+using Identity = std::pair<dev_t, ino_t>;
+
+/// Adds what lies in `folder` (`name` below the root); `above`: the folders that it lies in.
+void walk_into(const fs::path& folder,
+               const fs::path& name,
+               std::vector<Identity>& above,
+               Walked& walked) {
+  std::error_code error;  // also of a disk that fails in the midst of the names
+  for (fs::directory_iterator item(folder, error), end; !error && item != end;
+       item.increment(error)) {
+    const auto& path = item->path();
+    const auto inner = name / path.filename();
+    const auto state = target_of(path);
+    if (!state) {
+      std::error_code vanished;
+      if (fs::is_symlink(path, vanished)) walked.others.push_back(inner.string());
+    } else if (S_ISDIR(state->st_mode)) {
+      const Identity own{state->st_dev, state->st_ino};
+      if (std::ranges::find(above, own) != above.end())
+        throw std::runtime_error(
+            formatted("[stores] {} is a link to a folder that it lies in", path.string()));
+      above.push_back(own);
+      walk_into(path, inner, above, walked);
+      above.pop_back();
+    } else {
+      (S_ISREG(state->st_mode) ? walked.files : walked.others).push_back(inner.string());
+    }
+  }
+  if (error && !has_vanished(error.value())) fail_local("list", folder, error.value());
 }
 
 }  // namespace
 
 Walked walk(const fs::path& folder) {
   Walked walked;
-  auto root = folder.string();
-  char* const roots[] = {root.data(), nullptr};
-  const std::unique_ptr<FTS, int (*)(FTS*)> tree(
-      fts_open(roots, FTS_LOGICAL | FTS_NOCHDIR, nullptr), fts_close);
-  if (!tree) fail_local("list", folder, errno);
-  while (const auto* const entry = fts_read(tree.get())) {
-    const fs::path path = entry->fts_path;
-    const auto name = [&] { return path.lexically_relative(folder).string(); };
-    switch (entry->fts_info) {
-      case FTS_F:
-        walked.files.push_back(name());
-        break;
-      case FTS_SLNONE:
-        require_dangling(path);
-        [[fallthrough]];
-      case FTS_DEFAULT:
-        walked.others.push_back(name());
-        break;
-      case FTS_DC:
-        throw std::runtime_error(
-            formatted("[stores] {} is a link to a folder that it lies in", path.string()));
-      case FTS_DNR:
-      case FTS_ERR:
-      case FTS_NS:
-        if (!has_vanished(entry->fts_errno)) fail_local("list", path, entry->fts_errno);
-        break;
-      default:
-        break;
-    }
-  }
+  std::vector<Identity> above;
+  if (const auto root = target_of(folder)) above.emplace_back(root->st_dev, root->st_ino);
+  walk_into(folder, {}, above, walked);
   std::ranges::sort(walked.files);
   std::ranges::sort(walked.others);
   return walked;
@@ -81,9 +91,13 @@ std::string text_or_none(const fs::path& file) {
 
 std::string stamp_of(const fs::path& file) {
   struct stat state {};
-  if (::stat(file.c_str(), &state) != 0 || !S_ISREG(state.st_mode)) return {};
-  const auto& time = state.st_mtim;
-  return formatted("{} {}.{}-{}", state.st_size, time.tv_sec, time.tv_nsec, state.st_ino);
+  return ::stat(file.c_str(), &state) == 0 && S_ISREG(state.st_mode) ? stamp_text(state) : "";
+}
+
+std::optional<FileLook> look_at_file(const fs::path& file) {
+  const auto state = target_of(file);
+  if (!state || !S_ISREG(state->st_mode)) return std::nullopt;
+  return FileLook{state->st_size, stamp_text(*state)};
 }
 
 }  // namespace dimred::stores

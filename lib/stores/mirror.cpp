@@ -67,7 +67,7 @@ bool stage(const fs::path& run, const std::string& state, const fs::path& stagin
     if (!take((folder / name).string())) return false;
   if (!fs::is_directory(run / folder)) return false;  // deleted while it was linked
   for (const auto& name : files_to_send(run, Sending::run).names)
-    if (!name.starts_with(std::string(states_folder) + '/')) take(name);
+    if (!name.starts_with(std::string(states_folder) + '/') && !take(name)) return false;
   return true;
 }
 

@@ -33,25 +33,27 @@ void remove_files(const fs::path& folder) {
   for (const auto* const name : {whole_name, claim_name}) fs::remove(folder / name);
 }
 
+/// The claim first: a file that is whole by now and had one a moment ago is counted once, not
+/// never.
 CachedFile look_at(const fs::path& folder) {
   CachedFile file{.key = folder.filename().string()};
   const auto size = [](const fs::path& path) -> std::int64_t {
     std::error_code gone;  // -1: it has vanished
     return std::max<std::int64_t>(0, static_cast<std::int64_t>(fs::file_size(path, gone)));
   };
+  const auto claim = folder / claim_name;
+  // A claim without its lock is that of a process that was killed.
+  if (fs::exists(claim) && !FileLock(folder / lock_name).try_take(LockKind::exclusive) &&
+      std::ifstream(claim) >> file.bytes) {
+    file.fixed = true;
+    return file;
+  }
   const auto whole = folder / whole_name;
   std::error_code gone;
   const auto since = fs::last_write_time(whole, gone);
   if (!gone) {
     file.bytes = size(whole);
     file.since = since.time_since_epoch().count();
-    return file;
-  }
-  const auto claim = folder / claim_name;
-  // A claim without its lock is that of a process that was killed.
-  file.fixed = fs::exists(claim) && !FileLock(folder / lock_name).try_take(LockKind::exclusive);
-  if (file.fixed) {
-    std::ifstream(claim) >> file.bytes;
   } else {
     for (const auto& begun : begun_files(folder)) file.bytes += size(begun);
   }

@@ -98,10 +98,21 @@ void require_free(const std::string& ending,
   }
 }
 
+/// Does `work` on local files. One that is removed meanwhile, as a run does with old checkpoints,
+/// is no fault of the caller's.
+template <class Work>
+auto with_local(const Work& work) {
+  try {
+    return work();
+  } catch (const std::invalid_argument& error) {
+    throw StoreError("{}: it was removed while its folder was sent", error.what());
+  }
+}
+
 std::string remembered_digest(const fs::path& file, DigestMemory* memory) {
-  if (memory == nullptr) return file_digest(file);
+  if (memory == nullptr) return with_local([&] { return file_digest(file); });
   auto& digest = (*memory)[stamp_of(file)];
-  if (digest.empty()) digest = file_digest(file);
+  if (digest.empty()) digest = with_local([&] { return file_digest(file); });
   return digest;
 }
 
@@ -240,7 +251,7 @@ class FolderUpload {
       transfer_.bytes += static_cast<std::int64_t>(fs::file_size(local_ / name));
       ++transfer_.files;
     }
-    in_requests(files, [&](const auto& some) { store_.put(some); });
+    in_requests(files, [&](const auto& some) { with_local([&] { store_.put(some); }); });
   }
 
   /// Where put() leaves nothing there for a moment, the second name holds meanwhile.

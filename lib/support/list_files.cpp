@@ -1,5 +1,7 @@
 #include "support/list_files.h"
 
+#include <glob.h>
+
 #include <algorithm>
 #include <string_view>
 
@@ -39,6 +41,8 @@ int compare_natural(std::string_view a, std::string_view b) {
 
 }  // namespace
 
+bool is_unfinished(const fs::path& path) { return path.extension() == ".tmp"; }
+
 bool natural_less(const std::string& a, const std::string& b) {
   const int order = compare_natural(a, b);
   return order != 0 ? order < 0 : a < b;
@@ -55,11 +59,30 @@ std::vector<fs::path> list_files(const fs::path& folder,
     const bool wanted = std::ranges::any_of(
         extensions, [&](const std::string& extension) { return name.ends_with(extension); });
     // "._a.pt" is what macOS keeps beside a.pt on other file systems.
-    if (name.starts_with('.') || name.ends_with(".tmp")) continue;
+    if (name.starts_with('.') || is_unfinished(item)) continue;
     if (wanted && item.is_regular_file()) files.push_back(item.path());
   }
   sort_naturally(files);
   return files;
+}
+
+bool is_pattern(const fs::path& path) {
+  return path.string().find_first_of("*?[{") != std::string::npos && !fs::exists(path);
+}
+
+std::vector<fs::path> paths_matching(const fs::path& pattern, std::string_view scope) {
+  glob_t found{};
+  const int code = ::glob(pattern.c_str(), GLOB_NOSORT | GLOB_BRACE, nullptr, &found);
+  std::vector<fs::path> paths;
+  if (code == 0) paths.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+  ::globfree(&found);
+  require_environment(code == 0 || code == GLOB_NOMATCH,
+                      "[{}] cannot look through the folders of {}",
+                      scope,
+                      pattern);
+  std::ranges::sort(
+      paths, {}, [](const auto& path) -> const std::string& { return path.native(); });
+  return paths;
 }
 
 }  // namespace dimred

@@ -79,11 +79,13 @@ class Process {
 
   void end() const { kill(-id_, SIGKILL); }
 
-  /// Its exit code, or 128 + the signal that ended it.
+  static constexpr int unknown = -1;
+  /// Its exit code, or 128 + the signal that ended it; `unknown` where the system does not say.
   int wait() {
     const pid_t id = std::exchange(id_, 0);
     int status = 0;
-    retrying([&] { return waitpid(id, &status, 0); });
+    // Where somebody has had SIGCHLD ignored, the system keeps no code.
+    if (retrying([&] { return waitpid(id, &status, 0); }) < 0) return unknown;
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
 
@@ -143,6 +145,9 @@ ProgramResult run_program(const std::vector<std::string>& words,
     read_part(watched[1], part, [&](auto bytes) { append_to_end(end.errors, bytes); });
   }
   end.code = process.wait();
+  require_environment(end.code != Process::unknown,
+                      "[program] cannot learn how {} has ended: SIGCHLD is ignored in this process",
+                      words.front());
   return end;
 }
 

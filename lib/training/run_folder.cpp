@@ -179,7 +179,9 @@ void RunFolder::abandon() const {
   }
   const std::vector items(fs::directory_iterator(path_), fs::directory_iterator{});
   if (!std::ranges::all_of(items, is_beginning)) return;  // snapshots, say: the run stays as it is
-  for (const auto& item : items) fs::remove(item);
+  for (const auto& item : items)
+    if (item.path().filename() != lock_file) fs::remove(item);
+  fs::remove(path_ / lock_file);  // last: it keeps others out
   if (created_ && fs::is_empty(path_)) fs::remove(path_);
 }
 

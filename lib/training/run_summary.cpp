@@ -1,25 +1,15 @@
 #include <ATen/DeviceAccelerator.h>
 
 #include <cmath>
-#include <fstream>
 
 #include "support/counted.h"
 #include "support/errors.h"
 #include "support/formatted.h"
+#include "support/peak_memory.h"
 #include "training/builtin_hooks.h"
 
 namespace dimred::training {
 namespace {
-
-/// VmHWM of /proc; getrusage would count what another program had before it became this one.
-std::int64_t peak_of_process() {
-  constexpr std::int64_t kilobyte = 1024;
-  std::ifstream in("/proc/self/status");
-  for (std::string line; std::getline(in, line);) {
-    if (line.starts_with("VmHWM:")) return kilobyte * std::stoll(line.substr(6));
-  }
-  return 0;
-}
 
 std::int64_t peak_of_device(const torch::Device& device) {
   if (device.is_cpu()) return 0;
@@ -55,7 +45,7 @@ class RunSummary final : public Hook {
 }  // namespace
 
 PeakMemory peak_memory(const Model& model) {
-  return {.process = peak_of_process(), .device = peak_of_device(model.device)};
+  return {.process = peak_memory_of_process(), .device = peak_of_device(model.device)};
 }
 
 std::unique_ptr<Hook> make_run_summary() { return std::make_unique<RunSummary>(); }

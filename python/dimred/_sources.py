@@ -5,7 +5,6 @@ from __future__ import annotations
 import glob
 import json
 import os
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -98,23 +97,9 @@ def _item_row(name: str, item: Any) -> Row:
     return name, [("", *tensor[1:]) for tensor in state_row(name, {"": item})[1]]
 
 
-def natural(path: Path) -> list[Any]:
-    """A key that puts step_2/weights.pt before step_10/weights.pt."""
-    parts = re.split(r"(\d+)", str(path))
-    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts if part]
-
-
 def _open_path(text: str) -> _core.Source:
     path = local_path("[dimred.fit]", "its source", text)
-    if not path.exists() and glob.has_magic(text):
-        found = sorted((Path(name) for name in glob.glob(text) if not name.endswith(".tmp")), key=natural)
-        if not found:
-            raise FileNotFoundError(f"[dimred.fit] no file fits the pattern '{text}'")
-        merges = [path for path in found if (path / "merge.json").exists()]
-        if 0 < len(merges) < len(found):
-            raise ValueError(f"[dimred.fit] '{text}' fits '{merges[0]}', which is a merge itself; leave it out")
-        return _open_files(found)
-    if not path.exists():
+    if not path.exists() and not glob.glob(text) and "{" not in text:  # {a,b} is for the core
         raise FileNotFoundError(f"[dimred.fit] '{text}' does not exist")
     if path.suffix == ".npy" and (rows := _other_npy(path)):
         return _core.open_arrays(rows)

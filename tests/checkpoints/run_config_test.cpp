@@ -39,7 +39,7 @@ class Run : public ::testing::Test {
     snapshot.layout_json = "{}";
     snapshot.layout_hash = std::string(32, '0');
     snapshot.run_json = nlohmann::json{{"config", config}}.dump();
-    return SnapshotStore(place / "snapshots", 9).save(snapshot);
+    return SnapshotStore(place / "snapshots", 9).save(snapshot).path;
   }
   std::string refusal(const fs::path& path) {
     return thrown<std::runtime_error>([&] { open_run(path); });

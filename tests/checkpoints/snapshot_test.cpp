@@ -180,7 +180,11 @@ TEST(Snapshot, RefusesNonFiniteValues) {
   snapshot.weights[17] = std::numeric_limits<float>::infinity();
   const auto write = [&] { write_snapshot(folder / "s.h5", snapshot); };
   EXPECT_EQ(thrown<std::invalid_argument>(write),
-            "[snapshot] needs finite values, received inf in weights[17]");
+            "[snapshot] needs finite values, received inf in weights[17], \"conv.weight\"[17]");
+  snapshot.layout_json =
+      R"({"parameters":[{"name":"a","shape":[2,8]},{"name":"b.weight","shape":[99]}]})";
+  EXPECT_EQ(thrown<std::invalid_argument>(write),
+            "[snapshot] needs finite values, received inf in weights[17], \"b.weight\"[1]");
   snapshot = example();
   snapshot.buffers[2] = std::numeric_limits<float>::quiet_NaN();
   EXPECT_EQ(thrown<std::invalid_argument>(write),

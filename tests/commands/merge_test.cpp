@@ -37,8 +37,22 @@ TEST_F(MergeCommand, WritesAFolderAndSaysOfWhat) {
   EXPECT_EQ(weight_in(output), merge::raw(std::vector{2.5F}));
   const auto shown = dimred_program("inspect " + output.string());
   EXPECT_EQ(shown.code, 0) << shown.output;
-  EXPECT_THAT(shown.output, HasSubstr("merge.json          whole, digest verified"));
+  EXPECT_THAT(shown.output, HasSubstr("merge.json          whole, digests verified"));
   EXPECT_THAT(shown.output, HasSubstr("  step 2 "));
+  const auto weights = output / "model.safetensors";
+  const auto whole = text_of_file(weights);
+  auto changed = whole;
+  changed.back() = static_cast<char>(changed.back() ^ 1);
+  put_file(weights, changed);
+  EXPECT_EQ(dimred_program("inspect " + output.string()).code, 1);
+  EXPECT_THAT(dimred_program("inspect " + output.string()).output,
+              HasSubstr("\"w\" is damaged or"));
+  fs::remove(weights);
+  put_file(output / "other.safetensors", text_of_file(run / "step_1/model.safetensors"));
+  EXPECT_THAT(dimred_program("inspect " + output.string()).output,
+              HasSubstr("\"w\" is damaged or"));
+  fs::remove(output / "other.safetensors");
+  put_file(weights, whole);
   auto text = text_of_file(output / "merge.json");
   put_file(output / "merge.json", text.replace(text.find("0.5"), 3, "0.6"));
   EXPECT_EQ(dimred_program("inspect " + output.string()).code, 1);

@@ -28,6 +28,7 @@ TEST(ImageFolder, ReadsClassesByNameAndFilesByPath) {
   put(folder / "a/.hidden.png", "x");
   put(folder / "a/notes.txt", "x");
   put(folder / ".dimred/cache.bin", "x");
+  put(folder / "__MACOSX/a/._9.jpg", "x");
   const auto dataset = open_image_folder(folder.path());
   EXPECT_EQ(dataset->class_names(), (std::vector<std::string>{"a", "b"}));
   ASSERT_EQ(dataset->size(), 4);

@@ -27,6 +27,8 @@ TEST(ImageList, ReadsPathsWithBlanksAndLabels) {
       "0: cow\r\n1: cat\r\n");
   EXPECT_EQ(open_image_list(folder / "label.txt")->class_names(),
             (std::vector<std::string>{"cow", "cat"}));
+  put(folder / "label.txt", "one two.png 1\r\r3.png 0\r");  // as older programs of macOS write it
+  EXPECT_EQ(open_image_list(folder / "label.txt")->size(), 2);
   put(folder / "words.txt", "3.png dog\none two.png cat\n");
   const auto words = open_image_list(folder / "words.txt");
   EXPECT_EQ(words->class_names(), (std::vector<std::string>{"cat", "dog"}));
@@ -42,6 +44,7 @@ TEST(ImageList, NamesTheLineThatIsBad) {
   };
   EXPECT_NE(text("a.png 1\nb.png\n").find("label.txt:2: needs \"path label\", received b.png"),
             std::string::npos);
+  EXPECT_NE(text("a.png 1\r\n\r\nb.png\r\n").find("label.txt:3: needs"), std::string::npos);
   EXPECT_NE(text("a.png 1\nb.png 7\n", {"x", "y"})
                 .find("label.txt:2: needs one of the 2 classes, received 7"),
             std::string::npos);

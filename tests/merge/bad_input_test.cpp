@@ -226,7 +226,7 @@ TEST_F(BadInput, PlacesThatCannotBe) {
   fs::create_directory(folder / "empty");
   EXPECT_THAT(merged(folder / "empty"),
               AllOf(StartsWith("[merge] "), HasSubstr("empty' has none")));
-  EXPECT_THAT(merged(folder / "none*"), HasSubstr("nothing is called"));
+  EXPECT_THAT(merged(folder / "none*"), HasSubstr("nothing matches"));
   put_file(folder / "list.txt", "# run\n");
   EXPECT_THAT(merged(folder / "list.txt"), HasSubstr("# run' does not exist"));
   fs::create_directories(folder / "empty");
@@ -242,7 +242,7 @@ TEST_F(BadInput, PlacesThatCannotBe) {
   // one.
   fs::copy(one, folder / "run/other.tmp");
   EXPECT_EQ(merge({folder / "run"}, folder / "run/merged", {}).inputs.size(), 2U);
-  EXPECT_THAT(merged(folder / "run"), HasSubstr("run/merged' is a merge itself"));
+  EXPECT_THAT(merged(folder / "run"), HasSubstr("run/merged', which is a merge itself"));
   EXPECT_THAT(merged(folder / "run/*"), HasSubstr("run/merged', which is a merge itself"));
   EXPECT_THAT(merged(folder / "run/other.tmp"), HasSubstr("is unfinished"));
   fs::remove_all(folder / "run/merged");

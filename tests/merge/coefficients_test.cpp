@@ -89,8 +89,8 @@ TEST(Coefficients, OfAFileNeedToBeWhole) {
   EXPECT_EQ(read("0.5\n0.5000005\n"), "no exception");
   EXPECT_THAT(read("0.5\n0.500002\n"), HasSubstr("sum to one within 1e-6, received a sum of 1.0"));
   EXPECT_THAT(read("1\n"), HasSubstr("for each of 2 checkpoints, received 1"));
-  EXPECT_THAT(read("0.5\nhalf\n"), HasSubstr("a number on each line, received half"));
-  EXPECT_THAT(read("nan\n1\n"), HasSubstr("a number on each line, received nan"));
+  EXPECT_THAT(read("0.5\nhalf\n"), HasSubstr("line 2 needs a number, received half"));
+  EXPECT_THAT(read("nan\n1\n"), HasSubstr("line 1 needs a number, received nan"));
 }
 
 }  // namespace

@@ -1,10 +1,14 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <new>
 #include <regex>
 
 #include "tests/pca/matrices.h"
@@ -62,6 +66,36 @@ TEST(PrivateBlas, StartsNoThreads) {
   fit(*testing::source_of(testing::random_matrix(150, 2000, 2)), options, folder / "p.npy");
   const std::filesystem::directory_iterator tasks("/proc/self/task");
   EXPECT_EQ(std::distance(begin(tasks), end(tasks)), 1);
+}
+
+/// Leaves this process `bytes` more of address space than it has.
+void limit_memory(rlim_t bytes) {
+  rlim_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  const rlim_t most = pages * ::sysconf(_SC_PAGESIZE) + bytes;
+  const rlimit limit{most, most};
+  ::setrlimit(RLIMIT_AS, &limit);
+}
+
+// OpenBLAS would ask for its buffer again and again.
+TEST(PrivateBlasDeathTest, SaysThatThereIsNoMemoryForABuffer) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // a process in which nobody has called it yet
+  const auto fit_within = [](rlim_t bytes) {
+    const auto source = testing::source_of(testing::random_matrix(8, 5000, 1));
+    std::vector<float> matrix(4 * 5000);
+    auto options = testing::options_of(4);
+    options.threads = 1;
+    limit_memory(bytes);
+    ::alarm(60);
+    try {
+      fit_in_memory(*source, options, matrix);
+    } catch (const std::bad_alloc&) {
+      std::exit(3);
+    }
+    std::exit(0);
+  };
+  EXPECT_EXIT(fit_within(rlim_t{64} << 20), ::testing::ExitedWithCode(3), "");
+  EXPECT_EXIT(fit_within(rlim_t{512} << 20), ::testing::ExitedWithCode(0), "");
 }
 
 }  // namespace

@@ -220,7 +220,7 @@ TEST(OpenSource, RefusesWhatIsMissingEmptyOrMixed) {
     checkpoints::write_safetensors(folder / name / "model.safetensors", {{"w", {1}, {1}}});
   }
   put_file(folder / "run/merged/merge.json", "{}");
-  EXPECT_NE(refusal("run").find("run/merged' is a merge itself"), std::string::npos);
+  EXPECT_NE(refusal("run").find("run/merged', which is a merge itself"), std::string::npos);
   std::filesystem::remove_all(folder / "run/merged");
   put_file(folder / "run/step1/model.safetensors.index.json", "{}");
   for (const auto* name : {"run", "run/step1"})
@@ -244,6 +244,31 @@ TEST(OpenSource, RefusesWhatIsMissingEmptyOrMixed) {
   checkpoints::write_snapshot(folder / "mixed/a.h5", snapshot);
   checkpoints::write_safetensors(folder / "mixed/b.safetensors", {{"w", {1}, {1}}});
   EXPECT_NE(refusal("mixed").find("all of one kind"), std::string::npos);
+}
+
+TEST(OpenSource, TakesWhatAPatternMatches) {
+  const TemporaryFolder folder;
+  const auto weights_of = [&](const char* step) {
+    return folder / "run" / step / "model.safetensors";
+  };
+  for (const auto* step : {"step10", "step2", "step1", "step3.tmp"}) {
+    std::filesystem::create_directories(folder / "run" / step);
+    checkpoints::write_safetensors(weights_of(step), {{"w", {1}, {1}}});
+  }
+  const auto refusal = [&](const char* pattern) {
+    return thrown<std::invalid_argument>([&] { snapshot_files(folder / pattern); });
+  };
+  using Files = std::vector<std::filesystem::path>;
+  EXPECT_EQ(snapshot_files(folder / "run/*"),
+            (Files{weights_of("step1"), weights_of("step2"), weights_of("step10")}));
+  EXPECT_EQ(snapshot_files(folder / "run/step{1,10}"),
+            (Files{weights_of("step1"), weights_of("step10")}));
+  EXPECT_EQ(open_source(folder / "run/step?")->rows(), 2);
+  // Merges alone are merged again.
+  put_file(folder / "run/step2/merge.json", "{}");
+  EXPECT_NE(refusal("run/step?").find("run/step2', which is a merge itself"), std::string::npos);
+  EXPECT_EQ(snapshot_files(folder / "run/step2*"), Files{weights_of("step2")});
+  EXPECT_NE(refusal("run/none*").find("nothing matches"), std::string::npos);
 }
 
 TEST(OpenSource, NamesTheSnapshotThatDiffersOrIsDamaged) {

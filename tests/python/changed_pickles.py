@@ -6,14 +6,14 @@ from __future__ import annotations
 
 import importlib.util
 import io
+import json
+import math
 import random
 import struct
 import sys
 import zipfile
 from pathlib import Path
 from typing import Any
-
-from safetensors import deserialize
 
 
 def changed(data: bytes, draws: random.Random) -> bytes:
@@ -52,7 +52,7 @@ def main(reader: str, folder: Path) -> None:
             )
             try:
                 if seed.endswith("pt"):
-                    module.weights(folder / seed, out)
+                    module.table(folder / seed, out)
                 else:
                     (folder / "changed").write_bytes(data)
                     module.pairs(folder / "changed", out)
@@ -61,7 +61,11 @@ def main(reader: str, folder: Path) -> None:
                 continue
             read += 1
             if seed.endswith("pt"):
-                deserialize(out.getvalue())  # checks sizes
+                for _, dtype, shape, strides, begin in json.loads(out.getvalue()):
+                    steps = strides or [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
+                    last = sum((n - 1) * step for n, step in zip(shape, steps, strict=True))
+                    end = begin + (last + 1) * module.BYTES[dtype] if math.prod(shape) else begin
+                    assert 0 < begin <= end <= (folder / seed).stat().st_size
             else:
                 count = struct.unpack("<q", out.getvalue()[:8])[0]
                 sizes = struct.unpack(f"<{2 * count}q", out.getvalue()[8 : 8 + 16 * count])

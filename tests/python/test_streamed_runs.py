@@ -21,6 +21,7 @@ from test_image_training import put_images
 pytest_plugins = ["store_servers"]
 
 FILES = 8
+LONG = 100_000
 STAGE1 = [
     "--model=convnet",
     "--preprocessing_name=imagenet",
@@ -138,7 +139,7 @@ def started_run(dimred: Path, data: str, tmp_path: Path, *words: str, timeout: i
         f"--data={data}",
         *STAGE1,
         "--batch_size=4",
-        "--epochs=2000",
+        f"--epochs={LONG}",  # it is ended before, however slow the test is
         "--checkpoint_every=1",
         *words,
         "--store_attempts=1",
@@ -277,7 +278,7 @@ def test_a_signal_is_heard_while_the_step_waits_for_a_file(
         assert run.wait(60) == 143
     whole = epochs(tmp_path / "run")
     assert len(whole) > done
-    call(shards, "local", "--batch_size=4", f"--epochs={len(whole)}", "--total_epochs=2000")
+    call(shards, "local", "--batch_size=4", f"--epochs={len(whole)}", f"--total_epochs={LONG}")
     assert epochs(tmp_path / "local") == whole
 
 

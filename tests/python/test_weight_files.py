@@ -6,7 +6,6 @@ import io
 import itertools
 import os
 import pickle
-import resource
 import shutil
 import struct
 import subprocess
@@ -244,7 +243,7 @@ print(re.search(r"VmHWM:\s*(\d+) kB", open("/proc/self/status").read())[1], file
 sys.exit(code)"""
 
 
-def read_by_python(file: Path, kind: str = "weights") -> tuple[bytes, str, int]:
+def read_by_python(file: Path, kind: str = "table") -> tuple[bytes, str, int]:
     """What checkpoints/read_pickle.py says of a file, and its peak of memory in bytes."""
     words = [sys.executable, "-I", "-S", "-c", AND_ITS_PEAK, READER, kind, file]
     done = subprocess.run(words, capture_output=True, check=False)
@@ -254,7 +253,7 @@ def read_by_python(file: Path, kind: str = "weights") -> tuple[bytes, str, int]:
 
 
 @pytest.mark.parametrize("protocol", [2, 3, 4, 5])
-def test_every_element_type_and_view_arrives_bit_for_bit(protocol: int, tmp_path: Path) -> None:
+def test_every_element_type_and_view_arrives_bit_for_bit(protocol: int, tmp_path: Path, execute) -> None:
     numbers = 10 * torch.randn(2, 3, 4, 5, generator=torch.Generator().manual_seed(3))
     state = {}
     for dtype in ELEMENTS:
@@ -275,7 +274,8 @@ def test_every_element_type_and_view_arrives_bit_for_bit(protocol: int, tmp_path
         ]
         state |= {f"{dtype}.{i}": view for i, view in enumerate(views)}
     torch.save(state, tmp_path / "views.pt", pickle_protocol=protocol)
-    read = safetensors.torch.load(read_by_python(tmp_path / "views.pt")[0])
+    execute("dimred", "merge", tmp_path / "views.pt", "--output", tmp_path / "out")  # the mean of one
+    read = safetensors.torch.load_file(tmp_path / "out/model.safetensors")
     assert set(read) == set(state)
     for name, tensor in state.items():
         assert read[name].dtype == tensor.dtype and torch.equal(read[name], tensor.detach()), name
@@ -289,11 +289,11 @@ def test_integers_of_any_size_are_taken(tmp_path: Path, execute, binaries: Path)
 
 def test_memory_is_bounded_by_the_files_size(tmp_path: Path) -> None:
     torch.save({"a": torch.ones(1)}, tmp_path / "small.pt")
-    (small, _, interpreter), size = read_by_python(tmp_path / "small.pt"), 64_000_000
+    (_, _, interpreter), size = read_by_python(tmp_path / "small.pt"), 64_000_000
     matrix = torch.arange(size // 8, dtype=torch.float32).view(2000, -1)
     torch.save({"a": matrix, "b": matrix.clone().t()}, tmp_path / "large.pt")
-    large, _, most = read_by_python(tmp_path / "large.pt")
-    assert len(large) - len(small) > 0.99 * size and most - interpreter < 0.8 * size
+    _, _, most = read_by_python(tmp_path / "large.pt")
+    assert most - interpreter < 0.1 * size
     for claim in (b"\x80\x04\x8e" + struct.pack("<Q", 1 << 40), b"\x80\x02]r" + struct.pack("<I", 1 << 26) + b"."):
         (tmp_path / "claim.bin").write_bytes(claim)
         _, said, most = read_by_python(tmp_path / "claim.bin", "pairs")
@@ -324,24 +324,19 @@ def test_changed_pickles_are_read_or_refused(tmp_path: Path) -> None:
 def test_faults_around_python_are_one_line(tmp_path: Path, twin, dimred: Path) -> None:
     torch.save({"a": torch.ones(1_000_000)}, tmp_path / "twin.pt")
 
-    def report(code: int, before: Callable[[], None] | None = None, **environment: str) -> str:
+    def report(code: int, **environment: str) -> str:
         done = subprocess.run(
             [dimred, "inspect", tmp_path / "twin.pt"],
             capture_output=True,
             text=True,
             check=False,
             env=os.environ | environment,
-            preexec_fn=before,
-            restore_signals=before is None,
         )
         assert done.returncode == code and len(done.stderr.splitlines()) == 1, done
         return done.stderr
 
     line = report(1, DIMRED_PYTHON="/nowhere/python")
     assert "twin.pt" in line and "DIMRED_PYTHON" in line and "cannot run /nowhere/python: No such file" in line
-    line = report(1, lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20)), TMPDIR=str(tmp_path))
-    assert f"cannot write a temporary file in {tmp_path}" in line and "TMPDIR" in line and "File too large" in line
-    assert "/nowhere" in report(1, TMPDIR="/nowhere")
     assert sorted(os.listdir(tmp_path)) == ["twin.pt"]
 
 

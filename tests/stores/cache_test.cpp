@@ -2,18 +2,24 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <csignal>
 #include <fstream>
+#include <future>
+#include <optional>
 
 #include "stores/journal.h"
 #include "stores/local_files.h"
 #include "stores/upload.h"
+#include "support/atomic_file.h"
 #include "support/digest.h"
+#include "support/file_lock.h"
 #include "tests/stores/memory_store.h"
+#include "tests/stores/shared_store.h"
 
 namespace dimred::stores {
 namespace {
@@ -102,6 +108,17 @@ struct Reader {
   }
 };
 
+/// Whether a thread waits for the lock of the file.
+bool somebody_waits_for(const std::filesystem::path& lock) {
+  struct stat state {};
+  if (::stat(lock.c_str(), &state) != 0) return false;
+  const auto inode = formatted(":{} ", state.st_ino);
+  std::ifstream locks("/proc/locks");
+  for (std::string line; std::getline(locks, line);)
+    if (line.find("->") != std::string::npos && line.find(inode) != std::string::npos) return true;
+  return false;
+}
+
 TEST(Cache, AFailureIsTheSameForWhoeverWaitedAndNotForTheNext) {
   const TemporaryFolder folder;
   auto options = quick(1);
@@ -109,17 +126,25 @@ TEST(Cache, AFailureIsTheSameForWhoeverWaitedAndNotForTheNext) {
   const auto url = parse_url("file://" + (folder / "none").string());
   EXPECT_THAT(error_of([&] { bring(url, options); }), HasSubstr("nothing at file://"));
   make_files(folder / "none", {{"x", "x"}});
+  const auto entry = cache_paths_of(url, "inputs", options).entry;
+  write_file_atomically(entry / "answer.json", R"({"text": "[stores] for those who waited"})");
   const Reader other(url, options);
   EXPECT_EQ(files_of(other.path), (Files{{"x", "x"}}));
   // As if another process had answered while this one waited for it.
-  const auto answer = cache_paths_of(url, "inputs", options).entry / "answer.json";
-  std::ofstream(answer) << R"({"time": 1e12, "text": "[stores] said before"})";
-  EXPECT_EQ(error_of([&] { bring(url, options); }), "[stores] said before");
-  std::ofstream(answer) << R"({"time": 1e12, "text": "[stores] bad", "fault": "input"})";
-  EXPECT_THROW(bring(url, options), std::invalid_argument);
+  const auto answered = [&](const std::string& text) {
+    std::optional<FileLock> lock(std::in_place, entry / "lock");
+    lock->take(LockKind::exclusive);
+    auto brought = std::async(std::launch::async, [&] { return bring(url, options).path; });
+    EXPECT_TRUE(becomes([&] { return somebody_waits_for(entry / "lock"); }));
+    write_file_atomically(entry / "answer.json", text);
+    lock.reset();
+    return brought.get();
+  };
+  EXPECT_EQ(error_of([&] { answered(R"({"text": "[stores] said before"})"); }),
+            "[stores] said before");
+  EXPECT_THROW(answered(R"({"text": "[stores] bad", "fault": "input"})"), std::invalid_argument);
   std::filesystem::remove_all(folder / "none");  // is not asked again
-  std::ofstream(answer) << R"({"time": 1e12, "copy": 1})";
-  EXPECT_EQ(bring(url, options).path, other.path);
+  EXPECT_EQ(answered(R"({"copy": 1})"), other.path);
 }
 
 TEST(Cache, ACopyThatSomebodyReadsStaysAsItIs) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <functional>
 
 #include "stores/download.h"
@@ -95,6 +96,15 @@ TEST(Hadoop, AFilesNameIsNoReason) {
   EXPECT_THAT(said("The DiskSpace quota of /x is exceeded"), HasSubstr("its quota is full"));
   EXPECT_THAT(said("Permission denied: user=me, inode=/quota"), HasSubstr("credentials"));
   EXPECT_THAT(said("Connection refused"), HasSubstr("passing: "));
+}
+
+TEST(Hadoop, AnEndThatTheSystemDoesNotTellIsNoSuccess) {
+  const TemporaryFolder folder;
+  const auto store = store_of(folder, "exit 1\n");
+  const auto before = std::signal(SIGCHLD, SIG_IGN);
+  EXPECT_THAT(thrown<std::runtime_error>([&] { store->list(data); }),
+              HasSubstr("SIGCHLD is ignored in this process"));
+  std::signal(SIGCHLD, before);
 }
 
 /// Five listed files, and a client that breaks off in the midst of the fourth.

@@ -59,6 +59,10 @@ TEST(Walk, AFolderIsNotReadWithoutWhatItsLinksShouldLeadTo) {
   const auto url = parse_url("file://" + (folder / "data").string());
   const auto store = make_file_store(quick());
   EXPECT_EQ(find(*store, url).size(), 1U);
+  const auto found = find(*store, url).front();
+  fs::remove(folder / "data/a");
+  EXPECT_THROW(store->read(found.url, found.item, 0, [](auto) {}), Changed);
+  make_files(folder / "data", {{"a", "a"}});
   fs::create_symlink(folder / "none", folder / "data/shard");
   EXPECT_THAT(error_of([&] { find(*store, url); }),
               HasSubstr("shard is a link that leads to no file"));

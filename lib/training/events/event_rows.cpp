@@ -9,28 +9,14 @@
 #include "support/text.h"
 
 namespace dimred::training {
-namespace {
-
-std::vector<std::string> fields_of(std::string_view line) {
-  while (line.ends_with('\n')) line.remove_suffix(1);
-  std::vector<std::string> fields;
-  for (std::size_t begin = 0; begin <= line.size();) {
-    const auto end = std::min(line.find(',', begin), line.size());
-    fields.emplace_back(line.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return fields;
-}
-
-}  // namespace
 
 EventRows::EventRows(std::string_view header, std::int64_t every)
-    : columns_(fields_of(header)), every_(every) {
+    : columns_(split_list(header.substr(0, header.find('\n')))), every_(every) {
   check(every >= 1, "events of every 0th row");
 }
 
 std::optional<EventRow> EventRows::next(std::string_view row) {
-  const auto fields = fields_of(row);
+  const auto fields = split_list(row.substr(0, row.find('\n')));
   require_environment(fields.size() == columns_.size(),
                       "[training::events] needs rows of {} fields, received {}",
                       columns_.size(),

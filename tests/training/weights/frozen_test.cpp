@@ -172,7 +172,7 @@ TEST(NamedWeights, OfASnapshotAreTheNetworksTensors) {
   auto setup = frozen_setup(std::make_shared<TwoNorms>(), layout::MemoryFormat::channels_last);
   keep_frozen(setup, folder.path());
   const auto path =
-      checkpoints::SnapshotStore(folder / "snapshots", 3).save(start_snapshot(setup, {})());
+      checkpoints::SnapshotStore(folder / "snapshots", 3).save(start_snapshot(setup, {})()).path;
   const auto file = named_weights(setup.model, folder / "snapshots");
   const auto matching = match(
       setup.model,

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json_fwd.hpp>
+
+namespace dimred::merge {
+
+/// Compares the weights (.safetensors) in a merge's folder with the digests in its merge.json.
+/// Throws std::runtime_error, naming the tensor, where one is missing, was added or has other
+/// bytes. Cost: one read of the weights.
+void verify(const std::filesystem::path& folder, const nlohmann::ordered_json& merge);
+
+}  // namespace dimred::merge
