@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dimred import _core
+from dimred._arguments import shown
 
 FLOATS = {"float32": "F32", "float64": "F64", "float16": "F16", "bfloat16": "BF16"}
 TYPES = {**FLOATS, "int8": "I8", "uint8": "U8"}  # as safetensors names them
@@ -37,7 +38,14 @@ def as_numbers(value: Any) -> NDArray[Any]:
 
 
 def require_dense(value: Any) -> None:
-    """Raises ValueError for a torch tensor without values, of which only some are stored, or of quantised ones."""
+    """Raises ValueError for a torch tensor without values, of which only some are stored, or of quantised ones.
+
+    TypeError where other ranks hold parts of it.
+    """
+    from dimred._modules import SHARDED, is_sharded
+
+    if is_sharded([value]):
+        raise TypeError(f"[dimred.fit] needs whole tensors, {SHARDED}")
     dtype, layout = dtype_name(value), "meta" if value.is_meta else str(value.layout).removeprefix("torch.")
     if layout != "strided" or dtype.startswith("float8"):
         raise ValueError(f"[dimred.fit] needs dense tensors of {', '.join(FLOATS)}, received {dtype} ({layout})")
@@ -83,18 +91,35 @@ def matrix_rows(source: Any, name: str = "array") -> list[Row]:
     return [(f"{name}[{i}]", [("", shape, FLOATS[dtype], row)]) for i, row in enumerate(array)]
 
 
+def require_name(scope: str, key: Any) -> None:
+    """Raises TypeError for a key of a state dict that is no text, as those of Flax's paths."""
+    if not isinstance(key, str):
+        raise TypeError(
+            f"{scope} needs names as text, received the key {shown(key)}; join the parts of a path, as by '.'.join"
+        )
+
+
 def state_row(name: str, state: Mapping[str, Any]) -> Row:
-    """The float tensors of a state dict, in its order; tied ones once, under the first of their names."""
+    """The float tensors of a state dict, in its order; tied ones once, under the first of their names.
+
+    Raises TypeError for a name that is no text, ValueError for tensors in a mapping or list among the values.
+    """
     tensors: list[Tensor] = []
-    places = set()
+    places: dict[tuple[Any, ...], Any] = {}  # and the values there: an address is another's once its value is freed
     for key, value in state.items():
+        require_name(f"[dimred.fit] '{name}'", key)
         if not hasattr(value, "shape"):
+            if _holds_arrays(value) and not key.endswith("_extra_state"):  # a torch module's own, of any kind
+                raise ValueError(
+                    f"[dimred.fit] '{name}' needs arrays by name, received a {type(value).__name__} of them under "
+                    f'"{key}"; give that state dict itself'
+                )
             continue
         if is_torch(value):
             require_dense(value)
         if (place := place_of(value)) in places:
             continue
-        places.add(place)
+        places[place] = value
         array, dtype = as_array(value)
         if _core.holds_quantised_weights(key, TYPES.get(dtype, dtype)):
             raise ValueError(
@@ -106,8 +131,14 @@ def state_row(name: str, state: Mapping[str, Any]) -> Row:
     return name, tensors
 
 
+def _holds_arrays(value: Any) -> bool:
+    if isinstance(value, Mapping | list | tuple):
+        return any(_holds_arrays(part) for part in (value.values() if isinstance(value, Mapping) else value))
+    return hasattr(value, "shape")
+
+
 def place_of(value: Any) -> tuple[Any, ...]:
-    """Where its values lie: the same for tied parameters; of an empty tensor like no other."""
+    """Where its values lie, while it lives: the same for tied parameters; of an empty tensor like no other."""
     if 0 in value.shape:
         return (id(value), "empty")
     if is_torch(value):

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dimred import _core
 from dimred._arguments import local_path
-from dimred._arrays import as_numbers
+from dimred._arrays import as_numbers, require_name
 
 FORMAT = '{\n "format": "dimred-pca 1",'  # how every sidecar of ours begins
 TILE = 1 << 16  # columns that project and back_project widen at a time
@@ -163,6 +163,7 @@ class Basis:
         text = sidecar.read_text(encoding="utf-8") if sidecar.exists() else None
         matrix = np.load(npy, mmap_mode="r")
         components = matrix if matrix.dtype == np.float32 else matrix.astype(np.float32)
+        components.flags.writeable = False
         return cls(components, text, _mean_beside(npy, text) if mean is None else mean)
 
     @classmethod
@@ -201,6 +202,8 @@ class Basis:
     def _flat(self, method: str, state: Mapping[str, Any]) -> NDArray[Any]:
         if not self.names:
             raise ValueError(f"[Basis.{method}] this basis knows no names: give a vector")
+        for key in state:
+            require_name(f"[Basis.{method}]", key)
         spelled = spelled_names(self.names, list(state))
         for name, shape in zip(self.names, self.shapes, strict=True):
             found = tuple(state[spelled[name]].shape) if name in spelled else None

@@ -90,7 +90,8 @@ def fit(
     most = min(rows.rows if kind == "span" else rows.rows - 1, rows.columns)
     if isinstance(components, _AtMost) and kind != "random" and 1 <= most < components:
         warnings.warn(
-            f"[dimred.fit] takes {most} components, not {components}, which {rows.rows} snapshots do not have",
+            f"[dimred.fit] takes {most} components, not {components}: {rows.rows} snapshots of {rows.columns} values "
+            "have no more",
             stacklevel=2,
         )
         components = most
@@ -124,12 +125,32 @@ def _counted(components: float, most: int) -> tuple[int, float]:
 
 
 def _available_memory() -> float:
-    """Bytes that can be had without swapping; no limit where the system does not tell."""
+    """Bytes that can be had without swapping, nor beyond a container's limit; no limit where the system does not tell.
+
+    Source: Linux's proc_meminfo(5), and Control Group v2: each group around the process has a limit of its own.
+    """
+    found = [1024.0 * value for value in _numbers(Path("/proc/meminfo"), "MemAvailable:")]
+    root, lines = Path("/sys/fs/cgroup"), _text(Path("/proc/self/cgroup")).splitlines()
+    own = next((line.removeprefix("0::") for line in lines if line.startswith("0::")), "")
+    parts = [part for part in own.split("/") if part not in ("", "..")]  # a container's name may be the host's
+    for group in (root.joinpath(*parts[:depth]) for depth in range(len(parts) + 1)):
+        limit, used = _text(group / "memory.max").strip(), _text(group / "memory.current").strip()
+        if limit.isdigit() and used.isdigit():  # else "max", or no such group
+            dropped = sum(_numbers(group / "memory.stat", "inactive_file"))  # pages that it can do without
+            found.append(max(0.0, float(limit) - float(used) + dropped))
+    return min(found, default=float("inf"))
+
+
+def _text(file: Path) -> str:
     try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
+        return file.read_text()
     except OSError:
-        return float("inf")
-    return 1024.0 * next((float(line.split()[1]) for line in lines if line.startswith("MemAvailable:")), float("inf"))
+        return ""
+
+
+def _numbers(file: Path, name: str) -> list[float]:
+    """The first number of each line that begins with a name."""
+    return [float(words[1]) for words in map(str.split, _text(file).splitlines()) if words[:1] == [name]]
 
 
 class _Progress:

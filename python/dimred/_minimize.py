@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import repeat
+from itertools import islice, repeat
 from numbers import Real
 from typing import Any
 
@@ -47,14 +48,15 @@ def minimize(
     """Descends from w [M] in the rows of the basis, and beside them by the residual momentum, as `dimred stage2` does.
 
     loss_and_grad(w) -> (loss, gradient [M]), or loss_and_grad(w, batch) with batches; NumPy's, JAX's or any other
-        arrays. w comes as float32 or float64, as given, and is only to be read.
-    steps: how many; with batches, at most.
+        arrays. w comes as a copy, float32 or float64 as given.
+    steps: how many; with batches, at most, and no batch is taken beyond them.
     loss(w) or loss(w, batch): of the trials, where it costs less than loss_and_grad.
     preset, hyperparameters: as SubspaceOptimizer takes them, but for weight_decay and sam_radius: a preset's are
         left out, and yours to add to the loss.
     callback: called after each step; what it raises ends the descent.
 
-    Raises ValueError for a basis of another length and a gradient of another shape.
+    A step whose loss or gradient is not finite changes nothing and is reported as not_finite; where that is every step,
+    a warning says so. Raises ValueError for a basis of another length, a gradient of another shape, and no batch.
     """
     if steps is None and batches is None:
         raise ValueError(f"{SCOPE} needs steps or batches")
@@ -70,14 +72,20 @@ def minimize(
     method = method_of(SCOPE, preset, basis, hyperparameters, ("steps", steps))
     space = _ArraySpace(np.array(w), basis, loss_and_grad, loss)
     done = Minimized(space.w)
-    for step, batch in enumerate(repeat(NO_BATCH) if batches is None else batches):
-        if steps is not None and step >= steps:
-            break
+    for step, batch in enumerate(islice(repeat(NO_BATCH) if batches is None else batches, steps)):
         space.arguments = () if batch is NO_BATCH else (batch,)
         done.reports.append(method.step(space, step / steps if steps else 0.0))
         done.losses.append(done.reports[-1]["loss"])
         if callback is not None:
             callback(done)
+    if not done.reports:
+        raise ValueError(f"{SCOPE} needs batches, received none; an iterator that was used up has no more")
+    if all(report["not_finite"] for report in done.reports):
+        warnings.warn(
+            f"{SCOPE} no step changed w: the loss (first {done.losses[0]}) or its gradient was not finite in each of "
+            f"{len(done.reports)} steps",
+            stacklevel=2,
+        )
     return done
 
 
@@ -146,7 +154,7 @@ class _ArraySpace:
     def gradient(self, move: bool) -> None:
         if move:
             self._start, self._moved, self._t = None, False, 0.0
-        both = self._loss_and_grad(self.w, *self.arguments)
+        both = self._loss_and_grad(self.w.copy(), *self.arguments)
         if not isinstance(both, tuple | list) or len(both) != 2:
             raise TypeError(f"{SCOPE} needs loss_and_grad to return (loss, gradient), received a {type(both).__name__}")
         self._value, self._g = _number(both[0]), np.asarray(both[1], self.w.dtype)
@@ -183,8 +191,8 @@ class _ArraySpace:
 
     def loss(self) -> float:
         if self._loss is not None:
-            return _number(self._loss(self.w, *self.arguments))
-        return _number(self._loss_and_grad(self.w, *self.arguments)[0])
+            return _number(self._loss(self.w.copy(), *self.arguments))
+        return _number(self._loss_and_grad(self.w.copy(), *self.arguments)[0])
 
     def subtract_momentum(self, alpha: float) -> None:
         self.w -= self.w.dtype.type(alpha) * self._m
@@ -208,4 +216,4 @@ def _number(loss: Any) -> float:
     if loss is None or getattr(loss, "shape", ()) not in ((), (1,)):
         received = "none" if loss is None else f"shape {list(loss.shape)}"
         raise TypeError(f"{SCOPE} needs one number as the loss, received {received}")
-    return float(loss)
+    return float(loss.item() if hasattr(loss, "item") else loss)  # NumPy makes no number of shape (1,)

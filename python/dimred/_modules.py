@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from torch.nn import DataParallel, Module, Parameter
@@ -12,22 +12,31 @@ from torch.nn.parallel import DistributedDataParallel
 
 # Segments that a wrapper adds to a name: torch.compile; PEFT around a layer that it trains whole.
 WRAPPERS = {"_orig_mod", "modules_to_save"}
+# Attributes of parameters that FSDP (with use_orig_params) and DeepSpeed's ZeRO-3 hold in parts.
+SHARD_MARKS = ("_fsdp_flattened", "ds_numel")
+SHARDED = "received sharded ones (FSDP, DeepSpeed's ZeRO-3, tensor parallelism)"
+
+
+def wrapped(model: Any) -> Iterator[Any]:
+    """The model, then what DistributedDataParallel, DataParallel or torch.compile wraps in it, one after another."""
+    while True:
+        yield model
+        if isinstance(model, DistributedDataParallel | DataParallel):
+            model = model.module
+        elif isinstance(model, Module) and "_orig_mod" in model._modules:
+            model = model._modules["_orig_mod"]
+        else:
+            return
 
 
 def bare(model: Any) -> Any:
-    """The module that DistributedDataParallel, DataParallel or torch.compile wraps."""
-    while isinstance(model, Module):
-        if isinstance(model, DistributedDataParallel | DataParallel):
-            model = model.module
-        elif "_orig_mod" in model._modules:
-            model = model._modules["_orig_mod"]
-        else:
-            break
-    return model
+    """The module within what wraps it."""
+    *_, inner = wrapped(model)
+    return inner
 
 
 def is_sharded(tensors: Iterable[Any], model: Any = None) -> bool:
-    """Whether FSDP or tensor parallelism holds parts of a tensor, or of the model's, on other ranks."""
+    """Whether FSDP, ZeRO-3 or tensor parallelism holds parts of a tensor, or of the model's, on other ranks."""
     # A type whose module nobody has imported has no values; to import it takes half a second.
     distributed = [
         getattr(sys.modules.get(f"torch.distributed.{name}"), "DTensor", None) for name in ("tensor", "_tensor")
@@ -35,7 +44,8 @@ def is_sharded(tensors: Iterable[Any], model: Any = None) -> bool:
     pieces = tuple(kind for kind in distributed if kind is not None)
     fully = getattr(sys.modules.get("torch.distributed.fsdp"), "FullyShardedDataParallel", ())
     modules = model.modules() if isinstance(model, Module) else ()
-    return any(isinstance(tensor, pieces) for tensor in tensors) or any(isinstance(module, fully) for module in modules)
+    marked = (isinstance(t, pieces) or any(getattr(t, mark, False) for mark in SHARD_MARKS) for t in tensors)
+    return any(marked) or any(isinstance(module, fully) for module in modules)
 
 
 def aliases(model: Module) -> dict[Parameter, list[str]]:
@@ -49,10 +59,10 @@ def aliases(model: Module) -> dict[Parameter, list[str]]:
 
 
 def adapter_names(model: Any) -> set[str]:
-    """The adapters of a model of PEFT, whose files leave them out of the parameters' names; its default name where the
-    model does not tell.
+    """The adapters of a model of PEFT, also of a wrapped one, whose files leave them out of the parameters' names; its
+    default name where the model does not tell.
     """
-    return {"default", *getattr(model, "peft_config", {})}
+    return {"default", *getattr(bare(model), "peft_config", {})}
 
 
 def plain_names(names: Sequence[str], adapters: set[str] | None = None) -> list[str]:

@@ -45,7 +45,9 @@ class SubspaceOptimizer(torch.optim.Optimizer):
         float32 (of float64 parameters: in float64) keeps what a narrower type rounds off.
     check_closure: evaluate the closure once more at each step and compare, not at the first alone.
     grad_scaler: a torch.amp.GradScaler; call its update() after step(). Its step() refuses closures.
-    process_group: of bare modules on several ranks (True: the default one): their gradients and losses are averaged.
+    process_group: of bare modules on several ranks, whose gradients and losses are then averaged (True: the default
+        group; False: each rank descends by itself). Several ranks need it, or a DistributedDataParallel. All begin
+        with the same weights and basis, which the first step compares.
     hyperparameters: `rho`, `alpha`, `trials`, `weight_decay` and all others that a preset has; `update_rule`.
 
     step(closure) -> the loss before the step, weight decay included. The closure runs the network forward on ONE
@@ -123,6 +125,7 @@ class SubspaceOptimizer(torch.optim.Optimizer):
         progress = 0.0 if self.total_steps is None else min(1.0, self.steps / self.total_steps)
         objective = Objective(closure, self._decays(), self._method.sam_radius, self._scaler, self)
         step = TorchStep(self._space, objective, self._check_closure or self.steps == 0)
+        self._space.require_same_on_ranks(self._checksum() or "")
         self.report = self._method.step(step, progress)
         step.end(lost=not np.isfinite(self.report["loss"]))
         self.steps += 1

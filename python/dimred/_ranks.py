@@ -10,24 +10,31 @@ from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
 from dimred._arguments import shown
+from dimred._modules import wrapped
 from dimred._trained import SCOPE
 
 
 class Ranks:
     """A process group, or this process alone.
 
-    process_group: of bare modules; True is the default group. A DistributedDataParallel brings its own, and averages
-        gradients itself.
+    process_group: of bare modules; True is the default group, False this process alone. A DistributedDataParallel
+        brings its own, and averages gradients itself. ValueError where several ranks have neither.
     """
 
     def __init__(self, model: Any, process_group: Any) -> None:
-        if process_group not in (None, True, False) and not isinstance(process_group, dist.ProcessGroup):
-            raise TypeError(f"{SCOPE} needs process_group as a process group or True, received {shown(process_group)}")
-        parallel = model if isinstance(model, DistributedDataParallel) else None
+        if not isinstance(process_group, bool | dist.ProcessGroup | None):
+            raise TypeError(
+                f"{SCOPE} needs process_group as a process group, True or False, received {shown(process_group)}"
+            )
+        parallel = next((module for module in wrapped(model) if isinstance(module, DistributedDataParallel)), None)
+        if parallel is None and process_group is None and dist.is_initialized() and dist.get_world_size() > 1:
+            raise ValueError(
+                f"{SCOPE} needs on {dist.get_world_size()} ranks a DistributedDataParallel, process_group=True, or "
+                "process_group=False where each rank descends by itself; received process_group=None"
+            )
         self.averages_gradients = parallel is not None
-        self.group = (
-            parallel.process_group if parallel is not None else None if process_group is True else process_group
-        )
+        given = None if isinstance(process_group, bool) else process_group  # None is torch's default group
+        self.group = given if parallel is None else parallel.process_group
         alone = parallel is None and not process_group
         self.size = 1 if alone else dist.get_world_size(self.group)
         self.rank = 0 if alone else dist.get_rank(self.group)
@@ -47,6 +54,12 @@ class Ranks:
         part = torch.empty_like(whole[own])
         dist.reduce_scatter_tensor(part, whole, group=self.group)
         return part.div_(self.size)
+
+    def first_other(self, numbers: Tensor) -> int | None:
+        """The first rank whose numbers are not those of rank 0; None where all have the same."""
+        of_ranks = self.gather(numbers).view(self.size, -1)
+        others = (of_ranks != of_ranks[0]).any(dim=1).nonzero()
+        return int(others[0]) if len(others) else None
 
     def gather(self, part: Tensor) -> Tensor:
         if self.size == 1:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -241,6 +242,7 @@ def recalibrate_batchnorm(model: Any, batches: Iterable[Any], forward: Callable[
         list. Each counts alike, so they need to be shuffled and of one size.
 
     Dropout is off meanwhile; modes and momenta are put back, also after an error, with the statistics as they were.
+    Layers that no batch reaches (an auxiliary head's) keep theirs; a warning says how many.
     """
     import torch
 
@@ -268,7 +270,8 @@ def recalibrate_batchnorm(model: Any, batches: Iterable[Any], forward: Callable[
 def _estimating(model: Any, layers: list[Any]) -> Iterator[None]:
     """All else evaluates; the layers take cumulative means."""
     modes = [(module, module.training) for module in model.modules()]
-    before = [(layer, layer.momentum, [b if b is None else b.clone() for b in layer.buffers()]) for layer in layers]
+    before = [(layer, layer.momentum, [buffer.clone() for buffer in layer.buffers()]) for layer in layers]
+    kept = before
     model.eval()
     for layer in layers:
         layer.train()
@@ -276,13 +279,18 @@ def _estimating(model: Any, layers: list[Any]) -> Iterator[None]:
         layer.momentum = None  # the mean of all batches
     try:
         yield
-    except BaseException:
-        for layer, _, buffers in before:
+        kept = [state for state in before if state[0].num_batches_tracked == 0]
+    finally:
+        for layer, _, buffers in kept:
             for buffer, value in zip(layer.buffers(), buffers, strict=True):
                 buffer.copy_(value)
-        raise
-    finally:
         for layer, momentum, _ in before:
             layer.momentum = momentum
         for module, training in modes:
             module.training = training
+    if kept:
+        warnings.warn(
+            f"[dimred.recalibrate_batchnorm] no batch reached {len(kept)} of {len(before)} BatchNorm layers, which "
+            "keep their statistics",
+            stacklevel=4,  # above contextlib's frame and recalibrate_batchnorm's
+        )

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dimred import _core
-from dimred._arrays import as_numbers, dtype_name, is_torch, place_of
+from dimred._arrays import as_numbers, dtype_name, is_torch, place_of, require_name
 
 SCOPE = "[SnapshotRecorder]"
 Named = list[tuple[str, Any]]
@@ -84,18 +84,18 @@ def values_of(model: Any, trainable_only: bool) -> Values:
         raise TypeError(
             f"{SCOPE} needs a torch module or a mapping from names to arrays, received {type(model).__name__}"
         )
-    from dimred._modules import bare, is_sharded
+    from dimred._modules import bare
 
     model = bare(model)
     named = list(model.named_parameters())
-    if is_sharded([parameter for _, parameter in named], model):
-        raise TypeError(f"{SCOPE} needs whole parameters, received a model sharded by FSDP")
-    buffers = list(model.named_buffers())
+    _require_whole([parameter for _, parameter in named], model)
+    # Tables of rotary embeddings may be complex; they are in no state dict.
+    buffers = [(name, b) for name, b in model.named_buffers() if not b.is_complex() or name in model.state_dict()]
     return Values(
         [(name, value) for name, value in named if value.requires_grad or not trainable_only],
         [(name, value) for name, value in named if trainable_only and not value.requires_grad],
-        [(name, value) for name, value in buffers if value.is_floating_point()],
-        [(name, value) for name, value in buffers if not value.is_floating_point()],
+        [(name, value) for name, value in buffers if _is_float(value)],
+        [(name, value) for name, value in buffers if not _is_float(value)],
     )
 
 
@@ -103,9 +103,11 @@ def _values_of_mapping(model: Mapping[str, Any]) -> Values:
     values = Values([], [], [], [])
     places = set()  # of torch's tensors; another framework's arrays may be one at first and several after a step
     for name, value in model.items():
+        require_name(SCOPE, name)
         if not hasattr(value, "shape"):
             raise TypeError(f"{SCOPE} needs a mapping from names to arrays, received {type(value).__name__} for {name}")
         if is_torch(value):
+            _require_whole([value])
             if (place := place_of(value)) in places:
                 continue  # a tied weight, recorded under the first of its names
             places.add(place)
@@ -118,6 +120,13 @@ def _values_of_mapping(model: Mapping[str, Any]) -> Values:
     return values
 
 
+def _require_whole(tensors: list[Any], model: Any = None) -> None:
+    from dimred._modules import SHARDED, is_sharded  # imports torch
+
+    if is_sharded(tensors, model):
+        raise TypeError(f"{SCOPE} needs whole parameters, {SHARDED}")
+
+
 def _trains(value: Any) -> bool:
     return bool(getattr(value, "requires_grad", True))
 
@@ -127,10 +136,11 @@ def _is_float(value: Any) -> bool:
 
 
 def _refuse_types(values: Values) -> None:
-    for name, value in [*values.parameters, *values.buffers]:
+    for name, value in [*values.parameters, *values.frozen, *values.buffers]:
         if "complex" in dtype_name(value):
             raise ValueError(
-                f"{SCOPE} needs real parameters, received {dtype_name(value)} ({name}); record torch.view_as_real of it"
+                f"{SCOPE} needs real parameters and buffers, received {dtype_name(value)} ({name}); record "
+                "torch.view_as_real of it"
             )
     if wide := [name for name, value in values.parameters if dtype_name(value) == "float64"]:
         warnings.warn(

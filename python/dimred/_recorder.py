@@ -99,19 +99,27 @@ class SnapshotRecorder:
 
     def wait(self) -> None:
         """Waits until the last snapshot is durable; raises what its write raised."""
-        pending, self._pending = self._pending, None
-        if pending is not None and self._process == os.getpid():
-            pending.result()
+        if self._pending is None or self._process != os.getpid():
+            return
+        try:
+            self._pending.result()
+        except Exception:  # the write's; after Ctrl-C the next wait() says how the write ended
+            self._pending = None
+            raise
+        self._pending = None
 
     def close(self) -> None:
-        """wait(), and the end of the thread; others may then record into the folder."""
+        """wait(), and the end of the thread; others may then record into the folder. Ctrl-C leaves it open."""
         if self._closed or self._process != os.getpid():
             return
-        self._closed = True
-        if self._writes:
-            self._writer.shutdown()
-            self._recording.close()
+        try:
             self.wait()
+        finally:
+            if self._pending is None:
+                if self._writes:
+                    self._writer.shutdown()
+                    self._recording.close()
+                self._closed = True
 
     def __enter__(self) -> Self:
         return self

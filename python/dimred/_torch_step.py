@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import torch
@@ -43,11 +44,29 @@ class TorchState:
         self.momentum = self.weights.vector.new_zeros(part)
         self.spare = torch.zeros_like(self.momentum)
         self.cost = Cost()
+        self._is_compared = ranks.size == 1
 
     @property
     def basis_bytes(self) -> int:
         """The bytes of this rank's part of P."""
         return sum(block.rows.nbytes for block in self.blocks)
+
+    def require_same_on_ranks(self, basis: str) -> None:
+        """At the first step, once the weights are gathered: ValueError where a rank has other weights or another basis.
+
+        basis: a text that tells it from others. Each rank moves all weights by its own copy, and holds a part of P.
+        """
+        if self._is_compared:
+            return
+        held = {
+            "weights": crc32(self.weights.vector[: self.weights.columns].cpu().numpy().data),
+            "basis": crc32(basis.encode()),
+        }
+        for name, digest in held.items():
+            other = self.ranks.first_other(torch.tensor([digest], device=self.weights.vector.device))
+            if other is not None:
+                raise ValueError(f"{SCOPE} needs the same {name} on all ranks; those of ranks 0 and {other} differ")
+        self._is_compared = True
 
     def coordinates(self, w: Tensor) -> Numbers:
         """P w of all ranks; w padded as theirs."""

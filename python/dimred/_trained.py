@@ -14,7 +14,7 @@ from torch.nn import Module, Parameter
 from torch.nn.parameter import is_lazy
 
 from dimred._basis import Basis
-from dimred._modules import adapter_names, aliases, bare, is_sharded, plain_names
+from dimred._modules import SHARDED, adapter_names, aliases, bare, is_sharded, plain_names
 
 SCOPE = "[SubspaceOptimizer]"
 GROUP_OPTIONS = ("params", "weight_decay", "weight_decay_of", "name")
@@ -60,7 +60,7 @@ def trained_of(given: Params) -> Trained:
         known = _known(given)
         groups = [group | {"params": [tensor for _, tensor in group["params"]]} for group in given]
     if is_sharded(known, given):
-        raise TypeError(f"{SCOPE} needs whole parameters, received a model sharded by FSDP")
+        raise TypeError(f"{SCOPE} needs whole parameters, {SHARDED}")
     trained = {parameter: names for parameter, names in known.items() if parameter.requires_grad}
     frozen = ((names, parameter) for parameter, names in known.items() if not parameter.requires_grad)
     left_out = tuple((names[0] if names else "a parameter", parameter) for names, parameter in frozen)

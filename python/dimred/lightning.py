@@ -1,5 +1,5 @@
 """Snapshots of a training by Lightning; SubspaceOptimizer runs there by manual optimization
-(docs/how-to/use_from_python.md)."""
+(docs/how-to/use_with_lightning_and_transformers.md)."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dimred._basis import Basis
 from dimred._fit import fit
-from dimred._readouts import _row
+from dimred._readouts import _parameters_of, _row
 from dimred._sources import open_source
 from dimred._trajectory import Trajectory
 
@@ -113,19 +113,25 @@ def landscape(
     return axes
 
 
-def compare(runs: Sequence[str | os.PathLike[str]], column: str = "test_accuracy", axes: Any = None) -> Any:
-    """A column of several runs' curve.csv by epoch; runs that lack it are left out with a ValueError where all do."""
+def compare(
+    runs: Sequence[str | os.PathLike[str]], column: str = "test_accuracy", axes: Any = None, *, weights: str = "raw"
+) -> Any:
+    """A column of several runs' curve.csv by epoch; runs that lack it are left out, with a ValueError where all do.
+
+    weights: whose rows: "raw", "ema", "mean" or "recalibrated".
+    """
     axes = _axes(axes)
     drawn = 0
     for run in map(Path, runs):
         with (run / "curve.csv").open(newline="") as stream:
-            rows = [row for row in csv.DictReader(stream) if row.get(column)]
+            rows = [row for row in csv.DictReader(stream) if row.get("weights") == weights and row.get(column)]
         if rows:
             axes.plot([float(row["epoch"]) for row in rows], [float(row[column]) for row in rows], "o-", label=run.name)
             drawn += 1
     if drawn == 0:
         raise ValueError(
-            f"[dimred.plot.compare] no run of {', '.join(map(str, runs))} has a column {column} with values"
+            f"[dimred.plot.compare] no run of {', '.join(map(str, runs))} has a column {column} with values of "
+            f"{weights} weights"
         )
     axes.set(xlabel="epoch", ylabel=column.replace("_", " "))
     axes.legend()
@@ -161,20 +167,26 @@ def _written(model: Any, basis: Basis) -> Iterator[Callable[[NDArray[np.float32]
     """A function that gives a torch module weights [M]; its own weights and buffers come back at the end."""
     import torch
 
-    parameters = dict(model.named_parameters())
-    names = basis.names or list(parameters)
-    shapes = basis.shapes or [tuple(parameter.shape) for parameter in parameters.values()]
-    for name, shape in zip(names, shapes, strict=True):
-        if name not in parameters or tuple(parameters[name].shape) != shape:
+    parameters = _parameters_of(model, basis.names) if basis.names else list(model.parameters())
+    shapes = basis.shapes or [tuple(parameter.shape) for parameter in parameters]
+    first: dict[Any, str] = {}
+    for name, shape, parameter in zip(basis.names, shapes, parameters, strict=False):  # the basis may have no names
+        if parameter is None or tuple(parameter.shape) != shape:
             raise ValueError(f"[dimred.plot.landscape] the model has no parameter {name} {list(shape)}")
-    own = [(tensor, tensor.detach().clone()) for tensor in (*parameters.values(), *model.buffers())]
+        if (other := first.setdefault(parameter, name)) != name:
+            raise ValueError(f"[dimred.plot.landscape] the basis has {other} and {name} apart, which the model ties")
+    if (columns := basis.components.shape[1]) != (values := sum(parameter.numel() for parameter in parameters)):
+        raise ValueError(
+            f"[dimred.plot.landscape] the basis has {columns} columns, the model's parameters have {values} values"
+        )
+    own = [(tensor, tensor.detach().clone()) for tensor in (*model.parameters(), *model.buffers())]
 
     def write(w: NDArray[np.float32]) -> None:
         begin = 0
         with torch.no_grad():
-            for name, shape in zip(names, shapes, strict=True):
+            for parameter, shape in zip(parameters, shapes, strict=True):
                 size = int(np.prod(shape, dtype=np.int64))
-                parameters[name].copy_(torch.from_numpy(w[begin : begin + size].reshape(shape)))
+                parameter.copy_(torch.from_numpy(w[begin : begin + size].reshape(shape)))
                 begin += size
 
     try:

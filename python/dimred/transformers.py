@@ -73,8 +73,8 @@ class SubspaceTrainer(Trainer):  # type: ignore[misc]
     schedule, and max_grad_norm, counts for nothing; what Trainer logs as learning_rate is the step size that the
     search found.
 
-    Raises ValueError for gradient_accumulation_steps > 1 (a line is searched on one batch), fp16 (use bf16) and
-    optimizers=.
+    Raises ValueError for gradient_accumulation_steps > 1 (a line is searched on one batch), fp16 (use bf16), several
+    GPUs in one process (use torchrun) and optimizers=.
     """
 
     def __init__(
@@ -94,6 +94,11 @@ class SubspaceTrainer(Trainer):  # type: ignore[misc]
             )
         if self.args.fp16:
             raise ValueError("[SubspaceTrainer] needs bf16 or float32, received fp16")
+        if self.args.n_gpu > 1:
+            raise ValueError(
+                f"[SubspaceTrainer] needs one GPU a process, received {self.args.n_gpu} in one; start it by "
+                f"torchrun --nproc_per_node={self.args.n_gpu}, or choose one by CUDA_VISIBLE_DEVICES"
+            )
         if any(getattr(self, name) is not None for name in ("optimizer", "lr_scheduler")):
             raise ValueError("[SubspaceTrainer] makes its optimizer and scheduler itself, received optimizers=")
         self._basis, self._preset = basis, preset
@@ -102,13 +107,12 @@ class SubspaceTrainer(Trainer):  # type: ignore[misc]
     def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
         """A SubspaceOptimizer; create_scheduler tells it the length of the run."""
         if self._searching is None:
-            group = True if self.args.world_size > 1 else None
             self._searching = _SteppedBefore(
                 self.model,
                 self._basis,
                 preset=self._preset,
                 total_steps=1,
-                process_group=group,
+                process_group=self.args.world_size > 1,
                 **self._hyperparameters,
             )
             self.optimizer = self._searching

@@ -33,12 +33,14 @@ from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
 from trainer_parts import (
     BATCH,
+    QUIET,
     PlainTrainer,
     Regression,
     Rows,
     Subspace,
     arguments,
     data,
+    fitted_weights,
     network,
     train_rank,
     trained_weights,
@@ -124,15 +126,7 @@ class ByHand(Module):
 
 
 def fit(module: Module, epochs: int, *callbacks, batch: int = BATCH, **others) -> None:
-    trainer = lightning.Trainer(
-        max_epochs=epochs,
-        accelerator="cpu",
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        callbacks=list(callbacks),
-    )
+    trainer = lightning.Trainer(max_epochs=epochs, callbacks=list(callbacks), **QUIET)
     trainer.fit(module, DataLoader(TensorDataset(*data()), batch), **others)
     module.trainer_of_last_fit = trainer
 
@@ -303,7 +297,7 @@ def test_trainer_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
     np.testing.assert_array_equal(weights(other.model), weights(whole.model))
 
 
-def test_ranks_of_trainer_take_the_steps_of_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ranks_of_both_trainers_take_the_steps_of_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -321,9 +315,10 @@ def test_ranks_of_trainer_take_the_steps_of_one(tmp_path: Path, monkeypatch: pyt
     for process in ranks:
         process.join(timeout=300)
         assert process.exitcode == 0
-    first, second = (np.load(tmp_path / f"rank_{rank}.npy") for rank in (0, 1))
-    np.testing.assert_array_equal(first, second)
-    np.testing.assert_allclose(first, one, atol=1e-5)
+    for name, alone in (("rank", one), ("lightning", fitted_weights(1))):
+        first, second = (np.load(tmp_path / f"{name}_{rank}.npy") for rank in (0, 1))
+        np.testing.assert_array_equal(first, second)
+        np.testing.assert_allclose(first, alone, atol=1e-5)
 
 
 # What a model weighs after a saver and a loader is what it weighed before them.
@@ -505,14 +500,7 @@ def test_lightning_reads_the_step_size_as_the_rate(tmp_path: Path) -> None:
     module = Module(searched)
     logger = CSVLogger(tmp_path)
     trainer = lightning.Trainer(
-        max_epochs=1,
-        accelerator="cpu",
-        logger=logger,
-        log_every_n_steps=1,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        callbacks=[LearningRateMonitor()],
+        max_epochs=1, log_every_n_steps=1, callbacks=[LearningRateMonitor()], **QUIET | {"logger": logger}
     )
     trainer.fit(module, DataLoader(TensorDataset(*data()), BATCH))
     with open(Path(logger.log_dir) / "metrics.csv") as file:
@@ -568,6 +556,14 @@ def check_adapter(known: dict[str, Any], folder: Path) -> None:
     )
 
 
+def two_gpus(folder: Path) -> transformers.TrainingArguments:
+    """The arguments of a process that has two GPUs."""
+    chosen = arguments(folder, 1)
+    assert chosen.n_gpu <= 1
+    chosen._n_gpu = 2
+    return chosen
+
+
 def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
     for make, text in (
         (lambda: LightningSnapshots(tmp_path, every_steps=2, per_epoch=2), "needs every_steps or per_epoch"),
@@ -584,6 +580,10 @@ def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
         (
             lambda: Subspace(Regression(), arguments(tmp_path, 1, gradient_accumulation_steps=2), basis=None),
             "gradient_accumulation_steps = 1",
+        ),
+        (
+            lambda: Subspace(Regression(), two_gpus(tmp_path), basis=None),
+            r"needs one GPU a process, received 2 in one; start it by torchrun --nproc_per_node=2",
         ),
         (
             lambda: Subspace(Regression(), arguments(tmp_path, 1), basis=None, optimizers=(sgd(network()), None)),

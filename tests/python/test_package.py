@@ -18,6 +18,7 @@ import threading
 import time
 import tomllib
 import warnings
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ from sklearn.datasets import load_iris
 from sklearn.decomposition.tests import test_pca as pca_cases
 
 import dimred
-from dimred._sources import natural
+from dimred._fit import _available_memory
 
 N, K = 9, 4
 SHAPES = {"conv.weight": (8, 3, 3, 3), "conv.bias": (8,), "fc.weight": (10, 32)}
@@ -227,8 +228,10 @@ def test_parameters_are_left_out_by_pattern(snapshots: np.ndarray, tmp_path: Pat
 
 
 def test_fewer_snapshots_than_33_give_fewer_components(snapshots: np.ndarray) -> None:
-    with pytest.warns(UserWarning, match="takes 8 components, not 32, which 9 snapshots do not have"):
+    with pytest.warns(UserWarning, match=f"takes 8 components, not 32: 9 snapshots of {M} values have no more"):
         assert len(dimred.fit(snapshots)) == 8
+    with pytest.warns(UserWarning, match="takes 5 components, not 32: 9 snapshots of 5 values have no more"):
+        assert len(dimred.fit(snapshots[:, :5])) == 5
     with pytest.warns(UserWarning, match="takes 9 components, not 32"):
         assert len(dimred.fit(snapshots, kind="span")) == 9
     with pytest.raises(ValueError, match="needs n - 1 >= k, received n = 9, k = 32"):
@@ -290,6 +293,23 @@ def test_tied_weights_are_one_parameter(tmp_path: Path) -> None:
     ):
         copied.load_into(model)
     assert_array_equal(model["embedding"].weight.detach(), kept)
+
+
+def test_values_that_are_made_when_they_are_asked_for_are_all_taken(tmp_path: Path) -> None:
+    """A group of HDF5 makes a data set for each look, whose identity the next one may have."""
+    names = [f"layer{i}" for i in range(9)]
+    rows = np.random.default_rng(3).normal(size=(5, 9, 4)).astype(np.float32)
+    files = []
+    for i, row in enumerate(rows):
+        files.append(h5py.File(tmp_path / f"{i}.h5", "w"))
+        for name, values in zip(names, row, strict=True):
+            files[-1][name] = values
+    basis = dimred.fit(files, 3)
+    assert basis.names == names
+    assert_array_equal(basis.components, dimred.fit(rows.reshape(5, -1), 3).components)
+    with pytest.raises(ValueError, match='received a Group of them under "inner"'):
+        files[0]["inner/w"] = rows[0]
+        dimred.fit(files, 3)
 
 
 # Sources in files.
@@ -538,6 +558,10 @@ def test_refusals_are_one_clear_sentence(snapshots: np.ndarray, tmp_path: Path) 
         r"\"fc.weight\" \(int8\) holds quantised weights": [{"fc.weight": torch.ones(2, dtype=torch.int8)}],
         r"received float8_e4m3fn \(strided\)": [{"w": torch.ones(2).to(torch.float8_e4m3fn)}],
         r"needs snapshots .* has none": tmp_path / "empty",
+        r"'list\[0\]' needs arrays by name, received a dict of them under \"state_dict\"; give that state dict": [
+            {"state_dict": state, "epoch": 3, "loss": np.float32(i)} for i, state in enumerate(states)
+        ],
+        r"received a list of them under \"layers\"": [{"w": snapshots[0], "layers": [snapshots[1]]}],
     }
     for text, source in cases.items():
         with pytest.raises(ValueError, match=text) as error:
@@ -558,6 +582,10 @@ def test_refusals_are_one_clear_sentence(snapshots: np.ndarray, tmp_path: Path) 
         (([states[0], snapshots[1]], K), r"received a state dict \(list\[0\]\) and a vector \(list\[1\]\)"),
         (([states[0], "file.h5"], K), r"received a state dict \(list\[0\]\) and a path \(list\[1\]\)"),
         ((None, K), "needs a path, an array or a list, received NoneType"),
+        (
+            ([{("dense", "kernel"): row} for row in snapshots], K),
+            r"'list\[0\]' needs names as text, received the key \('dense', 'kernel'\); join the parts of a path",
+        ),
     ):
         with pytest.raises(TypeError, match=text):
             dimred.fit(*arguments)
@@ -584,6 +612,10 @@ def test_refusals_are_one_clear_sentence(snapshots: np.ndarray, tmp_path: Path) 
     basis, model = dimred.fit(states, K), torch.nn.Linear(2, 2)
     with pytest.raises(TypeError, match="needs a vector, rows or a state dict, received a Linear; give its state_dict"):
         basis.project(model)
+    with pytest.raises(TypeError, match=r"\[Basis.project\] needs names as text, received the key 0"):
+        basis.project({0: snapshots[0]})
+    extra = [state | {"fc._extra_state": {"scale": np.ones(2)}, "metadata": {"epoch": 3}} for state in states]
+    assert dimred.fit(extra, K).names == basis.names  # what a module keeps beside, and what holds no arrays
 
 
 def test_a_damaged_file_is_an_os_error(snapshots: np.ndarray, tmp_path: Path) -> None:
@@ -773,7 +805,9 @@ basis.save(sys.argv[1])
 def test_matrices_of_other_programs_are_loaded_and_checked(tmp_path: Path) -> None:
     rows = np.linalg.qr(np.random.default_rng(3).normal(size=(50, 3)))[0].T
     np.save(tmp_path / "theirs.npy", np.asfortranarray(rows))  # scikit-learn's components_: float64, Fortran order
-    assert_allclose(dimred.Basis.load(tmp_path / "theirs.npy").components, rows, atol=1e-7)
+    loaded = dimred.Basis.load(tmp_path / "theirs.npy")
+    assert_allclose(loaded.components, rows, atol=1e-7)
+    assert not loaded.components.flags.writeable
     np.save(tmp_path / "skewed.npy", rows + rows[0])
     with pytest.raises(ValueError, match="orthonormal"):
         dimred.Basis.load(tmp_path / "skewed.npy")
@@ -1107,6 +1141,41 @@ def test_what_a_write_raises_reaches_the_loop(tmp_path: Path) -> None:
         dimred.SnapshotRecorder(model, tmp_path)
 
 
+class Interrupted(Future):
+    """A write during which the user presses Ctrl-C once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.presses = 1
+
+    def result(self, timeout: float | None = None) -> None:
+        if self.presses:
+            self.presses -= 1
+            raise KeyboardInterrupt
+        super().result(timeout)
+
+
+@pytest.mark.parametrize("done", [False, True])
+def test_ctrl_c_loses_neither_the_error_of_a_write_nor_the_folder(done: bool, tmp_path: Path) -> None:
+    """done: the write ends before the wait does."""
+    recorder = dimred.SnapshotRecorder({"w": np.zeros(3, np.float32)}, tmp_path, every_steps=1)
+    for end in (recorder.step, recorder.close):
+        recorder._pending = writing = Interrupted()
+        if done:
+            writing.set_exception(OSError("the disk is full"))
+        with pytest.raises(KeyboardInterrupt):
+            end()
+        if not done:
+            writing.set_exception(OSError("the disk is full"))
+        with pytest.raises(OSError, match="the disk is full"):
+            end()
+    with pytest.raises(ValueError, match="is closed"):
+        recorder.step()
+    with dimred.SnapshotRecorder({"w": np.zeros(3, np.float32)}, tmp_path, every_steps=1) as other:
+        other.step()
+    assert [file.name for file in tmp_path.glob("*.h5")] == ["snapshot_00000001.h5"]
+
+
 def test_what_trains_is_recorded(tmp_path: Path) -> None:
     model = network()
     model[0].requires_grad_(False)
@@ -1243,6 +1312,13 @@ def test_a_recorder_stays_in_its_process(tmp_path: Path) -> None:
             made()
 
 
+def with_phases(persistent: bool) -> torch.nn.Module:
+    """A network with a complex buffer, as the tables of rotary embeddings are."""
+    model = torch.nn.Linear(2, 2)
+    model.register_buffer("phases", torch.ones(3, dtype=torch.complex64), persistent=persistent)
+    return model
+
+
 def test_arguments_of_a_recorder_are_checked_before_its_folder_is_made(tmp_path: Path) -> None:
     whole = network()
     for model, options, text in (
@@ -1256,9 +1332,10 @@ def test_arguments_of_a_recorder_are_checked_before_its_folder_is_made(tmp_path:
         (
             {"w": torch.zeros(3, dtype=torch.complex64)},
             {"every_steps": 1},
-            r"needs real parameters, received complex64 \(w\)",
+            r"needs real parameters and buffers, received complex64 \(w\)",
         ),
         ({"w": np.zeros(3, np.complex128)}, {"every_steps": 1}, r"received complex128 \(w\)"),
+        (with_phases(persistent=True), {"every_steps": 1}, r"needs real .* received complex64 \(phases\)"),
     ):
         with pytest.raises(ValueError, match=text):
             dimred.SnapshotRecorder(model, tmp_path / "s", **options)
@@ -1274,9 +1351,19 @@ def test_arguments_of_a_recorder_are_checked_before_its_folder_is_made(tmp_path:
         dimred.SnapshotRecorder(whole, tmp_path / "s", every_steps=1, trainable_only="no")
     with pytest.raises(TypeError, match="needs a torch module or a mapping from names to arrays, received str"):
         dimred.SnapshotRecorder("model.pt", tmp_path / "s", every_steps=1)
-    with pytest.raises(TypeError, match="received int for epoch"):
-        dimred.SnapshotRecorder({"epoch": 3}, tmp_path / "s", every_steps=1)
+    for model, text in (
+        ({"epoch": 3}, "received int for epoch"),
+        (
+            {("dense", "kernel"): np.zeros(3, np.float32)},
+            r"needs names as text, received the key \('dense', 'kernel'\)",
+        ),
+    ):
+        with pytest.raises(TypeError, match=text):
+            dimred.SnapshotRecorder(model, tmp_path / "s", every_steps=1)
     assert not (tmp_path / "s").exists()
+    with dimred.SnapshotRecorder(with_phases(persistent=False), tmp_path / "phases", every_steps=1) as recorder:
+        recorder.step()
+    assert dimred.average(tmp_path / "phases").names == ["weight", "bias"]
     with pytest.warns(UserWarning, match=r"rounds float64 to the float32 of snapshots \(w\)"):
         dimred.SnapshotRecorder({"w": np.zeros(3)}, tmp_path / "s", every_steps=np.int64(2)).close()
     grown = {"w": np.zeros(3, np.float32)}
@@ -1407,9 +1494,33 @@ def test_this_python_reads_pickles_where_path_has_none(tmp_path: Path, monkeypat
 
 
 def test_memory_has_no_limit_where_the_system_tells_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert 0 < dimred._fit._available_memory() < np.inf
+    assert 0 < _available_memory() < np.inf
     monkeypatch.setattr(Path, "read_text", lambda _: "MemTotal:  8 kB\n")
-    assert dimred._fit._available_memory() == np.inf
+    assert _available_memory() == np.inf
+
+
+def test_memory_has_the_limits_of_the_groups_around_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The least of what the machine and each control group have left; pages of files that nobody reads are left."""
+    files = {"/proc/meminfo": "MemTotal: 9000 kB\nMemAvailable: 4000 kB\n", "/proc/self/cgroup": "0::/pod/container\n"}
+
+    def read_text(path: Path) -> str:
+        if str(path) not in files:
+            raise FileNotFoundError(path)
+        return files[str(path)]
+
+    monkeypatch.setattr(Path, "read_text", read_text)
+    assert _available_memory() == 4000 * 1024
+    for group, limit, used, stat, left in (
+        ("/pod/container", "max", "5000", "", 4000 * 1024),
+        ("/pod", "3000000", "2000000", "anon 9\ninactive_file 400000\nactive_file 7\n", 1_400_000),
+        ("", "2000000", "1900000", "", 100_000),  # as a container sees its own
+        ("/pod/container", "1000", "2000", "inactive_file 0\n", 0),
+    ):
+        files |= {
+            f"/sys/fs/cgroup{group}/memory.{name}": text
+            for name, text in (("max", limit + "\n"), ("current", used + "\n"), ("stat", stat))
+        }
+        assert _available_memory() == left
 
 
 def test_ctrl_c_ends_a_merge(tmp_path: Path) -> None:
@@ -1442,7 +1553,9 @@ def test_a_pattern_keeps_the_order_of_folders_and_leaves_merges_out(tmp_path: Pa
     found = dimred.average(str(tmp_path / "step_*" / "model.safetensors"), last=2)
     assert [Path(name).parent.name for name in found.snapshots] == ["step_11", "step_12"]
     assert found.w.tolist() == [11.5, 11.5]
-    assert sorted([Path("step_10/w"), Path("step_2/w")], key=natural) == [Path("step_2/w"), Path("step_10/w")]
+    assert dimred.average(str(tmp_path / "step_{3,1}")).w.tolist() == [2, 2]
+    with pytest.raises(FileNotFoundError, match="none"):
+        dimred.average(str(tmp_path / "none*"))
     dimred.merge(tmp_path / "step_*", tmp_path / "step_13")
     with pytest.raises(ValueError, match="step_13', which is a merge itself"):
         dimred.average(str(tmp_path / "step_*"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from pathlib import Path
 
 import matplotlib as mpl
@@ -103,6 +104,26 @@ def test_batchnorm_is_estimated_as_torchs_update_bn_does() -> None:
     assert dimred.recalibrate_batchnorm(nn.Linear(2, 2), []) == 0
 
 
+def test_batchnorm_that_no_batch_reaches_keeps_its_statistics() -> None:
+    class WithHead(Net):
+        def __init__(self) -> None:
+            super().__init__()
+            self.head = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3))  # of the training alone
+
+    torch.manual_seed(4)
+    model, twin, batches = WithHead(), Net(), [torch.randn(8, 4) for _ in range(3)]
+    model.head(torch.randn(8, 4) + 2)
+    twin.load_state_dict({name: value for name, value in model.state_dict().items() if not name.startswith("head")})
+    before = {name: value.clone() for name, value in model.head.state_dict().items()}
+    with pytest.warns(UserWarning, match="no batch reached 1 of 2 BatchNorm layers, which keep their") as warned:
+        assert dimred.recalibrate_batchnorm(model, batches) == 3
+    assert warned[0].filename == __file__
+    assert all(torch.equal(value, before[name]) for name, value in model.head.state_dict().items())
+    update_bn(batches, twin)
+    torch.testing.assert_close(model.norm.running_mean, twin.norm.running_mean)
+    assert model.head[1].momentum == 0.1 and model.head[1].training
+
+
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory) -> tuple[Net, Path]:
     folder = tmp_path_factory.mktemp("readouts") / "snapshots"
@@ -128,6 +149,19 @@ def test_an_average_goes_into_the_model_it_is_of(trained: tuple[Net, Path]) -> N
         mean.load_into(nn.Linear(4, 6))
     with pytest.raises(ValueError, match="have no names"):
         dimred.average(np.zeros((3, 5), np.float32)).arrays()
+
+
+def test_an_adapter_of_a_wrapped_model_is_found_by_the_name_of_its_file() -> None:
+    class Adapted(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.lora_A, self.peft_config = nn.ModuleDict({"mine": nn.Linear(3, 2, bias=False)}), {"mine": None}
+
+    files = [{"lora_A.weight": np.full((2, 3), i, np.float32)} for i in range(3)]
+    for wrap in (lambda model: model, nn.DataParallel, lambda model: torch.compile(model, backend="eager")):
+        model = Adapted()
+        dimred.average(files, last=1).load_into(wrap(model))
+        assert torch.equal(model.lora_A["mine"].weight.detach(), torch.full((2, 3), 2.0))
 
 
 def test_pictures(trained: tuple[Net, Path], tmp_path: Path) -> None:
@@ -157,16 +191,44 @@ def test_pictures(trained: tuple[Net, Path], tmp_path: Path) -> None:
     assert losses[1, 3] == pytest.approx(loss(), rel=1e-4)
     for run in ("a", "b"):
         (tmp_path / run).mkdir()
-        (tmp_path / run / "curve.csv").write_text("epoch,test_accuracy,test_loss\n1,0.5,\n2,0.75,\n")
+        rows = ("raw,1,0.5,", "ema,1,0.6,", "raw,2,0.75,", "recalibrated,2,0.8,")
+        (tmp_path / run / "curve.csv").write_text("\n".join(["weights,epoch,test_accuracy,test_loss", *rows, ""]))
     axes = dimred.plot.compare([tmp_path / "a", tmp_path / "b"])
     assert [line.get_label() for line in axes.lines] == ["a", "b"] and list(axes.lines[0].get_ydata()) == [0.5, 0.75]
     axes.figure.savefig(tmp_path / "picture.png")
+    axes = dimred.plot.compare([tmp_path / "a"], weights="recalibrated")
+    assert np.column_stack(axes.lines[0].get_data()).tolist() == [[2, 0.8]]
+
+
+def test_a_landscape_finds_parameters_by_the_names_that_others_give_them(trained: tuple[Net, Path]) -> None:
+    model, folder = deepcopy(trained[0]).eval(), trained[1]
+    basis, x = dimred.fit(folder, 2), torch.randn(32, 4)
+
+    def heights(of: nn.Module, basis: dimred.Basis) -> np.ndarray:
+        with torch.no_grad():
+            axes = dimred.plot.landscape(of, lambda: float(of(x).square().mean()), folder, points=2, basis=basis)
+        return axes.landscape[2]
+
+    plain = heights(model, basis)
+    np.testing.assert_array_equal(heights(torch.compile(model, backend="eager"), basis), plain)
+    nameless = dimred.Basis(basis.components, None, None)
+    np.testing.assert_array_equal(heights(model, nameless), plain)
+    with pytest.raises(ValueError, match=r"the basis has \d+ columns, the model's parameters have 15 values"):
+        heights(nn.Linear(4, 3), nameless)
+    with pytest.raises(ValueError, match=r"the model has no parameter fc.weight \[6, 4\]"):
+        heights(nn.Linear(4, 3), basis)
+    tied, states = nn.Sequential(nn.Linear(4, 4, bias=False), nn.Linear(4, 4, bias=False)), []
+    tied[1].weight = tied[0].weight
+    for _ in range(4):
+        states.append({f"{i}.weight": torch.randn(4, 4) for i in range(2)})
+    with pytest.raises(ValueError, match=r"the basis has 0\.weight and 1\.weight apart, which the model ties"):
+        dimred.plot.landscape(tied, lambda: 0.0, states, points=2)
 
 
 def test_what_cannot_be_is_refused(snapshots: np.ndarray, tmp_path: Path) -> None:
     lost = snapshots.copy()
     lost[-1, 2] = np.nan
-    (tmp_path / "curve.csv").write_text("epoch,test_loss\n1,\n")
+    (tmp_path / "curve.csv").write_text("weights,epoch,test_accuracy,test_loss\nraw,1,0.5,\n")
     for call, text in (
         (
             lambda: dimred.average(snapshots, "median"),
@@ -184,7 +246,8 @@ def test_what_cannot_be_is_refused(snapshots: np.ndarray, tmp_path: Path) -> Non
         (lambda: dimred.average(snapshots, evaluate=lambda w: np.nan), "received shape .*, or NaN"),
         (lambda: dimred.average(snapshots, evaluate=lambda w: w.fill(0) or 1.0), "evaluate changed the weights"),
         (lambda: dimred.plot.trajectory(snapshots[:2]), "needs 3 or more snapshots, received 2"),
-        (lambda: dimred.plot.compare([tmp_path], "test_loss"), "has a column test_loss with values"),
+        (lambda: dimred.plot.compare([tmp_path], "test_loss"), "a column test_loss with values of raw weights"),
+        (lambda: dimred.plot.compare([tmp_path], weights="ema"), "with values of ema weights"),
         (
             lambda: dimred.plot.spectrum(dimred.Basis(np.eye(2, 5, dtype=np.float32), None, None)),
             "has no singular values",

@@ -277,6 +277,42 @@ def test_a_copied_run_starts_from_the_copy(tmp_path: Path) -> None:
     assert read_runs([one, other])[1].parent.folder == one
 
 
+STARTS = {  # of stage 2, by name -> the epoch of stage 1 where its curve begins
+    "": 3,
+    "snapshots/snapshot_00000020.h5": 2,
+    "snapshots/snapshot_00000015.h5": 2,  # within the second epoch
+    "checkpoints/state_00000010": 1,
+    "snapshots/snapshot_00000040.h5": 3,  # of steps that the curve does not know
+    "final.h5": 3,
+}
+
+
+@pytest.mark.parametrize("start", STARTS)
+def test_a_run_begins_at_the_epoch_of_its_snapshot(start: str, tmp_path: Path) -> None:
+    one = write_run(tmp_path / "one", [row(epoch, 0.8, step=10 * epoch) for epoch in (1, 2, 3)])
+    rows = [row(epoch, 0.8, stage="stage2", step=10 * epoch) for epoch in (0, 1)]
+    two = write_run(tmp_path / "two", rows, f'checkpoint = "{one / start}"\nstart = "last"\n')
+    three = write_run(tmp_path / "three", rows, f'checkpoint = "{one / start}"\nstart = "mean"\n')
+    by_snapshot, by_mean = read_runs([one, two, three])[1:]
+    assert list(by_snapshot.curve["epoch"]) == [STARTS[start], STARTS[start] + 1]
+    assert list(by_snapshot.own()["epoch"]) == [0, 1]
+    assert by_mean.start_epoch == 3  # of the snapshots up to the end
+
+
+def test_the_order_of_runs_does_not_move_them(tmp_path: Path) -> None:
+    """Stage 2 from stage 2 from stage 1, whose state is epoch 1 of the second one."""
+    one = write_run(tmp_path / "one", [row(epoch, 0.8, step=10 * epoch) for epoch in (1, 2, 3)])
+    rows = [row(epoch, 0.8, stage="stage2", step=10 * epoch, backward_passes=10 * epoch) for epoch in (0, 1, 2)]
+    two = write_run(tmp_path / "two", rows, f'checkpoint = "{one}"\n')
+    three = write_run(tmp_path / "three", rows, f'checkpoint = "{two}/checkpoints/state_00000010"\n')
+    four = write_run(tmp_path / "four", rows[:1], f'checkpoint = "{two / "start.h5"}"\n')
+    for folders in ((one, two, three, four), (four, three, two, one), (three, one, four, two)):
+        found = {run.name: run for run in read_runs(folders)}
+        assert {name: run.start_epoch for name, run in found.items()} == {"one": 0, "two": 3, "three": 4, "four": 3}
+        assert list(found["three"].curve["epoch"]) == [4, 5, 6] and found["three"].parent is found["two"]
+        assert list(found) == [folder.name for folder in folders]
+
+
 def test_runs_of_one_name_are_told_apart(tmp_path: Path) -> None:
     folders = [write_run(tmp_path / seed / "stage1", [row(1, 0.5)]) for seed in ("seed_1", "seed_2")]
     assert [run.name for run in read_runs(folders)] == ["seed_1/stage1", "seed_2/stage1"]

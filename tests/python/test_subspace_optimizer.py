@@ -33,10 +33,12 @@ from test_script_models import Net as ScriptNet
 from torch import distributed, nn
 from torch.distributed import checkpoint
 from torch.distributed.checkpoint import state_dict as checkpoints_by_name
+from torch.distributed.fsdp import FullyShardedDataParallel
 from torch.distributed.tensor import distribute_tensor
 from torch.nn import functional
 
 import dimred
+from dimred._ranks import Ranks
 
 PRESETS = ["robust", "robust-mean", "mindspore-latest", "mindspore-first", "dldr", "psgd", "twa", "sgd", "swa", "ema"]
 
@@ -460,6 +462,47 @@ def test_minimize_solves_a_quadratic_in_one_step() -> None:
     done = dimred.minimize(lambda w: (0.5 * np.sum((w - a) ** 2), w - a), w, whole, steps=1)
     np.testing.assert_allclose(done.w, a, rtol=0, atol=1e-13)
     assert done.reports[0]["accepted"] and done.reports[0]["step_size"] == 1
+
+
+def test_minimize_keeps_its_vector_from_the_loss() -> None:
+    """A loss that changes what it is given, or keeps it, changes nothing; one that is never finite is said."""
+    a, w, kept = np.arange(4.0), np.ones(4), []
+
+    def plain(w: np.ndarray) -> tuple[float, np.ndarray]:
+        return float(0.5 * np.sum((w - a) ** 2)), w - a
+
+    def careless(w: np.ndarray) -> tuple[float, np.ndarray]:
+        kept.append(w)
+        loss, gradient = plain(w)
+        w -= a
+        return loss, gradient
+
+    basis = basis_of(np.eye(2, 4))
+    expected = dimred.minimize(plain, w, basis, steps=3)
+    np.testing.assert_array_equal(dimred.minimize(careless, w, basis, steps=3).w, expected.w)
+    np.testing.assert_array_equal(kept[0], w - a)
+    expected = dimred.minimize(plain, w, basis, steps=1)
+    in_a_vector = dimred.minimize(lambda w: (np.array([plain(w)[0]]), plain(w)[1]), w, basis, steps=1)
+    assert in_a_vector.losses == expected.losses
+    with pytest.warns(UserWarning, match=r"no step changed w: the loss \(first nan\)"):
+        done = dimred.minimize(lambda w: (np.nan, w), w, basis, steps=3)
+    np.testing.assert_array_equal(done.w, w)
+
+
+def test_minimize_takes_no_batch_that_it_does_not_use() -> None:
+    seen: list[int] = []
+
+    def loss_and_grad(w: np.ndarray, batch: int) -> tuple[float, np.ndarray]:
+        seen.append(batch)
+        return float(0.5 * np.sum((w - batch) ** 2)), w - batch
+
+    batches, basis = iter(range(5)), basis_of(np.eye(2, 4))
+    assert len(dimred.minimize(loss_and_grad, np.ones(4), basis, steps=3, batches=batches).losses) == 3
+    assert next(batches) == 3 and set(seen) == {0, 1, 2}
+    assert len(dimred.minimize(loss_and_grad, np.ones(4), basis, steps=3, batches=batches).losses) == 1
+    for steps in (3, None):
+        with pytest.raises(ValueError, match="needs batches, received none; an iterator that was used up has no more"):
+            dimred.minimize(loss_and_grad, np.ones(4), basis, steps=steps, batches=batches)
 
 
 # What a loop asks for.
@@ -1143,6 +1186,65 @@ def test_ranks_take_the_steps_of_one_process(tmp_path: Path, monkeypatch: pytest
     assert np.array_equal(np.load(tmp_path / "bare_3_0.npy"), np.load(tmp_path / "bare_3_2.npy"))
 
 
+class Exchanged(Exception):
+    """A step has come to the exchange of its gradients."""
+
+
+@pytest.fixture
+def two_ranks(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[torch.Tensor]]:
+    """The first step of rank 0 of 2, whose collectives are stubs: it receives what the other rank sends, and gives what
+    it sends itself.
+    """
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise Exchanged
+
+    monkeypatch.setattr(distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(distributed, "get_world_size", lambda *_: 2)
+    monkeypatch.setattr(distributed, "get_rank", lambda *_: 0)
+    monkeypatch.setattr(distributed, "reduce_scatter_tensor", refuse)
+
+    def first_step(model: nn.Module, basis: dimred.Basis, others: list[torch.Tensor]) -> list[torch.Tensor]:
+        sent: list[torch.Tensor] = []
+
+        def all_gather(whole: torch.Tensor, part: torch.Tensor, group: Any) -> None:
+            other = others[len(sent)] if others else part
+            sent.append(part.clone())
+            whole.copy_(torch.cat([part, other]))
+
+        monkeypatch.setattr(distributed, "all_gather_into_tensor", all_gather)
+        optimizer = dimred.SubspaceOptimizer(model, basis, process_group=True)
+        with pytest.raises(Exchanged):
+            optimizer.step(closure_of(model))
+        return sent
+
+    return first_step
+
+
+def test_ranks_begin_with_the_same_weights_and_basis(two_ranks: Callable[..., list[torch.Tensor]]) -> None:
+    model, other = net(), Net()
+    basis, another = random_basis(model), random_basis(model, seed=6)
+    same, weights, rows = two_ranks(net(), basis, []), two_ranks(other, basis, []), two_ranks(net(), another, [])
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    two_ranks(model, basis, same)
+    for sent, text in ((weights, "weights"), (rows, "basis")):
+        with pytest.raises(ValueError, match=f"needs the same {text} on all ranks; those of ranks 0 and 1 differ"):
+            two_ranks(model, basis, sent)
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+
+
+def test_several_ranks_say_how_they_descend(two_ranks: object) -> None:
+    """Parameters do not tell whether a DistributedDataParallel averages their gradients."""
+    model, twin = net(), net()
+    text = "needs on 2 ranks a DistributedDataParallel, process_group=True, or process_group=False where each rank"
+    for given in (model, model.named_parameters(), list(model.parameters())):
+        with pytest.raises(ValueError, match=text):
+            dimred.SubspaceOptimizer(given, random_basis(model))
+    by_itself = dimred.SubspaceOptimizer(model, random_basis(model), process_group=False)
+    by_itself.step(closure_of(model))
+    assert by_itself.report["accepted"] and not torch.equal(model.fc.weight, twin.fc.weight)
+
+
 # Bad input.
 
 
@@ -1238,7 +1340,7 @@ def test_parameters_that_will_not_do_are_refused() -> None:
         (lambda: make(model, basis, flatten="no"), "needs flatten as True or False, received 'no'"),
         (lambda: make(model, basis, check_closure=2), "needs check_closure as True or False, received 2"),
         (lambda: make(model, basis, grad_scaler=True), "needs grad_scaler as a torch.amp.GradScaler, received True"),
-        (lambda: make(model, basis, process_group="gloo"), "as a process group or True, received 'gloo'"),
+        (lambda: make(model, basis, process_group="gloo"), "as a process group, True or False, received 'gloo'"),
     ]
     refuse(values)
     refuse(types, TypeError)
@@ -1323,15 +1425,27 @@ def test_parameters_that_were_replaced_are_noticed() -> None:
         apart.step(closure_of(model))
 
 
-def test_sharded_models_are_refused() -> None:
+def test_sharded_models_are_refused(tmp_path: Path) -> None:
     distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
     try:
         mesh = distributed.init_device_mesh("cpu", (1,))
         model = nn.Linear(4, 2)
         for name, parameter in list(model.named_parameters()):
             setattr(model, name, nn.Parameter(distribute_tensor(parameter.detach(), mesh)))
-        for given in (model, model.parameters()):
-            with pytest.raises(TypeError, match="needs whole parameters, received a model sharded by FSDP"):
-                dimred.SubspaceOptimizer(given, random_basis(model))
+        flattened = FullyShardedDataParallel(net(), use_orig_params=True, device_id=torch.device("cpu"))
+        zero = nn.Linear(4, 2)
+        vars(zero.weight)["ds_numel"] = 8  # as DeepSpeed's ZeRO-3 marks a parameter whose values lie on all ranks
+        for sharded in (model, flattened, zero):
+            for given in (sharded, sharded.parameters()):
+                with pytest.raises(TypeError, match="needs whole parameters, received sharded ones"):
+                    dimred.SubspaceOptimizer(given, None, preset="sgd", total_steps=1)
+            with pytest.raises(TypeError, match="needs whole parameters, received sharded ones"):
+                dimred.SnapshotRecorder(sharded, tmp_path, every_steps=1)
+        with pytest.raises(TypeError, match="needs whole parameters, received sharded ones"):
+            dimred.SnapshotRecorder(model.state_dict(), tmp_path, every_steps=1)
+        with pytest.raises(TypeError, match="needs whole tensors, received sharded ones"):
+            dimred.fit([model.state_dict()], 1)
+        compiled = torch.compile(nn.parallel.DistributedDataParallel(net()), backend="eager")
+        assert Ranks(compiled, None).averages_gradients
     finally:
         distributed.destroy_process_group()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -13,10 +14,18 @@ import pandas as pd
 from .files import BadRun, NotARun
 from .run import COUNTERS, Run, read_run
 
+# The names of what holds a run's weights of a step; start.h5: before its first one.
+STATE = re.compile(r"start\.h5|(?:snapshot|state)_(\d+)(?:\.h5)?")
+
+
+def _started_from(run: Run) -> str | None:
+    """The path of the run, state or file that it started from."""
+    return run.config.get("checkpoint") if run.stage == "stage2" else run.config.get("resume_from")
+
 
 def parent_folder(run: Run) -> Path | None:
     """The folder of the run that it started from; where both were moved together, the moved one."""
-    value = run.config.get("checkpoint") if run.stage == "stage2" else run.config.get("resume_from")
+    value = _started_from(run)
     if not value:
         return None
     path = Path(value)
@@ -28,11 +37,26 @@ def parent_folder(run: Run) -> Path | None:
     return None
 
 
+def _epoch_begun_at(run: Run, parent: Run) -> float:
+    """The epoch of the parent's curve in which a run of stage 2 began: the one that holds the step of its snapshot or
+    state, else the last.
+    """
+    curve, found = parent.curve, STATE.fullmatch(Path(_started_from(run) or "").name)
+    # Another start is of snapshots up to the parent's end, or of another file.
+    if found and run.config.get("start", "last") == "last" and "step" in curve:
+        epochs = curve.loc[curve["step"] >= int(found[1] or 0), "epoch"]
+        if len(epochs):
+            return float(epochs.min())
+    return float(curve["epoch"].max())
+
+
 def adopt(run: Run, parent: Run) -> None:
-    """Shifts a child's epochs behind its parent's and notes the costs that it inherited."""
+    """Shifts a child's epochs behind its parent's, which stand where they belong, and notes the costs that it
+    inherited.
+    """
     run.parent = parent
     if run.stage == "stage2":  # counts from its own start, with a row of epoch 0
-        run.start_epoch = float(parent.curve["epoch"].max())
+        run.start_epoch = _epoch_begun_at(run, parent)
         run.curve["epoch"] += run.start_epoch
         # `spent` is in epochs of the whole training set; a soup alone has passes and no step.
         if run.config.get("train_on") == "validation" or math.isnan(run.steps_per_epoch):
@@ -73,10 +97,22 @@ def read_runs(folders: Iterable[Path | str], finished: bool = False) -> list[Run
 def joined(runs: list[Run]) -> list[Run]:
     """Each to its start, and told apart by name."""
     by_folder = {run.folder.resolve(): run for run in runs}
-    for run in sorted(runs, key=lambda r: r.kind != "stage 1"):
+    placed: set[int] = set()  # by id
+
+    def place(run: Run) -> None:
+        """Its parent first, whose epochs and costs it is shifted by."""
+        placed.add(id(run))
         folder = parent_folder(run)
-        if folder and folder.resolve() in by_folder:
-            adopt(run, by_folder[folder.resolve()])
+        parent = by_folder.get(folder.resolve()) if folder else None
+        if parent is None or parent is run:
+            return
+        if id(parent) not in placed:
+            place(parent)
+        adopt(run, parent)
+
+    for run in runs:
+        if id(run) not in placed:
+            place(run)
     name_apart(runs)
     return runs
 
