@@ -81,8 +81,9 @@ fs::path ShardCache::get(const Need& need, const std::function<bool()>& stopped)
   if (not_before_[shard] != fetching) not_before_[shard] = {};
   wake_.notify_one();
   const auto ended = [&] { return self->failure || is_here(shard); };
-  while (!ended() && !stopped()) changed_.wait_for(lock, look_again);
-  if (!ended()) self->failure = std::make_exception_ptr(StopRequested("{} was stopped", url));
+  bool is_over = ended();  // asked once: a file that is here may give way at any moment
+  for (; !is_over && !stopped(); is_over = ended()) changed_.wait_for(lock, look_again);
+  if (!is_over) self->failure = std::make_exception_ptr(StopRequested("{} was stopped", url));
   const auto failure = self->failure;
   waiters_.erase(self);
   if (failure) std::rethrow_exception(failure);
