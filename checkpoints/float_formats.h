@@ -7,8 +7,8 @@
 
 // Other float formats as float32, and back to bfloat16. None refuses a value: what is not finite
 // stays so, and a float64 beyond the float32 range becomes an infinity, so that a caller that
-// refuses values that are not finite (read_float_tensor, pca::fit, pca::load_basis) refuses these
-// too, saying where they stand.
+// refuses values that are not finite (read_weights, pca::fit, pca::load_basis) refuses these too,
+// saying where they stand.
 namespace dimred::checkpoints {
 
 /// IEEE 754-2008 binary16: sign, 5 bits of exponent, 10 of mantissa. Exact.

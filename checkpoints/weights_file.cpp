@@ -3,7 +3,6 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <array>
 #include <set>
 
 #include "checkpoints/finite.h"
@@ -14,7 +13,6 @@
 #include "checkpoints/weight_names.h"
 #include "support/atomic_file.h"
 #include "support/errors.h"
-#include "support/file_lock.h"
 #include "support/open_file.h"
 #include "support/text.h"
 
@@ -52,11 +50,17 @@ std::vector<Value> elements_of(const InputFile& file, const StoredTensor& stored
   return values;
 }
 
-/// Changes when somebody writes the open file.
-std::array<std::int64_t, 3> state_of(const InputFile& file) {
-  struct stat state {};
-  require_call(::fstat(file.descriptor(), &state) == 0, "fstat", file.path());
-  return {state.st_size, state.st_mtim.tv_sec, state.st_mtim.tv_nsec};
+/// Whether the path still leads to the open file, and nobody has written it since `before`.
+bool is_unchanged(const InputFile& file, const struct stat& before) {
+  const auto same = [&](const struct stat& now) {
+    return now.st_dev == before.st_dev && now.st_ino == before.st_ino &&
+           now.st_size == before.st_size && now.st_mtim.tv_sec == before.st_mtim.tv_sec &&
+           now.st_mtim.tv_nsec == before.st_mtim.tv_nsec;
+  };
+  struct stat open {
+  }, named{};
+  return ::fstat(file.descriptor(), &open) == 0 && same(open) &&
+         ::stat(file.path().c_str(), &named) == 0 && same(named);
 }
 
 using Names = std::vector<std::string>;
@@ -106,7 +110,8 @@ WeightsFile read_weights(const fs::path& path) {
   const auto format = weights_format(path);
   WeightsFile file{.format = std::string(name_of(format))};
   const InputFile bytes(path);
-  const auto before = state_of(bytes);
+  struct stat before {};
+  require_call(::fstat(bytes.descriptor(), &before) == 0, "fstat", path);
   std::set<std::string> names;
   for (const auto& stored : read_tensor_table(path, format)) {
     require_environment(names.insert(stored.name).second,
@@ -130,7 +135,7 @@ WeightsFile read_weights(const fs::path& path) {
     require_finite_in_file(tensor.values, file.format, path, tensor.name);
     file.tensors.push_back(std::move(tensor));
   }
-  require_environment(state_of(bytes) == before && still_named(bytes.descriptor(), path),
+  require_environment(is_unchanged(bytes, before),
                       "[{}] '{}' was written or replaced while it was read",
                       file.format,
                       path);

@@ -440,8 +440,12 @@ std::string describe_merge(const fs::path& file) {
                                        formatted("[inspect] {} is damaged", file),
                                        own_json_limits);
   checkpoints::require_digest(json, file);
+  require_environment(
+      json.contains("tensors"),
+      "[inspect] {} is of an earlier revision, which kept no digests of the weights",
+      file);
   merge::verify(file.parent_path(), json);
-  auto text = text_rows({{"merge.json", "whole, digests verified, those of the weights, too"},
+  auto text = text_rows({{"merge.json", "whole, its digest and those of the weights verified"},
                          {"  kind", json.at("kind").get<std::string>()},
                          {"  copied_from", json.at("copied_from").get<std::string>()}});
   for (const auto& input : json.at("inputs"))

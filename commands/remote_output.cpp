@@ -212,7 +212,7 @@ fs::path open_output(const stores::Url& url,
                       "[stores] another process makes {}, in {}",
                       url,
                       output.paths.entry.string());
-  fs::remove_all(staging_of(output));  // of a process that was killed
+  fs::remove_all(staging_of(output));  // a process that was killed may have left it
   if (kind == OutputKind::run) {
     take_up_run(output, options);
   } else {

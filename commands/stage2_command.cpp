@@ -20,6 +20,7 @@
 #include "support/counted.h"
 #include "support/digest.h"
 #include "support/errors.h"
+#include "support/list_files.h"
 #include "support/stopwatch.h"
 #include "training/data_sets.h"
 #include "training/input/train_on.h"
@@ -59,6 +60,10 @@ std::vector<std::string> adopt_checkpoint(OptionTable& table, Stage2Plan& plan) 
           plan.options.checkpoint.string());
   if (plan.options.snapshots.empty() && !run.folder.empty())
     plan.options.snapshots = run.folder / "snapshots";
+  require(!is_pattern(plan.options.snapshots),
+          "[stage2] needs --snapshots as a run, a folder, a list (.txt) or an .npy, received the "
+          "pattern {}",
+          plan.options.snapshots);
   auto overridden = adopt_run(table, run, plan.common, "not as the checkpoint's run: ");
   require_data(table, plan.common.data);
   return overridden;

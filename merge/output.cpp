@@ -146,7 +146,7 @@ void OutputFolder::commit() {
   for (const auto& file : own) fs::remove(file);
   sync_folder(temporary_);
   fs::rename(temporary_, final_path_);
-  // These stay so long: they say that the temporary folder is a merge's, and keep others out.
+  // These go last: they say that the temporary folder is a merge's, and keep others out.
   for (const auto* name : {plan_name, checkpoints::FolderLock::file_name})
     fs::remove(final_path_ / name);
   sync_folder(final_path_.parent_path());

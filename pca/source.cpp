@@ -262,11 +262,39 @@ std::vector<fs::path> files_in(const fs::path& folder, std::string_view place) {
   return files;
 }
 
+/// snapshot_files() of a path that is no pattern.
+std::vector<fs::path> files_at(const fs::path& path, std::string_view place) {
+  require(fs::exists(path), "[{}] needs snapshots or weights, '{}' does not exist", place, path);
+  std::vector<fs::path> files;
+  if (fs::is_directory(path)) {
+    files = files_in(path, place);
+  } else if (checkpoints::is_snapshot_list(path)) {
+    files = checkpoints::snapshots_at(path, {});
+  } else {
+    require(path.extension() == ".npy" || path.extension() == ".h5" || is_weights_file(path),
+            "[{}] needs a folder, a .txt list, weights or an .npy matrix, received '{}'",
+            place,
+            path);
+    files = {path};
+  }
+  require(!files.empty(),
+          "[{}] needs snapshots (.h5) or weight files (.safetensors, {}), the folder '{}' has "
+          "none",
+          place,
+          joined(other_kinds, ", "),
+          path);
+  return files;
+}
+
 /// The snapshots or weights of each path that the pattern matches.
 std::vector<fs::path> files_matching(const fs::path& pattern, std::string_view place) {
   auto paths = paths_matching(pattern, place);
+  for (auto& path : paths)
+    if (!path.has_filename()) path = path.parent_path();  // step1/
+  std::erase_if(paths, [](const fs::path& path) {
+    return is_unfinished(path) || is_unfinished(path.parent_path());
+  });
   require(!paths.empty(), "[{}] needs snapshots or weights, nothing matches '{}'", place, pattern);
-  std::erase_if(paths, is_unfinished);
   sort_naturally(paths);
   std::vector<fs::path> files;
   for (const auto& path : paths) {
@@ -274,7 +302,7 @@ std::vector<fs::path> files_matching(const fs::path& pattern, std::string_view p
       checkpoints::require_one_meaning(path, place);
       files.push_back(weights);
     } else {
-      std::ranges::copy(snapshot_files(checkpoints::snapshots_of(path), place),
+      std::ranges::copy(files_at(checkpoints::snapshots_of(path), place),
                         std::back_inserter(files));
     }
   }
@@ -298,27 +326,7 @@ std::vector<fs::path> agreed_files(const fs::path& path, Communicator& communica
 }  // namespace
 
 std::vector<fs::path> snapshot_files(const fs::path& path, std::string_view place) {
-  if (is_pattern(path)) return files_matching(path, place);
-  require(fs::exists(path), "[{}] needs snapshots or weights, '{}' does not exist", place, path);
-  std::vector<fs::path> files;
-  if (fs::is_directory(path)) {
-    files = files_in(path, place);
-  } else if (checkpoints::is_snapshot_list(path)) {
-    files = checkpoints::snapshots_at(path, {});
-  } else {
-    require(path.extension() == ".npy" || path.extension() == ".h5" || is_weights_file(path),
-            "[{}] needs a folder, a .txt list, weights or an .npy matrix, received '{}'",
-            place,
-            path);
-    files = {path};
-  }
-  require(!files.empty(),
-          "[{}] needs snapshots (.h5) or weight files (.safetensors, {}), the folder '{}' has "
-          "none",
-          place,
-          joined(other_kinds, ", "),
-          path);
-  return files;
+  return is_pattern(path) ? files_matching(path, place) : files_at(path, place);
 }
 
 std::unique_ptr<SnapshotSource> selected(const SnapshotSource& source, const SnapshotRange& range) {

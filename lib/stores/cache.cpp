@@ -116,8 +116,9 @@ Held bring_and_answer(const Url& url,
                       Transfer& transfer,
                       const std::optional<std::vector<Found>>& files,
                       const fs::path& entry) {
+  // One that cannot be written is said: who waits asks for itself then.
   const auto answer = [&](const nlohmann::json& answer) {
-    write_file_atomically(answer_of(entry), json_line(answer) + '\n');
+    undo_after_error([&] { write_file_atomically(answer_of(entry), json_line(answer) + '\n'); });
   };
   try {
     const auto store = open_store(url, options);
@@ -132,13 +133,13 @@ Held bring_and_answer(const Url& url,
       return wanted;
     };
     auto held = bring_copy(*store, entry, placed, transfer);
-    undo_after_error([&] { answer({{"url", shown(url)}, {"copy", held.number}}); });
+    answer({{"url", shown(url)}, {"copy", held.number}});
     return held;
   } catch (const std::invalid_argument& error) {
-    undo_after_error([&] { answer({{"text", error.what()}, {"fault", input_fault}}); });
+    answer({{"text", error.what()}, {"fault", input_fault}});
     throw;
   } catch (const std::exception& error) {
-    undo_after_error([&] { answer({{"text", error.what()}}); });
+    answer({{"text", error.what()}});
     throw;
   }
 }

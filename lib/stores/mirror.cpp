@@ -111,7 +111,8 @@ bool Mirror::pause(double seconds) {
 }
 
 void Mirror::send(const std::string& state) {
-  if (!stage(run_, state, staging_)) return;  // overtaken: the next look finds a newer one
+  if (!stage(run_, state, staging_))
+    return;  // a file has gone meanwhile: the next look tries again
   // This thread has its own waits, which stop() ends.
   auto once = options_;
   once.attempts = 1;

@@ -159,7 +159,7 @@ ShardCache::Outcome ShardCache::fetch(Store& store, const Job& job) {
     arrival = arrival_;
   }
   if (!place->reserve(job.need.bytes, wanted, job.urgent)) return Outcome::no_room;
-  fs::remove(place->fresh());  // of a process that was killed, or failed, when it was whole
+  fs::remove(place->fresh());  // a process that was killed may have left it whole
   bring_files(store, {{shards_[shard], place->fresh()}}, nullptr);
   if (arrival) arrival(shard, place->fresh());
   place->commit();

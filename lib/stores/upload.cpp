@@ -101,18 +101,23 @@ void require_free(const std::string& ending,
 /// Does `work` on local files. One that is removed meanwhile, as a run does with old checkpoints,
 /// is no fault of the caller's.
 template <class Work>
-auto with_local(const Work& work) {
+auto with_local(const std::vector<fs::path>& files, const Work& work) {
   try {
     return work();
-  } catch (const std::invalid_argument& error) {
-    throw StoreError("{}: it was removed while its folder was sent", error.what());
+  } catch (const std::invalid_argument&) {
+    const auto gone = std::ranges::find_if_not(files, [](const auto& path) {
+      std::error_code unknown;
+      return fs::exists(path, unknown) || unknown;
+    });
+    if (gone == files.end()) throw;
+    throw StoreError("{} was removed while its folder was sent", gone->string());
   }
 }
 
 std::string remembered_digest(const fs::path& file, DigestMemory* memory) {
-  if (memory == nullptr) return with_local([&] { return file_digest(file); });
+  if (memory == nullptr) return with_local({file}, [&] { return file_digest(file); });
   auto& digest = (*memory)[stamp_of(file)];
-  if (digest.empty()) digest = with_local([&] { return file_digest(file); });
+  if (digest.empty()) digest = with_local({file}, [&] { return file_digest(file); });
   return digest;
 }
 
@@ -251,7 +256,11 @@ class FolderUpload {
       transfer_.bytes += static_cast<std::int64_t>(fs::file_size(local_ / name));
       ++transfer_.files;
     }
-    in_requests(files, [&](const auto& some) { with_local([&] { store_.put(some); }); });
+    in_requests(files, [&](const std::vector<Put>& some) {
+      std::vector<fs::path> local;
+      for (const auto& one : some) local.push_back(one.local);
+      with_local(local, [&] { store_.put(some); });
+    });
   }
 
   /// Where put() leaves nothing there for a moment, the second name holds meanwhile.

@@ -3,6 +3,7 @@
 #include <glob.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <string_view>
 
 #include "support/errors.h"
@@ -71,8 +72,11 @@ bool is_pattern(const fs::path& path) {
 }
 
 std::vector<fs::path> paths_matching(const fs::path& pattern, std::string_view scope) {
+  const auto is_fault = [](const char*, int error) -> int {  // else glob() passes over the folder
+    return error != ENOENT && error != ENOTDIR && error != ELOOP;
+  };
   glob_t found{};
-  const int code = ::glob(pattern.c_str(), GLOB_NOSORT | GLOB_BRACE, nullptr, &found);
+  const int code = ::glob(pattern.c_str(), GLOB_NOSORT | GLOB_BRACE, is_fault, &found);
   std::vector<fs::path> paths;
   if (code == 0) paths.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
   ::globfree(&found);
@@ -82,6 +86,7 @@ std::vector<fs::path> paths_matching(const fs::path& pattern, std::string_view s
                       pattern);
   std::ranges::sort(
       paths, {}, [](const auto& path) -> const std::string& { return path.native(); });
+  paths.erase(std::ranges::unique(paths).begin(), paths.end());  // {a,a*}
   return paths;
 }
 

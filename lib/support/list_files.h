@@ -25,8 +25,8 @@ void sort_naturally(std::vector<std::filesystem::path>& files);
 /// Whether the path is a pattern with * ? [ ] or {a,b}, and no file or folder of that very name.
 bool is_pattern(const std::filesystem::path& path);
 
-/// The paths that the pattern matches, sorted by bytes. Throws std::runtime_error("[scope] ...")
-/// when a folder cannot be read.
+/// The paths that the pattern matches, each once, sorted by bytes. Throws
+/// std::runtime_error("[scope] ...") when a folder cannot be read.
 std::vector<std::filesystem::path> paths_matching(const std::filesystem::path& pattern,
                                                   std::string_view scope);
 

@@ -9,7 +9,8 @@ namespace dimred {
 /// second error, and ends here; the first one goes on.
 void say_second_error() noexcept;
 
-/// Calls `undo` while an error is on its way, which an error of `undo` must not replace.
+/// Calls `undo` while an error, or another outcome, is on its way, which an error of `undo` must
+/// not replace: that is said.
 template <class Undo>
 void undo_after_error(const Undo& undo) noexcept {
   try {

@@ -132,9 +132,12 @@ def state_row(name: str, state: Mapping[str, Any]) -> Row:
 
 
 def _holds_arrays(value: Any) -> bool:
-    if isinstance(value, Mapping | list | tuple):
-        return any(_holds_arrays(part) for part in (value.values() if isinstance(value, Mapping) else value))
-    return hasattr(value, "shape")
+    """Whether a mapping has an array of one dimension or more, or a list begins with one: losses are scalars."""
+    if isinstance(value, Mapping):
+        return any(map(_holds_arrays, value.values()))
+    if isinstance(value, list | tuple):
+        return any(map(_holds_arrays, value[:1]))
+    return len(getattr(value, "shape", ())) > 0
 
 
 def place_of(value: Any) -> tuple[Any, ...]:

@@ -12,8 +12,6 @@ from torch.nn.parallel import DistributedDataParallel
 
 # Segments that a wrapper adds to a name: torch.compile; PEFT around a layer that it trains whole.
 WRAPPERS = {"_orig_mod", "modules_to_save"}
-# Attributes of parameters that FSDP (with use_orig_params) and DeepSpeed's ZeRO-3 hold in parts.
-SHARD_MARKS = ("_fsdp_flattened", "ds_numel")
 SHARDED = "received sharded ones (FSDP, DeepSpeed's ZeRO-3, tensor parallelism)"
 
 
@@ -44,8 +42,15 @@ def is_sharded(tensors: Iterable[Any], model: Any = None) -> bool:
     pieces = tuple(kind for kind in distributed if kind is not None)
     fully = getattr(sys.modules.get("torch.distributed.fsdp"), "FullyShardedDataParallel", ())
     modules = model.modules() if isinstance(model, Module) else ()
-    marked = (isinstance(t, pieces) or any(getattr(t, mark, False) for mark in SHARD_MARKS) for t in tensors)
-    return any(marked) or any(isinstance(module, fully) for module in modules)
+    return any(isinstance(t, pieces) or _is_part(t) for t in tensors) or any(
+        isinstance(module, fully) for module in modules
+    )
+
+
+def _is_part(parameter: Any) -> bool:
+    """By the marks of FSDP (with use_orig_params) and of DeepSpeed's ZeRO-3, which may have gathered it."""
+    whole = getattr(parameter, "ds_numel", None)
+    return getattr(parameter, "_fsdp_flattened", False) or (whole is not None and parameter.numel() != whole)
 
 
 def aliases(model: Module) -> dict[Parameter, list[str]]:

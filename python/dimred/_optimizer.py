@@ -125,7 +125,7 @@ class SubspaceOptimizer(torch.optim.Optimizer):
         progress = 0.0 if self.total_steps is None else min(1.0, self.steps / self.total_steps)
         objective = Objective(closure, self._decays(), self._method.sam_radius, self._scaler, self)
         step = TorchStep(self._space, objective, self._check_closure or self.steps == 0)
-        self._space.require_same_on_ranks(self._checksum() or "")
+        self._space.require_same_on_ranks(self._checksum)
         self.report = self._method.step(step, progress)
         step.end(lost=not np.isfinite(self.report["loss"]))
         self.steps += 1

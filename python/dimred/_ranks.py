@@ -22,18 +22,20 @@ class Ranks:
     """
 
     def __init__(self, model: Any, process_group: Any) -> None:
-        if not isinstance(process_group, bool | dist.ProcessGroup | None):
+        known = (bool, type(None), *((dist.ProcessGroup,) if dist.is_available() else ()))
+        if not isinstance(process_group, known):
             raise TypeError(
                 f"{SCOPE} needs process_group as a process group, True or False, received {shown(process_group)}"
             )
         parallel = next((module for module in wrapped(model) if isinstance(module, DistributedDataParallel)), None)
-        if parallel is None and process_group is None and dist.is_initialized() and dist.get_world_size() > 1:
+        several = dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
+        if parallel is None and process_group is None and several:
             raise ValueError(
                 f"{SCOPE} needs on {dist.get_world_size()} ranks a DistributedDataParallel, process_group=True, or "
                 "process_group=False where each rank descends by itself; received process_group=None"
             )
         self.averages_gradients = parallel is not None
-        given = None if isinstance(process_group, bool) else process_group  # None is torch's default group
+        given: Any = None if isinstance(process_group, bool) else process_group  # None is torch's default group
         self.group = given if parallel is None else parallel.process_group
         alone = parallel is None and not process_group
         self.size = 1 if alone else dist.get_world_size(self.group)

@@ -51,16 +51,16 @@ class TorchState:
         """The bytes of this rank's part of P."""
         return sum(block.rows.nbytes for block in self.blocks)
 
-    def require_same_on_ranks(self, basis: str) -> None:
+    def require_same_on_ranks(self, basis: Callable[[], str | None]) -> None:
         """At the first step, once the weights are gathered: ValueError where a rank has other weights or another basis.
 
-        basis: a text that tells it from others. Each rank moves all weights by its own copy, and holds a part of P.
+        basis: gives a text that tells it from others. Each rank moves all weights by its own copy and has a part of P.
         """
         if self._is_compared:
             return
         held = {
             "weights": crc32(self.weights.vector[: self.weights.columns].cpu().numpy().data),
-            "basis": crc32(basis.encode()),
+            "basis": crc32((basis() or "").encode()),
         }
         for name, digest in held.items():
             other = self.ranks.first_other(torch.tensor([digest], device=self.weights.vector.device))

@@ -48,6 +48,8 @@ TEST(Safetensors, ComesBackAsWritten) {
         << tensor.name;
   }
   EXPECT_EQ(infos[0].name, "z.weight");
+  std::filesystem::create_symlink("t", folder / "link");  // as in Hugging Face's cache
+  EXPECT_EQ(read_weights(folder / "link").tensors.size(), 4U);
 }
 
 // Bit patterns from IEEE 754-2008 binary16, table by hand; bfloat16 is the upper half of float32.

@@ -37,7 +37,8 @@ TEST_F(MergeCommand, WritesAFolderAndSaysOfWhat) {
   EXPECT_EQ(weight_in(output), merge::raw(std::vector{2.5F}));
   const auto shown = dimred_program("inspect " + output.string());
   EXPECT_EQ(shown.code, 0) << shown.output;
-  EXPECT_THAT(shown.output, HasSubstr("merge.json          whole, digests verified"));
+  EXPECT_THAT(shown.output,
+              HasSubstr("merge.json          whole, its digest and those of the weights verified"));
   EXPECT_THAT(shown.output, HasSubstr("  step 2 "));
   const auto weights = output / "model.safetensors";
   const auto whole = text_of_file(weights);

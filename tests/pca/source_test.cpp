@@ -264,6 +264,14 @@ TEST(OpenSource, TakesWhatAPatternMatches) {
   EXPECT_EQ(snapshot_files(folder / "run/step{1,10}"),
             (Files{weights_of("step1"), weights_of("step10")}));
   EXPECT_EQ(open_source(folder / "run/step?")->rows(), 2);
+  // Each once; what is unfinished never, whatever the pattern's form.
+  EXPECT_EQ(snapshot_files(folder / "run/{step1,step*}").size(), 3U);
+  EXPECT_EQ(snapshot_files(folder / "run/step*/").size(), 3U);
+  EXPECT_EQ(snapshot_files(folder / "run/*/model.safetensors").size(), 3U);
+  EXPECT_NE(refusal("run/step3*").find("nothing matches"), std::string::npos);
+  // A dangling link whose name is a pattern matches itself.
+  std::filesystem::create_symlink(folder / "nowhere", folder / "run/link*");
+  EXPECT_NE(refusal("run/li*").find("run/link*' does not exist"), std::string::npos);
   // Merges alone are merged again.
   put_file(folder / "run/step2/merge.json", "{}");
   EXPECT_NE(refusal("run/step?").find("run/step2', which is a merge itself"), std::string::npos);

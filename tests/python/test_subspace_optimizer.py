@@ -1434,7 +1434,7 @@ def test_sharded_models_are_refused(tmp_path: Path) -> None:
             setattr(model, name, nn.Parameter(distribute_tensor(parameter.detach(), mesh)))
         flattened = FullyShardedDataParallel(net(), use_orig_params=True, device_id=torch.device("cpu"))
         zero = nn.Linear(4, 2)
-        vars(zero.weight)["ds_numel"] = 8  # as DeepSpeed's ZeRO-3 marks a parameter whose values lie on all ranks
+        vars(zero.weight)["ds_numel"] = 16  # as DeepSpeed's ZeRO-3 marks a parameter whose values lie on all ranks
         for sharded in (model, flattened, zero):
             for given in (sharded, sharded.parameters()):
                 with pytest.raises(TypeError, match="needs whole parameters, received sharded ones"):
