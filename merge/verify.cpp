@@ -11,7 +11,7 @@
 #include "support/digest.h"
 #include "support/errors.h"
 #include "support/list_files.h"
-#include "support/text.h"
+#include "support/option_values.h"
 
 namespace dimred::merge {
 namespace {
