@@ -1,7 +1,5 @@
 #include "checkpoints/weights_file.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <set>
 
@@ -13,7 +11,7 @@
 #include "checkpoints/weight_names.h"
 #include "support/atomic_file.h"
 #include "support/errors.h"
-#include "support/open_file.h"
+#include "support/file_state.h"
 #include "support/text.h"
 
 namespace dimred::checkpoints {
@@ -48,19 +46,6 @@ std::vector<Value> elements_of(const InputFile& file, const StoredTensor& stored
          std::span(values).subspan(first, count));
   }
   return values;
-}
-
-/// Whether the path still leads to the open file, and nobody has written it since `before`.
-bool is_unchanged(const InputFile& file, const struct stat& before) {
-  const auto same = [&](const struct stat& now) {
-    return now.st_dev == before.st_dev && now.st_ino == before.st_ino &&
-           now.st_size == before.st_size && now.st_mtim.tv_sec == before.st_mtim.tv_sec &&
-           now.st_mtim.tv_nsec == before.st_mtim.tv_nsec;
-  };
-  struct stat open {
-  }, named{};
-  return ::fstat(file.descriptor(), &open) == 0 && same(open) &&
-         ::stat(file.path().c_str(), &named) == 0 && same(named);
 }
 
 using Names = std::vector<std::string>;
@@ -110,8 +95,7 @@ WeightsFile read_weights(const fs::path& path) {
   const auto format = weights_format(path);
   WeightsFile file{.format = std::string(name_of(format))};
   const InputFile bytes(path);
-  struct stat before {};
-  require_call(::fstat(bytes.descriptor(), &before) == 0, "fstat", path);
+  const auto before = file_state(bytes.descriptor(), path);
   std::set<std::string> names;
   for (const auto& stored : read_tensor_table(path, format)) {
     require_environment(names.insert(stored.name).second,
@@ -135,7 +119,7 @@ WeightsFile read_weights(const fs::path& path) {
     require_finite_in_file(tensor.values, file.format, path, tensor.name);
     file.tensors.push_back(std::move(tensor));
   }
-  require_environment(is_unchanged(bytes, before),
+  require_environment(file_state(bytes.descriptor(), path) == before && file_state(path) == before,
                       "[{}] '{}' was written or replaced while it was read",
                       file.format,
                       path);

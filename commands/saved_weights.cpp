@@ -22,11 +22,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A folder of snapshots is averaged; everything else is loaded as it is.
+/// A folder of snapshots is averaged; everything else is loaded as it is. A run of stage 2 may have
+/// no checkpoints/ (any more): its final.h5 is what its name means.
 training::Weights load(const training::Setup& setup, const fs::path& path) {
   const bool list = checkpoints::is_snapshot_list(path);
   const bool one = (!fs::is_directory(path) && !list) || checkpoints::is_state(path) ||
-                   fs::exists(path / "checkpoints");
+                   fs::exists(path / "checkpoints") || fs::exists(path / "final.h5");
   return one ? training::load_weights(setup, path) : training::mean_of_snapshots(setup, path);
 }
 

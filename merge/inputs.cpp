@@ -1,10 +1,6 @@
 #include "merge/inputs.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
-#include <array>
-#include <cerrno>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -23,6 +19,7 @@
 #include "support/atomic_file.h"
 #include "support/digest.h"
 #include "support/errors.h"
+#include "support/file_state.h"
 #include "support/json.h"
 #include "support/list_files.h"
 #include "support/open_file.h"
@@ -153,29 +150,12 @@ fs::path weights_of(const Input& input) {
   return weights;
 }
 
-/// Tells files apart, whatever their names: links of both kinds have the same. (A file system that
-/// has no numbers of its own still tells sizes and times.)
-std::array<std::int64_t, 5> identity_of(const fs::path& file) {
-  struct stat status {};
-  const bool there = ::stat(file.c_str(), &status) == 0;
-  require(there || errno != ENOENT, "[merge] '{}' does not exist", file);
-  require_call(there, "stat", file);
-  return {static_cast<std::int64_t>(status.st_dev),
-          static_cast<std::int64_t>(status.st_ino),
-          status.st_size,
-          status.st_mtim.tv_sec,
-          status.st_mtim.tv_nsec};
-}
-
 void require_different(const std::vector<Input>& inputs) {
-  std::map<std::array<std::int64_t, 5>, fs::path> seen;
-  for (const auto& input : inputs) {
-    const auto [at, fresh] = seen.emplace(identity_of(weights_of(input)), input.path);
-    require(fresh,
-            "[merge] needs each checkpoint once, received '{}' and '{}'",
-            at->second,
+  std::set<fs::path> seen;
+  for (const auto& input : inputs)
+    require(seen.insert(input.path).second,
+            "[merge] needs each checkpoint once, received '{}' twice",
             input.path);
-  }
 }
 
 void require_different_steps(const std::vector<Input>& inputs) {
@@ -355,6 +335,15 @@ void read_tensors(Input& input) {
     tensor.bytes = tensor.elements * bits / 8;
   }
   require(!input.tensors.empty(), "[merge] '{}' holds no tensors to merge", input.path);
+}
+
+void require_different_files(const std::vector<Input>& inputs) {
+  std::vector<std::vector<fs::path>> files;
+  for (const auto& input : inputs) files.push_back(input.files);
+  if (const auto same = same_files(files))
+    refuse("[merge] needs each checkpoint once, received '{}' and '{}', which are the same files",
+           inputs[same->first].path,
+           inputs[same->second].path);
 }
 
 void require_same_tensors(const Input& expected, const Input& received) {

@@ -79,6 +79,10 @@ std::vector<std::size_t> chosen(const std::vector<Input>& inputs, const Window& 
 /// verify_snapshot, and std::invalid_argument for a type that no safetensors file has.
 void read_tensors(Input& input);
 
+/// Throws std::invalid_argument where two inputs, whose tensors are read, are the same files, as a
+/// link to a checkpoint is. (An index of shards alone may be one file for several checkpoints.)
+void require_different_files(const std::vector<Input>& inputs);
+
 /// Throws std::invalid_argument, naming both files and the tensor, where they do not hold the same
 /// tensors: names, shapes and types.
 void require_same_tensors(const Input& expected, const Input& received);

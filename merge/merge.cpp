@@ -103,6 +103,7 @@ void keep_needed(std::vector<Input>& inputs, std::vector<Part>& parts) {
 void read_headers(std::vector<Input>& inputs, const Input& like, const Options& options) {
   in_parallel(
       std::ssize(inputs), options.threads, [&](std::int64_t i) { read_tensors(inputs[i]); });
+  require_different_files(inputs);
   for (const auto& input : inputs) {
     if (&input == &like) continue;
     require_same_tensors(like, input);

@@ -261,6 +261,7 @@ void record_gram(Fit& fit) {
 void write_matrix(Fit& fit, const MatrixTarget& matrix) {
   fit.matrix = matrix;
   fit.basis.header.digests = write_blocks(fit);
+  on_rank_0(*fit.communicator, [&] { fit.snapshots->require_unchanged(); });
   record_spectrum(fit);
   record_gram(fit);
 }

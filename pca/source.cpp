@@ -243,6 +243,16 @@ void require_no_merge(const std::vector<fs::path>& files,
           found == files.end() ? fs::path() : found->parent_path());
 }
 
+/// A link to a checkpoint would count twice, and `latest` before step1.
+void require_different_files(const std::vector<SnapshotRow>& rows) {
+  std::vector<std::vector<fs::path>> files;
+  for (const auto& row : rows) files.push_back(row.info.files);
+  if (const auto same = same_files(files))
+    refuse("[snapshots] needs each snapshot once, received '{}' and '{}', which are the same files",
+           rows[same->first].info.names.front(),
+           rows[same->second].info.names.front());
+}
+
 /// A folder's snapshots; else its weight files; else the weights in each folder within it.
 std::vector<fs::path> files_in(const fs::path& folder, std::string_view place) {
   auto index = list_files(folder, {std::string(checkpoints::index_ending)});
@@ -325,6 +335,16 @@ std::vector<fs::path> agreed_files(const fs::path& path, Communicator& communica
 
 }  // namespace
 
+void SnapshotSource::require_unchanged() const {
+  for (std::size_t i = 0; i < states_.size(); ++i) {
+    const auto now = file_state(info_.files[i]);
+    require_environment(!now || now == states_[i],
+                        "[pca::fit] '{}' has changed while it was read; fit it when nobody writes "
+                        "it any more",
+                        info_.files[i]);
+  }
+}
+
 std::vector<fs::path> snapshot_files(const fs::path& path, std::string_view place) {
   return is_pattern(path) ? files_matching(path, place) : files_at(path, place);
 }
@@ -348,6 +368,7 @@ std::unique_ptr<SnapshotSource> open_files(std::vector<fs::path> files,
             file);
   }
   std::vector<SnapshotRow> rows = read_rows(files, communicator);
+  agree(communicator, [&] { require_different_files(rows); });
   SourceInfo info = info_of(rows);
   std::unique_ptr<SnapshotSource> source;
   agree(communicator,

@@ -20,6 +20,21 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// A shard and its compressed copy hold the same samples.
+void require_no_twins(const std::vector<fs::path>& files) {
+  std::set<fs::path> all(files.begin(), files.end());
+  for (const auto& file : files) {
+    if (file.extension() != ".gz") continue;
+    const auto twin = fs::path(file).replace_extension();
+    require(
+        !all.contains(twin),
+        "[shards] {} lies beside {}, which has the same samples; name one kind by a pattern, or "
+        "remove the other",
+        file,
+        twin.filename());
+  }
+}
+
 std::vector<fs::path> files_matching(const fs::path& pattern) {
   auto files = paths_matching(pattern, "shards");
   std::erase_if(files, [](const auto& file) { return !fs::is_regular_file(file); });
@@ -116,6 +131,11 @@ void require_all_parts(const std::vector<fs::path>& files) {
             first.count,
             numbers.size(),
             missing);
+    require(std::ssize(parts) == first.count,
+            "[shards] {}: needs {} shards, received {}",
+            files.front().parent_path() / first.pattern,
+            first.count,
+            parts.size());
   }
 }
 
@@ -143,6 +163,7 @@ std::vector<fs::path> files_of_split(std::vector<fs::path> beside,
                   [&](const auto& file) { return splits_of(file).test || !is_plain(file); });
     files = std::move(beside);
   }
+  require_no_twins(files);
   require_all_parts(files);
   return files;
 }
@@ -183,7 +204,10 @@ std::vector<fs::path> read_file_list(const fs::path& list) {
 std::vector<std::string> training_shards(std::vector<std::string> names, bool pattern) {
   std::erase_if(names, [](const std::string& name) { return !may_be_shard(name); });
   std::ranges::sort(names, natural_less);
-  if (pattern) return names;
+  if (pattern) {
+    require_no_twins({names.begin(), names.end()});
+    return names;
+  }
   const auto& folders = split_names(/*train=*/true);
   std::vector<fs::path> beside, inside;
   for (const fs::path file : names) {
@@ -213,6 +237,7 @@ std::vector<fs::path> find_shards(const fs::path& where, bool train) {
           "in their names, received {}",
           train ? "train" : "test, val or eval",
           printable(where.string()));
+  require_no_twins(files);
   return files;
 }
 

@@ -39,6 +39,7 @@ void write_file(const Dataset& dataset,
                 SkippedSamples& left_out) {
   const auto files = std::ssize(plan.names);
   const auto first = number * plan.count / files, last = (number + 1) * plan.count / files;
+  const auto left_out_before = left_out.count;
   AtomicFile file(path);
   std::vector<std::uint8_t> scratch;
   std::string buffer;
@@ -60,6 +61,11 @@ void write_file(const Dataset& dataset,
     if (buffer.size() >= 1 << 20) flush();
   }
   flush();
+  require_environment(left_out.count - left_out_before < last - first,
+                      "[data] no sample of {} can be read ({}); fewer --files put others beside "
+                      "them",
+                      path.filename(),
+                      left_out.first);
   file.commit();
 }
 

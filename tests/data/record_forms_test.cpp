@@ -235,6 +235,12 @@ TEST(Shards, AreFoundByNameOfTheirSplit) {
   EXPECT_THAT(names(find_shards(plain.path() / "{1,eval}.tfrecord", true)),
               ElementsAre("1.tfrecord", "eval.tfrecord"));
   EXPECT_THAT(error_of([&] { find_shards(deep.path() / "no*", true); }), HasSubstr("no*"));
+  // A compressed copy has the same samples.
+  plain.write("1.tfrecord.gz", "x");
+  for (const auto& place : {plain.path(), plain.path() / "1*"})
+    EXPECT_THAT(error_of([&] { find_shards(place, true); }),
+                HasSubstr("which has the same samples"));
+  EXPECT_THAT(names(find_shards(plain.path() / "*.tfrecord", true)).size(), 3U);
 }
 
 struct NamedFolder {

@@ -326,6 +326,16 @@ TEST_F(Merge, SaysWhatItWasMadeOf) {
   EXPECT_EQ(json["inputs"][0]["tensors"]["n"], json["inputs"][1]["tensors"]["n"]);
 }
 
+// Hugging Face's cache keeps one file for what two revisions have alike, as their index is.
+TEST_F(Merge, TakesShardedCheckpointsThatShareTheirIndex) {
+  for (const auto* name : {"a", "b"})
+    put_checkpoint(at(name), {{f32("w", {name[0] == 'a' ? 1.0F : 3.0F})}, {f32("v", {1})}});
+  fs::remove(at("b/model.safetensors.index.json"));
+  fs::create_hard_link(at("a/model.safetensors.index.json"), at("b/model.safetensors.index.json"));
+  merge({at("a"), at("b")}, at("out"), {});
+  EXPECT_EQ(bytes_of(at("out/model-00001-of-00002.safetensors"), "w"), raw(std::vector{2.0F}));
+}
+
 // As of `cp`: a script stays executable, what only its owner may read stays so; a configuration
 // that says another type is the same file.
 TEST_F(Merge, SideFilesKeepTheirPermissions) {

@@ -108,8 +108,12 @@ TEST(OpenSource, FitsAFolderOfSnapshotsInNumberOrder) {
   std::vector<std::filesystem::path> files;
   const std::filesystem::directory_iterator opened("/proc/self/fd");
   const auto now = static_cast<rlim_t>(std::distance(begin(opened), end(opened)));
+  std::filesystem::create_directory(folder / "copies");
   while (files.size() < 2 * now + 32)
-    for (int i = 0; i < 12; ++i) files.push_back(snapshots / formatted("s_{}.h5", i));
+    for (int i = 0; i < 12; ++i) {
+      files.push_back(folder / "copies" / formatted("{}.h5", files.size()));
+      std::filesystem::copy_file(snapshots / formatted("s_{}.h5", i), files.back());
+    }
   rlimit limit{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
   const rlimit few{2 * now + 32, limit.rlim_max};
@@ -272,6 +276,20 @@ TEST(OpenSource, TakesWhatAPatternMatches) {
   // A dangling link whose name is a pattern matches itself.
   std::filesystem::create_symlink(folder / "nowhere", folder / "run/link*");
   EXPECT_NE(refusal("run/li*").find("run/link*' does not exist"), std::string::npos);
+  // A link to a checkpoint would count twice.
+  std::filesystem::create_directory_symlink("step2", folder / "run/last");
+  EXPECT_NE(thrown<std::invalid_argument>([&] {
+              open_source(folder / "run/{step2,last}");
+            }).find("which are the same files"),
+            std::string::npos);
+  std::filesystem::remove(folder / "run/last");
+  const auto source = open_source(folder / "run/step?");
+  source->require_unchanged();
+  checkpoints::write_safetensors(weights_of("step2"), {{"w", {1}, {2}}});
+  EXPECT_NE(thrown<std::runtime_error>([&] {
+              source->require_unchanged();
+            }).find("has changed while it was read"),
+            std::string::npos);
   // Merges alone are merged again.
   put_file(folder / "run/step2/merge.json", "{}");
   EXPECT_NE(refusal("run/step?").find("run/step2', which is a merge itself"), std::string::npos);

@@ -103,9 +103,13 @@ ClassShardedResult class_sharded_softmax(const torch::Tensor& features,
       agreed_counts(fault, fault.empty() ? labels.size(0) : 0, common, communicator);
   const auto samples = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
 
-  require(samples >= 1,
-          "[training::class_sharded_softmax] needs at least one sample, received none on any rank");
-
+  if (samples == 0) {  // a pass of the last partial batch, which may have fewer samples than passes
+    ClassShardedResult none;
+    if (!with_gradients) return none;
+    none.feature_gradient = torch::zeros_like(features);
+    none.weight_gradient = torch::zeros_like(weights);
+    return none;
+  }
   const auto unit = models::unit_rows(features, margin);
   const auto width = features.size(1);
   const auto rows = shards_of(counts, width);

@@ -34,8 +34,8 @@ struct ClassShardedResult : models::MarginResult {
 ///   features [b, D] of this rank's samples (b >= 0, may differ between ranks); labels [b] int64 in
 ///   [0, C); weights [range.size(), D]
 /// Every rank calls it. Sends scaling::head_bytes. Throws std::invalid_argument with the same line
-/// on every rank for labels, shapes or types that do not fit on any, for a D, type or number of
-/// classes that differs between ranks, and for a batch without samples.
+/// on every rank for labels, shapes or types that do not fit on any, and for a D, type or number of
+/// classes that differs between ranks. A batch without samples has the loss 0 and no gradient.
 ClassShardedResult class_sharded_softmax(const torch::Tensor& features,
                                          const torch::Tensor& labels,
                                          const torch::Tensor& weights,

@@ -231,12 +231,15 @@ std::unique_ptr<Batches> training_batches(const Setup& setup,
 
 std::optional<DeviceBatch> next_on_all_ranks(Batches& batches, Communicator& communicator) {
   std::optional<DeviceBatch> batch;
+  bool called_off = false;
   try {
     RECORD_USER_SCOPE("wait for data");
     batch = batches.next();
-  } catch (const data::ReadingStopped&) {  // a signal to this rank has called the wait off
+  } catch (const data::ReadingStopped&) {  // by a signal to this rank
+    called_off = true;
   }
   if (stop_agreed(communicator)) throw Stopped();
+  check(!called_off, "a wait for data was called off without a signal");  // no end of the set
   return batch;
 }
 

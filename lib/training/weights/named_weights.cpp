@@ -246,7 +246,8 @@ WeightsFile named_weights(const Model& model, const fs::path& path) {
   require(fs::exists(path), "[training::weights] no such file or folder: {}", path);
   if (!fs::is_directory(path))
     return checkpoints::is_snapshot(path) ? own_weights(path) : foreign_weights(model, path);
-  const bool run = checkpoints::is_state(path) || fs::is_directory(path / "checkpoints");
+  const bool run = checkpoints::is_state(path) || fs::is_directory(path / "checkpoints") ||
+                   fs::exists(path / "final.h5");
   return own_weights(run ? path : snapshot_files(path).back());
 }
 

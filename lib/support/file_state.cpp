@@ -1,0 +1,51 @@
+#include "support/file_state.h"
+
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <map>
+
+#include "support/open_file.h"
+
+namespace dimred {
+namespace {
+
+FileState state_of(const struct stat& status) {
+  return {static_cast<std::int64_t>(status.st_dev),
+          static_cast<std::int64_t>(status.st_ino),
+          status.st_size,
+          status.st_mtim.tv_sec,
+          status.st_mtim.tv_nsec};
+}
+
+}  // namespace
+
+std::optional<FileState> file_state(const std::filesystem::path& path) {
+  struct stat status {};
+  const bool there = ::stat(path.c_str(), &status) == 0;
+  if (!there && (errno == ENOENT || errno == ENOTDIR)) return std::nullopt;
+  require_call(there, "stat", path);
+  return state_of(status);
+}
+
+FileState file_state(int descriptor, const std::filesystem::path& path) {
+  struct stat status {};
+  require_call(::fstat(descriptor, &status) == 0, "fstat", path);
+  return state_of(status);
+}
+
+std::optional<std::pair<std::size_t, std::size_t>> same_files(
+    const std::vector<std::vector<std::filesystem::path>>& lists) {
+  std::map<std::vector<FileState>, std::size_t> seen;
+  for (std::size_t i = 0; i < lists.size(); ++i) {
+    std::vector<FileState> states;
+    for (const auto& file : lists[i])
+      if (const auto state = file_state(file)) states.push_back(*state);
+    if (states.empty() || states.size() < lists[i].size()) continue;
+    const auto [at, fresh] = seen.emplace(std::move(states), i);
+    if (!fresh) return std::pair(at->second, i);
+  }
+  return std::nullopt;
+}
+
+}  // namespace dimred

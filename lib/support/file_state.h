@@ -1,0 +1,31 @@
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace dimred {
+
+/// What tells a file from others, whatever their names, and changes when somebody writes it: links
+/// of both kinds have their file's. (A file system that has no numbers of its own still tells sizes
+/// and times.)
+struct FileState {
+  std::int64_t device = 0, number = 0, bytes = 0, seconds = 0, nanoseconds = 0;
+  auto operator<=>(const FileState&) const = default;
+};
+
+/// nullopt: the path leads to nothing. Throws std::runtime_error where nobody can tell.
+std::optional<FileState> file_state(const std::filesystem::path& path);
+/// The open file's. Throws std::runtime_error.
+FileState file_state(int descriptor, const std::filesystem::path& path);
+
+/// The places of two lists that lead to the same files, the later one second; nullopt: all differ.
+/// A list with a file that is gone meanwhile is like no other.
+std::optional<std::pair<std::size_t, std::size_t>> same_files(
+    const std::vector<std::vector<std::filesystem::path>>& lists);
+
+}  // namespace dimred
