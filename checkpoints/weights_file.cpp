@@ -119,7 +119,9 @@ WeightsFile read_weights(const fs::path& path) {
     require_finite_in_file(tensor.values, file.format, path, tensor.name);
     file.tensors.push_back(std::move(tensor));
   }
-  require_environment(file_state(bytes.descriptor(), path) == before && file_state(path) == before,
+  const auto named = file_state(path);
+  require_environment(!file_state(bytes.descriptor(), path).is_written_since(before) && named &&
+                          !named->is_written_since(before),
                       "[{}] '{}' was written or replaced while it was read",
                       file.format,
                       path);

@@ -53,8 +53,7 @@ void add_file_options(OptionTable& table, PcaOptions& options) {
            &options.snapshots,
            "run folder, folder of snapshots (.h5) or of weight files (.safetensors, .pt, .pth, "
            ".bin, MindSpore's .ckpt), a list of such files (.txt, one a line), a pattern in "
-           "quotes, or "
-           "one n x M .npy")
+           "quotes, or one n x M .npy")
       .role(OptionRole::input)
       .positional();
   table

@@ -3,6 +3,7 @@
 #include <span>
 
 #include "checkpoints/folder_lock.h"
+#include "checkpoints/run_config.h"
 #include "checkpoints/snapshot_list.h"
 #include "checkpoints/state.h"
 #include "commands/ranks.h"
@@ -27,7 +28,8 @@ namespace fs = std::filesystem;
 training::Weights load(const training::Setup& setup, const fs::path& path) {
   const bool list = checkpoints::is_snapshot_list(path);
   const bool one = (!fs::is_directory(path) && !list) || checkpoints::is_state(path) ||
-                   fs::exists(path / "checkpoints") || fs::exists(path / "final.h5");
+                   fs::exists(path / "checkpoints") ||
+                   (checkpoints::is_run(path) && fs::exists(path / "final.h5"));
   return one ? training::load_weights(setup, path) : training::mean_of_snapshots(setup, path);
 }
 

@@ -150,12 +150,28 @@ fs::path weights_of(const Input& input) {
   return weights;
 }
 
+void require_all_different(const std::vector<Input>& inputs,
+                           const std::vector<std::vector<fs::path>>& files) {
+  if (const auto same = same_files(files))
+    refuse("[merge] needs each checkpoint once, received '{}' and '{}', which are the same files",
+           inputs[same->first].path,
+           inputs[same->second].path);
+}
+
 void require_different(const std::vector<Input>& inputs) {
   std::set<fs::path> seen;
   for (const auto& input : inputs)
     require(seen.insert(input.path).second,
             "[merge] needs each checkpoint once, received '{}' twice",
             input.path);
+  // A link would change what the names say of steps. One index may be several checkpoints'.
+  std::vector<std::vector<fs::path>> files;
+  for (const auto& input : inputs) {
+    const auto weights = weights_of(input);
+    const bool is_index = weights.string().ends_with(checkpoints::index_ending);
+    files.push_back(is_index ? std::vector<fs::path>() : std::vector{weights});
+  }
+  require_all_different(inputs, files);
 }
 
 void require_different_steps(const std::vector<Input>& inputs) {
@@ -340,10 +356,7 @@ void read_tensors(Input& input) {
 void require_different_files(const std::vector<Input>& inputs) {
   std::vector<std::vector<fs::path>> files;
   for (const auto& input : inputs) files.push_back(input.files);
-  if (const auto same = same_files(files))
-    refuse("[merge] needs each checkpoint once, received '{}' and '{}', which are the same files",
-           inputs[same->first].path,
-           inputs[same->second].path);
+  require_all_different(inputs, files);
 }
 
 void require_same_tensors(const Input& expected, const Input& received) {

@@ -261,9 +261,12 @@ void record_gram(Fit& fit) {
 void write_matrix(Fit& fit, const MatrixTarget& matrix) {
   fit.matrix = matrix;
   fit.basis.header.digests = write_blocks(fit);
-  on_rank_0(*fit.communicator, [&] { fit.snapshots->require_unchanged(); });
   record_spectrum(fit);
   record_gram(fit);
+  on_rank_0(*fit.communicator, [&] {
+    for (std::int64_t row = 0; row < fit.snapshots->rows(); ++row)
+      fit.snapshots->require_unchanged(row);
+  });
 }
 
 }  // namespace

@@ -29,6 +29,9 @@ class FromFirst final : public SnapshotSource {
   explicit FromFirst(const SnapshotSource& source)
       : SnapshotSource(info_of_differences(source.info())), source_(source) {}
 
+  void require_unchanged(std::int64_t row) const override {
+    for (const auto of : {std::int64_t{0}, row + 1}) source_.require_unchanged(of);
+  }
   void read(std::int64_t row, std::int64_t begin, std::span<float> out) const override {
     std::vector<double> values(out.size());
     read_float64(row, begin, values);

@@ -24,6 +24,7 @@ class ChosenSource final : public SnapshotSource {
                std::vector<ChosenRange> parts)
       : SnapshotSource(std::move(info)), whole_(std::move(whole)), parts_(std::move(parts)) {}
 
+  void require_unchanged(std::int64_t row) const override { whole_->require_unchanged(row); }
   void read(std::int64_t row, std::int64_t begin, std::span<float> out) const override {
     read_parts(begin, out, [&](std::int64_t from, std::span<float> part) {
       whole_->read(row, from, part);

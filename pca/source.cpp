@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <numeric>
+#include <optional>
 #include <sstream>
 #include <string_view>
 #include <tuple>
@@ -18,6 +19,7 @@
 #include "support/atomic_file.h"
 #include "support/errors.h"
 #include "support/file_limit.h"
+#include "support/file_state.h"
 #include "support/list_files.h"
 #include "support/text.h"
 
@@ -26,11 +28,33 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// Files as they are when they are opened.
+class OpenedFiles {
+ public:
+  explicit OpenedFiles(std::vector<fs::path> files) : files_(std::move(files)) {
+    for (const auto& file : files_) states_.push_back(file_state(file));
+  }
+  void require_unchanged() const {
+    for (std::size_t i = 0; i < files_.size(); ++i) {
+      const auto now = file_state(files_[i]);
+      require_environment(!now || !states_[i] || !now->is_written_since(*states_[i]),
+                          "[pca::fit] '{}' has changed while it was read; fit it when nobody "
+                          "writes it any more",
+                          files_[i]);
+    }
+  }
+
+ private:
+  std::vector<fs::path> files_;
+  std::vector<std::optional<FileState>> states_;
+};
+
 /// Some rows of another source, which must outlive it.
 class SelectedSource final : public SnapshotSource {
  public:
   SelectedSource(const SnapshotSource& source, std::vector<std::int64_t> rows)
       : SnapshotSource(info_of(source.info(), rows)), source_(source), rows_(std::move(rows)) {}
+  void require_unchanged(std::int64_t row) const override { source_.require_unchanged(rows_[row]); }
   void read(std::int64_t row, std::int64_t begin, std::span<float> out) const override {
     source_.read(rows_[row], begin, out);
   }
@@ -97,6 +121,7 @@ class FilesSource final : public SnapshotSource {
  public:
   FilesSource(SourceInfo info, std::vector<SnapshotRow> rows)
       : SnapshotSource(std::move(info)), rows_(std::move(rows)) {
+    for (const SnapshotRow& row : rows_) files_.emplace_back(row.info.files);
     std::size_t left = most_open_files();
     for (const SnapshotRow& row : rows_) {
       const auto& files = row.info.files;
@@ -105,6 +130,7 @@ class FilesSource final : public SnapshotSource {
       open_.emplace_back(files.begin(), files.end());
     }
   }
+  void require_unchanged(std::int64_t row) const override { files_[row].require_unchanged(); }
   void read(std::int64_t row, std::int64_t begin, std::span<float> out) const override {
     read_row(row, begin, out);
   }
@@ -121,6 +147,7 @@ class FilesSource final : public SnapshotSource {
   }
 
   std::vector<SnapshotRow> rows_;
+  std::vector<OpenedFiles> files_;            // of each row
   std::vector<std::vector<InputFile>> open_;  // of the first rows; others are opened to be read
 };
 
@@ -133,9 +160,11 @@ class NpyMatrix final : public SnapshotSource {
  public:
   NpyMatrix(SourceInfo info, const checkpoints::NpyHeader& header)
       : SnapshotSource(std::move(info)),
+        opened_(this->info().files),
         file_(this->info().files.front()),
         data_offset_(header.data_offset),
         fortran_(header.fortran_order) {}
+  void require_unchanged(std::int64_t) const override { opened_.require_unchanged(); }
   void read(std::int64_t row, std::int64_t begin, std::span<float> out) const override {
     read_row(row, begin, out);
   }
@@ -212,6 +241,7 @@ class NpyMatrix final : public SnapshotSource {
     }
   }
 
+  OpenedFiles opened_;
   InputFile file_;
   std::int64_t data_offset_;
   bool fortran_;
@@ -334,16 +364,6 @@ std::vector<fs::path> agreed_files(const fs::path& path, Communicator& communica
 }
 
 }  // namespace
-
-void SnapshotSource::require_unchanged() const {
-  for (std::size_t i = 0; i < states_.size(); ++i) {
-    const auto now = file_state(info_.files[i]);
-    require_environment(!now || now == states_[i],
-                        "[pca::fit] '{}' has changed while it was read; fit it when nobody writes "
-                        "it any more",
-                        info_.files[i]);
-  }
-}
 
 std::vector<fs::path> snapshot_files(const fs::path& path, std::string_view place) {
   return is_pattern(path) ? files_matching(path, place) : files_at(path, place);

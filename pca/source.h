@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,7 +11,6 @@
 
 #include "support/communicator.h"
 #include "support/errors.h"
-#include "support/file_state.h"
 
 namespace dimred::pca {
 
@@ -36,16 +34,14 @@ struct SourceInfo {
 /// memory. Reading is safe from several threads at once.
 class SnapshotSource {
  public:
-  explicit SnapshotSource(SourceInfo info) : info_(std::move(info)) {
-    for (const auto& file : info_.files) states_.push_back(file_state(file));
-  }
+  explicit SnapshotSource(SourceInfo info) : info_(std::move(info)) {}
   virtual ~SnapshotSource() = default;
   const SourceInfo& info() const { return info_; }
   std::int64_t rows() const { return info_.rows; }
   std::int64_t columns() const { return info_.columns; }
-  /// Throws std::runtime_error where a file has been written or replaced since this was made: two
-  /// passes would be of different snapshots. One that is gone was read as it was.
-  void require_unchanged() const;
+  /// Throws std::runtime_error where a row's file has been written or replaced since it was opened:
+  /// two passes would be of different snapshots. One that is gone was read as it was.
+  virtual void require_unchanged(std::int64_t /*row*/) const {}
   /// W[row, begin : begin + out.size()], rounded to float32. Throws std::runtime_error on a read
   /// error, and where values do not have the digest that their file has of them.
   virtual void read(std::int64_t row, std::int64_t begin, std::span<float> out) const = 0;
@@ -75,7 +71,6 @@ class SnapshotSource {
 
  private:
   SourceInfo info_;
-  std::vector<std::optional<FileState>> states_;  // of its files
 };
 
 /// The values of a tile in the type that a pass works in.

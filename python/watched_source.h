@@ -21,6 +21,7 @@ class WatchedSource final : public pca::SnapshotSource {
   explicit WatchedSource(const pca::SnapshotSource& source)
       : SnapshotSource(source.info()), source_(source) {}
 
+  void require_unchanged(std::int64_t row) const override { source_.require_unchanged(row); }
   void read(std::int64_t row, std::int64_t begin, std::span<float> out) const override {
     count(std::ssize(out));
     source_.read(row, begin, out);

@@ -151,8 +151,9 @@ std::vector<fs::path> tfrecord_files(const DatasetRequest& request) {
   const auto& [options, path, train, named, class_names] = request;
   if (train) return find_shards(path, train);
   if (!named && !fs::is_directory(path)) return {};
-  auto files = shards_at(path, train);
-  return files.empty() && named ? find_shards(path, /*train=*/true) : files;
+  if (shards_at(path, train).empty())
+    return named ? find_shards(path, /*train=*/true) : std::vector<fs::path>();
+  return find_shards(path, train);
 }
 
 /// Where they would lie if they were here; `path` is their folder, or a pattern in it.

@@ -61,11 +61,13 @@ void write_file(const Dataset& dataset,
     if (buffer.size() >= 1 << 20) flush();
   }
   flush();
-  require_environment(left_out.count - left_out_before < last - first,
-                      "[data] no sample of {} can be read ({}); fewer --files put others beside "
-                      "them",
-                      path.filename(),
-                      left_out.first);
+  require_environment(left_out.count - left_out_before<last - first,
+                                                       "[data] no sample of {} can be read ({}){}",
+                                                       path.filename(),
+                                                       left_out.first,
+                                                       files> 1
+                          ? "; fewer --files put others beside them"
+                          : "");
   file.commit();
 }
 

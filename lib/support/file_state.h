@@ -16,6 +16,11 @@ namespace dimred {
 struct FileState {
   std::int64_t device = 0, number = 0, bytes = 0, seconds = 0, nanoseconds = 0;
   auto operator<=>(const FileState&) const = default;
+  /// Whether its size or time is another: it has been written since. Its number does not count, as
+  /// some network file systems give another at each look.
+  bool is_written_since(const FileState& before) const {
+    return bytes != before.bytes || seconds != before.seconds || nanoseconds != before.nanoseconds;
+  }
 };
 
 /// nullopt: the path leads to nothing. Throws std::runtime_error where nobody can tell.

@@ -235,6 +235,10 @@ TEST(Shards, AreFoundByNameOfTheirSplit) {
   EXPECT_THAT(names(find_shards(plain.path() / "{1,eval}.tfrecord", true)),
               ElementsAre("1.tfrecord", "eval.tfrecord"));
   EXPECT_THAT(error_of([&] { find_shards(deep.path() / "no*", true); }), HasSubstr("no*"));
+  const TemporaryFolder many;
+  for (const char* name : {"train-0-of-2", "train-1-of-2", "train-2-of-2"}) many.write(name, "x");
+  EXPECT_THAT(error_of([&] { find_shards(many.path(), true); }),
+              HasSubstr("needs 2 shards, received 3"));
   // A compressed copy has the same samples.
   plain.write("1.tfrecord.gz", "x");
   for (const auto& place : {plain.path(), plain.path() / "1*"})

@@ -35,7 +35,8 @@ struct ClassShardedResult : models::MarginResult {
 ///   [0, C); weights [range.size(), D]
 /// Every rank calls it. Sends scaling::head_bytes. Throws std::invalid_argument with the same line
 /// on every rank for labels, shapes or types that do not fit on any, and for a D, type or number of
-/// classes that differs between ranks. A batch without samples has the loss 0 and no gradient.
+/// classes that differs between ranks. A batch without samples has the loss 0 and a gradient of 0,
+/// and sends its counts alone.
 ClassShardedResult class_sharded_softmax(const torch::Tensor& features,
                                          const torch::Tensor& labels,
                                          const torch::Tensor& weights,

@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "checkpoints/frozen_part.h"
+#include "checkpoints/run_config.h"
 #include "checkpoints/safetensors.h"
 #include "checkpoints/shape.h"
 #include "checkpoints/snapshot.h"
@@ -247,7 +248,7 @@ WeightsFile named_weights(const Model& model, const fs::path& path) {
   if (!fs::is_directory(path))
     return checkpoints::is_snapshot(path) ? own_weights(path) : foreign_weights(model, path);
   const bool run = checkpoints::is_state(path) || fs::is_directory(path / "checkpoints") ||
-                   fs::exists(path / "final.h5");
+                   (checkpoints::is_run(path) && fs::exists(path / "final.h5"));
   return own_weights(run ? path : snapshot_files(path).back());
 }
 
