@@ -8,7 +8,7 @@ add_library(dimred_flags INTERFACE)
 # Designated initialisers leave the other fields at their defaults on purpose; the "maybe" warning is
 # wrong about torch's reference counts under -O3, and -Wrestrict about "text" + string (GCC 105651).
 target_compile_options(dimred_flags INTERFACE
-  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Werror -Wno-missing-field-initializers -Wno-maybe-uninitialized
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra $<$<BOOL:${DIMRED_WERROR}>:-Werror> -Wno-missing-field-initializers -Wno-maybe-uninitialized
     $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>>)
 # g++ collects its garbage when the heap has doubled, which costs a tenth of an object's time; with 1 GB
 # to begin with it hardly ever does, and needs 10 % more memory.

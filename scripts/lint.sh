@@ -5,7 +5,7 @@
 #   scripts/lint.sh FILE...        these alone, of C++, which are also compiled each by itself
 set -euo pipefail
 cd "$(dirname "$0")/.."
-scripts/setup.sh --lint
+DIMRED_WERROR=ON scripts/setup.sh --lint
 
 mapfile -t all < <(git ls-files --cached --others --exclude-standard -- '*.cpp' '*.h' '*.inc' '*.cu' '*.cuh')
 mapfile -t shell < <(git ls-files --cached --others --exclude-standard -- '*.sh' '*.sbatch' .ci/run scripts/bundle/run)

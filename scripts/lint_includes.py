@@ -1,7 +1,7 @@
 """Includes that work by chance: lint_includes.py FILE... (C++ files, paths from here).
 
-Reported are a header that is included inside a namespace, a type or a function (lists, *.inc, belong there), and a
-name of the standard library whose header is included neither by the file nor by the header of the same name: another
+Reported are a header that is included inside a namespace, a type or a function (lists, *.inc, belong there), a
+library's private header, which its next version may call otherwise (torch's version is pinned), and a name of the standard library whose header is included neither by the file nor by the header of the same name: another
 header, a unity build or the precompiled header brought it along. The vocabulary of interfaces (string, vector, memory,
 optional and the integers) may come along.
 """
@@ -53,6 +53,7 @@ NAMES_OF = {
 }
 PATTERNS = {header: re.compile(rf"\bstd::{names}") for header, names in NAMES_OF.items()}
 INCLUDE = re.compile(r'#include (?:<(\w+)>|"[^"]+\.(?:h|cuh)")')
+PRIVATE = re.compile(r"#include <(?!torch/|ATen/|c10/)\S*\b(impl|details?|internal|private)/")
 RAW_STRING = re.compile(r'R"(\w*)\(.*?\)\1"', re.DOTALL)
 NO_CODE = re.compile(r'//.*|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)+\'')
 
@@ -70,6 +71,8 @@ def findings(path: pathlib.Path) -> Iterator[str]:
         include = INCLUDE.match(line)
         if include and depth > 0:
             yield f"{path}:{number}: {line} stands inside braces, not at file scope"
+        if PRIVATE.match(line):
+            yield f"{path}:{number}: {line} is a private header of its library"
         code = "" if include else NO_CODE.sub("", line)
         depth += code.count("{") - code.count("}")
         for header, pattern in PATTERNS.items():

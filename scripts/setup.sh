@@ -6,6 +6,7 @@
 #   --lint                     installs what scripts/lint.sh runs, and builds the tests of threads for it
 #   DIMRED_CUDA_TOOLKIT=pypi   take the CUDA toolkit from PyPI although the system has one
 #   DIMRED_JOBS=N              parallel compile jobs (default: one a core)
+#   DIMRED_WERROR=ON           a warning ends the build, as in .ci/run; a user's compiler may know others
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -18,6 +19,8 @@ packages=(g++ cmake ninja-build git pkg-config python3 python3-venv python3-dev
 least_cmake=3.25 least_libcurl=7.85
 # Shows the report to two tests, which are skipped without it; not every distribution has it.
 optional_packages=(chromium)
+
+build_options=(-G Ninja -DCMAKE_BUILD_TYPE=Release -DDIMRED_WERROR="${DIMRED_WERROR:-OFF}")
 
 say() { printf '\n== %s\n' "$*"; }
 
@@ -124,7 +127,7 @@ cuda_toolkit() {
 # What needs no torch is compiled while torch is downloaded; errors are left to the build that follows.
 build_ahead() {
   [ ! -e .venv/.requirements-base ] || return 0
-  { cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release -DDIMRED_TRAINERS=OFF && exec ninja -C build -j "${DIMRED_JOBS:-$(nproc)}" programs; } >/dev/null 2>&1 &
+  { cmake -S . -B build "${build_options[@]}" -DDIMRED_TRAINERS=OFF && exec ninja -C build -j "${DIMRED_JOBS:-$(nproc)}" programs; } >/dev/null 2>&1 &
   trap 'kill $! 2>/dev/null || true' EXIT
 }
 
@@ -136,7 +139,7 @@ build() {
   trap - EXIT
   say "build (CUDA toolkit: $root)"
   export CUDA_PATH=$root PATH="$root/bin:$PATH"
-  cmake -S . -B "$1" -G Ninja -DCMAKE_BUILD_TYPE=Release -DDIMRED_TRAINERS=ON \
+  cmake -S . -B "$1" "${build_options[@]}" -DDIMRED_TRAINERS=ON \
     -DCUDAToolkit_ROOT="$root" -DCUDA_TOOLKIT_ROOT_DIR="$root" -DCMAKE_CUDA_COMPILER="$root/bin/nvcc" "${@:3}" \
     >build-configure.log 2>&1 || { cat build-configure.log >&2; exit 1; }
   mv build-configure.log "$1/configure.log"

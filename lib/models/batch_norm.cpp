@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "models/autograd.h"
 #include "models/batch_norm_layer.h"
 
 namespace dimred::models {
@@ -111,7 +112,7 @@ torch::Tensor global_batch_norm(const torch::Tensor& input,
   const auto or_fill = [&](const torch::Tensor& values, double fill) {
     return values.defined() ? values : torch::full({channels}, fill, options);
   };
-  const auto output = GlobalNorm::apply(
+  const auto output = applied<GlobalNorm>(
       x, or_fill(layer.weight, 1), or_fill(layer.bias, 0), statistics, eps, sum_over_ranks);
   return input.dim() == 4 ? output : output.view_as(input);
 }

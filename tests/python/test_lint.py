@@ -130,6 +130,7 @@ def test_includes_that_work_by_chance_are_reported(tmp_path: Path) -> None:
         script="lint_includes.py",
         pca__a_dot_h="#include <vector>\n#include <map>\ninline int low(int a) { return std::min(a, 1); }\n",
         pca__a_dot_cpp='#include "pca/a.h"\nstd::map<int, int> of_the_own_header;\nstd::set<int> set;\n',
+        pca__c_dot_cpp="#include <ATen/detail/a.h>\n#include <detail.h>\n#include <toml++/impl/parser.h>\n",
         pca__b_dot_cpp="""namespace dimred {
 // std::sort( of a comment
 const char* text = R"({{ std::ostringstream)";
@@ -142,5 +143,6 @@ const char* text = R"({{ std::ostringstream)";
     assert found == [
         "pca/a.h:3: std::min needs #include <algorithm>",
         "pca/a.cpp:3: std::set needs #include <set>",
+        "pca/c.cpp:3: #include <toml++/impl/parser.h> is a private header of its library",
         'pca/b.cpp:5: #include "pca/a.h" stands inside braces, not at file scope',
     ]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -58,3 +60,15 @@ def test_the_versions_are_those_that_the_build_asks_for() -> None:
     assert "least_cmake=3.25 least_libcurl=7.85" in text
     assert "cmake_minimum_required(VERSION 3.25)" in (REPOSITORY / "CMakeLists.txt").read_text()
     assert "find_package(CURL 7.85 REQUIRED)" in (REPOSITORY / "lib" / "stores" / "CMakeLists.txt").read_text()
+
+
+def test_a_warning_ends_only_a_build_that_asks_for_it(binaries: Path) -> None:
+    cached = (binaries.parent / "CMakeCache.txt").read_text()
+    asked = re.search(r"^DIMRED_WERROR:\w+=(\w+)$", cached, re.MULTILINE)
+    entries = json.loads((binaries.parent / "compile_commands.json").read_text())
+    ours = [entry["command"] for entry in entries if " -Wextra " in entry["command"]]
+    assert asked
+    assert ours
+    assert {" -Werror " in command for command in ours} == {asked[1] == "ON"}
+    assert re.search(r"^option\(DIMRED_WERROR .* OFF\)$", (REPOSITORY / "CMakeLists.txt").read_text(), re.MULTILINE)
+    assert "export DIMRED_WERROR=ON\n" in (REPOSITORY / ".ci" / "run").read_text()

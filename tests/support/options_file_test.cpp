@@ -41,6 +41,23 @@ fruit = "apple"
   EXPECT_EQ(e.fruit, Fruit::apple);
 }
 
+// Letters of one to four bytes, some of which toml++ mistakes behind a line's last backslash.
+TEST(TomlFile, KeepsLettersBeyondAscii) {
+  const std::string letters =
+      "a\xC2\xA7\xD4\x80\xE0\xA0\x80\xE3\x81\x84\xEF\xBF\xBD\xF0\x9F\x98\x80";
+  const TemporaryFolder folder;
+  const auto file = folder.write("a.toml",
+                                 "\"" + letters + "\" = '" + letters + "' # " + letters +
+                                     "\nescaped = \"\\u00A7\\U0001F600\\\\U000D00A7\"\n"
+                                     "continued = \"\"\"\\\n  \xC2\xA7\"\"\"\n");
+  const auto entries = read_config_file(file);
+  ASSERT_EQ(entries.size(), 3U);
+  EXPECT_EQ(entries[0].name, letters);
+  EXPECT_EQ(entries[0].text, letters);
+  EXPECT_EQ(entries[1].text, "\xC2\xA7\xF0\x9F\x98\x80\\U000D00A7");
+  EXPECT_EQ(entries[2].text, "\xC2\xA7");
+}
+
 TEST(TomlFile, EmptyFileChangesNothing) {
   const TemporaryFolder folder;
   Everything e;

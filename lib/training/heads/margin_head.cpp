@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "models/autograd.h"
 #include "support/random.h"
 #include "training/heads/class_sharded_softmax.h"
 
@@ -81,11 +82,11 @@ class MarginHead final : public models::Head {
           result.sampled.defined()
               ? torch::zeros_like(weights_).index_copy_(0, result.sampled, result.weight_gradient)
               : result.weight_gradient;
-      loss = WithGradients::apply(features,
-                                  weights_,
-                                  loss,
-                                  result.feature_gradient.mul_(samples),
-                                  by_weights.mul_(samples));
+      loss = models::applied<WithGradients>(features,
+                                            weights_,
+                                            loss,
+                                            result.feature_gradient.mul_(samples),
+                                            by_weights.mul_(samples));
     }
     return {loss, labels.size(0), torch::full({}, first ? result.correct : 0, torch::kInt64)};
   }
