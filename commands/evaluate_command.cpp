@@ -19,7 +19,7 @@ struct EvaluateOptions : SavedOptions {
 };
 
 void print_scores(training::Setup& setup, const data::Dataset& samples, const char* set) {
-  const auto score = training::evaluate(setup, samples);
+  const auto score = training::finite_score(setup, samples, set);
   std::ostringstream out;
   out << std::fixed << std::setprecision(4) << std::left << std::setw(10) << set << "  loss "
       << score.loss << "  accuracy " << std::setprecision(2) << 100 * score.accuracy << " %  ("

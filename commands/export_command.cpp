@@ -50,7 +50,7 @@ int write(ExportOptions& options, const distributed::Ranks& ranks) {
   auto source = source_of(options, setup, weights);
   if (options.score && !setup.data.test) print("no test set: the export has no test accuracy\n");
   if (options.score && setup.data.test) {
-    const auto score = training::evaluate(setup, *setup.data.test);
+    const auto score = training::finite_score(setup, *setup.data.test, "test");
     source["test_accuracy"] = score.accuracy;
     source["test_loss"] = score.loss;
     source["test_samples"] = score.samples;

@@ -91,6 +91,17 @@ class ImageFiles : public Dataset {
 
 }  // namespace
 
+bool is_left_out(std::string_view name) {
+  constexpr std::array<std::string_view, 7> names{"__MACOSX",
+                                                  "@eaDir",
+                                                  "@Recycle",
+                                                  "#recycle",
+                                                  "$RECYCLE.BIN",
+                                                  "System Volume Information",
+                                                  "lost+found"};
+  return name.starts_with('.') || std::ranges::find(names, name) != names.end();
+}
+
 bool is_image_name(std::string_view name) {
   if (name.starts_with('.')) return false;
   const auto ending = lower_case(name);

@@ -36,7 +36,9 @@ void predict(training::Setup& setup,
     const auto probabilities = torch::softmax(logits.to(torch::kFloat64), 1).cpu().contiguous();
     for (std::size_t i = 0; i < errors.size(); ++i) {
       Prediction prediction{.image = images[first + i], .error = errors[i]};
-      if (errors[i].empty()) prediction.guesses = best(probabilities[i], top);
+      if (errors[i].empty() && !probabilities[i].isfinite().all().item<bool>())
+        prediction.error = "the network gives numbers that are not finite";
+      if (prediction.error.empty()) prediction.guesses = best(probabilities[i], top);
       take(prediction);
     }
   });
