@@ -109,7 +109,8 @@ class Profiler final : public Hook {
     const bool whole = is_whole(partial);
     if (whole) fs::rename(partial, file, failed);
     if (whole && !failed) return;
-    fs::remove(partial, failed);
+    for (const auto* own : {"", ".tmp"})
+      fs::remove(partial + own, failed);  // torch's while it writes
     fail_environment("[training::profiler] cannot write the whole of {}: is the disk full?", file);
   }
 
