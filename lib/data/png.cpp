@@ -181,7 +181,7 @@ void decode_png(Bytes bytes, const Region& region, int channels, Image& image) {
   }
   require_sound_head(bytes);
   const auto height = stored.height;
-  const auto cut = with_length_of_cut_data(bytes);
+  const auto cut = with_end_of_cut_data(bytes);
   Reader reader{.rest = cut.empty() ? bytes : Bytes(cut), .interlaced = bytes[interlacing_at] != 0};
   image.set_region(region, channels);
   constexpr std::uint8_t grey = 128;  // of rows that are missing

@@ -63,11 +63,12 @@ void require_sound_head(Bytes png) {
   }
 }
 
-std::vector<std::uint8_t> with_length_of_cut_data(Bytes png) {
+std::vector<std::uint8_t> with_end_of_cut_data(Bytes png) {
   for (auto chunk = first_data(png); chunk && chunk->kind == image_data;
        chunk = chunk_at(png, chunk->next())) {
-    if (chunk->content.size() == chunk->length) continue;
+    if (chunk->is_whole(png)) continue;
     std::vector<std::uint8_t> file(png.begin(), png.end());
+    file.resize(chunk->at + head_bytes + chunk->content.size() + checksum_bytes);
     for (std::size_t i = 0; i < 4; ++i) file[chunk->at + i] = chunk->content.size() >> (24 - 8 * i);
     return file;
   }

@@ -13,9 +13,10 @@ namespace dimred::data {
 /// at no later one: the compressed data have a checksum of their own.
 void require_sound_head(Bytes png);
 
-/// Returns the file with the length that its cut image data have, where it ends within them; else
-/// no bytes. libpng would pass over a part of a chunk whose length is too large.
-std::vector<std::uint8_t> with_length_of_cut_data(Bytes png);
+/// Returns the file with the length that its cut image data have, and any checksum behind them,
+/// where it ends within them; else no bytes. libpng would pass over the part of a chunk that is
+/// there, and over a last row whose chunk has no checksum.
+std::vector<std::uint8_t> with_end_of_cut_data(Bytes png);
 
 /// Returns how many bytes the image data become when they are inflated up to `most`; 0 where they
 /// are damaged or do not end there.
