@@ -330,7 +330,7 @@ DAMAGED = {
     "header's checksum": png_of(PIXELS)[:32] + b"\0" + png_of(PIXELS)[33:],
     "no end": png_of(PIXELS)[:-12],
     "a part of a checksum at the end": png_of(PIXELS)[:-14],
-    "no checksum of the data": png_of(PIXELS)[:-20],
+    "no checksum of the chunk": png_of(PIXELS)[:-16],
     "a length beyond the end": png_of(PIXELS)[:33] + b"\0\1" + png_of(PIXELS)[35:],
     "zeros behind": png_of(PIXELS) + bytes(100),
     "zeros in place of the last quarter": png_of(PIXELS)[:-1000] + bytes(1000),
