@@ -46,7 +46,7 @@ struct Place {
   const Form* form;
 };
 
-/// Those in the folder and in the folders that the archives make.
+/// Returns the places in the folder and in the folders that the archives make.
 std::vector<Place> find(const fs::path& folder) {
   std::vector<Place> found;
   for (const auto& form : forms) {

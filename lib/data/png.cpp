@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::size_t signature_bytes = 8;
 constexpr png_alloc_size_t largest_chunk = 8'000'000;
-// Of compressed data at a time, each from one chunk: as Pillow takes them, so that both see the
+// The compressed data taken at a time, from one chunk: Pillow takes the same, so that both see the
 // checksum behind the last row, or do not.
 constexpr std::size_t largest_request = 65536;
 // Signature, then the header chunk: length, "IHDR", width, height, depth, colour type,
