@@ -9,6 +9,7 @@
 #include "serving/export.h"
 #include "support/digest.h"
 #include "support/errors.h"
+#include "support/result_file.h"
 #include "training/evaluate.h"
 #include "training/run_folder.h"
 
@@ -101,7 +102,9 @@ int export_command(const std::vector<std::string>& arguments) {
   if (printed_help(table, arguments)) return exit_success;
   refuse_precision(table, options.common.model);
   adopt_run_of(table, options, "export");
+  print_default_data(table, options.weights, options.common.data);
   if (options.output.empty()) options.output = default_output(options.weights);
+  require_outside_runs(options.output, "--output");
   const auto ranks = launch::discover().size;
   require(ranks == 1, "[export] runs alone, received {} ranks", ranks);
   training::resolve(options.common, ranks, table);

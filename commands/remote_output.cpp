@@ -96,7 +96,7 @@ void take_up_run(const Output& output, const stores::StoreOptions& options) {
   const bool newer = !there.empty() && (here.empty() || natural_less(here, there));
   if (found.empty() || (!nothing && !newer)) return;
   const auto taking = output.paths.entry / "taking";
-  const auto done = stores::download(*store, output.url, found, taking);
+  const auto done = stores::download(*store, output.url, found, taking, /*overwrite=*/true);
   std::set<std::string> names;
   for (const auto& one : found) names.insert(one.item.name);
   for (const auto& name : stores::walk(taking).files)

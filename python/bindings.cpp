@@ -46,9 +46,11 @@
 #include "python/method_bindings.h"
 #include "python/recording.h"
 #include "python/watched_source.h"
+#include "support/atomic_file.h"
 #include "support/errors.h"
 #include "support/named.h"
 #include "support/parallel.h"
+#include "support/result_file.h"
 #include "support/text.h"
 #include "support/version.h"
 
@@ -444,6 +446,29 @@ void bind_merge(nb::module_& module) {
              "threads"_a);
 }
 
+/// Files that Python writes by the rules of those that we write here.
+void bind_results(nb::module_& module) {
+  module.def(
+      "require_result_place",
+      [](const fs::path& path,
+         const std::string& option,
+         const std::pair<std::string, std::string>& mark,
+         const std::vector<fs::path>& inputs) {
+        require_result_place({.path = path,
+                              .option = option,
+                              .mark = {.what = mark.first, .text = mark.second, .within = 4096},
+                              .inputs = inputs});
+      },
+      "path"_a,
+      "option"_a,
+      "mark"_a,
+      "inputs"_a);
+  nb::class_<AtomicFile>(module, "AtomicFile")
+      .def(nb::init<fs::path>(), "path"_a)
+      .def("fileno", &AtomicFile::descriptor)
+      .def("commit", &AtomicFile::commit, nb::call_guard<nb::gil_scoped_release>());
+}
+
 }  // namespace
 
 NB_MODULE(_core, module) {
@@ -489,6 +514,7 @@ NB_MODULE(_core, module) {
       "dtype"_a);
   bind_statistics(module);
   bind_merge(module);
+  bind_results(module);
   bind_method(module);
   module.def("read_run_state", read_run_state, "folder"_a);
   module.def("run_of_state", run_of_state, "state"_a);

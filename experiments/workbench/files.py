@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+
+from dimred import _core
+
+Mark = tuple[str, str]  # what an earlier output is, and a text that stands near its beginning
+
+
+def require_place(file: Path, option: str, mark: Mark, inputs: Iterable[Path] = ()) -> None:
+    """Raises ValueError where `option` names an input, a part of a run, or anything but an earlier output of the kind
+    that `mark` tells: the rule of lib/support/result_file.h."""
+    _core.require_result_place(file, option, mark, list(inputs))
 
 
 def write_whole(file: Path, write: Callable[[Path], object]) -> None:

@@ -1,7 +1,9 @@
 #include <png.h>
+#include <zlib.h>
 
 #include <algorithm>
 #include <csetjmp>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <string>
@@ -185,6 +187,21 @@ std::string to_png(Bytes pixels, const ImageShape& shape) {
   require_environment(written, "[png] cannot write an image: {}", message);
   file.resize(size);
   return file;
+}
+
+std::string with_png_text(std::string png, std::string_view keyword, std::string_view text) {
+  constexpr std::size_t behind_header = 8 + 4 + 4 + 13 + 4;  // signature and IHDR
+  const auto big_endian = [](std::uint32_t number) {
+    std::string bytes;
+    for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>(number >> shift & 0xff);
+    return bytes;
+  };
+  auto chunk = std::string("tEXt").append(keyword) + '\0';
+  chunk += text;
+  const auto size = static_cast<std::uint32_t>(chunk.size() - 4);
+  const auto* bytes = reinterpret_cast<const Bytef*>(chunk.data());
+  const auto sum = static_cast<std::uint32_t>(crc32(0, bytes, static_cast<uInt>(chunk.size())));
+  return png.insert(behind_header, big_endian(size) + chunk + big_endian(sum));
 }
 
 }  // namespace dimred::data

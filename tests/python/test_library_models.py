@@ -205,7 +205,7 @@ def test_the_command_says_so_in_one_line(tmp_path: Path, binaries: Path) -> None
         check=False,
     )
     assert list(tmp_path.iterdir()) == []
-    assert without.returncode == 1 and "needs a Python with torch ($DIMRED_PYTHON, else python3)" in without.stderr
+    assert without.returncode == 1 and "needs a Python with torch ($DIMRED_PYTHON, a clone's .venv, else python3)" in without.stderr
 
 
 def test_a_file_has_the_rights_that_the_umask_leaves(tmp_path: Path) -> None:
