@@ -138,6 +138,7 @@ int inspect_trajectory(const std::vector<std::string>& arguments) {
   if (const auto warning = checkpoints::unlisted(source); !warning.empty()) console.warn(warning);
   if (!report.left_out.empty())
     console.line("left out as training state: " + checkpoints::count_and_names(report.left_out));
+  for (const auto& limit : pca::limits_of(report)) console.warn(limit);
   print(text_row("trajectory", source.string()) + whole_text(report) +
         tensors_text(report.tensors));
   return exit_success;

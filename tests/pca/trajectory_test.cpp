@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <cmath>
 #include <limits>
@@ -265,6 +267,86 @@ TEST(Trajectory, CountsTheRecordedDraws) {
   ASSERT_EQ(counts.size(), recorded.size());
   for (std::size_t i = 0; i < counts.size(); ++i)
     EXPECT_THAT(counts[i], ::testing::Pointwise(::testing::DoubleNear(1e-9), recorded[i]));
+}
+
+/// T equal layers of width columns, whose increments drift by S of about 5 after 39 steps.
+TrajectoryReport drifting_layers(std::int64_t count,
+                                 std::int64_t steps,
+                                 TrajectoryOptions options) {
+  constexpr std::int64_t width = 20;
+  std::vector<std::pair<std::string, std::int64_t>> layers;
+  Matrix all(steps, count * width);
+  std::mt19937_64 random(12);
+  const auto rho = 4.0 * static_cast<double>(steps) / static_cast<double>(steps - 5);
+  for (std::int64_t i = 0; i < count; ++i) {
+    layers.emplace_back("layer" + std::to_string(i), width);
+    all.middleCols(i * width, width) =
+        increments_of({.steps = steps, .dimensions = width, .rho = rho}, random);
+  }
+  options.threads = 2;
+  return measure_trajectory(LaidOutSource(snapshots_of(all), testing::layout_of(layers)), options);
+}
+
+std::int64_t count_of(const TrajectoryReport& report, Verdict verdict) {
+  return std::ranges::count(report.tensors, verdict, &Trajectory::verdict);
+}
+
+/// With 40 T signs Holm's least p-value was 2 T / (40 T) = 0.05, so that nothing was rejected.
+TEST(Trajectory, FindsADriftWhateverTheNumberOfTensors) {
+  for (const std::int64_t count : {24, 25, 60}) {
+    const auto report = drifting_layers(count, 39, {});
+    EXPECT_GT(report.tensor_flips, 40 * count - 1);
+    EXPECT_GT(count_of(report, Verdict::drift), 3 * count / 4) << count;
+    EXPECT_TRUE(limits_of(report).empty());
+  }
+}
+
+TEST(Trajectory, SaysWhichTestCannotReject) {
+  using ::testing::ElementsAre;
+  using ::testing::HasSubstr;
+  for (const std::int64_t flips : {19, 39}) {
+    const auto report = drifting_layers(1, 39, {.flips = flips});
+    EXPECT_EQ(report.whole.verdict, Verdict::too_few);
+    EXPECT_EQ(report.tensors[0].verdict, Verdict::drift);  // 200 flips of its own
+    EXPECT_THAT(limits_of(report),
+                ElementsAre(HasSubstr("all weights cannot be tested: needs 40 flips or more"),
+                            HasSubstr("nothing is called drift: needs 40 flips and")));
+  }
+  EXPECT_TRUE(limits_of(drifting_layers(1, 39, {.flips = 40})).empty());
+
+  // 2^(2 - N): of seven increments 0.03, of six 0.06; blocks of two need as many.
+  const auto of_snapshots = [](std::int64_t n, std::int64_t block = 0) {
+    return drifting_layers(1, n - 1, {.block = block});
+  };
+  const auto six = of_snapshots(7);
+  EXPECT_EQ(six.whole.verdict, Verdict::too_few);
+  EXPECT_THAT(limits_of(six)[0], HasSubstr("needs 7 increments that move or more, which 8 snap"));
+  const auto twelve = of_snapshots(13);
+  EXPECT_EQ(twelve.whole.least_p, 2 / 1000.0);
+  EXPECT_EQ(twelve.whole.least_p_blocks, 1 / 16.0);
+  EXPECT_THAT(
+      limits_of(twelve),
+      ElementsAre(HasSubstr("needs 40 flips and 14 snapshots or more, or a smaller block")));
+  EXPECT_TRUE(limits_of(of_snapshots(14)).empty());
+  EXPECT_TRUE(limits_of(of_snapshots(8, 1)).empty());
+  EXPECT_EQ(limits_of(of_snapshots(30, 6)).size(), 1U);  // 5 blocks
+  EXPECT_THAT(to_json(twelve), HasSubstr("\"limits\":[\"blocks of 2"));
+
+  // Of 40 tensors the least p-value is 40 * 2^(2 - N).
+  const auto forty = drifting_layers(40, 11, {});
+  EXPECT_EQ(count_of(forty, Verdict::random_walk) + count_of(forty, Verdict::drift), 0);
+  EXPECT_GT(count_of(forty, Verdict::too_few), 20);
+  EXPECT_THAT(limits_of(forty)[0], HasSubstr("40 of 40 tensors cannot be tested: needs 12 incr"));
+}
+
+/// What is straighter than both walks with too few blocks is no "no".
+TEST(Trajectory, DoesNotDenyADriftForItsBlocks) {
+  Matrix steps = Matrix::Constant(12, 30, 1);
+  std::mt19937_64 random(13);
+  steps += increments_of({.steps = 12, .dimensions = 30}, random);
+  const auto found = measure_trajectory(*source_of(snapshots_of(steps)), {.threads = 1}).whole;
+  EXPECT_LT(found.p_momentum, 0.05);
+  EXPECT_EQ(found.verdict, Verdict::too_few_blocks) << text_of(found.verdict);
 }
 
 TEST(Trajectory, AdjustsAsHolmDoes) {
