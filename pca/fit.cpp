@@ -254,7 +254,8 @@ void record_gram(Fit& fit) {
     fit.communicator->sum(fit.centred_gram);
     fit.basis.report.bytes_read += bytes_of(pass);
   }
-  on_rank_0(*fit.communicator, [&] { write_gram(fit.options.gram, fit.centred_gram, n); });
+  on_rank_0(*fit.communicator,
+            [&] { fit.gram_file = write_gram(fit.options.gram, fit.centred_gram, n); });
 }
 
 /// Writes P into `matrix`, and all that is found into fit.basis.
@@ -266,6 +267,13 @@ void write_matrix(Fit& fit, const MatrixTarget& matrix) {
   on_rank_0(*fit.communicator, [&] {
     for (std::int64_t row = 0; row < fit.snapshots->rows(); ++row)
       fit.snapshots->require_unchanged(row);
+  });
+}
+
+/// The last commit, so that no Gram matrix stands without its P, which a later fit would refuse.
+void commit_gram(Fit& fit) {
+  on_rank_0(*fit.communicator, [&] {
+    if (fit.gram_file) fit.gram_file->commit();
   });
 }
 
@@ -292,6 +300,7 @@ Basis fit(const SnapshotSource& source,
   auto& report = fit.basis.report;
   report.seconds_fsync =
       write_borders(matrix, communicator) + commit_output(*file, output, header, communicator);
+  commit_gram(fit);
   report.seconds_total = total.seconds();
   share_report(fit.basis, communicator);
   return std::move(fit.basis);
@@ -309,6 +318,7 @@ Basis fit_in_memory(const SnapshotSource& source,
           header.parameters,
           matrix.size());
   write_matrix(fit, {.shape = {header.components, header.parameters}, .memory = matrix.data()});
+  commit_gram(fit);
   fit.basis.report.seconds_total = total.seconds();
   return std::move(fit.basis);
 }

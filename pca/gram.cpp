@@ -116,7 +116,9 @@ std::vector<double> gram_matrix(const Pass& pass) {
   return lower_of(gram, pass.rows->rows(), rows);
 }
 
-void write_gram(const std::filesystem::path& npy, std::span<const double> lower, std::int64_t n) {
+std::unique_ptr<AtomicFile> write_gram(const std::filesystem::path& npy,
+                                       std::span<const double> lower,
+                                       std::int64_t n) {
   std::vector<double> full(n * n);
   const double* from = lower.data();
   for (std::int64_t i = 0; i < n; ++i) {
@@ -126,10 +128,11 @@ void write_gram(const std::filesystem::path& npy, std::span<const double> lower,
     }
   }
   const auto header = checkpoints::npy_header_bytes({n, n}, 8);
-  AtomicFile file(npy);
-  file.append(header);
-  file.append(full);
-  file.commit();
+  auto file = std::make_unique<AtomicFile>(npy);
+  file->append(header);
+  file->append(full);
+  file->sync();
+  return file;
 }
 
 }  // namespace dimred::pca
