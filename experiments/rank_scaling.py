@@ -50,8 +50,11 @@ def main() -> None:
     """Runs what is not there yet, then reports."""
     options = parse()
     report = options.output / "report.html"
-    if report.exists():
+    try:
         require_place(report, "--output", MARK)
+    except ValueError as error:
+        print(f"rank_scaling: {error}", file=sys.stderr)
+        raise SystemExit(2) from None
     plan = {}
     for ranks in options.ranks:
         plan["per-rank batch", ranks] = options.batch_size * ranks

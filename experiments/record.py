@@ -104,8 +104,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--rows", type=Path, help="what compare.py --rows wrote, of runs whose folders are elsewhere")
     options = parser.parse_args(arguments)
     try:
-        if options.output.exists():
-            require_place(options.output, "--output", ("page of experiments/record.py", COUNTED))
+        require_place(options.output, "--output", ("page of experiments/record.py", COUNTED))
         page = record(options.comparison, options.rows)
     except OSError as error:
         print(f"record: {error}", file=sys.stderr)

@@ -223,7 +223,7 @@ def test_a_page_is_written_whole_through_a_link_and_over_nothing_else(runs: list
     assert place.is_symlink()
     assert (tmp_path / "page.html").read_text().startswith("<!doctype html>")
     os.mkfifo(pipe)
-    for output, rule in ((pipe, "is no regular file"), (tmp_path / "none" / "x.html", "needs an existing folder")):
+    for output, rule in ((pipe, "is no regular file"), (tmp_path / "none" / "x.html", "is not there")):
         assert report.main([str(runs[0]), "--output", str(output)]) == 2
         [line] = capsys.readouterr().err.splitlines()
         assert rule in line
