@@ -5,6 +5,7 @@
 #include "commands/remote.h"
 #include "commands/run.h"
 #include "commands/saved_weights.h"
+#include "commands/train_run.h"
 #include "commands/trainer_commands.h"
 #include "models/margin.h"
 #include "support/errors.h"
@@ -73,6 +74,7 @@ int evaluate_command(const std::vector<std::string>& arguments) {
   add_store_options(table);
   if (printed_help(table, arguments)) return exit_success;
   adopt_run_of(table, options, "evaluate", DataUse::samples);
+  print_default_data(table, options.weights, options.common.data);
   training::resolve(options.common, launch::discover().size, table);
   return with_saved_network(table, options, [&](training::Setup& setup) {
     const auto& data = setup.data;

@@ -16,11 +16,11 @@
 #include "pca/source.h"
 #include "stage2/options.h"
 #include "support/agreement.h"
-#include "support/atomic_file.h"
 #include "support/counted.h"
 #include "support/digest.h"
 #include "support/errors.h"
 #include "support/list_files.h"
+#include "support/sampled_digest.h"
 #include "support/stopwatch.h"
 #include "training/data_sets.h"
 #include "training/input/train_on.h"
@@ -66,6 +66,8 @@ std::vector<std::string> adopt_checkpoint(OptionTable& table, Stage2Plan& plan) 
           plan.options.snapshots);
   auto overridden = adopt_run(table, run, plan.common, "not as the checkpoint's run: ");
   require_data(table, plan.common.data);
+  auto remark = default_data_remark(table, plan.options.checkpoint, plan.common.data);
+  if (!remark.empty()) overridden.push_back(std::move(remark));
   return overridden;
 }
 
@@ -194,20 +196,6 @@ std::optional<stage2::StartWeights> start_unless_resumed(training::Setup& setup,
   return start;
 }
 
-/// Tells one file from another without reading all of it: its length and up to 256 pieces of it.
-std::string fingerprint(const fs::path& path) {
-  constexpr std::int64_t pieces = 256;
-  constexpr std::int64_t piece_bytes = 4096;
-  const InputFile file(path);
-  std::vector<std::byte> piece(static_cast<std::size_t>(std::min(piece_bytes, file.size())));
-  DigestStream stream;
-  for (std::int64_t i = 0; i < pieces; ++i) {
-    file.read((file.size() - std::ssize(piece)) / pieces * i, piece);
-    stream.update(piece);
-  }
-  return formatted("{} bytes, digest {}", file.size(), stream.hex());
-}
-
 /// The digest of what every rank has; sharded parameters come last.
 std::string replicated_digest(const layout::Layout& layout, const training::Weights& start) {
   std::int64_t size = 0;
@@ -225,8 +213,9 @@ void require_same_start(const distributed::Ranks& ranks,
   if (start) facts.emplace_back("the start weights", replicated_digest(layout, start->weights));
   if (!basis.empty()) {
     const auto sidecar = fs::path(basis).replace_extension(".json");
-    facts.emplace_back("the projection matrix", fingerprint(basis));
-    facts.emplace_back("the matrix's sidecar", fs::exists(sidecar) ? fingerprint(sidecar) : "none");
+    facts.emplace_back("the projection matrix", sampled_digest(basis));
+    facts.emplace_back("the matrix's sidecar",
+                       fs::exists(sidecar) ? sampled_digest(sidecar) : "none");
   }
   require_agreement(*ranks.communicator, facts);
 }
