@@ -6,6 +6,8 @@ import csv
 import itertools
 import json
 import re
+import resource
+import subprocess
 from pathlib import Path
 
 import h5py
@@ -107,6 +109,36 @@ def test_traces_are_chromes_and_bounded(tmp_path: Path, execute) -> None:
     said = execute("dimred", "stage1", *BASE, "--epochs=2", "--profile_every_n_iters=1", "--output", run)
     assert "profiler: 10 traces, no more are recorded" in said
     assert list(traced(run)) == [f"trace_{step:08}.json" for step in (4, 8, *range(11, 19))]
+
+
+def test_a_trace_that_does_not_fit_is_no_trace(tmp_path: Path, binaries: Path) -> None:
+    """torch says nothing of a full disk."""
+    words = ["stage1", *TEN, "--profile_every_n_iters=4", "--output", tmp_path / "run"]
+    done = subprocess.run(
+        [binaries / "dimred", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000)),
+    )
+    assert done.returncode == 1
+    assert "run/trace_00000004.json: is the disk full?" in done.stderr
+    assert not list((tmp_path / "run").glob("trace_*"))
+
+
+def test_a_lost_curve_names_the_way_on(tmp_path: Path, execute, fails) -> None:
+    run = tmp_path / "run"
+    words = [*BASE, "--epochs=2", "--output", run]
+    execute("dimred", "stage1", *words, "--stop_at_step=10")
+    curve = (run / "curve.csv").read_bytes()
+    for left in (None, curve[:-5], b"x" * len(curve)):  # gone, short, another
+        (run / "curve.csv").unlink()
+        if left is not None:
+            (run / "curve.csv").write_bytes(left)
+        said = fails(1, "stage1", *words)
+        assert f"put the file back, or go on in another --output (of stage1 by --resume_from {run})" in said
+        (run / "curve.csv").write_bytes(curve)
+    execute("dimred", "stage1", *words)
 
 
 def test_stage2_has_the_same_hooks(tmp_path: Path, execute, fails) -> None:
@@ -281,7 +313,7 @@ def test_the_learning_rate_finder_leaves_one_table(tmp_path: Path, execute, fail
     grown = smoothed > 4 * np.minimum.accumulate(smoothed)
     assert grown.tolist() == [False] * (len(step) - 1) + [True]
     error = fails(2, "stage1", f"--find_learning_rate={table}", *options)
-    assert "is there already; --overwrite replaces it" in error
+    assert "exists already; choose another --find_learning_rate or give --overwrite" in error
     assert "end_rate" in fails(2, "stage1", "--find_learning_rate=x.csv", "--start_rate=20")
     assert "--output: unknown option" in fails(2, "stage1", "--find_learning_rate=x.csv", "--output=run")
 

@@ -2,6 +2,7 @@
 #include <torch/csrc/autograd/profiler_kineto.h>
 #include <torch/cuda.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <set>
 
@@ -28,6 +29,15 @@ int traces_in(const fs::path& folder) {
     if (name.starts_with("trace_") && name.ends_with(".json")) ++count;
   }
   return count;
+}
+
+bool is_whole(const fs::path& trace) {
+  if (!fs::is_regular_file(trace)) return false;
+  constexpr std::int64_t most = 4096;
+  const InputFile file(trace);
+  const auto size = std::min(most, file.size());
+  const auto end = file.part(file.size() - size, size);
+  return end.find("\"traceName\"") != std::string::npos && trimmed(end).ends_with('}');
 }
 
 class Profiler final : public Hook {
@@ -79,15 +89,20 @@ class Profiler final : public Hook {
     recording_ = true;
   }
 
-  /// Under its name only when it is complete. torch does not say when it cannot write.
+  /// Under its name only when it is complete: torch does not say when it cannot write, and ends a
+  /// trace with its name.
   static void write(profiler::ProfilerResult& trace, const fs::path& file) {
     const auto partial = file.string() + ".tmp";
     require_regular_or_absent(file);
     fs::remove(partial);  // a link there would be followed
     trace.save(partial);
     std::error_code failed;
-    fs::rename(partial, file, failed);
-    require_environment(!failed, "[training::profiler] cannot write {}", file);
+    if (is_whole(partial)) {
+      fs::rename(partial, file, failed);
+      if (!failed) return;
+    }
+    fs::remove(partial, failed);
+    fail_environment("[training::profiler] cannot write {}: is the disk full?", file);
   }
 
   std::int64_t every_, rank_;
