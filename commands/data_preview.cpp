@@ -53,7 +53,7 @@ OptionTable preview_table(PreviewOptions& options) {
       .needs(is("preprocessing_name", random_recipes()) || above("pad") || is_on("flip") ||
              has_value("colour_jitter"));
   table.group("Output");
-  table.add("output", &options.output, "PNG file to write; an earlier preview is replaced")
+  table.add("output", &options.output, "PNG file; replaces an earlier preview")
       .role(OptionRole::output);
   table.add("rows", &options.rows, "samples", between(1, 100));
   table.add("columns", &options.columns, "pictures of each", between(1, 100));

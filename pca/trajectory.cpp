@@ -115,7 +115,7 @@ std::int64_t flips_for_tensors(std::int64_t given, std::int64_t moving) {
   return wanted > most_flips ? given : std::max(given, wanted);
 }
 
-/// The least two-sided p-value by B signs of so many units: one draw's, or that of the measured
+/// The least two-sided p-value by B signs of some units: one draw's, or that of the measured
 /// signs and their opposites among all.
 double least_p(std::int64_t units, std::int64_t flips) {
   return std::min(

@@ -119,7 +119,7 @@ class Basis:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes pca_mat.npy, its sidecar .json and, where the mean is known, <stem>.mean.npz; each whole or not.
 
-        Matrices of before are replaced; another file, a part of a run, and a .json that is none of ours are ValueError.
+        An earlier matrix is replaced; another file, a part of a run, and a .json that is none of ours are ValueError.
         OSError names the file that cannot be written, and a second writer of it.
         """
         npy = local_path("[Basis.save]", "a path", path)

@@ -332,7 +332,7 @@ TEST(Trajectory, SaysWhichTestCannotReject) {
   EXPECT_EQ(limits_of(of_snapshots(30, 6)).size(), 1U);  // 5 blocks
   EXPECT_THAT(to_json(twelve), HasSubstr("\"limits\":[\"blocks of 2"));
 
-  // Of 40 tensors the least p-value is 40 * 2^(2 - N).
+  // The least p-value of 40 tensors is 40 * 2^(2 - N).
   const auto forty = drifting_layers(40, 11, {});
   EXPECT_EQ(count_of(forty, Verdict::random_walk) + count_of(forty, Verdict::drift), 0);
   EXPECT_GT(count_of(forty, Verdict::too_few), 20);
