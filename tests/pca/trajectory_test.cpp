@@ -241,7 +241,8 @@ TEST(Trajectory, MeasuresEachTensorInOnePass) {
             to_json(measure_trajectory(LaidOutSource(rows, layout), {.seed = 3, .threads = 1})));
 }
 
-/// The counts were recorded before tensors shared their draws: a seed gives what it gave.
+/// The counts were recorded before the number of flips followed the tensors: a seed gives what it
+/// gave.
 TEST(Trajectory, CountsTheRecordedDraws) {
   const auto report = measure_trajectory(LaidOutSource(layered_snapshots(25, 4), six_layers()),
                                          {.flips = 199, .seed = 3, .threads = 2});
@@ -250,7 +251,7 @@ TEST(Trajectory, CountsTheRecordedDraws) {
   std::vector<std::vector<double>> counts;  // of the draws and the measured value together
   for (const auto& one : all) {
     if (one.verdict == Verdict::still) continue;
-    const double draws = counts.empty() ? 200 : 240;  // 40 a tensor
+    const double draws = counts.empty() ? 200 : 1001;  // 200 a tensor that moves
     counts.push_back({draws * one.straightness.p_value,
                       draws * one.straightness.p_blocks,
                       draws * one.p_momentum,
@@ -259,11 +260,11 @@ TEST(Trajectory, CountsTheRecordedDraws) {
                       200 * one.windows.r2.p_value});
   }
   const std::vector<std::vector<double>> recorded{{2, 28, 200, 156, 99, 184},
-                                                  {2, 12, 240, 155, 99, 185},
-                                                  {58, 188, 240, 200, 200, 48},
-                                                  {2, 30, 240, 156, 99, 184},
-                                                  {138, 48, 240, 105, 132, 186},
-                                                  {2, 34, 240, 153, 100, 186}};
+                                                  {2, 18, 1001, 155, 99, 185},
+                                                  {262, 766, 1001, 200, 200, 48},
+                                                  {2, 78, 1001, 156, 99, 184},
+                                                  {570, 162, 1001, 105, 132, 186},
+                                                  {2, 106, 1001, 153, 100, 186}};
   ASSERT_EQ(counts.size(), recorded.size());
   for (std::size_t i = 0; i < counts.size(); ++i)
     EXPECT_THAT(counts[i], ::testing::Pointwise(::testing::DoubleNear(1e-9), recorded[i]));
@@ -339,14 +340,20 @@ TEST(Trajectory, SaysWhichTestCannotReject) {
   EXPECT_THAT(limits_of(forty)[0], HasSubstr("40 of 40 tensors cannot be tested: needs 12 incr"));
 }
 
-/// What is straighter than both walks with too few blocks is no "no".
+/// What is straighter than both walks with too few blocks is no "no"; one in ten is `correlated` by
+/// chance.
 TEST(Trajectory, DoesNotDenyADriftForItsBlocks) {
-  Matrix steps = Matrix::Constant(12, 30, 1);
   std::mt19937_64 random(13);
-  steps += increments_of({.steps = 12, .dimensions = 30}, random);
-  const auto found = measure_trajectory(*source_of(snapshots_of(steps)), {.threads = 1}).whole;
-  EXPECT_LT(found.p_momentum, 0.05);
-  EXPECT_EQ(found.verdict, Verdict::too_few_blocks) << text_of(found.verdict);
+  int unknown = 0;
+  for (int walk = 0; walk < 10; ++walk) {
+    const Matrix steps =
+        Matrix::Constant(12, 30, 1) + increments_of({.steps = 12, .dimensions = 30}, random);
+    const auto found = measure_trajectory(*source_of(snapshots_of(steps)), {.threads = 1}).whole;
+    EXPECT_LT(found.p_momentum, 0.05);
+    EXPECT_NE(found.verdict, Verdict::unclear);
+    unknown += found.verdict == Verdict::too_few_blocks ? 1 : 0;
+  }
+  EXPECT_GE(unknown, 6);
 }
 
 TEST(Trajectory, AdjustsAsHolmDoes) {
