@@ -94,7 +94,8 @@ std::vector<std::string> adopt_run(OptionTable& table,
 std::string default_data_remark(const OptionTable& table,
                                 const fs::path& weights,
                                 const training::DataOptions& data) {
-  if (table.was_set(&data.data) || !checkpoints::open_run(weights).config.empty()) return {};
+  const bool is_named = table.was_set(&data.data) || table.was_set(&data.dataset);
+  if (is_named || !checkpoints::open_run(weights).config.empty()) return {};
   return formatted(
       "no run says what {} was trained on: normalisation, classes and samples are those of the "
       "default data, Fashion-MNIST; --{} names others",
