@@ -55,6 +55,9 @@ void require_listed(const fs::path& index,
 Checkpoint read_distributed(const fs::path& metadata) {
   constexpr std::string_view scope = "torch.distributed.checkpoint";
   Checkpoint checkpoint;
+  checkpoint.guard.add(metadata);
+  for (const auto& file : list_files(metadata.parent_path(), {".distcp"}))
+    checkpoint.guard.add(file);
   std::map<std::string, std::size_t> places;
   auto& tensors = checkpoint.tensors.emplace_back();
   for (const auto& entry : read_pickle_json("distributed", scope, metadata)) {
@@ -109,8 +112,13 @@ void require_one_meaning(const fs::path& folder, std::string_view scope) {
 
 Checkpoint read_checkpoint(const fs::path& path) {
   if (is_distributed(path)) return read_distributed(path);
-  if (path.extension() != ".json") return {{path}, {read_tensor_table(path)}};
   Checkpoint checkpoint;
+  checkpoint.guard.add(path);
+  if (path.extension() != ".json") {
+    checkpoint.files = {path};
+    checkpoint.tensors = {read_tensor_table(path)};
+    return checkpoint;
+  }
   for (const auto& [shard, names] : shards_of(path)) {
     const auto file = path.parent_path() / shard;
     require(fs::path(shard).filename() == shard && fs::exists(file),
@@ -118,6 +126,7 @@ Checkpoint read_checkpoint(const fs::path& path) {
             path,
             shard);
     checkpoint.files.push_back(file);
+    checkpoint.guard.add(file);
     require_listed(path, shard, names, checkpoint.tensors.emplace_back(read_tensor_table(file)));
   }
   return checkpoint;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "checkpoints/tensor_table.h"
+#include "support/file_state.h"
 
 namespace dimred::checkpoints {
 
@@ -16,6 +17,7 @@ struct Checkpoint {
   std::vector<std::filesystem::path> files;
   std::vector<std::vector<StoredTensor>> tensors;  // of each file, in its order; of a distributed
                                                    // checkpoint all with the first
+  FileGuard guard;  // of the files and an index, before the first byte of each was read
 };
 
 /// The file of all weights that lies beside an index of shards, else the index: what is saved in

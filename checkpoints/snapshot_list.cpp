@@ -62,13 +62,6 @@ bool has_ended(const fs::path& run) {
   }
 }
 
-/// The folder that has `folder` as its snapshots/; empty for one of another name.
-fs::path run_above(const fs::path& folder) {
-  auto real = fs::weakly_canonical(folder);
-  if (!real.has_filename()) real = real.parent_path();
-  return real.filename() == "snapshots" ? real.parent_path() : fs::path();
-}
-
 std::vector<fs::path> listed_files(const fs::path& list) {
   std::ifstream lines(list);
   require_call(lines.is_open(), "open", list);
@@ -89,6 +82,12 @@ std::vector<fs::path> listed_files(const fs::path& list) {
 }
 
 }  // namespace
+
+fs::path run_above(const fs::path& folder) {
+  auto real = fs::weakly_canonical(folder);
+  if (!real.has_filename()) real = real.parent_path();
+  return real.filename() == "snapshots" ? real.parent_path() : fs::path();
+}
 
 bool SnapshotList::Older::operator()(const std::string& a, const std::string& b) const {
   return natural_less(a, b);

@@ -34,6 +34,9 @@ SnapshotList snapshot_list_from_json(const nlohmann::json& json);
 /// say.
 std::string difference(const SnapshotList& list, const std::filesystem::path& folder);
 
+/// The folder that has `folder` as its snapshots/; empty for one of another name.
+std::filesystem::path run_above(const std::filesystem::path& folder);
+
 /// The list in the newest readable state beside `folder`, which is the snapshots/ of a run; nullopt
 /// for other folders, and where no state has one: of a run that was killed before its first.
 std::optional<SnapshotList> list_of_run(const std::filesystem::path& folder);

@@ -92,10 +92,10 @@ WeightsFormat weights_format(const fs::path& path) {
 }
 
 WeightsFile read_weights(const fs::path& path) {
+  const FileGuard guard({path});
   const auto format = weights_format(path);
   WeightsFile file{.format = std::string(name_of(format))};
   const InputFile bytes(path);
-  const auto before = file_state(bytes.descriptor(), path);
   std::set<std::string> names;
   for (const auto& stored : read_tensor_table(path, format)) {
     require_environment(names.insert(stored.name).second,
@@ -119,12 +119,7 @@ WeightsFile read_weights(const fs::path& path) {
     require_finite_in_file(tensor.values, file.format, path, tensor.name);
     file.tensors.push_back(std::move(tensor));
   }
-  const auto named = file_state(path);
-  require_environment(!file_state(bytes.descriptor(), path).is_written_since(before) && named &&
-                          !named->is_written_since(before),
-                      "[{}] '{}' was written or replaced while it was read",
-                      file.format,
-                      path);
+  guard.require_unchanged(file.format);
   return file;
 }
 

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <numeric>
 
+#include "checkpoints/output.h"
 #include "checkpoints/snapshot_list.h"
 #include "commands/remote.h"
 #include "commands/run.h"
@@ -145,6 +146,7 @@ void check_paths(const PcaOptions& options) {
             "[pca] {} exists already; choose another {} or give --overwrite",
             path,
             path == options.gram ? "--gram" : "--output");
+    if (!path.empty()) checkpoints::require_unmatched("pca", path, options.snapshots);
   }
   std::error_code none;
   require(!fs::equivalent(options.snapshots, output, none),

@@ -213,6 +213,9 @@ void append(Input& input, const Json& rows, const std::string& dtype, const Exte
 }
 
 Input snapshot_input(Input input) {
+  input.guard.add(input.path);
+  if (const auto frozen = checkpoints::frozen_file_of(input.path); !frozen.empty())
+    input.guard.add(frozen);
   const auto info = checkpoints::verify_snapshot(input.path);
   const auto table = parse_json(info.layout_json, "[merge] the layout of a snapshot");
   input.files = {input.path};
@@ -238,6 +241,7 @@ void take_tensors(Input& input, const checkpoints::Checkpoint& checkpoint) {
   for (const auto& tensors : checkpoint.tensors)
     for (const auto& tensor : tensors) names.insert(tensor.name);
   input.files = checkpoint.files;
+  input.guard = checkpoint.guard;
   for (std::size_t file = 0; file < checkpoint.tensors.size(); ++file) {
     for (const auto& stored : checkpoint.tensors[file]) {
       if (checkpoints::is_training_state(stored.name, names))

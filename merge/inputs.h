@@ -9,6 +9,7 @@
 
 #include "checkpoints/frozen_part.h"
 #include "checkpoints/tensor_table.h"
+#include "support/file_state.h"
 
 // The checkpoints that a merge reads: which, in which order, and where their tensors lie.
 namespace dimred::merge {
@@ -31,6 +32,7 @@ struct Input {
   std::filesystem::path path;                     // as named: a folder or a file
   std::int64_t step = 0;                          // from its name, or its place from 1 on
   std::vector<std::filesystem::path> files;       // shards
+  FileGuard guard;                                // of these, an index and a frozen part
   std::vector<Tensor> tensors;                    // by file, in the order of their bytes
   std::vector<std::string> left_out;              // optimizer state and the like
   bool in_folder = false;                         // of its own, with configuration and tokenizer

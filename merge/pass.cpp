@@ -244,11 +244,11 @@ class TensorPass {
 
 using ShardFiles = std::vector<std::unique_ptr<AtomicFile>>;  // of each part
 
-ShardFiles write_shard(Pass& pass, const Shard& shard, const OutputFolder& folder) {
+ShardFiles write_shard(Pass& pass, const Shard& shard, const checkpoints::Output& output) {
   ShardFiles files;
   std::vector<AtomicFile*> outputs;
   for (const auto& part : *pass.parts) {
-    files.push_back(std::make_unique<AtomicFile>(folder.temporary() / part.folder / shard.name));
+    files.push_back(std::make_unique<AtomicFile>(output.path(part.folder / shard.name)));
     outputs.push_back(files.back().get());
     outputs.back()->reserve(shard.bytes);
     outputs.back()->write_at(0, shard.head);
@@ -261,26 +261,28 @@ ShardFiles write_shard(Pass& pass, const Shard& shard, const OutputFolder& folde
 
 void finish_shard(const Pass& pass,
                   const Shard& shard,
-                  const OutputFolder& folder,
+                  const checkpoints::Output& output,
                   const ShardFiles& files) {
+  // A program that still writes a checkpoint would have a mixture merged.
+  for (const auto& input : *pass.inputs) input.guard.require_unchanged("merge");
   for (const auto& file : files) file->commit();
   auto record = nlohmann::json::array();
   for (const auto& tensor : shard.tensors)
     for (const auto* all : {&pass.read, &pass.written})
       for (const auto& digests : *all) record.push_back(digests[tensor.index]);
-  folder.add_record(shard.name, record);
+  output.add_record(shard.name, record);
 }
 
 /// Whether the shard is there already; its digests then are those of its record.
-bool is_finished(Pass& pass, const Shard& shard, const OutputFolder& folder) {
-  const auto record = folder.record(shard.name);
+bool is_finished(Pass& pass, const Shard& shard, const checkpoints::Output& output) {
+  const auto record = output.record(shard.name);
   const auto size = shard.tensors.size() * (pass.read.size() + pass.written.size());
   const auto is_text = [](const auto& digest) { return digest.is_string(); };
   if (!record || !record->is_array() || record->size() != size ||
       !std::ranges::all_of(*record, is_text))
     return false;
   for (const auto& part : *pass.parts) {
-    const auto file = folder.temporary() / part.folder / shard.name;
+    const auto file = output.path(part.folder / shard.name);
     if (!fs::exists(file) || std::cmp_not_equal(fs::file_size(file), shard.bytes)) return false;
   }
   auto next = record->begin();
@@ -306,18 +308,17 @@ PassResult write_shards(const std::vector<Input>& inputs,
                         const Plan& plan,
                         const Input& like,
                         const PassOptions& options,
-                        const OutputFolder& folder) {
+                        const checkpoints::Output& output) {
   Files files(inputs, most_open_files() - open_outputs(parts, plan));
   Pass pass{&inputs, &parts, &like, options, std::move(files), sources_of(inputs, like)};
   PassResult result;
   const std::vector<std::string> none(like.tensors.size());
   pass.read.assign(inputs.size(), none);
   pass.written.assign(parts.size(), none);
-  for (const auto& part : parts) fs::create_directories(folder.temporary() / part.folder);
   std::future<void> before;  // the last shard becomes durable while the next one is read
   for (const auto& shard : plan.shards) {
-    if (is_finished(pass, shard, folder)) continue;
-    auto written = write_shard(pass, shard, folder);
+    if (is_finished(pass, shard, output)) continue;
+    auto written = write_shard(pass, shard, output);
     result.bytes_written += shard.bytes * std::ssize(parts);
     for (const auto& planned : shard.tensors) {
       const auto& tensor = like.tensors[planned.index];
@@ -325,7 +326,7 @@ PassResult write_shards(const std::vector<Input>& inputs,
     }
     if (before.valid()) before.get();
     before = std::async(std::launch::async, [&, written = std::move(written)] {
-      finish_shard(pass, shard, folder, written);
+      finish_shard(pass, shard, output, written);
     });
   }
   if (before.valid()) before.get();

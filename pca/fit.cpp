@@ -263,7 +263,7 @@ void write_matrix(Fit& fit, const MatrixTarget& matrix) {
   fit.basis.header.digests = write_blocks(fit);
   record_spectrum(fit);
   record_gram(fit);
-  on_rank_0(*fit.communicator, [&] {
+  agree(*fit.communicator, [&] {
     for (std::int64_t row = 0; row < fit.snapshots->rows(); ++row)
       fit.snapshots->require_unchanged(row);
   });

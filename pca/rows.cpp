@@ -31,6 +31,7 @@ using Json = nlohmann::json;
 constexpr std::string_view float64_dtype = "F64";  // as safetensors names it
 
 SnapshotRow snapshot_row(const fs::path& path) {
+  FileGuard guard({path});
   const auto info = checkpoints::read_snapshot_info(path);
   const auto bytes = static_cast<std::int64_t>(fs::file_size(path));
   const auto later = info.digests_offset > 0 ? info.parameters * std::int64_t{sizeof(float)} : 0;
@@ -46,7 +47,8 @@ SnapshotRow snapshot_row(const fs::path& path) {
             0,
             info.parameters,
             {checkpoints::run_of(0, info.parameters, info.weights_offset)},
-            info.digests_offset}}};
+            info.digests_offset}},
+          std::move(guard)};
 }
 
 /// Where values lie and as what: the same for two names of one weight, as tied weights are in
@@ -57,7 +59,7 @@ using Values =
 /// The weights among the tensors of a checkpoint's files; tied ones once, under the first of their
 /// names.
 SnapshotRow weights_row(const fs::path& path) {
-  const auto [paths, files] = checkpoints::read_checkpoint(path);
+  const auto [paths, files, guard] = checkpoints::read_checkpoint(path);
   std::vector<std::string> names;
   std::vector<bool> floating;
   for (const auto& tensors : files) {
@@ -98,7 +100,7 @@ SnapshotRow weights_row(const fs::path& path) {
                   .files = paths,
                   .left_out = chosen.left_out};
   set_layout(info, parameters);
-  return {std::move(info), std::move(runs)};
+  return {std::move(info), std::move(runs), guard};
 }
 
 SnapshotRow row_of(const fs::path& path) {
@@ -229,7 +231,7 @@ SourceInfo info_of(const std::vector<SnapshotRow>& rows) {
   SourceInfo all = first;
   all.rows = std::ssize(rows);
   double bytes = 0;  // of the values in the files
-  for (const auto& [row, runs] : rows) {
+  for (const auto& [row, runs, guard] : rows) {
     require(row.layout_hash == first.layout_hash && row.columns == first.columns,
             "[snapshots] '{}' has another layout than '{}': {}",
             fs::path(row.names.front()),

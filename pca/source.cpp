@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <iterator>
 #include <numeric>
-#include <optional>
 #include <sstream>
 #include <string_view>
 #include <tuple>
@@ -27,27 +26,6 @@ namespace dimred::pca {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// Files as they are when they are opened.
-class OpenedFiles {
- public:
-  explicit OpenedFiles(std::vector<fs::path> files) : files_(std::move(files)) {
-    for (const auto& file : files_) states_.push_back(file_state(file));
-  }
-  void require_unchanged() const {
-    for (std::size_t i = 0; i < files_.size(); ++i) {
-      const auto now = file_state(files_[i]);
-      require_environment(!now || !states_[i] || !now->is_written_since(*states_[i]),
-                          "[pca::fit] '{}' has changed while it was read; fit it when nobody "
-                          "writes it any more",
-                          files_[i]);
-    }
-  }
-
- private:
-  std::vector<fs::path> files_;
-  std::vector<std::optional<FileState>> states_;
-};
 
 /// Some rows of another source, which must outlive it.
 class SelectedSource final : public SnapshotSource {
@@ -121,7 +99,6 @@ class FilesSource final : public SnapshotSource {
  public:
   FilesSource(SourceInfo info, std::vector<SnapshotRow> rows)
       : SnapshotSource(std::move(info)), rows_(std::move(rows)) {
-    for (const SnapshotRow& row : rows_) files_.emplace_back(row.info.files);
     std::size_t left = most_open_files();
     for (const SnapshotRow& row : rows_) {
       const auto& files = row.info.files;
@@ -130,7 +107,9 @@ class FilesSource final : public SnapshotSource {
       open_.emplace_back(files.begin(), files.end());
     }
   }
-  void require_unchanged(std::int64_t row) const override { files_[row].require_unchanged(); }
+  void require_unchanged(std::int64_t row) const override {
+    rows_[row].guard.require_unchanged("pca::fit");
+  }
   void read(std::int64_t row, std::int64_t begin, std::span<float> out) const override {
     read_row(row, begin, out);
   }
@@ -141,13 +120,12 @@ class FilesSource final : public SnapshotSource {
  private:
   template <class Value>
   void read_row(std::int64_t row, std::int64_t begin, std::span<Value> out) const {
-    const auto& [info, runs] = rows_[row];
+    const auto& [info, runs, guard] = rows_[row];
     if (std::cmp_less(row, open_.size())) return read_runs(open_[row], runs, begin, out);
     read_runs(std::vector<InputFile>(info.files.begin(), info.files.end()), runs, begin, out);
   }
 
   std::vector<SnapshotRow> rows_;
-  std::vector<OpenedFiles> files_;            // of each row
   std::vector<std::vector<InputFile>> open_;  // of the first rows; others are opened to be read
 };
 
@@ -158,13 +136,13 @@ constexpr std::int64_t elements_at_a_time = 16384;
 template <class T>
 class NpyMatrix final : public SnapshotSource {
  public:
-  NpyMatrix(SourceInfo info, const checkpoints::NpyHeader& header)
+  NpyMatrix(SourceInfo info, const checkpoints::NpyHeader& header, FileGuard guard)
       : SnapshotSource(std::move(info)),
-        opened_(this->info().files),
+        guard_(std::move(guard)),
         file_(this->info().files.front()),
         data_offset_(header.data_offset),
         fortran_(header.fortran_order) {}
-  void require_unchanged(std::int64_t) const override { opened_.require_unchanged(); }
+  void require_unchanged(std::int64_t) const override { guard_.require_unchanged("pca::fit"); }
   void read(std::int64_t row, std::int64_t begin, std::span<float> out) const override {
     read_row(row, begin, out);
   }
@@ -241,7 +219,7 @@ class NpyMatrix final : public SnapshotSource {
     }
   }
 
-  OpenedFiles opened_;
+  FileGuard guard_;
   InputFile file_;
   std::int64_t data_offset_;
   bool fortran_;
@@ -405,6 +383,7 @@ std::unique_ptr<SnapshotSource> open_source(const fs::path& path, Communicator& 
 }
 
 std::unique_ptr<SnapshotSource> npy_matrix(const fs::path& path, std::string_view position) {
+  FileGuard guard({path});
   const auto header = checkpoints::read_npy_header(path);
   require(header.shape.size() == 2 && header.shape[0] >= 1 && header.shape[1] >= 1,
           "[{}] needs a matrix of n snapshots x M weights, received an array of {} dimensions, or "
@@ -418,8 +397,9 @@ std::unique_ptr<SnapshotSource> npy_matrix(const fs::path& path, std::string_vie
                   .item_bytes = static_cast<double>(header.item_bytes),
                   .float64 = header.item_bytes == 8};
   for (std::int64_t i = 0; i < info.rows; ++i) info.names.push_back(formatted("{}[{}]", path, i));
-  if (header.item_bytes == 8) return std::make_unique<NpyMatrix<double>>(std::move(info), header);
-  return std::make_unique<NpyMatrix<float>>(std::move(info), header);
+  if (header.item_bytes == 8)
+    return std::make_unique<NpyMatrix<double>>(std::move(info), header, std::move(guard));
+  return std::make_unique<NpyMatrix<float>>(std::move(info), header, std::move(guard));
 }
 
 void set_default_python(const std::string& program) { checkpoints::set_default_python(program); }

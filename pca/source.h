@@ -39,8 +39,8 @@ class SnapshotSource {
   const SourceInfo& info() const { return info_; }
   std::int64_t rows() const { return info_.rows; }
   std::int64_t columns() const { return info_.columns; }
-  /// Throws std::runtime_error where a row's file has been written or replaced since it was opened:
-  /// two passes would be of different snapshots. One that is gone was read as it was.
+  /// Throws std::runtime_error where a row's file has been written or replaced since before its
+  /// first byte was read, on the rank that verified it: passes would be of different snapshots.
   virtual void require_unchanged(std::int64_t /*row*/) const {}
   /// W[row, begin : begin + out.size()], rounded to float32. Throws std::runtime_error on a read
   /// error, and where values do not have the digest that their file has of them.
