@@ -66,7 +66,8 @@ struct Report {
 /// side files of one checkpoint, and merge.json, which says of what it was made. Everything that
 /// headers, names and configurations say is checked before a byte is written; nothing stays under
 /// the final name when a value is refused. A merge that was killed goes on by shard. Throws
-/// std::invalid_argument for a caller's fault, std::runtime_error for damaged files and I/O errors.
+/// std::invalid_argument for a caller's fault, std::runtime_error for damaged or changing files and
+/// I/O errors.
 Report merge(const std::vector<std::filesystem::path>& sources,
              const std::filesystem::path& output,
              const Options& options);

@@ -141,7 +141,9 @@ TEST_F(OutputTest, GoesOnOrBeginsAnewWhereverItWasKilled) {
               << last;
           auto begun = entries(fs::path(out.string() + ".tmp"));
           std::erase(begun, "02");
-          if (next.digest != plan.digest) EXPECT_THAT(begun, ElementsAre(".lock", ".plan"));
+          if (next.digest != plan.digest) {
+            EXPECT_THAT(begun, ElementsAre(".lock", ".plan"));
+          }
         }
         write_output(out, next, [] {});
         for (const auto& name : next.names)
