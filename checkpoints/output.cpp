@@ -20,11 +20,11 @@ namespace dimred::checkpoints {
 namespace {
 
 namespace fs = std::filesystem;
-using Names = std::vector<fs::path>;
+using FileNames = std::vector<fs::path>;
 
 constexpr auto plan_name = ".plan";
 
-/// Of a folder or a file that is named with a slash at its end, too.
+/// The whole path, without a slash at its end.
 fs::path with_file_name(const fs::path& path) {
   const auto whole = fs::absolute(path);
   return whole.has_filename() ? whole : whole.parent_path();
@@ -46,15 +46,15 @@ std::string plan_text(const OutputPlan& plan) {
 }
 
 /// The names in the plan of a folder, none where it has no plan; nullopt: its plan is no output's.
-std::optional<Names> planned_names(const fs::path& folder, const Names& own) {
+std::optional<FileNames> planned_names(const fs::path& folder, const FileNames& own) {
   static const std::regex digest("[0-9a-f]{32}"), head("dimred [a-z]+ [0-9a-f]{32}");
-  if (!fs::exists(fs::symlink_status(folder / plan_name))) return Names();
+  if (!fs::exists(fs::symlink_status(folder / plan_name))) return FileNames();
   std::istringstream text(text_at(folder / plan_name));
   std::string line;
   std::getline(text, line);
   if (std::regex_match(line, digest)) return own;  // as earlier revisions wrote it, without names
   if (!std::regex_match(line, head)) return std::nullopt;
-  Names names;
+  FileNames names;
   for (std::string name; std::getline(text, name, '\0');) names.emplace_back(name);
   return names;
 }
@@ -63,7 +63,7 @@ std::optional<Names> planned_names(const fs::path& folder, const Names& own) {
 struct OwnFiles {
   std::set<fs::path> files, folders;
 
-  explicit OwnFiles(const Names& names) : files{plan_name, FolderLock::file_name} {
+  explicit OwnFiles(const FileNames& names) : files{plan_name, FolderLock::file_name} {
     for (const auto& name : names) {
       files.insert({name, record_name(name)});
       for (auto folder = name.parent_path(); !folder.empty(); folder = folder.parent_path())
@@ -79,7 +79,7 @@ struct OwnFiles {
 };
 
 /// The first entry of a folder that is no output's; empty: all are one's.
-fs::path foreign_entry(const fs::path& folder, const Names& own) {
+fs::path foreign_entry(const fs::path& folder, const FileNames& own) {
   const auto names = planned_names(folder, own);
   if (!names) return plan_name;
   const OwnFiles ours(*names);
@@ -211,7 +211,7 @@ void Output::discard() {
 }
 
 void Output::clear() const {
-  const OwnFiles ours(planned_names(temporary_, plan_.names).value_or(Names()));
+  const OwnFiles ours(planned_names(temporary_, plan_.names).value_or(FileNames()));
   for (const auto& file : ours.files)
     if (file != plan_name && file != FolderLock::file_name) fs::remove(temporary_ / file);
   for (const auto& folder : std::views::reverse(ours.folders)) remove_if_empty(temporary_ / folder);

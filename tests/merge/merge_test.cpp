@@ -428,7 +428,7 @@ TEST_F(Merge, GoesOnByShard) {
   EXPECT_FALSE(fs::exists(at("out/.plan")));
 }
 
-// Of another kind; what it did not write is neither removed nor taken for its own.
+// What a merge did not write is neither removed nor taken for its own.
 TEST_F(Merge, RefusesWhatIsInTheWayOfItsOutput) {
   put_checkpoint(at("run/step1"), {{f32("a", {1})}});
   fs::create_directories(at("out.tmp/.git/refs"));
