@@ -82,7 +82,7 @@ TEST_F(OutputTest, IsNamedWithASlashAtItsEnd) {
   EXPECT_TRUE(fs::is_directory(out));
 }
 
-TEST_F(OutputTest, IsOneProcesss) {
+TEST_F(OutputTest, IsWrittenByOneProcess) {
   const Output output(out, plan_of());
   EXPECT_THAT(thrown<std::runtime_error>([&] { Output(out, plan_of()); }),
               HasSubstr("out.tmp' is in use by process"));

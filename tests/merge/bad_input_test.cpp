@@ -309,8 +309,8 @@ TEST_F(BadInput, OutputsWithinWhatIsMerged) {
            {"list.txt", "run/mean"}})
     EXPECT_THAT(merged(folder / source, output), HasSubstr("would lie within"))
         << source << " " << output;
-  EXPECT_THAT(merged(folder / "of_run/snap*/step*/*.safetensors", "of_run/snapshots2"),
-              HasSubstr("exception"));
+  EXPECT_EQ(merged(folder / "of_run/snap*/step*/*.safetensors", "of_run/snapshots2"),
+            "no exception");
   fs::create_directory(folder / "step9");
   fs::rename(folder / "of_run/snapshots/step2", folder / "step9/step2");
   EXPECT_THAT(merged(folder / "step9/{step1,step2}", "step9/step3"),
