@@ -91,6 +91,8 @@ NAVIGATION = {
         "experiments/records/resnet20_cifar10",
         "experiments/records/faces",
         "experiments/records/lm_merges",
+        "experiments/records/lm_controls",
+        "experiments/records/trajectory_says",
     ],
 }
 
