@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -136,10 +137,21 @@ def means(rows: list[Row], setting: str) -> str:
             *(lambda run, name=name: gains[run].get(name, np.nan) for name in GAINS),  # type: ignore[misc]
         ]
         for value in of:
-            one = mean_interval([value(run) for run in seeds])
+            one = mean_interval([found for run in seeds if np.isfinite(found := value(run))])
             line.append(f"{one.mean:.4f} ± {one.sd:.4f}")
         lines.append(line)
     return text_table(["rate", "ended", *STATISTICS, *GAINS], lines)
+
+
+def known(found: list[tuple[str, Row]]) -> list[str]:
+    """Which statistic knows which gain by the plan's rule, in two settings or more."""
+    signs: dict[str, Counter[float]] = {}
+    for _, line in found:
+        own, *others = line["errors"]
+        if abs(line["correlation"]) >= 0.5 and line["corrected"] < 0.01 and own < min(others):
+            name = f"{line['statistic']} knows the gain of: {line['gain']}"
+            signs.setdefault(name, Counter())[np.sign(line["correlation"])] += 1
+    return [name for name, counts in signs.items() if max(counts.values()) >= 2] or ["no statistic knows a gain"]
 
 
 def main() -> int:
@@ -147,7 +159,8 @@ def main() -> int:
     rows = [json.loads(line) for line in file.read_text().splitlines()]
     settings = sorted({row["setting"] for row in rows})
     found = [(setting, line) for setting in settings for line in comparisons(rows, setting)]
-    corrected = holm([line["p"] for _, line in found])
+    for (_, line), corrected in zip(found, holm([line["p"] for _, line in found]), strict=True):
+        line["corrected"] = corrected
     for setting in settings:
         print(f"{setting}: {len({seed for _, seed in runs_of(rows, setting)})} seeds\n\n{means(rows, setting)}\n")
     header = ["setting", "gain", "statistic", "correlation", "p (Holm)", "error", "of the rate", "of the mean"]
@@ -157,12 +170,12 @@ def main() -> int:
             line["gain"],
             line["statistic"],
             f"{line['correlation']:+.2f}",
-            f"{p:.2g}",
+            f"{line['corrected']:.2g}",
             *(f"{error:.4f}" for error in line["errors"]),
         ]
-        for (setting, line), p in zip(found, corrected, strict=True)
+        for setting, line in found
     ]
-    print(text_table(header, lines))
+    print(text_table(header, lines), *known(found), sep="\n")
     return 0
 
 
