@@ -1,4 +1,4 @@
-"""What a window of a run shows at T, nine tenths of the run, and what a mean, annealing or a step beyond gains there."""
+"""What a window of a run shows at T, nine tenths of the run; what a mean, annealing or a step beyond gains there."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def measured(base: Base) -> Iterator[Part]:
     make(base, at)
     yield "statistics", statistics(base, at)
     make(base, base.end)
-    yield "losses", {
+    losses = {
         "last": base.losses(base.at(at).model),
         "mean": mean_losses(base, at),
         "end": base.losses(base.at(base.end).model),
         "annealed": annealed_losses(base, at),
-        **{f"step {amount}": stepped(base, at, amount) for amount in AMOUNTS},
     }
+    yield "losses", losses | {f"step {amount}": stepped(base, at, amount) for amount in AMOUNTS}
 
 
 def statistics(base: Base, at: int) -> dict[str, float]:

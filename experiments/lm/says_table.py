@@ -133,8 +133,8 @@ def means(rows: list[Row], setting: str) -> str:
         seeds = [run for run in gains if run[0] == rate]
         line = [f"{rate:g}", f"{len(seeds)} of {len([run for run in runs if run[0] == rate])}"]
         of: list[Callable[[tuple[float, int]], float]] = [
-            *(lambda run, name=name: runs[run]["statistics"][name] for name in STATISTICS),  # type: ignore[misc]
-            *(lambda run, name=name: gains[run].get(name, np.nan) for name in GAINS),  # type: ignore[misc]
+            *(lambda run, name=name: runs[run]["statistics"][name] for name in STATISTICS),
+            *(lambda run, name=name: gains[run].get(name, np.nan) for name in GAINS),
         ]
         for value in of:
             one = mean_interval([found for run in seeds if np.isfinite(found := value(run))])

@@ -14,7 +14,7 @@ from lm.training import Losses, generator_at, groups_of, optimizer_of
 CODES = {character: code for code, character in enumerate("0123456789+=")}
 QUESTION, ANSWER = 6, 3  # characters
 SUMS, ANSWERS = 16, 8  # of a step, and of each of its sums
-STARTING, START_BATCH, START_RATE = 600, 64, 1e-3  # of the supervised start
+STARTING, START_BATCH, START_RATE = 360, 64, 1e-3  # of the supervised start
 
 
 def all_sums() -> Tensor:

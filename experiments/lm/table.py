@@ -14,11 +14,11 @@ from typing import Any
 EXPERIMENTS = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(EXPERIMENTS))
 
-from lm.arms import IN_THE_WINDOW, WITH_EACH_RATE  # noqa: E402
-from lm.training import SCHEDULE_FREE  # noqa: E402
 from workbench.text_table import text_table  # noqa: E402
 
 from dimred.runs import holm, mean_interval, paired_difference  # noqa: E402
+from lm.arms import IN_THE_WINDOW, WITH_EACH_RATE  # noqa: E402
+from lm.training import SCHEDULE_FREE  # noqa: E402
 
 Row = dict[str, Any]
 SHOWN = "last weights"  # of the first question, beside its tests
