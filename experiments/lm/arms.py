@@ -34,7 +34,7 @@ def mean(base: Base) -> Variants:
 
 
 def mean_losses(base: Base, step: int, n: int = MEAN_OF) -> Losses:
-    """Of the mean of the latest `n` snapshots at a step."""
+    """Losses of the mean of the latest `n` snapshots at a step."""
     return base.losses_of(dimred.average(base.files(step), last=n))
 
 
@@ -44,7 +44,7 @@ def annealed(percent: int, base: Base) -> Variants:
 
 
 def annealed_losses(base: Base, leave: int, shape: str = "linear") -> Losses:
-    """Of the run's end with a rate that falls to zero from a step on."""
+    """Losses of the run's end with a rate that falls to zero from a step on."""
     run = base.at(leave)
     for _ in train(run, base.end, lambda step: FALLS[shape]((step - leave) / (base.end - leave))):
         pass
@@ -108,7 +108,7 @@ def second_stage(preset: str, sizes: tuple[int, ...], alphas: tuple[float | None
 
 
 def searched(base: Base, basis: dimred.Basis, preset: str, times: int = 1, **options: Any) -> Losses:
-    """Of steps of a preset from the mean, until they have cost what `after` gradients cost; a trial costs a third."""
+    """Losses after steps of a preset from the mean that cost what `after` gradients cost; a trial costs a third."""
     model, task = from_mean(base), base.task
     optimizer = dimred.SubspaceOptimizer(model, basis, preset=preset, weight_decay=0.0, **options)
     left, step = 3 * base.after, base.end - base.after

@@ -42,7 +42,7 @@ def runs_of(rows: list[Row], setting: str) -> dict[tuple[float, int], dict[str, 
 
 
 def gains_of(runs: dict[tuple[float, int], dict[str, Row]]) -> dict[tuple[float, int], dict[str, float]]:
-    """Of runs that did not diverge; minus infinity where the next higher rate did."""
+    """The gains of runs that did not diverge; minus infinity where the next higher rate did."""
     rates = sorted({rate for rate, _ in runs})
     found = {}
     for (rate, seed), known in runs.items():
@@ -74,7 +74,7 @@ def ranks_within(values: Numbers, rates: Numbers) -> Numbers:
 
 
 def partial_correlation(x: Numbers, y: Numbers, rates: Numbers) -> tuple[float, float]:
-    """Of ranks given the rate, and its two-sided p by permutations within the rates; nan where nothing varies."""
+    """Correlation of ranks given the rate, and its two-sided p by permutations within the rates; nan where nothing varies."""
     a, b = ranks_within(x, rates), ranks_within(y, rates)
     size = np.sqrt((a @ a) * (b @ b))
     if size == 0:

@@ -25,7 +25,7 @@ def all_sums() -> Tensor:
 
 
 def log_probabilities(model: nn.Module, sums: Tensor) -> Tensor:
-    """Of each character of the answers [n, 3]."""
+    """Log probability of each character of the answers [n, 3]."""
     logits = model(sums[:, :-1])[:, QUESTION - 1 :]
     chances: Tensor = functional.log_softmax(logits, -1).gather(-1, sums[:, QUESTION:, None])
     return chances.squeeze(-1)

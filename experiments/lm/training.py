@@ -35,7 +35,7 @@ class Task(Protocol):
         """The network with a seed's first weights."""
 
     def loss(self, model: nn.Module, seed: int, step: int) -> Tensor:
-        """Of the batch of a step, counted from 0."""
+        """The loss of the batch of a step, counted from 0."""
 
     def losses(self, model: nn.Module) -> Losses:
         """What is compared, lower is better."""
