@@ -74,7 +74,7 @@ def ranks_within(values: Numbers, rates: Numbers) -> Numbers:
 
 
 def partial_correlation(x: Numbers, y: Numbers, rates: Numbers) -> tuple[float, float]:
-    """Correlation of ranks given the rate, and its two-sided p by permutations within the rates; nan where nothing varies."""
+    """Correlation of ranks given the rate, two-sided p by permutations within the rates; nan where nothing varies."""
     a, b = ranks_within(x, rates), ranks_within(y, rates)
     size = np.sqrt((a @ a) * (b @ b))
     if size == 0:
@@ -143,6 +143,15 @@ def means(rows: list[Row], setting: str) -> str:
     return text_table(["rate", "ended", *STATISTICS, *GAINS], lines)
 
 
+def found_of(rows: list[Row]) -> list[tuple[str, Row]]:
+    """Every setting with its lines, their p-values corrected over all."""
+    settings = sorted({row["setting"] for row in rows})
+    found = [(setting, line) for setting in settings for line in comparisons(rows, setting)]
+    for (_, line), corrected in zip(found, holm([line["p"] for _, line in found]), strict=True):
+        line["corrected"] = corrected
+    return found
+
+
 def known(found: list[tuple[str, Row]]) -> list[str]:
     """Which statistic knows which gain by the plan's rule, in two settings or more."""
     signs: dict[str, Counter[float]] = {}
@@ -157,11 +166,8 @@ def known(found: list[tuple[str, Row]]) -> list[str]:
 def main() -> int:
     file = Path(sys.argv[1]) if len(sys.argv) > 1 else EXPERIMENTS / "records" / "trajectory_says_rows.jsonl"
     rows = [json.loads(line) for line in file.read_text().splitlines()]
-    settings = sorted({row["setting"] for row in rows})
-    found = [(setting, line) for setting in settings for line in comparisons(rows, setting)]
-    for (_, line), corrected in zip(found, holm([line["p"] for _, line in found]), strict=True):
-        line["corrected"] = corrected
-    for setting in settings:
+    found = found_of(rows)
+    for setting in sorted({row["setting"] for row in rows}):
         print(f"{setting}: {len({seed for _, seed in runs_of(rows, setting)})} seeds\n\n{means(rows, setting)}\n")
     header = ["setting", "gain", "statistic", "correlation", "p (Holm)", "error", "of the rate", "of the mean"]
     lines = [
