@@ -1,4 +1,4 @@
-"""The runs behind two records, experiments/lm: stopped ones go on, diverged ones are rows, tables find what is there."""
+"""Runs behind two records, experiments/lm: stopped ones go on, diverged ones are rows, tables find what is there."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Line:
 
 
 class StoppedLine(Line):
-    """Until it comes to a step for the second time."""
+    """Interrupted when it comes to a step for the first time."""
 
     def __init__(self, *steps):
         self.steps = set(steps)
