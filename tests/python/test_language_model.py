@@ -87,11 +87,31 @@ def test_rows_that_are_there_are_not_made_again(tmp_path) -> None:
     assert len(file.read_text().splitlines()) == 2
 
 
+@pytest.mark.parametrize(("away", "taken"), [(9e-5, 6), (2e-4, 0)])
+def test_the_first_records_rows_serve_where_its_run_is_repeated(tmp_path, away: float, taken: int) -> None:
+    merges = run.read_rows(run.MERGES)
+    rows = run.Rows(tmp_path / "rows.jsonl", ("seed", "rate", "arm"))
+    shared = [row | {"rate": 1e-3} for row in merges if row["seed"] == 2 and row["arm"] in run.SHARED]
+    shared[3]["test"] += away
+    rows.add(shared)
+    for _ in range(2):  # the second time adds nothing
+        run.take_over(rows, 2, merges)
+    found = [row for row in run.read_rows(rows.file) if row.get("from") == "lm_merges"]
+    assert len(found) == taken
+    if taken:
+        by_job = {(row["rate"], row["arm"], row["variant"]): row["test"] for row in found}
+        theirs = {(row["arm"], row["variant"]): row["test"] for row in merges if row["seed"] == 2}
+        assert by_job[1e-3, "annealed, last 20 %", "minus-sqrt"] == theirs["annealed minus-sqrt, 20 %", "end"]
+        assert by_job[1e-3, "annealed, last 10 %", "linear"] == theirs["annealed linear, 10 %", "end"]
+        assert by_job[3e-3, SCHEDULE_FREE, ""] == theirs[SCHEDULE_FREE, "rate=0.003"]
+        assert {row["seed"] for row in found} == {2}
+
+
 def controls() -> list[dict]:
     """Rows of three seeds: the random basis diverges at its largest rate, dldr on one seed altogether."""
     rows = []
     for seed in (1, 2, 3):
-        for rate, arm in run.CONTROLLED:
+        for rate, arm in dict.fromkeys(run.FIRST_QUESTION + run.SECOND_QUESTION):
             row = {"seed": seed, "rate": rate, "arm": arm, "variant": "a"}
             loss = 1 + 0.01 * seed + (0.1 * rate if arm == SCHEDULE_FREE else 0.001 * seed**2)
             rows += [row | {"validation": loss, "test": loss}]
