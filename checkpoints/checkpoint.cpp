@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 
+#include "checkpoints/artifact.h"
 #include "checkpoints/read_pickle.h"
 #include "support/atomic_file.h"
 #include "support/errors.h"
@@ -21,7 +22,8 @@ using Shards = std::map<std::string, std::set<std::string>>;  // file -> names o
 Shards shards_of(const fs::path& index) {
   Shards shards;
   try {
-    const auto json = parse_json(InputFile(index).text(JsonLimits{}.bytes), index.string());
+    const auto text = InputFile(index).text(table_json_limits.bytes);
+    const auto json = parse_json(text, index.string(), table_json_limits);
     for (const auto& [tensor, shard] : json.at("weight_map").items())
       shards[shard.get<std::string>()].insert(tensor);
   } catch (const nlohmann::json::exception& error) {
@@ -52,9 +54,33 @@ void require_listed(const fs::path& index,
                         shard);
 }
 
+Checkpoint read_file(const fs::path& file) {
+  Checkpoint checkpoint{.files = {file}, .guard = FileGuard({file})};
+  checkpoint.tensors = {read_tensor_table(file)};
+  return checkpoint;
+}
+
+Checkpoint read_shards(const fs::path& index) {
+  Checkpoint checkpoint{.guard = FileGuard({index})};
+  for (const auto& [shard, names] : shards_of(index)) {
+    const auto file = index.parent_path() / shard;
+    require(fs::path(shard).filename() == shard && fs::exists(file),
+            "[checkpoints] '{}' names the shard '{}', which is not beside it",
+            index,
+            shard);
+    checkpoint.files.push_back(file);
+    checkpoint.guard.add(file);
+    require_listed(index, shard, names, checkpoint.tensors.emplace_back(read_tensor_table(file)));
+  }
+  return checkpoint;
+}
+
 Checkpoint read_distributed(const fs::path& metadata) {
   constexpr std::string_view scope = "torch.distributed.checkpoint";
   Checkpoint checkpoint;
+  checkpoint.guard.add(metadata);
+  for (const auto& file : list_files(metadata.parent_path(), {".distcp"}))
+    checkpoint.guard.add(file);
   std::map<std::string, std::size_t> places;
   auto& tensors = checkpoint.tensors.emplace_back();
   for (const auto& entry : read_pickle_json("distributed", scope, metadata)) {
@@ -76,50 +102,12 @@ Checkpoint read_distributed(const fs::path& metadata) {
 
 }  // namespace
 
-bool is_distributed(const fs::path& path) { return path.filename() == ".metadata"; }
-
-fs::path whole_or_index(const fs::path& index) {
-  auto whole = index.string();
-  whole.resize(whole.size() - index_ending.size());
-  return fs::exists(whole) ? fs::path(whole) : index;
-}
-
-fs::path weights_in(const fs::path& folder) {
-  for (const auto* name : {"model.safetensors",
-                           "pytorch_model.bin",
-                           "adapter_model.safetensors",
-                           "adapter_model.bin"}) {
-    const auto index = folder / (name + std::string(index_ending));
-    if (const auto weights = whole_or_index(index); fs::exists(weights)) return weights;
-  }
-  if (fs::is_regular_file(folder / ".metadata")) return folder / ".metadata";
-  return {};
-}
-
-void require_one_meaning(const fs::path& folder, std::string_view scope) {
-  for (const auto& item : fs::directory_iterator(folder)) {
-    require(!item.is_directory() || is_unfinished(item) || weights_in(item).empty(),
-            "[{}] '{}' has weights of its own and folders with others, such as '{}'; name the "
-            "checkpoints, or a list of them",
-            scope,
-            folder,
-            item.path().filename());
-  }
-}
-
 Checkpoint read_checkpoint(const fs::path& path) {
-  if (is_distributed(path)) return read_distributed(path);
-  if (path.extension() != ".json") return {{path}, {read_tensor_table(path)}};
-  Checkpoint checkpoint;
-  for (const auto& [shard, names] : shards_of(path)) {
-    const auto file = path.parent_path() / shard;
-    require(fs::path(shard).filename() == shard && fs::exists(file),
-            "[checkpoints] '{}' names the shard '{}', which is not beside it",
-            path,
-            shard);
-    checkpoint.files.push_back(file);
-    require_listed(path, shard, names, checkpoint.tensors.emplace_back(read_tensor_table(file)));
-  }
+  const auto kind = look(path).kind;
+  auto checkpoint = kind == ArtifactKind::distributed ? read_distributed(path)
+                    : kind == ArtifactKind::index     ? read_shards(path)
+                                                      : read_file(path);
+  decide_roles(checkpoint.tensors);
   return checkpoint;
 }
 

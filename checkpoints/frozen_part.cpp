@@ -77,7 +77,8 @@ void FrozenPart::verify() const {
 }
 
 std::optional<FrozenPart> frozen_part_of(const fs::path& snapshot, const std::string& layout_json) {
-  const auto table = parse_json(layout_json, "[checkpoints] the layout of a snapshot");
+  const auto table =
+      parse_json(layout_json, "[checkpoints] the layout of a snapshot", table_json_limits);
   const auto lacks = missing_parameters(layout_json);
   const auto digest = table.value("frozen", std::string());
   if (digest.empty() && lacks.empty()) return {};

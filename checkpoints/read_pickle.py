@@ -36,6 +36,8 @@ STORAGES = {
 }
 BYTES = {"F64": 8, "I64": 8, "F32": 4, "I32": 4, "F16": 2, "BF16": 2, "I16": 2, "BOOL": 1, "U8": 1, "I8": 1}
 MOST_DIMENSIONS = 64
+MOST_LEVELS = 64  # of dictionaries in one another
+FLOATS = ("F32", "F64", "F16", "BF16")
 WRAPPERS = ("state_dict", "model_state_dict", "model", "module")  # under which training programs save them
 REFUSED = 3  # exit code
 
@@ -271,21 +273,103 @@ def folder_of(names: list[str]) -> str:
     raise Refused("is a zip archive, but has no data.pkl")
 
 
-def tensors_in(value: Any) -> dict[str, Tensor]:
-    """The tensors of a dictionary by their names."""
-    entries = dict.items(value) if isinstance(value, dict) else ()
-    return {name: item for name, item in entries if isinstance(name, str) and isinstance(item, Tensor)}
+class Entry(NamedTuple):
+    """A tensor in dictionaries and lists, with the keys that lead to it; of an optimizer or a module's extra state."""
+
+    keys: tuple[Any, ...]
+    tensor: Tensor
+    is_state: bool
 
 
-def state_dict_of(top: Any) -> dict[str, Tensor]:
-    """Under a customary name, beside which a loss or an accuracy may be a tensor, too; else the top itself."""
-    keys = list(dict.keys(top)) if isinstance(top, dict) else []
-    inner = [dict.__getitem__(top, key) for key in WRAPPERS if key in keys]
-    for candidate in (*inner, top):
-        if tensors := tensors_in(candidate):
-            return tensors
-    received = ", ".join(key for key in keys if isinstance(key, str))[:100] or "something else"
-    raise Refused(f"needs tensors by name, or a dictionary that has them as {', '.join(WRAPPERS)}; received {received}")
+def items_in(value: Any) -> Any:
+    """The keys and values of a dictionary or list; of another value none."""
+    return dict.items(value) if isinstance(value, dict) else enumerate(value) if type(value) in (list, tuple) else ()
+
+
+def is_optimizer(value: Any) -> bool:
+    """As torch.optim's state_dict() is laid out."""
+    return isinstance(value, dict) and all(dict.__contains__(value, key) for key in ("state", "param_groups"))
+
+
+def entries_in(top: Any, most: int) -> list[Entry]:
+    """All tensors of a value, in its order; a pickle of `most` bytes cannot have more values unless they repeat."""
+    entries: list[Entry] = []
+    visits = itertools.count()
+
+    def visit(value: Any, keys: tuple[Any, ...], is_state: bool) -> None:
+        if next(visits) > most or len(keys) > MOST_LEVELS:
+            raise Refused("has dictionaries or lists that repeat or contain one another")
+        if isinstance(value, Tensor):
+            entries.append(Entry(keys, value, is_state))
+            return
+        is_state = is_state or is_optimizer(value) or str(*keys[-1:]).endswith("_extra_state")
+        for key, item in items_in(value):
+            if isinstance(item, (dict, list, tuple)):
+                visit(item, (*keys, key), is_state)
+
+    visit(top, (), False)
+    return entries
+
+
+def network_in(top: Any, entries: list[Entry]) -> Any:
+    """The key of the dictionary that is the network; None: all is. A loss or an accuracy beside it may be a tensor."""
+    within: dict[Any, list[Tensor]] = {}
+    for entry in entries:
+        if len(entry.keys) > 1 and not entry.is_state and isinstance(dict.get(top, entry.keys[0]), dict):
+            within.setdefault(entry.keys[0], []).append(entry.tensor)
+    for key in WRAPPERS:
+        if key in within:
+            return key
+    bare = (entry.tensor for entry in entries if len(entry.keys) == 1)
+    if not within or any(tensor.elements() > 1 and tensor.storage.type in FLOATS for tensor in bare):
+        return None
+    networks = [key for key, tensors in within.items() if any(tensor.elements() > 1 for tensor in tensors)]
+    networks = networks or list(within)
+    if len(networks) > 1:
+        raise Refused(
+            f"has more than one network, {', '.join(map(str, networks))[:100]}, among the keys {keys_of(top)}; save "
+            f"the one that is meant alone: torch.save(torch.load(FILE)[{networks[0]!r}], OTHER)"
+        )
+    return networks[0]
+
+
+def keys_of(top: Any) -> str:
+    """The keys of a dictionary, for a person."""
+    keys = dict.keys(top) if isinstance(top, dict) else ()
+    return ", ".join(key for key in keys if isinstance(key, str))[:100] or "something else"
+
+
+def name_of(keys: tuple[Any, ...]) -> str:
+    """With dots, as a module's state_dict() has them."""
+    if other := [key for key in keys if type(key) not in (str, int)]:
+        raise Refused(f"needs names as text, received the key {other[0]!r}"[:200])
+    return ".".join(map(str, keys))
+
+
+def is_extra(top: Any, entry: Entry) -> bool:
+    """Whether it is an element of a list that lies beside the network, as generators' states do."""
+    return len(entry.keys) > 1 and not isinstance(dict.get(top, entry.keys[0]), dict)
+
+
+def state_dict_of(top: Any, most: int) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """The network's tensors by their names, and those beside it."""
+    entries = entries_in(top, most) if isinstance(top, dict) else []
+    key = network_in(top, entries)
+    network: dict[str, Tensor] = {}
+    beside: dict[str, Tensor] = {}
+    for entry in entries:
+        if entry.is_state or (entry.keys[0] != key if key is not None else is_extra(top, entry)):
+            beside[".".join(map(str, entry.keys))] = entry.tensor
+            continue
+        name = name_of(entry.keys if key is None else entry.keys[1:])
+        if name in network:
+            raise Refused(f"has two tensors called {name}")
+        network[name] = entry.tensor
+    if not network:
+        raise Refused(
+            f"needs tensors by name, or a dictionary that has them as {', '.join(WRAPPERS)}; received {keys_of(top)}"
+        )
+    return network, beside
 
 
 def require_extents(name: str, *numbers: int) -> None:
@@ -321,8 +405,8 @@ def as_json(value: Any) -> bytes:
         raise Refused(f"needs names in UTF-8, received {text.split(chr(34))[-1]!r}") from error
 
 
-def state_dict(archive: zipfile.ZipFile, file: str) -> tuple[str, dict[str, Tensor]]:
-    """The archive's folder and the tensors of its pickle."""
+def state_dict(archive: zipfile.ZipFile, file: str) -> tuple[str, dict[str, Tensor], dict[str, Tensor]]:
+    """The archive's folder, the network's tensors in its pickle, and those beside the network."""
     folder = folder_of(archive.namelist())
     order = f"{folder}byteorder"
     received = content(archive, order) if order in archive.namelist() else b"little"
@@ -331,7 +415,7 @@ def state_dict(archive: zipfile.ZipFile, file: str) -> tuple[str, dict[str, Tens
     record = f"{folder}data.pkl"
     pickled = io.BytesIO(content(archive, record))
     try:
-        tensors = state_dict_of(value_of(Weights(pickled, encoding="utf-8")))
+        tensors, beside = state_dict_of(value_of(Weights(pickled, encoding="utf-8")), os.path.getsize(file))
     except Refused as error:
         raise Refused(f"{record}: {error}") from error
     for name, tensor in tensors.items():
@@ -339,7 +423,7 @@ def state_dict(archive: zipfile.ZipFile, file: str) -> tuple[str, dict[str, Tens
     most = 8 * os.path.getsize(file)
     if sum(tensor.elements() for tensor in tensors.values()) > most:
         raise Refused(f"needs at most {most} elements for its size, its tensors repeat one another")
-    return folder, tensors
+    return folder, tensors, beside
 
 
 def begin_of(archive: zipfile.ZipFile, record: str, stream: BinaryIO | io.RawIOBase) -> int:
@@ -357,25 +441,24 @@ def begin_of(archive: zipfile.ZipFile, record: str, stream: BinaryIO | io.RawIOB
 
 
 def table(file: str, out: BinaryIO) -> None:
-    """Its tensors as JSON: name, type, shape, strides ([]: in the shape's order), byte in the file."""
+    """Its tensors as JSON: name, type, shape, strides ([]: in the shape's order), byte in the file, which is null for
+    what lies beside the network and is not read."""
     with opened(file) as archive, open(file, "rb") as stream:
-        folder, tensors = state_dict(archive, file)
+        folder, tensors, beside = state_dict(archive, file)
         keys = {tensor.storage.key for tensor in tensors.values()}
         begins = {key: begin_of(archive, f"{folder}data/{key}", stream) for key in keys}
-        out.write(
-            as_json(
-                [
-                    [
-                        name,
-                        tensor.storage.type,
-                        tensor.shape,
-                        tensor.strides(),
-                        begins[tensor.storage.key] + tensor.offset * BYTES[tensor.storage.type],
-                    ]
-                    for name, tensor in tensors.items()
-                ]
-            )
-        )
+    rows: list[list[Any]] = [
+        [
+            name,
+            tensor.storage.type,
+            tensor.shape,
+            tensor.strides(),
+            begins[tensor.storage.key] + tensor.offset * BYTES[tensor.storage.type],
+        ]
+        for name, tensor in tensors.items()
+    ]
+    rows += [[name, tensor.storage.type, [], [], None] for name, tensor in beside.items()]
+    out.write(as_json(rows))
 
 
 class Part(io.RawIOBase):

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "checkpoints/artifact.h"
 #include "checkpoints/snapshot.h"
 #include "checkpoints/snapshot_list.h"
 #include "checkpoints/state.h"
@@ -36,23 +37,25 @@ std::string option_record(const nlohmann::json& record) {
 }
 
 /// RunConfig::persistent as a state or snapshot keeps it; empty where it does not, or is neither.
-std::string recorded_options(const fs::path& path) {
-  if (is_state(path)) return option_record(read_state_header(path).at("scalars"));
-  if (!fs::is_regular_file(path) || !is_snapshot(path)) return {};
-  return option_record(nlohmann::json::parse(read_snapshot_info(path).run_json, nullptr, false));
+std::string recorded_options(const Artifact& artifact) {
+  if (artifact.kind == ArtifactKind::state)
+    return option_record(read_state_header(artifact.path).at("scalars"));
+  if (artifact.kind != ArtifactKind::snapshot) return {};
+  return option_record(
+      nlohmann::json::parse(read_snapshot_info(artifact.path).run_json, nullptr, false));
 }
 
 /// The record that a state, a snapshot, or the first snapshot of a folder holds.
-std::string options_outside_run(const fs::path& path) {
-  if (!fs::is_directory(path) || is_state(path)) return recorded_options(path);
-  const auto files = list_files(path, {".h5"});
-  return files.empty() ? "" : recorded_options(files.front());
+std::string options_outside_run(const Artifact& artifact) {
+  if (artifact.kind != ArtifactKind::series) return recorded_options(artifact);
+  const auto files = list_files(artifact.path, {".h5"});
+  return files.empty() ? "" : recorded_options(look(files.front()));
 }
 
 /// The newest state of the run that can be read; the path itself where it is a state or snapshot
 /// with a record.
 fs::path recorded_at(const fs::path& run, const fs::path& path, std::string& options) {
-  if (options = recorded_options(path); !options.empty()) return path;
+  if (options = recorded_options(look(path)); !options.empty()) return path;
   auto states = states_of(run);
   for (; !states.empty(); states.pop_back()) {
     try {
@@ -137,19 +140,6 @@ std::vector<ConfigEntry> entries_of(const OpenedRun& run) {
   return read_toml(run.source, '\n' + run.config);  // behind the line of the digest
 }
 
-bool is_run(const fs::path& folder) {
-  return fs::exists(folder / config_name) || !states_of(folder).empty();
-}
-
-fs::path run_of(const fs::path& path) {
-  if (path.empty()) return {};
-  auto folder = fs::absolute(path).lexically_normal();
-  for (int level = 0; level < 3; ++level, folder = folder.parent_path()) {
-    if (is_run(folder)) return folder;
-  }
-  return {};
-}
-
 void require_own(const fs::path& file) {
   const auto manifest = file.parent_path() / "manifest.json";
   if (file.extension() != ".h5" || !fs::is_regular_file(file) || !fs::is_regular_file(manifest))
@@ -164,10 +154,11 @@ void require_own(const fs::path& file) {
 OpenedRun open_run(const fs::path& path) {
   if (path.empty()) return {};
   require_own(path);
-  if (is_snapshot_list(path)) return open_run(snapshots_at(path, {}).front());
+  const auto artifact = look(path);
+  if (artifact.kind == ArtifactKind::list) return open_run(listed_paths(path).front());
   OpenedRun run{.folder = run_of(path), .source = path};
   if (run.folder.empty()) {
-    run.config = options_outside_run(path);
+    run.config = options_outside_run(artifact);
     return run;
   }
   run.source = run.folder / config_name;

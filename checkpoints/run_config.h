@@ -37,13 +37,6 @@ std::string read_config(const std::filesystem::path& folder);
 /// `toml` behind the line that read_config checks.
 std::string with_digest(const std::string& toml);
 
-/// Whether a folder has a config.toml or a state.
-bool is_run(const std::filesystem::path& folder);
-
-/// The run folder that a checkpoint belongs to: itself, or the one above checkpoints/ or
-/// snapshots/; empty when there is none.
-std::filesystem::path run_of(const std::filesystem::path& path);
-
 /// A run, opened for later use.
 struct OpenedRun {
   std::filesystem::path folder;  // empty: a state or snapshot outside its run, or no run at all

@@ -164,7 +164,10 @@ void check_tensor(const Tensor& tensor, std::set<std::string>& names) {
 
 std::vector<TensorInfo> parse_safetensors_header(std::string_view text, std::int64_t data_bytes) {
   require_environment(text.starts_with('{'), "the header needs to start with '{{'");
-  const auto header = parse_json(text, "the header", {.depth = 4});
+  auto limits = table_json_limits;
+  limits.bytes = largest_header;
+  limits.depth = 4;
+  const auto header = parse_json(text, "the header", limits);
   std::vector<TensorInfo> tensors;
   for (const auto& [name, row] : header.items()) {
     if (name == "__metadata__") {

@@ -211,7 +211,7 @@ Hdf5Contents read_contents(const InputFile& file) {
 /// empty where they do not say.
 std::string tensor_text(const std::string& layout_json, const char* rows, std::int64_t index) {
   try {
-    const auto table = parse_json(layout_json, "[snapshot] the layout");
+    const auto table = parse_json(layout_json, "[snapshot] the layout", table_json_limits);
     for (const auto& row : table.at(rows)) {
       const auto elements = product(row.at("shape").get<std::vector<std::int64_t>>()).value();
       if (index < elements)
@@ -292,7 +292,7 @@ SnapshotInfo verify_snapshot(const fs::path& path) {
 }
 
 std::vector<std::string> missing_parameters(const std::string& layout_json) {
-  return parse_json(layout_json, "[snapshot] the layout")
+  return parse_json(layout_json, "[snapshot] the layout", table_json_limits)
       .value("lacks", std::vector<std::string>());
 }
 

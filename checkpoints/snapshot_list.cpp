@@ -62,33 +62,13 @@ bool has_ended(const fs::path& run) {
   }
 }
 
-/// The folder that has `folder` as its snapshots/; empty for one of another name.
+}  // namespace
+
 fs::path run_above(const fs::path& folder) {
   auto real = fs::weakly_canonical(folder);
   if (!real.has_filename()) real = real.parent_path();
   return real.filename() == "snapshots" ? real.parent_path() : fs::path();
 }
-
-std::vector<fs::path> listed_files(const fs::path& list) {
-  std::ifstream lines(list);
-  require_call(lines.is_open(), "open", list);
-  std::set<fs::path> seen;
-  std::vector<fs::path> files;
-  for (std::string line; std::getline(lines, line);) {
-    if (files.empty() && line.starts_with(byte_order_mark)) line.erase(0, byte_order_mark.size());
-    line.erase(line.find_last_not_of(" \t\r") + 1);
-    if (line.empty()) continue;
-    files.push_back(list.parent_path() / line);
-    require(seen.insert(files.back().lexically_normal()).second,
-            "[snapshots] needs each snapshot once, '{}' lists twice: {}",
-            list,
-            line);
-  }
-  require(!files.empty(), "[snapshots] needs a list of files, '{}' is empty", list);
-  return files;
-}
-
-}  // namespace
 
 bool SnapshotList::Older::operator()(const std::string& a, const std::string& b) const {
   return natural_less(a, b);
@@ -174,25 +154,32 @@ std::string unlisted(const fs::path& folder) {
       run);
 }
 
-fs::path snapshots_of(const fs::path& path) {
-  auto folder = path / "snapshots";
-  return fs::is_directory(folder) ? folder : path;
-}
-
-bool is_snapshot_list(const fs::path& path) {
-  return path.extension() == ".txt" && fs::is_regular_file(path);
-}
-
-std::vector<fs::path> snapshots_at(const fs::path& path,
-                                   const std::vector<std::string>& extensions) {
-  if (is_snapshot_list(path)) return listed_files(path);
-  const auto different = difference_of_run(path);
+void require_snapshots_of_run(const fs::path& folder) {
+  const auto different = difference_of_run(folder);
   require_environment(
       different.empty(),
       "[snapshots] {}; put the run's own files back, or list those that are to count "
       "in a text file (.txt, one a line) and name it in the folder's place",
       different);
-  return list_files(path, extensions);
+}
+
+std::vector<fs::path> listed_paths(const fs::path& list) {
+  std::ifstream lines(list);
+  require_call(lines.is_open(), "open", list);
+  std::set<fs::path> seen;
+  std::vector<fs::path> paths;
+  for (std::string line; std::getline(lines, line);) {
+    if (paths.empty() && line.starts_with(byte_order_mark)) line.erase(0, byte_order_mark.size());
+    line.erase(line.find_last_not_of(" \t\r") + 1);
+    if (line.empty() || line.starts_with('#')) continue;
+    paths.push_back(list.parent_path() / line);
+    require(seen.insert(paths.back().lexically_normal()).second,
+            "[snapshots] needs each snapshot once, '{}' lists twice: {}",
+            list,
+            line);
+  }
+  require(!paths.empty(), "[snapshots] needs a list of files, '{}' is empty", list);
+  return paths;
 }
 
 }  // namespace dimred::checkpoints

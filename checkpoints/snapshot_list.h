@@ -34,6 +34,9 @@ SnapshotList snapshot_list_from_json(const nlohmann::json& json);
 /// say.
 std::string difference(const SnapshotList& list, const std::filesystem::path& folder);
 
+/// The folder that has `folder` as its snapshots/; empty for one of another name.
+std::filesystem::path run_above(const std::filesystem::path& folder);
+
 /// The list in the newest readable state beside `folder`, which is the snapshots/ of a run; nullopt
 /// for other folders, and where no state has one: of a run that was killed before its first.
 std::optional<SnapshotList> list_of_run(const std::filesystem::path& folder);
@@ -45,17 +48,12 @@ std::string difference_of_run(const std::filesystem::path& folder);
 /// For a person, where `folder` is a run's and no state lists its snapshots; else empty.
 std::string unlisted(const std::filesystem::path& folder);
 
-/// The folder snapshots/ of a run, whose own folder stands for it; any other path as it is.
-std::filesystem::path snapshots_of(const std::filesystem::path& path);
+/// Throws std::runtime_error where a folder is a run's snapshots/ and differs from its state's
+/// list. Cost: the head of each file is read.
+void require_snapshots_of_run(const std::filesystem::path& folder);
 
-/// Whether a path is a text file (.txt) that lists snapshots.
-bool is_snapshot_list(const std::filesystem::path& path);
-
-/// The snapshots or weight files with these extensions: of a folder, or those that a list
-/// names line by line, relative to its own folder. Throws std::runtime_error for a run's
-/// folder that differs from its state's list; std::invalid_argument when there is none, or one is
-/// listed twice.
-std::vector<std::filesystem::path> snapshots_at(const std::filesystem::path& path,
-                                                const std::vector<std::string>& extensions);
+/// The paths that a text file lists line by line, relative to its own folder; lines that begin with
+/// # are comments. Throws std::invalid_argument where it lists none, or one twice.
+std::vector<std::filesystem::path> listed_paths(const std::filesystem::path& list);
 
 }  // namespace dimred::checkpoints

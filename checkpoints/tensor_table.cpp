@@ -27,16 +27,20 @@ Table safetensors_table(const fs::path& path) {
   return table;
 }
 
-/// torch.save's zip archive of a pickle and its storages: a state dict {name: tensor}, or a
-/// dictionary that has one as "state_dict", "model_state_dict" or "model". Python reads the pickle.
+/// torch.save's zip archive of a pickle and its storages; Python reads the pickle and chooses the
+/// network in it.
 Table pytorch_table(const fs::path& path) {
   Table table;
   for (const auto& entry : read_pickle_json("table", "PyTorch", path)) {
-    StoredTensor tensor{.name = entry.at(0), .dtype = entry.at(1), .shape = entry.at(2)};
+    auto& tensor = table.emplace_back();
+    tensor = {.name = entry.at(0), .dtype = entry.at(1), .shape = entry.at(2)};
+    if (entry.at(4).is_null()) {
+      tensor.role = Role::beside;
+      continue;
+    }
     const std::vector<std::int64_t> first(tensor.shape.size());
     auto& box = tensor.boxes.emplace_back(box_of(tensor.shape, first, tensor.shape, entry.at(3)));
     entry.at(4).get_to(box.offset);
-    table.push_back(std::move(tensor));
   }
   return table;
 }
@@ -143,6 +147,19 @@ void scatter(const StoredBox& box,
 }
 
 }  // namespace
+
+void decide_roles(std::span<Table> files) {
+  std::vector<TypedName> names;
+  std::vector<Role*> places;
+  for (auto& table : files)
+    for (auto& tensor : table) {
+      if (tensor.role == Role::beside) continue;
+      names.push_back({tensor.name, tensor.dtype});
+      places.push_back(&tensor.role);
+    }
+  const auto roles = roles_of(names);
+  for (std::size_t i = 0; i < roles.size(); ++i) *places[i] = roles[i];
+}
 
 StoredBox box_of(const std::vector<std::int64_t>& shape,
                  const std::vector<std::int64_t>& first,

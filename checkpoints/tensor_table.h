@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoints/weight_names.h"
 #include "checkpoints/weights_file.h"
 
 namespace dimred::checkpoints {
@@ -49,17 +50,22 @@ struct StoredTensor {
   std::string name;
   std::string dtype;  // as safetensors names it; read_floats takes those of is_float_type
   std::vector<std::int64_t> shape;
-  std::vector<StoredBox> boxes;  // each element lies in one of them
+  std::vector<StoredBox> boxes;  // each element lies in one of them; none of what lies beside
+  Role role = Role::weight;
 };
 
 /// The tensors of a file that read_weights takes, in its order, MindSpore's under the names that
-/// PyTorch has; which of them are weights says choose_weights. The checksums of PyTorch's and
-/// MindSpore's files are compared, which reads them once. Throws as read_weights, but for values.
+/// PyTorch has; what lies beside a network in PyTorch's file comes last. The checksums of PyTorch's
+/// and MindSpore's files are compared, which reads them once. Throws as read_weights, but for
+/// values.
 std::vector<StoredTensor> read_tensor_table(const std::filesystem::path& path);
 
 /// The same of a file of that format, MindSpore's under its own names.
 std::vector<StoredTensor> read_tensor_table(const std::filesystem::path& path,
                                             WeightsFormat format);
+
+/// Gives the tensors of a checkpoint's files their roles, which the names of all of them say.
+void decide_roles(std::span<std::vector<StoredTensor>> files);
 
 /// Reads bytes [offset, offset + out.size()) of a box's file.
 using ReadFile =

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <ranges>
+#include <set>
+#include <span>
 #include <utility>
 
 #include "checkpoints/safetensors.h"
@@ -43,24 +44,35 @@ constexpr Words<20> alone{"learning_rate",
                           "total_params"};
 
 /// What optimizers hold of a weight: WORD.NAME or NAME.WORD beside NAME.
-constexpr Words<25> of_weight{"moments",      "moment",   "moment1",    "moment2",     "vhat",
-                              "adam_m",       "adam_v",   "lamb_m",     "lamb_v",      "accum",
-                              "stat",         "linear",   "prev",       "mean_square", "mean_grad",
-                              "accumulation", "sum",      "square_avg", "acc_delta",   "grad_avg",
-                              "exp_inf",      "momentum", "Momentum",   "Adam",        "RMSProp"};
+constexpr Words<17> of_weight{"moments",
+                              "moment1",
+                              "moment2",
+                              "vhat",
+                              "adam_m",
+                              "adam_v",
+                              "lamb_m",
+                              "lamb_v",
+                              "mean_square",
+                              "mean_grad",
+                              "square_avg",
+                              "acc_delta",
+                              "grad_avg",
+                              "exp_inf",
+                              "Momentum",
+                              "Adam",
+                              "RMSProp"};
 
-/// The same, which no weight is called, whatever stands beside it.
+/// Others that modules are called, too: as WORD.NAME only beside what MindSpore's optimizers write.
+constexpr Words<8> of_weight_or_module{
+    "moment", "momentum", "accum", "accumulation", "stat", "linear", "prev", "sum"};
+
+/// What no weight is called, whatever stands beside it.
 constexpr Words<6> of_any{
     "exp_avg", "exp_avg_sq", "max_exp_avg_sq", "momentum_buffer", "optimizer_state", "fp32_param"};
 
-/// Dictionaries of an optimizer in which names and numbers follow.
-constexpr Words<7> holders{"optimizer",
-                           "optim",
-                           "optimizers",
-                           "optimizer_states",
-                           "optimizer_state_dict",
-                           "lr_scheduler",
-                           "lr_schedulers"};
+/// Dictionaries that no module is called.
+constexpr Words<5> holders{
+    "optimizer_states", "optimizer_state_dict", "optim_state", "optim_state_dict", "opt_state"};
 
 /// Whether the name is that of a group of weights, such as learning_rate_group_1.
 bool is_of_group(std::string_view name) {
@@ -86,21 +98,86 @@ std::size_t found_without(std::size_t letters,
       names, [&](const std::string& name) { return wanted.contains(name.substr(letters)); });
 }
 
-}  // namespace
+using Parts = std::vector<std::string_view>;
 
-bool is_training_state(std::string_view name, const std::set<std::string>& names) {
-  if (is_among(alone, name) || is_of_group(name) || is_of_profiler(name)) return true;
-  const auto first = name.substr(0, name.find_first_of("./"));
-  const auto last_at = name.find_last_of("./");
-  const auto last = last_at == name.npos ? name : name.substr(last_at + 1);
-  for (const auto part : std::views::split(name, '.'))
-    if (is_among(of_any, std::string_view(part.begin(), part.end()))) return true;
-  if (last_at == name.npos) return false;
-  if (is_among(holders, first)) return true;
-  return (is_among(of_weight, first) &&
-          names.contains(std::string(name.substr(first.size() + 1)))) ||
-         (is_among(of_weight, last) && names.contains(std::string(name.substr(0, last_at))));
+/// What stands between dots, or between the slashes of TensorFlow.
+Parts parts_of(std::string_view name) {
+  Parts parts;
+  for (std::size_t begin = 0; begin <= name.size();) {
+    const auto end = std::min(name.find_first_of("./", begin), name.size());
+    parts.push_back(name.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
 }
+
+bool is_number(std::string_view part) {
+  return !part.empty() && part.find_first_not_of("0123456789") == part.npos;
+}
+
+bool is_of_any(std::string_view part) {
+  return is_among(of_any, part) || is_among(holders, part) || part.starts_with("lr_scheduler");
+}
+
+bool is_of_weight(std::string_view part) {
+  return is_among(of_weight, part) || is_among(of_weight_or_module, part);
+}
+
+bool may_be_optimizer(std::string_view part) {
+  return part == "opt" || part == "optim" || part.starts_with("optim_") ||
+         part.starts_with("optimizer");
+}
+
+/// Whether these follow the word of an optimizer, no module: 0.exp_avg, state.NAME.step.
+bool is_optimizers(std::span<const std::string_view> parts) {
+  if (std::ranges::any_of(parts, is_of_any)) return true;
+  const auto is_slot = [&] { return is_among(alone, parts.back()) || is_of_weight(parts.back()); };
+  if (parts.size() == 2 && is_number(parts[0])) return is_slot();
+  const auto layout = std::ranges::find_if(
+      parts, [](std::string_view part) { return part == "state" || part == "param_groups"; });
+  return parts.end() - layout > 2 && (is_number(layout[1]) || is_slot());
+}
+
+/// The names of a checkpoint, and what those of its optimizers begin with.
+class TrainingState {
+ public:
+  explicit TrainingState(const std::vector<TypedName>& tensors) {
+    for (const auto& tensor : tensors) add(tensor.name);
+  }
+
+  bool holds(std::string_view name) const {
+    if (is_among(alone, name) || is_of_group(name) || is_of_profiler(name)) return true;
+    const auto parts = parts_of(name);
+    if (std::ranges::any_of(parts, is_of_any)) return true;
+    if (parts.size() == 1) return false;
+    const auto in_optimizer = [&](std::string_view part) {
+      return optimizers_.contains(name.substr(0, part.end() - name.begin()));
+    };
+    if (std::ranges::any_of(parts, in_optimizer)) return true;
+    const auto first = parts.front(), last = parts.back();
+    const bool may_begin = is_among(of_weight, first) || (of_mindspore_ && is_of_weight(first));
+    return (may_begin && names_.contains(name.substr(first.size() + 1))) ||
+           (is_of_weight(last) && names_.contains(name.substr(0, name.size() - last.size() - 1)));
+  }
+
+ private:
+  void add(std::string_view name) {
+    constexpr Words<5> of_optimizer{
+        "learning_rate", "global_step", "beta1_power", "beta2_power", "scale_sense"};
+    names_.insert(name);
+    of_mindspore_ = of_mindspore_ || is_among(of_optimizer, name) || is_of_group(name);
+    const auto parts = parts_of(name);
+    const std::span all(parts);
+    for (std::size_t i = 0; i < parts.size(); ++i)
+      if (may_be_optimizer(parts[i]) && is_optimizers(all.subspan(i + 1)))
+        optimizers_.insert(name.substr(0, parts[i].end() - name.begin()));
+      else if (parts[i] == "state" && std::ranges::any_of(all.subspan(i + 1), is_of_any))
+        optimizers_.insert(name.substr(0, parts[i].end() - name.begin()));
+  }
+
+  std::set<std::string_view> names_, optimizers_;
+  bool of_mindspore_ = false;
+};
 
 bool is_statistic(std::string_view name) {
   constexpr Words<5> ends{
@@ -108,7 +185,8 @@ bool is_statistic(std::string_view name) {
   return std::ranges::any_of(ends, [&](std::string_view end) { return name.ends_with(end); });
 }
 
-bool holds_quantised_weights(std::string_view name, std::string_view dtype) {
+bool holds_codes(const TypedName& tensor) {
+  const auto& [name, dtype] = tensor;
   constexpr Words<4> packed{"qweight", "qzeros", "weight_packed", "g_idx"};
   const auto ends_so = [&](std::string_view end) { return name.ends_with(end); };
   const bool bytes = dtype == "U8" || dtype == "I8";
@@ -116,28 +194,35 @@ bool holds_quantised_weights(std::string_view name, std::string_view dtype) {
          (!is_float_type(dtype) && std::ranges::any_of(packed, ends_so));
 }
 
-ChosenWeights choose_weights(const std::vector<std::string>& names,
-                             const std::vector<bool>& floating) {
-  check(names.size() == floating.size(), "choose_weights: a name for each tensor");
-  const std::set<std::string> all(names.begin(), names.end());
-  ChosenWeights chosen{.names = std::vector<std::optional<std::string>>(names.size()),
-                       .left_out = {}};
-  std::vector<std::string> weights;
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    const bool state = is_training_state(names[i], all);
-    if (state) chosen.left_out.push_back(names[i]);
-    if (state || !floating[i] || is_statistic(names[i])) continue;
-    chosen.names[i] = names[i];
-    weights.push_back(names[i]);
-  }
+/// As PEFT names the parts of LoRA, DoRA, AdaLoRA, LoHa and LoKr.
+bool is_of_adapter(std::string_view part) {
+  return part.starts_with("lora_") || part.starts_with("hada_w") || part.starts_with("lokr_w");
+}
+
+}  // namespace
+
+Role role_of(const TypedName& tensor) {
+  const bool complex = tensor.dtype.starts_with("C");
+  if (is_statistic(tensor.name)) return Role::statistic;
+  if (holds_codes(tensor)) return Role::quantised;
+  if (!is_float_type(tensor.dtype) && !complex) return Role::buffer;
+  return std::ranges::any_of(parts_of(tensor.name), is_of_adapter) ? Role::adapter : Role::weight;
+}
+
+std::vector<Role> roles_of(const std::vector<TypedName>& tensors) {
+  const TrainingState state(tensors);
+  std::vector<Role> roles;
+  for (const auto& tensor : tensors)
+    roles.push_back(state.holds(tensor.name) ? Role::training_state : role_of(tensor));
+  return roles;
+}
+
+std::vector<std::string> network_names(const std::vector<std::string>& weights) {
   auto bare = without_compiled(weights);
   constexpr std::string_view parallel = "module.";
   while (all_begin_with(bare, parallel))
     for (auto& name : bare) name.erase(0, parallel.size());
-  auto next = bare.begin();
-  for (auto& name : chosen.names)
-    if (name) name = std::move(*next++);
-  return chosen;
+  return bare;
 }
 
 std::vector<std::string> without_compiled(const std::vector<std::string>& names) {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -10,30 +9,41 @@
 // that reads weights of other programs: pca, evaluate, export, stage 2, transfers, the package.
 namespace dimred::checkpoints {
 
-/// Whether a training program keeps the tensor beside the weights: what an optimizer holds of a
-/// weight (moments.NAME or NAME.exp_avg beside NAME), its rates, counters and scales
-/// (learning_rate, global_step, scale_sense, n_averaged), a profiler's total_ops. `names`: all of
-/// its file. Sources: mindspore/nn/optim, mindspore/train/callback/_checkpoint.py;
-/// torch/optim, torch/optim/swa_utils.py.
-bool is_training_state(std::string_view name, const std::set<std::string>& names);
-
-/// BatchNorm's statistics and counts: a network's buffers, but no weights.
-bool is_statistic(std::string_view name);
-
-/// Whether a tensor of this safetensors type holds the codes of a quantisation in the place of
-/// weights. Bytes under other names than a weight's may be masks.
-bool holds_quantised_weights(std::string_view name, std::string_view dtype);
-
-/// What is chosen among the tensors of a file whose network is not known.
-struct ChosenWeights {
-  std::vector<std::optional<std::string>> names;  // of each tensor; nothing: it is no weight
-  std::vector<std::string> left_out;              // training state
+/// What a tensor of a checkpoint is for the network that it belongs to.
+enum class Role {
+  weight,          // and each float that no name tells from one
+  adapter,         // of LoRA and its kin: a weight whose product is added to another one
+  buffer,          // integers and booleans
+  statistic,       // BatchNorm's statistics and counts
+  quantised,       // codes that mean nothing without their scales
+  training_state,  // kept by a training program, as its name says
+  beside,          // in another part of its file: an optimizer, an average, a loss
 };
 
-/// The floating tensors that are neither training state nor statistics, without the "module." that
-/// all of them begin with and the "_orig_mod." anywhere.
-ChosenWeights choose_weights(const std::vector<std::string>& names,
-                             const std::vector<bool>& floating);
+constexpr bool is_weight(Role role) { return role == Role::weight || role == Role::adapter; }
+constexpr bool is_left_out(Role role) {
+  return role == Role::training_state || role == Role::beside;
+}
+
+struct TypedName {
+  std::string_view name;
+  std::string_view dtype;  // as safetensors names it
+};
+
+/// The role of a network's own tensor; bytes under other names than a weight's may be masks.
+Role role_of(const TypedName& tensor);
+
+/// The roles of all tensors of a checkpoint. Training state is what an optimizer holds of a weight
+/// (moments.NAME or NAME.exp_avg beside NAME, PREFIX.optim.state.NAME.step), its rates, counters
+/// and scales (learning_rate, global_step, n_averaged), a profiler's total_ops. Words that a module
+/// may be called, too (momentum, prev, optimizer), say so only where an optimizer's other names
+/// stand beside them. Sources: mindspore/nn/optim, mindspore/train/callback/_checkpoint.py;
+/// torch/optim, torch/optim/swa_utils.py, torch/distributed/checkpoint/state_dict.py.
+std::vector<Role> roles_of(const std::vector<TypedName>& tensors);
+
+/// The names of a network's weights without the "module." that all of them begin with and the
+/// "_orig_mod." anywhere.
+std::vector<std::string> network_names(const std::vector<std::string>& weights);
 
 /// The names without the "_orig_mod." that torch.compile puts before what a module holds; as they
 /// are where two would be the same then.

@@ -1,8 +1,11 @@
 #include "checkpoints/weights_file.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
+#include "checkpoints/artifact.h"
+#include "checkpoints/checkpoint.h"
 #include "checkpoints/finite.h"
 #include "checkpoints/mindspore_weights.h"
 #include "checkpoints/safetensors.h"
@@ -25,18 +28,35 @@ namespace fs = std::filesystem;
   refuse("[weights] '{}': {}{}", path, why, remark);
 }
 
-std::string_view name_of(WeightsFormat format) {
+constexpr std::string_view old_pytorch_head = "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20";
+
+std::string first_bytes_of(const InputFile& file) {
+  return file.part(0, std::min<std::int64_t>(16, file.size()));
+}
+
+std::optional<WeightsFormat> format_of(std::string_view head) {
+  using namespace std::string_view_literals;
+  // First, as a header's length may begin like anything.
+  if (head.find("\0\0\0\0{"sv) == 4) return WeightsFormat::safetensors;
+  if (head.starts_with("PK")) return WeightsFormat::pytorch;
+  if (head.starts_with("\x0a")) return WeightsFormat::mindspore;
+  return {};
+}
+
+std::string_view format_name(WeightsFormat format) {
   if (format == WeightsFormat::safetensors) return "safetensors";
   return format == WeightsFormat::pytorch ? "PyTorch" : "MindSpore";
 }
 
 /// All elements of a tensor, by a reader of its type.
 template <class Value, class Read>
-std::vector<Value> elements_of(const InputFile& file, const StoredTensor& stored, Read read) {
+std::vector<Value> elements_of(std::span<const InputFile> files,
+                               const StoredTensor& stored,
+                               Read read) {
   constexpr std::int64_t at_a_time = 1 << 20;
   const auto unit = bits_of(stored.dtype) / 8;
-  const ReadFile from = [&](std::size_t, std::int64_t offset, std::span<std::byte> out) {
-    file.read(offset, out);
+  const ReadFile from = [&](std::size_t file, std::int64_t offset, std::span<std::byte> out) {
+    files[file].read(offset, out);
   };
   std::vector<Value> values(product(stored.shape).value());
   for (std::int64_t first = 0; first < std::ssize(values); first += at_a_time) {
@@ -46,6 +66,27 @@ std::vector<Value> elements_of(const InputFile& file, const StoredTensor& stored
          std::span(values).subspan(first, count));
   }
   return values;
+}
+
+WeightTensor values_of(const fs::path& path,
+                       std::string_view format,
+                       std::span<const InputFile> files,
+                       const StoredTensor& stored) {
+  WeightTensor tensor{.name = stored.name, .shape = stored.shape, .role = stored.role};
+  tensor.floating = is_float_type(stored.dtype);
+  require_environment(tensor.floating || is_integer_type(stored.dtype),
+                      "[{}] '{}': \"{}\" needs floats of 16 to 64 bits, signed integers, U8 or "
+                      "BOOL, received {}",
+                      format,
+                      path,
+                      stored.name,
+                      stored.dtype);
+  if (tensor.floating)
+    tensor.values = elements_of<float>(files, stored, read_floats);
+  else
+    tensor.integers = elements_of<std::int64_t>(files, stored, read_integers);
+  require_finite_in_file(tensor.values, format, path, tensor.name);
+  return tensor;
 }
 
 using Names = std::vector<std::string>;
@@ -65,25 +106,44 @@ std::size_t found_among(const Names& names, const std::set<std::string>& wanted)
                                [&](const std::string& name) { return wanted.contains(name); });
 }
 
+/// The values of a checkpoint's tensors. Throws std::runtime_error where its files have changed.
+WeightsFile weights_from(const fs::path& path, std::string format, const Checkpoint& checkpoint) {
+  WeightsFile file{.format = std::move(format)};
+  const std::vector<InputFile> inputs(checkpoint.files.begin(), checkpoint.files.end());
+  std::set<std::string> names;
+  for (std::size_t place = 0; place < checkpoint.tensors.size(); ++place) {
+    const auto from = std::span(inputs).subspan(place);
+    for (const auto& stored : checkpoint.tensors[place]) {
+      if (stored.role == Role::beside) {
+        file.left_out.push_back(stored.name);
+        continue;
+      }
+      require_environment(names.insert(stored.name).second,
+                          "[{}] '{}': needs different names, received '{}' twice",
+                          file.format,
+                          path,
+                          stored.name);
+      file.tensors.push_back(values_of(path, file.format, from, stored));
+    }
+  }
+  checkpoint.guard.require_unchanged(file.format);
+  return file;
+}
+
 }  // namespace
 
 WeightsFormat weights_format(const fs::path& path) {
-  using namespace std::string_view_literals;
   const InputFile file(path);
-  const auto head = file.part(0, std::min<std::int64_t>(16, file.size()));
-  const auto begins = [&head](std::string_view bytes) { return head.starts_with(bytes); };
-  // First, as a header's length may begin like anything.
-  if (head.find("\0\0\0\0{"sv) == 4) return WeightsFormat::safetensors;
-  if (begins("PK")) return WeightsFormat::pytorch;
-  if (begins("\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20")) {
+  const auto head = first_bytes_of(file);
+  if (const auto format = format_of(head)) return *format;
+  if (head.starts_with(old_pytorch_head)) {
     refuse_file(
         path,
         "is in PyTorch's format before 1.6, which is not read; write it again with torch.save("
         "torch.load(FILE, weights_only=True), FILE)");
   }
-  if (begins("\x80"))
+  if (head.starts_with("\x80"))
     refuse_file(path, "is a plain pickle, which could run code; write it again with torch.save");
-  if (begins("\x0a")) return WeightsFormat::mindspore;
   refuse_file(
       path,
       "needs to be safetensors, PyTorch's zip format or MindSpore's .ckpt (a TensorFlow or Keras "
@@ -91,48 +151,25 @@ WeightsFormat weights_format(const fs::path& path) {
       file.placeholder_remark());
 }
 
+bool has_weights_format(const fs::path& path) {
+  return format_of(first_bytes_of(InputFile(path))).has_value();
+}
+
 WeightsFile read_weights(const fs::path& path) {
+  const auto kind = look(path).kind;
+  if (kind == ArtifactKind::index) return weights_from(path, "shards", read_checkpoint(path));
+  if (kind == ArtifactKind::distributed)
+    return weights_from(path, "torch.distributed.checkpoint", read_checkpoint(path));
+  Checkpoint checkpoint{.files = {path}, .guard = FileGuard({path})};
   const auto format = weights_format(path);
-  WeightsFile file{.format = std::string(name_of(format))};
-  const InputFile bytes(path);
-  const auto before = file_state(bytes.descriptor(), path);
-  std::set<std::string> names;
-  for (const auto& stored : read_tensor_table(path, format)) {
-    require_environment(names.insert(stored.name).second,
-                        "[{}] '{}': needs different names, received '{}' twice",
-                        file.format,
-                        path,
-                        stored.name);
-    WeightTensor tensor{.name = stored.name, .shape = stored.shape};
-    tensor.floating = is_float_type(stored.dtype);
-    require_environment(tensor.floating || is_integer_type(stored.dtype),
-                        "[{}] '{}': \"{}\" needs floats of 16 to 64 bits, signed integers, U8 or "
-                        "BOOL, received {}",
-                        file.format,
-                        path,
-                        stored.name,
-                        stored.dtype);
-    if (tensor.floating)
-      tensor.values = elements_of<float>(bytes, stored, read_floats);
-    else
-      tensor.integers = elements_of<std::int64_t>(bytes, stored, read_integers);
-    require_finite_in_file(tensor.values, file.format, path, tensor.name);
-    file.tensors.push_back(std::move(tensor));
-  }
-  const auto named = file_state(path);
-  require_environment(!file_state(bytes.descriptor(), path).is_written_since(before) && named &&
-                          !named->is_written_since(before),
-                      "[{}] '{}' was written or replaced while it was read",
-                      file.format,
-                      path);
-  return file;
+  checkpoint.tensors = {read_tensor_table(path, format)};
+  decide_roles(checkpoint.tensors);
+  return weights_from(path, std::string(format_name(format)), checkpoint);
 }
 
 void fit_names(WeightsFile& file, const std::set<std::string>& wanted) {
-  const auto all = names_of(file);
-  const std::set<std::string> different(all.begin(), all.end());
   std::erase_if(file.tensors, [&](const WeightTensor& tensor) {
-    const bool state = !wanted.contains(tensor.name) && is_training_state(tensor.name, different);
+    const bool state = tensor.role == Role::training_state && !wanted.contains(tensor.name);
     if (state) file.left_out.push_back(tensor.name);
     return state;
   });
@@ -152,7 +189,8 @@ void fit_names(WeightsFile& file, const std::set<std::string>& wanted) {
 }
 
 std::string remarks_on(const WeightsFile& file) {
-  auto text = file.renamed;
+  auto text = file.chosen;
+  if (!file.renamed.empty()) text += (text.empty() ? "" : "; ") + file.renamed;
   if (!file.left_out.empty())
     text += formatted("{}left out as training state: {}",
                       text.empty() ? "" : "; ",

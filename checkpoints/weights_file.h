@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "checkpoints/weight_names.h"
+
 // Weight files that other programs wrote: safetensors, PyTorch's zip format (torch.save) and
 // MindSpore's .ckpt. Nothing of a file is ever run, and no size that it names is believed before
 // the bytes are seen.
@@ -17,14 +19,15 @@ struct WeightTensor {
   bool floating = true;
   std::vector<float> values;           // of a floating one, as float32
   std::vector<std::int64_t> integers;  // of any other
+  Role role = Role::weight;
 };
 
 struct WeightsFile {
   std::string format;                 // "safetensors", "PyTorch", "MindSpore"
   std::vector<WeightTensor> tensors;  // different names, in the file's order
-  // What fit_names did, for a person to know:
-  std::string renamed;                // "the prefix model. of all names is dropped"
-  std::vector<std::string> left_out;  // training state
+  std::vector<std::string> left_out;  // what lies beside the network; by fit_names, training state
+  std::string chosen;                 // for a person: "step20 is the newest of 5"
+  std::string renamed;                // by fit_names: "the prefix model. of all names is dropped"
 };
 
 enum class WeightsFormat { safetensors, pytorch, mindspore };
@@ -33,14 +36,18 @@ enum class WeightsFormat { safetensors, pytorch, mindspore };
 /// another format (with the remedy).
 WeightsFormat weights_format(const std::filesystem::path& path);
 
-/// Reads a whole file; its content says which format it is. Float16, bfloat16 and float64 become
+/// Whether weights_format() would name one.
+bool has_weights_format(const std::filesystem::path& path);
+
+/// Reads all values of a file, of the shards of an index, or of a distributed checkpoint
+/// (.metadata); a file's content says which format it is. Float16, bfloat16 and float64 become
 /// float32; names stay as they are. Throws as weights_format, std::runtime_error("[format] 'file':
 /// ...") for a damaged one, one that wants code to be run, an element type without a place here, or
 /// a value that is not finite.
 WeightsFile read_weights(const std::filesystem::path& path);
 
 /// Gives the tensors the names that a network has for them, and leaves out what a training program
-/// keeps beside weights (checkpoints/weight_names.h), unless it is `wanted`. Three ways to read the
+/// keeps beside weights, unless it is `wanted`. Three ways to read the
 /// names are tried, and the one that finds most of `wanted` is taken: as they are; without a prefix
 /// that all have; and MindSpore's as PyTorch's, where gamma, beta, moving_mean, moving_variance
 /// become weight, bias, running_mean, running_var, and its ResNet's down_sample_layer, end_point

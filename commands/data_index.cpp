@@ -66,9 +66,8 @@ int data_index(const std::vector<std::string>& arguments) {
           data::shards_index_name,
           options.output.empty() ? std::filesystem::path("none") : options.output);
   require_regular_or_absent(options.output);
-  require(options.overwrite || !std::filesystem::exists(options.output),
-          "[data] needs a new --output or --overwrite, received {}, which is there",
-          options.output);
+  const auto place = result_place(table, &options.output);
+  if (std::filesystem::exists(options.output)) require_result_place(place);
   const auto indices = data::index_shards(options.data, options.cache, options.skip_bad);
   std::int64_t samples = 0, bad = 0;
   for (const auto& [name, shard] : indices) {
@@ -76,7 +75,7 @@ int data_index(const std::vector<std::string>& arguments) {
     bad += shard.index.problem_count;
   }
   create_folders(options.output.parent_path());
-  write_file_atomically(options.output, data::to_bytes(indices));
+  write_result(place, data::to_bytes(indices));
   if (!options.quiet)
     print(formatted("{}, {}, {}in {}\n",
                     counted(std::ssize(indices), "file"),

@@ -53,7 +53,7 @@ OptionTable preview_table(PreviewOptions& options) {
       .needs(is("preprocessing_name", random_recipes()) || above("pad") || is_on("flip") ||
              has_value("colour_jitter"));
   table.group("Output");
-  table.add("output", &options.output, "the PNG file; replaced if it is there")
+  table.add("output", &options.output, "PNG file; replaces an earlier preview")
       .role(OptionRole::output);
   table.add("rows", &options.rows, "samples", between(1, 100));
   table.add("columns", &options.columns, "pictures of each", between(1, 100));
@@ -75,6 +75,18 @@ data::Preprocessing preprocessing_of(const PreviewOptions& options, const data::
   return result;
 }
 
+constexpr auto author = "dimred data preview";
+
+/// Files of the data set that have this name; an earlier preview among its images is one of them.
+std::vector<std::filesystem::path> samples_named(const data::Dataset& dataset,
+                                                 const std::filesystem::path& name) {
+  std::vector<std::filesystem::path> files;
+  for (std::int64_t i = 0; i < dataset.size(); ++i)
+    if (std::filesystem::path file = dataset.origin(i); file.filename() == name)
+      files.push_back(std::move(file));
+  return files;
+}
+
 }  // namespace
 
 int data_preview(const std::vector<std::string>& arguments) {
@@ -82,7 +94,11 @@ int data_preview(const std::vector<std::string>& arguments) {
   auto table = preview_table(options);
   if (printed_help(table, arguments)) return exit_success;
   require_effects(table);
-  require_result_place(options.output);
+  auto place =
+      result_place(table,
+                   &options.output,
+                   {.what = "picture of dimred data preview", .text = author, .within = 128});
+  require_result_place(place);
   const auto parts = open_source(options.source);
   auto dataset = parts.front().dataset;
   auto preprocessing = preprocessing_of(options, *dataset);
@@ -97,7 +113,9 @@ int data_preview(const std::vector<std::string>& arguments) {
   const auto rows = std::min(options.rows, dataset->size());
   for (std::int64_t row = 0; row < rows; ++row) indices.push_back(row * dataset->size() / rows);
   const auto sheet = data::contact_sheet(*dataset, preprocessing, indices, options.columns);
-  write_result(options.output, data::to_png(sheet.pixels, sheet.shape));
+  place.inputs = samples_named(*dataset, options.output.filename());
+  write_result(place,
+               data::with_png_text(data::to_png(sheet.pixels, sheet.shape), "Software", author));
   std::string text =
       formatted("{}: {} of {}\n", options.output, counted(rows, "sample"), dataset->description());
   for (const auto index : indices) text += formatted("  {}\n", dataset->origin(index));

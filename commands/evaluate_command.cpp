@@ -5,6 +5,7 @@
 #include "commands/remote.h"
 #include "commands/run.h"
 #include "commands/saved_weights.h"
+#include "commands/train_run.h"
 #include "commands/trainer_commands.h"
 #include "models/margin.h"
 #include "support/errors.h"
@@ -19,7 +20,7 @@ struct EvaluateOptions : SavedOptions {
 };
 
 void print_scores(training::Setup& setup, const data::Dataset& samples, const char* set) {
-  const auto score = training::evaluate(setup, samples);
+  const auto score = training::finite_score(setup, samples, set);
   std::ostringstream out;
   out << std::fixed << std::setprecision(4) << std::left << std::setw(10) << set << "  loss "
       << score.loss << "  accuracy " << std::setprecision(2) << 100 * score.accuracy << " %  ("
@@ -73,6 +74,7 @@ int evaluate_command(const std::vector<std::string>& arguments) {
   add_store_options(table);
   if (printed_help(table, arguments)) return exit_success;
   adopt_run_of(table, options, "evaluate", DataUse::samples);
+  print_default_data(table, options.weights, options.common.data);
   training::resolve(options.common, launch::discover().size, table);
   return with_saved_network(table, options, [&](training::Setup& setup) {
     const auto& data = setup.data;

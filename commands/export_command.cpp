@@ -1,5 +1,6 @@
 #include <span>
 
+#include "checkpoints/artifact.h"
 #include "commands/ranks.h"
 #include "commands/remote.h"
 #include "commands/run.h"
@@ -9,6 +10,7 @@
 #include "serving/export.h"
 #include "support/digest.h"
 #include "support/errors.h"
+#include "support/result_file.h"
 #include "training/evaluate.h"
 #include "training/run_folder.h"
 
@@ -50,7 +52,7 @@ int write(ExportOptions& options, const distributed::Ranks& ranks) {
   auto source = source_of(options, setup, weights);
   if (options.score && !setup.data.test) print("no test set: the export has no test accuracy\n");
   if (options.score && setup.data.test) {
-    const auto score = training::evaluate(setup, *setup.data.test);
+    const auto score = training::finite_score(setup, *setup.data.test, "test");
     source["test_accuracy"] = score.accuracy;
     source["test_loss"] = score.loss;
     source["test_samples"] = score.samples;
@@ -101,7 +103,9 @@ int export_command(const std::vector<std::string>& arguments) {
   if (printed_help(table, arguments)) return exit_success;
   refuse_precision(table, options.common.model);
   adopt_run_of(table, options, "export");
+  print_default_data(table, options.weights, options.common.data);
   if (options.output.empty()) options.output = default_output(options.weights);
+  require_outside_runs(options.output, "--output");
   const auto ranks = launch::discover().size;
   require(ranks == 1, "[export] runs alone, received {} ranks", ranks);
   training::resolve(options.common, ranks, table);

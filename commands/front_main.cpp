@@ -21,6 +21,7 @@
 #include "launch/rank_info.h"
 #include "support/errors.h"
 #include "support/parallel.h"
+#include "support/standard_streams.h"
 #include "support/version.h"
 
 // `dimred`: the torch-free front. Commands that need no network run here; the rest is another
@@ -110,6 +111,11 @@ int dispatch(const std::vector<std::string>& arguments) {
   if (arguments.empty()) print_help();
   dimred::require(!arguments.empty(), "[dimred] needs a subcommand");
   const auto& name = arguments.front();
+  if (name == "help" && arguments.size() > 1) {  // help stage1 is stage1 --help
+    std::vector<std::string> asked(arguments.begin() + 1, arguments.end());
+    asked.emplace_back("--help");
+    return dispatch(asked);
+  }
   if (name == "--help" || name == "-h" || name == "help") {
     print_help();
     return exit_success;
@@ -131,6 +137,7 @@ int dispatch(const std::vector<std::string>& arguments) {
 }  // namespace
 
 int main(int count, char** values) {
+  dimred::reserve_standard_streams();
   const auto arguments = arguments_after(count, values, 1);
   const auto first = arguments.empty() ? std::string() : arguments.front();
   const bool known = std::ranges::find(subcommands, first, &Subcommand::name) != subcommands.end();

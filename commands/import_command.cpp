@@ -4,7 +4,6 @@
 #include <filesystem>
 
 #include "commands/run.h"
-#include "support/atomic_file.h"
 #include "support/errors.h"
 #include "support/locations.h"
 #include "support/options.h"
@@ -13,18 +12,16 @@
 namespace dimred::commands {
 namespace {
 
-void require_free_output(const std::filesystem::path& file, bool overwrite) {
-  require(file.extension() == ".toml",
+void require_free_output(const ResultPlace& place) {
+  require(place.path.extension() == ".toml",
           "[import] output needs a name that ends in .toml, received {}",
-          file);
-  require_result_place(file);
-  require(overwrite || !std::filesystem::exists(file),
-          "[import] {} exists already; choose another --output or give --overwrite",
-          file);
+          place.path);
+  require_result_place(place);
 }
 
-void write_config(const std::filesystem::path& file, const imports::Import& import) {
-  write_file_atomically(file, imports::to_toml(import));
+void write_config(const ResultPlace& place, const imports::Import& import) {
+  write_result(place, imports::to_toml(import));
+  const auto& file = place.path;
   print(formatted("wrote {}: dimred {} --config {} --output RUN\n", file, import.command, file));
 }
 
@@ -50,7 +47,9 @@ int import_command(const std::vector<std::string>& arguments) {
       .needs(has_value("output"));
   if (printed_help(table, arguments)) return exit_success;
   require_effects(table);
-  if (!output.empty()) require_free_output(output, overwrite);
+  auto place = result_place(table, &output);
+  place.inputs = {file};
+  if (!output.empty()) require_free_output(place);
   require(!file.empty(), "[import] needs a file; see dimred import --help");
   const auto format = imports::format_of(file);
   if (format == imports::ForeignFormat::rank_table) {
@@ -62,7 +61,7 @@ int import_command(const std::vector<std::string>& arguments) {
                                                               : imports::read_fastnn(file);
   print(imports::describe(import));
   imports::require_overridden(import, [](std::string_view) { return false; });
-  if (!output.empty()) write_config(output, import);
+  if (!output.empty()) write_config(place, import);
   return exit_success;
 }
 

@@ -10,6 +10,7 @@
 #include <sstream>
 #include <vector>
 
+#include "checkpoints/artifact.h"
 #include "checkpoints/npy.h"
 #include "checkpoints/run_config.h"
 #include "checkpoints/safetensors.h"

@@ -28,6 +28,8 @@ struct RateCurve {
 
 double epoch_of(const RateCurve& curve, double step) { return step / curve.steps_per_epoch; }
 
+constexpr auto rates_header = "step,epoch,learning_rate\n";
+
 constexpr std::size_t width = 72, height = 14, margin = 9;
 
 std::string right(const std::string& text, std::size_t columns) {
@@ -73,7 +75,7 @@ std::string text_drawing(const RateCurve& curve) {
 
 /// step,epoch,learning_rate; a row a step, numbers that read back as the same bits.
 std::string rates_csv(const RateCurve& curve) {
-  std::string text = "step,epoch,learning_rate\n";
+  std::string text = rates_header;
   for (std::size_t step = 0; step < curve.rates.size(); ++step) {
     text += formatted("{},{},{}\n",
                       step,
@@ -159,7 +161,9 @@ int inspect_schedule(const std::vector<std::string>& arguments) {
       .of_this_machine();
   if (printed_help(table, arguments)) return exit_success;
   require_effects(table);
-  if (!options.csv.empty()) require_result_place(options.csv);
+  const auto place = result_place(
+      table, &options.csv, {.what = "table of dimred inspect --schedule", .text = rates_header});
+  if (!options.csv.empty()) require_result_place(place);
   constexpr std::int64_t most = 20'000'000;
   require(options.epochs <= most / options.steps_per_epoch,
           "[inspect] needs at most {} steps, received {} epochs of {}",
@@ -175,7 +179,7 @@ int inspect_schedule(const std::vector<std::string>& arguments) {
                   text_drawing(curve),
                   landmarks(curve)));
   if (options.csv.empty()) return exit_success;
-  write_result(options.csv, rates_csv(curve));
+  write_result(place, rates_csv(curve));
   print(formatted("wrote {}\n", options.csv));
   return exit_success;
 }

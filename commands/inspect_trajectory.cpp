@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <filesystem>
 
-#include "checkpoints/snapshot_list.h"
 #include "checkpoints/weight_names.h"
 #include "commands/remote.h"
 #include "commands/run.h"
@@ -131,13 +130,13 @@ int inspect_trajectory(const std::vector<std::string>& arguments) {
   add_store_options(table);
   if (printed_help(table, arguments)) return exit_success;
   require(!source.empty(), "[inspect] needs --trajectory FOLDER, LIST.txt, 'PATTERN' or FILE.npy");
-  source = checkpoints::snapshots_of(source);
   options.seed = static_cast<std::uint64_t>(seed);
   const auto report = pca::measure_trajectory(*pca::open_source(source), options);
   Console console(/*quiet=*/false);
-  if (const auto warning = checkpoints::unlisted(source); !warning.empty()) console.warn(warning);
+  for (const auto& remark : report.remarks) console.warn(remark);
   if (!report.left_out.empty())
     console.line("left out as training state: " + checkpoints::count_and_names(report.left_out));
+  for (const auto& limit : pca::limits_of(report)) console.warn(limit);
   print(text_row("trajectory", source.string()) + whole_text(report) +
         tensors_text(report.tensors));
   return exit_success;

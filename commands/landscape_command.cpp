@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoints/artifact.h"
 #include "checkpoints/run_config.h"
 #include "checkpoints/state.h"
 #include "checkpoints/step_names.h"
@@ -89,12 +90,13 @@ std::vector<PathFile> path_files(const fs::path& path) {
     const auto found = list_files(folder, {".h5"});
     files.insert(files.end(), found.begin(), found.end());
   };
-  if (!fs::is_directory(path) || checkpoints::is_state(path)) {
-    files = {path};
-  } else if (checkpoints::is_run(path)) {
+  const auto artifact = checkpoints::look(path);
+  if (artifact.kind == checkpoints::ArtifactKind::run) {
     files = checkpoints::list_steps(path / "checkpoints", checkpoints::state_folder_names);
     add_snapshots(path / "snapshots");
     if (fs::exists(path / "final.h5")) files.push_back(path / "final.h5");
+  } else if (artifact.is_one()) {
+    files = {path};
   } else {
     add_snapshots(path);
   }
@@ -202,6 +204,7 @@ struct LandscapeOptions {
   fs::path run, pca_mat, center_file;
   fs::path output = "landscape.csv";
   bool overwrite = false;
+  ResultPlace surface_place, path_place;  // that output names
   std::string paths;
   Center center = Center::last;
   std::vector<double> components{1, 2}, grid{21, 21}, a_range, b_range;
@@ -290,19 +293,15 @@ void check_options(const LandscapeOptions& options, const OptionTable& table) {
           options.output);
   const auto folder = options.output.has_parent_path() ? options.output.parent_path() : ".";
   require(fs::is_directory(folder), "[inspect] needs an existing folder for --output");
-  for (const auto& path : {options.output, path_output(options)}) {
-    require_result_place(path);
-    require(options.overwrite || !fs::is_regular_file(path),
-            "[inspect] {} exists already; choose another --output or give --overwrite",
-            path);
-  }
+  require_result_place(options.surface_place);
+  require_result_place(options.path_place);
 }
 
 training::Weights center_of(const training::Setup& setup, const LandscapeOptions& options) {
   if (!options.center_file.empty()) return training::load_weights(setup, options.center_file);
   if (options.center == Center::last) return training::load_weights(setup, options.run);
   const auto run = checkpoints::run_of(options.run);
-  return training::mean_of_snapshots(setup, (run.empty() ? options.run : run) / "snapshots");
+  return training::mean_of_series(setup, (run.empty() ? options.run : run) / "snapshots");
 }
 
 /// Whole rows on every rank: each evaluates points of its own.
@@ -412,8 +411,8 @@ int measure(LandscapeOptions& options, const distributed::Ranks& ranks) {
       axis_of(options.b_range, along(points, &Coordinates::b), options.grid[1], options, "b");
   const auto surface = measure_surface(landscape, a, b);
   if (ranks.rank_info.rank != 0) return exit_success;
-  write_result(path_output(options), path_csv(points));
-  write_result(options.output, surface);
+  write_result(options.path_place, path_csv(points));
+  write_result(options.surface_place, surface);
   console.line(formatted("wrote {}, {}", options.output, path_output(options)));
   return exit_success;
 }
@@ -441,6 +440,9 @@ int landscape_command(const std::vector<std::string>& arguments) {
   launch::add_options(table, options.common.ranks);
   add_store_options(table);
   if (printed_help(table, arguments)) return exit_success;
+  options.surface_place = result_place(table, &options.output);
+  options.path_place = options.surface_place;
+  options.path_place.path = path_output(options);
   check_options(options, table);
   const auto run = checkpoints::open_run(options.run);
   for (const auto& line : adopt_run(table, run, options.common, "not as the run: "))

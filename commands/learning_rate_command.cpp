@@ -22,6 +22,7 @@ struct LearningRateOptions {
   optimizers::OptimizerOptions optimizer;
   training::TransferOptions transfer;
   fs::path table;
+  ResultPlace place;  // that table names
   bool overwrite = false;
 };
 
@@ -55,10 +56,7 @@ void check_finder(const LearningRateOptions& options) {
   require(fs::is_directory(file.parent_path()),
           "[find_learning_rate] needs an existing folder, received {}",
           file.parent_path());
-  require_result_place(file);
-  require(options.overwrite || !fs::is_regular_file(file),
-          "[find_learning_rate] {} is there already; --overwrite replaces it",
-          file);
+  require_result_place(options.place);
   stage1::validate(options.finder);
   optimizers::validate(options.optimizer);
 }
@@ -85,7 +83,7 @@ int find(LearningRateOptions& options, const distributed::Ranks& ranks) {
     training::initialize(setup, options.transfer, /*folder=*/{}, console);
   const auto points =
       stage1::sweep(setup, options.finder, options.optimizer, training::BucketOptions{}, console);
-  on_rank_0(*ranks.communicator, [&] { write_result(options.table, stage1::to_csv(points)); });
+  on_rank_0(*ranks.communicator, [&] { write_result(options.place, stage1::to_csv(points)); });
   console.line(finder_text(points, options));
   return exit_success;
 }
@@ -106,6 +104,7 @@ int learning_rate_command(const std::vector<std::string>& arguments) {
   launch::add_options(table, options.common.ranks);
   add_store_options(table);
   if (printed_help(table, arguments)) return exit_success;
+  options.place = result_place(table, &options.table);
   check_finder(options);
   table.locate_all();
   choose_network_by_data(table, options.common.model);

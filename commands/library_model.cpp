@@ -49,10 +49,18 @@ OptionTable model_table_of(LibraryModelOptions& options) {
   return table;
 }
 
+/// $DIMRED_PYTHON, else that of the clone whose build this program is, else the one on $PATH.
+std::string python_with_torch() {
+  if (const auto given = environment_text("DIMRED_PYTHON"); !given.empty()) return given;
+  const auto own = fs::read_symlink("/proc/self/exe");  // CLONE/build/bin/dimred
+  const auto clone = own.parent_path().parent_path().parent_path();
+  const auto python = clone / ".venv" / "bin" / "python";
+  return fs::exists(python) ? python.string() : "python3";
+}
+
 /// What the program printed, which is one object of JSON.
 std::string written_by_python(const nlohmann::json& request) {
-  const auto given = environment_text("DIMRED_PYTHON");
-  const auto python = given.empty() ? "python3" : given;
+  const auto python = python_with_torch();
   std::string output;
   const auto end =
       run_program({python, "-c", library_model_text, request.dump()},
@@ -68,7 +76,7 @@ std::string written_by_python(const nlohmann::json& request) {
   require_environment(end.code != failed, "[model] {}", last);
   require_environment(
       end.started && end.code == 0,
-      "[model] needs a Python with torch ($DIMRED_PYTHON, else python3): {}",
+      "[model] needs a Python with torch ($DIMRED_PYTHON, a clone's .venv, else python3): {}",
       last.empty() ? formatted("{} ended with {}", python, end.code) : std::string(last));
   return output;
 }
@@ -85,7 +93,7 @@ int library_model_command(const std::vector<std::string>& arguments) {
   require(options.output.extension() == ".pt",
           "[model] needs a name that ends in .pt, as --model knows a module by it, received {}",
           options.output);
-  require(!fs::exists(options.output), "[model] {} exists already", options.output);
+  require_result_place(result_place(table, &options.output));
   const auto made = nlohmann::json::parse(written_by_python({{"name", options.name},
                                                              {"classes", options.num_classes},
                                                              {"channels", options.channels},

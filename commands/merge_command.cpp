@@ -137,7 +137,7 @@ std::vector<merge::Recipe> sweep_of(const fs::path& file) {
     OptionTable table("dimred merge", "a line of a sweep");
     add_recipe_options(table, recipe);
     const auto place = formatted("{}:{}", file, number);
-    table.read_words(line, place);
+    table.read_words(line, place, file.parent_path());
     try {
       require_effects(table);
       require_one_source(table, recipe);

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <numeric>
 
-#include "checkpoints/snapshot_list.h"
+#include "checkpoints/output.h"
 #include "commands/remote.h"
 #include "commands/run.h"
 #include "launch/rank_info.h"
@@ -20,6 +20,7 @@
 #include "support/options.h"
 #include "support/parallel.h"
 #include "support/peak_memory.h"
+#include "support/result_file.h"
 
 namespace dimred::commands {
 namespace {
@@ -128,6 +129,14 @@ OptionTable pca_table(PcaOptions& options) {
   return table;
 }
 
+void require_place(const PcaOptions& options, const fs::path& path, const char* option) {
+  require_regular_or_absent(path);
+  require_result_place({.path = path,
+                        .option = option,
+                        .overwrite = options.overwrite,
+                        .inputs = {options.snapshots}});
+}
+
 /// All that can be refused is refused before the snapshots are read.
 void check_paths(const PcaOptions& options) {
   require(!options.snapshots.empty(),
@@ -139,17 +148,11 @@ void check_paths(const PcaOptions& options) {
       fs::is_directory(folder), "[pca] needs an existing folder for --output, received {}", output);
   require(
       !fs::is_directory(output), "[pca] needs a file for --output, received the folder {}", output);
-  for (const auto& path : {output, fs::path(output).replace_extension(".json"), options.gram}) {
-    require_regular_or_absent(path);
-    require(options.overwrite || path.empty() || !fs::exists(path),
-            "[pca] {} exists already; choose another {} or give --overwrite",
-            path,
-            path == options.gram ? "--gram" : "--output");
-  }
-  std::error_code none;
-  require(!fs::equivalent(options.snapshots, output, none),
-          "[pca] --output would replace the snapshots themselves, received {}",
-          output);
+  require_place(options, output, "--output");
+  require_place(options, fs::path(output).replace_extension(".json"), "--output");
+  if (!options.gram.empty()) require_place(options, options.gram, "--gram");
+  for (const auto& path : {output, fs::path(output).replace_extension(".json"), options.gram})
+    if (!path.empty()) checkpoints::require_unmatched("pca", path, options.snapshots);
 }
 
 /// The fit of the differences from the first snapshot, an uncentred PCA.
@@ -196,8 +199,7 @@ int fit(const PcaOptions& options, Communicator& communicator) {
     basis.report.peak_memory = bytes_text(peak);
   if (!first) return exit_success;
   Console console(options.quiet);
-  if (const auto warning = checkpoints::unlisted(options.snapshots); !warning.empty())
-    console.warn(warning);
+  for (const auto& remark : basis.report.remarks) console.warn(remark);
   console.line(pca::describe(basis) + walk_text(options, basis.header));
   console.line("wrote " + options.output.string());
   if (!options.gram.empty()) console.line("wrote " + options.gram.string());
@@ -213,7 +215,6 @@ int pca_command(const std::vector<std::string>& arguments, const RunOnRanks& run
   require_effects(table);
   options.fewer_allowed = !table.was_set(&options.components);
   if (options.kind == pca::Kind::span && options.fewer_allowed) options.components = 0;
-  options.snapshots = checkpoints::snapshots_of(options.snapshots);
   if (options.ranks.check_options) {
     check_paths(options);
     return exit_success;

@@ -3,12 +3,14 @@
 #include <iomanip>
 #include <sstream>
 
+#include "checkpoints/artifact.h"
 #include "checkpoints/run_config.h"
 #include "commands/ranks.h"
 #include "commands/remote.h"
 #include "commands/run.h"
 #include "commands/saved_weights.h"
 #include "commands/text_table.h"
+#include "commands/train_run.h"
 #include "commands/trainer_commands.h"
 #include "serving/export.h"
 #include "serving/find_images.h"
@@ -23,8 +25,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr auto prediction_header = "image,rank,label,class,probability\n";
+
 struct PredictOptions : SavedOptions {
   fs::path csv;
+  ResultPlace table;  // the place that csv names
   std::int64_t top = 5;
   std::vector<std::string> images;
 };
@@ -57,7 +62,7 @@ class PredictionTable {
     print(line.str() + "\n");
   }
 
-  std::string csv() const { return "image,rank,label,class,probability\n" + csv_.str(); }
+  std::string csv() const { return prediction_header + csv_.str(); }
   std::int64_t unusable() const { return unusable_; }
 
  private:
@@ -74,7 +79,7 @@ int predict_images(const PredictOptions& options,
   PredictionTable output(classes, images);
   serving::predict(
       setup, images, options.top, [&](const auto& prediction) { output.add(prediction); });
-  if (!options.csv.empty()) write_result(options.csv, output.csv());
+  if (!options.csv.empty()) write_result(options.table, output.csv());
   if (output.unusable() == 0) return exit_success;
   return report("dimred predict",
                 formatted("{} of {} images could not be used", output.unusable(), images.size()),
@@ -94,6 +99,7 @@ int predict_with_export(const PredictOptions& options) {
 
 int predict_with_run(PredictOptions& options, OptionTable& table) {
   adopt_run_of(table, options, "predict");
+  print_default_data(table, options.weights, options.common.data);
   training::resolve(options.common, 1, table);
   require(options.common.head.margin.kind == models::MarginKind::none,
           "[predict] {}{}",
@@ -135,7 +141,11 @@ int predict_command(const std::vector<std::string>& arguments) {
           "[predict] the run or export comes first: dimred predict {} {}",
           last,
           options.weights);
-  if (!options.csv.empty()) require_result_place(options.csv);
+  if (!options.csv.empty()) {
+    options.table = result_place(
+        table, &options.csv, {.what = "table of dimred predict", .text = prediction_header});
+    require_result_place(options.table);
+  }
   require(launch::discover().size == 1, "[predict] runs alone, received several ranks");
   const auto exported = serving::find_export(options.weights);
   if (exported.empty()) return predict_with_run(options, table);

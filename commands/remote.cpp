@@ -115,7 +115,7 @@ int with_remote_urls(const std::string& command, const std::function<int()>& wor
 }
 
 struct CheckpointUploads::Impl {
-  Output* output;
+  RemoteOutput* output;
   stores::Mirror mirror;
 };
 

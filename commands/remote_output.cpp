@@ -24,16 +24,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::list<Output>& outputs() {
-  static std::list<Output> list;
+std::list<RemoteOutput>& outputs() {
+  static std::list<RemoteOutput> list;
   return list;
 }
 
 /// Work that the command has ended and not sent.
-fs::path unsent_mark(const Output& output) { return output.paths.entry / "unsent"; }
+fs::path unsent_mark(const RemoteOutput& output) { return output.paths.entry / "unsent"; }
 
 /// The remedy for such work, for its owner.
-std::string remedy(const Output& output) {
+std::string remedy(const RemoteOutput& output) {
   const auto content = output.paths.content.string();
   if (output.kind == OutputKind::run)
     return formatted("the same command goes on, from the local copy {}", content);
@@ -63,7 +63,7 @@ std::string newest_of(const std::vector<stores::Found>& found) {
   return newest;
 }
 
-std::vector<stores::Found> find_run(stores::Store& store, const Output& output) {
+std::vector<stores::Found> find_run(stores::Store& store, const RemoteOutput& output) {
   std::vector<stores::Found> found;
   try {
     found = stores::find(store, output.url);
@@ -86,7 +86,7 @@ fs::path new_name(const fs::path& folder) {
 
 /// The run at the URL goes on here when it is newer than this machine's copy, which has perhaps not
 /// seen the last starts. It becomes the local copy when it is whole.
-void take_up_run(const Output& output, const stores::StoreOptions& options) {
+void take_up_run(const RemoteOutput& output, const stores::StoreOptions& options) {
   const auto store = stores::open_store(output.url, options);
   const auto found = find_run(*store, output);
   const auto& content = output.paths.content;
@@ -96,7 +96,7 @@ void take_up_run(const Output& output, const stores::StoreOptions& options) {
   const bool newer = !there.empty() && (here.empty() || natural_less(here, there));
   if (found.empty() || (!nothing && !newer)) return;
   const auto taking = output.paths.entry / "taking";
-  const auto done = stores::download(*store, output.url, found, taking);
+  const auto done = stores::download(*store, output.url, found, taking, /*overwrite=*/true);
   std::set<std::string> names;
   for (const auto& one : found) names.insert(one.item.name);
   for (const auto& name : stores::walk(taking).files)
@@ -115,7 +115,9 @@ void take_up_run(const Output& output, const stores::StoreOptions& options) {
   if (!output.quiet) print(formatted("took up {}: {}{}\n", output.url, moved_text(done), kept));
 }
 
-void require_new(const Output& output, bool may_overwrite, const stores::StoreOptions& options) {
+void require_new(const RemoteOutput& output,
+                 bool may_overwrite,
+                 const stores::StoreOptions& options) {
   const auto store = stores::open_store(output.url, options);
   require(stores::find(*store, output.url).empty(),
           "[stores] {} exists already; choose another --output{}",
@@ -124,7 +126,7 @@ void require_new(const Output& output, bool may_overwrite, const stores::StoreOp
 }
 
 /// A listing says what its folder's files are: one that is replaced alone would be a damaged one.
-void require_unlisted(const Output& output, const stores::StoreOptions& options) {
+void require_unlisted(const RemoteOutput& output, const stores::StoreOptions& options) {
   const auto folder = stores::parent(output.url);
   const auto place = stores::child(folder, stores::complete_name);
   const auto store = stores::open_store(output.url, options);
@@ -139,7 +141,7 @@ void require_unlisted(const Output& output, const stores::StoreOptions& options)
 }
 
 /// A file's neighbours, such as pca_mat.json, go before it.
-stores::Transfer send(Output& output, const stores::StoreOptions& options) {
+stores::Transfer send(RemoteOutput& output, const stores::StoreOptions& options) {
   const auto& content = output.paths.content;
   const auto one = [&](const fs::path& local, const stores::Url& url) {
     return stores::upload(local, url, options, stores::Sending::run, &output.memory);
@@ -174,7 +176,7 @@ extern "C" void break_off(int signal) {
 }
 
 /// From now on a stop signal ends this process, which is safe at each moment.
-void end_at_signals(const Output& output) {
+void end_at_signals(const RemoteOutput& output) {
   stop_line =
       formatted("stopped by a signal during the upload to {}; {}\n", output.url, remedy(output));
   clock_gettime(CLOCK_MONOTONIC, &upload_began);
@@ -201,10 +203,10 @@ fs::path open_output(const stores::Url& url,
                      bool quiet,
                      const stores::StoreOptions& options) {
   stores::require_writable(url);
-  Output output{.url = url,
-                .paths = stores::cache_paths_of(url, "outputs", options),
-                .kind = kind,
-                .quiet = quiet};
+  RemoteOutput output{.url = url,
+                      .paths = stores::cache_paths_of(url, "outputs", options),
+                      .kind = kind,
+                      .quiet = quiet};
   const auto& content = output.paths.content;
   create_folders(output.paths.entry);
   output.lock = std::make_unique<FileLock>(output.paths.entry / "lock");
@@ -232,7 +234,7 @@ fs::path open_output(const stores::Url& url,
   return outputs().back().paths.content;
 }
 
-Output* output_at(const fs::path& content) {
+RemoteOutput* output_at(const fs::path& content) {
   for (auto& output : outputs())
     if (output.paths.content == content) return &output;
   return nullptr;

@@ -19,7 +19,7 @@ enum class OutputKind {
   made,   // by this command: nothing may be there
 };
 
-struct Output {
+struct RemoteOutput {
   stores::Url url;
   stores::CachePaths paths;
   OutputKind kind = OutputKind::run;
@@ -29,7 +29,7 @@ struct Output {
 };
 
 /// Where a checkpoint is set aside while it is sent ahead.
-inline std::filesystem::path staging_of(const Output& output) {
+inline std::filesystem::path staging_of(const RemoteOutput& output) {
   return output.paths.entry / "staging";
 }
 
@@ -45,7 +45,7 @@ std::filesystem::path open_output(const stores::Url& url,
                                   const stores::StoreOptions& options);
 
 /// The output of this process at this path in the cache; null for other paths.
-Output* output_at(const std::filesystem::path& content);
+RemoteOutput* output_at(const std::filesystem::path& content);
 
 /// Sends what open_output() has opened and the command has made; returns `code`, or 1 after one
 /// line that names the local copy, which is kept then. A stop signal ends this process with a line.

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <new>
 #include <stdexcept>
+#include <utility>
 
 #include "launch/rank_info.h"
 #include "support/console.h"
@@ -123,6 +124,15 @@ const Subcommand& subcommand(std::span<const Subcommand> all,
   if (found != all.end()) return *found;
   for (const auto& known : all) flags.emplace_back(known.name);
   throw std::invalid_argument(unknown + suggestion(name, flags, "; see " + help));
+}
+
+ResultPlace result_place(const OptionTable& table,
+                         const std::filesystem::path* field,
+                         ResultMark mark) {
+  ResultPlace place{
+      .path = *field, .option = formatted("--{}", table.at(field).name), .mark = std::move(mark)};
+  if (const auto* row = table.row(OptionRole::overwrite)) place.overwrite = row->value() == "true";
+  return place;
 }
 
 bool asks_for(const std::vector<std::string>& arguments, std::string_view option) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <exception>
+#include <filesystem>
 #include <functional>
 #include <span>
 #include <string>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "support/options.h"
+#include "support/result_file.h"
 
 // The outermost edge that all our commands share: exit codes and one-line errors.
 namespace dimred::commands {
@@ -66,6 +68,11 @@ const Subcommand& subcommand(std::span<const Subcommand> all,
                              std::vector<std::string> flags,
                              const std::string& unknown,
                              const std::string& help);
+
+/// The output that the row of `field` names, and the command's --overwrite, if it has one.
+ResultPlace result_place(const OptionTable& table,
+                         const std::filesystem::path* field,
+                         ResultMark mark = {});
 
 /// Whether `--option` or `--option=...` is among them.
 bool asks_for(const std::vector<std::string>& arguments, std::string_view option);

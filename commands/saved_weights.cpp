@@ -2,9 +2,9 @@
 
 #include <span>
 
+#include "checkpoints/artifact.h"
 #include "checkpoints/folder_lock.h"
 #include "checkpoints/run_config.h"
-#include "checkpoints/snapshot_list.h"
 #include "checkpoints/state.h"
 #include "commands/ranks.h"
 #include "commands/remote.h"
@@ -22,16 +22,6 @@ namespace dimred::commands {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// A folder of snapshots is averaged; everything else is loaded as it is. A run of stage 2 may have
-/// no checkpoints/ (any more): its final.h5 is what its name means.
-training::Weights load(const training::Setup& setup, const fs::path& path) {
-  const bool list = checkpoints::is_snapshot_list(path);
-  const bool one = (!fs::is_directory(path) && !list) || checkpoints::is_state(path) ||
-                   fs::exists(path / "checkpoints") ||
-                   (checkpoints::is_run(path) && fs::exists(path / "final.h5"));
-  return one ? training::load_weights(setup, path) : training::mean_of_snapshots(setup, path);
-}
 
 }  // namespace
 
@@ -61,7 +51,10 @@ void adopt_run_of(OptionTable& table,
                   const std::string& command,
                   DataUse use) {
   require(!saved.weights.empty(), "[{}] needs --weights FILE or FOLDER", command);
-  require(fs::exists(saved.weights), "[{}] no such file or folder: {}", command, saved.weights);
+  require(checkpoints::look(saved.weights).kind != checkpoints::ArtifactKind::missing,
+          "[{}] no such file or folder: {}",
+          command,
+          saved.weights);
   require_state(saved.weights, command);
   const auto run = checkpoints::open_run(saved.weights);
   for (const auto& line : adopt_run(table, run, saved.common, "not as the weights' run: "))
@@ -107,10 +100,12 @@ void refuse_run_options(const OptionTable& table,
 }
 
 training::Weights load_saved(training::Setup& setup, const SavedOptions& saved) {
-  const bool list = checkpoints::is_snapshot_list(saved.weights);
-  training::load_frozen(setup,
-                        list ? training::snapshot_files(saved.weights).front() : saved.weights);
-  auto weights = load(setup, saved.weights);
+  const bool several = checkpoints::look(saved.weights).is_several();
+  training::load_frozen(
+      setup,
+      several ? training::latest_members(saved.weights).members.front().path : saved.weights);
+  auto weights = several ? training::mean_of_series(setup, saved.weights)
+                         : training::load_weights(setup, saved.weights);
   require_agreement(
       *setup.communicator,
       {{"the weights", formatted("{} {}", digest_of(weights.values), digest_of(weights.buffers))}});

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "checkpoints/artifact.h"
+#include "checkpoints/series.h"
 #include "checkpoints/snapshot.h"
 #include "checkpoints/snapshot_list.h"
 #include "checkpoints/state.h"
@@ -16,11 +18,11 @@
 #include "pca/source.h"
 #include "stage2/options.h"
 #include "support/agreement.h"
-#include "support/atomic_file.h"
 #include "support/counted.h"
 #include "support/digest.h"
 #include "support/errors.h"
 #include "support/list_files.h"
+#include "support/sampled_digest.h"
 #include "support/stopwatch.h"
 #include "training/data_sets.h"
 #include "training/input/train_on.h"
@@ -66,6 +68,8 @@ std::vector<std::string> adopt_checkpoint(OptionTable& table, Stage2Plan& plan) 
           plan.options.snapshots);
   auto overridden = adopt_run(table, run, plan.common, "not as the checkpoint's run: ");
   require_data(table, plan.common.data);
+  auto remark = default_data_remark(table, plan.options.checkpoint, plan.common.data);
+  if (!remark.empty()) overridden.push_back(std::move(remark));
   return overridden;
 }
 
@@ -77,7 +81,7 @@ bool is_matrix(const fs::path& file) {
 /// As pca::fit_snapshots reads them.
 std::int64_t snapshots_in(const fs::path& path) {
   if (path.extension() == ".npy") return pca::open_source(path)->rows();
-  return std::ssize(pca::snapshot_files(path));
+  return std::ssize(checkpoints::members({path}, "stage2").members);
 }
 
 /// Nobody has said k: it is that of the matrix there is, or fewer than the preset's where the
@@ -105,8 +109,11 @@ void choose_components(Stage2Plan& plan, std::vector<std::string>& remarks) {
 
 /// The snapshots of our own kind, whose mean a start can be; oldest first.
 std::vector<fs::path> snapshots_to_average(const fs::path& path) {
-  if (!fs::is_directory(path) && !checkpoints::is_snapshot_list(path)) return {};
-  auto files = checkpoints::snapshots_at(path, {".h5"});
+  const auto artifact = checkpoints::look(path);
+  if (!artifact.is_several() && artifact.kind != checkpoints::ArtifactKind::run) return {};
+  const auto folder = checkpoints::snapshots_of(path);
+  if (fs::is_directory(folder) && list_files(folder, {".h5"}).empty()) return {};
+  auto files = checkpoints::member_weights(training::latest_members(path));
   std::erase_if(files, [](const fs::path& file) { return file.extension() != ".h5"; });
   return files;
 }
@@ -162,16 +169,16 @@ stage2::StartWeights start_weights(training::Setup& setup, const Stage2Plan& pla
   const auto& options = plan.options;
   switch (options.constants.start) {
     case method::Start::mean:
-      return {
-          training::mean_of_snapshots(setup, options.snapshots, options.start_latest.value_or(0)),
-          {}};
+      return {training::mean_of_series(setup, options.snapshots, options.start_latest.value_or(0)),
+              {}};
     case method::Start::soup: {
       auto soup = training::greedy_soup(setup, options.snapshots, options.start_latest.value_or(0));
       const auto batches = soup.images_evaluated / setup.data.global_batch_size;
       return {std::move(soup.weights), {.forward_passes = batches}};
     }
     case method::Start::first:
-      return {training::load_weights(setup, training::snapshot_files(options.snapshots).front()),
+      return {training::load_weights(
+                  setup, training::latest_members(options.snapshots).members.front().weights),
               {}};
     case method::Start::file:
       return {training::load_weights(setup, options.start_file), {}};
@@ -194,20 +201,6 @@ std::optional<stage2::StartWeights> start_unless_resumed(training::Setup& setup,
   return start;
 }
 
-/// Tells one file from another without reading all of it: its length and up to 256 pieces of it.
-std::string fingerprint(const fs::path& path) {
-  constexpr std::int64_t pieces = 256;
-  constexpr std::int64_t piece_bytes = 4096;
-  const InputFile file(path);
-  std::vector<std::byte> piece(static_cast<std::size_t>(std::min(piece_bytes, file.size())));
-  DigestStream stream;
-  for (std::int64_t i = 0; i < pieces; ++i) {
-    file.read((file.size() - std::ssize(piece)) / pieces * i, piece);
-    stream.update(piece);
-  }
-  return formatted("{} bytes, digest {}", file.size(), stream.hex());
-}
-
 /// The digest of what every rank has; sharded parameters come last.
 std::string replicated_digest(const layout::Layout& layout, const training::Weights& start) {
   std::int64_t size = 0;
@@ -225,8 +218,9 @@ void require_same_start(const distributed::Ranks& ranks,
   if (start) facts.emplace_back("the start weights", replicated_digest(layout, start->weights));
   if (!basis.empty()) {
     const auto sidecar = fs::path(basis).replace_extension(".json");
-    facts.emplace_back("the projection matrix", fingerprint(basis));
-    facts.emplace_back("the matrix's sidecar", fs::exists(sidecar) ? fingerprint(sidecar) : "none");
+    facts.emplace_back("the projection matrix", sampled_digest(basis));
+    facts.emplace_back("the matrix's sidecar",
+                       fs::exists(sidecar) ? sampled_digest(sidecar) : "none");
   }
   require_agreement(*ranks.communicator, facts);
 }
@@ -268,10 +262,9 @@ fs::path basis_file(const Stage2Plan& plan,
     say_reuse(file, plan.options.snapshots, console);
     return file;
   }
-  if (const auto warning = checkpoints::unlisted(plan.options.snapshots); !warning.empty())
-    console.warn(warning);
   const auto basis =
       pca::fit_snapshots(plan.options.snapshots, fit_options(plan), file, *setup.communicator);
+  for (const auto& remark : basis.report.remarks) console.warn(remark);
   console.line(pca::describe(basis));
   return file;
 }

@@ -10,6 +10,7 @@
 #include "support/errors.h"
 #include "support/locations.h"
 #include "support/options.h"
+#include "support/result_file.h"
 
 namespace dimred::commands {
 namespace {
@@ -19,6 +20,7 @@ namespace fs = std::filesystem;
 struct CopyOptions {
   std::string from;
   std::string to;
+  bool overwrite = false;
   stores::StoreOptions stores;
 };
 
@@ -56,7 +58,8 @@ int get(const CopyOptions& options) {
   // A file into a folder, as cp does.
   const bool file = stores::is_single(found);
   const auto local = file && (slash || fs::is_directory(to)) ? to / stores::last_name(url) : to;
-  return say("downloaded", stores::download(*store, url, found, local));
+  if (file) require_outside_runs(local, "path");
+  return say("downloaded", stores::download(*store, url, found, local, options.overwrite));
 }
 
 int put(const CopyOptions& options) {
@@ -97,6 +100,9 @@ int run_tool(const StoreTool& tool, const std::vector<std::string>& arguments) {
   if (tool.to != nullptr) {
     table.add("to", &options.to, formatted("where it shall be: {}", tool.to)).positional();
   }
+  if (tool.run == get)
+    table.add("overwrite", &options.overwrite, "replace other files that are there")
+        .role(OptionRole::overwrite);
   stores::add_options(table, options.stores, /*uploads=*/false);
   if (printed_help(table, arguments)) return exit_success;
   require(!options.from.empty() && (tool.to == nullptr || !options.to.empty()),

@@ -91,6 +91,25 @@ std::vector<std::string> adopt_run(OptionTable& table,
   return overridden;
 }
 
+std::string default_data_remark(const OptionTable& table,
+                                const fs::path& weights,
+                                const training::DataOptions& data) {
+  const bool is_named = table.was_set(&data.data) || table.was_set(&data.dataset);
+  if (is_named || !checkpoints::open_run(weights).config.empty()) return {};
+  return formatted(
+      "no run says what {} was trained on: normalisation, classes and samples are those of the "
+      "default data, Fashion-MNIST; --{} names others",
+      weights,
+      table.at(&data.data).name);
+}
+
+void print_default_data(const OptionTable& table,
+                        const fs::path& weights,
+                        const training::DataOptions& data) {
+  const auto remark = default_data_remark(table, weights, data);
+  if (!remark.empty()) print(remark + "\n");
+}
+
 checkpoints::RunConfig run_config(const training::CommonOptions& common, const OptionTable& table) {
   auto config = checkpoints::run_config(table);
   config.module = training::module_of(common.model);

@@ -23,6 +23,17 @@ std::vector<std::string> adopt_run(OptionTable& table,
                                    training::CommonOptions& common,
                                    const std::string& otherwise);
 
+/// A line where neither the run of `weights` nor an option says what they were trained on, so that
+/// the default data stand in; else empty.
+std::string default_data_remark(const OptionTable& table,
+                                const std::filesystem::path& weights,
+                                const training::DataOptions& data);
+
+/// Prints that line, where there is one.
+void print_default_data(const OptionTable& table,
+                        const std::filesystem::path& weights,
+                        const training::DataOptions& data);
+
 /// The config.toml of the run, once make_setup() has filled in what the data decide.
 checkpoints::RunConfig run_config(const training::CommonOptions& common, const OptionTable& table);
 

@@ -11,6 +11,7 @@
 #include "models/script.h"
 #include "support/console.h"
 #include "support/errors.h"
+#include "support/standard_streams.h"
 
 // `dimred-train`: what `dimred` executes for the subcommands that need LibTorch, and for a PCA of
 // several ranks.
@@ -76,6 +77,7 @@ void report_to_ranks(const std::string& name, const std::string& text) {
 }  // namespace
 
 int main(int count, char** values) {
+  dimred::reserve_standard_streams();
   const auto arguments = arguments_after(count, values, 1);
   const auto name = arguments.empty() ? "dimred" : "dimred " + arguments.front();
   host_modules(name, arguments);

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "checkpoints/artifact.h"
 #include "commands/ranks.h"
 #include "commands/remote.h"
 #include "commands/run.h"
@@ -16,6 +17,7 @@
 #include "support/errors.h"
 #include "support/locations.h"
 #include "support/option_values.h"
+#include "support/result_file.h"
 
 namespace dimred::commands {
 namespace {
@@ -33,8 +35,31 @@ struct VerifyAnswer {
   double mean_length = 0;
 };
 
+constexpr auto roc_header = "threshold,true_positive_rate,false_positive_rate\n";
+
+ResultPlace roc_place(const VerifyOptions& options) {
+  return {.path = options.output / "roc.csv",
+          .option = "--output",
+          .mark = {.what = "ROC of dimred verify", .text = roc_header},
+          .inputs = {options.pairs}};
+}
+
+ResultPlace answer_place(const VerifyOptions& options) {
+  return {.path = options.output / "verification.json",
+          .option = "--output",
+          .mark = {.what = "answer of dimred verify", .text = "{\n  \"weights\": "},
+          .inputs = {options.pairs}};
+}
+
+/// Before the work; a folder that is not there holds nothing that could be replaced.
+void check_answer_place(const VerifyOptions& options) {
+  require_outside_runs(options.output, "--output");
+  for (const auto& place : {roc_place(options), answer_place(options)})
+    if (fs::exists(place.path)) require_result_place(place);
+}
+
 std::string roc_text(const serving::Verification& verification) {
-  std::string text = "threshold,true_positive_rate,false_positive_rate\n";
+  std::string text = roc_header;
   for (const auto& point : verification.roc)
     text += formatted("{},{},{}\n",
                       number_text(point.threshold),
@@ -97,10 +122,10 @@ int verify_pairs(const VerifyOptions& options,
                       .mean_length = serving::mean_length(plain, flipped, size, list.pairs)};
   for (const auto& pair : list.pairs) answer.same += pair.same ? 1 : 0;
   create_folders(options.output);
-  write_file_atomically(options.output / "roc.csv", roc_text(answer.verification));
+  write_result(roc_place(options), roc_text(answer.verification));
   const auto text =
       to_json(options, answer).dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
-  write_file_atomically(options.output / "verification.json", text + "\n");
+  write_result(answer_place(options), text + "\n");
   print(summary(options, answer) + "-> " + (options.output / "verification.json").string() +
         ", roc.csv\n");
   return exit_success;
@@ -108,6 +133,7 @@ int verify_pairs(const VerifyOptions& options,
 
 int verify_export(const VerifyOptions& options, const serving::PairList& list) {
   require(!options.output.empty(), "[verify] needs --output FOLDER beside an export");
+  check_answer_place(options);
   const auto signature = serving::read_signature(options.weights);
   auto setup = serving::open_export(options.weights, signature, options.common.run);
   return verify_pairs(options, setup, list);
@@ -118,8 +144,10 @@ int verify_run(VerifyOptions& options, OptionTable& table, const serving::PairLi
   const auto& precision = options.common.model.precision;
   if (!table.was_set(&precision)) table.set(&precision, "float32");
   adopt_run_of(table, options, "verify");
+  print_default_data(table, options.weights, options.common.data);
   if (options.output.empty()) options.output = checkpoints::run_of(options.weights);
   require(!options.output.empty(), "[verify] needs --output FOLDER for weights without a run");
+  check_answer_place(options);
   options.common.model.any_outputs = true;
   training::resolve(options.common, 1, table);
   return with_saved_network(

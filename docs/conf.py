@@ -43,6 +43,7 @@ NAVIGATION = {
     ],
     "Reference": [
         "docs/reference/options",
+        "docs/reference/paths",
         "docs/reference/presets",
         "docs/reference/python",
         "docs/reference/matrices",
@@ -91,6 +92,8 @@ NAVIGATION = {
         "experiments/records/resnet20_cifar10",
         "experiments/records/faces",
         "experiments/records/lm_merges",
+        "experiments/records/lm_controls",
+        "experiments/records/trajectory_says",
     ],
 }
 

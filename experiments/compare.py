@@ -31,7 +31,7 @@ from comparison.plan import Plan, read_plan
 from comparison.readings import Readings
 from comparison.results import Outcome, Reader, save_table, tidy
 from comparison.rows import Rows
-from comparison.schedule import Busy, Journal, Scheduler, Stopped, take
+from comparison.schedule import Busy, Journal, Scheduler, Stopped, in_words, take
 from comparison.summary import EQUALS, NOTES, Condition, Ranked, choose, conditions, ranking, shown, summarise, within
 from workbench.files import write_whole
 from workbench.jobs import DIMRED
@@ -318,15 +318,21 @@ class Comparison:
         print(f"{text}\n\nwritten: {output}/results.csv, results.parquet, summary.csv, summary.txt")
 
 
-def show_jobs(entries: Entries, frozen: Choices | None) -> None:
-    """What --dry_run prints: the jobs of the selection, or of the confirmation of choices that are frozen."""
+def show_jobs(entries: Entries, frozen: Choices | None, options: argparse.Namespace) -> None:
+    """What --dry_run prints: the jobs of the selection, or of the confirmation of choices that are frozen, and the time
+    that they take, as far as jobs that have run in the folder tell."""
     wanted = entries.selection if frozen is None else entries.confirmed(frozen)
     left = entries.left(wanted)
     needed = {job.target for job in jobs_of(left)}
     elsewhere = {entry.job.target for entry in wanted if entry not in left}
+    to_run = []
     for job in jobs_of(wanted):
         done = job.done() or job.target in elsewhere or job.target not in needed
         print("done  " if done else "to run", job.name)
+        to_run += [] if done else [job]
+    seconds = Journal(options.output.resolve() / "journal.jsonl").estimate(to_run, options.jobs)
+    time = "known once a job has run here" if seconds is None and to_run else f"about {in_words(seconds or 0)}"
+    print(f"{len(to_run)} of {len(jobs_of(wanted))} jobs to run, {options.jobs} at a time; time {time}")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -340,7 +346,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 raise ConfigError(f"{options.config}: --{option} needs confirmation_seeds")
         entries = Entries(options, plan)
         if options.dry_run:
-            show_jobs(entries, read_choices(options.choices, plan) if options.choices else None)
+            show_jobs(entries, read_choices(options.choices, plan) if options.choices else None, options)
             return 0
         begin_engine = engine_of(options)
         with take(options.output.resolve()) as lock:

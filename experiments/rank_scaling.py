@@ -17,8 +17,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from workbench.files import require_place, write_whole
 from workbench.jobs import DIMRED, REPOSITORY, flags
-from workbench.page import page
+from workbench.page import MARK, page
 from workbench.ranks import ranks_of, rate, wire_per_step
 from workbench.text_table import text_table, write_csv
 
@@ -48,6 +49,12 @@ def parse() -> argparse.Namespace:
 def main() -> None:
     """Runs what is not there yet, then reports."""
     options = parse()
+    report = options.output / "report.html"
+    try:
+        require_place(report, "--output", MARK)
+    except ValueError as error:
+        print(f"rank_scaling: {error}", file=sys.stderr)
+        raise SystemExit(2) from None
     plan = {}
     for ranks in options.ranks:
         plan["per-rank batch", ranks] = options.batch_size * ranks
@@ -84,7 +91,8 @@ def main() -> None:
     )
     print(f"{os.cpu_count()} cores; median (lowest to highest) of {options.rounds} rounds")
     runs = read_runs(sorted((options.output / "round_0").iterdir(), key=lambda f: ranks_of(read_run(f))))
-    (options.output / "report.html").write_text(page("Stage 1 by the number of ranks", runs, None), encoding="utf-8")
+    html = page("Stage 1 by the number of ranks", runs, None)
+    write_whole(report, lambda file: file.write_text(html, encoding="utf-8"))
     print(f"report: {options.output / 'report.html'}")
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import pandas as pd
 from comparison.rows import Rows, machine_of
 from comparison.schedule import Journal, in_words
-from workbench.files import write_whole
+from workbench.files import require_place, write_whole
 
 AGAINST = {
     "all baselines": "against the best of all baselines",
@@ -61,6 +61,9 @@ def resolved(folder: Path) -> str:
     return "\n".join(line for line in text.splitlines() if line and not re.match(r"#|\w+ = ['\"]?/", line))
 
 
+COUNTED = "of one job at a time."  # near the beginning of every page
+
+
 def record(output: Path, rows: Path | None = None) -> str:
     """The page; `rows`: of runs whose folders are elsewhere. Raises OSError for a folder without a comparison."""
     text = (output / "comparison.toml").read_text()
@@ -80,8 +83,7 @@ def record(output: Path, rows: Path | None = None) -> str:
     parts = [
         f"# {toml.get('title', output.name)}",
         toml.get("question", ""),
-        f"{len(finished)} runs of {len(results)} finished, {in_words(seconds)} of one job at a time. "
-        f"{machine(machines)}.",
+        f"{len(finished)} runs of {len(results)} finished, {in_words(seconds)} {COUNTED} {machine(machines)}.",
     ]
     for phase in ("confirmation", "selection"):
         for words in AGAINST:
@@ -101,10 +103,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--rows", type=Path, help="what compare.py --rows wrote, of runs whose folders are elsewhere")
     options = parser.parse_args(arguments)
     try:
+        require_place(options.output, "--output", ("page of experiments/record.py", COUNTED))
         page = record(options.comparison, options.rows)
     except OSError as error:
         print(f"record: {error}", file=sys.stderr)
         return 1
+    except ValueError as error:
+        print(f"record: {error}", file=sys.stderr)
+        return 2
     options.output.parent.mkdir(parents=True, exist_ok=True)
     write_whole(options.output, lambda path: path.write_text(page))
     return 0

@@ -12,8 +12,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from workbench.files import write_whole
-from workbench.page import page
+from workbench.files import require_place, write_whole
+from workbench.page import MARK, page
 from workbench.summary import comparison, summary_header, summary_rows
 from workbench.text_table import text_table
 
@@ -33,9 +33,10 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns 0; 2 with one line on standard error for a folder that is not a run, or when no run is whole and
-    finished, or when the page cannot be written. One that is not is left out and named."""
+    finished, or when the page cannot be written or would replace another file. Other runs are left out and named."""
     options = parse(arguments)
     try:
+        require_place(options.output, "--output", MARK)
         runs, bad = read_good_runs(run_folders(options.runs))
         if not runs:
             raise bad[0]

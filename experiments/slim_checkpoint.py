@@ -11,9 +11,10 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
+if TYPE_CHECKING:
+    import numpy as np
 
 UNITS = {
     "resnet_v1_50": (3, 4, 6, 3),
@@ -116,6 +117,8 @@ def as_torch(name: str, values: np.ndarray, source: str) -> np.ndarray:
     """float32, kernels as (out, in, height, width). Raises Refused for values that are no numbers."""
     if values.dtype.kind not in "fV":  # V: bfloat16
         raise Refused(f"{source}: {name} needs floating-point values, received {values.dtype}")
+    import numpy as np  # which --check does without
+
     with np.errstate(over="ignore"):
         values = values.astype(np.float32)
     if not np.isfinite(values).all():
@@ -127,6 +130,8 @@ def as_torch(name: str, values: np.ndarray, source: str) -> np.ndarray:
 
 def converted(reader: Reader, source: str) -> tuple[str, dict[str, np.ndarray], list[str]]:
     """The network's name, its tensors, and the variables that were passed over."""
+    import numpy as np
+
     there = reader.get_variable_to_shape_map()
     network = network_of(there, source)
     logits = there.get(f"{network}/logits/weights", [0])
@@ -172,13 +177,18 @@ def write(tensors: dict[str, np.ndarray], metadata: dict[str, str], output: Path
             raise
 
 
-def convert(checkpoint: Path, output: Path) -> str:
-    """What was written, in lines."""
+def checked(checkpoint: Path, output: Path) -> str:
+    """The checkpoint's prefix. Raises Refused for what can be refused before TensorFlow is there."""
     if output.suffix != ".safetensors" or not output.parent.is_dir():
         raise Refused(f"{output}: needs a name that ends in .safetensors, in a folder that exists")
     if output.exists():
         raise Refused(f"{output} exists already")
-    prefix = prefix_of(checkpoint)
+    return prefix_of(checkpoint)
+
+
+def convert(checkpoint: Path, output: Path) -> str:
+    """What was written, in lines."""
+    prefix = checked(checkpoint, output)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # it has much to say about processors
     import tensorflow as tf
 
@@ -203,9 +213,13 @@ def convert(checkpoint: Path, output: Path) -> str:
 def main(arguments: list[str]) -> int:
     """The exit code."""
     try:
-        if len(arguments) != 2:
-            raise Refused(f"needs CKPT OUT.safetensors, received {len(arguments)} words")
-        print(convert(Path(arguments[0]), Path(arguments[1])))
+        words = [Path(word) for word in arguments if word != "--check"]
+        if len(words) != 2:
+            raise Refused(f"needs CKPT OUT.safetensors, received {len(words)} words")
+        if "--check" in arguments:
+            checked(*words)
+        else:
+            print(convert(*words))
     except (Refused, OSError) as error:
         print(f"slim_checkpoint: {error}", file=sys.stderr)
         return error.code if isinstance(error, Refused) else FAILED

@@ -99,8 +99,9 @@ Coefficients read_coefficients(const std::filesystem::path& file, std::size_t co
   std::int64_t line_number = 0;
   for (std::string line; std::getline(lines, line);) {
     ++line_number;
-    const auto text = trimmed(line);
+    auto text = trimmed(std::string_view(line).substr(0, line.find('#')));
     if (text.empty()) continue;
+    if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
     const auto number = number_in<double>(text);
     require(number && std::isfinite(*number),
             "[merge] '{}' line {} needs a number, received {}",

@@ -39,7 +39,8 @@ struct Coefficients {
 Coefficients coefficients_of(std::span<const std::int64_t> steps,
                              const CoefficientOptions& options);
 
-/// The numbers of a text file, one a line, for `count` checkpoints, as weights with the divisor 1.
+/// The numbers of a text file, one a line, for `count` checkpoints, as weights with the divisor 1;
+/// `#` begins a comment.
 /// Throws std::invalid_argument for another number of them, or a sum that differs from one by more
 /// than 1e-6.
 Coefficients read_coefficients(const std::filesystem::path& file, std::size_t count);

@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "checkpoints/frozen_part.h"
+#include "checkpoints/series.h"
 #include "checkpoints/tensor_table.h"
+#include "support/file_state.h"
 
 // The checkpoints that a merge reads: which, in which order, and where their tensors lie.
 namespace dimred::merge {
@@ -20,8 +22,8 @@ struct Tensor : checkpoints::StoredTensor {
   std::int64_t elements = 0;
   std::int64_t bytes = 0;
 
-  /// Whether a merge sums it: float64, float32, bfloat16 or float16, and no statistic of BatchNorm.
-  /// Others are copied from one checkpoint.
+  /// Whether a merge sums it: a weight of float64, float32, bfloat16 or float16. Others are copied
+  /// from one checkpoint.
   bool is_summed() const;
   /// Whether it holds codes of a quantisation, which mean nothing without its scales.
   bool is_quantised() const;
@@ -29,13 +31,16 @@ struct Tensor : checkpoints::StoredTensor {
 
 struct Input {
   std::filesystem::path path;                     // as named: a folder or a file
+  std::filesystem::path weights;                  // the file, index or .metadata of its tensors
   std::int64_t step = 0;                          // from its name, or its place from 1 on
   std::vector<std::filesystem::path> files;       // shards
+  FileGuard guard;                                // of these, an index and a frozen part
   std::vector<Tensor> tensors;                    // by file, in the order of their bytes
   std::vector<std::string> left_out;              // optimizer state and the like
-  bool in_folder = false;                         // of its own, with configuration and tokenizer
   std::optional<checkpoints::FrozenPart> frozen;  // of a snapshot; its tensors are among the above
 
+  /// Whether it has a folder of its own, with configuration and tokenizer.
+  bool in_folder() const { return path != weights; }
   /// The folder whose side files go with it; empty: none.
   std::filesystem::path folder() const;
 };
@@ -46,29 +51,17 @@ struct Window {
   std::int64_t to = 0;      // last step; 0: no limit
   std::int64_t stride = 1;  // one of each `stride`, counted backwards from the newest
   std::int64_t last = 0;    // number of the newest of these; 0: all
+  bool needs_order() const { return *this != Window(); }
   bool operator==(const Window&) const = default;
 };
 
 struct Found {
-  std::vector<Input> inputs;  // steps ascend; headers only, tensors not yet read
-  bool counted = false;       // a name carries no step: they are counted in the order given
+  checkpoints::Series series;
+  std::vector<Input> inputs;  // its members; steps ascend; tensors not yet read
 };
 
-/// Steps by what checkpoints are called, or their places from 1 on where a name has none.
-struct Steps {
-  std::vector<std::int64_t> of;
-  bool counted = false;
-};
-
-/// Each is a weight file, a snapshot, or a folder. The number behind step, iter, checkpoint, ckpt
-/// or epoch where all names have one of these; else the last number, where these differ. For a
-/// name without a number stands that of its folder.
-Steps steps_of(const std::vector<std::filesystem::path>& checkpoints);
-
-/// The checkpoints of sources: each a checkpoint (a weight file, a snapshot, a folder with weights
-/// or an index), or what pca::snapshot_files takes. Throws std::invalid_argument for a source
-/// without any, one that is given twice, two of one step, or a folder that holds both a
-/// checkpoint's weights and folders with others'.
+/// The checkpoints of sources (checkpoints::members), by their steps. Throws std::invalid_argument
+/// for a source that is given twice and for matrices.
 Found find_inputs(const std::vector<std::filesystem::path>& sources);
 
 /// The places in `inputs` that the window chooses, ascending. Throws std::invalid_argument where

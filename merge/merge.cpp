@@ -5,7 +5,10 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "checkpoints/output.h"
 #include "checkpoints/sealed_json.h"
+#include "checkpoints/side_files.h"
+#include "checkpoints/snapshot_list.h"
 #include "checkpoints/weight_names.h"
 #include "merge/pass.h"
 #include "merge/plan.h"
@@ -29,6 +32,8 @@ namespace {
 namespace fs = std::filesystem;
 using OrderedJson = nlohmann::ordered_json;
 
+constexpr auto provenance_name = "merge.json";
+
 /// The path, or the URL that it stands for.
 std::string place_text(const fs::path& path) {
   auto whole = path.string();
@@ -45,6 +50,14 @@ std::string kind_text(const Recipe& recipe) {
   const auto& name = listed_name(kind_names(), kind);
   if (kind == Kind::ema) return formatted("{} {}", name, number_text(decay));
   return kind == Kind::pma_ema ? formatted("{} {}", name, number_text(alpha)) : name;
+}
+
+/// Kinds and windows that go by steps need some.
+void require_order_for(const Recipe& recipe, const checkpoints::Series& series) {
+  if (recipe.file.empty() && recipe.coefficients.kind != Kind::mean)
+    checkpoints::require_order(
+        series, "merge", "--kind " + listed_name(kind_names(), recipe.coefficients.kind));
+  if (recipe.window.needs_order()) checkpoints::require_order(series, "merge", "a window of steps");
 }
 
 Part part_of(const Recipe& recipe, const std::vector<Input>& inputs, std::string_view copy_from) {
@@ -112,13 +125,13 @@ void read_headers(std::vector<Input>& inputs, const Input& like, const Options& 
   require_one_frozen_part(inputs);
 }
 
-/// Name, size and time of all files of an input.
+/// Name, size and time of all files of an input, from before they were read.
 OrderedJson state_of(const Input& input) {
   auto json = OrderedJson::array();
-  for (const auto& file : input.files)
-    json.push_back({file.filename().string(),
-                    fs::file_size(file),
-                    fs::last_write_time(file).time_since_epoch().count()});
+  for (const auto& [file, state] : input.guard.files()) {
+    const auto known = state.value_or(FileState{});
+    json.push_back({file.filename().string(), known.bytes, known.seconds, known.nanoseconds});
+  }
   return json;
 }
 
@@ -127,7 +140,6 @@ struct Work {
   std::vector<Part> parts;
   Plan plan;
   const Input* like = nullptr;
-  std::vector<OrderedJson> states;  // of the inputs, before they are read
   PassResult written;
 };
 
@@ -135,8 +147,8 @@ struct Work {
 std::string plan_digest(const Work& work, const Options& options) {
   auto json = OrderedJson::array({std::string(version()), std::string(revision())});
   json.push_back(options.copy_from_given);
-  for (std::size_t i = 0; i < work.inputs.size(); ++i)
-    json.push_back({work.inputs[i].path.string(), work.inputs[i].step, work.states[i]});
+  for (const auto& input : work.inputs)
+    json.push_back({input.path.string(), input.step, state_of(input)});
   for (const auto& part : work.parts)
     json.push_back(
         {part.inputs, texts_of(part.coefficients.values(), number_text), part.copied_from});
@@ -144,12 +156,37 @@ std::string plan_digest(const Work& work, const Options& options) {
   return digest_of(json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace));
 }
 
-/// A program that still writes a checkpoint would have a mixture merged.
-void require_unchanged(const Work& work) {
-  for (std::size_t i = 0; i < work.inputs.size(); ++i)
-    require(state_of(work.inputs[i]) == work.states[i],
-            "[merge] '{}' has changed while it was read; merge it when nobody writes it any more",
-            work.inputs[i].path);
+checkpoints::OutputPlan output_plan(const Work& work, const Options& options) {
+  checkpoints::OutputPlan plan{.command = "merge", .digest = plan_digest(work, options)};
+  for (const auto& part : work.parts) {
+    const auto add = [&](const fs::path& name) { plan.names.push_back(part.folder / name); };
+    for (const auto& shard : work.plan.shards) add(shard.name);
+    if (!work.plan.index_name.empty()) add(work.plan.index_name);
+    std::ranges::for_each(part.side_files, add);
+    add(provenance_name);
+  }
+  return plan;
+}
+
+/// What would find the output among its checkpoints when it is read again.
+void require_apart(const std::vector<fs::path>& sources,
+                   const std::vector<Input>& inputs,
+                   const fs::path& output,
+                   const checkpoints::OutputPlan& plan) {
+  std::set<fs::path> read(sources.begin(), sources.end()), named;
+  for (const auto& source : sources) named.insert(fs::absolute(source).lexically_normal());
+  for (const auto& source : sources) read.insert(checkpoints::snapshots_of(source));
+  for (const auto& input : inputs) {
+    if (!named.contains(input.weights)) read.insert(input.path);  // beside a file that is named
+    if (const auto run = checkpoints::run_above(input.path.parent_path()); !run.empty())
+      read.insert(input.path.parent_path());
+  }
+  for (const auto& source : read) {
+    checkpoints::require_outside(plan.command, output, source);
+    checkpoints::require_unmatched(plan.command, output, source);
+    for (const auto& name : plan.names)
+      checkpoints::require_unmatched(plan.command, output / name, source);
+  }
 }
 
 /// The digest of each tensor by its name.
@@ -185,27 +222,28 @@ OrderedJson provenance(const Work& work, std::size_t place, const Report& report
 void write_beside(const Work& work,
                   const Options& options,
                   const Report& report,
-                  const fs::path& root) {
+                  const checkpoints::Output& output) {
   for (std::size_t i = 0; i < work.parts.size(); ++i) {
     const auto& part = work.parts[i];
-    const auto folder = root / part.folder;
-    if (const auto from = work.inputs[part.copied_from].folder(); !from.empty())
-      copy_side_files(from, folder, options.dtype);
+    const auto from = work.inputs[part.copied_from].folder();
+    for (const auto& name : part.side_files)
+      checkpoints::copy_side_file(from / name, output.path(part.folder / name), options.dtype);
     if (!work.plan.index_name.empty())
-      write_file_atomically(folder / work.plan.index_name, work.plan.index);
+      write_file_atomically(output.path(part.folder / work.plan.index_name), work.plan.index);
     write_file_atomically(
-        folder / "merge.json",
+        output.path(part.folder / provenance_name),
         provenance(work, i, report).dump(1, ' ', false, OrderedJson::error_handler_t::replace) +
             "\n");
-    sync_folder(folder);
   }
 }
 
 void report_tensors(Report& report, const Work& work) {
   report.tensors = work.like->tensors.size();
   std::set<std::string> left_out;
-  for (const auto& tensor : work.like->tensors)
+  for (const auto& tensor : work.like->tensors) {
     if (!tensor.is_summed()) report.copied.push_back(tensor.name);
+    report.statistics |= tensor.role == checkpoints::Role::statistic;
+  }
   for (const auto& input : work.inputs) {
     report.inputs.push_back({input.path, input.step});
     left_out.insert(input.left_out.begin(), input.left_out.end());
@@ -223,7 +261,8 @@ void report_parts(Report& report, const Work& work, const fs::path& output) {
                             {}});
   for (std::size_t i = 0; i < work.parts.size(); ++i) {
     const auto& from = work.inputs[work.parts[i].copied_from];
-    if (from.in_folder) report.parts[i].not_copied = left_behind(from.path, from.files);
+    if (from.in_folder())
+      report.parts[i].not_copied = checkpoints::left_behind(from.path, from.files);
   }
 }
 
@@ -237,7 +276,10 @@ void report_equal(Report& report, const Digests& digests) {
 }
 
 /// Writes all but the final name; what a refused value leaves is removed.
-void write_folder(Work& work, const Options& options, const Report& report, OutputFolder& folder) {
+void write_files(Work& work,
+                 const Options& options,
+                 const Report& report,
+                 checkpoints::Output& output) {
   try {
     work.written =
         write_shards(work.inputs,
@@ -245,11 +287,10 @@ void write_folder(Work& work, const Options& options, const Report& report, Outp
                      work.plan,
                      *work.like,
                      {options.threads, options.block, options.copy_from_given, options.stop},
-                     folder);
-    require_unchanged(work);
-    write_beside(work, options, report, folder.temporary());
+                     output);
+    write_beside(work, options, report, output);
   } catch (const std::invalid_argument&) {
-    undo_after_error([&] { folder.discard(); });
+    undo_after_error([&] { output.discard(); });
     throw;
   }
 }
@@ -261,23 +302,29 @@ Report merge(const std::vector<fs::path>& sources, const fs::path& output, const
   auto options = given;
   if (options.threads == 0) options.threads = available_threads();
   auto found = find_inputs(sources);
+  for (const auto& recipe : options.sweep.empty() ? std::vector{options.recipe} : options.sweep)
+    require_order_for(recipe, found.series);
   Work work{.inputs = std::move(found.inputs)};
   work.parts = parts_of(options, work.inputs);
   keep_needed(work.inputs, work.parts);
   work.like = &work.inputs[work.parts.back().copied_from];
   read_headers(work.inputs, *work.like, options);
-  for (const auto& input : work.inputs) work.states.push_back(state_of(input));
+  for (auto& part : work.parts)
+    if (const auto from = work.inputs[part.copied_from].folder(); !from.empty())
+      part.side_files = checkpoints::side_files(from);
   work.plan = plan_output(*work.like, options.dtype, options.shard_size);
   require_open_files(work.parts, work.plan);
-  Report report{.counted = found.counted};
+  Report report{.counted = found.series.counted, .remarks = found.series.remarks};
   report_tensors(report, work);
   report_parts(report, work, output);
-  OutputFolder folder(fs::absolute(output), plan_digest(work, options));
-  write_folder(work, options, report, folder);
+  const auto files = output_plan(work, options);
+  require_apart(sources, work.inputs, output, files);
+  checkpoints::Output written(output, files);
+  write_files(work, options, report, written);
   report_equal(report, work.written.read);
   report.bytes_read = work.written.bytes_read;
   report.bytes_written = work.written.bytes_written;
-  folder.commit();
+  written.commit();
   report.seconds = watch.seconds();
   return report;
 }
@@ -298,14 +345,13 @@ std::string describe(const Report& report) {
       text += formatted("  copied from {}: {}{}\n",
                         part.copied_from.filename(),
                         checkpoints::count_and_names(report.copied),
-                        std::ranges::any_of(report.copied, checkpoints::is_statistic)
-                            ? "; statistics of BatchNorm want recalibration"
-                            : "");
+                        report.statistics ? "; statistics of BatchNorm want recalibration" : "");
     if (!part.not_copied.empty())
       text += formatted("  not copied from {}: {}\n",
                         part.copied_from.filename(),
                         printable(name_list(part.not_copied)));
   }
+  for (const auto& remark : report.remarks) text += remark + "\n";
   if (report.counted) text += "the names carry no steps: checkpoints count in the order given\n";
   for (const auto& [one, other] : report.equal)
     text += formatted("{} and {} hold the same values\n",

@@ -53,8 +53,10 @@ struct Report {
   std::vector<InputReport> inputs;  // oldest first
   std::vector<PartReport> parts;
   bool counted = false;               // the names carry no steps
+  std::vector<std::string> remarks;   // what was left out of the sources, and why
   std::size_t tensors = 0;            // summed and copied
   std::vector<std::string> copied;    // not summed: integers and BatchNorm's statistics
+  bool statistics = false;            // some of these are BatchNorm's
   std::vector<std::string> left_out;  // training state
   std::vector<std::pair<std::size_t, std::size_t>> equal;  // inputs of the same bytes
   std::int64_t bytes_read = 0;                             // of tensors
@@ -66,7 +68,8 @@ struct Report {
 /// side files of one checkpoint, and merge.json, which says of what it was made. Everything that
 /// headers, names and configurations say is checked before a byte is written; nothing stays under
 /// the final name when a value is refused. A merge that was killed goes on by shard. Throws
-/// std::invalid_argument for a caller's fault, std::runtime_error for damaged files and I/O errors.
+/// std::invalid_argument for a caller's fault, std::runtime_error for damaged or changing files and
+/// I/O errors.
 Report merge(const std::vector<std::filesystem::path>& sources,
              const std::filesystem::path& output,
              const Options& options);

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <cmath>
 #include <future>
 #include <map>
 #include <memory>
@@ -11,7 +12,6 @@
 #include <span>
 
 #include "checkpoints/safetensors.h"
-#include "checkpoints/weight_names.h"
 #include "merge/sums.h"
 #include "support/atomic_file.h"
 #include "support/digest.h"
@@ -169,13 +169,35 @@ class TensorPass {
 
   void put_sum(std::size_t p, std::int64_t first, std::int64_t count) {
     const auto& part = (*pass_.parts)[p];
-    const auto sums = std::span<const double>(sums_[p]).first(count);
+    const auto sums = std::span(sums_[p]).first(count);
     const auto unit = checkpoints::bits_of(planned_.dtype) / 8;
     const auto bytes = std::span(stored_).first(count * unit);
     const double divisor = like_.shared ? 1 : part.coefficients.divisor;
-    if (const auto bad = store_rounded(planned_.dtype, sums, divisor, bytes))
-      refuse_value(part, first, count, *bad);
+    auto bad = store_rounded(planned_.dtype, sums, divisor, bytes);
+    if (bad && all_zero_ && take_mask(part, first, sums)) {
+      mask_begin_ = mask_begin_ ? mask_begin_ : first + *bad;
+      store_rounded(planned_.dtype, sums, 1, bytes);
+    } else {
+      const auto is_zero = [](double sum) { return sum == 0; };
+      all_zero_ = all_zero_ && std::ranges::all_of(sums, is_zero);
+      if (bad) refuse_value(part, first, count, *bad);
+      if (mask_begin_ && !all_zero_) refuse_element(part.inputs.front(), *mask_begin_);
+    }
     write(p, first * unit, bytes);
+  }
+
+  /// Whether these elements are 0 or -inf, the same in all inputs, as those of an attention mask
+  /// are; then `values` are these.
+  bool take_mask(const Part& part, std::int64_t first, std::span<double> values) {
+    const auto is_masked = [](double value) { return value == 0 || value == -INFINITY; };
+    std::vector<std::byte> expected;
+    for (const auto input : part.inputs) {
+      const auto bytes = read(input, first, std::ssize(values));
+      if (expected.empty()) expected.assign(bytes.begin(), bytes.end());
+      if (!std::ranges::equal(bytes, expected)) return false;
+    }
+    add_stored(like_.dtype, expected, 1, true, values);
+    return std::ranges::all_of(values, is_masked);
   }
 
   void write(std::size_t p, std::int64_t offset, ByteView bytes) {
@@ -209,7 +231,7 @@ class TensorPass {
 
   /// Requires that a copied tensor is the same in all inputs.
   void require_equal() const {
-    const bool free = checkpoints::is_statistic(like_.name) ||
+    const bool free = like_.role == checkpoints::Role::statistic ||
                       (pass_.options.may_differ && !like_.is_quantised());
     for (const auto& part : *pass_.parts) {
       for (const auto input : part.inputs) {
@@ -240,15 +262,17 @@ class TensorPass {
   std::vector<DigestStream> written_;  // of each part
   std::vector<std::byte> stored_;
   std::vector<std::vector<double>> sums_;  // of each part
+  bool all_zero_ = true;                   // but for a mask's -inf, so far
+  std::optional<std::int64_t> mask_begin_;
 };
 
 using ShardFiles = std::vector<std::unique_ptr<AtomicFile>>;  // of each part
 
-ShardFiles write_shard(Pass& pass, const Shard& shard, const OutputFolder& folder) {
+ShardFiles write_shard(Pass& pass, const Shard& shard, const checkpoints::Output& output) {
   ShardFiles files;
   std::vector<AtomicFile*> outputs;
   for (const auto& part : *pass.parts) {
-    files.push_back(std::make_unique<AtomicFile>(folder.temporary() / part.folder / shard.name));
+    files.push_back(std::make_unique<AtomicFile>(output.path(part.folder / shard.name)));
     outputs.push_back(files.back().get());
     outputs.back()->reserve(shard.bytes);
     outputs.back()->write_at(0, shard.head);
@@ -261,26 +285,28 @@ ShardFiles write_shard(Pass& pass, const Shard& shard, const OutputFolder& folde
 
 void finish_shard(const Pass& pass,
                   const Shard& shard,
-                  const OutputFolder& folder,
+                  const checkpoints::Output& output,
                   const ShardFiles& files) {
+  // A program that still writes a checkpoint would have a mixture merged.
+  for (const auto& input : *pass.inputs) input.guard.require_unchanged("merge");
   for (const auto& file : files) file->commit();
   auto record = nlohmann::json::array();
   for (const auto& tensor : shard.tensors)
     for (const auto* all : {&pass.read, &pass.written})
       for (const auto& digests : *all) record.push_back(digests[tensor.index]);
-  folder.add_record(shard.name, record);
+  output.add_record(shard.name, record);
 }
 
 /// Whether the shard is there already; its digests then are those of its record.
-bool is_finished(Pass& pass, const Shard& shard, const OutputFolder& folder) {
-  const auto record = folder.record(shard.name);
+bool is_finished(Pass& pass, const Shard& shard, const checkpoints::Output& output) {
+  const auto record = output.record(shard.name);
   const auto size = shard.tensors.size() * (pass.read.size() + pass.written.size());
   const auto is_text = [](const auto& digest) { return digest.is_string(); };
   if (!record || !record->is_array() || record->size() != size ||
       !std::ranges::all_of(*record, is_text))
     return false;
   for (const auto& part : *pass.parts) {
-    const auto file = folder.temporary() / part.folder / shard.name;
+    const auto file = output.path(part.folder / shard.name);
     if (!fs::exists(file) || std::cmp_not_equal(fs::file_size(file), shard.bytes)) return false;
   }
   auto next = record->begin();
@@ -306,18 +332,17 @@ PassResult write_shards(const std::vector<Input>& inputs,
                         const Plan& plan,
                         const Input& like,
                         const PassOptions& options,
-                        const OutputFolder& folder) {
+                        const checkpoints::Output& output) {
   Files files(inputs, most_open_files() - open_outputs(parts, plan));
   Pass pass{&inputs, &parts, &like, options, std::move(files), sources_of(inputs, like)};
   PassResult result;
   const std::vector<std::string> none(like.tensors.size());
   pass.read.assign(inputs.size(), none);
   pass.written.assign(parts.size(), none);
-  for (const auto& part : parts) fs::create_directories(folder.temporary() / part.folder);
   std::future<void> before;  // the last shard becomes durable while the next one is read
   for (const auto& shard : plan.shards) {
-    if (is_finished(pass, shard, folder)) continue;
-    auto written = write_shard(pass, shard, folder);
+    if (is_finished(pass, shard, output)) continue;
+    auto written = write_shard(pass, shard, output);
     result.bytes_written += shard.bytes * std::ssize(parts);
     for (const auto& planned : shard.tensors) {
       const auto& tensor = like.tensors[planned.index];
@@ -325,7 +350,7 @@ PassResult write_shards(const std::vector<Input>& inputs,
     }
     if (before.valid()) before.get();
     before = std::async(std::launch::async, [&, written = std::move(written)] {
-      finish_shard(pass, shard, folder, written);
+      finish_shard(pass, shard, output, written);
     });
   }
   if (before.valid()) before.get();

@@ -6,20 +6,21 @@
 #include <string>
 #include <vector>
 
+#include "checkpoints/output.h"
 #include "merge/coefficients.h"
 #include "merge/inputs.h"
-#include "merge/output.h"
 #include "merge/plan.h"
 
 namespace dimred::merge {
 
 /// One output of a merge.
 struct Part {
-  std::string kind;                 // for people
-  std::filesystem::path folder;     // within the output; empty: the output itself
-  std::vector<std::size_t> inputs;  // of which it is the sum, ascending
-  Coefficients coefficients;        // of these
-  std::size_t copied_from = 0;      // the input that gives what is not summed
+  std::string kind;                               // for people
+  std::filesystem::path folder;                   // within the output; empty: the output itself
+  std::vector<std::size_t> inputs;                // of which it is the sum, ascending
+  Coefficients coefficients;                      // of these
+  std::size_t copied_from = 0;                    // the input that gives what is not summed
+  std::vector<std::filesystem::path> side_files;  // in the folder of that input
 };
 
 struct PassOptions {
@@ -43,16 +44,17 @@ struct PassResult {
 /// of open files allows.
 void require_open_files(const std::vector<Part>& parts, const Plan& plan);
 
-/// Writes all shards of all parts, reading each input once; those that `folder` has records of are
+/// Writes all shards of all parts, reading each input once; those that `output` has records of are
 /// left as they are, and not counted. A block never spans tensors; sums are float64 in the order of
 /// the inputs, whatever the threads and blocks. Memory: threads x block x (8 + 8 bytes for each
 /// part). Throws std::invalid_argument for a value that is not finite, and for tensors that are not
-/// summed and differ; std::runtime_error for I/O errors.
+/// summed and differ; std::runtime_error for I/O errors,
+/// and where an input has been written meanwhile.
 PassResult write_shards(const std::vector<Input>& inputs,
                         const std::vector<Part>& parts,
                         const Plan& plan,
                         const Input& like,
                         const PassOptions& options,
-                        const OutputFolder& folder);
+                        const checkpoints::Output& output);
 
 }  // namespace dimred::merge

@@ -73,12 +73,13 @@ void lay_out(Shard& shard, const Input& like) {
 /// "model" or "adapter_model", as transformers and PEFT look for them.
 std::string output_stem(const Input& like) {
   const auto name = like.files.front().filename().string();
-  return like.in_folder && name.starts_with("adapter_model") ? "adapter_model" : "model";
+  return like.in_folder() && name.starts_with("adapter_model") ? "adapter_model" : "model";
 }
 
 /// Hidden ones get another name, as what a merge notes for itself in its folder is hidden.
 bool keeps_names(const Input& like, std::int64_t shard_size) {
-  return like.in_folder && shard_size == 0 && std::ranges::all_of(like.files, [](const auto& file) {
+  return like.in_folder() && shard_size == 0 &&
+         std::ranges::all_of(like.files, [](const auto& file) {
            return file.extension() == ".safetensors" && !file.filename().string().starts_with('.');
          });
 }
@@ -100,10 +101,10 @@ void name_shards(std::vector<Shard>& shards, const Input& like, std::int64_t sha
 
 /// What the input's index says beside the size, such as total_parameters.
 nlohmann::ordered_json metadata_of(const Input& like) {
-  if (!like.in_folder) return nlohmann::ordered_json::object();
-  const auto index = checkpoints::weights_in(like.path);
-  if (index.extension() != ".json") return nlohmann::ordered_json::object();
-  const auto json = parse_json(InputFile(index).text(JsonLimits{}.bytes), index.string());
+  const auto& index = like.weights;
+  if (!like.in_folder() || index.extension() != ".json") return nlohmann::ordered_json::object();
+  const auto text = InputFile(index).text(table_json_limits.bytes);
+  const auto json = parse_json(text, index.string(), table_json_limits);
   const auto found = json.find("metadata");
   return found != json.end() && found->is_object() ? nlohmann::ordered_json(*found)
                                                    : nlohmann::ordered_json::object();

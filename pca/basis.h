@@ -38,6 +38,7 @@ struct FitReport {
   double seconds_fsync = 0, seconds_total = 0;      // rank 0's, as those above; with fsync
   std::string peak_memory;                          // filled by the caller that wants it
   std::vector<std::string> left_out;  // of the first snapshot, as training state; rank 0's
+  std::vector<std::string> remarks;   // on the snapshots that were left out; rank 0's
 };
 
 /// A basis P: what a fit returns and a load gives. Of P's values it holds a rank's columns, in

@@ -22,9 +22,10 @@ struct Fit {
   MatrixTarget matrix;
   std::vector<double> gram;  // of the one block, over all ranks, where k follows from it
   // The sums over the blocks done:
-  std::vector<double> centred_gram;  // of the centred snapshots, lower triangle
-  std::vector<double> variances;     // [k] eigenvalues of the Gram matrices
-  double total_variance = 0;         // sum of all their eigenvalues
+  std::vector<double> centred_gram;       // of the centred snapshots, lower triangle
+  std::vector<double> variances;          // [k] eigenvalues of the Gram matrices
+  double total_variance = 0;              // sum of all their eigenvalues
+  std::unique_ptr<AtomicFile> gram_file;  // of centred_gram, on rank 0; without its name until P is
   Basis basis;
 };
 

@@ -178,7 +178,9 @@ Fit begin(const SnapshotSource& source,
   agree(communicator, [&] { plan(fit, source, output); });
   require_agreement(communicator, {{"the fit", problem_text(fit)}});
   const auto& info = fit.snapshots->info();
-  fit.basis.report = {.bytes_read = source.info().bytes_verified, .left_out = info.left_out};
+  fit.basis.report = {.bytes_read = source.info().bytes_verified,
+                      .left_out = info.left_out,
+                      .remarks = info.remarks};
   if (options.variance > 0) choose_components(fit);
   const auto n = fit.snapshots->rows();
   fit.centred_gram.resize(n * (n + 1) / 2);
@@ -254,7 +256,8 @@ void record_gram(Fit& fit) {
     fit.communicator->sum(fit.centred_gram);
     fit.basis.report.bytes_read += bytes_of(pass);
   }
-  on_rank_0(*fit.communicator, [&] { write_gram(fit.options.gram, fit.centred_gram, n); });
+  on_rank_0(*fit.communicator,
+            [&] { fit.gram_file = write_gram(fit.options.gram, fit.centred_gram, n); });
 }
 
 /// Writes P into `matrix`, and all that is found into fit.basis.
@@ -263,9 +266,16 @@ void write_matrix(Fit& fit, const MatrixTarget& matrix) {
   fit.basis.header.digests = write_blocks(fit);
   record_spectrum(fit);
   record_gram(fit);
-  on_rank_0(*fit.communicator, [&] {
+  agree(*fit.communicator, [&] {
     for (std::int64_t row = 0; row < fit.snapshots->rows(); ++row)
       fit.snapshots->require_unchanged(row);
+  });
+}
+
+/// The last commit, so that no Gram matrix stands without its P, which a later fit would refuse.
+void commit_gram(Fit& fit) {
+  on_rank_0(*fit.communicator, [&] {
+    if (fit.gram_file) fit.gram_file->commit();
   });
 }
 
@@ -292,6 +302,7 @@ Basis fit(const SnapshotSource& source,
   auto& report = fit.basis.report;
   report.seconds_fsync =
       write_borders(matrix, communicator) + commit_output(*file, output, header, communicator);
+  commit_gram(fit);
   report.seconds_total = total.seconds();
   share_report(fit.basis, communicator);
   return std::move(fit.basis);
@@ -309,6 +320,7 @@ Basis fit_in_memory(const SnapshotSource& source,
           header.parameters,
           matrix.size());
   write_matrix(fit, {.shape = {header.components, header.parameters}, .memory = matrix.data()});
+  commit_gram(fit);
   fit.basis.report.seconds_total = total.seconds();
   return std::move(fit.basis);
 }

@@ -30,13 +30,14 @@ void require_finite(const SnapshotSource& source, const Tile<Value>& tile, std::
   for (std::int64_t i = 0; i < source.rows(); ++i) {
     for (std::int64_t c = 0; c < tile.width; ++c) {
       const Value value = tile.values[i * tile.stride + c];
-      require(std::abs(value) <= largest_float32,
-              "[pca::fit] needs finite snapshots, received {} in row {} ({}), column {}{}",
-              value,
-              i,
-              source.info().names[i],
-              begin + c,
-              parameter_of(source.info(), begin + c));
+      if (std::abs(value) <= largest_float32) continue;
+      refuse("[pca::fit] needs finite snapshots, received {} in row {} ({}), column {}{}{}",
+             value,
+             i,
+             source.info().names[i],
+             begin + c,
+             parameter_of(source.info(), begin + c),
+             std::isfinite(value) ? "; P is float32, which ends at 3.4e38" : "");
     }
   }
 }
@@ -116,7 +117,9 @@ std::vector<double> gram_matrix(const Pass& pass) {
   return lower_of(gram, pass.rows->rows(), rows);
 }
 
-void write_gram(const std::filesystem::path& npy, std::span<const double> lower, std::int64_t n) {
+std::unique_ptr<AtomicFile> write_gram(const std::filesystem::path& npy,
+                                       std::span<const double> lower,
+                                       std::int64_t n) {
   std::vector<double> full(n * n);
   const double* from = lower.data();
   for (std::int64_t i = 0; i < n; ++i) {
@@ -126,10 +129,11 @@ void write_gram(const std::filesystem::path& npy, std::span<const double> lower,
     }
   }
   const auto header = checkpoints::npy_header_bytes({n, n}, 8);
-  AtomicFile file(npy);
-  file.append(header);
-  file.append(full);
-  file.commit();
+  auto file = std::make_unique<AtomicFile>(npy);
+  file->append(header);
+  file->append(full);
+  file->sync();
+  return file;
 }
 
 }  // namespace dimred::pca

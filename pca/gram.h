@@ -2,10 +2,12 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "pca/pass.h"
+#include "support/atomic_file.h"
 
 namespace dimred::pca {
 
@@ -13,8 +15,10 @@ namespace dimred::pca {
 /// Throws std::invalid_argument when a value is not finite (names row and column).
 std::vector<double> gram_matrix(const Pass& pass);
 
-/// Writes a Gram matrix [n, n] of which the lower triangle is given, float64, atomically. Throws
-/// std::runtime_error.
-void write_gram(const std::filesystem::path& npy, std::span<const double> lower, std::int64_t n);
+/// Writes a Gram matrix [n, n] of which the lower triangle is given, float64. Returns the durable
+/// file, which the caller commits. Throws std::runtime_error.
+std::unique_ptr<AtomicFile> write_gram(const std::filesystem::path& npy,
+                                       std::span<const double> lower,
+                                       std::int64_t n);
 
 }  // namespace dimred::pca

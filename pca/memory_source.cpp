@@ -87,16 +87,18 @@ std::int64_t elements_of(const std::vector<std::int64_t>& shape) {
   return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
 }
 
-void keep_weights(MemoryRow& row) {
+void keep_weights(MemoryRow& row, std::vector<std::string>& left_out) {
   if (row.tensors.empty() || row.tensors.front().name.empty()) return;  // a plain vector
-  const auto chosen = checkpoints::choose_weights(texts_of(row.tensors, &MemoryTensor::name),
-                                                  std::vector<bool>(row.tensors.size(), true));
+  std::vector<checkpoints::TypedName> typed;
+  for (const auto& tensor : row.tensors) typed.push_back({tensor.name, tensor.dtype});
+  const auto roles = checkpoints::roles_of(typed);
   std::vector<MemoryTensor> weights;
-  for (std::size_t i = 0; i < row.tensors.size(); ++i) {
-    if (!chosen.names[i]) continue;
-    weights.push_back(std::move(row.tensors[i]));
-    weights.back().name = *chosen.names[i];
+  for (std::size_t i = 0; i < roles.size(); ++i) {
+    if (checkpoints::is_left_out(roles[i])) left_out.push_back(row.tensors[i].name);
+    if (checkpoints::is_weight(roles[i])) weights.push_back(row.tensors[i]);
   }
+  const auto names = checkpoints::network_names(texts_of(weights, &MemoryTensor::name));
+  for (std::size_t i = 0; i < names.size(); ++i) weights[i].name = names[i];
   row.tensors = std::move(weights);
 }
 
@@ -122,8 +124,10 @@ std::unique_ptr<SnapshotSource> memory_source(std::vector<MemoryRow> rows) {
   require(!rows.empty(), "[pca::memory_source] needs at least one snapshot, received none");
   std::vector<SnapshotRow> descriptions;
   for (MemoryRow& row : rows) {
-    keep_weights(row);
+    std::vector<std::string> left_out;
+    keep_weights(row, left_out);
     descriptions.push_back(described(row));
+    descriptions.back().info.left_out = std::move(left_out);
   }
   SourceInfo info = info_of(descriptions);
   std::vector<std::int64_t> ends;

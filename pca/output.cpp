@@ -18,23 +18,56 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// A file that is being replaced: kept under a second name until this ends. A file system without
+/// hard links keeps none.
+class Earlier {
+ public:
+  explicit Earlier(fs::path path)
+      : path_(std::move(path)), kept_(path_.string() + ".old.tmp"), was_there_(fs::exists(path_)) {
+    std::error_code failed;
+    fs::remove(kept_, failed);
+    if (was_there_) fs::create_hard_link(path_, kept_, failed);
+  }
+  ~Earlier() {
+    std::error_code ignored;
+    fs::remove(kept_, ignored);
+  }
+  Earlier(const Earlier&) = delete;
+  Earlier& operator=(const Earlier&) = delete;
+
+  /// Puts back what was there; false: it was not kept, and what is there now stays.
+  bool restore() const {
+    std::error_code failed;
+    if (was_there_) {
+      fs::rename(kept_, path_, failed);
+    } else {
+      fs::remove(path_, failed);
+    }
+    return !failed;
+  }
+
+ private:
+  fs::path path_, kept_;
+  bool was_there_;
+};
+
 /// The part of commit_output that rank 0 does.
 double commit(AtomicFile& matrix, const fs::path& output, const Sidecar& sidecar) {
   const auto path = sidecar_path(output);
   const auto text = to_json(sidecar);
   AtomicFile description(path);
   description.append(text);
-  double seconds = 0;
-  if (fs::remove(path)) {
-    const ScopedSeconds waiting(seconds);
-    sync_folder(path.parent_path());
-  }
-  seconds += matrix.commit();
+  double seconds = description.sync();  // a full disk shows before anything is replaced
+  const Earlier old_matrix(output), old_description(path);
   try {
+    if (fs::remove(path)) {
+      const ScopedSeconds waiting(seconds);
+      sync_folder(path.parent_path());
+    }
+    seconds += matrix.commit();
     seconds += description.commit();
   } catch (...) {
-    std::error_code ignored;
-    fs::remove(output, ignored);
+    if (old_matrix.restore()) old_description.restore();
     throw;
   }
   return seconds;

@@ -40,8 +40,8 @@ double write_borders(const MatrixTarget& matrix, Communicator& communicator);
 
 /// Makes the matrix and its sidecar durable under their final names, by rank 0, once write_borders
 /// is through; all wait for it. Old sidecar deleted, matrix renamed, new sidecar renamed, so that a
-/// sidecar never stands beside another matrix. When the sidecar cannot be written, the matrix is
-/// taken away again. Returns seconds spent in fsync, 0 on the ranks that only wait.
+/// sidecar never stands beside another matrix. When either cannot be written, both earlier files
+/// are put back. Returns seconds spent in fsync, 0 on the ranks that only wait.
 double commit_output(AtomicFile& matrix,
                      const std::filesystem::path& output,
                      const Sidecar& sidecar,

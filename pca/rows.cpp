@@ -9,17 +9,18 @@
 #include <type_traits>
 #include <utility>
 
+#include "checkpoints/artifact.h"
 #include "checkpoints/checkpoint.h"
 #include "checkpoints/safetensors.h"
 #include "checkpoints/shape.h"
 #include "checkpoints/snapshot.h"
 #include "checkpoints/weight_digests.h"
-#include "checkpoints/weight_names.h"
 #include "layout/layout.h"
 #include "support/agreement.h"
 #include "support/ceiling.h"
 #include "support/errors.h"
 #include "support/parallel.h"
+#include "support/text.h"
 
 namespace dimred::pca {
 namespace {
@@ -31,6 +32,7 @@ using Json = nlohmann::json;
 constexpr std::string_view float64_dtype = "F64";  // as safetensors names it
 
 SnapshotRow snapshot_row(const fs::path& path) {
+  FileGuard guard({path});
   const auto info = checkpoints::read_snapshot_info(path);
   const auto bytes = static_cast<std::int64_t>(fs::file_size(path));
   const auto later = info.digests_offset > 0 ? info.parameters * std::int64_t{sizeof(float)} : 0;
@@ -46,7 +48,8 @@ SnapshotRow snapshot_row(const fs::path& path) {
             0,
             info.parameters,
             {checkpoints::run_of(0, info.parameters, info.weights_offset)},
-            info.digests_offset}}};
+            info.digests_offset}},
+          std::move(guard)};
 }
 
 /// Where values lie and as what: the same for two names of one weight, as tied weights are in
@@ -54,55 +57,60 @@ SnapshotRow snapshot_row(const fs::path& path) {
 using Values =
     std::tuple<std::string, std::vector<std::int64_t>, std::vector<checkpoints::StoredBox>>;
 
+/// Whether the tensor is a weight; throws for one whose values are not those of a network.
+bool is_taken(const fs::path& path, const checkpoints::StoredTensor& tensor) {
+  require(tensor.role != checkpoints::Role::quantised,
+          "[snapshots] '{}': \"{}\" ({}) holds quantised weights; take the checkpoints from before "
+          "they were quantised",
+          path,
+          tensor.name,
+          tensor.dtype);
+  const bool weight = checkpoints::is_weight(tensor.role);
+  require(
+      !weight || checkpoints::is_float_type(tensor.dtype),
+      "[snapshots] '{}': \"{}\" holds complex weights ({}); save their real and imaginary parts "
+      "as two tensors",
+      path,
+      tensor.name,
+      tensor.dtype);
+  return weight;
+}
+
 /// The weights among the tensors of a checkpoint's files; tied ones once, under the first of their
 /// names.
 SnapshotRow weights_row(const fs::path& path) {
-  const auto [paths, files] = checkpoints::read_checkpoint(path);
-  std::vector<std::string> names;
-  std::vector<bool> floating;
-  for (const auto& tensors : files) {
-    for (const auto& tensor : tensors) {
-      require(!checkpoints::holds_quantised_weights(tensor.name, tensor.dtype),
-              "[snapshots] '{}': \"{}\" ({}) holds quantised weights; take the checkpoints from "
-              "before they were quantised",
-              path,
-              tensor.name,
-              tensor.dtype);
-      names.push_back(tensor.name);
-      floating.push_back(checkpoints::is_float_type(tensor.dtype));
+  auto [paths, files, guard] = checkpoints::read_checkpoint(path);
+  SourceInfo info{.rows = 1, .names = {path.string()}, .files = std::move(paths)};
+  std::vector<checkpoints::StoredTensor> weights;
+  for (std::size_t file = 0; file < files.size(); ++file) {
+    for (auto& tensor : files[file]) {
+      if (checkpoints::is_left_out(tensor.role)) info.left_out.push_back(tensor.name);
+      if (checkpoints::is_left_out(tensor.role) || !is_taken(path, tensor)) continue;
+      for (auto& box : tensor.boxes) box.file += file;
+      weights.push_back(std::move(tensor));
     }
   }
-  const auto chosen = checkpoints::choose_weights(names, floating);
+  const auto names =
+      checkpoints::network_names(texts_of(weights, &checkpoints::StoredTensor::name));
   std::vector<layout::Parameter> parameters;
   std::vector<FloatRun> runs;
-  std::int64_t columns = 0;
-  auto name = chosen.names.begin();
-  for (std::size_t file = 0; file < files.size(); ++file) {
-    std::set<Values> taken;
-    for (const auto& tensor : files[file]) {
-      const auto& weight = *name++;
-      if (!weight) continue;
-      const auto size = checkpoints::product(tensor.shape).value();
-      const bool tied = size > 0 && !taken.emplace(tensor.dtype, tensor.shape, tensor.boxes).second;
-      if (tied) continue;
-      parameters.push_back({*weight, tensor.shape});
-      auto& run = runs.emplace_back(tensor.dtype, columns, size, tensor.boxes);
-      for (auto& box : run.boxes) box.file += file;
-      columns += size;
-    }
+  std::set<Values> taken;
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    const auto& [name, dtype, shape, boxes, role] = weights[i];
+    const auto size = checkpoints::product(shape).value();
+    if (size > 0 && !taken.emplace(dtype, shape, boxes).second) continue;
+    parameters.push_back({names[i], shape});
+    runs.push_back({dtype, info.columns, size, boxes});
+    info.columns += size;
   }
-  require(columns > 0, "[snapshots] '{}' holds no float tensors", path);
-  SourceInfo info{.rows = 1,
-                  .columns = columns,
-                  .names = {path.string()},
-                  .files = paths,
-                  .left_out = chosen.left_out};
+  require(info.columns > 0, "[snapshots] '{}' holds no float tensors", path);
   set_layout(info, parameters);
-  return {std::move(info), std::move(runs)};
+  return {std::move(info), std::move(runs), guard};
 }
 
 SnapshotRow row_of(const fs::path& path) {
-  return path.extension() == ".h5" ? snapshot_row(path) : weights_row(path);
+  const bool ours = checkpoints::look(path).kind == checkpoints::ArtifactKind::snapshot;
+  return ours ? snapshot_row(path) : weights_row(path);
 }
 
 /// How a row differs from the first one, for a person; empty where it does not.
@@ -229,7 +237,7 @@ SourceInfo info_of(const std::vector<SnapshotRow>& rows) {
   SourceInfo all = first;
   all.rows = std::ssize(rows);
   double bytes = 0;  // of the values in the files
-  for (const auto& [row, runs] : rows) {
+  for (const auto& [row, runs, guard] : rows) {
     require(row.layout_hash == first.layout_hash && row.columns == first.columns,
             "[snapshots] '{}' has another layout than '{}': {}",
             fs::path(row.names.front()),

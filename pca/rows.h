@@ -11,6 +11,7 @@
 #include "pca/source.h"
 #include "support/atomic_file.h"
 #include "support/communicator.h"
+#include "support/file_state.h"
 
 namespace dimred::pca {
 
@@ -28,6 +29,7 @@ struct SnapshotRow {
   SourceInfo info;             // of this row alone; its name is that of the one file, or of the
                                // index of several
   std::vector<FloatRun> runs;  // where its values lie in info.files; none where they are in memory
+  FileGuard guard;             // of the files, where this rank has verified them
 };
 
 /// Gives the description of a row the layout of its tensors.

@@ -22,7 +22,7 @@ constexpr const char* format = "dimred-pca 1";
 constexpr std::string_view start = "{\n \"format\": \"dimred-pca 1\",";  // of every sidecar's text
 
 OrderedJson layout_table(const std::string& text) {
-  return parse_ordered_json(text, "[pca] the text of a layout is damaged");
+  return parse_ordered_json(text, "[pca] the text of a layout is damaged", table_json_limits);
 }
 
 std::string sidecar_text(const OrderedJson& json) {
@@ -105,7 +105,7 @@ void require_ours(std::string_view text, const fs::path& path) {
 OrderedJson read_verified(const fs::path& path) {
   const auto text = text_of_file(path);
   require_ours(text, path);
-  auto json = parse_ordered_json(text, formatted("[pca] '{}' is damaged", path));
+  auto json = parse_ordered_json(text, formatted("[pca] '{}' is damaged", path), table_json_limits);
   require_environment(text.ends_with("\n}\n"), "[pca] '{}' is damaged: its end is missing", path);
   require_environment(json.contains("checksum") && json["checksum"] == checksum_of(text),
                       "[pca] '{}' is damaged or edited: its checksum differs",

@@ -3,51 +3,28 @@
 #include <algorithm>
 #include <iterator>
 #include <numeric>
-#include <optional>
 #include <sstream>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 
-#include "checkpoints/checkpoint.h"
+#include "checkpoints/artifact.h"
 #include "checkpoints/npy.h"
 #include "checkpoints/read_pickle.h"
-#include "checkpoints/snapshot_list.h"
+#include "checkpoints/series.h"
 #include "pca/rows.h"
 #include "support/agreement.h"
 #include "support/atomic_file.h"
 #include "support/errors.h"
 #include "support/file_limit.h"
 #include "support/file_state.h"
-#include "support/list_files.h"
 #include "support/text.h"
 
 namespace dimred::pca {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// Files as they are when they are opened.
-class OpenedFiles {
- public:
-  explicit OpenedFiles(std::vector<fs::path> files) : files_(std::move(files)) {
-    for (const auto& file : files_) states_.push_back(file_state(file));
-  }
-  void require_unchanged() const {
-    for (std::size_t i = 0; i < files_.size(); ++i) {
-      const auto now = file_state(files_[i]);
-      require_environment(!now || !states_[i] || !now->is_written_since(*states_[i]),
-                          "[pca::fit] '{}' has changed while it was read; fit it when nobody "
-                          "writes it any more",
-                          files_[i]);
-    }
-  }
-
- private:
-  std::vector<fs::path> files_;
-  std::vector<std::optional<FileState>> states_;
-};
 
 /// Some rows of another source, which must outlive it.
 class SelectedSource final : public SnapshotSource {
@@ -121,7 +98,6 @@ class FilesSource final : public SnapshotSource {
  public:
   FilesSource(SourceInfo info, std::vector<SnapshotRow> rows)
       : SnapshotSource(std::move(info)), rows_(std::move(rows)) {
-    for (const SnapshotRow& row : rows_) files_.emplace_back(row.info.files);
     std::size_t left = most_open_files();
     for (const SnapshotRow& row : rows_) {
       const auto& files = row.info.files;
@@ -130,7 +106,9 @@ class FilesSource final : public SnapshotSource {
       open_.emplace_back(files.begin(), files.end());
     }
   }
-  void require_unchanged(std::int64_t row) const override { files_[row].require_unchanged(); }
+  void require_unchanged(std::int64_t row) const override {
+    rows_[row].guard.require_unchanged("pca::fit");
+  }
   void read(std::int64_t row, std::int64_t begin, std::span<float> out) const override {
     read_row(row, begin, out);
   }
@@ -141,13 +119,12 @@ class FilesSource final : public SnapshotSource {
  private:
   template <class Value>
   void read_row(std::int64_t row, std::int64_t begin, std::span<Value> out) const {
-    const auto& [info, runs] = rows_[row];
+    const auto& [info, runs, guard] = rows_[row];
     if (std::cmp_less(row, open_.size())) return read_runs(open_[row], runs, begin, out);
     read_runs(std::vector<InputFile>(info.files.begin(), info.files.end()), runs, begin, out);
   }
 
   std::vector<SnapshotRow> rows_;
-  std::vector<OpenedFiles> files_;            // of each row
   std::vector<std::vector<InputFile>> open_;  // of the first rows; others are opened to be read
 };
 
@@ -158,13 +135,13 @@ constexpr std::int64_t elements_at_a_time = 16384;
 template <class T>
 class NpyMatrix final : public SnapshotSource {
  public:
-  NpyMatrix(SourceInfo info, const checkpoints::NpyHeader& header)
+  NpyMatrix(SourceInfo info, const checkpoints::NpyHeader& header, FileGuard guard)
       : SnapshotSource(std::move(info)),
-        opened_(this->info().files),
+        guard_(std::move(guard)),
         file_(this->info().files.front()),
         data_offset_(header.data_offset),
         fortran_(header.fortran_order) {}
-  void require_unchanged(std::int64_t) const override { opened_.require_unchanged(); }
+  void require_unchanged(std::int64_t) const override { guard_.require_unchanged("pca::fit"); }
   void read(std::int64_t row, std::int64_t begin, std::span<float> out) const override {
     read_row(row, begin, out);
   }
@@ -241,37 +218,11 @@ class NpyMatrix final : public SnapshotSource {
     }
   }
 
-  OpenedFiles opened_;
+  FileGuard guard_;
   InputFile file_;
   std::int64_t data_offset_;
   bool fortran_;
 };
-
-const std::vector<std::string> own_kinds{".h5", ".safetensors"};
-const std::vector<std::string> other_kinds{".ckpt", ".pt", ".pth", ".bin"};
-
-bool is_weights_file(const fs::path& path) {
-  const auto is_kind = [&path](const std::string& kind) { return path.extension() == kind; };
-  return path.string().ends_with(checkpoints::index_ending) || checkpoints::is_distributed(path) ||
-         is_kind(".safetensors") || std::ranges::any_of(other_kinds, is_kind);
-}
-
-/// Merges are merged again where there is nothing else: among checkpoints they are the result of an
-/// earlier merge of the same.
-void require_no_merge(const std::vector<fs::path>& files,
-                      const fs::path& source,
-                      std::string_view place) {
-  const auto is_merge = [](const fs::path& file) {
-    return fs::exists(file.parent_path() / "merge.json");
-  };
-  const auto found = std::ranges::find_if(files, is_merge);
-  require(found == files.end() || std::ranges::all_of(files, is_merge),
-          "[{}] '{}' has '{}', which is a merge itself; name the checkpoints without it, by a "
-          "pattern or in a text file (.txt, one a line)",
-          place,
-          source,
-          found == files.end() ? fs::path() : found->parent_path());
-}
 
 /// A link to a checkpoint would count twice, and `latest` before step1.
 void require_different_files(const std::vector<SnapshotRow>& rows) {
@@ -283,128 +234,80 @@ void require_different_files(const std::vector<SnapshotRow>& rows) {
            rows[same->second].info.names.front());
 }
 
-/// A folder's snapshots; else its weight files; else the weights in each folder within it.
-std::vector<fs::path> files_in(const fs::path& folder, std::string_view place) {
-  auto index = list_files(folder, {std::string(checkpoints::index_ending)});
-  for (auto& file : index) file = checkpoints::whole_or_index(file);
-  auto files = index.empty() ? checkpoints::snapshots_at(folder, own_kinds) : std::move(index);
-  if (files.empty()) files = list_files(folder, other_kinds);
-  if (!files.empty()) {
-    checkpoints::require_one_meaning(folder, place);
-    return files;
-  }
-  for (const auto& item : fs::directory_iterator(folder)) {
-    const auto weights = checkpoints::weights_in(item);
-    if (!weights.empty() && !is_unfinished(item)) files.push_back(weights);
-  }
-  require_no_merge(files, folder, place);
-  sort_naturally(files);
-  return files;
-}
-
-/// snapshot_files() of a path that is no pattern.
-std::vector<fs::path> files_at(const fs::path& path, std::string_view place) {
-  require(fs::exists(path), "[{}] needs snapshots or weights, '{}' does not exist", place, path);
+/// What rank 0 finds at a path, so that a folder which grows meanwhile is the same for all.
+/// Remarks and order are rank 0's to say.
+struct FoundFiles {
   std::vector<fs::path> files;
-  if (fs::is_directory(path)) {
-    files = files_in(path, place);
-  } else if (checkpoints::is_snapshot_list(path)) {
-    files = checkpoints::snapshots_at(path, {});
-  } else {
-    require(path.extension() == ".npy" || path.extension() == ".h5" || is_weights_file(path),
-            "[{}] needs a folder, a .txt list, weights or an .npy matrix, received '{}'",
-            place,
-            path);
-    files = {path};
-  }
-  require(!files.empty(),
-          "[{}] needs snapshots (.h5) or weight files (.safetensors, {}), the folder '{}' has "
-          "none",
-          place,
-          joined(other_kinds, ", "),
-          path);
-  return files;
-}
+  std::vector<std::string> remarks;
+  std::string unordered;
+};
 
-/// The snapshots or weights of each path that the pattern matches.
-std::vector<fs::path> files_matching(const fs::path& pattern, std::string_view place) {
-  auto paths = paths_matching(pattern, place);
-  for (auto& path : paths)
-    if (!path.has_filename()) path = path.parent_path();  // step1/
-  std::erase_if(paths, [](const fs::path& path) {
-    return is_unfinished(path) || is_unfinished(path.parent_path());
-  });
-  require(!paths.empty(), "[{}] needs snapshots or weights, nothing matches '{}'", place, pattern);
-  sort_naturally(paths);
-  std::vector<fs::path> files;
-  for (const auto& path : paths) {
-    if (const auto weights = checkpoints::weights_in(path); !weights.empty()) {
-      checkpoints::require_one_meaning(path, place);
-      files.push_back(weights);
-    } else {
-      std::ranges::copy(files_at(checkpoints::snapshots_of(path), place),
-                        std::back_inserter(files));
-    }
-  }
-  require_no_merge(files, pattern, place);
-  return files;
-}
-
-/// snapshot_files(path) as rank 0 sees it, so that a folder which grows meanwhile is the same
-/// for all.
-std::vector<fs::path> agreed_files(const fs::path& path, Communicator& communicator) {
-  std::istringstream names(on_rank_0(communicator, [&path] {
+FoundFiles agreed_files(const fs::path& path, Communicator& communicator) {
+  FoundFiles found;
+  std::istringstream names(on_rank_0(communicator, [&] {
+    auto series = checkpoints::members({path}, "snapshots");
+    if (!series.counted && checkpoints::look(path).kind != checkpoints::ArtifactKind::list)
+      checkpoints::sort_by_step(series);
+    found.remarks = std::move(series.remarks);
+    found.unordered = std::move(series.unordered);
     std::string text;  // each name ends in the one byte that none holds
-    for (const auto& file : snapshot_files(path)) text += file.string() + '\0';
+    for (const auto& member : series.members) text += member.weights.string() + '\0';
     return text;
   }));
-  std::vector<fs::path> files;
-  for (std::string name; std::getline(names, name, '\0');) files.emplace_back(name);
-  return files;
+  for (std::string name; std::getline(names, name, '\0');) found.files.emplace_back(name);
+  return found;
 }
 
-}  // namespace
-
-std::vector<fs::path> snapshot_files(const fs::path& path, std::string_view place) {
-  return is_pattern(path) ? files_matching(path, place) : files_at(path, place);
-}
-
-std::unique_ptr<SnapshotSource> selected(const SnapshotSource& source, const SnapshotRange& range) {
-  return std::make_unique<SelectedSource>(source, rows_in(source.info(), range));
-}
-
-std::unique_ptr<SnapshotSource> open_files(std::vector<fs::path> files,
-                                           Communicator& communicator) {
-  require(!files.empty(), "[snapshots] needs at least one file, received none");
-  for (auto& file : files)
-    if (const auto weights = checkpoints::weights_in(file); !weights.empty()) file = weights;
-  const bool ours = files.front().extension() == ".h5";
-  for (const auto& file : files) {
-    require(ours ? file.extension() == ".h5" : is_weights_file(file),
-            "[snapshots] needs snapshots (.h5) or weight files (.safetensors, {}), all of one "
-            "kind, received '{}' and '{}'",
-            joined(other_kinds, ", "),
-            files.front(),
-            file);
-  }
+/// Snapshots or weight files as rows, all of one kind.
+std::unique_ptr<SnapshotSource> open_found(FoundFiles found, Communicator& communicator) {
+  const auto& files = found.files;
+  const auto is_ours = [](const fs::path& file) {
+    return checkpoints::look(file).kind == checkpoints::ArtifactKind::snapshot;
+  };
+  const auto other = std::ranges::find_if(
+      files, [&](const fs::path& file) { return is_ours(file) != is_ours(files.front()); });
+  require(other == files.end(),
+          "[snapshots] needs snapshots (.h5) or weight files, all of one kind, received '{}' and "
+          "'{}'",
+          files.front(),
+          other == files.end() ? fs::path() : *other);
   std::vector<SnapshotRow> rows = read_rows(files, communicator);
   agree(communicator, [&] { require_different_files(rows); });
   SourceInfo info = info_of(rows);
+  info.remarks = std::move(found.remarks);
+  info.unordered = std::move(found.unordered);
   std::unique_ptr<SnapshotSource> source;
   agree(communicator,
         [&] { source = std::make_unique<FilesSource>(std::move(info), std::move(rows)); });
   return source;
 }
 
+}  // namespace
+
+std::unique_ptr<SnapshotSource> selected(const SnapshotSource& source, const SnapshotRange& range) {
+  return std::make_unique<SelectedSource>(source, rows_in(source.info(), range));
+}
+
+std::unique_ptr<SnapshotSource> open_files(const std::vector<fs::path>& files,
+                                           Communicator& communicator) {
+  require(!files.empty(), "[snapshots] needs at least one file, received none");
+  auto series = checkpoints::members(files, "snapshots");
+  FoundFiles found{.files = checkpoints::member_weights(series),
+                   .remarks = std::move(series.remarks)};
+  return open_found(std::move(found), communicator);
+}
+
 std::unique_ptr<SnapshotSource> open_source(const fs::path& path, Communicator& communicator) {
-  const auto files = agreed_files(path, communicator);
-  if (files.front() != path || path.extension() != ".npy") return open_files(files, communicator);
+  auto found = agreed_files(path, communicator);
+  if (found.files.front() != path || path.extension() != ".npy")
+    return open_found(std::move(found), communicator);
   std::unique_ptr<SnapshotSource> matrix;
   agree(communicator, [&] { matrix = npy_matrix(path, "snapshots"); });
   return matrix;
 }
 
 std::unique_ptr<SnapshotSource> npy_matrix(const fs::path& path, std::string_view position) {
+  FileGuard guard({path});
   const auto header = checkpoints::read_npy_header(path);
   require(header.shape.size() == 2 && header.shape[0] >= 1 && header.shape[1] >= 1,
           "[{}] needs a matrix of n snapshots x M weights, received an array of {} dimensions, or "
@@ -418,8 +321,9 @@ std::unique_ptr<SnapshotSource> npy_matrix(const fs::path& path, std::string_vie
                   .item_bytes = static_cast<double>(header.item_bytes),
                   .float64 = header.item_bytes == 8};
   for (std::int64_t i = 0; i < info.rows; ++i) info.names.push_back(formatted("{}[{}]", path, i));
-  if (header.item_bytes == 8) return std::make_unique<NpyMatrix<double>>(std::move(info), header);
-  return std::make_unique<NpyMatrix<float>>(std::move(info), header);
+  if (header.item_bytes == 8)
+    return std::make_unique<NpyMatrix<double>>(std::move(info), header, std::move(guard));
+  return std::make_unique<NpyMatrix<float>>(std::move(info), header, std::move(guard));
 }
 
 void set_default_python(const std::string& program) { checkpoints::set_default_python(program); }

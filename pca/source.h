@@ -26,6 +26,8 @@ struct SourceInfo {
   std::int64_t bytes_verified = 0;    // read for digests before the fit, by this rank
   double item_bytes = 4;              // of a value in its file, on average
   std::vector<std::string> left_out;  // of the first row, as training state; rank 0 knows it
+  std::vector<std::string> remarks;   // what was left out of the series; rank 0 knows it
+  std::string unordered;              // why the rows have no order; empty: they have one
   bool float64 = false;               // some values are: a fit reads them by read_float64
   bool from_first = false;            // rows are less a snapshot before them (pca/from_first.h)
 };
@@ -39,8 +41,8 @@ class SnapshotSource {
   const SourceInfo& info() const { return info_; }
   std::int64_t rows() const { return info_.rows; }
   std::int64_t columns() const { return info_.columns; }
-  /// Throws std::runtime_error where a row's file has been written or replaced since it was opened:
-  /// two passes would be of different snapshots. One that is gone was read as it was.
+  /// Throws std::runtime_error where a row's file has been written or replaced since before its
+  /// first byte was read, on the rank that verified it: passes would be of different snapshots.
   virtual void require_unchanged(std::int64_t /*row*/) const {}
   /// W[row, begin : begin + out.size()], rounded to float32. Throws std::runtime_error on a read
   /// error, and where values do not have the digest that their file has of them.
@@ -103,28 +105,21 @@ struct SnapshotRange {
 /// are).
 std::unique_ptr<SnapshotSource> selected(const SnapshotSource& source, const SnapshotRange& range);
 
-/// The files that open_source(path) reads: of a folder its snapshots (.h5), its weight files
-/// (.safetensors, .ckpt, .pt, .pth, .bin), or the weights in each folder within it, in natural
-/// number order; of a text file (.txt) those that it lists line by line, relative to its folder; of
-/// a pattern (* ? [ ] {a,b}) those of each path that it matches. What ends in .tmp is left out.
-/// Throws std::invalid_argument("[place] ...") when there is none, and for merges among others.
-std::vector<std::filesystem::path> snapshot_files(const std::filesystem::path& path,
-                                                  std::string_view place = "snapshots");
-
-/// The snapshots of a folder, list or pattern, or of one n x M .npy (C or Fortran order, float32 or
-/// float64). Of weight files (PyTorch's, MindSpore's, safetensors, whole or in shards that an
-/// index names): the weights in file order (checkpoints/weight_names.h); the sidecar says which
-/// order, and load_basis finds each by its name. Digests are verified here, in
+/// The snapshots of a folder, run, list or pattern (checkpoints/series.h), by their steps where
+/// their names have some, those of a list in its order; or the rows of one n x M .npy (C or Fortran
+/// order, float32 or float64). Of weight files (PyTorch's, MindSpore's, safetensors, whole or in
+/// shards that an index names): the weights in file order (checkpoints/weight_names.h); the sidecar
+/// says which order, and load_basis finds each by its name. Digests are verified here, in
 /// parallel; with several ranks, each verifies every R-th file of rank 0's list, and what one of
 /// them throws, all throw. Those of the values of snapshots are verified by whoever reads these.
-/// Throws std::invalid_argument when empty, missing, mixed, of different layouts (names the file
-/// and the first entry that differs), std::runtime_error when a file is damaged.
+/// Throws as checkpoints::members, std::invalid_argument when empty, mixed, of different layouts
+/// (names the file and the first entry that differs), std::runtime_error when a file is damaged.
 std::unique_ptr<SnapshotSource> open_source(const std::filesystem::path& path,
                                             Communicator& communicator = alone());
 
 /// open_source of an explicit list of snapshots, weight files or checkpoint folders, the same on
 /// every rank.
-std::unique_ptr<SnapshotSource> open_files(std::vector<std::filesystem::path> files,
+std::unique_ptr<SnapshotSource> open_files(const std::vector<std::filesystem::path>& files,
                                            Communicator& communicator = alone());
 
 /// The rows of a 2-D .npy. `place` starts the error texts.

@@ -18,7 +18,6 @@ namespace {
 using Eigen::MatrixXd;
 
 constexpr std::int64_t most_lags = 10;
-constexpr double significant_p = 0.05;
 /// What is straighter than a walk is a drift only where neighbours are uncorrelated by a p-value
 /// above this one, and a walk whose neighbours correlate as much as they still may is not as
 /// straight. Simulated 2,000 times,
@@ -26,7 +25,6 @@ constexpr double significant_p = 0.05;
 /// dimensions; by this p-value alone at 0.2 in 1.9 %), a drift of three times the noise in 87 %
 /// (74 increments, 18 dimensions; 75 %), one as large as the noise in 36 % (34 %).
 constexpr double uncorrelated_p = 0.1;
-constexpr std::int64_t draws_for_a_tensor = 40;
 constexpr std::int64_t bytes_of_tiles = 32 << 20;
 
 /// A tensor's columns, or all.
@@ -108,6 +106,29 @@ struct FlipPlan {
              {options.flips, options.block, options.seed, options.stop}} {}
 };
 
+/// Holm's least p-value of T tensors is 2 T / (B + 1), as p-values have two sides. With B = 40 T k
+/// a tensor is rejected where fewer than k draws are as straight: k = 5 finds more than k = 1, and
+/// costs five times as much.
+std::int64_t flips_for_tensors(std::int64_t given, std::int64_t moving) {
+  constexpr std::int64_t least = 2 * 20, better = 5 * least, costly = 100'000;
+  const auto wanted = std::max(least * moving, std::min(better * moving, costly));
+  return wanted > most_flips ? given : std::max(given, wanted);
+}
+
+/// The least two-sided p-value by B signs of some units: one draw's, or that of the measured
+/// signs and their opposites among all.
+double least_p(std::int64_t units, std::int64_t flips) {
+  return std::min(
+      1.0, std::max(2 / static_cast<double>(flips + 1), std::ldexp(4, -static_cast<int>(units))));
+}
+
+std::int64_t moving_blocks(const MatrixXd& gram, std::int64_t block) {
+  std::int64_t count = 0;
+  for (std::int64_t i = 0; i < gram.rows(); i += block)
+    count += gram.diagonal().segment(i, std::min(block, gram.rows() - i)).sum() > 0 ? 1 : 0;
+  return count;
+}
+
 /// Everything but the straightness.
 void measure(const MatrixXd& gram, const FlipPlan& plan, Trajectory& found) {
   if (gram.trace() <= 0) return;
@@ -129,17 +150,32 @@ void test_straightness(std::vector<MatrixXd> grams,
   std::vector<double> bounds;
   for (auto& one : found) {
     if (one.verdict == Verdict::still) continue;
+    const auto& gram = grams[&one - found.data()];
+    one.moving_increments = moving_blocks(gram, 1);
+    one.least_p_blocks = least_p(moving_blocks(gram, null.blocks.block), null.blocks.count);
     grams[moving.size()] = std::move(grams[&one - found.data()]);
     moving.push_back(&one);
     bounds.push_back(one.directions.neighbours_bound);
   }
   grams.resize(moving.size());
+  std::vector<double> least;
+  for (const auto* one : moving)
+    least.push_back(least_p(one->moving_increments, null.increments.count));
+  least = adjusted_by_holm(least);
   const auto all = straightness_of_all(grams, bounds, null, threads);
   for (std::size_t i = 0; i < all.size(); ++i) {
     moving[i]->straightness = all[i].walk;
     moving[i]->p_adjusted = all[i].walk.p_value;
     moving[i]->p_momentum = all[i].p_momentum;
+    moving[i]->least_p = least[i];
   }
+}
+
+/// What is straighter than random signs explain.
+Verdict verdict_beyond_signs(const Trajectory& found) {
+  if (found.p_momentum >= significant_p) return Verdict::unclear;
+  if (found.straightness.p_blocks < significant_p) return Verdict::drift;
+  return found.least_p_blocks >= significant_p ? Verdict::too_few_blocks : Verdict::unclear;
 }
 
 void judge(Trajectory& found) {
@@ -151,8 +187,9 @@ void judge(Trajectory& found) {
   } else if (neighbours < (more ? uncorrelated_p : significant_p)) {
     found.verdict = Verdict::correlated;
   } else if (more) {
-    const auto most = std::max(found.straightness.p_blocks, found.p_momentum);
-    found.verdict = most < significant_p ? Verdict::drift : Verdict::unclear;
+    found.verdict = verdict_beyond_signs(found);
+  } else if (found.least_p >= significant_p) {
+    found.verdict = Verdict::too_few;
   }
 }
 
@@ -171,10 +208,14 @@ void adjust(std::vector<Trajectory>& tensors) {
 }  // namespace
 
 TrajectoryReport measure_trajectory(const SnapshotSource& source, const TrajectoryOptions& given) {
+  require(source.info().unordered.empty(),
+          "[trajectory] needs snapshots in an order, but {}",
+          source.info().unordered);
   const auto& info = source.info();
   TrajectoryReport report{.snapshots = info.rows,
                           .options = with_defaults(given, info.rows),
-                          .left_out = info.left_out};
+                          .left_out = info.left_out,
+                          .remarks = info.remarks};
   const auto parts = parts_of(info);
   const auto threads = report.options.threads;
   auto grams = increment_grams(source, parts, threads);
@@ -189,13 +230,15 @@ TrajectoryReport measure_trajectory(const SnapshotSource& source, const Trajecto
       report.tensors.push_back({.name = name, .weights = columns.size()});
   }
   const FlipPlan plan(report.options, info.rows - 1);
-  auto many = plan.null;
-  many.increments.count = many.blocks.count =
-      std::max(given.flips, draws_for_a_tensor * std::ssize(report.tensors) - 1);
   in_parallel(std::ssize(report.tensors) + 1, threads, [&](std::int64_t i) {
     if (i == 0) return measure(sum, plan, report.whole);
     measure(grams[i - 1], plan, report.tensors[i - 1]);
   });
+  const auto moving = std::ranges::count_if(
+      report.tensors, [](const Trajectory& one) { return one.verdict != Verdict::still; });
+  report.tensor_flips = flips_for_tensors(given.flips, moving);
+  auto many = plan.null;
+  many.increments.count = many.blocks.count = report.tensor_flips;
   test_straightness({std::move(sum)}, {&report.whole, 1}, plan.null, threads);
   test_straightness(std::move(grams), report.tensors, many, threads);
   adjust(report.tensors);

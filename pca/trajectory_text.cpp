@@ -1,8 +1,12 @@
 #include "pca/trajectory_text.h"
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
+
+#include "support/errors.h"
 
 namespace dimred::pca {
 namespace {
@@ -35,17 +39,68 @@ ReportJson json_of(const Trajectory& found) {
           {"verdict", text_of(found.verdict)}};
 }
 
+/// B of which Holm's least p-value for T tensors, 2 T / (B + 1), is below 0.05.
+std::int64_t least_flips(std::int64_t tensors) { return 40 * tensors; }
+
+/// Signs of which the measured ones and their opposites, 4 T / 2^N, are rare enough.
+std::int64_t least_units(std::int64_t tensors) {
+  std::int64_t units = 1;
+  while (std::ldexp(4.0 * static_cast<double>(tensors), -static_cast<int>(units)) >= significant_p)
+    ++units;
+  return units;
+}
+
+std::string needs(std::int64_t flips, std::int64_t tensors, std::int64_t increments) {
+  if (flips < least_flips(tensors))
+    return formatted("needs {} flips or more, received {}", least_flips(tensors), flips);
+  return formatted("needs {} increments that move or more, which {} snapshots have, received {}",
+                   least_units(tensors),
+                   least_units(tensors) + 1,
+                   increments);
+}
+
 }  // namespace
 
 std::string_view text_of(Verdict verdict) {
-  constexpr std::array<std::string_view, 6> texts{
+  constexpr std::array<std::string_view, 8> texts{
       "does not move",
       "no more than a random walk",
       "less straight than a random walk",
       "correlated: drift cannot be told apart",
       "straighter than a random walk, but not than blocks or momentum may be",
-      "drift"};
+      "drift",
+      "unknown: too few flips or snapshots to reject a random walk",
+      "straighter than a random walk, too few blocks to call it drift"};
   return texts.at(static_cast<std::size_t>(verdict));
+}
+
+std::vector<std::string> limits_of(const TrajectoryReport& report) {
+  std::vector<std::string> limits;
+  const auto block = report.options.block;
+  if (report.whole.least_p >= significant_p)
+    limits.push_back(formatted("the straightness of all weights cannot be tested: {}",
+                               needs(report.options.flips, 1, report.whole.moving_increments)));
+  std::int64_t moving = 0, untested = 0, fewest = report.snapshots;
+  for (const auto& tensor : report.tensors) {
+    if (tensor.verdict == Verdict::still) continue;
+    ++moving;
+    if (tensor.least_p < significant_p) continue;
+    ++untested;
+    fewest = std::min(fewest, tensor.moving_increments);
+  }
+  if (untested > 0)
+    limits.push_back(formatted("the straightness of {} of {} tensors cannot be tested: {}",
+                               untested,
+                               moving,
+                               needs(report.tensor_flips, moving, fewest)));
+  if (report.whole.least_p_blocks >= significant_p)
+    limits.push_back(formatted(
+        "blocks of {} increments cannot be tested, and nothing is called drift: needs {} flips and "
+        "{} snapshots or more, or a smaller block",
+        block,
+        least_flips(1),
+        least_units(1) * block - block + 2));
+  return limits;
 }
 
 std::string to_json(const TrajectoryReport& report) {
@@ -57,6 +112,7 @@ std::string to_json(const TrajectoryReport& report) {
                         {"window", report.options.window},
                         {"seed", report.options.seed},
                         {"whole", json_of(report.whole)},
+                        {"limits", limits_of(report)},
                         {"tensors", std::move(tensors)}};
   return json.dump(-1, ' ', false, ReportJson::error_handler_t::replace);
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <span>
 #include <utility>
@@ -56,6 +57,17 @@ std::pair<double, double> first_component(const MatrixXd& gram, const PointView&
   return {pairs.values[0] / k.trace(), along * along / (spread.squaredNorm() * line.squaredNorm())};
 }
 
+/// Whether the points are equal but for rounding, as the means of windows as long as a cycle are: a
+/// share of their variance is 0 / 0.
+bool is_one_point(const MatrixXd& gram, const PointView& view) {
+  constexpr double rounding = 1e-10;
+  const MatrixXd terms = gram.cwiseProduct(view.square);
+  return terms.sum() <= rounding * terms.cwiseAbs().sum();
+}
+
+constexpr auto undefined = std::numeric_limits<double>::quiet_NaN();
+constexpr AgainstWalk no_statistic{undefined, undefined, undefined, undefined};
+
 /// The same [2 x draws] by some power steps for K = F sGs F', in terms of u with F u = the vector:
 /// sGs F'F has the eigenvalues of K.
 ArrayXXd nearly_first_components(const MatrixXd& gram, const PointView& view, const MatrixXd& s) {
@@ -99,6 +111,7 @@ PointView view_of_windows(std::int64_t increments, std::int64_t window) {
 LineShape line_shape(const MatrixXd& gram, const PointView& view, const WalkNull& null) {
   const auto n = gram.rows();
   const MatrixXd scaled = gram / gram.trace();
+  if (is_one_point(scaled, view)) return {no_statistic, no_statistic};
   const auto measured = first_component(scaled, view);
   const auto walk = first_component(MatrixXd::Identity(n, n), view);
   const auto of_signs = [&](const MatrixXd& s) { return nearly_first_components(scaled, view, s); };

@@ -33,7 +33,7 @@ PointView view_of_windows(std::int64_t increments, std::int64_t window);
 /// How straight one view of a trajectory is: the first principal component's share of the squared
 /// norm, and R^2 of a line in time through its coefficients.
 struct LineShape {
-  AgainstWalk pc1, r2;  // p-values: the chance of as much or more
+  AgainstWalk pc1, r2;  // p-values: the chance of as much or more; NaN where all points are equal
 };
 
 /// Both kinds of signs, and what they are drawn for.

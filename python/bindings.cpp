@@ -25,10 +25,12 @@
 #include <utility>
 #include <variant>
 
+#include "checkpoints/artifact.h"
 #include "checkpoints/folder_lock.h"
 #include "checkpoints/read_pickle.h"
 #include "checkpoints/run_config.h"
 #include "checkpoints/state.h"
+#include "checkpoints/steps.h"
 #include "checkpoints/weight_names.h"
 #include "layout/layout.h"
 #include "layout/shard.h"
@@ -46,9 +48,11 @@
 #include "python/method_bindings.h"
 #include "python/recording.h"
 #include "python/watched_source.h"
+#include "support/atomic_file.h"
 #include "support/errors.h"
 #include "support/named.h"
 #include "support/parallel.h"
+#include "support/result_file.h"
 #include "support/text.h"
 #include "support/version.h"
 
@@ -411,8 +415,9 @@ void combine(const Source& source,
 
 /// The steps of the rows, by their names.
 std::vector<std::int64_t> steps_of(const Source& source) {
-  const auto& names = source.rows->info().names;
-  return merge::steps_of({names.begin(), names.end()}).of;
+  std::vector<fs::path> names;
+  for (const auto& name : source.rows->info().names) names.push_back(checkpoints::name_of(name));
+  return checkpoints::steps_of(names).of;
 }
 
 /// $PATH may have no python3, or one that is not this; programs that embed Python may name none.
@@ -444,6 +449,29 @@ void bind_merge(nb::module_& module) {
              "threads"_a);
 }
 
+/// Files that Python writes by the rules of those that we write here.
+void bind_results(nb::module_& module) {
+  module.def(
+      "require_result_place",
+      [](const fs::path& path,
+         const std::string& option,
+         const std::pair<std::string, std::string>& mark,
+         const std::vector<fs::path>& inputs) {
+        require_result_place({.path = path,
+                              .option = option,
+                              .mark = {.what = mark.first, .text = mark.second, .within = 4096},
+                              .inputs = inputs});
+      },
+      "path"_a,
+      "option"_a,
+      "mark"_a,
+      "inputs"_a);
+  nb::class_<AtomicFile>(module, "AtomicFile")
+      .def(nb::init<fs::path>(), "path"_a)
+      .def("fileno", &AtomicFile::descriptor)
+      .def("commit", &AtomicFile::commit, nb::call_guard<nb::gil_scoped_release>());
+}
+
 }  // namespace
 
 NB_MODULE(_core, module) {
@@ -457,6 +485,7 @@ NB_MODULE(_core, module) {
       .def_prop_ro("columns", [](const Source& source) { return source.rows->columns(); })
       .def_prop_ro("float64", [](const Source& source) { return source.rows->info().float64; })
       .def_prop_ro("names", names_of)
+      .def_prop_ro("remarks", [](const Source& source) { return source.rows->info().remarks; })
       .def_prop_ro("steps", steps_of)
       .def_prop_ro("layout", [](const Source& source) { return source.rows->info().layout_json; })
       .def("read", read_row<float>, "row"_a, "out"_a)
@@ -483,12 +512,13 @@ NB_MODULE(_core, module) {
   module.def(
       "holds_quantised_weights",
       [](const std::string& name, const std::string& dtype) {
-        return checkpoints::holds_quantised_weights(name, dtype);
+        return checkpoints::role_of({name, dtype}) == checkpoints::Role::quantised;
       },
       "name"_a,
       "dtype"_a);
   bind_statistics(module);
   bind_merge(module);
+  bind_results(module);
   bind_method(module);
   module.def("read_run_state", read_run_state, "folder"_a);
   module.def("run_of_state", run_of_state, "state"_a);

@@ -37,7 +37,7 @@ root=$(realpath -m "${DIMRED_FRESH:-$(mktemp -d /var/tmp/dimred_fresh.XXXXXX)}")
 
 # What runs inside is in namespaces of its own, whose processes and mounts end with the first of them: none is left to remove through.
 running=''
-# shellcheck disable=SC2317  # the trap calls it
+# shellcheck disable=SC2317,SC2329  # the trap calls it
 clean() {
   [ -z "$running" ] || { kill -9 "$running" && wait "$running"; } 2>/dev/null || true
   [ -n "$keep" ] || rm -rf --one-file-system "$root"

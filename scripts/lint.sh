@@ -5,6 +5,10 @@
 #   scripts/lint.sh FILE...        these alone, of C++, which are also compiled each by itself
 set -euo pipefail
 cd "$(dirname "$0")/.."
+if ! ls build/bin/*_test >/dev/null 2>&1; then
+  echo "lint: needs a build of the tests: run scripts/setup.sh --tests, then this again" >&2
+  exit 2
+fi
 DIMRED_WERROR=ON scripts/setup.sh --lint
 
 mapfile -t all < <(git ls-files --cached --others --exclude-standard -- '*.cpp' '*.h' '*.inc' '*.cu' '*.cuh')

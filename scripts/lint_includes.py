@@ -1,9 +1,10 @@
 """Includes that work by chance: lint_includes.py FILE... (C++ files, paths from here).
 
 Reported are a header that is included inside a namespace, a type or a function (lists, *.inc, belong there), a
-library's private header, which its next version may call otherwise (torch's version is pinned), and a name of the standard library whose header is included neither by the file nor by the header of the same name: another
-header, a unity build or the precompiled header brought it along. The vocabulary of interfaces (string, vector, memory,
-optional and the integers) may come along.
+library's private header, which its next version may call otherwise (torch's version is pinned), and a name of the
+standard library whose header is included neither by the file nor by the header of the same name: another header, a
+unity build or the precompiled header brought it along. The vocabulary of interfaces (string, vector, memory, optional
+and the integers) may come along.
 """
 
 import pathlib

@@ -17,7 +17,7 @@ import sys
 from collections.abc import Iterable, Iterator
 
 # Types that two rooms may call alike: the options of either stage, and what a merge and its inputs have as others do.
-TWO_HOMES = {"Found", "Kind", "Options", "OutputFolder", "Pass", "Recipe", "Shard"}
+TWO_HOMES = {"Found", "Kind", "Options", "Pass", "Recipe", "Shard"}
 TYPES = {"struct", "class", "union", "enum"}
 
 KINDS = {"function", "prototype", "variable", "struct", "class", "union", "enum", "typedef"}

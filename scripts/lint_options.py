@@ -51,6 +51,7 @@ EXCEPTIONS: tuple[tuple[str, tuple[str, ...], str], ...] = (
         ("global_batch_size", "precision", "preprocessing_name", "data", "test_data"),
         "keys of files of a run",
     ),
+    ("experiments/workbench/files.py", ("checkpoints", "snapshots"), "folders of a run"),
     ("checkpoints/state.h", ("weights", "momentum"), "vectors of a state"),
     (
         "checkpoints/weight_names.cpp",

@@ -6,6 +6,8 @@
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 venv=$root/.venv-tensorflow
+# Before the download: experiments/slim_checkpoint.py needs TensorFlow only to read CKPT.
+[ "${1:-}" = --setup ] || PYTHONDONTWRITEBYTECODE=1 python3 "$root/experiments/slim_checkpoint.py" --check "$@"
 if ! cmp -s "$root/requirements/tensorflow.txt" "$venv/.requirements"; then
   echo "slim_checkpoint: makes .venv-tensorflow (1.5 GB from PyPI)" >&2
   [ -x "$venv/bin/python" ] || python3 -m venv "$venv"

@@ -103,8 +103,8 @@ class Planner:
         target = self.target(seed, "stage1", options)
         return Job(target, named(START, seed, axes), "stage1", "stage1", (*options.items(), (SEED, seed)))
 
-    def matrix(self, seed: int, name: str, axes: Options, start: Job) -> Job:
-        """A matrix of a start's snapshots; axes do not touch what [matrices.NAME] says itself."""
+    def matrix(self, seed: int, name: str, axes: Options, start: Job, stage1: Options) -> Job:
+        """A matrix of a start's snapshots; axes do not touch what [matrices.NAME] says itself. stage1: the start's."""
         known = self.plan.tables["pca"]
         options = axes | self.plan.matrices[name]
         seeded = {} if SEED in options or SEED in self.plan.ask.idle("pca", options) else {SEED: seed}
@@ -113,16 +113,17 @@ class Planner:
         options |= seeded | gram | {"snapshots": start.target / "snapshots"}
         return Job(
             folder / "pca_mat.npy",
-            named(f"matrix {name}", seed, axes),
+            named(f"matrix {name}", seed, stage1 | axes),
             f"matrix {name}",
             "pca",
             tuple(options.items()),
             (start.target,),
         )
 
-    def run(self, seed: int, method: Method, options: Options, axes: Options, start: Job, matrix: Job | None) -> Job:
-        """Stage 2 from the start, or stage 1 continued."""
-        name = named(" ".join(filter(None, (method.name, label(options)))), seed, axes)
+    def run(self, seed: int, method: Method, variant: Options, axes: Options, start: Job, matrix: Job | None) -> Job:
+        """Stage 2 from the start, or stage 1 continued. variant: with its matrix, where the method has several."""
+        name = named(" ".join(filter(None, (method.name, label(variant)))), seed, axes)
+        options = {key: value for key, value in variant.items() if key != "matrix"}
         options = method.options | options
         identity = (options, start.target.name, matrix.target.parent.name if matrix else "")
         target = self.target(seed, method.name, method.command, *identity)
@@ -157,17 +158,16 @@ class Planner:
             for variant, swept_own in itertools.product(sweep(method.variants), sweep(self.takes(method))):
                 own = of_use(self.plan.ask, method, dict(start.options), variant | swept_own, swept_own)
                 name = variant.get("matrix")
-                options = own | {key: value for key, value in variant.items() if key != "matrix"}
                 swept = (
                     {k: v for k, v in self.plan.axes["matrices"].items() if k not in self.plan.matrices[name]}
                     if name
                     else {}
                 )
+                shown = {k: v for k, v in variant.items() if k != "matrix" or len(method.variants["matrix"]) > 1}
                 for axes in sweep(swept):
-                    matrix = self.matrix(seed, name, axes, start) if name else None
+                    matrix = self.matrix(seed, name, axes, start, stage1) if name else None
                     tags = tag("stage1", stage1) + tag("matrices", axes) + tag("methods", own)
-                    job = self.run(seed, method, options, stage1 | axes, start, matrix)
-                    shown = {k: v for k, v in variant.items() if k != "matrix" or len(method.variants["matrix"]) > 1}
+                    job = self.run(seed, method, own | shown, stage1 | axes, start, matrix)
                     yield Entry(seed, method.role, method.name, label(shown), tags, job, matrix, start)
 
 

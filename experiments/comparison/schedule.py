@@ -18,6 +18,8 @@ from .engine import Ended, Engine
 from .jobs import Job
 
 TRIES = 3  # starts of a job whose process was killed: it resumes
+# What our trainers say; a file's name, and a damaged file's value, may have the words, too.
+DIVERGED = re.compile(r"\b(?:the|a) (?:\w+ )?(?:loss|weights|gradient)\b[^/'\"]*? (?:is|are) not finite\b")
 SECONDS = re.compile(r"^# ([\d.]+) seconds$", re.MULTILINE)
 PATIENCE = 30.0  # seconds for the processes of a killed comparison to save and end
 
@@ -232,7 +234,7 @@ class Scheduler:
             return True
         said = end.why or last_line(job.log)
         why = f"ended with {code}: {said}"
-        if not killed and "finite" in said:
+        if not killed and DIVERGED.search(said):
             why = f"diverged: {said}"
             job.diverged.write_text(why + "\n")
         self.fail(job, why)

@@ -1,6 +1,6 @@
-"""What is done with one run at the cost of END steps. Each arm gives a result for each of its variants, of which
+"""What is done with one run at the cost of its steps. Each arm gives a function for each of its variants, of which
 validation text chooses one by seed; the choice costs nothing, in any arm. A backward pass costs as much as two forward
-passes."""
+passes. A function raises Diverged."""
 
 from __future__ import annotations
 
@@ -14,183 +14,150 @@ import torch
 from torch import Tensor, nn
 
 import dimred
-from lm.base import AFTER, END, FIRST, Base
-from lm.gpt import GPT, loss_of
-from lm.text import CHARACTERS
-from lm.training import BETAS, WARMUP, WEIGHT_DECAY, batch_at, groups_of, train
+from lm.base import Base
+from lm.training import SCHEDULE_FREE, Diverged, Losses, train
 
-Losses = tuple[float, float]
-Results = Iterator[tuple[str, Losses]]
-Arm = Callable[[Base], Results]
+Variants = Iterator[tuple[str, Callable[[], Losses]]]
+Arm = Callable[[Base], Variants]
 WINDOWS = (5, 10, 20, 40, 80)
-
-
-def last(base: Base) -> Results:
-    yield "", base.losses(base.at(END).model)
-
-
-def window(kind: str, base: Base) -> Results:
-    for n in WINDOWS:
-        yield f"last={n}", base.losses_of(dimred.average(base.files(), kind, last=n))
-
-
-def moving_average(base: Base) -> Results:
-    for decay in (0.8, 0.9, 0.95):
-        yield f"decay={decay}", base.losses_of(dimred.average(base.files(), "ema", last=80, decay=decay))
-
-
+COMPONENTS, MEAN_OF = 32, 20
 FALLS: dict[str, Callable[[float], float]] = {"linear": lambda x: 1 - x, "minus-sqrt": lambda x: 1 - math.sqrt(x)}
 
 
-def annealed(shape: str, percent: int, base: Base) -> Results:
-    """The last `percent` of steps at a falling rate: its end, and the mean of every tenth step of its second half."""
-    leave = END - percent * END // 100
-    run, tail = base.at(leave), []
-    for _ in train(run, base.text, END, lambda step: FALLS[shape]((step - leave) / (END - leave))):
-        if 2 * run.step >= leave + END and run.step % 10 == 0:
-            tail.append({name: p.detach().clone() for name, p in run.model.named_parameters()})
-    yield "end", base.losses(run.model)
-    yield "mean of its tail", base.losses_of(dimred.average(tail, last=len(tail)))
+def last(base: Base) -> Variants:
+    yield "", lambda: base.losses(base.at(base.end).model)
 
 
-def schedule_free(base: Base) -> Results:
-    """Schedule-free AdamW from the first step on, with the same batches."""
-    from schedulefree import AdamWScheduleFree  # type: ignore[import-not-found,import-untyped,unused-ignore]
-
-    for rate in (1e-3, 3e-3):
-        torch.manual_seed(base.seed)
-        model = GPT(len(CHARACTERS))
-        optimizer = AdamWScheduleFree(
-            groups_of(model), lr=rate, betas=BETAS, weight_decay=WEIGHT_DECAY, warmup_steps=WARMUP
-        )
-        optimizer.train()
-        for step in range(END):
-            loss = loss_of(model, batch_at(base.text.training, base.seed, step))
-            optimizer.zero_grad()
-            torch.autograd.backward(loss)
-            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimizer.step()
-        optimizer.eval()
-        yield f"rate={rate}", base.losses(model)
+def mean(base: Base) -> Variants:
+    for n in WINDOWS:
+        yield f"last={n}", partial(mean_losses, base, base.end, n)
 
 
-def learned(base: Base) -> Results:
-    """Coefficients of eight snapshots, evenly over the window, by losses of held-out text. A batch is four times
-    as large as in training, so that AFTER / 4 gradients are paid for; a trial costs one, too."""
-    model = base.at(END - AFTER).model
-    files = base.files(END - AFTER)
-    files = files[:: -(len(files) // 8)][:8][::-1]
-
-    gradients = 0
-
-    def batches() -> Iterator[Tensor]:
-        while gradients < AFTER // 4:
-            yield torch.cat([batch_at(base.text.validation, base.seed, 4 * gradients + i) for i in range(4)])
-
-    def loss_and_grad(w: Any, batch: Tensor) -> tuple[float, np.ndarray]:
-        nonlocal gradients
-        gradients += 1
-        average.w[:] = w
-        average.load_into(model)
-        model.zero_grad()
-        loss = loss_of(model, batch)
-        torch.autograd.backward(loss)
-        by_name = dict(model.named_parameters())
-        parts = [by_name[name].grad for name in average.names]
-        return loss.item(), torch.cat([part.flatten() for part in parts if part is not None]).numpy()
-
-    average = dimred.average(files, last=1)
-    best = dimred.average(files, "learned", last=8, loss_and_grad=loss_and_grad, steps=AFTER, batches=batches())
-    yield "", base.losses_of(best)
+def mean_losses(base: Base, step: int, n: int = MEAN_OF) -> Losses:
+    """Losses of the mean of the latest `n` snapshots at a step."""
+    return base.losses_of(dimred.average(base.files(step), last=n))
 
 
-def psgd(base: Base) -> Results:
-    """AFTER steps of SGD in the PCA of the window, from the mean of its latest 20 snapshots."""
-    files = base.files(END - AFTER)
-    basis = dimred.fit(files, 32)
-    start = dimred.average(files, last=20)
-    for rate in (0.03, 0.1, 0.3, 1.0):
-        model = base.at(END - AFTER).model
-        start.load_into(model)
-        optimizer = dimred.SubspaceOptimizer(
-            model, basis, preset="psgd", total_steps=AFTER, learning_rate=rate, weight_decay=0.0
-        )
-        for step in range(END - AFTER, END):
-            batch = batch_at(base.text.training, base.seed, step)
-            optimizer.step(partial(loss_of, model, batch))
-        yield f"rate={rate}", base.losses(model)
+def annealed(percent: int, base: Base) -> Variants:
+    for shape in FALLS:
+        yield shape, partial(annealed_losses, base, base.end - percent * base.end // 100, shape)
 
 
-def moved(base: Base, start: dimred.Average, along: np.ndarray, amounts: tuple[float, ...]) -> Results:
-    origin = start.w.copy()
-    for amount in amounts:
-        start.w[:] = origin + amount * along
-        yield f"amount={amount}", base.losses_of(start)
+def annealed_losses(base: Base, leave: int, shape: str = "linear") -> Losses:
+    """Losses of the run's end with a rate that falls to zero from a step on."""
+    run = base.at(leave)
+    for _ in train(run, base.end, lambda step: FALLS[shape]((step - leave) / (base.end - leave))):
+        pass
+    return base.losses(run.model)
 
 
-def two_point_line(base: Base) -> Results:
-    """Beyond the last weights, along the way from those of 40 snapshots before."""
-    files = base.files()
-    end, before = dimred.average(files, last=1), dimred.average(files[:-40], last=1)
-    yield from moved(base, end, end.w - before.w, (0.05, 0.1, 0.2, 0.5, 1.0))
+def averaged(base: Base) -> Variants:
+    """The schedule-free average of a run of that optimizer."""
+
+    def losses() -> Losses:
+        run = base.at(base.end)
+        run.optimizer.eval()  # type: ignore[attr-defined]
+        return base.losses(run.model)
+
+    yield "", losses
 
 
-def line_of_means(base: Base) -> Results:
-    """Beyond the mean of the latest 20 snapshots, along the way from the mean of the 20 before."""
-    files = base.files()
-    end, before = dimred.average(files, last=20), dimred.average(files[:-20], last=20)
-    yield from moved(base, end, end.w - before.w, (0.05, 0.1, 0.2, 0.5, 1.0))
+def window_pca(base: Base) -> dimred.Basis:
+    return dimred.fit(base.files(base.end - base.after), COMPONENTS, threads=1)
 
 
-def scaled_first_delta(base: Base) -> Results:
-    """The window's first change, times a number."""
-    files = base.files()
-    start, after = dimred.average(files[:1], last=1), dimred.average(files[:2], last=1)
-    yield from moved(base, start, after.w - start.w, (1.0, 2.0, 5.0, 10.0, 20.0, 40.0, 80.0))
+def random_basis(base: Base) -> dimred.Basis:
+    return dimred.fit(base.files(base.end - base.after), COMPONENTS, "random", seed=base.seed, threads=1)
 
 
-def rank_1_by_tensor(base: Base) -> Results:
-    """Each tensor's changes from the window's first snapshot as one direction and a line over the steps (RELEX), to the
-    end and beyond by parts of the window."""
-    files = base.files()
-    rows = [dimred.average([file], last=1) for file in files]
-    steps = np.array([int(file.stem[9:]) for file in files], dtype=float)
-    for beyond in (0.0, 0.1, 0.25, 0.5):
-        result = dimred.average(files[:1], last=1)
-        at, begin = END + beyond * (END - FIRST), 0
-        for shape in result.shapes:
-            part = slice(begin, begin := begin + math.prod(shape))
-            result.w[part] += rank_1(np.stack([row.w[part] - rows[0].w[part] for row in rows]), steps, at)
-        yield f"beyond={beyond}", base.losses_of(result)
+def span(base: Base) -> dimred.Basis:
+    return dimred.fit(base.files(base.end - base.after)[-COMPONENTS:], COMPONENTS, "span", threads=1)
 
 
-def rank_1(changes: np.ndarray, steps: np.ndarray, at: float) -> np.ndarray:
-    """[n, m] -> [m]: the first right singular vector times the line through its coefficients, at step `at`."""
-    values, vectors = np.linalg.eigh(changes.astype(float) @ changes.T)
-    if values[-1] <= 0:
-        return np.zeros(changes.shape[1])
-    direction = vectors[:, -1] @ changes / math.sqrt(values[-1])
-    slope, offset = np.polyfit(steps, math.sqrt(values[-1]) * vectors[:, -1], 1)
-    line: np.ndarray = (offset + slope * at) * direction
-    return line
+def shuffled_pca(base: Base) -> dimred.Basis:
+    """The PCA of the window's steps in a random order, added up from its first snapshot."""
+    snapshots = [dimred.average([file], last=1) for file in base.files(base.end - base.after)]
+    rows = np.stack([snapshot.w for snapshot in snapshots])
+    steps = np.random.default_rng(base.seed).permutation(np.diff(rows, axis=0))
+    for snapshot, w in zip(snapshots[1:], rows[0] + np.cumsum(steps, axis=0), strict=True):
+        snapshot.w[:] = w
+    return dimred.fit([snapshot.arrays() for snapshot in snapshots], COMPONENTS, threads=1)
 
 
-ARMS: dict[str, Arm] = {
+def from_mean(base: Base) -> nn.Module:
+    """The network with the mean of the latest snapshots where the arms leave the run."""
+    model = base.task.start(base.seed)
+    dimred.average(base.files(base.end - base.after), last=MEAN_OF).load_into(model)
+    return model
+
+
+def psgd(basis_of: Callable[[Base], dimred.Basis], rates: tuple[float, ...], base: Base) -> Variants:
+    basis = basis_of(base)
+    for rate in rates:
+        yield f"rate={rate:g}", partial(searched, base, basis, "psgd", total_steps=base.after, learning_rate=rate)
+
+
+def second_stage(preset: str, sizes: tuple[int, ...], alphas: tuple[float | None, ...], base: Base) -> Variants:
+    """sizes: batches in one."""
+    basis = window_pca(base)
+    for times in sizes:
+        for alpha in alphas:
+            options = {} if alpha is None else {"alpha": alpha}
+            name = ", ".join([f"batches={times}", *(f"{name}={value:g}" for name, value in options.items())])
+            yield name, partial(searched, base, basis, preset, times, **options)
+
+
+def searched(base: Base, basis: dimred.Basis, preset: str, times: int = 1, **options: Any) -> Losses:
+    """Losses after steps of a preset from the mean that cost what `after` gradients cost; a trial costs a third."""
+    model, task = from_mean(base), base.task
+    optimizer = dimred.SubspaceOptimizer(model, basis, preset=preset, weight_decay=0.0, **options)
+    left, step = 3 * base.after, base.end - base.after
+    while left > 0:
+
+        def loss(begin: int = times * step) -> Tensor:
+            return torch.stack([task.loss(model, base.seed, begin + i) for i in range(times)]).mean()
+
+        optimizer.step(loss)
+        if optimizer.report["not_finite"]:
+            raise Diverged(f"a loss or gradient that is not finite at step {optimizer.steps}")
+        left -= times * (3 + optimizer.report["trials"])
+        step += 1
+    return base.losses(model)
+
+
+def adamw(starts_from_mean: bool, base: Base) -> Variants:
+    """The run's own optimizer for the last steps, at a rate that falls to zero."""
+    for rate in (1e-4, 3e-4, 1e-3, 3e-3):
+        yield f"rate={rate:g}", partial(adamw_losses, base, starts_from_mean, rate)
+
+
+def adamw_losses(base: Base, starts_from_mean: bool, rate: float) -> Losses:
+    leave = base.end - base.after
+    run = base.at(leave)
+    run.rate = rate
+    if starts_from_mean:
+        dimred.average(base.files(leave), last=MEAN_OF).load_into(run.model)
+    for _ in train(run, base.end, lambda step: FALLS["linear"]((step - leave) / base.after)):
+        pass
+    return base.losses(run.model)
+
+
+RATES = (0.3, 1.0, 3.0, 10.0, 30.0)
+WITH_EACH_RATE: dict[str, Arm] = {
     "last weights": last,
-    "mean of a window": partial(window, "mean"),
-    "EMA": moving_average,
-    "minus-sqrt window": partial(window, "minus-sqrt"),
-    "cosine window": partial(window, "cosine"),
-    **{
-        f"annealed {shape}, {percent} %": partial(annealed, shape, percent)
-        for shape in FALLS
-        for percent in (5, 10, 20)
-    },
-    "schedule-free AdamW": schedule_free,
-    "learned coefficients": learned,
-    "P-SGD in the window's PCA": psgd,
-    "two-point line": two_point_line,
-    "line of means": line_of_means,
-    "scaled first delta": scaled_first_delta,
-    "rank 1 by tensor": rank_1_by_tensor,
+    "mean of a window": mean,
+    "annealed, last 10 %": partial(annealed, 10),
+    "annealed, last 20 %": partial(annealed, 20),
+    SCHEDULE_FREE: averaged,
 }
+IN_THE_WINDOW: dict[str, Arm] = {
+    "P-SGD in the window's PCA": partial(psgd, window_pca, RATES),
+    "P-SGD in a random basis": partial(psgd, random_basis, (*RATES, 300.0, 3000.0)),
+    "P-SGD in the PCA of shuffled increments": partial(psgd, shuffled_pca, RATES),
+    "P-SGD in the span of the latest 32": partial(psgd, span, RATES),
+    "AdamW from the mean": partial(adamw, True),
+    "AdamW from the last weights": partial(adamw, False),
+    "robust in the window's PCA": partial(second_stage, "robust", (1, 4), (0.005, 0.02)),
+    "dldr in the window's PCA": partial(second_stage, "dldr", (1, 4, 16), (None,)),
+}
+ARMS = WITH_EACH_RATE | IN_THE_WINDOW

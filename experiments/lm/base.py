@@ -1,64 +1,91 @@
-"""The run that every arm shares: END steps at a constant rate, its snapshots, and its state where arms leave it."""
+"""A run at a constant rate that arms and measures share: its snapshots, and its state where arms leave it."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
 import dimred
-from lm.text import Text
-from lm.training import RATE, Run, mean_loss, new_run, restore, save, train
+from lm.training import Diverged, Losses, Run, Task, new_run, restore, save, train
 
-END, FIRST, EVERY = 8_000, 4_000, 50
-AFTER = 160  # steps that the arms after a run may cost
-LEAVES = tuple(sorted({END - share * END // 100 for share in (5, 10, 20)} | {END - AFTER, END}))
+WINDOW = 80  # snapshots, evenly over the second half of a run
 
 
 @dataclass(frozen=True)
 class Base:
-    """One seed's run in `folder`, and the text it reads."""
+    """One run in `folder`; kind: the optimizer, where it is not the task's own."""
 
+    task: Task
     seed: int
+    rate: float
     folder: Path
-    text: Text
-    rate: float = RATE
+    kind: str = ""
 
-    def files(self, until: int = END) -> list[Path]:
-        """Its snapshots up to a step, oldest first: 80 of the whole run."""
+    @property
+    def end(self) -> int:
+        return self.task.end
+
+    @property
+    def after(self) -> int:
+        """Steps that arms after a run may cost."""
+        return self.end // 50
+
+    @property
+    def leaves(self) -> set[int]:
+        """The steps at which arms leave it."""
+        return {self.end - part for part in (self.end // 5, self.end // 10, self.after, 0)}
+
+    def files(self, until: int | None = None) -> list[Path]:
+        """Its snapshots up to a step, oldest first: WINDOW of the whole run."""
         found = sorted((self.folder / "snapshots").glob("snapshot_*.h5"))
-        return [file for file in found if int(file.stem[9:]) <= until]
+        return [file for file in found if int(file.stem[9:]) <= (self.end if until is None else until)]
+
+    def state(self, step: int) -> Path:
+        return self.folder / f"state_{step}.pt"
+
+    def new(self) -> Run:
+        return new_run(self.task, self.seed, self.rate, self.kind)
 
     def at(self, step: int) -> Run:
-        return restore(new_run(self.seed, self.rate), self.folder / f"state_{step}.pt")
+        return restore(self.new(), self.state(step))
 
-    def losses(self, model: torch.nn.Module) -> tuple[float, float]:
-        """On validation and on test text, in nats a character."""
-        return mean_loss(model, self.text.validation), mean_loss(model, self.text.test)
+    def losses(self, model: torch.nn.Module) -> Losses:
+        """On validation and on test data. Raises Diverged."""
+        found = self.task.losses(model)
+        if not all(map(math.isfinite, found)):
+            raise Diverged(f"losses of {found[0]} and {found[1]} on validation and test data")
+        return found
 
-    def losses_of(self, average: dimred.Average) -> tuple[float, float]:
-        model = new_run(self.seed).model
+    def losses_of(self, average: dimred.Average) -> Losses:
+        model = self.task.start(self.seed)
         average.load_into(model)
         return self.losses(model)
 
 
-def make(base: Base) -> None:
-    """Trains what is not there yet, from the latest state that is."""
-    base.folder.mkdir(parents=True, exist_ok=True)
-    found = [step for step in LEAVES if (base.folder / f"state_{step}.pt").exists()]
-    if END in found:
+def make(base: Base, until: int) -> None:
+    """Trains up to a leave what is not there yet, from the latest state that is. Raises Diverged."""
+    if base.state(until).exists():
         return
-    run = base.at(max(found)) if found else new_run(base.seed, base.rate)
+    base.folder.mkdir(parents=True, exist_ok=True)
+    run, latest = base.new(), base.folder / "latest.pt"
+    if latest.exists():
+        restore(run, latest)
+    every = base.end // 2 // WINDOW
     with dimred.SnapshotRecorder(
         run.model,
         base.folder / "snapshots",
-        epochs_of=EVERY,
+        epochs_of=every,
         per_epoch=1,
-        from_epoch=FIRST // EVERY + 1,
+        from_epoch=base.end // 2 // every + 1,
         first_step=run.step,
     ) as recorder:
-        for _ in train(run, base.text, END):
+        for _ in train(run, until):
             recorder.step()
-            if run.step in LEAVES:
-                save(run, base.folder / f"state_{run.step}.pt")
+            recorder.wait()  # a state never stands without the snapshots before it
+            if run.step % (base.end // 20) == 0:
+                save(run, latest)
+            if run.step in base.leaves:
+                save(run, base.state(run.step))

@@ -1,72 +1,103 @@
-"""Training of the character GPT. Batch and rate are functions of the step alone, so that arms which leave a run at some
+"""Training at a constant rate. Batch and rate are functions of the step alone, so that arms which leave a run at some
 step see the batches that the run itself would have seen."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
-from lm.gpt import CONTEXT, GPT, loss_of
-from lm.text import CHARACTERS, Text
+BETAS = (0.9, 0.99)
+SCHEDULE_FREE = "schedule-free AdamW"
 
-BATCH, WARMUP, RATE = 12, 200, 1e-3
-WEIGHT_DECAY, BETAS = 0.1, (0.9, 0.99)
-
+Losses = tuple[float, float]  # on validation and on test data
 Schedule = Callable[[int], float]  # the part of a run's rate at a step
+
+
+class Diverged(ArithmeticError):
+    """A loss or gradient is not finite; its text says where."""
+
+
+class Task(Protocol):
+    """What is trained: `end` steps of the optimizer `kind`."""
+
+    name: str
+    kind: str
+    end: int
+    weight_decay: float  # of matrices
+    clip: float  # the longest gradient
+
+    def start(self, seed: int) -> nn.Module:
+        """The network with a seed's first weights."""
+
+    def loss(self, model: nn.Module, seed: int, step: int) -> Tensor:
+        """The loss of the batch of a step, counted from 0."""
+
+    def losses(self, model: nn.Module) -> Losses:
+        """What is compared, lower is better."""
 
 
 @dataclass
 class Run:
     """What a training holds after `step` steps."""
 
+    task: Task
     seed: int
-    model: GPT
-    optimizer: torch.optim.Optimizer
     rate: float
+    model: nn.Module
+    optimizer: torch.optim.Optimizer
     step: int = 0
 
 
-def new_run(seed: int, rate: float = RATE) -> Run:
-    torch.manual_seed(seed)
-    model = GPT(len(CHARACTERS))
-    return Run(seed, model, torch.optim.AdamW(groups_of(model), lr=rate, betas=BETAS), rate)
+def new_run(task: Task, seed: int, rate: float, kind: str = "") -> Run:
+    model = task.start(seed)
+    return Run(task, seed, rate, model, optimizer_of(kind or task.kind, groups_of(model, task.weight_decay), rate))
 
 
-def groups_of(model: nn.Module) -> list[dict[str, Any]]:
+def optimizer_of(kind: str, groups: list[dict[str, Any]], rate: float) -> torch.optim.Optimizer:
+    if kind == "AdamW":
+        return torch.optim.AdamW(groups, lr=rate, betas=BETAS)
+    if kind == "SGD":
+        return torch.optim.SGD(groups, lr=rate, momentum=0.9)
+    assert kind == SCHEDULE_FREE, kind
+    from schedulefree import AdamWScheduleFree  # type: ignore[import-not-found,import-untyped,unused-ignore]
+
+    optimizer = AdamWScheduleFree(groups, lr=rate, betas=BETAS)
+    optimizer.train()
+    return optimizer
+
+
+def groups_of(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
     """Matrices decay, vectors do not."""
     parameters = list(model.parameters())
     return [
-        {"params": [p for p in parameters if p.dim() > 1], "weight_decay": WEIGHT_DECAY},
+        {"params": [p for p in parameters if p.dim() > 1], "weight_decay": weight_decay},
         {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0},
     ]
 
 
-def batch_at(text: Tensor, seed: int, step: int) -> Tensor:
-    """The codes [BATCH, CONTEXT + 1] of step `step`, counted from 0."""
-    generator = torch.Generator().manual_seed(seed * 1_000_003 + step)
-    starts = torch.randint(len(text) - CONTEXT - 1, (BATCH,), generator=generator)
-    return torch.stack([text[start : start + CONTEXT + 1] for start in starts.tolist()]).int()
+def generator_at(seed: int, step: int) -> torch.Generator:
+    """The random numbers of a step."""
+    return torch.Generator().manual_seed(seed * 1_000_003 + step)
 
 
-def constant(step: int) -> float:
-    return min(1.0, (step + 1) / WARMUP)
-
-
-def train(run: Run, text: Text, until: int, schedule: Schedule = constant) -> Iterator[Run]:
-    """Yields `run` after each step up to `until`."""
+def train(run: Run, until: int, schedule: Schedule | None = None) -> Iterator[Run]:
+    """Yields `run` after each step up to `until`, by default at a constant rate after a warm-up. Raises Diverged."""
+    warmup = run.task.end // 40
+    share = schedule or (lambda step: min(1.0, (step + 1) / warmup))
     while run.step < until:
         for group in run.optimizer.param_groups:
-            group["lr"] = run.rate * schedule(run.step)
-        loss = loss_of(run.model, batch_at(text.training, run.seed, run.step))
+            group["lr"] = run.rate * share(run.step)
+        loss = run.task.loss(run.model, run.seed, run.step)
         run.optimizer.zero_grad()
         torch.autograd.backward(loss)
-        nn.utils.clip_grad_norm_(run.model.parameters(), 1.0)
+        norm = nn.utils.clip_grad_norm_(run.model.parameters(), run.task.clip)
+        if not torch.isfinite(loss + norm):
+            raise Diverged(f"a loss of {loss.item()} and a gradient of {norm.item()} at step {run.step + 1}")
         run.optimizer.step()
         run.step += 1
         yield run
@@ -85,11 +116,3 @@ def restore(run: Run, path: Path) -> Run:
     run.optimizer.load_state_dict(state["optimizer"])
     run.step = state["step"]
     return run
-
-
-@torch.inference_mode()
-def mean_loss(model: nn.Module, text: Tensor) -> float:
-    """Nats a character over consecutive windows of `text`."""
-    windows = text[: (len(text) - 1) // CONTEXT * CONTEXT + 1].unfold(0, CONTEXT + 1, CONTEXT).int()
-    losses = [loss_of(model, part).item() * len(part) for part in torch.split(windows, 256)]
-    return math.fsum(losses) / len(windows)

@@ -66,9 +66,10 @@ def folder() -> Path:
 def load() -> list[reader.Run]:
     """Every finished run in the folder, each joined to the one it began from; of a comparison, of its last
     phase. Names those that it leaves out."""
-    compared = (folder() / "results.csv").is_file()
-    folders = reader.run_folders([folder()]) if compared else sorted(c.parent for c in folder().rglob("curve.csv"))
-    runs, bad = reader.read_good_runs(folders)
+    try:
+        runs, bad = reader.read_good_runs(reader.run_folders([folder()]))
+    except reader.NotARun:
+        runs, bad = [], []
     for error in bad:
         print("left out:", error)
     for run in runs:

@@ -5,6 +5,41 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+PARTS = {
+    ".lock",
+    "checkpoints",
+    "config.toml",
+    "curve.csv",
+    "manifest.json",
+    "snapshots",
+    "step_times.csv",
+    "steps.csv",
+}
+BEGINNING = 4096  # bytes that hold a mark
+
+
+def run_of(file: Path) -> Path | None:
+    """The run whose record, states or snapshots a file is, or would be."""
+    for part in (file, *file.parents[:3]):
+        if part.name in PARTS and all((part.parent / name).is_file() for name in ("config.toml", "manifest.json")):
+            return part.parent
+    return None
+
+
+def require_place(file: Path, option: str, mark: tuple[str, str]) -> None:
+    """Raises ValueError where `option` names a part of a run, or anything but an earlier output, which `mark` tells:
+    what it is, and a text near its beginning. The rule of lib/support/result_file.h, for scripts, which a clone has
+    before its Python package."""
+    target = file.resolve()
+    if (run := run_of(target)) is not None:
+        raise ValueError(f"{file} is a part of the run {run}; choose another {option}")
+    if not target.is_file():
+        return
+    with target.open("rb") as stream:
+        begin = stream.read(BEGINNING)
+    if begin and mark[1].encode() not in begin:
+        raise ValueError(f"{file} exists already and is no earlier {mark[0]}; choose another {option} or remove it")
+
 
 def write_whole(file: Path, write: Callable[[Path], object]) -> None:
     """Under a temporary name first, so that a reader sees the old file or the new one. A link stays, and what it leads

@@ -20,6 +20,7 @@ from .svg import Chart, Series, render
 from .tables import costs, differences, html_of, uncertainty
 from .verification import verification_section
 
+MARK = ("page of experiments/report.py", '<meta name="generator" content="dimred report">')
 STYLE = Path(__file__).with_name("style.css")
 
 
@@ -180,7 +181,7 @@ def page(
     lead = "".join(f'<p class="lead">{escape(line)}</p>' for line in comparison(runs))
     few = shown(runs)
     return f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<html lang="en"><head><meta charset="utf-8">{MARK[1]}<meta name="viewport" content="width=device-width">
 <title>{escape(title)}</title><style>{STYLE.read_text()}</style></head><body><main>
 <h1>{escape(title)}</h1>
 {lead}

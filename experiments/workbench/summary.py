@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 
 import pandas as pd
@@ -85,6 +86,10 @@ def over_seeds(runs: Sequence[Run]) -> list[str]:
     return sentences
 
 
+# What a seed chooses of the same data: the part held out for validation, labels that are made wrong.
+SEEDED = re.compile(r"(samples), (?:indices xxh3 [0-9a-f]{32}|seed \d+), of\b")
+
+
 def mixed(runs: Sequence[Run]) -> list[str]:
     """A warning for each thing that runs of one chart should have in common and do not: network and data."""
     warnings = []
@@ -92,7 +97,7 @@ def mixed(runs: Sequence[Run]) -> list[str]:
         names: dict[object, list[str]] = {}
         for run in runs:
             if (value := run.manifest.get(key)) not in (None, ""):
-                names.setdefault(json.dumps(value), []).append(run.name)
+                names.setdefault(SEEDED.sub(r"\1, of", json.dumps(value)), []).append(run.name)
         if len(names) > 1:
             first, *others = names.values()
             few = ", ".join(name for group in others for name in group[:1])

@@ -8,6 +8,7 @@
 #include "data/record_readers.h"
 #include "data/shard_names.h"
 #include "data/splits.h"
+#include "data/unread_files.h"
 #include "support/errors.h"
 #include "support/option_values.h"
 #include "support/text.h"
@@ -54,8 +55,9 @@ void scan_line(std::string_view line,
   } else if (scratch.size() < smallest_image || !sniff(scratch)) {
     scan.add_problem(
         begin,
-        formatted("needs Base64 of a JPEG or PNG, received that of {} bytes of something else",
-                  scratch.size()));
+        formatted("needs Base64 of a JPEG or PNG, received that of {} bytes of something else{}",
+                  scratch.size(),
+                  remark_on_bytes(scratch)));
   } else {
     scan.entries.push_back(
         {.offset = begin, .size = static_cast<std::uint32_t>(image.size()), .label = *label});

@@ -40,15 +40,22 @@ const std::vector<Form> forms{
      10},
     {"cifar-100-binary", {"train.bin"}, {"test.bin"}, "fine_label_names.txt", 2, 100}};
 
-/// The folder that holds the files, and their form; null where there are none.
-std::pair<fs::path, const Form*> find(const fs::path& folder) {
+/// A folder that holds training files, and their form.
+struct Place {
+  fs::path folder;
+  const Form* form;
+};
+
+/// Returns the places in the folder and in the folders that the archives make.
+std::vector<Place> find(const fs::path& folder) {
+  std::vector<Place> found;
   for (const auto& form : forms) {
     for (const auto& candidate : {folder, folder / form.inner}) {
       const auto is_there = [&](const auto& name) { return fs::is_regular_file(candidate / name); };
-      if (std::ranges::any_of(form.train, is_there)) return {candidate, &form};
+      if (std::ranges::any_of(form.train, is_there)) found.push_back({candidate, &form});
     }
   }
-  return {};
+  return found;
 }
 
 std::vector<std::string> read_names(const fs::path& file, std::int64_t classes) {
@@ -154,19 +161,28 @@ class Cifar : public Dataset {
 };
 
 std::unique_ptr<Dataset> open_cifar(const DatasetRequest& request) {
-  const auto [candidate, form] = find(request.path);
-  require(form != nullptr,
+  const auto found = find(request.path);
+  require(!found.empty(),
           "[cifar] needs data_batch_1.bin (CIFAR-10) or train.bin (CIFAR-100) in {}, received a "
           "folder without them",
           request.path);
-  return std::make_unique<Cifar>(candidate, *form, request.train);
+  const auto& [folder, form] = found.front();
+  require(found.size() == 1,
+          "[cifar] {} has {} in {} and {} in {}; put each data set into a folder of its own and "
+          "name one with --data",
+          request.path,
+          form->train.front(),
+          folder,
+          found.back().form->train.front(),
+          found.back().folder);
+  return std::make_unique<Cifar>(folder, *form, request.train);
 }
 
 }  // namespace
 
 namespace formats {
 DatasetFormat cifar() {
-  return {.holds = [](const fs::path& folder) { return find(folder).second != nullptr; },
+  return {.holds = [](const fs::path& folder) { return !find(folder).empty(); },
           .open = open_cifar};
 }
 }  // namespace formats

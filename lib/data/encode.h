@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "data/dataset.h"
 
@@ -17,6 +18,9 @@ std::string to_jpeg(Bytes pixels, const ImageShape& shape, int quality);
 
 /// channels x height x width from height x width x channels.
 void to_planes(Bytes interleaved, const ImageShape& shape, std::uint8_t* planes);
+
+/// A PNG file with a text chunk behind its header: `keyword` (Latin-1, 1 to 79 bytes) and `text`.
+std::string with_png_text(std::string png, std::string_view keyword, std::string_view text);
 
 /// A sample as a file: JPEG and PNG as they are, planes as PNG.
 std::string to_file(const Sample& sample);

@@ -1,7 +1,5 @@
 #include "data/image_files.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -14,6 +12,7 @@
 #include "support/counted.h"
 #include "support/digest.h"
 #include "support/errors.h"
+#include "support/file_state.h"
 #include "support/text.h"
 
 namespace dimred::data {
@@ -73,11 +72,9 @@ class ImageFiles : public Dataset {
   std::string files_state() const override {
     DigestStream digest;
     for (std::size_t i = 0; i < list_.labels.size(); ++i) {
-      struct stat status = {};  // zeros where there is none: reading it says so
-      ::stat(path(i).c_str(), &status);
-      const std::array<std::int64_t, 3> state{
-          status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec};
-      digest.update(state);
+      // Zeros where there is none: reading it says so.
+      const auto state = file_state(path(i)).value_or(FileState{});
+      digest.update(std::array{state.bytes, state.seconds, state.nanoseconds});
     }
     return formatted(", xxh3 of sizes and times {}", digest.hex());
   }
@@ -90,6 +87,17 @@ class ImageFiles : public Dataset {
 };
 
 }  // namespace
+
+bool is_left_out(std::string_view name) {
+  constexpr std::array<std::string_view, 7> names{"__MACOSX",
+                                                  "@eaDir",
+                                                  "@Recycle",
+                                                  "#recycle",
+                                                  "$RECYCLE.BIN",
+                                                  "System Volume Information",
+                                                  "lost+found"};
+  return name.starts_with('.') || std::ranges::find(names, name) != names.end();
+}
 
 bool is_image_name(std::string_view name) {
   if (name.starts_with('.')) return false;

@@ -55,7 +55,8 @@ std::unique_ptr<Dataset> open_image_folder(const std::filesystem::path& folder,
                                            const std::vector<std::string>& class_names = {});
 
 /// A text file of lines "path label": the path, which may hold blanks, below the file's folder or
-/// its `images` (where the first file that exists is). Labels are all numbers >= 0 (names then from
+/// its `images` (where the first file that exists is). Labels are all whole numbers >= 0 in any
+/// spelling (2, 2.0, +2, "2", 2e0; names then from
 /// labels.txt or classes.txt beside the list, else the numbers) or all words (classes by their
 /// bytes). `class_names` are a training set's, to which a test list's labels belong: words are
 /// among them, numbers are their places, and a labels.txt beside the list must say the same;
@@ -79,6 +80,10 @@ ImageFileList parse_image_list(std::string_view text,
 /// like open_image_folder, and std::invalid_argument when nothing matches.
 std::unique_ptr<Dataset> open_image_pattern(const std::string& pattern,
                                             const std::vector<std::string>& class_names = {});
+
+/// Whether a file or folder is no part of the data: hidden, or put beside the data by an archive,
+/// a file system or a network disk (__MACOSX, lost+found, Synology's @eaDir with thumbnails).
+bool is_left_out(std::string_view name);
 
 /// Whether a file's name ends as an image's.
 bool is_image_name(std::string_view name);

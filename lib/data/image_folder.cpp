@@ -28,9 +28,6 @@ void scanning(const fs::path& folder, const Scan& scan) {
   }
 }
 
-/// Hidden, or what macOS puts into its archives beside the files.
-bool is_left_out(const std::string& name) { return name.starts_with('.') || name == "__MACOSX"; }
-
 std::vector<std::string> class_folders(const fs::path& folder) {
   std::vector<std::string> names;
   scanning(folder, [&] {
@@ -142,8 +139,9 @@ std::vector<std::string> images_of(const fs::path& root,
   std::ranges::sort(found);
   require(
       !found.empty(),
-      "[image_folder] needs at least one .jpg, .jpeg or .png in each class, received none in {}",
-      root / name);
+      "[image_folder] needs at least one .jpg, .jpeg or .png in each class, received none in {}{}",
+      root / name,
+      found.empty() ? remark_on_files_in(root / name) : "");
   return found;
 }
 
@@ -182,8 +180,12 @@ std::unique_ptr<Dataset> open_image_pattern(const std::string& pattern,
   const auto class_of = [](const fs::path& path) { return path.parent_path().filename().string(); };
   auto paths = paths_matching(fs::absolute(pattern), "image_folder");
   ImageFileList list{.kind = "pattern", .root = pattern};
-  list.ignored = std::erase_if(
-      paths, [](const auto& path) { return !is_image_name(path.filename().string()); });
+  const auto is_left_out_here = [&](const fs::path& part) {
+    return is_left_out(part.string()) && pattern.find(part.string()) == std::string::npos;
+  };
+  list.ignored = std::erase_if(paths, [&](const auto& path) {
+    return !is_image_name(path.filename().string()) || std::ranges::any_of(path, is_left_out_here);
+  });
   std::set<std::string> names;
   for (const auto& path : paths) names.insert(class_of(path));
   require(!paths.empty(),

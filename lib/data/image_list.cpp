@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <charconv>
+#include <cmath>
+#include <limits>
 #include <optional>
 #include <set>
 
@@ -31,9 +33,39 @@ struct ListedImage {
   fail_environment("[list] {}:{}: {}, received {}", file, entry.line, rule, printable(entry.label));
 }
 
-bool is_number(const ListedImage& entry) {
-  const auto digits = entry.label.substr(entry.label.starts_with('-') ? 1 : 0);
-  return !digits.empty() && digits.find_first_not_of("0123456789") == std::string_view::npos;
+/// The number that all of the text is, infinite where it is too large for a double.
+std::optional<double> number_of_text(std::string_view text) {
+  const bool hexadecimal = text.starts_with("0x") || text.starts_with("0X");
+  const auto digits = text.substr(hexadecimal ? 2 : 0);
+  // Not "inf", "nan".
+  if (!hexadecimal && text.find_first_of("0123456789.") != (text.starts_with('-') ? 1 : 0))
+    return std::nullopt;
+  double number = std::numeric_limits<double>::infinity();
+  const auto* const end = text.data() + text.size();
+  const auto format = hexadecimal ? std::chars_format::hex : std::chars_format::general;
+  const auto read = std::from_chars(digits.data(), end, number, format);
+  return read.ptr == end && !digits.empty() ? std::optional(number) : std::nullopt;
+}
+
+/// The number that a label is in any of the spellings that tables have: 2, 2.0, +2, "2", 2e0, 0x2.
+/// NaN for 2,0, which may be 2 or 20; nullopt for a name.
+std::optional<double> number_in_label(std::string_view label) {
+  constexpr std::string_view around = "\"'()[],;";
+  const auto first = label.find_first_not_of(around);
+  if (first == std::string_view::npos) return std::nullopt;
+  std::string text(label.substr(first, label.find_last_not_of(around) + 1 - first));
+  if (text.starts_with('+')) text.erase(0, 1);
+  const auto comma = text.find(',');
+  if (comma == std::string::npos) return number_of_text(text);
+  text[comma] = '.';
+  return number_of_text(text) ? std::optional(std::numeric_limits<double>::quiet_NaN())
+                              : std::nullopt;
+}
+
+bool is_number(const ListedImage& entry) { return number_in_label(entry.label).has_value(); }
+
+bool is_plain_number(std::string_view label) {
+  return label.find_first_not_of("-0123456789") == std::string_view::npos;
 }
 
 const char* kind_of_labels(bool numbers) { return numbers ? "number" : "name"; }
@@ -71,11 +103,13 @@ std::vector<ListedImage> entries_of(std::string_view text, const std::string& fi
 }
 
 std::int32_t number_of(const ListedImage& entry, const std::string& file) {
-  if (entry.label.starts_with('-')) refuse_label(file, entry, "needs a label >= 0");
-  const auto value = number_in<std::int32_t>(entry.label);
-  if (!value || *value >= most_classes)
+  const auto value = number_in_label(entry.label).value();
+  if (value < 0) refuse_label(file, entry, "needs a label >= 0");
+  if (value >= most_classes)
     refuse_label(file, entry, formatted("needs labels < {}", most_classes));
-  return *value;
+  if (value != std::floor(value))  // NaN, too
+    refuse_label(file, entry, "needs whole numbers as labels, or names with a letter");
+  return static_cast<std::int32_t>(value);
 }
 
 /// Names of numbered classes: those beside the list, which a test set's must equal, else the
@@ -176,7 +210,9 @@ ImageFileList parse_image_list(std::string_view text,
                                std::optional<bool> numbers) {
   const auto entries = entries_of(text, name);
   const auto& first = entries.front();
-  const bool numbered = is_number(first);
+  // A folder of the training set may be named 2.0.
+  const bool numbered = is_number(first) && (is_plain_number(first.label) ||
+                                             !std::ranges::count(class_names, first.label));
   // Another kind of training set has no numbers of its own, unless they are its names.
   const bool expected_numbers =
       numbers.value_or(class_names == numbered_classes(std::ssize(class_names)) ? numbered : false);

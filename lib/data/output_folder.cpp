@@ -3,6 +3,7 @@
 #include "support/atomic_file.h"
 #include "support/errors.h"
 #include "support/option_values.h"
+#include "support/result_file.h"
 
 namespace dimred::data {
 namespace {
@@ -18,6 +19,7 @@ OutputFolder::OutputFolder(fs::path folder, std::string_view job) : folder_(std:
   require(!fs::exists(folder_) || fs::is_directory(folder_),
           "[data] needs a folder to write to, received the file {}",
           folder_);
+  require_outside_runs(folder_, "--output");
   create_folders(folder_);
   const auto file = folder_ / job_file;
   if (fs::exists(file)) {

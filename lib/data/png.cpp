@@ -1,7 +1,9 @@
 #include <png.h>
+#include <zlib.h>
 
 #include <algorithm>
 #include <csetjmp>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <string>
@@ -11,6 +13,7 @@
 #include "data/encode.h"
 #include "data/inflated_file.h"
 #include "data/jitter.h"
+#include "data/png_chunks.h"
 #include "support/errors.h"
 
 // libpng's row interface. Errors leave by longjmp, so the functions below it own nothing.
@@ -19,7 +22,9 @@ namespace {
 
 constexpr std::size_t signature_bytes = 8;
 constexpr png_alloc_size_t largest_chunk = 8'000'000;
-constexpr std::size_t smallest_request = 512;
+// The compressed data taken at a time, from one chunk: Pillow takes the same, so that both see the
+// checksum behind the last row, or do not.
+constexpr std::size_t largest_request = 65536;
 // Signature, then the header chunk: length, "IHDR", width, height, depth, colour type,
 // compression, filter, interlacing, checksum.
 constexpr std::size_t header_at = signature_bytes + 8, colour_at = header_at + 9,
@@ -30,13 +35,17 @@ struct Reader {
   png_infop info = nullptr;
   Bytes rest;
   char text[256] = "";
-  std::int64_t row = 0;  // rows read
+  std::int64_t row = 0;      // rows read
+  std::size_t inflated = 0;  // bytes of them, before they are expanded
+  std::size_t pixel_bits = 0;
   bool interlaced = false;
+  bool ended = false;  // more bytes were asked for than there are
 };
 
 void take(png_structp png, png_bytep to, std::size_t count) {
   auto& reader = *static_cast<Reader*>(png_get_io_ptr(png));
-  if (count > reader.rest.size()) png_error(png, "the file ends early");
+  reader.ended = count > reader.rest.size();
+  if (reader.ended) png_error(png, "the file ends early");
   std::memcpy(to, reader.rest.data(), count);
   reader.rest = reader.rest.subspan(count);
 }
@@ -73,8 +82,29 @@ void keep_columns(const Region& region,
   pixels.resize(region.height * kept);
 }
 
-/// Whole rows of the region into `image`; `spare` is the caller's buffer for the others. Returns
-/// false after an error.
+/// Limits and leniency: our own limit of the size is checked before, checksums as Pillow does.
+void set_rules(png_structp png) {
+  png_set_user_limits(png, PNG_UINT_31_MAX, PNG_UINT_31_MAX);
+  png_set_chunk_malloc_max(png, largest_chunk);
+  png_set_crc_action(png, PNG_CRC_QUIET_USE, PNG_CRC_QUIET_USE);
+  png_set_option(png, PNG_MAXIMUM_INFLATE_WINDOW, PNG_OPTION_ON);  // some writers state a smaller
+  // Texts and profiles would be inflated and kept; a gamma would change how grey is computed.
+  png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
+  png_set_compression_buffer_size(png, largest_request);
+}
+
+/// Bytes of a stored row in the pass, with its filter's.
+std::size_t stored_row(const Reader& reader, int pass, std::int64_t y) {
+  std::size_t columns = png_get_image_width(reader.png, reader.info);
+  if (reader.interlaced) {
+    columns = PNG_PASS_COLS(columns, pass);
+    if (columns == 0 || !PNG_ROW_IN_INTERLACE_PASS(y, pass)) return 0;
+  }
+  return 1 + (columns * reader.pixel_bits + 7) / 8;
+}
+
+/// The rows of the region into `image`; `spare` is the caller's buffer for the others, which are
+/// read, too: damage does not depend on the region. Returns false after an error.
 bool read_rows(Reader& reader,
                const Region& region,
                int channels,
@@ -82,14 +112,11 @@ bool read_rows(Reader& reader,
                Image& image) {
   if (setjmp(png_jmpbuf(reader.png)) != 0) return false;
   auto* png = reader.png;
-  png_set_user_limits(png, PNG_UINT_31_MAX, PNG_UINT_31_MAX);  // our own is checked before
-  png_set_chunk_malloc_max(png, largest_chunk);
-  // Texts and profiles would be inflated and kept; a gamma would change how grey is computed.
-  png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
+  set_rules(png);
   png_set_read_fn(png, &reader, take);
-  // A file that is cut short is lost from the request on that it cannot fill: 8 KB by default.
-  png_set_compression_buffer_size(png, smallest_request);
   png_read_info(png, reader.info);
+  reader.pixel_bits =
+      std::size_t{png_get_bit_depth(png, reader.info)} * png_get_channels(png, reader.info);
   configure_png(reader, channels);
   const int passes = png_set_interlace_handling(png);
   png_read_update_info(png, reader.info);
@@ -99,15 +126,22 @@ bool read_rows(Reader& reader,
     png_error(png, "an odd row size");
   if (reader.interlaced != (passes > 1)) png_error(png, "an odd interlacing");
   spare.resize(row_size);
-  const auto end = region.top + region.height;
   for (int pass = 0; pass < passes; ++pass) {
-    for (reader.row = 0; reader.row < (passes > 1 ? height : end); ++reader.row) {
+    for (reader.row = 0; reader.row < height; ++reader.row) {
       const auto y = reader.row - region.top;
       const bool wanted = y >= 0 && y < region.height;
       png_read_row(png, wanted ? image.pixels.data() + y * row_size : spare.data(), nullptr);
+      reader.inflated += stored_row(reader, pass, reader.row);
     }
   }
   return true;
+}
+
+/// Whether an image that lacks rows is borne: a file that ends in the last quarter, or image data
+/// that end soundly with a row, which Pillow takes, too.
+bool is_borne(const Reader& reader, Bytes bytes, std::int64_t height) {
+  if (reader.ended && !reader.interlaced && is_enough(reader.row, height)) return true;
+  return reader.inflated > 0 && inflated_size(bytes, reader.inflated) == reader.inflated;
 }
 
 /// Makes a coloured image grey, with Pillow's rounding.
@@ -147,8 +181,10 @@ void decode_png(Bytes bytes, const Region& region, int channels, Image& image) {
     decode_png(bytes, region, 3, image);
     return to_grey(image);
   }
+  require_sound_head(bytes);
   const auto height = stored.height;
-  Reader reader{.rest = bytes, .interlaced = bytes[interlacing_at] != 0};
+  const auto cut = with_end_of_cut_data(bytes);
+  Reader reader{.rest = cut.empty() ? bytes : Bytes(cut), .interlaced = bytes[interlacing_at] != 0};
   image.set_region(region, channels);
   constexpr std::uint8_t grey = 128;  // of rows that are missing
   image.pixels.assign(region.height * stored.width * channels, grey);
@@ -160,7 +196,7 @@ void decode_png(Bytes bytes, const Region& region, int channels, Image& image) {
   png_destroy_read_struct(&reader.png, &reader.info, nullptr);
   keep_columns(region, channels, stored.width * channels, image.pixels);
   if (sound) return;
-  require_environment(!reader.interlaced && is_enough(reader.row, height),
+  require_environment(is_borne(reader, bytes, height),
                       "[png] {}, at row {} of {}",
                       reader.text,
                       reader.row,
@@ -185,6 +221,21 @@ std::string to_png(Bytes pixels, const ImageShape& shape) {
   require_environment(written, "[png] cannot write an image: {}", message);
   file.resize(size);
   return file;
+}
+
+std::string with_png_text(std::string png, std::string_view keyword, std::string_view text) {
+  constexpr std::size_t behind_header = 8 + 4 + 4 + 13 + 4;  // signature and IHDR
+  const auto big_endian = [](std::uint32_t number) {
+    std::string bytes;
+    for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>(number >> shift & 0xff);
+    return bytes;
+  };
+  auto chunk = std::string("tEXt").append(keyword) + '\0';
+  chunk += text;
+  const auto size = static_cast<std::uint32_t>(chunk.size() - 4);
+  const auto* bytes = reinterpret_cast<const Bytef*>(chunk.data());
+  const auto sum = static_cast<std::uint32_t>(crc32(0, bytes, static_cast<uInt>(chunk.size())));
+  return png.insert(behind_header, big_endian(size) + chunk + big_endian(sum));
 }
 
 }  // namespace dimred::data

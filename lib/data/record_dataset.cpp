@@ -49,8 +49,8 @@ std::vector<std::string> names_of_classes(const RecordOptions& options,
   if (!options.class_names.empty()) return options.class_names;
   if (options.classes > 0) return numbered_classes(options.classes);
   std::int64_t largest = 0;
-  for (const auto& entry : entries)
-    if (entry.label <= most_unnamed_classes)
+  for (const auto& entry : entries)  // between the two no difference overflows
+    if (entry.label >= options.labels_offset && entry.label <= most_unnamed_classes)
       largest = std::max(largest, entry.label - options.labels_offset);
   return numbered_classes(std::min(largest + 1, most_unnamed_classes));
 }

@@ -9,6 +9,7 @@
 #include "data/splits.h"
 #include "data/tf_example.h"
 #include "data/tfrecord.h"
+#include "data/unread_files.h"
 #include "support/errors.h"
 #include "support/text.h"
 
@@ -31,10 +32,11 @@ Bytes payload_of(Bytes record) {
 
 ImageExample example_in(Bytes message) {
   const auto example = parse_image_example(message);
-  require_environment(
-      example.encoded.size() >= smallest_image && sniff(example.encoded),
-      "[tfrecord] needs a JPEG or PNG as image/encoded, received {} bytes of something else",
-      example.encoded.size());
+  if (example.encoded.size() < smallest_image || !sniff(example.encoded))
+    fail_environment(
+        "[tfrecord] needs a JPEG or PNG as image/encoded, received {} bytes of something else{}",
+        example.encoded.size(),
+        remark_on_bytes(example.encoded));
   return example;
 }
 

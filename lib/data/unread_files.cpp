@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <regex>
 #include <string_view>
 #include <vector>
 
 #include "data/inflated_file.h"
+#include "data/record_readers.h"
 #include "support/atomic_file.h"
 #include "support/formatted.h"
 #include "support/list_files.h"
@@ -17,30 +19,54 @@ namespace {
 namespace fs = std::filesystem;
 using namespace std::string_view_literals;
 
-struct Beginning {
+/// Bytes at a place in a file's head, and what the file is then.
+struct Mark {
   std::string_view bytes;
   const char* remark;
+  std::size_t at = 0;
 };
 
 constexpr auto archive = "is an archive; unpack it and give the folder that it makes";
-constexpr std::array beginnings{
-    Beginning{"PAR1"sv, "is a Parquet file; write its images as files or TFRecord shards"},
-    Beginning{"ARROW1"sv, "is an Arrow file; write its images as files or TFRecord shards"},
-    Beginning{"\x89HDF\r\n"sv, "is an HDF5 file; write its arrays as images.npy and labels.npy"},
-    Beginning{"MATLAB"sv, "is a MATLAB file; write its arrays as images.npy and labels.npy"},
-    Beginning{"\x93NUMPY"sv,
-              "is a NumPy array; the names that are read are images.npy, labels.npy"},
-    Beginning{"RIFF"sv, "is a WebP image; convert it to JPEG or PNG"},
-    Beginning{"GIF8"sv, "is a GIF image; convert it to JPEG or PNG"},
-    Beginning{"BM"sv, "is a BMP image; convert it to JPEG or PNG"},
-    Beginning{"II*\0"sv, "is a TIFF image; convert it to JPEG or PNG"},
-    Beginning{"MM\0*"sv, "is a TIFF image; convert it to JPEG or PNG"},
-    Beginning{"PK\x03\x04"sv, archive},
-    Beginning{"BZh"sv, archive},
-    Beginning{"\xFD"
-              "7zXZ"sv,
-              archive},
-    Beginning{"7z\xBC\xAF"sv, archive}};
+constexpr auto avif = "is an AVIF image; convert it to JPEG or PNG";
+constexpr auto heic = "is a HEIC image; convert it to JPEG or PNG";
+constexpr auto jpeg_xl = "is a JPEG XL image; convert it to JPEG or PNG";
+constexpr auto jpeg_2000 = "is a JPEG 2000 image; convert it to JPEG or PNG";
+constexpr std::array marks{
+    Mark{"PAR1"sv, "is a Parquet file; write its images as files or TFRecord shards"},
+    Mark{"ARROW1"sv, "is an Arrow file; write its images as files or TFRecord shards"},
+    Mark{"{\"header_size\":"sv,
+         "is a MindRecord file; write its images as files or TFRecord shards",
+         8},
+    Mark{"\xEF\xBE\xAD\xDE"sv, "is an LMDB file; write its images as files or TFRecord shards", 16},
+    Mark{"\xDE\xC0\xEF\xBE"sv, "is an LMDB file; write its images as files or TFRecord shards", 16},
+    Mark{"\x0A\x23\xD7\xCE"sv, "is a RecordIO file; write its images as files or TFRecord shards"},
+    Mark{"SQLite format 3"sv, "is an SQLite file, which has no images"},
+    Mark{"\x89HDF\r\n"sv, "is an HDF5 file; write its arrays as images.npy and labels.npy"},
+    Mark{"MATLAB"sv, "is a MATLAB file; write its arrays as images.npy and labels.npy"},
+    Mark{"\x93NUMPY"sv, "is a NumPy array; the names that are read are images.npy, labels.npy"},
+    Mark{"WEBP"sv, "is a WebP image; convert it to JPEG or PNG", 8},
+    Mark{"GIF8"sv, "is a GIF image; convert it to JPEG or PNG"},
+    Mark{"BM"sv, "is a BMP image; convert it to JPEG or PNG"},
+    Mark{"II*\0"sv, "is a TIFF image; convert it to JPEG or PNG"},
+    Mark{"MM\0*"sv, "is a TIFF image; convert it to JPEG or PNG"},
+    Mark{"8BPS"sv, "is a Photoshop image; convert it to JPEG or PNG"},
+    Mark{"DICM"sv, "is a DICOM image; convert it to JPEG or PNG", 128},
+    Mark{"ftypavi"sv, avif, 4},
+    Mark{"ftyphei"sv, heic, 4},
+    Mark{"ftyphev"sv, heic, 4},
+    Mark{"ftypmif1"sv, heic, 4},
+    Mark{"ftypmsf1"sv, heic, 4},
+    Mark{"JXL \r\n\x87\n"sv, jpeg_xl, 4},
+    Mark{"\xFF\x0A"sv, jpeg_xl},
+    Mark{"jP  \r\n\x87\n"sv, jpeg_2000, 4},
+    Mark{"\xFF\x4F\xFF\x51"sv, jpeg_2000},
+    Mark{"PK\x03\x04"sv, archive},
+    Mark{"BZh"sv, archive},
+    Mark{"\xFD"
+         "7zXZ"sv,
+         archive},
+    Mark{"7z\xBC\xAF"sv, archive},
+    Mark{"ustar"sv, archive, 257}};
 
 /// RFC 1950: deflate with a window of 32 KB, and a multiple of 31.
 bool is_zlib(std::string_view bytes) {
@@ -63,21 +89,34 @@ bool is_pickle(std::string_view bytes) {
   return bytes.size() >= 2 && bytes[0] == '\x80' && bytes[1] >= 2 && bytes[1] <= 5;
 }
 
+/// Whether a reader takes the file by its name, with the others of its data set.
+bool is_name_of_ours(std::string_view name) {
+  static const std::regex names(
+      "((train|t10k)-(images[-.]idx3|labels[-.]idx1)-ubyte(\\.gz)?)|(images|labels)\\.npy|"
+      "((data_batch_[1-5]|test_batch|train|test)\\.bin)");
+  return std::regex_match(name.begin(), name.end(), names);
+}
+
 std::string_view by_name(std::string_view name) {
-  if (name.find("-images-idx3-ubyte") != name.npos || name.find("-labels-idx1-ubyte") != name.npos)
+  static const std::regex mnist("(images[-.]idx3|labels[-.]idx1)-ubyte");
+  if (std::regex_search(name.begin(), name.end(), mnist))
     return "has the form of MNIST's files, but not their names: train-images-idx3-ubyte, "
            "train-labels-idx1-ubyte, t10k-images-idx3-ubyte, t10k-labels-idx1-ubyte";
-  if (name.starts_with("data_batch_") || name == "batches.meta")
+  if (name == "batches.meta" || (name.starts_with("data_batch_") && !name.ends_with(".bin")))
     return "is of CIFAR's Python version; the binary version is read "
            "(cifar-10-binary.tar.gz, cifar-100-binary.tar.gz)";
   return {};
 }
 
+std::string_view by_mark(std::string_view bytes) {
+  const auto found = std::ranges::find_if(marks, [&](const Mark& mark) {
+    return bytes.size() > mark.at && bytes.substr(mark.at).starts_with(mark.bytes);
+  });
+  return found != marks.end() ? found->remark : std::string_view();
+}
+
 std::string_view by_content(const fs::path& file, std::string_view bytes) {
-  const auto found = std::ranges::find_if(
-      beginnings, [&](const Beginning& known) { return bytes.starts_with(known.bytes); });
-  if (found != beginnings.end()) return found->remark;
-  if (bytes.size() >= 262 && bytes.substr(257, 5) == "ustar"sv) return archive;
+  if (const auto remark = by_mark(bytes); !remark.empty()) return remark;
   if (is_zlib(bytes)) return "is compressed with zlib; shards are read plain or compressed as GZIP";
   if (bytes.starts_with("\x1F\x8B"sv) && is_damaged_gz(file))
     return "is gz that is damaged or cut off";
@@ -91,8 +130,16 @@ std::string_view by_content(const fs::path& file, std::string_view bytes) {
 
 }  // namespace
 
+std::string remark_on_bytes(Bytes bytes) {
+  const auto remark = by_mark(text_of(bytes.first(std::min<std::size_t>(512, bytes.size()))));
+  return remark.empty() ? std::string() : formatted(", which {}", remark);
+}
+
 std::string remark_on(const fs::path& file) {
-  std::string_view remark = by_name(lower_case(file.filename().string()));
+  const auto name = file.filename().string();
+  if (is_name_of_ours(name))
+    return ", which is read with the other files of its data set; give their folder";
+  std::string_view remark = by_name(lower_case(name));
   std::string bytes;
   if (remark.empty()) {
     try {
@@ -114,6 +161,9 @@ std::string remark_on_files_in(const fs::path& folder) {
     if (item.is_regular_file(error)) files.push_back(item.path());
     if (--left == 0) break;
   }
+  std::erase_if(files, [](const fs::path& file) {
+    return is_name_of_ours(file.filename().string()) || is_tfrecord(file);
+  });
   sort_naturally(files);
   for (const auto& file : files)
     if (const auto remark = remark_on(file); !remark.empty())

@@ -18,7 +18,8 @@ std::string row_text(const Parameter& parameter) {
 std::vector<Parameter> parse(const std::string& text) {
   try {
     std::vector<Parameter> parameters;
-    const auto table = parse_ordered_json(text, "[layout] the text of a layout is damaged");
+    const auto table =
+        parse_ordered_json(text, "[layout] the text of a layout is damaged", table_json_limits);
     for (const auto& row : table.at("parameters")) {
       parameters.push_back(
           {row.at("name").get<std::string>(), row.at("shape").get<std::vector<std::int64_t>>()});

@@ -108,6 +108,8 @@ Signature signature_of(const training::Setup& setup,
 }
 
 fs::path find_export(const fs::path& path) {
+  const bool weights = path.filename() == weights_file && fs::is_regular_file(path);
+  if (weights && fs::exists(path.parent_path() / signature_file)) return path.parent_path();
   if (fs::exists(path / signature_file)) return path;
   std::int64_t newest = 0;
   if (fs::is_directory(path))

@@ -25,7 +25,8 @@ std::filesystem::path export_network(training::Setup& setup,
                                      const std::filesystem::path& parent,
                                      const std::filesystem::path& module);
 
-/// The export at `path`: the folder itself, or the newest version in it; empty where there is none.
+/// The export at `path`: the folder itself, the one whose weights it is, or the newest version in
+/// it; empty where there is none.
 std::filesystem::path find_export(const std::filesystem::path& path);
 
 /// A setup for prediction from such a folder: the network with its weights, nothing of a data set.

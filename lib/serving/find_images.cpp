@@ -14,9 +14,13 @@ namespace fs = std::filesystem;
 
 std::vector<fs::path> below(const fs::path& folder) {
   std::vector<fs::path> files;
-  for (const auto& item : fs::recursive_directory_iterator(folder)) {
-    if (item.is_regular_file() && data::is_image_name(item.path().filename().string()))
-      files.push_back(item.path());
+  for (fs::recursive_directory_iterator item(folder), end; item != end; ++item) {
+    const auto name = item->path().filename().string();
+    if (data::is_left_out(name)) {
+      item.disable_recursion_pending();
+    } else if (item->is_regular_file() && data::is_image_name(name)) {
+      files.push_back(item->path());
+    }
   }
   std::ranges::sort(files);
   return files;

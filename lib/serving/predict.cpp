@@ -11,6 +11,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+bool is_finite(const torch::Tensor& values) { return values.isfinite().all().item<bool>(); }
+
 std::vector<Guess> best(const torch::Tensor& probabilities, std::int64_t top) {
   const auto* values = probabilities.const_data_ptr<double>();
   std::vector<Guess> guesses;
@@ -36,7 +38,9 @@ void predict(training::Setup& setup,
     const auto probabilities = torch::softmax(logits.to(torch::kFloat64), 1).cpu().contiguous();
     for (std::size_t i = 0; i < errors.size(); ++i) {
       Prediction prediction{.image = images[first + i], .error = errors[i]};
-      if (errors[i].empty()) prediction.guesses = best(probabilities[i], top);
+      if (errors[i].empty() && !is_finite(probabilities[i]))
+        prediction.error = "the network gives numbers that are not finite";
+      if (prediction.error.empty()) prediction.guesses = best(probabilities[i], top);
       take(prediction);
     }
   });

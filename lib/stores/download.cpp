@@ -214,10 +214,28 @@ Transfer bring_files(Store& store, const std::vector<Wanted>& wanted, Journal* j
   return transfer;
 }
 
+/// Whether a folder below `root` on the way to `folder` is a link, which is refused when folders
+/// are made.
+bool is_behind_link(const fs::path& root, fs::path folder) {
+  for (; folder != root && folder.has_relative_path(); folder = folder.parent_path())
+    if (fs::is_symlink(folder)) return true;
+  return false;
+}
+
+/// What is there is that very file, by its digest, or nothing.
+void require_no_other_file(const Wanted& wanted) {
+  const auto& [found, to] = wanted;
+  if (!fs::is_regular_file(to) || fs::file_size(to) == 0) return;
+  require(!found.digest.empty() && file_digest(to) == found.digest,
+          "[stores] {} exists already; choose another path or give --overwrite",
+          to);
+}
+
 Transfer download(Store& store,
                   const Url& url,
                   const std::vector<Found>& found,
-                  const fs::path& local) {
+                  const fs::path& local,
+                  bool overwrite) {
   const auto wanted = placed_at(url, found, local);
   const bool single = is_single(found);
   require(!single || !fs::is_directory(local),
@@ -228,10 +246,16 @@ Transfer download(Store& store,
           "[stores] {} is a folder, but there is a file {}",
           url,
           local);
+  if (single && !overwrite) require_no_other_file(wanted.front());
   if (single) return bring_files(store, wanted, nullptr);
-  for (const auto& one : wanted) create_folders_inside(local, one.to.parent_path());
   const auto noted = local / ".part.of";
-  Journal journal(noted, local, without_credentials(whole(url)));
+  const auto place = without_credentials(whole(url));
+  // What a call that was cut has brought is not another file.
+  if (!overwrite && !Journal::is_of(noted, place))
+    for (const auto& one : wanted)
+      if (!is_behind_link(local, one.to.parent_path())) require_no_other_file(one);
+  for (const auto& one : wanted) create_folders_inside(local, one.to.parent_path());
+  Journal journal(noted, local, place);
   const auto done = bring_files(store, wanted, &journal);
   fs::remove(noted);
   return done;

@@ -30,7 +30,9 @@ std::vector<Wanted> placed_at(const Url& url,
 class Journal;
 Transfer bring_files(Store& store, const std::vector<Wanted>& wanted, Journal* journal);
 
-/// What was found at `url` as `local`. A file appears under its name when it is whole and, where
+/// What was found at `url` as `local`. Another file that is there already is replaced for
+/// `overwrite` alone; the same file is known by its listed digest, and the files of a call that was
+/// cut by its note. A file appears under its name when it is whole and, where
 /// the folder has a _COMPLETE listing, has the listed digest; until then it is NAME.part, which a
 /// later call continues when size and etag are still the same. Files that a call that was cut has
 /// brought of a folder is not brought again (it is noted in .part.of there until all is), nor a
@@ -40,6 +42,7 @@ Transfer bring_files(Store& store, const std::vector<Wanted>& wanted, Journal* j
 Transfer download(Store& store,
                   const Url& url,
                   const std::vector<Found>& found,
-                  const std::filesystem::path& local);
+                  const std::filesystem::path& local,
+                  bool overwrite = false);
 
 }  // namespace dimred::stores

@@ -13,16 +13,23 @@ namespace dimred::stores {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+/// The first line, with its end.
+std::string place_line(const std::string& of) { return nlohmann::json{{"of", of}}.dump() + '\n'; }
+
+}  // namespace
+
+bool Journal::is_of(const fs::path& file, const std::string& of) {
+  return text_or_none(file).starts_with(place_line(of));
+}
+
 Journal::Journal(fs::path file, fs::path root, const std::string& of)
     : file_(std::move(file)), root_(std::move(root)) {
   std::istringstream in(text_or_none(file_));
-  if (!of.empty()) {
-    const auto own = nlohmann::json{{"of", of}}.dump();
-    std::string first;
-    if (!std::getline(in, first) || first != own) {
-      write_file_atomically(file_, own + '\n');
-      return;
-    }
+  if (!of.empty() && !is_of(file_, of)) {
+    write_file_atomically(file_, place_line(of));
+    return;
   }
   for (std::string line; std::getline(in, line);) {
     try {

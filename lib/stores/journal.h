@@ -18,6 +18,9 @@ class Journal {
   /// Empty: `file` can only be of one place.
   Journal(std::filesystem::path file, std::filesystem::path root, const std::string& of = {});
 
+  /// Whether `file` is the journal of files that come from `of`: a call that was cut has left it.
+  static bool is_of(const std::filesystem::path& file, const std::string& of);
+
   /// Whether `to` is still that file, by size, etag and the local file's time; or by the digest of
   /// a listing.
   bool knows(const Wanted& wanted) const;

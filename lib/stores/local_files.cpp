@@ -8,6 +8,7 @@
 
 #include "stores/store.h"
 #include "support/atomic_file.h"
+#include "support/file_state.h"
 
 namespace dimred::stores {
 namespace {
@@ -30,9 +31,8 @@ std::optional<struct stat> target_of(const fs::path& path) {
   return std::nullopt;
 }
 
-std::string stamp_text(const struct stat& state) {
-  const auto& time = state.st_mtim;
-  return formatted("{} {}.{}-{}", state.st_size, time.tv_sec, time.tv_nsec, state.st_ino);
+std::string stamp_text(const FileState& state) {
+  return formatted("{} {}.{}-{}", state.bytes, state.seconds, state.nanoseconds, state.number);
 }
 
 using Identity = std::pair<dev_t, ino_t>;
@@ -91,13 +91,14 @@ std::string text_or_none(const fs::path& file) {
 
 std::string stamp_of(const fs::path& file) {
   struct stat state {};
-  return ::stat(file.c_str(), &state) == 0 && S_ISREG(state.st_mode) ? stamp_text(state) : "";
+  return ::stat(file.c_str(), &state) == 0 && S_ISREG(state.st_mode) ? stamp_text(file_state(state))
+                                                                     : "";
 }
 
 std::optional<FileLook> look_at_file(const fs::path& file) {
   const auto state = target_of(file);
   if (!state || !S_ISREG(state->st_mode)) return std::nullopt;
-  return FileLook{state->st_size, stamp_text(*state)};
+  return FileLook{state->st_size, stamp_text(file_state(*state))};
 }
 
 }  // namespace dimred::stores

@@ -5,12 +5,12 @@
 #include <cerrno>
 #include <map>
 
+#include "support/errors.h"
 #include "support/open_file.h"
 
 namespace dimred {
-namespace {
 
-FileState state_of(const struct stat& status) {
+FileState file_state(const struct stat& status) {
   return {static_cast<std::int64_t>(status.st_dev),
           static_cast<std::int64_t>(status.st_ino),
           status.st_size,
@@ -18,20 +18,37 @@ FileState state_of(const struct stat& status) {
           status.st_mtim.tv_nsec};
 }
 
-}  // namespace
-
 std::optional<FileState> file_state(const std::filesystem::path& path) {
   struct stat status {};
   const bool there = ::stat(path.c_str(), &status) == 0;
-  if (!there && (errno == ENOENT || errno == ENOTDIR)) return std::nullopt;
+  if (!there && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP)) return std::nullopt;
   require_call(there, "stat", path);
-  return state_of(status);
+  return file_state(status);
 }
 
 FileState file_state(int descriptor, const std::filesystem::path& path) {
   struct stat status {};
   require_call(::fstat(descriptor, &status) == 0, "fstat", path);
-  return state_of(status);
+  return file_state(status);
+}
+
+FileGuard::FileGuard(const std::vector<std::filesystem::path>& files) {
+  for (const auto& file : files) add(file);
+}
+
+void FileGuard::add(const std::filesystem::path& file) {
+  files_.emplace_back(file, file_state(file));
+}
+
+void FileGuard::require_unchanged(std::string_view scope) const {
+  for (const auto& [file, before] : files_) {
+    const auto now = file_state(file);
+    require_environment(!now || !before || !now->is_written_since(*before),
+                        "[{}] '{}' has changed while it was read; start again when nobody writes "
+                        "it any more",
+                        scope,
+                        file);
+  }
 }
 
 std::optional<std::pair<std::size_t, std::size_t>> same_files(

@@ -5,8 +5,11 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <string_view>
 #include <utility>
 #include <vector>
+
+struct stat;
 
 namespace dimred {
 
@@ -23,10 +26,28 @@ struct FileState {
   }
 };
 
+FileState file_state(const struct stat& status);
 /// nullopt: the path leads to nothing. Throws std::runtime_error where nobody can tell.
 std::optional<FileState> file_state(const std::filesystem::path& path);
 /// The open file's. Throws std::runtime_error.
 FileState file_state(int descriptor, const std::filesystem::path& path);
+
+/// Files as they are before their first byte is read, to be asked again after the last.
+class FileGuard {
+ public:
+  FileGuard() = default;
+  explicit FileGuard(const std::vector<std::filesystem::path>& files);
+  /// Guards one more, of which nothing has been read yet.
+  void add(const std::filesystem::path& file);
+  /// Throws std::runtime_error("[scope] 'FILE' has changed ...") where a file has been written or
+  /// replaced meanwhile. One that is gone was read as it was.
+  void require_unchanged(std::string_view scope) const;
+  /// The files and their states; nullopt: it was not there.
+  const auto& files() const { return files_; }
+
+ private:
+  std::vector<std::pair<std::filesystem::path, std::optional<FileState>>> files_;
+};
 
 /// The places of two lists that lead to the same files, the later one second; nullopt: all differ.
 /// A list with a file that is gone meanwhile is like no other.

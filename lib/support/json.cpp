@@ -37,7 +37,10 @@ std::string position_text(std::string_view text, std::size_t at) {
 class Measure {
  public:
   Measure(std::string_view text, std::string_view source, const JsonLimits& limits)
-      : text_(text), source_(source), limits_(limits) {}
+      : text_(text),
+        source_(source),
+        limits_(limits),
+        most_memory_(std::max(limits.memory, limits.memory_per_byte * text.size())) {}
 
   void run() {
     limit(text_.size(), limits_.bytes, " bytes");
@@ -67,7 +70,7 @@ class Measure {
 
   void add(std::size_t bytes) {
     memory_ += bytes;
-    limit(memory_, limits_.memory, " bytes of memory for its values");
+    limit(memory_, most_memory_, " bytes of memory for its values");
   }
 
   void open(char bracket) {
@@ -99,6 +102,7 @@ class Measure {
 
   std::string_view text_, source_;
   const JsonLimits& limits_;
+  std::size_t most_memory_;
   std::size_t at_ = 0, memory_ = 0, token_ = 0, string_ = 0;
   std::vector<Container> open_;
 };

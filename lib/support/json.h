@@ -13,11 +13,15 @@ struct JsonLimits {
   std::size_t bytes = std::size_t{64} << 20;  // of the text
   std::size_t depth = 32;                     // of objects and lists in one another
   std::size_t memory = 56'000'000;            // of what is read, beside the text
+  std::size_t memory_per_byte = 0;            // of the text, where that is more
 };
 
 /// Limits of texts that this program or its own scripts wrote.
 inline constexpr JsonLimits own_json_limits{.bytes = std::size_t{1} << 30,
                                             .memory = std::size_t{8} << 30};
+
+/// Limits of a table of tensors, which takes about 10 bytes of memory for a byte of the text.
+inline constexpr JsonLimits table_json_limits{.memory_per_byte = 20};
 
 /// The text's value. Throws std::runtime_error("SOURCE: line 3, column 7: what") for a text that
 /// exceeds the limits (before it is read), is not JSON, or has a name twice in one object.

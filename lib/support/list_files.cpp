@@ -1,5 +1,6 @@
 #include "support/list_files.h"
 
+#include <fnmatch.h>
 #include <glob.h>
 
 #include <algorithm>
@@ -38,6 +39,17 @@ int compare_natural(std::string_view a, std::string_view b) {
     if (order != 0) return order < 0 ? -1 : 1;
   }
   return b.empty() - a.empty();
+}
+
+/// The pattern from the root on, links followed in the folders before its first part that is one.
+fs::path resolved(const fs::path& pattern) {
+  fs::path folder, rest;
+  for (const auto& part : fs::absolute(pattern)) {
+    if (part.empty()) continue;  // behind a slash at the end
+    const bool plain = part.string().find_first_of("*?[{") == std::string::npos;
+    (rest.empty() && plain ? folder : rest) /= part;
+  }
+  return fs::weakly_canonical(folder) / rest;
 }
 
 }  // namespace
@@ -88,6 +100,16 @@ std::vector<fs::path> paths_matching(const fs::path& pattern, std::string_view s
       paths, {}, [](const auto& path) -> const std::string& { return path.native(); });
   paths.erase(std::ranges::unique(paths).begin(), paths.end());  // {a,a*}
   return paths;
+}
+
+bool would_match(const fs::path& pattern, const fs::path& path) {
+  auto simple = pattern.string();
+  for (auto open = simple.find('{'); open != std::string::npos; open = simple.find('{', open + 1)) {
+    const auto close = simple.find('}', open);
+    if (close != std::string::npos) simple.replace(open, close + 1 - open, "*");
+  }
+  const auto whole = fs::weakly_canonical(path);
+  return ::fnmatch(resolved(simple).c_str(), whole.c_str(), FNM_PATHNAME | FNM_PERIOD) == 0;
 }
 
 }  // namespace dimred

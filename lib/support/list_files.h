@@ -30,4 +30,7 @@ bool is_pattern(const std::filesystem::path& path);
 std::vector<std::filesystem::path> paths_matching(const std::filesystem::path& pattern,
                                                   std::string_view scope);
 
+/// Whether the pattern would match this path if it were there; {a,b} counts as *.
+bool would_match(const std::filesystem::path& pattern, const std::filesystem::path& path);
+
 }  // namespace dimred

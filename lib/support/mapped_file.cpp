@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -13,15 +12,14 @@
 #include "support/descriptor.h"
 #include "support/digest.h"
 #include "support/errors.h"
-#include "support/open_file.h"
+#include "support/file_state.h"
 
 namespace dimred {
 
 MappedFile::MappedFile(std::filesystem::path path) : path_(std::move(path)) {
   const InputFile file(path_);  // a mapping outlives it
-  struct stat status {};
-  require_call(::fstat(file.descriptor(), &status) == 0, "fstat", path_);
-  modified_ = std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
+  const auto state = file_state(file.descriptor(), path_);
+  modified_ = state.seconds * 1'000'000'000 + state.nanoseconds;
   const std::size_t size = file.size();
   if (size == 0) return;  // cannot be mapped
   void* start = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.descriptor(), 0);

@@ -532,7 +532,9 @@ void OptionTable::read_entries(const std::vector<ConfigEntry>& entries) {
   locate(rows_, *this);
 }
 
-void OptionTable::read_words(const std::string& words, const std::string& source) {
+void OptionTable::read_words(const std::string& words,
+                             const std::string& source,
+                             const fs::path& folder) {
   std::set<std::string> given;
   std::istringstream in(words);
   for (std::string word; in >> word;) {
@@ -540,7 +542,11 @@ void OptionTable::read_words(const std::string& words, const std::string& source
     require(equals != word.npos, "{}: needs key=value words, received {}", source, printable(word));
     const auto name = word.substr(0, equals);
     require(given.insert(name).second, "{}: {}: given twice", source, printable(name));
-    apply(ConfigEntry{.name = name, .text = word.substr(equals + 1), .source = source});
+    auto text = word.substr(equals + 1);
+    const auto* found = row(name);
+    const bool is_path = found != nullptr && found->kind == OptionKind::path;
+    if (is_path && !text.empty() && !looks_like_url(text)) text = (folder / text).string();
+    apply(ConfigEntry{.name = name, .text = std::move(text), .source = source});
   }
   apply_choices();
 }

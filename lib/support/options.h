@@ -203,8 +203,11 @@ class OptionTable {
   /// The same with what another reader found, such as one of a foreign file.
   void read_entries(const std::vector<ConfigEntry>& entries);
 
-  /// Reads key=value words between blanks; `source` begins the messages. A key is given once.
-  void read_words(const std::string& words, const std::string& source);
+  /// Reads key=value words between blanks; `source` begins the messages. A key is given once. A
+  /// relative path is one within `folder`; empty: the current one.
+  void read_words(const std::string& words,
+                  const std::string& source,
+                  const std::filesystem::path& folder = {});
 
   /// Takes over from the entries of another command's config.toml the rows that persist and nobody
   /// has set yet; the file's other keys are ignored. Returns a line for each option that was set

@@ -3,9 +3,12 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <iostream>
-#include <optional>
+#include <set>
+#include <string>
 
 #include "support/atomic_file.h"
 #include "support/descriptor.h"
@@ -44,10 +47,58 @@ bool takes_bytes(const fs::file_status& status) {
   return fs::is_character_file(status) || fs::is_fifo(status);
 }
 
-}  // namespace
+/// The run whose record, states or snapshots `path` belongs to; empty: none.
+fs::path owner_of(const fs::path& path) {
+  static const std::set<std::string> parts{".lock",
+                                           "checkpoints",
+                                           "config.toml",
+                                           "curve.csv",
+                                           "manifest.json",
+                                           "snapshots",
+                                           "step_times.csv",
+                                           "steps.csv"};
+  constexpr int most_levels = 4;  // RUN/checkpoints/state_1/NAME
+  const auto file = fs::weakly_canonical(fs::absolute(path));
+  auto part = file;
+  for (int level = 0; level < most_levels && part.has_relative_path(); ++level) {
+    const auto run = part.parent_path();
+    if (parts.contains(part.filename()) && fs::exists(run / "config.toml") &&
+        fs::exists(run / "manifest.json"))
+      return run;
+    part = run;
+  }
+  return {};
+}
 
-void require_result_place(const fs::path& path) {
-  if (own_descriptor(path)) return;
+/// Whether it is an earlier output, or holds nothing that could be lost.
+bool is_ours(const fs::path& path, const ResultMark& mark) {
+  const InputFile file(path);
+  if (file.size() == 0 || mark.text.empty()) return file.size() == 0;
+  const auto looked_at = static_cast<std::int64_t>(std::max(mark.within, mark.text.size()));
+  const auto begin = file.part(0, std::min(file.size(), looked_at));
+  return begin.find(mark.text) != std::string::npos;
+}
+
+void require_replaceable_file(const ResultPlace& place) {
+  const auto& [path, option, mark, overwrite, inputs] = place;
+  std::error_code none;
+  for (const auto& input : inputs)
+    require(!fs::equivalent(path, input, none),
+            "[file] {} is an input of this command; choose another {}",
+            path,
+            option);
+  require(overwrite.value_or(true),
+          "[file] {} exists already; choose another {} or give --overwrite",
+          path,
+          option);
+  require(overwrite || is_ours(path, mark),
+          "[file] {} exists already{}; choose another {} or remove it",
+          path,
+          mark.text.empty() ? "" : formatted(" and is no earlier {}", mark.what),
+          option);
+}
+
+void require_possible_place(const fs::path& path) {
   const auto status = fs::status(path);
   require(!fs::exists(status) || fs::is_regular_file(status) || takes_bytes(status),
           "[file] '{}' is a folder, a block device or a socket; needs the name of a "
@@ -61,8 +112,24 @@ void require_result_place(const fs::path& path) {
           folder);
 }
 
-void write_result(const fs::path& path, std::string_view text) {
-  require_result_place(path);
+}  // namespace
+
+void require_outside_runs(const fs::path& path, std::string_view option) {
+  const auto run = owner_of(path);
+  require(run.empty(), "[file] {} is a part of the run {}; choose another {}", path, run, option);
+}
+
+void require_result_place(const ResultPlace& place) {
+  if (own_descriptor(place.path)) return;
+  require_possible_place(place.path);
+  if (takes_bytes(fs::status(place.path))) return;
+  require_outside_runs(place.path, place.option);
+  if (fs::exists(place.path)) require_replaceable_file(place);
+}
+
+void write_result(const ResultPlace& place, std::string_view text) {
+  require_result_place(place);
+  const auto& path = place.path;
   if (const auto descriptor = own_descriptor(path)) {
     std::cout.flush();  // what has been printed comes first
     std::fflush(stdout);

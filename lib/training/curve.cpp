@@ -30,19 +30,23 @@ std::string field(const std::optional<double>& value) {
 void keep_prefix(const fs::path& path, const FilePrefix& prefix) {
   const bool there = fs::exists(path);
   const std::int64_t size = there ? fs::file_size(path) : 0;
+  const auto remedy =
+      formatted("; put the file back, or go on in another --output (of stage1 by --resume_from {})",
+                path.parent_path());
   require_environment(
       size >= prefix.length,
-      "[training::curve] {} needs the {} bytes that the resume state counts, received {}",
+      "[training::curve] {} needs the {} bytes that the resume state counts, received {}{}",
       path,
       prefix.length,
-      size);
-
+      size,
+      remedy);
   require_environment(
       prefix.digest.empty() || digest(InputFile(path).part(0, prefix.length)) == prefix.digest,
       "[training::curve] {} is damaged: its first {} bytes are not those that the "
-      "resume state counts",
+      "resume state counts{}",
       path,
-      prefix.length);
+      prefix.length,
+      remedy);
   if (size > prefix.length) truncate_file(path, prefix.length);
 }
 

@@ -211,6 +211,27 @@ void hold_out(DataSets& data, const DataOptions& options, std::uint64_t seed) {
   data.train = data::subset(data.train, std::move(split.kept));
 }
 
+std::string shape_text(const data::ImageShape& shape) {
+  return formatted("{} x {} x {}", shape.channels, shape.height, shape.width);
+}
+
+/// Refuses, before any training, a test set whose images do not become those of the training set.
+void require_alike(const DataSets& data) {
+  if (!data.test) return;
+  const auto wanted = data.image_shape;
+  const auto stored = data.test->shape();
+  const bool cuts = data.preprocessing.crop.cut != data::CropMode::none;
+  // A cut decodes, which makes three equal channels of grey.
+  const bool fits = !stored || *stored == wanted ||
+                    (cuts && (stored->channels == wanted.channels || stored->channels == 1));
+  require(fits && data::prepared_shape(data.preprocessing, *data.test) == wanted,
+          "[training::data] the test set needs the training set's images of {} (channels, height, "
+          "width), received {} in {}; resize them, or name another test set with --test_data",
+          shape_text(wanted),
+          stored ? shape_text(*stored) : "others",
+          data.test->title());
+}
+
 /// What the manifest of a run knows of data that are gone.
 DataSets described_data(const DataOptions& options, const RunOptions& run) {
   const auto file = options.described_by / "manifest.json";
@@ -271,6 +292,7 @@ DataSets load_data(DataOptions& options,
   arrange(data, options, run_seed, communicator.size());
   data.image_shape = data::prepared_shape(data.preprocessing, *data.train);
   validate(data.preprocessing, data.image_shape);
+  require_alike(data);
   data.loading = loading_of(data, options, run, threads);
   return data;
 }

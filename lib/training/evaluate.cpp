@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <span>
 
 #include "support/errors.h"
@@ -23,15 +24,27 @@ std::string first_message(const data::LoaderReport& report) {
   return report.messages.empty() ? std::string() : report.messages.front();
 }
 
+const char* not_finite_text(double value) { return std::isnan(value) ? "NaN" : "infinity"; }
+
 /// Tells of bad samples when there are others than at the last time.
-void count_bad(const Score& score,
-               const char* set,
-               std::int64_t& count,
-               const Setup& setup,
-               Console& console) {
-  const bool news = score.bad != count && setup.communicator->rank() == 0;
+void warn(const Score& score,
+          const char* set,
+          std::int64_t& count,
+          const Setup& setup,
+          Console& console) {
+  const bool speaks = setup.communicator->rank() == 0;
+  const bool news = score.bad != count && score.bad > 0;
   count = score.bad;
-  if (news && score.bad > 0) console.warn(bad_text(score, set));
+  if (speaks && news) console.warn(bad_text(score, set));
+}
+
+/// A variance that is below 0 gives NaN, or, within BatchNorm's epsilon, a wrong scale.
+void require_variances(models::Objective& objective) {
+  for (const auto& [name, tensor, rows, first_row] : models::all_tensors(objective))
+    require_environment(!name.ends_with("running_var") || !(tensor < 0).any().item<bool>(),
+                        "[training::evaluate] needs running variances >= 0, received one below 0 "
+                        "in {}",
+                        name);
 }
 
 }  // namespace
@@ -64,6 +77,7 @@ data::LoaderReport for_each_batch(
 
 Score evaluate(Setup& setup, const data::Dataset& dataset) {
   const torch::NoGradGuard no_grad;
+  require_variances(*setup.model.objective);
   auto& communicator = *setup.communicator;
   std::array<double, 4> sums{};  // loss, correct, samples, bad ones
   const auto add = [&](const models::Minibatch& batch, Batches& batches) {
@@ -90,6 +104,17 @@ Score evaluate(Setup& setup, const data::Dataset& dataset) {
                       score.first_bad);
   score.loss = sums[0] / sums[2];
   score.accuracy = sums[1] / sums[2];
+  return score;
+}
+
+Score finite_score(Setup& setup, const data::Dataset& dataset, const char* set) {
+  auto score = evaluate(setup, dataset);
+  require_environment(std::isfinite(score.loss),
+                      "[training::evaluate] needs weights with a finite loss, received the loss {} "
+                      "on the {} set, {}",
+                      not_finite_text(score.loss),
+                      set,
+                      dataset.title());
   return score;
 }
 
@@ -127,13 +152,13 @@ void add_scores(Setup& setup, CurveRow& row, Console& console) {
     const auto score = evaluate(setup, *setup.data.validation);
     row.validation_loss = score.loss;
     row.validation_accuracy = score.accuracy;
-    count_bad(score, "validation", report.bad_validation_samples, setup, console);
+    warn(score, "validation", report.bad_validation_samples, setup, console);
   }
   if (!setup.data.test) return;
   const auto score = evaluate(setup, *setup.data.test);
   row.test_loss = score.loss;
   row.test_accuracy = score.accuracy;
-  count_bad(score, "test", report.bad_test_samples, setup, console);
+  warn(score, "test", report.bad_test_samples, setup, console);
 }
 
 }  // namespace dimred::training

@@ -26,9 +26,13 @@ data::LoaderReport for_each_batch(
     const std::function<void(const models::Minibatch& batch, Batches& batches)>& visit);
 
 /// Evaluation mode over a whole dataset, in order, without augmentation, summed over ranks. Throws
-/// std::runtime_error, on every rank, when no sample can be decoded; Stopped as next_on_all_ranks()
-/// does.
+/// std::runtime_error, on every rank, when no sample can be decoded, and for a running variance
+/// below 0; Stopped as next_on_all_ranks() does.
 Score evaluate(Setup& setup, const data::Dataset& dataset);
+
+/// evaluate() for a result: throws std::runtime_error for a loss that is not finite, too. `set` is
+/// the data set's name in the message.
+Score finite_score(Setup& setup, const data::Dataset& dataset, const char* set);
 
 /// Scores of the present weights on the validation and the test set, where there are such.
 /// Counts their bad samples in setup.data.report, and warns when there are others than at the last

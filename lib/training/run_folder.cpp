@@ -8,6 +8,7 @@
 #include <fstream>
 #include <tuple>
 
+#include "checkpoints/artifact.h"
 #include "checkpoints/sealed_json.h"
 #include "checkpoints/snapshot.h"
 #include "checkpoints/state.h"

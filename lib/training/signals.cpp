@@ -35,8 +35,9 @@ long now_ms() {
 
 extern "C" void remember(int signal, siginfo_t* info, void* /*context*/) {
   if (signal != SIGINT) {
-    terminated = true;
+    // First, as a reader in between would take a user's stop for the launcher's.
     if (signal != SIGTERM || info->si_pid != getppid()) terminated_from_elsewhere = true;
+    terminated = true;
   } else if (!interrupted) {
     first_interrupt_ms = now_ms();
     interrupted = true;

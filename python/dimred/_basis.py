@@ -19,6 +19,7 @@ from dimred._arguments import local_path
 from dimred._arrays import as_numbers, require_name
 
 FORMAT = '{\n "format": "dimred-pca 1",'  # how every sidecar of ours begins
+MATRIX = ("matrix (.npy)", "NUMPY")  # what an earlier one is, and what it begins with
 TILE = 1 << 16  # columns that project and back_project widen at a time
 
 Floats = NDArray[np.float32]
@@ -118,8 +119,8 @@ class Basis:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes pca_mat.npy, its sidecar .json and, where the mean is known, <stem>.mean.npz; each whole or not.
 
-        What stands there is replaced, but for a .json that is none of ours (ValueError). OSError names the file that
-        cannot be written.
+        An earlier matrix is replaced; another file, a part of a run, and a .json that is none of ours are ValueError.
+        OSError names the file that cannot be written, and a second writer of it.
         """
         npy = local_path("[Basis.save]", "a path", path)
         if npy.suffix != ".npy":
@@ -127,16 +128,18 @@ class Basis:
         sidecar, mean = npy.with_suffix(".json"), npy.with_suffix(".mean.npz")
         if sidecar.exists() and not sidecar.read_bytes().startswith(FORMAT.encode()):
             raise ValueError(f"[Basis.save] '{sidecar}' is none of ours; move it away")
-        written = [_Written(npy, lambda file: np.save(_Stream(file), self.components))]
+        _core.require_result_place(npy, "path", MATRIX, [])
+        files: list[tuple[Path, Any]] = [(npy, lambda file: np.save(_Stream(file), self.components))]
         if self._sidecar is not None:
             text = self._sidecar.encode()
-            written.append(_Written(sidecar, lambda file: file.write(text)))
+            files.append((sidecar, lambda file: file.write(text)))
         if self.mean is not None:
             held = {"mean": self.mean, "checksum": np.array(_checksum(self._sidecar))}
-            written.append(_Written(mean, lambda file: np.savez(file, **cast(Any, held))))
+            files.append((mean, lambda file: np.savez(file, **cast(Any, held))))
+        written: list[_Written] = []
         try:
-            for part in written:
-                part.write()
+            for path, write in files:
+                written.append(_Written(path, write))
             for old in (sidecar, mean):  # neither may stand beside a matrix that it does not describe
                 old.unlink(missing_ok=True)
             for part in written:
@@ -268,25 +271,19 @@ class _Written:
     """A file that appears under its name when it is complete and durable."""
 
     def __init__(self, path: Path, write: Any) -> None:
-        if path.is_symlink() or (path.exists() and not path.is_file()):
-            raise ValueError(f"[Basis.save] '{path}' is a link, a device or a pipe, which would be replaced")
-        self._path, self._write = path, write
-        self._temporary = path.with_name(path.name + ".tmp")
-
-    def write(self) -> None:
+        self._file: Any = _core.AtomicFile(path)  # locked, so that a second writer is refused
         try:
-            with open(self._temporary, "wb") as file:
-                self._write(file)
-                file.flush()
-                os.fsync(file.fileno())
+            with open(self._file.fileno(), "wb", closefd=False) as stream:
+                write(stream)
         except OSError as error:
+            self.discard()
             reason = error.strerror or str(error)
             raise OSError(
-                error.errno or errno.EIO, f"[Basis.save] cannot write the file, {reason}", str(self._path)
+                error.errno or errno.EIO, f"[Basis.save] cannot write the file, {reason}", str(path)
             ) from None
 
     def commit(self) -> None:
-        os.replace(self._temporary, self._path)
+        self._file.commit()
 
     def discard(self) -> None:
-        self._temporary.unlink(missing_ok=True)
+        self._file = None  # the core removes what was not committed

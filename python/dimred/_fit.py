@@ -14,7 +14,7 @@ import numpy as np
 
 from dimred import _core
 from dimred._arguments import local_path, one_of, shown, whole_number
-from dimred._basis import Basis
+from dimred._basis import MATRIX, Basis
 from dimred._sources import open_source, row_values
 
 SCOPE = "[dimred.fit]"
@@ -100,6 +100,7 @@ def fit(
         arguments = (k, variance, kind, base, blocks, seed, threads, None if base else mean, report)
         if output is not None:
             path = local_path(SCOPE, "output", output)
+            _core.require_result_place(path, "output", MATRIX, [])
             _core.fit(rows, path, *arguments)
             return Basis._of_files(path, mean)
         room = max(1, k or most)  # the core refuses what k cannot be; 0 is all of a span

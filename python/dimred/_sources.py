@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import json
 import os
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -103,7 +104,7 @@ def _open_path(text: str) -> _core.Source:
         raise FileNotFoundError(f"[dimred.fit] '{text}' does not exist")
     if path.suffix == ".npy" and (rows := _other_npy(path)):
         return _core.open_arrays(rows)
-    return _core.open_path(path / "snapshots" if (path / "snapshots").is_dir() else path)
+    return _remarked(_core.open_path(path))
 
 
 def _other_npy(path: Path) -> list[Row]:
@@ -123,4 +124,11 @@ def _open_files(files: list[Path]) -> _core.Source:
     for file in files:
         if not file.exists():
             raise FileNotFoundError(f"[dimred.fit] '{file}' does not exist")
-    return _core.open_files(files)
+    return _remarked(_core.open_files(files))
+
+
+def _remarked(rows: _core.Source) -> _core.Source:
+    """Says what was left out of a series of checkpoints."""
+    for remark in rows.remarks:
+        warnings.warn(f"[dimred.fit] {remark}", stacklevel=6)  # above fit, plot or trajectory
+    return rows

@@ -52,6 +52,7 @@ class Trajectory:
     views: dict[str, dict[str, Statistic]]  # "pc1" and "r2" of the points from the "base", "centred", and of "windows"
     verdict: str
     snapshots: int
+    limits: tuple[str, ...] = ()  # a sentence for each test that cannot reject, with what it needs
     tensors: dict[str, Trajectory] = field(default_factory=dict, repr=False)
     settings: dict[str, int] = field(default_factory=dict, repr=False)  # flips, block, window, seed
 
@@ -75,8 +76,9 @@ def trajectory(
     seed: of the signs.
 
     The null hypothesis of p_value is independent, symmetric increments, and momentum alone breaks it: where
-    neighbours correlate the verdict is "correlated: drift cannot be told apart". A tensor that does not move has
-    statistics of 0 and p-values of 1.
+    neighbours correlate the verdict is "correlated: drift cannot be told apart". A test that cannot reject, for too
+    few flips or snapshots, is named in `limits` with what it needs, and never answers that there is no drift. A tensor
+    that does not move has statistics of 0 and p-values of 1.
     Cost: one read, then some 150 flips n^2 operations for all weights and for each tensor.
     Raises ValueError for fewer or equal snapshots, options out of range and values that are not finite, and as
     dimred.fit.
@@ -90,7 +92,7 @@ def trajectory(
     settings = {name: found[name] for name in ("flips", "block", "window", "seed")}
     common = {"snapshots": found["snapshots"], "settings": settings}
     tensors = {item["name"]: _trajectory(item, **common) for item in found["tensors"]}
-    return _trajectory(found["whole"], tensors=tensors, **common)
+    return _trajectory(found["whole"], tensors=tensors, limits=tuple(found["limits"]), **common)
 
 
 def _numbers(values: dict[str, Any]) -> dict[str, Any]:

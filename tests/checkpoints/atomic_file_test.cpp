@@ -80,28 +80,105 @@ TEST(AtomicFile, ReplacesNothingButFiles) {
   EXPECT_EQ(text_of_file(folder / "target"), "kept");
 }
 
+ResultPlace place(const std::filesystem::path& path) {
+  return {.path = path, .option = "--csv", .mark = {.what = "table", .text = "a,b\n"}};
+}
+
 TEST(WriteResult, GoesWhereThePathLeads) {
   const TemporaryFolder folder;
-  write_result(folder / "file", "new");
-  EXPECT_EQ(text_of_file(folder / "file"), "new");
+  write_result(place(folder / "file"), "a,b\n1");
+  EXPECT_EQ(text_of_file(folder / "file"), "a,b\n1");
   std::filesystem::create_symlink("file", folder / "link");
-  write_result(folder / "link", "behind the link");
+  write_result(place(folder / "link"), "a,b\nbehind the link");
   EXPECT_TRUE(std::filesystem::is_symlink(folder / "link"));
-  EXPECT_EQ(text_of_file(folder / "file"), "behind the link");
+  EXPECT_EQ(text_of_file(folder / "file"), "a,b\nbehind the link");
   ASSERT_EQ(mkfifo((folder / "fifo").c_str(), 0600), 0);
   std::string read;
   std::jthread reader([&] { read = text_of_file(folder / "fifo"); });
-  write_result(folder / "fifo", "through the pipe");
+  write_result(place(folder / "fifo"), "through the pipe");
   reader.join();
   EXPECT_EQ(read, "through the pipe");
   EXPECT_TRUE(std::filesystem::is_fifo(folder / "fifo"));
-  write_result("/dev/null", "gone");
+  write_result(place("/dev/null"), "gone");
   const Descriptor opened(open_no_follow(folder / "open", O_RDWR | O_CREAT));
-  write_result("/dev/fd/" + std::to_string(opened), "a");
-  write_result("/proc/self/fd/" + std::to_string(opened), "b");
+  write_result(place("/dev/fd/" + std::to_string(opened)), "a");
+  write_result(place("/proc/self/fd/" + std::to_string(opened)), "b");
   EXPECT_EQ(text_of_file(folder / "open"), "ab");
-  EXPECT_THROW(write_result(folder.path(), "x"), std::invalid_argument);
-  EXPECT_THROW(require_result_place(folder / "none/file"), std::invalid_argument);
+  EXPECT_THROW(write_result(place(folder.path()), "x"), std::invalid_argument);
+  EXPECT_THROW(require_result_place(place(folder / "none/file")), std::invalid_argument);
+}
+
+/// What would be lost is named, and stays.
+TEST(WriteResult, ReplacesAnEarlierOutputAlone) {
+  const TemporaryFolder folder;
+  const auto refusal = [&](const ResultPlace& place) {
+    const auto before = text_of_file(place.path);
+    auto text = thrown<std::invalid_argument>([&] { write_result(place, "a,b\nnew"); });
+    EXPECT_EQ(text_of_file(place.path), before);
+    EXPECT_NE(text.find("choose another --csv"), std::string::npos) << text;
+    return text;
+  };
+  const auto has = [](const std::string& text, std::string_view part) {
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  };
+  auto at = place(folder / "table");
+  write_result(at, "a,b\nold");
+  write_result(at, "a,b\nnew");
+  EXPECT_EQ(text_of_file(at.path), "a,b\nnew");
+  at.inputs = {folder / "other", folder / "table"};
+  has(refusal(at), "is an input");
+  at.overwrite = true;
+  has(refusal(at), "is an input");
+  at.inputs.clear();
+  write_result(at, "a,b\nonce more");
+  at.overwrite = false;
+  has(refusal(at), "exists already; choose another --csv or give --overwrite");
+  for (const auto* text : {"a,b", "x a,b\n", "\x89PNG", " "}) {
+    put_file(folder / "photo", text);
+    at = place(folder / "photo");
+    has(refusal(at), "exists already and is no earlier table; choose another --csv or remove it");
+    at = place(folder / "link");
+    std::filesystem::remove(at.path);
+    std::filesystem::create_symlink("photo", at.path);
+    has(refusal(at), "is no earlier table");
+  }
+  at.overwrite = true;
+  write_result(at, "a,b\n2");  // asked for
+  EXPECT_EQ(text_of_file(folder / "photo"), "a,b\n2");
+  put_file(folder / "photo", "");
+  write_result(place(folder / "photo"), "a,b\n");  // nothing to lose
+  put_file(folder / "late", "words, a,b\n");
+  at = place(folder / "late");
+  has(refusal(at), "is no earlier table");
+  at.mark.within = 20;
+  write_result(at, "a,b\n");
+  at.mark = {};
+  has(refusal(at), "exists already; choose another --csv or remove it");
+}
+
+TEST(WriteResult, LeavesRunsAlone) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directories(folder / "run/snapshots/part");
+  std::filesystem::create_directories(folder / "run/export");
+  for (const auto* name : {"config.toml", "manifest.json"})
+    put_file(folder / "run" / name, "a,b\n");
+  for (const auto* name :
+       {"config.toml", "curve.csv", "snapshots/new", "snapshots/part/new", ".lock"}) {
+    auto at = place(folder / "run" / name);
+    at.overwrite = true;
+    EXPECT_NE(
+        thrown<std::invalid_argument>([&] { write_result(at, "x"); }).find("a part of the run"),
+        std::string::npos)
+        << name;
+    EXPECT_THROW(require_outside_runs(at.path, "--output"), std::invalid_argument);
+  }
+  for (const auto* name : {"table.csv", "export/curve.csv", "export/new"})
+    write_result(place(folder / "run" / name), "x");
+  std::filesystem::create_symlink("run/snapshots", folder / "way");
+  EXPECT_THROW(require_outside_runs(folder / "way/new", "--output"), std::invalid_argument);
+  std::filesystem::create_directory(folder / "snapshots");  // of no run
+  write_result(place(folder / "snapshots/new"), "x");
+  write_result(place(folder / "curve.csv"), "x");
 }
 
 TEST(AtomicFile, LeavesNothingWhenItCannotEvenStart) {

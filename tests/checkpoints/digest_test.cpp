@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "support/sampled_digest.h"
 #include "tests/tools/temporary_folder.h"
 
 namespace dimred::checkpoints {
@@ -26,6 +27,30 @@ TEST(Digest, IsTheSameInParts) {
   stream.update({});
   stream.update(bytes_to_digest(text).subspan(1000));
   EXPECT_EQ(stream.hex(), digest(bytes_to_digest(text)));
+}
+
+/// Every change of 4 KiB at the ends of 255 gaps, the first and the last among them.
+TEST(SampledDigest, LooksAtBothEnds) {
+  const TemporaryFolder folder;
+  const auto digest_of_text = [&](const std::string& text) {
+    put_file(folder / "file", text);
+    return sampled_digest(folder / "file");
+  };
+  constexpr std::size_t size = (8 << 20) + 77;
+  const std::string text(size, 'x');
+  const auto whole = digest_of_text(text);
+  EXPECT_TRUE(whole.starts_with("8388685 bytes, digest "));
+  for (const std::size_t at :
+       {std::size_t{0}, std::size_t{4095}, size / 255 * 100 + 40, size - 4096, size - 1}) {
+    auto changed = text;
+    changed[at] = 'y';
+    EXPECT_NE(digest_of_text(changed), whole) << at;
+  }
+  for (const std::size_t few : {std::size_t{0}, std::size_t{1}, std::size_t{4097}}) {
+    const std::string small(few, 'x');
+    const auto first = digest_of_text(small);
+    EXPECT_EQ(first, sampled_digest(folder / "file"));
+  }
 }
 
 TEST(FileDigest, SkipsTheOffsetAndCrossesItsParts) {

@@ -30,6 +30,23 @@ TEST(SafetensorsHeader, AcceptsTheFormat) {
   EXPECT_TRUE(parse_safetensors_header("{}", 0).empty());
 }
 
+/// Its memory grows with the text; that of lists alone does not come near to it.
+TEST(SafetensorsHeader, OfManyTensors) {
+  constexpr std::size_t count = 70'000;
+  std::string header;
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto place = std::to_string(i);
+    header += (i == 0 ? "{" : ",") + row("e" + place,
+                                         R"("shape":[1],"data_offsets":[)" + std::to_string(4 * i) +
+                                             "," + std::to_string(4 * i + 4) + "]");
+  }
+  EXPECT_EQ(parse_safetensors_header(header + "}", 4 * count).size(), count);
+  std::string lists = "{\"a\":[0";
+  while (lists.size() < 4'000'000) lists += ",0";
+  const auto text = thrown<std::runtime_error>([&] { parse_safetensors_header(lists + "]}", 0); });
+  EXPECT_NE(text.find("bytes of memory"), std::string::npos) << text;
+}
+
 TEST(SafetensorsHeader, RefusesEveryBrokenRule) {
   const std::string a = row("a", R"("shape":[2],"data_offsets":[0,8])");
   const std::vector<Case> cases{

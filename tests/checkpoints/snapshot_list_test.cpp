@@ -6,6 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "checkpoints/series.h"
 #include "checkpoints/snapshot.h"
 #include "checkpoints/state.h"
 #include "tests/checkpoints/snapshots_there.h"
@@ -18,9 +19,9 @@ namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
 /// A run with six snapshots and a state that lists them.
-class Series : public ::testing::Test {
+class RunOfSnapshots : public ::testing::Test {
  protected:
-  Series() {
+  RunOfSnapshots() {
     for (std::int64_t step = 1; step <= 6; ++step) save(step);
     list = snapshots_there(snapshots);
     save_state(6);
@@ -48,30 +49,30 @@ class Series : public ::testing::Test {
   SnapshotList list;
 };
 
-TEST_F(Series, ThatIsWholeDiffersInNothing) {
+TEST_F(RunOfSnapshots, ThatIsWholeDiffersInNothing) {
   EXPECT_EQ(difference(list, snapshots), "");
-  EXPECT_EQ(snapshots_at(snapshots, {".h5"}).size(), 6U);
+  EXPECT_EQ(members({snapshots}, "test").members.size(), 6U);
 }
 
-TEST_F(Series, NamesWhatIsGone) {
+TEST_F(RunOfSnapshots, NamesWhatIsGone) {
   fs::remove(file(2));
   fs::remove(file(5));
   EXPECT_EQ(difference(list, snapshots),
             "4 of 6 snapshots of " + snapshots.string() +
                 " are there as they were written, missing: snapshot_00000002.h5, "
                 "snapshot_00000005.h5");
-  const auto text = thrown<std::runtime_error>([&] { snapshots_at(snapshots, {".h5"}); });
+  const auto text = thrown<std::runtime_error>([&] { members({snapshots}, "test"); });
   EXPECT_THAT(text, HasSubstr("4 of 6"));
   EXPECT_THAT(text, HasSubstr(".txt"));
 }
 
-TEST_F(Series, OfWhichNothingIsLeftIsKnown) {
+TEST_F(RunOfSnapshots, OfWhichNothingIsLeftIsKnown) {
   fs::remove_all(snapshots);
   EXPECT_THAT(difference(list, snapshots), HasSubstr("0 of 6"));
   EXPECT_THAT(difference(list, snapshots), HasSubstr("(6 in all)"));
 }
 
-TEST_F(Series, NamesWhatIsEmptyCutOrAnothersAndWhatTheRunNeverWrote) {
+TEST_F(RunOfSnapshots, NamesWhatIsEmptyCutOrAnothersAndWhatTheRunNeverWrote) {
   put_file(file(1), "");
   put_file(file(2), text_of_file(file(2)).substr(0, 600));
   put_file(file(3), text_of_file(file(3)).substr(0, 60));
@@ -84,7 +85,7 @@ TEST_F(Series, NamesWhatIsEmptyCutOrAnothersAndWhatTheRunNeverWrote) {
                         "snapshot_00000003.h5, snapshot_00000004.h5; not of this run: mine.h5"));
 }
 
-TEST_F(Series, NamesWhatIsAByteShorterOrLonger) {
+TEST_F(RunOfSnapshots, NamesWhatIsAByteShorterOrLonger) {
   // Not by resize_file, which a signal disturbs.
   const auto second = text_of_file(file(2)), third = text_of_file(file(3));
   std::ofstream(file(2), std::ios::binary) << second.substr(0, second.size() - 1);
@@ -93,13 +94,13 @@ TEST_F(Series, NamesWhatIsAByteShorterOrLonger) {
               HasSubstr("damaged or replaced: snapshot_00000002.h5, snapshot_00000003.h5"));
 }
 
-TEST_F(Series, GoesOnBehindTheState) {
+TEST_F(RunOfSnapshots, GoesOnBehindTheState) {
   save(7);
   EXPECT_EQ(difference(list, snapshots), "");
 }
 
 /// Another run's with a later name: it holds another step, or the run has ended.
-TEST_F(Series, TakesNoOthersForItsNewest) {
+TEST_F(RunOfSnapshots, TakesNoOthersForItsNewest) {
   fs::copy_file(file(3), snapshots / "snapshot_00000099.h5");
   EXPECT_THAT(difference(list, snapshots), HasSubstr("not of this run: snapshot_00000099.h5"));
   fs::remove(snapshots / "snapshot_00000099.h5");
@@ -114,7 +115,7 @@ TEST_F(Series, TakesNoOthersForItsNewest) {
 }
 
 // Killed between the deletion of the oldest and the next state.
-TEST_F(Series, LosesItsOldestToNewerOnesWhereTheRunKeepsOnlySome) {
+TEST_F(RunOfSnapshots, LosesItsOldestToNewerOnesWhereTheRunKeepsOnlySome) {
   list.keep = 6;
   fs::remove(file(1));
   EXPECT_THAT(difference(list, snapshots), HasSubstr("5 of 6"));
@@ -124,7 +125,7 @@ TEST_F(Series, LosesItsOldestToNewerOnesWhereTheRunKeepsOnlySome) {
   EXPECT_THAT(difference(list, snapshots), HasSubstr("missing: snapshot_00000003.h5"));
 }
 
-TEST_F(Series, KeepsNoMoreThanTheRunDoes) {
+TEST_F(RunOfSnapshots, KeepsNoMoreThanTheRunDoes) {
   list.keep = 6;
   list.add("snapshot_100000000.h5", "x");
   EXPECT_EQ(list.digests.size(), 6U);
@@ -135,30 +136,31 @@ TEST_F(Series, KeepsNoMoreThanTheRunDoes) {
   EXPECT_EQ(again.keep, 6);
 }
 
-TEST_F(Series, IsListedByTheNewestStateThatCanBeRead) {
+TEST_F(RunOfSnapshots, IsListedByTheNewestStateThatCanBeRead) {
   fs::remove(file(6));
   list = snapshots_there(snapshots);
   save_state(7);
-  EXPECT_EQ(snapshots_at(snapshots, {".h5"}).size(), 5U);
+  EXPECT_EQ(members({snapshots}, "test").members.size(), 5U);
   put_file(folder / "checkpoints" / "state_00000007" / "state.json", "");
   EXPECT_EQ(list_of_run(snapshots)->digests.size(), 6U);
   EXPECT_EQ(list_of_run(snapshots / "")->digests.size(), 6U);
 }
 
-TEST_F(Series, OfAnEarlierVersionIsSaidToBeUnknown) {
+TEST_F(RunOfSnapshots, OfAnEarlierVersionIsSaidToBeUnknown) {
   EXPECT_EQ(unlisted(snapshots), "");
   fs::remove_all(folder / "checkpoints");
   EXPECT_EQ(unlisted(snapshots), "");  // a folder of snapshots, no run
   put_file(folder / "config.toml", "epochs = 1\n");
   EXPECT_THAT(unlisted(snapshots), HasSubstr("is not known"));
   fs::remove(file(1));
-  EXPECT_EQ(snapshots_at(snapshots, {".h5"}).size(), 5U);
+  EXPECT_EQ(members({snapshots}, "test").members.size(), 5U);
 }
 
-TEST_F(Series, GivesWayToAList) {
+TEST_F(RunOfSnapshots, GivesWayToAList) {
   fs::remove(file(1));
   put_file(folder / "list.txt", "snapshots/snapshot_00000003.h5\n" + file(2).string() + "\r\n\n");
-  EXPECT_EQ(snapshots_at(folder / "list.txt", {".h5"}), (std::vector{file(3), file(2)}));
+  EXPECT_EQ(member_weights(members({folder / "list.txt"}, "test")),
+            (std::vector{file(3), file(2)}));
 }
 
 }  // namespace

@@ -52,11 +52,26 @@ TEST(FitNames, DropsOnePrefixThatAllHave) {
             (Names{"model.conv.weight", "loss.weight"}));
 }
 
+std::vector<Role> roles_in(const Names& names) {
+  std::vector<TypedName> typed;
+  for (const auto& name : names) typed.push_back({name, "F32"});
+  return checkpoints::roles_of(typed);
+}
+
+/// Returns the names that are left out.
+Names left_out(const Names& names) {
+  const auto roles = roles_in(names);
+  Names result;
+  for (std::size_t i = 0; i < names.size(); ++i)
+    if (is_left_out(roles[i])) result.push_back(names[i]);
+  return result;
+}
+
 TEST(FitNames, LeavesOutTrainingState) {
   WeightsFile file;
-  for (const auto* name :
-       {"module.fc.weight", "n_averaged", "moments.module.fc.weight", "learning_rate"})
-    file.tensors.push_back({.name = name});
+  const Names names{"module.fc.weight", "n_averaged", "moments.module.fc.weight", "learning_rate"};
+  for (std::size_t i = 0; i < names.size(); ++i)
+    file.tensors.push_back({.name = names[i], .role = roles_in(names)[i]});
   fit_names(file, {"fc.weight"});
   ASSERT_EQ(file.tensors.size(), 1U);
   EXPECT_EQ(file.tensors[0].name, "fc.weight");
@@ -65,30 +80,72 @@ TEST(FitNames, LeavesOutTrainingState) {
             "(n_averaged, moments.module.fc.weight, learning_rate)");
 }
 
-TEST(ChooseWeights, LeavesOutWhatIsNoWeight) {
-  const Names names{"module.fc.weight",
-                    "module.bn.running_mean",
-                    "module.bn.num_batches_tracked",
-                    "moments.module.fc.weight",
+TEST(Roles, OfTrainingStateAndStatistics) {
+  const Names state{"moments.module.fc.weight",
                     "module.fc.weight.exp_avg",
                     "learning_rate",
                     "scale_sense",
                     "optimizer.state.0.step",
                     "state.0.exp_avg_sq",
-                    "module.linear.weight",
-                    "module.total_ops",
-                    "module.labels"};
-  auto floating = std::vector<bool>(names.size(), true);
-  floating.back() = false;
-  const auto chosen = choose_weights(names, floating);
-  Names kept;
-  for (const auto& name : chosen.names)
-    if (name) kept.push_back(*name);
-  EXPECT_EQ(kept, (Names{"fc.weight", "linear.weight"}));
-  EXPECT_EQ(choose_weights({"module.a._orig_mod.b"}, {true}).names.front(), "a.b");
-  EXPECT_EQ(chosen.left_out.size(), 7U);
+                    "module.total_ops"};
+  Names names{"module.fc.weight", "module.linear.weight", "module.bn.num_batches_tracked"};
+  names.insert(names.end(), state.begin(), state.end());
+  EXPECT_EQ(left_out(names), state);
+  EXPECT_EQ(roles_in(names)[0], Role::weight);
+  EXPECT_EQ(roles_in(names)[2], Role::statistic);
   // A weight of that name, where no weight stands beside it.
-  EXPECT_EQ(choose_weights({"moments.weight", "stat.bias"}, {true, true}).left_out, Names{});
+  EXPECT_EQ(left_out({"moments.weight", "stat.bias"}), Names{});
+}
+
+/// PyTorch's and Megatron's own layouts, at any depth, whatever the optimizer holds of a weight.
+TEST(Roles, AnOptimizerIsKnownByItsLayout) {
+  const Names weights{"app.model.weight", "app.model.optimizer_embedding.weight"};
+  for (const Names& state :
+       {Names{"app.optim.state.weight.step", "app.optim.state.weight.sum"},
+        Names{"app.optim.state.weight.step", "app.optim.state.weight.unknown_slot"},
+        Names{"a.b.optimizer.0.state.3.square_avg", "a.b.optimizer.0.state.3.grad_avg"},
+        Names{"train.optimizer_G.state.w.step", "train.optimizer_G.param_groups.w.lr"},
+        Names{"optimizers.1.step", "optimizers.1.exp_inf"},
+        Names{"chained.optimizer.state.exp_avg.w", "chained.optimizer.distributed.bucket_0.param"},
+        Names{"app.o.state.weight.exp_avg", "app.o.state.weight.step"},
+        Names{"app.lr_schedulers.0.base", "lr_scheduler_state.rate", "optimizer_states.0.a.b"}}) {
+    auto names = weights;
+    names.insert(names.end(), state.begin(), state.end());
+    EXPECT_EQ(left_out(names), state) << state.front();
+  }
+}
+
+/// Modules may be called what optimizers call their own, which holds where these are nowhere.
+TEST(Roles, AWordAloneMakesNoTrainingState) {
+  for (const Names& names : {Names{"conv.weight", "momentum.conv.weight"},
+                             Names{"conv.weight", "prev.conv.weight"},
+                             Names{"weight", "linear.weight", "sum.weight", "stat.weight"},
+                             Names{"w", "optimizer.net.weight", "optimizer.state.gru.weight"},
+                             Names{"w", "optim.net.0.bias", "opt.lr", "optimizer.lr"},
+                             Names{"w", "accum.w", "accumulation.w", "moment.w"}}) {
+    EXPECT_EQ(left_out(names), Names{}) << names.back();
+  }
+  EXPECT_EQ(left_out({"w", "accum.w", "stat.w", "linear.v", "learning_rate"}),
+            (Names{"accum.w", "stat.w", "learning_rate"}));
+  EXPECT_EQ(left_out({"w", "momentum.w", "learning_rate_group_1"}).size(), 2U);
+  EXPECT_EQ(left_out({"w", "w.sum", "w.momentum", "v.sum"}), (Names{"w.sum", "w.momentum"}));
+}
+
+TEST(Roles, OfOneTensor) {
+  EXPECT_EQ(role_of({"fc.lora_A.weight", "BF16"}), Role::adapter);
+  EXPECT_EQ(role_of({"fc.hada_w1_a", "F32"}), Role::adapter);
+  EXPECT_EQ(role_of({"fc.flora_A.weight", "F32"}), Role::weight);
+  EXPECT_EQ(role_of({"fc.qweight", "I32"}), Role::quantised);
+  EXPECT_EQ(role_of({"fc.weight", "U8"}), Role::quantised);
+  EXPECT_EQ(role_of({"fc.mask", "U8"}), Role::buffer);
+  EXPECT_EQ(role_of({"fc.weight", "F8_E4M3"}), Role::quantised);
+  EXPECT_EQ(role_of({"fc.weight", "C64"}), Role::weight);
+  EXPECT_EQ(role_of({"bn.running_var", "F32"}), Role::statistic);
+}
+
+TEST(NetworkNames, HaveNoWrapper) {
+  EXPECT_EQ(network_names({"module.a._orig_mod.b"}), Names{"a.b"});
+  EXPECT_EQ(network_names({"module.a", "b"}), (Names{"module.a", "b"}));
 }
 
 /// Two tensors never become one.

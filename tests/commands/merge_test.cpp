@@ -93,6 +93,23 @@ TEST_F(MergeCommand, TakesAndSendsWhatLiesAtUrls) {
               HasSubstr(formatted("\"file://{}/step_1\"", run.string())));
 }
 
+TEST_F(MergeCommand, RefusesAnOutputWithinWhatItReads) {
+  const auto snapshots = write_snapshots(folder.path(), 4);
+  const auto cache = " --store_cache " + (folder / "cache").string();
+  for (const auto& [source, within] : std::vector<std::pair<std::string, std::string>>{
+           {folder.path().string(), snapshots.string()},
+           {snapshots.string() + "/*.h5", snapshots.string()},
+           {"file://" + run.string(), "file://" + run.string()}}) {
+    const auto outcome = dimred_program(formatted(
+        "merge '{}' --output {}/mean{}", source, within, source.starts_with("file") ? cache : ""));
+    EXPECT_EQ(outcome.code, 2) << source;
+    EXPECT_THAT(outcome.errors, HasSubstr("mean' would lie within"));
+    EXPECT_EQ(std::count(outcome.errors.begin(), outcome.errors.end(), '\n'), 1);
+  }
+  EXPECT_FALSE(fs::exists(snapshots / "mean.tmp") || fs::exists(snapshots / "mean"));
+  EXPECT_FALSE(fs::exists(run / "mean"));
+}
+
 TEST_F(MergeCommand, RefusesInOneLine) {
   const auto lines = folder.write("sweep.txt", "kind=mean\nkind=meen\n");
   const auto idle = folder.write("idle.txt",

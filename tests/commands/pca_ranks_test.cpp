@@ -40,7 +40,7 @@ TEST(PcaByRanks, WritesOneMatrixAndSaysSoOnce) {
   // All refuse what rank 0 finds in the way.
   const ByRanks again({snapshots.string(), "--output", output.string()});
   EXPECT_THAT(again.errors,
-              Each("caller: [pca] " + output.string() +
+              Each("caller: [file] " + output.string() +
                    " exists already; choose another --output or give --overwrite"));
   EXPECT_EQ(again.output, "");
 }

@@ -249,6 +249,23 @@ TEST_F(Pca, WritesTheGramMatrixButOverNoOtherFile) {
   EXPECT_EQ(pca(options + " --overwrite").code, 0);
 }
 
+// A folder's snapshots are those that end in .h5; a pattern's are all that it matches.
+TEST_F(Pca, WritesNothingThatWouldBeASnapshot) {
+  const auto snapshots = write_snapshots(folder.path(), 6);
+  const auto by = [&](const std::string& source, const std::string& options) {
+    return dimred_program(
+        formatted("pca '{}' --components 3 {}", (folder.path() / source).string(), options));
+  };
+  const auto inside = "--output " + (snapshots / "p.npy").string();
+  const auto gram = "--gram " + (snapshots / "g.npy").string();
+  expect_nothing_written(by("snapshots/*", inside), 2, "p.npy' would match the pattern");
+  expect_nothing_written(by("snapshots/*.json", inside), 2, "p.json' would match the pattern");
+  expect_nothing_written(
+      by("snap*/*", "--output " + output.string() + " " + gram), 2, "g.npy' would match");
+  for (const auto* source : {"snapshots", "snapshots/*.h5", "snapshots"})
+    EXPECT_EQ(by(source, inside + " --overwrite").code, 0) << source;
+}
+
 TEST_F(Pca, NeverReplacesItsOwnInput) {
   const std::vector<float> values(12, 1);
   std::string bytes = checkpoints::npy_header_bytes({3, 4});
@@ -257,7 +274,7 @@ TEST_F(Pca, NeverReplacesItsOwnInput) {
   const auto outcome = dimred_program(
       formatted("pca --overwrite --components 1 {} --output {}", input.string(), input.string()));
   EXPECT_EQ(outcome.code, 2);
-  EXPECT_THAT(outcome.errors, HasSubstr("would replace the snapshots themselves"));
+  EXPECT_THAT(outcome.errors, HasSubstr("is an input of this command; choose another --output"));
   EXPECT_EQ(text_of_file(input), bytes);
 }
 

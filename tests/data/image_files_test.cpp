@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "data/open.h"
@@ -222,6 +223,33 @@ TEST(Cifar, ReadsRecordsNamesAndPlaces) {
   const TemporaryFolder hundred;
   put(hundred / "train.bin", std::string(1, 5) + record(99, 1));
   EXPECT_EQ(label_of(*open_cifar(hundred.path(), true), 0), 99);
+}
+
+/// As torchvision's folder of downloads has them.
+TEST(Cifar, RefusesTwoDataSetsInOneFolder) {
+  const auto ten = std::string("data_batch_1.bin"), hundred = std::string("train.bin");
+  const std::vector<std::pair<std::string, std::string>> places{
+      {ten, hundred},
+      {"cifar-10-batches-bin/" + ten, "cifar-100-binary/" + hundred},
+      {ten, "cifar-100-binary/" + hundred},
+      {ten, "cifar-10-batches-bin/" + ten}};
+  for (const auto& [one, other] : places) {
+    const TemporaryFolder folder;
+    put(folder / one, std::string(3073, '\1'));
+    put(folder / other, std::string(3074, '\1'));
+    EXPECT_EQ(kind_of(folder.path()), "cifar");
+    const auto text = thrown<std::invalid_argument>([&] { open_cifar(folder.path(), true); });
+    EXPECT_NE(text.find("put each data set into a folder of its own"), std::string::npos) << text;
+  }
+}
+
+TEST(ImagePattern, LeavesOutTheFoldersThatADiskAdds) {
+  const TemporaryFolder folder;
+  put(folder / "a/1.png", image(1));
+  put(folder / "@eaDir/1.png", image(2));
+  const auto dataset = open_image_pattern((folder / "*/*.png").string());
+  EXPECT_EQ(dataset->class_names(), std::vector<std::string>{"a"});
+  EXPECT_EQ(open_image_pattern((folder / "@eaDir/*.png").string())->size(), 1);
 }
 
 TEST(Mock, HasAnyShapeAndClasses) {

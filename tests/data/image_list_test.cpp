@@ -2,6 +2,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "data/image_files.h"
@@ -86,6 +87,58 @@ TEST(ImageList, SaysWhatIsNoList) {
                 .find("received one in UTF-16"),
             std::string::npos);
   EXPECT_NE(text(std::string("a\0b 1\n", 6)).find("received 6 bytes that are none"),
+            std::string::npos);
+}
+
+/// As pandas, numpy.savetxt, spreadsheets and Python's repr write whole numbers. Twelve of them: as
+/// words they would be sorted 0, 1, 10, 11, 2, ...
+TEST(ImageList, ReadsNumbersInEverySpelling) {
+  const std::vector<std::pair<std::string, std::string>> spellings{{"", ".0"},
+                                                                   {"+", ""},
+                                                                   {"\"", "\""},
+                                                                   {"", "e0"},
+                                                                   {"0", ".0"},
+                                                                   {"", ".000000000000000000e+00"},
+                                                                   {"", ","},
+                                                                   {"[", ".]"},
+                                                                   {"'+0", "'"}};
+  for (const auto& [before, after] : spellings) {
+    std::string lines;
+    for (int i = 0; i < 12; ++i) lines += "i.png " + before + std::to_string(i) + after + '\n';
+    const auto list = parse_image_list(lines, "train.txt");
+    EXPECT_EQ(list.class_names, numbered_classes(12)) << before << 2 << after;
+    for (std::int32_t i = 0; i < 12; ++i) EXPECT_EQ(list.labels.at(static_cast<std::size_t>(i)), i);
+  }
+  const auto hexadecimal = parse_image_list("i.png 0x1\ni.png 0x0\n", "train.txt");
+  EXPECT_EQ(hexadecimal.labels, (std::vector<std::int32_t>{1, 0}));
+}
+
+TEST(ImageList, RefusesNumbersThatAreNoLabels) {
+  const auto text = [](const std::string& label) {
+    return thrown<std::runtime_error>([&] { parse_image_list("i.png " + label, "train.txt"); });
+  };
+  for (const auto* label : {"2.5", "2,0", "1,000", "0.5e0", "[2.5]"})
+    EXPECT_NE(
+        text(label).find("train.txt:1: needs whole numbers as labels, or names with a letter, "
+                         "received "),
+        std::string::npos)
+        << text(label);
+  for (const auto* label : {"1e6", "1e400", "99999999999999999999"})
+    EXPECT_NE(text(label).find("needs labels < 1000000"), std::string::npos) << text(label);
+  EXPECT_NE(text("-2.0").find("needs a label >= 0, received -2.0"), std::string::npos);
+  for (const auto* name : {"inf", "nan", "1.2.3", "n02", "2nd", "\"", "10-20", "e5"})
+    EXPECT_EQ(parse_image_list(std::string("i.png ") + name, "train.txt").class_names,
+              std::vector<std::string>{name});
+}
+
+/// A training set of folders may have such names.
+TEST(ImageList, TakesANameThatLooksLikeANumberWhereItIsAClass) {
+  const std::vector<std::string> versions{"10.0", "2.0"};
+  const auto list = parse_image_list("i.png 2.0\ni.png 10.0\n", "test.txt", {}, versions);
+  EXPECT_EQ(list.labels, (std::vector<std::int32_t>{1, 0}));
+  EXPECT_NE(thrown<std::runtime_error>([&] {
+              parse_image_list("i.png 3.0\n", "test.txt", {}, versions);
+            }).find("needs a name as the training set's labels are"),
             std::string::npos);
 }
 

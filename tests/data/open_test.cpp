@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "data/class_names.h"
@@ -81,7 +82,9 @@ TEST(OpenDataset, TellsPartsFromClasses) {
       {{"a/images/1.png", "b/images/1.png"}, {"a", "b"}, ""},  // Tiny ImageNet's
       {{"a/1.png", "a/x/1.png", "a/y/1.png", "b/x/1.png", "b/y/1.png"}, {"a", "b"}, ""},
       {{"train_station/1.png", "test_tube/1.png"}, {"test_tube", "train_station"}, ""},
-      {{"a/1.png", "a/.ipynb_checkpoints/1-checkpoint.png", ".b/1.png"}, {"a"}, ""}};
+      {{"a/1.png", "a/.ipynb_checkpoints/1-checkpoint.png", ".b/1.png"}, {"a"}, ""},
+      {{"a/1.png", "a/@eaDir/1.png/SYNOPHOTO_THUMB_M.jpg", "@eaDir/1.png"}, {"a"}, ""},  // Synology
+      {{"a/1.png", "lost+found/1.png", "$RECYCLE.BIN/S-1-5/1.png"}, {"a"}, ""}};
   for (const auto& [images, classes, refusal] : cases) {
     const TemporaryFolder folder;
     for (const auto& file : images) put(folder / file, image(1));
@@ -96,8 +99,10 @@ TEST(OpenDataset, TellsPartsFromClasses) {
     const auto of_test = std::ranges::count_if(images, [](const auto& file) {
       return file.starts_with("Testing") || file.starts_with("Valid");
     });
-    const auto hidden = std::ranges::count_if(
-        images, [](const auto& file) { return file.find("/.") != file.npos || file[0] == '.'; });
+    const auto hidden = std::ranges::count_if(images, [](const auto& file) {
+      return file.find("/.") != file.npos || file.find_first_of(".@l$") == 0 ||
+             file.find("/@eaDir") != file.npos;
+    });
     EXPECT_EQ(train->size(), std::ssize(images) - of_test - hidden);
     const auto as_said = open_dataset({.kind = "folder", .path = folder.path()}, true);
     EXPECT_EQ(as_said->class_names(), classes);
@@ -123,9 +128,64 @@ TEST(OpenDataset, SaysWhatTheFilesSeemToBe) {
       {"data_batch_1", "\x80\x02}", "the binary version is read"},
       {"train-00000-of-00001", std::string(40, '1'), "does not begin as a TFRecord shard does"},
       {"train.parquet", "PAR1", "is a Parquet file"},
-      {"images.zip", "PK\x03\x04", "is an archive"}};
+      {"data.mindrecord", std::string(8, '\1') + "{\"header_size\":1", "is a MindRecord file"},
+      {"data.mdb", std::string(16, '\0') + "\xDE\xC0\xEF\xBE", "is an LMDB file"},
+      {"images.zip", "PK\x03\x04", "is an archive"},
+      {"images.tar", std::string(257, 'a') + "ustar", "is an archive"}};
   for (const auto& [name, content, expected] : cases)
     EXPECT_NE(refusal(name, content).find(expected), std::string::npos) << refusal(name, content);
+}
+
+/// As phones, browsers and scanners write them: in a class folder, and under an image's name.
+TEST(OpenDataset, NamesTheImagesThatItCannotDecode) {
+  const std::vector<std::pair<std::string, std::string>> images{
+      {std::string("\0\0\0\x1C", 4) + "ftypavif", "an AVIF image"},
+      {std::string("\0\0\0\x1C", 4) + "ftypavis", "an AVIF image"},
+      {std::string("\0\0\0\x18", 4) + "ftypheic", "a HEIC image"},
+      {std::string("\0\0\0\x18", 4) + "ftypmif1", "a HEIC image"},
+      {"\xFF\x0A\x7F", "a JPEG XL image"},
+      {std::string("\0\0\0\x0CJXL \r\n\x87\n", 12), "a JPEG XL image"},
+      {std::string("\0\0\0\x0CjP  \r\n\x87\n", 12), "a JPEG 2000 image"},
+      {"\xFF\x4F\xFF\x51", "a JPEG 2000 image"},
+      {std::string("RIFF\1\0\0\0WEBP", 12), "a WebP image"},
+      {std::string(128, '\0') + "DICM", "a DICOM image"}};
+  for (const auto& [bytes, expected] : images) {
+    const TemporaryFolder folder;
+    put(folder / "a/1.pic", bytes);
+    const auto in_class = failure_of([&] { open_dataset({.path = folder.path()}, true); });
+    EXPECT_NE(in_class.find("; there is 1.pic, which is " + expected), std::string::npos)
+        << in_class;
+    put(folder / "a/1.jpg", bytes);
+    const auto named =
+        failure_of([&] { shade_of(*open_dataset({.path = folder.path()}, true), 0); });
+    EXPECT_NE(named.find(", which is " + expected), std::string::npos) << named;
+  }
+}
+
+/// A file that a reader takes is not what is wrong.
+TEST(OpenDataset, DoesNotBlameTheFilesThatAreRight) {
+  const TemporaryFolder mnist, arrays, shards;
+  put(mnist / "train-images-idx3-ubyte", "x");
+  put(mnist / "train-labels.idx1-ubyte.gz", "x");
+  const auto without_test =
+      failure_of([&] { open_dataset({.path = mnist.path()}, /*train=*/false); });
+  EXPECT_NE(without_test.find("t10k-images-idx3-ubyte"), std::string::npos) << without_test;
+  EXPECT_EQ(without_test.find("there is"), std::string::npos) << without_test;
+  put(mnist / "test-images.idx3-ubyte", "x");
+  const auto renamed = failure_of([&] { open_dataset({.path = mnist.path()}, /*train=*/false); });
+  EXPECT_NE(
+      renamed.find("there is test-images.idx3-ubyte, which has the form of MNIST's files, but "
+                   "not their names"),
+      std::string::npos)
+      << renamed;
+  const auto file = failure_of(
+      [&] { open_dataset({.path = mnist / "train-images-idx3-ubyte"}, /*train=*/true); });
+  EXPECT_NE(file.find("which is read with the other files of its data set"), std::string::npos)
+      << file;
+  put(arrays / "labels.npy", "\x93NUMPY");
+  put(arrays / "data_batch_1.bin.part", "x");
+  const auto alone = failure_of([&] { open_dataset({.path = arrays.path()}, /*train=*/true); });
+  EXPECT_EQ(alone.find("which is a NumPy array"), std::string::npos) << alone;
 }
 
 /// macOS writes accents as letters of their own.

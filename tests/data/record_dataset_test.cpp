@@ -3,7 +3,9 @@
 #include <zlib.h>
 
 #include <fstream>
+#include <limits>
 #include <stdexcept>
+#include <utility>
 
 #include "data/record_readers.h"
 #include "tests/data/record_files.h"
@@ -122,6 +124,20 @@ TEST_P(RecordFiles, NameALabelOutOfRange) {
   EXPECT_THAT(failure(), HasSubstr("needs a label in [0, 2), received -1"));
   files = {folder.write("one", record(0, 1) + record(1, std::int64_t{1} << 62))};
   EXPECT_THAT(failure(), HasSubstr("received 4611686018427387904"));
+}
+
+/// Its difference to the offset would overflow.
+TEST_P(RecordFiles, LeaveTheLeastLabelsOutAndKeepTheOthersClasses) {
+  constexpr auto least = std::numeric_limits<std::int64_t>::min();
+  constexpr auto most = std::numeric_limits<std::int64_t>::max();
+  for (const auto& [offset, bad] :
+       {std::pair{std::int64_t{1}, least}, {2, least + 1}, {-1, most}}) {
+    files = {folder.write("one", record(0, 2) + record(1, bad) + record(2, 3))};
+    const auto dataset = open({.labels_offset = offset, .skip_bad = true});
+    ASSERT_EQ(dataset->size(), 2) << offset;
+    EXPECT_EQ(dataset->classes(), 4 - offset);
+    EXPECT_EQ(label_at(*dataset, 1), 3 - offset);
+  }
 }
 
 TEST_P(RecordFiles, LeaveBadRecordsOutAndCountThem) {

@@ -145,6 +145,31 @@ TEST_F(BadInput, ValuesThatAreNotFinite) {
   EXPECT_THAT(refusal({.recipe = {.file = folder / "c"}}), HasSubstr("step2"));
 }
 
+/// A buffer of 0 and -inf that all share is copied; such values among others, or others' are not.
+TEST_F(BadInput, MasksThatAreMore) {
+  std::vector<float> mask(1000, 0);
+  for (std::size_t i = 400; i < mask.size(); i += 3) mask[i] = -INFINITY;
+  auto tensors = good();
+  tensors.push_back(f32("mask", mask));
+  for (const auto& step : {one, two}) put_checkpoint(step, {tensors});
+  put_file(folder / "c", "-1\n2\n");
+  merge({folder / "run"}, folder / "same", {.recipe = {.file = folder / "c"}, .block = 64});
+  EXPECT_EQ(bytes_of(folder / "same/model.safetensors", "mask"), raw(mask));
+  merge({folder / "run"}, folder / "half", {.dtype = "BF16"});
+  EXPECT_EQ(bytes_of(folder / "half/model.safetensors", "mask"), bf16("", mask).bytes);
+  for (const std::size_t at : {0, 999}) {
+    auto other = mask;
+    other[at] = 1;
+    for (const bool both : {false, true}) {
+      tensors.back() = f32("mask", other);
+      put_checkpoint(two, {tensors});
+      tensors.back() = f32("mask", both ? other : mask);
+      put_checkpoint(one, {tensors});
+      EXPECT_THAT(refusal({.block = 64}), HasSubstr("\"mask\" needs finite values, received"));
+    }
+  }
+}
+
 TEST_F(BadInput, SumsBeyondTheTypeOfTheOutput) {
   for (const auto& step : {one, two}) put_checkpoint(step, {{f32("a", {1, 65520})}});
   EXPECT_THAT(refusal({.dtype = "F16"}),
@@ -197,8 +222,16 @@ TEST_F(BadInput, CheckpointsTwice) {
   EXPECT_THAT(merged({folder / "run"}), HasSubstr("step3'"));
   fs::remove(folder / "run/step3");
   put_checkpoint(folder / "run/step_02", {good()});
-  EXPECT_THAT(merged({folder / "run"}), HasSubstr("one checkpoint of a step"));
-  EXPECT_THAT(merged({folder / "run"}), HasSubstr("of step 2"));
+  EXPECT_THAT(
+      thrown<std::invalid_argument>([&] {
+        merge({folder / "run"}, folder / "out", {.recipe = {.coefficients = {.kind = Kind::ema}}});
+      }),
+      AllOf(HasSubstr("--kind ema needs checkpoints in an order"), HasSubstr("of step 2")));
+  EXPECT_THAT(thrown<std::invalid_argument>([&] {
+                merge({folder / "run"}, folder / "out", {.recipe = {.window = {.last = 2}}});
+              }),
+              HasSubstr("a window of steps needs"));
+  EXPECT_EQ(merge({folder / "run"}, folder / "soup", {}).inputs.size(), 3U);
   fs::create_hard_link(one / "model.safetensors", folder / "9.safetensors");
   EXPECT_THAT(merged({one, folder / "9.safetensors"}), HasSubstr("needs each checkpoint once"));
   EXPECT_THAT(merged({}), HasSubstr("received none"));
@@ -227,8 +260,8 @@ TEST_F(BadInput, PlacesThatCannotBe) {
   EXPECT_THAT(merged(folder / "empty"),
               AllOf(StartsWith("[merge] "), HasSubstr("empty' has none")));
   EXPECT_THAT(merged(folder / "none*"), HasSubstr("nothing matches"));
-  put_file(folder / "list.txt", "# run\n");
-  EXPECT_THAT(merged(folder / "list.txt"), HasSubstr("# run' does not exist"));
+  put_file(folder / "list.txt", "# none\nno run\n");
+  EXPECT_THAT(merged(folder / "list.txt"), HasSubstr("no run"));
   fs::create_directories(folder / "empty");
   EXPECT_THAT(merged(folder / "empty"),
               HasSubstr("'" + (folder / "empty").string() + "' has none"));
@@ -241,7 +274,8 @@ TEST_F(BadInput, PlacesThatCannotBe) {
   // What a killed merge left in the folder is no checkpoint, and a finished one is not taken for
   // one.
   fs::copy(one, folder / "run/other.tmp");
-  EXPECT_EQ(merge({folder / "run"}, folder / "run/merged", {}).inputs.size(), 2U);
+  EXPECT_EQ(merge({folder / "run"}, folder / "merged", {}).inputs.size(), 2U);
+  fs::rename(folder / "merged", folder / "run/merged");
   EXPECT_THAT(merged(folder / "run"), HasSubstr("run/merged', which is a merge itself"));
   EXPECT_THAT(merged(folder / "run/*"), HasSubstr("run/merged', which is a merge itself"));
   EXPECT_THAT(merged(folder / "run/other.tmp"), HasSubstr("is unfinished"));
@@ -256,13 +290,13 @@ TEST_F(BadInput, OutputsThatAreThere) {
   for (const std::string name : {"out", "out.tmp"}) {
     put_checkpoint(folder / name, {good()});
     const auto text = thrown<std::invalid_argument>([&] { merge({one}, folder / "out", {}); });
-    EXPECT_THAT(text, HasSubstr(name == "out" ? "exists already" : "no unfinished merge"));
+    EXPECT_THAT(text, HasSubstr(name == "out" ? "exists already" : "out.tmp' is in the way"));
     EXPECT_EQ(text_of_file(folder / name / "model.safetensors"), safetensors(good()));
     fs::remove_all(folder / name);
   }
   put_file(folder / "out.tmp", "");
   EXPECT_THAT(thrown<std::invalid_argument>([&] { merge({one}, folder / "out", {}); }),
-              HasSubstr("no unfinished merge"));
+              HasSubstr("out.tmp' is in the way"));
   fs::remove(folder / "out.tmp");
   EXPECT_THAT(thrown<std::invalid_argument>([&] { merge({one}, folder / "none/out", {}); }),
               HasSubstr("needs an existing folder to write"));
@@ -283,9 +317,52 @@ TEST_F(BadInput, CoefficientsThatDoNotFit) {
   EXPECT_THAT(refusal({.recipe = {.window = {.from = 2, .to = 1}}}), HasSubstr("from <= to"));
 }
 
+// Who reads the sources again would find it among them.
+TEST_F(BadInput, OutputsWithinWhatIsMerged) {
+  const auto merged = [&](const fs::path& source, const std::string& output) {
+    return thrown<std::invalid_argument>([&] { merge({source}, folder / output, {}); });
+  };
+  fs::create_directory_symlink("run", folder / "link");
+  fs::rename(folder / "run", folder / "snapshots");
+  fs::create_directory(folder / "of_run");
+  fs::rename(folder / "snapshots", folder / "of_run/snapshots");
+  fs::create_directory_symlink("of_run/snapshots", folder / "run");
+  put_file(folder / "list.txt", "run/step1\nrun/step2\n");
+  for (const auto& [source, output] : std::vector<std::pair<std::string, std::string>>{
+           {"run", "run/mean"},
+           {"run", "run/step1/mean"},
+           {"run", "link/mean"},
+           {"link", "of_run/snapshots/mean"},
+           {"run/step2", "run/step2/mean"},
+           {"run/step2/model.safetensors", "run/step2/mean"},
+           {"of_run", "of_run/mean"},
+           {"of_run", "of_run/snapshots/mean"},
+           {"of_run", "run/mean"},
+           {"of_run/snapshots/step*", "run/mean"},
+           {"list.txt", "run/mean"}})
+    EXPECT_THAT(merged(folder / source, output), HasSubstr("would lie within"))
+        << source << " " << output;
+  EXPECT_EQ(merged(folder / "of_run/snap*/step*/*.safetensors", "of_run/snapshots2"),
+            "no exception");
+  fs::create_directory(folder / "step9");
+  fs::rename(folder / "of_run/snapshots/step2", folder / "step9/step2");
+  EXPECT_THAT(merged(folder / "step9/{step1,step2}", "step9/step3"),
+              HasSubstr("would match the pattern"));
+  EXPECT_THAT(merged(folder / "step9/*/*.safetensors", "step9/mean"),
+              HasSubstr("would match the pattern"));
+  merge({folder / "step9/step2"}, folder / "step9/mean", {});
+}
+
 // A training program that still writes it.
 TEST_F(BadInput, CheckpointsThatChangeWhileTheyAreRead) {
   const auto file = two / "model.safetensors";
+  std::vector<Input> inputs{{.path = two, .weights = file}};
+  read_tensors(inputs[0]);
+  inputs[0].guard.require_unchanged("merge");
+  put_file(file, text_of_file(file));
+  fs::last_write_time(file, fs::file_time_type{});
+  EXPECT_THAT(thrown<std::runtime_error>([&] { inputs[0].guard.require_unchanged("merge"); }),
+              HasSubstr("step2/model.safetensors' has changed while it was read"));
   std::string text;
   std::jthread writer([&](const std::stop_token& stop) {
     for (auto time = fs::last_write_time(file); !stop.stop_requested();) {
@@ -296,12 +373,13 @@ TEST_F(BadInput, CheckpointsThatChangeWhileTheyAreRead) {
   for (int i = 0; i < 100 && text.empty(); ++i) {
     try {
       merge({folder / "run"}, folder / ("out" + std::to_string(i)), {});
-    } catch (const std::invalid_argument& error) {
+    } catch (const std::runtime_error& error) {
       text = error.what();
-      EXPECT_FALSE(fs::exists(folder / formatted("out{}.tmp", i)));
+      EXPECT_TRUE(fs::exists(folder / formatted("out{}.tmp/.plan", i)));
+      EXPECT_FALSE(fs::exists(folder / formatted("out{}.tmp/.model.safetensors.json", i)));
     }
   }
-  EXPECT_THAT(text, HasSubstr("step2' has changed while it was read"));
+  EXPECT_THAT(text, HasSubstr("step2/model.safetensors' has changed while it was read"));
 }
 
 TEST_F(BadInput, OptimizerStateAlone) {

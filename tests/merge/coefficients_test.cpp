@@ -86,7 +86,10 @@ TEST(Coefficients, OfAFileNeedToBeWhole) {
   };
   EXPECT_EQ(read_coefficients(folder.write("c.txt", "-0.25\n\n1.25 \n"), 2).values(),
             (Values{-.25, 1.25}));
+  EXPECT_EQ(read_coefficients(folder.write("c.txt", "# oldest\n+0.3 # first\n0.7#\n"), 2).values(),
+            (Values{.3, .7}));
   EXPECT_EQ(read("0.5\n0.5000005\n"), "no exception");
+  EXPECT_THAT(read("+-1\n2\n"), HasSubstr("line 1 needs a number, received +-1"));
   EXPECT_THAT(read("0.5\n0.500002\n"), HasSubstr("sum to one within 1e-6, received a sum of 1.0"));
   EXPECT_THAT(read("1\n"), HasSubstr("for each of 2 checkpoints, received 1"));
   EXPECT_THAT(read("0.5\nhalf\n"), HasSubstr("line 2 needs a number, received half"));

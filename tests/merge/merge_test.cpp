@@ -210,7 +210,7 @@ TEST_F(Merge, TakesStepsFromNames) {
     Steps steps;
     for (const auto& input : found.inputs) steps.push_back(input.step);
     EXPECT_EQ(steps, expected) << one;
-    EXPECT_EQ(found.counted, expected == counted) << one;
+    EXPECT_EQ(found.series.counted, expected == counted) << one;
     put_file(run / "list.txt", formatted("{}\r\n{}\n", one, two));
     EXPECT_EQ(find_inputs({run / "list.txt"}).inputs[1].step, expected[1]) << one;
   }
@@ -428,14 +428,13 @@ TEST_F(Merge, GoesOnByShard) {
   EXPECT_FALSE(fs::exists(at("out/.plan")));
 }
 
-// Killed before its plan is there, and behind its last record.
-TEST_F(Merge, GoesOnFromWhereverItWasKilled) {
+// What a merge did not write is neither removed nor taken for its own.
+TEST_F(Merge, RefusesWhatIsInTheWayOfItsOutput) {
   put_checkpoint(at("run/step1"), {{f32("a", {1})}});
-  fs::create_directory(at("out.tmp"));
-  put_file(at("out.tmp/.lock"), "1");
-  run("run");
-  fs::rename(at("out"), at("out.tmp"));
-  put_file(at("out.tmp/.plan"), "x");
+  fs::create_directories(at("out.tmp/.git/refs"));
+  EXPECT_THAT(thrown<std::invalid_argument>([&] { run("run"); }), HasSubstr("'.git'"));
+  EXPECT_TRUE(fs::exists(at("out.tmp/.git/refs")));
+  fs::remove_all(at("out.tmp/.git"));
   run("run");
   EXPECT_EQ(text_of_file(at("out/model.safetensors")),
             text_of_file(at("run/step1/model.safetensors")));

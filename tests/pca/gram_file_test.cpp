@@ -1,10 +1,30 @@
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
+#include <string_view>
 
 #include "checkpoints/npy.h"
+#include "support/errors.h"
 #include "tests/pca/laid_out.h"
+
+namespace {
+std::string_view stays;  // a name whose file no rename makes; empty: all are made
+}
+
+// In front of libc's, for one test.
+extern "C" int rename(const char* from, const char* to) noexcept {
+  static const auto real =
+      reinterpret_cast<int (*)(const char*, const char*)>(dlsym(RTLD_NEXT, "rename"));
+  if (stays.empty() || !std::string_view(to).ends_with(stays) ||
+      std::string_view(from).ends_with(".old.tmp"))
+    return real(from, to);
+  errno = EIO;
+  return -1;
+}
 
 namespace dimred::pca {
 namespace {
@@ -78,6 +98,59 @@ TEST(GramFile, IsOfTheSnapshotsInRange) {
   for (int i = 0; i < 3; ++i) used.row(i) = rows.row(2 + 2 * i);
   const Matrix expected = centred_gram(used);
   EXPECT_LT((read_square(options.gram) - expected).cwiseAbs().maxCoeff(), 1e-12 * expected.trace());
+}
+
+/// Snapshots of which somebody writes one while they are read.
+class ChangingSource final : public SnapshotSource {
+ public:
+  explicit ChangingSource(const SnapshotSource& source)
+      : SnapshotSource(source.info()), source_(&source) {}
+  void read(std::int64_t row, std::int64_t begin, std::span<float> out) const override {
+    source_->read(row, begin, out);
+  }
+  void require_unchanged(std::int64_t row) const override {
+    require_environment(row < 3, "row {} has changed while it was read", row);
+  }
+
+ private:
+  const SnapshotSource* source_;
+};
+
+/// The same command would be refused by "exists already".
+TEST(GramFile, StandsOnlyBesideItsMatrix) {
+  const TemporaryFolder folder;
+  const LaidOutSource source(testing::layered_snapshots(9, 5), testing::six_layers());
+  FitOptions options = kind_options(Kind::pca, 2);
+  options.gram = folder / "gram.npy";
+  EXPECT_NE(thrown<std::runtime_error>([&] {
+              fit(ChangingSource(source), options, folder / "p.npy");
+            }).find("row 3 has changed"),
+            std::string::npos);
+  EXPECT_EQ(testing::names_in(folder), std::vector<std::string>{});
+  stays = "p.json";
+  EXPECT_THROW(fit(source, options, folder / "p.npy"), std::runtime_error);
+  stays = {};
+  EXPECT_EQ(testing::names_in(folder), std::vector<std::string>{});
+}
+
+/// Whichever of the two cannot be renamed.
+TEST(FitOutput, KeepsTheEarlierPairWhereTheNewOneCannotBeMade) {
+  const TemporaryFolder folder;
+  const LaidOutSource source(testing::layered_snapshots(9, 6), testing::six_layers());
+  fit(source, kind_options(Kind::pca, 3), folder / "p.npy");
+  const auto matrix = text_of_file(folder / "p.npy");
+  const auto sidecar = text_of_file(folder / "p.json");
+  for (const auto* name : {"p.json", "p.npy"}) {
+    stays = name;
+    EXPECT_THROW(fit(source, kind_options(Kind::pca, 2), folder / "p.npy"), std::runtime_error);
+    stays = {};
+    EXPECT_EQ(text_of_file(folder / "p.npy"), matrix) << name;
+    EXPECT_EQ(text_of_file(folder / "p.json"), sidecar) << name;
+    EXPECT_EQ(testing::names_in(folder), (std::vector<std::string>{"p.json", "p.npy"}));
+  }
+  fit(source, kind_options(Kind::pca, 2), folder / "p.npy");
+  EXPECT_NE(text_of_file(folder / "p.npy"), matrix);
+  EXPECT_EQ(testing::names_in(folder), (std::vector<std::string>{"p.json", "p.npy"}));
 }
 
 TEST(GramFile, DestroysNothing) {

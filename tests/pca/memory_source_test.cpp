@@ -99,9 +99,13 @@ TEST(MemorySource, RefusesOtherShapesAndTypesByName) {
             }),
             "[snapshots] 'd' has another layout than 'c': expected 5 values, received 4");
   EXPECT_EQ(thrown<std::invalid_argument>([&] {
-              memory_source({{"e", {tensor<float>("count", {6}, "I32", values)}}});
+              memory_source({{"e", {tensor<float>("", {6}, "I32", values)}}});
             }),
             "[pca::memory_source] needs float32, float64, float16 or bfloat16, received I32");
+  EXPECT_EQ(thrown<std::invalid_argument>([&] {
+              memory_source({{"e", {tensor<float>("count", {6}, "I32", values)}}});
+            }),
+            "[pca::memory_source] 'e' holds no float values");
   EXPECT_EQ(thrown<std::invalid_argument>([&] {
               memory_source({{"f", {}}});
             }),

@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <functional>
+
 #include "checkpoints/safetensors.h"
 #include "checkpoints/snapshot.h"
 #include "pca/fit.h"
@@ -52,6 +55,53 @@ TEST(OpenSourceByRanks, SharesWhatEachFoundInItsSafetensors) {
     EXPECT_NE(source->info().layout_json.find("a.\xC3\xA9"), std::string::npos);
   });
   EXPECT_EQ(outcomes, std::vector<std::string>(3));
+}
+
+/// Does something at the second exchange of a rank: its files are verified by then, not yet opened.
+class Between final : public Communicator {
+ public:
+  Between(Communicator& ranks, std::function<void()> work)
+      : ranks_(ranks), work_(std::move(work)) {}
+  int rank() const override { return ranks_.rank(); }
+  int size() const override { return ranks_.size(); }
+  void sum(std::span<double> values) override { ranks_.sum(values); }
+  std::vector<std::string> gather(const std::string& text) override {
+    if (++gathers_ == 2) work_();
+    return ranks_.gather(text);
+  }
+
+ private:
+  Communicator& ranks_;
+  std::function<void()> work_;
+  int gathers_ = 0;
+};
+
+TEST(OpenSourceByRanks, SeeWhatIsReplacedBehindItsVerification) {
+  const TemporaryFolder folder;
+  const layout::Layout layout = small_layout(50);
+  const Matrix matrix = testing::random_matrix(4, layout.file_size, 3);
+  std::vector<std::filesystem::path> files;
+  for (int i = 0; i < 4; ++i) files.push_back(folder / formatted("{}.h5", i));
+  const auto write = [&](int file, int row) {
+    checkpoints::write_snapshot(files[file], snapshot_of(layout, matrix.row(row)));
+    std::filesystem::last_write_time(files[file],
+                                     std::filesystem::file_time_type() + std::chrono::hours(row));
+  };
+  for (const int changed : {0, 1}) {  // verified by rank 0, by rank 1
+    for (int i = 0; i < 4; ++i) write(i, i);
+    const auto outcomes = ThreadRanks(2).run([&](Communicator& ranks) {
+      Between between(ranks, [&] {
+        if (ranks.rank() == changed) write(changed, 3);
+      });
+      const auto source = open_files(files, between);
+      fit(*source, {.components = 2}, folder / "p.npy", ranks);
+    });
+    for (const auto& outcome : outcomes)
+      EXPECT_NE(outcome.find(formatted("environment: [pca::fit] '{}' has changed", files[changed])),
+                std::string::npos)
+          << outcome;
+    EXPECT_FALSE(std::filesystem::exists(folder / "p.npy"));
+  }
 }
 
 /// The error that all of three ranks throw.

@@ -5,6 +5,7 @@
 
 #include "checkpoints/npy.h"
 #include "checkpoints/safetensors.h"
+#include "checkpoints/series.h"
 #include "checkpoints/snapshot.h"
 #include "layout/layout.h"
 #include "pca/basis.h"
@@ -16,6 +17,9 @@
 
 namespace dimred::pca {
 namespace {
+std::vector<std::filesystem::path> found_at(const std::filesystem::path& path) {
+  return checkpoints::member_weights(checkpoints::members({path}, "snapshots"));
+}
 
 using testing::all_of;
 using testing::Matrix;
@@ -228,7 +232,7 @@ TEST(OpenSource, RefusesWhatIsMissingEmptyOrMixed) {
   std::filesystem::remove_all(folder / "run/merged");
   put_file(folder / "run/step1/model.safetensors.index.json", "{}");
   for (const auto* name : {"run", "run/step1"})
-    EXPECT_EQ(snapshot_files(folder / name),
+    EXPECT_EQ(found_at(folder / name),
               std::vector<std::filesystem::path>{folder / "run/step1/model.safetensors"});
 
   // A Trainer's folder, whose own weights are the last ones, and weights that are codes.
@@ -260,18 +264,18 @@ TEST(OpenSource, TakesWhatAPatternMatches) {
     checkpoints::write_safetensors(weights_of(step), {{"w", {1}, {1}}});
   }
   const auto refusal = [&](const char* pattern) {
-    return thrown<std::invalid_argument>([&] { snapshot_files(folder / pattern); });
+    return thrown<std::invalid_argument>([&] { found_at(folder / pattern); });
   };
   using Files = std::vector<std::filesystem::path>;
-  EXPECT_EQ(snapshot_files(folder / "run/*"),
+  EXPECT_EQ(found_at(folder / "run/*"),
             (Files{weights_of("step1"), weights_of("step2"), weights_of("step10")}));
-  EXPECT_EQ(snapshot_files(folder / "run/step{1,10}"),
+  EXPECT_EQ(found_at(folder / "run/step{1,10}"),
             (Files{weights_of("step1"), weights_of("step10")}));
   EXPECT_EQ(open_source(folder / "run/step?")->rows(), 2);
   // Each once; what is unfinished never, whatever the pattern's form.
-  EXPECT_EQ(snapshot_files(folder / "run/{step1,step*}").size(), 3U);
-  EXPECT_EQ(snapshot_files(folder / "run/step*/").size(), 3U);
-  EXPECT_EQ(snapshot_files(folder / "run/*/model.safetensors").size(), 3U);
+  EXPECT_EQ(found_at(folder / "run/{step1,step*}").size(), 3U);
+  EXPECT_EQ(found_at(folder / "run/step*/").size(), 3U);
+  EXPECT_EQ(found_at(folder / "run/*/model.safetensors").size(), 3U);
   EXPECT_NE(refusal("run/step3*").find("nothing matches"), std::string::npos);
   // A dangling link whose name is a pattern matches itself.
   std::filesystem::create_symlink(folder / "nowhere", folder / "run/link*");
@@ -294,7 +298,7 @@ TEST(OpenSource, TakesWhatAPatternMatches) {
   // Merges alone are merged again.
   put_file(folder / "run/step2/merge.json", "{}");
   EXPECT_NE(refusal("run/step?").find("run/step2', which is a merge itself"), std::string::npos);
-  EXPECT_EQ(snapshot_files(folder / "run/step2*"), Files{weights_of("step2")});
+  EXPECT_EQ(found_at(folder / "run/step2*"), Files{weights_of("step2")});
   EXPECT_NE(refusal("run/none*").find("nothing matches"), std::string::npos);
 }
 

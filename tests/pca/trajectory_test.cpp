@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <cmath>
 #include <limits>
@@ -226,9 +228,11 @@ TEST(Trajectory, MeasuresEachTensorInOnePass) {
       continue;
     }
     EXPECT_LE(tensor.directions.effective_dimension, static_cast<double>(entry.size));
+    // 200 signs for each of the five tensors that move.
+    const auto signs = measure_trajectory(*source_of(part), {.flips = 1000, .seed = 3}).whole;
+    EXPECT_NEAR(tensor.straightness.p_value, signs.straightness.p_value, 1e-12);
     const auto alone = measure_trajectory(*source_of(part), {.flips = 999, .seed = 3}).whole;
     EXPECT_NEAR(tensor.straightness.value, alone.straightness.value, 1e-9);
-    EXPECT_NEAR(tensor.straightness.p_value, alone.straightness.p_value, 1e-12);
     EXPECT_NEAR(tensor.centred.pc1.p_value, alone.centred.pc1.p_value, 1e-12);
     p_values.push_back(tensor.straightness.p_value);
     adjusted.push_back(tensor.p_adjusted);
@@ -239,7 +243,8 @@ TEST(Trajectory, MeasuresEachTensorInOnePass) {
             to_json(measure_trajectory(LaidOutSource(rows, layout), {.seed = 3, .threads = 1})));
 }
 
-/// The counts were recorded before tensors shared their draws: a seed gives what it gave.
+/// The counts were recorded before the number of flips followed the tensors: a seed gives what it
+/// gave.
 TEST(Trajectory, CountsTheRecordedDraws) {
   const auto report = measure_trajectory(LaidOutSource(layered_snapshots(25, 4), six_layers()),
                                          {.flips = 199, .seed = 3, .threads = 2});
@@ -248,7 +253,7 @@ TEST(Trajectory, CountsTheRecordedDraws) {
   std::vector<std::vector<double>> counts;  // of the draws and the measured value together
   for (const auto& one : all) {
     if (one.verdict == Verdict::still) continue;
-    const double draws = counts.empty() ? 200 : 240;  // 40 a tensor
+    const double draws = counts.empty() ? 200 : 1001;  // 200 a tensor that moves
     counts.push_back({draws * one.straightness.p_value,
                       draws * one.straightness.p_blocks,
                       draws * one.p_momentum,
@@ -257,14 +262,100 @@ TEST(Trajectory, CountsTheRecordedDraws) {
                       200 * one.windows.r2.p_value});
   }
   const std::vector<std::vector<double>> recorded{{2, 28, 200, 156, 99, 184},
-                                                  {2, 12, 240, 155, 99, 185},
-                                                  {58, 188, 240, 200, 200, 48},
-                                                  {2, 30, 240, 156, 99, 184},
-                                                  {138, 48, 240, 105, 132, 186},
-                                                  {2, 34, 240, 153, 100, 186}};
+                                                  {2, 18, 1001, 155, 99, 185},
+                                                  {262, 766, 1001, 200, 200, 48},
+                                                  {2, 78, 1001, 156, 99, 184},
+                                                  {570, 162, 1001, 105, 132, 186},
+                                                  {2, 106, 1001, 153, 100, 186}};
   ASSERT_EQ(counts.size(), recorded.size());
   for (std::size_t i = 0; i < counts.size(); ++i)
     EXPECT_THAT(counts[i], ::testing::Pointwise(::testing::DoubleNear(1e-9), recorded[i]));
+}
+
+/// T equal layers of width columns, whose increments drift by S of about 5 after 39 steps.
+TrajectoryReport drifting_layers(std::int64_t count,
+                                 std::int64_t steps,
+                                 TrajectoryOptions options) {
+  constexpr std::int64_t width = 20;
+  std::vector<std::pair<std::string, std::int64_t>> layers;
+  Matrix all(steps, count * width);
+  std::mt19937_64 random(12);
+  const auto rho = 4.0 * static_cast<double>(steps) / static_cast<double>(steps - 5);
+  for (std::int64_t i = 0; i < count; ++i) {
+    layers.emplace_back("layer" + std::to_string(i), width);
+    all.middleCols(i * width, width) =
+        increments_of({.steps = steps, .dimensions = width, .rho = rho}, random);
+  }
+  options.threads = 2;
+  return measure_trajectory(LaidOutSource(snapshots_of(all), testing::layout_of(layers)), options);
+}
+
+std::int64_t count_of(const TrajectoryReport& report, Verdict verdict) {
+  return std::ranges::count(report.tensors, verdict, &Trajectory::verdict);
+}
+
+/// With 40 T signs Holm's least p-value was 2 T / (40 T) = 0.05, so that nothing was rejected.
+TEST(Trajectory, FindsADriftWhateverTheNumberOfTensors) {
+  for (const std::int64_t count : {24, 25, 60}) {
+    const auto report = drifting_layers(count, 39, {});
+    EXPECT_GT(report.tensor_flips, 40 * count - 1);
+    EXPECT_GT(count_of(report, Verdict::drift), 3 * count / 4) << count;
+    EXPECT_TRUE(limits_of(report).empty());
+  }
+}
+
+TEST(Trajectory, SaysWhichTestCannotReject) {
+  using ::testing::ElementsAre;
+  using ::testing::HasSubstr;
+  for (const std::int64_t flips : {19, 39}) {
+    const auto report = drifting_layers(1, 39, {.flips = flips});
+    EXPECT_EQ(report.whole.verdict, Verdict::too_few);
+    EXPECT_EQ(report.tensors[0].verdict, Verdict::drift);  // 200 flips of its own
+    EXPECT_THAT(limits_of(report),
+                ElementsAre(HasSubstr("all weights cannot be tested: needs 40 flips or more"),
+                            HasSubstr("nothing is called drift: needs 40 flips and")));
+  }
+  EXPECT_TRUE(limits_of(drifting_layers(1, 39, {.flips = 40})).empty());
+
+  // 2^(2 - N): of seven increments 0.03, of six 0.06; blocks of two need as many.
+  const auto of_snapshots = [](std::int64_t n, std::int64_t block = 0) {
+    return drifting_layers(1, n - 1, {.block = block});
+  };
+  const auto six = of_snapshots(7);
+  EXPECT_EQ(six.whole.verdict, Verdict::too_few);
+  EXPECT_THAT(limits_of(six)[0], HasSubstr("needs 7 increments that move or more, which 8 snap"));
+  const auto twelve = of_snapshots(13);
+  EXPECT_EQ(twelve.whole.least_p, 2 / 1000.0);
+  EXPECT_EQ(twelve.whole.least_p_blocks, 1 / 16.0);
+  EXPECT_THAT(
+      limits_of(twelve),
+      ElementsAre(HasSubstr("needs 40 flips and 14 snapshots or more, or a smaller block")));
+  EXPECT_TRUE(limits_of(of_snapshots(14)).empty());
+  EXPECT_TRUE(limits_of(of_snapshots(8, 1)).empty());
+  EXPECT_EQ(limits_of(of_snapshots(30, 6)).size(), 1U);  // 5 blocks
+  EXPECT_THAT(to_json(twelve), HasSubstr("\"limits\":[\"blocks of 2"));
+
+  // The least p-value of 40 tensors is 40 * 2^(2 - N).
+  const auto forty = drifting_layers(40, 11, {});
+  EXPECT_EQ(count_of(forty, Verdict::random_walk) + count_of(forty, Verdict::drift), 0);
+  EXPECT_GT(count_of(forty, Verdict::too_few), 20);
+  EXPECT_THAT(limits_of(forty)[0], HasSubstr("40 of 40 tensors cannot be tested: needs 12 incr"));
+}
+
+/// What is straighter than both walks with too few blocks is no "no"; one in ten is `correlated` by
+/// chance.
+TEST(Trajectory, DoesNotDenyADriftForItsBlocks) {
+  std::mt19937_64 random(13);
+  int unknown = 0;
+  for (int walk = 0; walk < 10; ++walk) {
+    const Matrix steps =
+        Matrix::Constant(12, 30, 1) + increments_of({.steps = 12, .dimensions = 30}, random);
+    const auto found = measure_trajectory(*source_of(snapshots_of(steps)), {.threads = 1}).whole;
+    EXPECT_LT(found.p_momentum, 0.05);
+    EXPECT_NE(found.verdict, Verdict::unclear);
+    unknown += found.verdict == Verdict::too_few_blocks ? 1 : 0;
+  }
+  EXPECT_GE(unknown, 6);
 }
 
 TEST(Trajectory, AdjustsAsHolmDoes) {
@@ -298,6 +389,23 @@ TEST(Trajectory, RefusesWhatIsNone) {
   Matrix broken = snapshots;
   broken(2, 7) = std::numeric_limits<double>::quiet_NaN();
   EXPECT_THROW(measure_trajectory(*source_of(broken)), std::invalid_argument);
+}
+
+// Means of windows as long as a cycle are equal: their shares are 0 / 0, not numbers of rounding.
+TEST(Trajectory, HasNoShareOfAVarianceOfNothing) {
+  for (const double offset : {0.0, 1000.0}) {
+    for (const std::int64_t period : {2, 4}) {
+      Matrix cycle = Matrix::Random(period, 50);
+      Matrix points(40, 50);
+      for (Eigen::Index i = 0; i < points.rows(); ++i)
+        points.row(i) = (cycle.row(i % period).array() + offset).cast<float>().cast<double>();
+      const auto report = measure_trajectory(*source_of(points), {.window = period, .threads = 1});
+      EXPECT_TRUE(std::isnan(report.whole.windows.pc1.value)) << period;
+      EXPECT_TRUE(std::isnan(report.whole.windows.r2.p_value)) << period;
+      EXPECT_GT(report.whole.centred.pc1.value, 0) << period;
+      EXPECT_LE(report.whole.centred.pc1.value, 1) << period;
+    }
+  }
 }
 
 }  // namespace

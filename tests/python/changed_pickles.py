@@ -62,6 +62,8 @@ def main(reader: str, folder: Path) -> None:
             read += 1
             if seed.endswith("pt"):
                 for _, dtype, shape, strides, begin in json.loads(out.getvalue()):
+                    if begin is None:
+                        continue  # beside the network
                     steps = strides or [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
                     last = sum((n - 1) * step for n, step in zip(shape, steps, strict=True))
                     end = begin + (last + 1) * module.BYTES[dtype] if math.prod(shape) else begin

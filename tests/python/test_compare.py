@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 from comparison import readings
 from comparison.options import Option, parse_table
+from comparison.schedule import DIVERGED
 from fake_comparison import COMPARE, CONFIG, SHORT, arguments, calls, results
 
 pytest_plugins = ["fake_comparison"]
@@ -280,6 +281,30 @@ def test_one_failure_is_named_and_does_not_stop_the_rest(fake: Path, monkeypatch
     assert compare.main(arguments(fake)) == 1  # what failed is tried again, what diverged would again
     assert [line.split()[0] for line in calls(fake)[len(made) :]] == ["pca", "stage2"]
     assert results(fake)["outcome"].value_counts().to_dict() == {"finished": 25, "diverged": 2}
+
+
+def test_what_a_divergence_is_known_by() -> None:
+    """The trainers' own sentences; not a path, nor a damaged file, which may be whole the next time."""
+    said = []
+    for file in (
+        "stage1/train.cpp",
+        "stage2/train.cpp",
+        "lib/training/state.cpp",
+        "lib/training/passes/loss_scale.cpp",
+    ):
+        text = re.sub(r'"\s+"', "", (COMPARE.parents[1] / file).read_text())
+        said += [line for line in re.findall(r'"(\[[^"]*)"', text) if "not finite" in line]
+    assert len(said) == 6
+    for line in said:
+        assert DIVERGED.search(f"dimred stage1: error: {line.replace('{}', '3')}"), line
+    for line in (
+        "[file] '/data/infinite/x' does not exist",
+        "[file] '/data/the loss/is not finite/x' does not exist",
+        "[state] '/runs/a/state.json' is damaged: value 3 is not finite",
+        "[snapshot] '/runs/a/s.h5' is damaged: weights[3] is not finite",
+        "[options] needs a finite number, received x",
+    ):
+        assert not DIVERGED.search(f"dimred stage1: error: {line}"), line
 
 
 @pytest.mark.parametrize("damage", ["curve", "outcome"])

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from compared_runs import rows, second_stage
 from fashion import few, read
+from PIL import Image
 
 SMALL = ["--train_samples=400", "--test_samples=100", "--threads=1", f"--data={few()}"]
 
@@ -81,3 +82,49 @@ def test_arrays_that_numpy_saves_train_as_the_same_images_elsewhere(tmp_path: Pa
     assert "needs dtype '|u1', received '<f8'" in fails(
         1, "stage1", *SMALL[:-1], "--data", tmp_path / "arrays", "--output", tmp_path / "none"
     )
+
+
+def write_arrays(folder: Path, **shapes: tuple[int, ...]) -> Path:
+    """Random images of two classes as images.npy and labels.npy, for each set of that name."""
+    random = np.random.default_rng(0)
+    for name, shape in shapes.items():
+        (folder / name).mkdir(parents=True)
+        np.save(folder / name / "images.npy", random.integers(0, 256, shape, np.uint8))
+        np.save(folder / name / "labels.npy", np.arange(shape[0]) % 2)
+    return folder
+
+
+OTHERS = {
+    "larger": ((8, 28, 28), (4, 32, 32)),
+    "smaller": ((8, 28, 28), (4, 3, 3)),
+    "turned": ((8, 28, 20), (4, 20, 28)),
+    "coloured": ((8, 28, 28), (4, 3, 28, 28)),
+    "grey": ((8, 3, 28, 28), (4, 28, 28)),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_test_images_that_differ_are_refused_before_any_training(name: str, tmp_path: Path, fails) -> None:
+    train, test = OTHERS[name]
+    data = write_arrays(tmp_path / "data", train=train, test=test)
+    shown = [" x ".join(map(str, shape[1:] if len(shape) == 4 else (1, *shape[1:]))) for shape in (train, test)]
+    line = fails(2, "stage1", data, "--model=resnet20", "--threads=1", "--output", tmp_path / "run")
+    assert f"the test set needs the training set's images of {shown[0]} (channels, height, width)" in line
+    assert f"received {shown[1]} in npy {data}/test/images.npy" in line
+    assert not (tmp_path / "run" / "curve.csv").exists()
+
+
+def test_test_images_of_a_later_use_are_the_trainings(tmp_path: Path, execute, fails) -> None:
+    """Named by --test_data, as files, and cut to one size."""
+    data = write_arrays(tmp_path / "data", train=(8, 28, 28), test=(4, 28, 28))
+    other = write_arrays(tmp_path / "other", test=(4, 32, 32)) / "test"
+    run = tmp_path / "run"
+    options = ["--model=convnet", "--epochs=1", "--batch_size=4", "--threads=1"]
+    execute("dimred", "stage1", data, *options, "--output", run)
+    assert "received 1 x 32 x 32" in fails(2, "evaluate", run, "--test_data", other)
+    for label in range(2):
+        (tmp_path / "files" / str(label)).mkdir(parents=True)
+        Image.new("L", (32, 32), label).save(tmp_path / "files" / str(label) / "a.png")
+    assert "received 1 x 32 x 32" in fails(2, "evaluate", run, "--test_data", tmp_path / "files")
+    cut = ["--image_size=20", "--preprocessing_name=imagenet", "--output", tmp_path / "cut"]
+    execute("dimred", "stage1", data, "--test_data", other, *options, *cut)

@@ -262,6 +262,149 @@ def test_a_gamma_within_a_png_changes_nothing(ask: Ask, tmp_path: Path) -> None:
     np.testing.assert_array_equal(decoded(ask, path, tmp_path / "out", 1), plain)
 
 
+def png_of(
+    pixels: np.ndarray,
+    parts: int = 1,
+    level: int = 6,
+    wrong: int | None = None,
+    flip: float | None = None,
+    adler: int = 0,
+    head: bytes = b"",
+    tail: bytes = b"",
+) -> bytes:
+    """A PNG whose image data lie in that many chunks; `wrong` is the chunk of a wrong checksum, `flip` the place of a
+    bit that differs from what the checksums are of, `adler` what the data's own checksum is changed by."""
+    height, width = pixels.shape[:2]
+    data = bytearray(zlib.compress(b"".join(b"\0" + row.tobytes() for row in pixels), level))
+    data[-1] ^= adler
+    whole = bytes(data)
+    if flip is not None:
+        data[int(len(data) * flip)] ^= 0x40
+    size = -(-len(data) // parts)
+    file = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">2I5B", width, height, 8, 2, 0, 0, 0)) + head
+    for number, at in enumerate(range(0, len(data), size)):
+        checksum = zlib.crc32(b"IDAT" + whole[at : at + size]) ^ (number == wrong)
+        content = bytes(data[at : at + size])
+        file += struct.pack(">I", len(content)) + b"IDAT" + content + struct.pack(">I", checksum)
+    return file + tail + chunk(b"IEND", b"")
+
+
+def all_wrong(pixels: np.ndarray) -> bytes:
+    """Stored bytes of which every second is another, under a checksum of what they were."""
+    file = bytearray(png_of(pixels, level=0))
+    row = 1 + pixels[0].size
+    for y in range(pixels.shape[0]):
+        for x in range(0, row - 1, 2):
+            file[33 + 8 + 7 + y * row + 1 + x] ^= 0x80
+    return bytes(file)
+
+
+def other_type(file: bytes, number: int) -> bytes:
+    """The file with the type of one of its data chunks replaced."""
+    at = -1
+    for _ in range(number):
+        at = file.index(b"IDAT", at + 1)
+    return file[:at] + b"XDAT" + file[at + 4 :]
+
+
+PIXELS = np.random.default_rng(0).integers(0, 256, (40, 30, 3), np.uint8)
+TEXT = b"Comment\0" + bytes(range(32, 127))
+# Rows that repeat after 455 bytes, more than the window of 256 bytes that the file then states, as some writers do.
+REPEATED = zlib.compress(b"".join(b"\0" + row.tobytes() for row in np.tile(PIXELS[:5], (8, 1, 1))))
+DAMAGED = {
+    "sound": png_of(PIXELS),
+    "in pieces": png_of(PIXELS, 40),
+    "every pixel wrong": all_wrong(PIXELS),
+    "bit of stored data": png_of(PIXELS, level=0, flip=0.3),
+    "bit of the last piece": png_of(PIXELS, 4, flip=0.9),
+    "bit of the first piece": png_of(PIXELS, 4, flip=0.1),
+    "checksum of the data": png_of(PIXELS, adler=1),
+    "checksum of the data, in a piece of its own": png_of(PIXELS, 99_999, adler=1),
+    "checksum of a piece": png_of(PIXELS, 4, wrong=0),
+    "checksum of the last piece": png_of(PIXELS, 4, wrong=3),
+    "checksum of a text before": png_of(PIXELS, head=chunk(b"tEXt", TEXT)[:-1] + b"\0"),
+    "checksum of a text behind": png_of(PIXELS, tail=chunk(b"tEXt", TEXT)[:-1] + b"\0"),
+    "sound text before": png_of(PIXELS, head=chunk(b"tEXt", TEXT)),
+    "type of a piece": other_type(png_of(PIXELS, 4), 4),
+    "type of the only piece": other_type(png_of(PIXELS), 1),
+    "header's checksum": png_of(PIXELS)[:32] + b"\0" + png_of(PIXELS)[33:],
+    "no end": png_of(PIXELS)[:-12],
+    "a part of a checksum at the end": png_of(PIXELS)[:-14],
+    "no checksum of the chunk": png_of(PIXELS)[:-16],
+    "a length beyond the end": png_of(PIXELS)[:33] + b"\0\1" + png_of(PIXELS)[35:],
+    "zeros behind": png_of(PIXELS) + bytes(100),
+    "zeros in place of the last quarter": png_of(PIXELS)[:-1000] + bytes(1000),
+    "rows of a smaller image": png_of(PIXELS[:20]).replace(struct.pack(">2I", 30, 20), struct.pack(">2I", 30, 40)),
+}
+
+
+def with_sound_header(file: bytes) -> bytes:
+    return file[:8] + chunk(b"IHDR", file[16:29]) + file[33:]
+
+
+DAMAGED["fewer rows than said"] = with_sound_header(DAMAGED["rows of a smaller image"])
+DAMAGED["data that end within a row"] = (
+    DAMAGED["sound"][:33]
+    + chunk(b"IDAT", zlib.compress(b"".join(b"\0" + row.tobytes() for row in PIXELS)[:-20]))
+    + chunk(b"IEND", b"")
+)
+DAMAGED["a window that is too small"] = (
+    DAMAGED["sound"][:33] + chunk(b"IDAT", bytes([0x08, 0x1D]) + REPEATED[2:]) + chunk(b"IEND", b"")
+)
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_a_damaged_png_is_taken_where_pillow_takes_it(ask: Ask, tmp_path: Path, name: str) -> None:
+    """Whole or a part of it, and with Pillow's pixels where they are all there."""
+    path = tmp_path / "a.png"
+    path.write_bytes(DAMAGED[name])
+    try:
+        with Image.open(path) as image:
+            expected = np.asarray(image.convert("RGB"))
+    except (OSError, SyntaxError):
+        expected = None
+    for top, rows in ((0, 40), (0, 5), (30, 10)):
+        answer = " ".join(ask("decode", path, top, 0, rows, 30, 9999, 9999, 3, tmp_path / "out"))
+        assert answer.startswith("error: [png]") == (expected is None), answer
+        if expected is not None:
+            pixels = np.fromfile(tmp_path / "out", np.uint8).reshape(rows, 30, 3)
+            missing = "on are missing" in answer
+            assert missing == (name == "fewer rows than said")
+            there = 20 if missing else 40
+            np.testing.assert_array_equal(pixels[: max(0, there - top)], expected[top : min(there, top + rows)])
+            assert (pixels[max(0, there - top) :] == 128).all()
+
+
+def test_a_png_with_a_bit_changed_is_what_it_is_to_pillow(ask: Ask, tmp_path: Path) -> None:
+    """Any bit of files of every kind; the first 33 bytes say the size."""
+    random = np.random.default_rng(5)
+    path = tmp_path / "a.png"
+    files = [png_of(PIXELS, 5, head=chunk(b"tEXt", TEXT)), interlaced(PIXELS, path).read_bytes()]
+    for mode in ("P", "L", "1", "RGBA"):
+        Image.fromarray(PIXELS).convert(mode).save(path)
+        files.append(path.read_bytes())
+    taken = 0
+    for file in files:
+        for at in random.integers(33, len(file), 60):
+            data = bytearray(file)
+            data[at] ^= 1 << random.integers(8)
+            path.write_bytes(data)
+            try:
+                with Image.open(path) as image:
+                    expected = np.asarray(image.convert("RGB"))
+            except (OSError, SyntaxError, ValueError):
+                expected = None
+            answer = " ".join(ask("decode", path, 0, 0, 0, 0, 9999, 9999, 3, tmp_path / "out"))
+            if answer.startswith("error: [png] the file ends early") or "the file ends early: rows" in answer:
+                assert expected is None  # our own rule
+                continue
+            assert answer.startswith("error: [png]") == (expected is None), (at, answer)
+            if expected is not None:
+                taken += 1
+                np.testing.assert_array_equal(np.fromfile(tmp_path / "out", np.uint8).reshape(40, 30, 3), expected)
+    assert taken > 5
+
+
 def test_damage_is_an_error_or_named_and_never_a_crash(ask: Ask, tmp_path: Path) -> None:
     random = np.random.default_rng(3)
     report = 0

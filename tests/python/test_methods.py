@@ -159,7 +159,7 @@ def test_a_presets_mean_is_of_what_snapshots_there_are(start: Path, tmp_path: Pa
     assert "start = last, as " in said and "has no snapshot_*.h5" in said and np.array_equal(got, weights(files[-1]))
     nowhere = [*options, "--snapshots", tmp_path / "nowhere"]
     assert "no such --snapshots: " in fails(2, *common, *nowhere, "--output", tmp_path / "wanted")
-    assert "needs an existing folder" in fails(2, *common, "--start=mean", *nowhere, "--output", tmp_path / "wanted")
+    assert "does not exist" in fails(2, *common, "--start=mean", *nowhere, "--output", tmp_path / "wanted")
 
 
 def test_the_greedy_soup_is_no_worse_than_its_best_snapshot(start: Path, tmp_path: Path, execute, fails) -> None:

@@ -190,7 +190,7 @@ def test_float64_is_centred_before_it_is_rounded(tmp_path: Path, execute) -> Non
     ours, theirs = dimred.SnapshotPCA(K).fit(of), PCA(K, svd_solver="full").fit(of)
     assert_allclose(ours.transform(of), theirs.transform(of), atol=1e-6 * np.abs(theirs.transform(of)).max())
     assert_allclose(dimred.average(of, last=20).w, of.mean(axis=0), rtol=1e-15)
-    with pytest.raises(ValueError, match=r"needs finite snapshots, received 1e\+39 in row 3"):
+    with pytest.raises(ValueError, match=r"finite snapshots, received 1e\+39 in row 3.*ends at 3.4e38"):
         dimred.fit(np.where(np.arange(20)[:, None] == 3, 1e39, of), K)
 
 
@@ -1556,6 +1556,7 @@ def test_a_pattern_keeps_the_order_of_folders_and_leaves_merges_out(tmp_path: Pa
     assert dimred.average(str(tmp_path / "step_{3,1}")).w.tolist() == [2, 2]
     with pytest.raises(FileNotFoundError, match="none"):
         dimred.average(str(tmp_path / "none*"))
-    dimred.merge(tmp_path / "step_*", tmp_path / "step_13")
+    dimred.merge(tmp_path / "step_*", tmp_path / "merged")
+    (tmp_path / "merged").rename(tmp_path / "step_13")
     with pytest.raises(ValueError, match="step_13', which is a merge itself"):
         dimred.average(str(tmp_path / "step_*"))

@@ -6,6 +6,8 @@ import csv
 import itertools
 import json
 import re
+import resource
+import subprocess
 from pathlib import Path
 
 import h5py
@@ -107,6 +109,47 @@ def test_traces_are_chromes_and_bounded(tmp_path: Path, execute) -> None:
     said = execute("dimred", "stage1", *BASE, "--epochs=2", "--profile_every_n_iters=1", "--output", run)
     assert "profiler: 10 traces, no more are recorded" in said
     assert list(traced(run)) == [f"trace_{step:08}.json" for step in (4, 8, *range(11, 19))]
+
+
+def test_a_trace_that_a_full_disk_cuts_gets_no_name(tmp_path: Path, binaries: Path) -> None:
+    """A limit of a file's size stands for the disk. torch notices it, but not in what it writes last."""
+    options = [*TEN, "--profile_every_n_iters=4", "--stop_at_step=5"]
+
+    def trace(run: Path, limit: int) -> tuple[int, str]:
+        done = subprocess.run(
+            [binaries / "dimred", "stage1", *options, "--output", run],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+            restore_signals=False,  # SIGXFSZ stays ignored, so that writes fail
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
+        )
+        return done.returncode, done.stderr
+
+    assert trace(tmp_path / "whole", resource.RLIM_INFINITY)[0] == 0
+    size = (tmp_path / "whole" / "trace_00000004.json").stat().st_size  # the next one's is some bytes off
+    for missing in (size // 2, 2000, 1000, 500):
+        run = tmp_path / str(missing)
+        code, said = trace(run, size - missing)
+        assert code == 1
+        assert f"cannot write the whole of {run / 'trace_00000004.json'}: is the disk full?" in said
+        assert list(run.glob("trace_*")) == []
+
+
+def test_a_lost_curve_names_the_way_on(tmp_path: Path, execute, fails) -> None:
+    run = tmp_path / "run"
+    words = [*BASE, "--epochs=2", "--output", run]
+    execute("dimred", "stage1", *words, "--stop_at_step=10")
+    curve = (run / "curve.csv").read_bytes()
+    for left in (None, curve[:-5], b"x" * len(curve)):  # gone, short, another
+        (run / "curve.csv").unlink()
+        if left is not None:
+            (run / "curve.csv").write_bytes(left)
+        said = fails(1, "stage1", *words)
+        assert f"put the file back, or go on in another --output (of stage1 by --resume_from {run})" in said
+        (run / "curve.csv").write_bytes(curve)
+    execute("dimred", "stage1", *words)
 
 
 def test_stage2_has_the_same_hooks(tmp_path: Path, execute, fails) -> None:
@@ -281,7 +324,7 @@ def test_the_learning_rate_finder_leaves_one_table(tmp_path: Path, execute, fail
     grown = smoothed > 4 * np.minimum.accumulate(smoothed)
     assert grown.tolist() == [False] * (len(step) - 1) + [True]
     error = fails(2, "stage1", f"--find_learning_rate={table}", *options)
-    assert "is there already; --overwrite replaces it" in error
+    assert "exists already; choose another --find_learning_rate or give --overwrite" in error
     assert "end_rate" in fails(2, "stage1", "--find_learning_rate=x.csv", "--start_rate=20")
     assert "--output: unknown option" in fails(2, "stage1", "--find_learning_rate=x.csv", "--output=run")
 

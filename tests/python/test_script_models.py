@@ -296,6 +296,37 @@ def test_evaluate_takes_the_runs_own_copy_and_recalibrates_means(runs: Path, exe
     assert "BatchNorm recalibrated" in execute("dimred", "evaluate", runs / "stage1" / "snapshots", "--threads=1")
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("features.1.running_var", -0.9, "running variances >= 0, received one below 0 in features.1.running_var"),
+        ("features.4.running_var", -1e-7, "running variances >= 0, received one below 0 in features.4.running_var"),
+        ("fc.weight", 3e38, "weights with a finite loss, received the loss NaN on the test set"),
+    ],
+)
+def test_weights_whose_loss_is_no_number_have_no_score(
+    name: str, value: float, says: str, tmp_path: Path, fails, binaries: Path
+) -> None:
+    """They are finite, so that they are read. The second variance gives a finite loss, which is wrong."""
+    net, module, weights = network(), tmp_path / "net.pt", tmp_path / "weights.pt"
+    torch.jit.script(net).save(module)
+    state = net.state_dict()
+    state[name].fill_(value)
+    torch.save(state, weights)
+    options = [weights, f"--data={few()}", "--model", module]
+    assert says in fails(1, "evaluate", *options)
+    assert says in fails(1, "export", *options, "--output", tmp_path / "export")
+    assert not (tmp_path / "export").exists()
+    if value > 0:
+        image = tmp_path / "a.png"
+        Image.new("L", (28, 28), 99).save(image)
+        command = [binaries / "dimred", "predict", weights, image, *options[1:]]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 1
+        assert f"{image}: the network gives numbers that are not finite" in done.stderr
+        assert "%" not in done.stdout
+
+
 def test_another_module_is_refused(runs: Path, tmp_path: Path, fails) -> None:
     torch.jit.script(network(0.4)).save(tmp_path / "other.pt")
     report = fails(2, "evaluate", runs / "stage1", "--model", tmp_path / "other.pt")

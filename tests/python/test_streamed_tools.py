@@ -262,7 +262,7 @@ def test_a_damaged_index_at_a_url_is_named_and_made_again(
     assert "8 files, 64 records" in execute("dimred", *words, "--overwrite")
     assert convert(f"{url}/train-*", 2 * size_of(shards)) == SAMPLES
     here = ["data", "index", shards, "--output", shards / "shards.index", f"--data_cache={tmp_path / 'index'}"]
-    assert "needs a new --output or --overwrite" in fails(2, *here)
+    assert "exists already; choose another --output or give --overwrite" in fails(2, *here)
     execute("dimred", *here, "--overwrite")
     execute("dimred", "store", "put", shards, f"file://{tmp_path}/listed")
     words = [

@@ -176,6 +176,123 @@ def test_a_merge_of_mindspore_checkpoints(tmp_path: Path, execute) -> None:
         assert torch.equal(merged[name], value * (3 if "running_" in name else 2)), name
 
 
+def linear(value: float) -> dict[str, torch.Tensor]:
+    return {"l.weight": torch.full((4, 3), float(value)), "l.bias": torch.ones(4)}
+
+
+def adam_state() -> dict[str, object]:
+    parameter = nn.Parameter(torch.ones(3))
+    optimizer = torch.optim.AdamW([parameter])
+    parameter.sum().backward()
+    optimizer.step()
+    return optimizer.state_dict()
+
+
+SCALAR = torch.tensor(90.0)
+NESTED = {
+    "net_and_accuracy": (lambda i: {"net": linear(i), "acc": SCALAR + i}, "l.weight l.bias", "acc"),
+    "optimizer_beside": (
+        lambda i: {"epoch": i, "network": linear(i), "opt": adam_state(), "rng": torch.ones(9, dtype=torch.uint8) * i},
+        "l.weight l.bias",
+        "opt.state.0.step, opt.state.0.exp_avg, opt.state.0.exp_avg_sq, ...",
+    ),
+    "optimizers_of_two": (
+        lambda i: {"net": linear(i), "optimizers": {"a": adam_state(), "b": adam_state()}},
+        "l.weight l.bias",
+        "optimizers.a.state.0.step, optimizers.a.state.0.exp_avg, optimizers.a.state.0.exp_avg_sq, ...",
+    ),
+    "metrics": (lambda i: {"metrics": {"loss": SCALAR * i}, "net": linear(i)}, "l.weight l.bias", "metrics.loss"),
+    "wrapper": (
+        lambda i: {"ema": linear(7), "model": {"encoder": linear(i), "scale": SCALAR * i}},
+        "encoder.l.weight encoder.l.bias scale",
+        "ema.l.weight, ema.l.bias",
+    ),
+    "head_within": (
+        lambda i: {"model": {"w": torch.ones(4) * i, "head": {"weight": torch.ones(6)}, "blocks": [linear(i)]}},
+        "w head.weight blocks.0.l.weight blocks.0.l.bias",
+        "",
+    ),
+    "no_wrapper": (
+        lambda i: {"w": torch.ones(5) * i, 0: {1: torch.ones(2)}, "sub": linear(i), "optimizer": adam_state()},
+        "w 0.1 sub.l.weight sub.l.bias",
+        "optimizer.state.0.step, optimizer.state.0.exp_avg, optimizer.state.0.exp_avg_sq",
+    ),
+    "extra_state": (
+        lambda i: {"w": torch.ones(5) * i, "q._extra_state": {"amax": torch.ones(5)}},
+        "w",
+        "q._extra_state.amax",
+    ),
+}
+
+
+@pytest.mark.parametrize("form", NESTED)
+def test_the_network_among_dictionaries(form: str, tmp_path: Path, execute) -> None:
+    """It is found under its names, and what lies beside it is said; merge and pca take the same tensors."""
+    make, names, beside = NESTED[form]
+    for step in (1, 2, 3, 4):
+        (tmp_path / "run").mkdir(exist_ok=True)
+        torch.save(make(step), tmp_path / f"run/step{step}.pt")
+    said = execute("dimred", "merge", tmp_path / "run", "--output", tmp_path / "out")
+    merged = safetensors.torch.load_file(tmp_path / "out/model.safetensors")
+    assert sorted(merged) == sorted(names.split())
+    changing = next(name for name in merged if name.split(".")[-1] in ("w", "weight") and not name.startswith("head"))
+    assert torch.all(merged[changing] == 2.5)
+    fitted = execute("dimred", "pca", tmp_path / "run", "--components=1", "--output", tmp_path / "p.npy")
+    assert np.load(tmp_path / "p.npy").shape[1] == sum(value.numel() for value in merged.values())
+    inspected = execute("dimred", "inspect", "--trajectory", tmp_path / "run")
+    for text in (said, fitted, inspected):
+        assert ("left out as training state" in text) == bool(beside), text
+        assert all(name in text for name in beside.removesuffix(", ...").split(", ")), text
+
+
+TWO_NETWORKS = {
+    "gan": (
+        lambda: {"netG": linear(1), "netD": linear(2), "loss": SCALAR},
+        "netG, netD, among the keys netG, netD, loss",
+    ),
+    "teacher": (lambda: {"student": linear(1), "teacher": {"net": linear(2)}}, "student, teacher, among"),
+    "average": (
+        lambda: {"params": linear(1), "params_ema": linear(2), "opt": adam_state()},
+        "params, params_ema, among",
+    ),
+}
+
+
+@pytest.mark.parametrize("form", TWO_NETWORKS)
+def test_two_networks_of_one_file(form: str, tmp_path: Path, fails) -> None:
+    make, keys = TWO_NETWORKS[form]
+    torch.save(make(), tmp_path / "a.pt")
+    for command, output in (("merge", "out"), ("pca", "out.npy")):
+        line = fails(1, command, tmp_path / "a.pt", "--output", tmp_path / output)
+        assert f"has more than one network, {keys}" in line and "torch.save(torch.load(FILE)[" in line
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("state", "rule"),
+    [
+        ({"a.b": torch.ones(2), "a": {"b": torch.ones(3)}}, "has two tensors called a.b"),
+        ({"model": {("a", "b"): torch.ones(2)}}, "needs names as text, received the key ('a', 'b')"),
+        ({"models": [linear(1), linear(2)]}, "received models"),
+        (adam_state(), "received state, param_groups"),
+    ],
+)
+def test_dictionaries_without_one_meaning(state: dict[str, object], rule: str, tmp_path: Path, refused) -> None:
+    torch.save(state, tmp_path / "a.pt")
+    assert rule in refused(tmp_path / "a.pt")
+
+
+def test_dictionaries_that_contain_one_another(tmp_path: Path) -> None:
+    twice: dict[str, object] = {}
+    for _ in range(40):
+        twice = {"a": twice, "b": twice}
+    within: dict[str, object] = {"w": torch.ones(2)}
+    within["within"] = within
+    for state in ({"w": torch.ones(2), "twice": twice}, within):
+        torch.save(state, tmp_path / "a.pt")
+        assert "repeat or contain one another" in read_by_python(tmp_path / "a.pt")[1]
+
+
 class Attack:
     """Its pickle runs a command wherever pickle.load reads it."""
 
@@ -536,6 +653,40 @@ def test_a_merge_of_distributed_checkpoints(tmp_path: Path, execute, fails) -> N
     (tmp_path / "flat/.metadata").write_bytes(pickle.dumps(os.system))
     assert "nothing of it was run" in fails(1, "merge", tmp_path / "flat", "--output", tmp_path / "x")
     assert not (tmp_path / "x").exists()
+
+
+OPTIMIZERS = {
+    "AdamW": torch.optim.AdamW,
+    "Adagrad": torch.optim.Adagrad,
+    "RMSprop": lambda parameters: torch.optim.RMSprop(parameters, centered=True, momentum=0.9),
+    "SGD": lambda parameters: torch.optim.SGD(parameters, momentum=0.9),
+    "Adadelta": torch.optim.Adadelta,
+    "Rprop": torch.optim.Rprop,
+    "ASGD": torch.optim.ASGD,
+    "Adamax": torch.optim.Adamax,
+}
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize("place", ["app", "trainer.inner"])
+def test_an_optimizer_within_a_distributed_checkpoint(name: str, place: str, tmp_path: Path, execute) -> None:
+    """As PyTorch's own recipe saves {"app": AppState}: none of what it holds is a weight."""
+    from torch.distributed.checkpoint.state_dict import get_state_dict
+
+    for step in (10, 20):
+        torch.manual_seed(step)
+        net = nn.Linear(3, 4)
+        optimizer = OPTIMIZERS[name](net.parameters())
+        net(torch.randn(2, 3)).sum().backward()
+        optimizer.step()
+        model, state = get_state_dict(net, optimizer)
+        saved = {f"{place}.model": model, f"{place}.optim": state}
+        dcp.save(saved, checkpoint_id=tmp_path / f"run/step_{step}", no_dist=True)
+    said = execute("dimred", "pca", tmp_path / "run", "--output", tmp_path / "p.npy")
+    assert np.load(tmp_path / "p.npy").shape[1] == 16 and "left out as training state" in said
+    execute("dimred", "merge", tmp_path / "run", "--output", tmp_path / "out")
+    merged = safetensors.torch.load_file(tmp_path / "out/model.safetensors")
+    assert sorted(merged) == [f"{place}.model.bias", f"{place}.model.weight"]
 
 
 def add_empty_chunk(file: Path, name: str) -> None:

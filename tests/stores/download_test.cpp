@@ -163,7 +163,8 @@ TEST(Download, WhatACutOneBroughtFromElsewhereIsReadAnew) {
   EXPECT_THROW(download(store, parse_url("s3://u:secret@bucket/v1"), folder / "got"), Killed);
   EXPECT_THAT(text_of_file(folder / "got/.part.of"), testing::Not(HasSubstr("secret")));
   store.before_read = {};
-  EXPECT_EQ(download(store, parse_url("s3://bucket/v2"), folder / "got").files, 2);
+  EXPECT_EQ(download(store, parse_url("s3://bucket/v2"), folder / "got", /*overwrite=*/true).files,
+            2);
   EXPECT_EQ(files_of(folder / "got"), (Files{{"a", "two"}, {"b", "two"}}));
 }
 
@@ -175,7 +176,7 @@ TEST(Download, AFileOfTheListedDigestIsNotReadAgain) {
   download(store, download_url, folder / "got");
   std::ofstream(folder / "got/b") << "spoilt";
   store.read_bytes = -std::ssize(store.objects.at("/data/_COMPLETE"));
-  EXPECT_EQ(download(store, download_url, folder / "got").present, 1);
+  EXPECT_EQ(download(store, download_url, folder / "got", /*overwrite=*/true).present, 1);
   EXPECT_EQ(store.read_bytes, 4);
   EXPECT_EQ(files_of(folder / "got"), files_of(folder / "run"));
 }

@@ -110,8 +110,11 @@ class MemoryStore : public Store {
 };
 
 /// What find() finds at `url`, as `local`.
-inline Transfer download(Store& store, const Url& url, const std::filesystem::path& local) {
-  return download(store, url, find(store, url), local);
+inline Transfer download(Store& store,
+                         const Url& url,
+                         const std::filesystem::path& local,
+                         bool overwrite = false) {
+  return download(store, url, find(store, url), local, overwrite);
 }
 
 using Files = std::map<std::string, std::string>;

@@ -1,13 +1,17 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <fstream>
+#include <limits>
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "checkpoints/run_config.h"
 #include "support/errors.h"
 #include "tests/tools/disturbed_net.h"
+#include "tests/tools/dropout_net.h"
 #include "tests/tools/toy_setup.h"
 #include "training/curve.h"
 #include "training/evaluate.h"
@@ -143,6 +147,33 @@ TEST(Evaluate, CountsEverySampleOnce) {
       setup.model.objective->evaluate(to_minibatch(setup.model, *all), models::Mode::evaluate);
   EXPECT_NEAR(score.loss, whole.loss_sum.item<double>() / 96, 1e-6);
   EXPECT_EQ(score.accuracy, whole.correct_count.item<double>() / 96);
+}
+
+/// BatchNorm's epsilon of 1e-5 would hide the second.
+TEST(Evaluate, RefusesAVarianceBelowZero) {
+  for (const float variance : {-0.9F, -1e-6F}) {
+    const auto network = std::make_shared<DropoutNet>();
+    auto setup = toy_setup(models::Precision::float32, network);
+    network->norm->running_var[0] = variance;
+    const auto text = failure_of([&] { evaluate(setup, *setup.data.test); });
+    EXPECT_NE(text.find("needs running variances >= 0, received one below 0 in norm.running_var"),
+              std::string::npos)
+        << text;
+    network->norm->running_var[0] = 0;
+    EXPECT_NO_THROW(evaluate(setup, *setup.data.test));
+  }
+}
+
+TEST(Evaluate, AResultNeedsAFiniteLoss) {
+  const auto network = std::make_shared<DropoutNet>();
+  auto setup = toy_setup(models::Precision::float32, network);
+  EXPECT_EQ(finite_score(setup, *setup.data.test, "test").loss,
+            evaluate(setup, *setup.data.test).loss);
+  setup.model.flat.weights[0] = std::numeric_limits<float>::infinity();
+  const auto text = failure_of([&] { finite_score(setup, *setup.data.test, "test"); });
+  EXPECT_NE(text.find("needs weights with a finite loss, received the loss NaN on the test set"),
+            std::string::npos)
+      << text;
 }
 
 class Files : public testing::Test {

@@ -2,7 +2,10 @@
 #include <torch/csrc/autograd/profiler_kineto.h>
 #include <torch/cuda.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <fstream>
+#include <iterator>
 #include <set>
 
 #include "support/atomic_file.h"
@@ -28,6 +31,24 @@ int traces_in(const fs::path& folder) {
     if (name.starts_with("trace_") && name.ends_with(".json")) ++count;
   }
   return count;
+}
+
+/// Whether every bracket of a JSON text is closed: a text that is cut off leaves its outermost
+/// open.
+bool is_whole(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  std::int64_t depth = 0, opened = 0;
+  bool quoted = false, escaped = false;
+  for (std::istreambuf_iterator<char> at(in), end; at != end; ++at) {
+    const char letter = *at;
+    if (letter == '"' && !escaped) quoted = !quoted;
+    escaped = letter == '\\' && !escaped;
+    if (quoted) continue;
+    const bool opens = letter == '{' || letter == '[', closes = letter == '}' || letter == ']';
+    opened += opens;
+    depth += opens - closes;
+  }
+  return opened > 0 && depth == 0 && !quoted;
 }
 
 class Profiler final : public Hook {
@@ -79,15 +100,20 @@ class Profiler final : public Hook {
     recording_ = true;
   }
 
-  /// Under its name only when it is complete. torch does not say when it cannot write.
+  /// Under its name only when it is complete: torch does not say when it cannot write, and ends a
+  /// trace with its name.
   static void write(profiler::ProfilerResult& trace, const fs::path& file) {
     const auto partial = file.string() + ".tmp";
     require_regular_or_absent(file);
     fs::remove(partial);  // a link there would be followed
     trace.save(partial);
     std::error_code failed;
-    fs::rename(partial, file, failed);
-    require_environment(!failed, "[training::profiler] cannot write {}", file);
+    const bool whole = is_whole(partial);
+    if (whole) fs::rename(partial, file, failed);
+    if (whole && !failed) return;
+    for (const auto* own : {"", ".tmp"})
+      fs::remove(partial + own, failed);  // torch's while it writes
+    fail_environment("[training::profiler] cannot write the whole of {}: is the disk full?", file);
   }
 
   std::int64_t every_, rank_;

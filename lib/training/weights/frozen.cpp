@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "checkpoints/artifact.h"
 #include "checkpoints/safetensors.h"
 #include "checkpoints/snapshot.h"
 #include "checkpoints/weight_names.h"
@@ -33,8 +34,10 @@ nlohmann::json table_of(const std::vector<models::NamedTensor>& buffers, bool fl
 }
 
 fs::path source_of(const Model& model, const fs::path& near) {
-  const bool foreign = fs::is_regular_file(near) && !checkpoints::is_snapshot(near);
-  if (foreign) return near;  // wherever it lies
+  const auto artifact = checkpoints::look(near);
+  const bool foreign =
+      artifact.kind != checkpoints::ArtifactKind::snapshot && !artifact.weights.empty();
+  if (foreign) return artifact.weights;  // wherever it lies
   const auto file = checkpoints::frozen_file_of(near);
   require(!file.empty(),
           "[training::frozen] trainable_include_patterns and trainable_exclude_patterns freeze "

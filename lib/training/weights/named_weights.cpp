@@ -8,14 +8,14 @@
 #include <set>
 #include <tuple>
 
+#include "checkpoints/artifact.h"
 #include "checkpoints/frozen_part.h"
-#include "checkpoints/run_config.h"
+#include "checkpoints/part_names.h"
 #include "checkpoints/safetensors.h"
 #include "checkpoints/shape.h"
 #include "checkpoints/snapshot.h"
 #include "support/errors.h"
 #include "support/json.h"
-#include "support/list_files.h"
 #include "training/state.h"
 #include "training/weights/frozen.h"
 #include "training/weights/weights.h"
@@ -76,8 +76,9 @@ void append_frozen(const fs::path& path,
   std::ranges::move(frozen, std::back_inserter(tensors));
 }
 
-WeightsFile own_weights(const fs::path& path) {
-  const auto vectors = read_own(path, [](const auto&) { return checkpoints::ColumnRanges(); });
+WeightsFile own_weights(const checkpoints::Artifact& artifact) {
+  const auto& path = artifact.path;
+  const auto vectors = read_own(artifact, [](const auto&) { return checkpoints::ColumnRanges(); });
   const auto table =
       parse_json(vectors.layout_json, formatted("[training::weights] the layout of {}", path));
   const auto none = nlohmann::json::array();
@@ -157,8 +158,11 @@ class Matcher {
   }
 
   void list_unused(const WeightsFile& file) {
-    for (const auto& tensor : file.tensors)
-      if (!used_.contains(tensor.name)) result.unused.push_back(tensor.name);
+    for (const auto& tensor : file.tensors) {
+      if (used_.contains(tensor.name)) continue;
+      result.unused.push_back(tensor.name);
+      if (tensor.role == checkpoints::Role::adapter) result.unfolded.push_back(tensor.name);
+    }
   }
 
  private:
@@ -244,12 +248,22 @@ WeightsFile foreign_weights(const Model& model, const fs::path& path) {
 }
 
 WeightsFile named_weights(const Model& model, const fs::path& path) {
-  require(fs::exists(path), "[training::weights] no such file or folder: {}", path);
-  if (!fs::is_directory(path))
-    return checkpoints::is_snapshot(path) ? own_weights(path) : foreign_weights(model, path);
-  const bool run = checkpoints::is_state(path) || fs::is_directory(path / "checkpoints") ||
-                   (checkpoints::is_run(path) && fs::exists(path / "final.h5"));
-  return own_weights(run ? path : snapshot_files(path).back());
+  auto artifact = checkpoints::look(path);
+  require(artifact.kind != checkpoints::ArtifactKind::missing,
+          "[training::weights] no such file or folder: {}",
+          path);
+  checkpoints::require_whole(path, "training::weights");
+  std::string remark;
+  if (artifact.is_several()) {
+    const auto members = latest_members(path).members;
+    artifact = checkpoints::look(members.back().weights);
+    remark = formatted("{} is the newest of {}", members.back().path, members.size());
+  }
+  const bool foreign =
+      artifact.kind != checkpoints::ArtifactKind::snapshot && !artifact.weights.empty();
+  auto file = foreign ? foreign_weights(model, artifact.weights) : own_weights(artifact);
+  file.chosen = std::move(remark);
+  return file;
 }
 
 Matching match(const Model& model,

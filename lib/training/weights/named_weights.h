@@ -15,9 +15,9 @@ namespace dimred::training {
 /// A weight file of another program, its tensors by the network's names.
 checkpoints::WeightsFile foreign_weights(const Model& model, const std::filesystem::path& path);
 
-/// A weight file of another program (checkpoints/weights_file.h), or of ours: a snapshot, a folder
-/// of them (the newest), a state, a run folder (read_own()), each with the run's frozen
-/// part. Throws std::invalid_argument when there is none, std::runtime_error when it is damaged.
+/// The weights of another program (checkpoints/weights_file.h), or ours (read_own()) with the run's
+/// frozen part; of several the newest, which is said. Throws std::invalid_argument when there is
+/// none, std::runtime_error when it is damaged.
 checkpoints::WeightsFile named_weights(const Model& model, const std::filesystem::path& path);
 
 /// All parameters, frozen ones among them, and buffers by name, as safetensors: float32, counters
@@ -33,6 +33,7 @@ struct Matching {
   checkpoints::State state;
   std::vector<std::string> loaded, excluded;
   std::vector<std::string> unused;    // names of the file
+  std::vector<std::string> unfolded;  // of these, parts of an adapter
   std::vector<std::string> problems;  // "fc.weight: expected [10,64], received [5,64]"
 };
 

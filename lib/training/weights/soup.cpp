@@ -4,6 +4,7 @@
 #include <numeric>
 #include <ranges>
 
+#include "checkpoints/artifact.h"
 #include "merge/row_sums.h"
 #include "support/errors.h"
 #include "training/evaluate.h"
@@ -66,7 +67,7 @@ Soup greedy_soup(Setup& setup, const fs::path& folder, std::int64_t latest) {
           "[training::soup] start = soup chooses by validation accuracy: needs "
           "--validation_fraction > 0");
   SoupEvaluator evaluator(setup);
-  const auto files = snapshot_files(folder, latest);
+  const auto files = checkpoints::member_weights(latest_members(folder, latest));
   std::vector<double> alone;
   for (const auto& file : files) alone.push_back(evaluator.accuracy(load_weights(setup, file)));
 

@@ -67,6 +67,7 @@ checkpoints::State initial_state(const Model& model,
                    {"loaded", matching.loaded},
                    {"excluded", matching.excluded},
                    {"unused", matching.unused},
+                   {"unfolded", matching.unfolded},
                    {"frozen_as_drawn", frozen_as_drawn(model, matching)}};
   return state;
 }
@@ -91,6 +92,9 @@ void report(const nlohmann::json& summary, Console& console) {
   if (const auto& unused = summary.at("unused"); !unused.empty())
     console.line(formatted(
         "unused: {} of the file{}", counted(std::ssize(unused), "tensor"), some_of(unused)));
+  if (const auto& adapter = summary.at("unfolded"); !adapter.empty())
+    console.warn(
+        formatted("the file's adapter is not folded into the weights{}", some_of(adapter)));
   if (const auto& drawn = summary.at("frozen_as_drawn"); !drawn.empty())
     console.warn(formatted("frozen as drawn, neither loaded nor trained{}", some_of(drawn)));
 }

@@ -5,14 +5,13 @@
 #include <optional>
 #include <set>
 
+#include "checkpoints/part_names.h"
 #include "checkpoints/snapshot.h"
-#include "checkpoints/snapshot_list.h"
 #include "checkpoints/state.h"
 #include "checkpoints/weight_names.h"
 #include "merge/row_sums.h"
 #include "support/counted.h"
 #include "support/errors.h"
-#include "support/list_files.h"
 #include "training/state.h"
 #include "training/weights/frozen.h"
 #include "training/weights/named_weights.h"
@@ -21,6 +20,7 @@ namespace dimred::training {
 namespace {
 
 namespace fs = std::filesystem;
+using checkpoints::ArtifactKind;
 
 void require_layout(const Model& model, const Weights& weights) {
   const auto& trained = model.flat.layout.entries;
@@ -156,6 +156,9 @@ Weights from_weights_file(const Model& model, const fs::path& path) {
   if (!matching.unused.empty())
     note += formatted(
         "{}unused: {}", note.empty() ? "" : "; ", checkpoints::count_and_names(matching.unused));
+  if (!matching.unfolded.empty())
+    note += formatted("; among them an adapter, which is not folded into the weights: {}",
+                      checkpoints::count_and_names(matching.unfolded));
   auto& state = matching.state;
   return {.values = layout::own_part(model.flat.layout, std::move(state.vectors.at("weights"))),
           .buffers = std::move(state.vectors.at("buffers")),
@@ -165,45 +168,54 @@ Weights from_weights_file(const Model& model, const fs::path& path) {
           .source = file.format + " " + path.string()};
 }
 
-Weights read_any(const Setup& setup, const fs::path& path) {
-  require(fs::exists(path), "[training::weights] no such file or folder: {}", path);
-  if (!fs::is_directory(path) && !checkpoints::is_snapshot(path))
-    return from_weights_file(setup.model, path);
-  auto weights =
-      read_own(path, [&](const std::string& layout) { return own_ranges(setup.model, layout); });
-  require_layout(setup.model, weights);
-  return weights;
-}
-
 }  // namespace
 
-Weights read_own(const fs::path& path, const ChooseRanges& choose) {
-  if (!fs::is_directory(path)) return from_snapshot(path, choose);
-  auto end = from_end(path, choose);
-  return end ? std::move(*end) : from_state(path, choose);
+Weights read_own(const checkpoints::Artifact& artifact, const ChooseRanges& choose) {
+  if (artifact.kind == ArtifactKind::snapshot) return from_snapshot(artifact.path, choose);
+  auto end = artifact.kind == ArtifactKind::run ? from_end(artifact.path, choose) : std::nullopt;
+  return end ? std::move(*end) : from_state(artifact.path, choose);
 }
 
 Weights load_weights(const Setup& setup, const fs::path& path) {
-  auto weights = read_any(setup, path);
+  const auto artifact = checkpoints::look(path);
+  require(artifact.kind != ArtifactKind::missing,
+          "[training::weights] no such file or folder: {}",
+          path);
+  checkpoints::require_whole(path, "training::weights");
+  require(artifact.is_one(),
+          "[training::weights] needs one set of weights, received {}, which is none; name a run, "
+          "state, snapshot, weight file or a checkpoint's folder",
+          path);
+  if (artifact.kind != ArtifactKind::snapshot && !artifact.weights.empty()) {
+    auto weights = from_weights_file(setup.model, artifact.weights);
+    compare_data(setup.data, weights);
+    return weights;
+  }
+  auto weights = read_own(
+      artifact, [&](const std::string& layout) { return own_ranges(setup.model, layout); });
+  require_layout(setup.model, weights);
   compare_data(setup.data, weights);
   return weights;
 }
 
-Weights mean_of_snapshots(const Setup& setup, const fs::path& folder, std::int64_t latest) {
-  const auto files = snapshot_files(folder, latest);
+Weights mean_of_series(const Setup& setup, const fs::path& path, std::int64_t latest) {
+  const auto series = latest_members(path, latest);
   merge::RowMean mean;
   Weights last;
-  for (const auto& file : files) {
-    last = load_weights(setup, file);
+  for (const auto& member : series.members) {
+    last = load_weights(setup, member.weights);
     mean.add(last.values);
   }
+  const bool snapshots = series.members.back().weights.extension() == ".h5";
   last.values = mean.values();
   last.kind = "mean";
   last.needs_recalibration = true;
-  last.source = formatted("mean of {}{} in {}",
-                          latest > 0 ? "the latest " : "",
-                          counted(std::ssize(files), "snapshot"),
-                          folder);
+  for (const auto& remark : series.remarks) last.note += (last.note.empty() ? "" : "; ") + remark;
+  last.source =
+      formatted("mean of {}{} in {}",
+                latest > 0 ? "the latest " : "",
+                counted(std::ssize(series.members), snapshots ? "snapshot" : "checkpoint"),
+                path);
   return last;
 }
 
@@ -217,16 +229,18 @@ void apply(Model& model, const Weights& weights) {
   models::assign(model.flat, weights.values, weights.buffers, weights.counters);
 }
 
-std::vector<fs::path> snapshot_files(const fs::path& folder, std::int64_t latest) {
-  auto files = checkpoints::snapshots_at(folder, {".h5"});
-  require(!files.empty(), "[training::weights] {} holds no snapshots", folder);
-  require(latest <= std::ssize(files),
+checkpoints::Series latest_members(const fs::path& path, std::int64_t latest) {
+  auto series = checkpoints::members({path}, "training::weights");
+  if (!series.counted && checkpoints::look(path).kind != ArtifactKind::list)
+    checkpoints::sort_by_step(series);
+  auto& members = series.members;
+  require(latest <= std::ssize(members),
           "[training::weights] start_latest needs at most the {} snapshots of {}, received {}",
-          files.size(),
-          folder,
+          members.size(),
+          path,
           latest);
-  if (latest > 0) files.erase(files.begin(), files.end() - latest);
-  return files;
+  if (latest > 0) members.erase(members.begin(), members.end() - latest);
+  return series;
 }
 
 }  // namespace dimred::training

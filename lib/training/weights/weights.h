@@ -5,7 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "checkpoints/artifact.h"
 #include "checkpoints/column_ranges.h"
+#include "checkpoints/series.h"
 #include "training/setup.h"
 
 namespace dimred::training {
@@ -29,31 +31,28 @@ struct Weights {
 using ChooseRanges = std::function<checkpoints::ColumnRanges(const std::string& layout_json)>;
 
 /// A snapshot .h5, a state folder or a run folder, of any network. A run is final.h5 where it has
-/// come to its end, else its newest valid state.
-Weights read_own(const std::filesystem::path& path, const ChooseRanges& choose);
+/// come to its end, else its newest valid state. Throws std::invalid_argument for what is none.
+Weights read_own(const checkpoints::Artifact& artifact, const ChooseRanges& choose);
 
-/// What read_own() reads, or a weight file of another program (checkpoints/weights_file.h) whose
-/// names are the network's parameters and buffers; needs the same frozen part, which load_frozen()
-/// has put into the setup. The classes that are recorded must be those of the setup's data; other
-/// samples, or another mean or deviation of them, are noted. Throws std::invalid_argument when
-/// missing, of an unknown kind, of another layout (names the first entry that differs) or other
-/// classes; std::runtime_error when damaged.
+/// What read_own() reads, or other programs' weights (a file, a checkpoint's folder, an index)
+/// whose names are the network's parameters and buffers; needs the same frozen part, which
+/// load_frozen() has put into the setup. The classes that are recorded must be those of the setup's
+/// data; other samples, or another mean or deviation of them, are noted. Throws
+/// std::invalid_argument when missing, of an unknown kind, of another layout (names the first entry
+/// that differs) or other classes; std::runtime_error when damaged.
 Weights load_weights(const Setup& setup, const std::filesystem::path& path);
 
-/// Mean of the `latest` snapshots of a folder (0: all), summed as a merge is (merge/row_sums.h);
-/// buffers are the last snapshot's, so recalibrate BatchNorm afterwards. Throws
-/// std::invalid_argument when there are fewer.
-Weights mean_of_snapshots(const Setup& setup,
-                          const std::filesystem::path& folder,
-                          std::int64_t latest = 0);
+/// Mean of the `latest` members of a series (0: all), summed as a merge is (merge/row_sums.h);
+/// buffers are the last one's, so recalibrate BatchNorm afterwards. Throws as latest_members().
+Weights mean_of_series(const Setup& setup,
+                       const std::filesystem::path& path,
+                       std::int64_t latest = 0);
 
 /// Copies into the setup's network.
 void apply(Model& model, const Weights& weights);
 
-/// The `latest` snapshots of a folder or a list (.txt) in order (0: all). Throws
-/// std::invalid_argument when there are none, or fewer, std::runtime_error when some of a run's are
-/// gone (checkpoints/snapshot_list.h).
-std::vector<std::filesystem::path> snapshot_files(const std::filesystem::path& folder,
-                                                  std::int64_t latest = 0);
+/// The `latest` members (0: all) of what lies at a path (checkpoints::members), by their steps.
+/// Throws as that does, and std::invalid_argument when there are fewer.
+checkpoints::Series latest_members(const std::filesystem::path& path, std::int64_t latest = 0);
 
 }  // namespace dimred::training

@@ -119,15 +119,24 @@ def joined(runs: list[Run]) -> list[Run]:
 
 def run_folders(places: Sequence[Path]) -> list[Path]:
     """Run folders as they are; a folder that compare.py filled stands for the runs of its last phase: selection
-    and confirmation are not one sample. Raises NotARun for anything else."""
+    and confirmation are not one sample; another folder for the runs below it. Raises NotARun where there is none."""
     found = []
     for place in places:
         if (place / "curve.csv").is_file():
             found.append(place)
-        elif (place / "results.csv").is_file():
-            results = pd.read_csv(place / "results.csv")
+        elif (results := compared_in(place)) is not None:
             last = "confirmation" if (results["phase"] == "confirmation").any() else "selection"
             found += [place / folder for folder in sorted(set(results[results["phase"] == last]["folder"]))]
+        elif below := sorted(curve.parent for curve in place.rglob("curve.csv")):
+            found += below
         else:
-            raise NotARun(f"[dimred.runs] {place} is not a run folder: it has no curve.csv")
+            raise NotARun(f"[dimred.runs] {place} is not a run folder: it has no curve.csv, nor has a folder below it")
     return found
+
+
+def compared_in(folder: Path) -> pd.DataFrame | None:
+    """The results.csv of a comparison; None where there is none."""
+    if not (folder / "results.csv").is_file():
+        return None
+    results = pd.read_csv(folder / "results.csv")
+    return results if {"phase", "folder"} <= set(results) else None

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+// What lies at a path, by names and first bytes alone. Nothing else asks what an input is.
+namespace dimred::checkpoints {
+
+/// How the name of a JSON file ends that says in which shard each tensor lies.
+constexpr std::string_view index_ending = ".index.json";
+
+enum class ArtifactKind {
+  missing,
+  run,          // a folder with a configuration or states of ours
+  state,        // a folder with all that a run resumes from
+  snapshot,     // weights of ours, .h5
+  weights,      // a weight file of another program
+  index,        // of shards
+  part,         // a weight file of one rank or shard (checkpoints/part_names.h)
+  distributed,  // .metadata of torch.distributed.checkpoint
+  folder,       // of one checkpoint: weights under a customary name, or an export's
+  matrix,       // .npy
+  list,         // .txt, a path a line
+  pattern,      // with * ? [ ] {a,b}
+  series,       // another folder, of several checkpoints
+  unknown       // a file of another kind
+};
+
+struct Artifact {
+  std::filesystem::path path;  // as named
+  ArtifactKind kind = ArtifactKind::missing;
+  /// The file, index or .metadata in which one set of weights lies; empty for other kinds, and for
+  /// a run or state, which say more than weights.
+  std::filesystem::path weights;
+
+  /// Whether the path stands for one set of weights.
+  bool is_one() const;
+  /// Whether it stands for several: a folder, list or pattern.
+  bool is_several() const;
+};
+
+/// Cost: some names are looked up; of a file of unknown name the first bytes are read.
+Artifact look(const std::filesystem::path& path);
+
+/// Whether the name of a file is that of other programs' weights.
+bool is_weight_name(const std::filesystem::path& file);
+
+/// The last part of a path without an extension of weights.
+std::string bare_name(const std::filesystem::path& path);
+
+/// Whether a folder has a config.toml or a state of ours.
+bool is_run(const std::filesystem::path& folder);
+
+/// The run folder that a path belongs to: itself, or the one above checkpoints/ or snapshots/;
+/// empty when there is none.
+std::filesystem::path run_of(const std::filesystem::path& path);
+
+/// The folder snapshots/ of a run, whose own folder stands for it; any other path as it is.
+std::filesystem::path snapshots_of(const std::filesystem::path& path);
+
+/// The file of all weights that lies beside an index of shards, else the index: what is saved in
+/// one file leaves the index of an earlier save, and transformers reads the file.
+std::filesystem::path whole_or_index(const std::filesystem::path& index);
+
+/// The file or index of the weights in a checkpoint's own folder, as Hugging Face, PEFT and
+/// torch.distributed.checkpoint (.metadata) name them; empty: the folder has none.
+std::filesystem::path weights_in(const std::filesystem::path& folder);
+
+/// Weights in a checkpoint's own folder, by the folder as what a person calls it; others as they
+/// are.
+std::filesystem::path name_of(const std::filesystem::path& weights);
+
+}  // namespace dimred::checkpoints

@@ -1,0 +1,261 @@
+#include "checkpoints/series.h"
+
+#include <algorithm>
+#include <regex>
+#include <set>
+
+#include "checkpoints/part_names.h"
+#include "checkpoints/snapshot_list.h"
+#include "checkpoints/steps.h"
+#include "support/errors.h"
+#include "support/list_files.h"
+#include "support/text.h"
+
+namespace dimred::checkpoints {
+namespace {
+
+namespace fs = std::filesystem;
+using Paths = std::vector<fs::path>;
+
+/// The members of a series before their steps are known.
+struct Found {
+  Paths weights;
+  std::vector<std::string> remarks;
+};
+
+bool is_index(const fs::path& path) { return path.string().ends_with(index_ending); }
+
+/// The name with # for each of its numbers, as other members of a series have it.
+std::string shape_of(const fs::path& path) {
+  static const std::regex numbers("[0-9]+");
+  return std::regex_replace(bare_name(path), numbers, "#");
+}
+
+/// Whether the file has the name of weights, not of what an optimizer holds.
+bool may_be_weights(const fs::path& file) {
+  const auto name = file.filename().string();
+  return !name.starts_with("._") && name.find("optim_states") == name.npos &&
+         (is_weight_name(file) || is_index(file) || file.extension() == ".h5");
+}
+
+/// What lies in a folder.
+struct Content {
+  Paths indices, own, other, nested;  // weights: by an index, of our kinds, of others, in folders
+  Paths rest;                         // unfinished, or unreadable
+};
+
+Content content_of(const fs::path& folder) {
+  Content content;
+  for (const auto& item : fs::directory_iterator(folder)) {
+    const auto& path = item.path();
+    const bool is_folder = item.is_directory();
+    const auto weights = is_folder ? weights_in(path) : may_be_weights(path) ? path : fs::path();
+    if (weights.empty() || is_unfinished_name(path) || !fs::is_regular_file(weights)) {
+      if (is_folder || may_be_weights(path) || path.extension() == ".tmp")
+        content.rest.push_back(path);
+    } else if (is_folder) {
+      content.nested.push_back(weights);
+    } else if (is_index(path)) {
+      content.indices.push_back(whole_or_index(path));
+    } else {
+      const bool own = path.extension() == ".h5" || path.extension() == ".safetensors";
+      (own ? content.own : content.other).push_back(path);
+    }
+  }
+  for (auto* paths :
+       {&content.indices, &content.own, &content.other, &content.nested, &content.rest})
+    sort_naturally(*paths);
+  return content;
+}
+
+/// Why a folder has no weights that can be read, for a person.
+std::string reason_of(const fs::path& folder) {
+  if (!fs::is_directory(folder)) return fs::is_symlink(folder) ? "the link leads nowhere" : "";
+  for (const auto& item : fs::recursive_directory_iterator(folder)) {
+    const auto& path = item.path();
+    const auto name = path.lexically_relative(folder);
+    if (item.is_symlink() && !fs::exists(path))
+      return formatted("{} is a link that leads nowhere", name);
+    if (path.extension() == ".distcp") return formatted("{} has no .metadata beside it", name);
+    if (is_weight_name(path) && part_in_name(path))
+      return formatted("{} is a part of a checkpoint", name);
+  }
+  return "it has no weights under a name that is known";
+}
+
+/// Says what was left out: unfinished checkpoints, and what is called as the members are.
+void remark_on(const Paths& rest, const Paths& taken, std::vector<std::string>& remarks) {
+  std::set<std::string> shapes;
+  for (const auto& weights : taken) shapes.insert(shape_of(name_of(weights)));
+  for (const auto& path : rest) {
+    const auto shape = shape_of(path);
+    if (is_unfinished_name(path)) {
+      const bool similar = std::ranges::any_of(
+          shapes, [&](const auto& member) { return shape.find(member) != shape.npos; });
+      if (similar || may_be_weights(path) || !weights_in(path).empty())
+        remarks.push_back(formatted("left out {}: it is unfinished, as its name says", path));
+    } else if (shapes.contains(shape)) {
+      remarks.push_back(formatted("left out {}: {}", path, reason_of(path)));
+    }
+  }
+}
+
+/// Merges are merged again where there is nothing else: among checkpoints they are the result of an
+/// earlier merge of the same.
+void require_no_merge(const Paths& files, const fs::path& source, std::string_view scope) {
+  const auto is_merge = [](const fs::path& file) {
+    return fs::exists(file.parent_path() / "merge.json");
+  };
+  const auto found = std::ranges::find_if(files, is_merge);
+  require(found == files.end() || std::ranges::all_of(files, is_merge),
+          "[{}] '{}' has '{}', which is a merge itself; name the checkpoints without it, by a "
+          "pattern or in a text file (.txt, one a line)",
+          scope,
+          source,
+          found == files.end() ? fs::path() : found->parent_path());
+}
+
+void require_none_nested(const fs::path& folder, const Paths& nested, std::string_view scope) {
+  require(nested.empty(),
+          "[{}] '{}' has weights of its own and folders with others, such as '{}'; name the "
+          "checkpoints, or a list of them",
+          scope,
+          folder,
+          nested.empty() ? fs::path() : nested.front().parent_path().filename());
+}
+
+void find_in_folder(const fs::path& folder, std::string_view scope, Found& found) {
+  auto content = content_of(folder);
+  auto& [indices, own, other, nested, rest] = content;
+  if (indices.empty()) require_snapshots_of_run(folder);
+  auto& files = !indices.empty() ? indices : !own.empty() ? own : other;
+  if (!files.empty()) {
+    require_none_nested(folder, nested, scope);
+    for (const auto& file : files) require_whole(file, scope);
+  } else {
+    require_no_merge(nested, folder, scope);
+  }
+  const auto& taken = files.empty() ? nested : files;
+  require(!taken.empty(),
+          "[{}] needs snapshots (.h5) or weight files (.safetensors, .ckpt, .pt, .pth, .bin), the "
+          "folder '{}' has none",
+          scope,
+          folder);
+  remark_on(rest, taken, found.remarks);
+  if (auto unknown = unlisted(folder); !unknown.empty()) found.remarks.push_back(unknown);
+  std::ranges::copy(taken, std::back_inserter(found.weights));
+}
+
+void find_one(const Artifact& artifact, std::string_view scope, Found& found) {
+  if (artifact.kind == ArtifactKind::folder) require_one_meaning(artifact.path, scope);
+  require_whole(artifact.path, scope);
+  found.weights.push_back(artifact.weights.empty() ? artifact.path : artifact.weights);
+}
+
+void find_in_list(const fs::path& list, std::string_view scope, Found& found) {
+  for (auto path : listed_paths(list)) {
+    path = path.lexically_normal();
+    if (!path.has_filename()) path = path.parent_path();  // step1/
+    auto artifact = look(path);
+    if (artifact.weights.empty()) artifact.weights = path;  // its reader says what is wrong with it
+    find_one(artifact, scope, found);
+  }
+}
+
+void find_at(const fs::path& path, std::string_view scope, Found& found);
+
+void find_matching(const fs::path& pattern, std::string_view scope, Found& found) {
+  auto paths = paths_matching(pattern, scope);
+  for (auto& path : paths)
+    if (!path.has_filename()) path = path.parent_path();  // step1/
+  const auto rest = std::ranges::stable_partition(paths, [](const fs::path& path) {
+    return !is_unfinished_name(path) && !is_unfinished(path.parent_path());
+  });
+  const Paths left_out(rest.begin(), rest.end());
+  paths.erase(rest.begin(), rest.end());
+  require(!paths.empty(), "[{}] needs snapshots or weights, nothing matches '{}'", scope, pattern);
+  sort_naturally(paths);
+  const auto before = std::ssize(found.weights);
+  for (const auto& path : paths) {
+    // A dangling link whose name is a pattern matches itself.
+    require(fs::exists(path), "[{}] needs snapshots or weights, '{}' does not exist", scope, path);
+    find_at(path, scope, found);
+  }
+  const Paths taken(found.weights.begin() + before, found.weights.end());
+  require_no_merge(taken, pattern, scope);
+  remark_on(left_out, taken, found.remarks);
+}
+
+void find_at(const fs::path& path, std::string_view scope, Found& found) {
+  require(!is_unfinished(path), "[{}] '{}' is unfinished, as its name says", scope, path);
+  const auto artifact = look(path);
+  switch (artifact.kind) {
+    case ArtifactKind::missing:
+      refuse("[{}] needs snapshots or weights, '{}' does not exist", scope, path);
+    case ArtifactKind::unknown:
+      refuse("[{}] needs a folder, a .txt list, weights or an .npy matrix, received '{}'",
+             scope,
+             path);
+    case ArtifactKind::pattern:
+      return find_matching(path, scope, found);
+    case ArtifactKind::list:
+      return find_in_list(path, scope, found);
+    case ArtifactKind::run:
+    case ArtifactKind::state:
+    case ArtifactKind::series:
+      return find_in_folder(snapshots_of(path), scope, found);
+    default:
+      return find_one(artifact, scope, found);
+  }
+}
+
+}  // namespace
+
+bool is_unfinished_name(const fs::path& path) {
+  static const std::regex unfinished(
+      "[.~].*|tmp-.*|.*(~|_tmp|\\.incomplete|\\.(tmp|part|partial)(-?[0-9]+)?)");
+  return std::regex_match(path.filename().string(), unfinished) ||
+         std::regex_match(bare_name(path), unfinished);
+}
+
+void require_one_meaning(const fs::path& folder, std::string_view scope) {
+  require_none_nested(folder, content_of(folder).nested, scope);
+}
+
+Series members(const std::vector<fs::path>& sources, std::string_view scope) {
+  Found found;
+  for (const auto& source : sources) find_at(source, scope, found);
+  Series series{.remarks = std::move(found.remarks)};
+  Paths names;
+  for (auto& weights : found.weights) names.push_back(name_of(weights));
+  const auto steps = steps_of(names);
+  for (std::size_t i = 0; i < names.size(); ++i)
+    series.members.push_back({std::move(names[i]), std::move(found.weights[i]), steps.of[i]});
+  series.counted = steps.counted;
+  if (!steps.stages.empty()) series.unordered = "their names are of " + steps.stages;
+  return series;
+}
+
+void sort_by_step(Series& series) {
+  std::ranges::stable_sort(series.members, {}, &Member::step);
+  const auto twice = std::ranges::adjacent_find(series.members, {}, &Member::step);
+  if (twice != series.members.end())
+    series.unordered =
+        formatted("'{}' and '{}' are of step {}", twice->path, (twice + 1)->path, twice->step);
+}
+
+void require_order(const Series& series, std::string_view scope, std::string_view who) {
+  require(series.unordered.empty(),
+          "[{}] {} needs checkpoints in an order, but {}; their mean needs none",
+          scope,
+          who,
+          series.unordered);
+}
+
+std::vector<fs::path> member_weights(const Series& series) {
+  Paths weights;
+  for (const auto& member : series.members) weights.push_back(member.weights);
+  return weights;
+}
+
+}  // namespace dimred::checkpoints

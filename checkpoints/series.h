@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "checkpoints/artifact.h"
+
+// The checkpoints that a folder, list, pattern or run holds.
+namespace dimred::checkpoints {
+
+struct Member {
+  std::filesystem::path path;     // as a person calls it: a checkpoint's own folder, or a file
+  std::filesystem::path weights;  // the file, index or .metadata in which its tensors lie
+  std::int64_t step = 0;          // by its name, or its place from 1 on
+};
+
+struct Series {
+  std::vector<Member> members;       // by name, in natural number order; of a list in its order
+  bool counted = false;              // no steps in the names: places stand for them
+  std::string unordered;             // why the members have no order; empty: they have one
+  std::vector<std::string> remarks;  // what was left out and why, a line each
+};
+
+/// Finds the members of each source: of a folder its snapshots (.h5) and .safetensors, else its
+/// other weight files (.ckpt, .pt, .pth, .bin), or the weights in each folder within it; of a run
+/// those in its snapshots/; of a text file (.txt) the paths that it lists; of a pattern those of
+/// each path that it matches; else the path itself. Names of unfinished checkpoints
+/// (is_unfinished_name()) are left out with a remark, and so are those that cannot be read but are
+/// called as members are. Throws std::invalid_argument("[scope] ...") for a source without any, one
+/// that is named in .tmp, parts of a checkpoint (checkpoints/part_names.h), merges among others, a
+/// folder that has weights of its own and folders with others; std::runtime_error for a run's
+/// snapshots that differ from its state's list.
+Series members(const std::vector<std::filesystem::path>& sources, std::string_view scope);
+
+/// Sorts the members by their steps; those of one step stay in their order, and `unordered` says
+/// so.
+void sort_by_step(Series& series);
+
+/// Throws std::invalid_argument where the series has no order; `who` needs it: "--kind ema".
+void require_order(const Series& series, std::string_view scope, std::string_view who);
+
+/// The weights of each member.
+std::vector<std::filesystem::path> member_weights(const Series& series);
+
+/// Whether a name is one of what a program is still writing, as transformers, huggingface_hub and
+/// others call it: .NAME, ~NAME, tmp-NAME, NAME~, NAME_tmp, NAME.tmp, NAME.part, NAME.partial,
+/// NAME.incomplete, the last four with a number, too; an extension of weights does not count.
+bool is_unfinished_name(const std::filesystem::path& path);
+
+/// Throws std::invalid_argument("[scope] ...") where folders within the folder, which has weights
+/// of its own, have weights, too, as a Trainer's folder does: either could be meant.
+void require_one_meaning(const std::filesystem::path& folder, std::string_view scope);
+
+}  // namespace dimred::checkpoints

@@ -1,0 +1,118 @@
+#include "checkpoints/side_files.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "checkpoints/checkpoint.h"
+#include "support/atomic_file.h"
+#include "support/errors.h"
+#include "support/json.h"
+#include "support/open_file.h"
+
+namespace dimred::checkpoints {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_side_file(const fs::path& file) {
+  constexpr std::array<std::string_view, 13> weights{".safetensors",
+                                                     ".bin",
+                                                     ".pt",
+                                                     ".pth",
+                                                     ".ckpt",
+                                                     ".h5",
+                                                     ".distcp",
+                                                     ".msgpack",
+                                                     ".onnx",
+                                                     ".gguf",
+                                                     ".npy",
+                                                     ".npz",
+                                                     ".tmp"};
+  const auto name = file.filename().string();
+  return !name.starts_with('.') && !name.ends_with(index_ending) && name != "trainer_state.json" &&
+         name != "merge.json" &&
+         std::ranges::find(weights, file.extension().string()) == weights.end();
+}
+
+std::string_view torch_name(std::string_view dtype) {
+  if (dtype == "F32") return "float32";
+  return dtype == "F16" ? "float16" : "bfloat16";
+}
+
+/// Sets the type that a configuration says, and that of its parts (text_config, vision_config);
+/// false: none says any. What a quantisation says of types is its own.
+bool set_dtype(nlohmann::ordered_json& config, std::string_view dtype) {
+  bool said = false;
+  if (!config.is_object()) return said;
+  for (auto& [name, value] : config.items()) {
+    const bool type = (name == "torch_dtype" || name == "dtype") && value.is_string();
+    const bool part = name.ends_with("_config") && name != "quantization_config";
+    if (type) value = torch_name(dtype);
+    said |= type || (part && set_dtype(value, dtype));
+  }
+  return said;
+}
+
+/// nullopt: the file says no type.
+std::optional<std::string> with_dtype(const fs::path& config, std::string_view dtype) {
+  auto json = parse_ordered_json(InputFile(config).text(JsonLimits{}.bytes), config.string());
+  return set_dtype(json, dtype) ? std::optional(json.dump(2) + "\n") : std::nullopt;
+}
+
+/// Gives a copy the permissions that `cp` does: the source's, but for those that the process's mask
+/// takes from new files. New files have no execute bits: the mask takes those whose read bits it
+/// takes. Some file systems have no permissions to give.
+void copy_permissions(const InputFile& from, const AtomicFile& to) {
+  struct stat source {
+  }, own{};
+  require_call(::fstat(from.descriptor(), &source) == 0, "fstat", from.path());
+  require_call(::fstat(to.descriptor(), &own) == 0, "fstat", to.temporary_path());
+  const auto readable = own.st_mode & 0444U;
+  const auto mode = source.st_mode & ((own.st_mode & 0666U) | readable >> 2U);
+  if (mode == (own.st_mode & 0777U)) return;
+  const bool done = ::fchmod(to.descriptor(), mode) == 0;
+  require_call(done || errno == EPERM || errno == EOPNOTSUPP, "fchmod", to.temporary_path());
+}
+
+}  // namespace
+
+std::vector<fs::path> side_files(const fs::path& folder) {
+  std::vector<fs::path> names;
+  for (const auto& item : fs::directory_iterator(folder))
+    if (item.is_regular_file() && is_side_file(item)) names.push_back(item.path().filename());
+  std::ranges::sort(names);
+  return names;
+}
+
+std::vector<std::string> left_behind(const fs::path& folder, const std::vector<fs::path>& weights) {
+  std::vector<std::string> names;
+  for (const auto& item : fs::directory_iterator(folder)) {
+    const auto name = item.path().filename().string();
+    const bool merged =
+        std::ranges::find(weights, item.path()) != weights.end() || name.ends_with(index_ending);
+    const bool copied = item.is_regular_file() && is_side_file(item);
+    if (!merged && !copied && !name.starts_with('.')) names.push_back(name);
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+void copy_side_file(const fs::path& from, const fs::path& to, std::string_view dtype) {
+  const InputFile source(from);
+  AtomicFile copy(to);
+  const bool config = !dtype.empty() && from.filename() == "config.json";
+  if (const auto text = config ? with_dtype(from, dtype) : std::nullopt) {
+    copy.append(*text);
+  } else {
+    source.read(0, [&](ByteView part) { copy.append(part); });
+  }
+  copy_permissions(source, copy);
+  copy.commit();
+}
+
+}  // namespace dimred::checkpoints

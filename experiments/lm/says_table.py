@@ -1,0 +1,189 @@
+"""Reads the rows of trajectory_says: does a statistic of a window know what comes after it?
+
+python experiments/lm/says_table.py [ROWS]
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+EXPERIMENTS = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(EXPERIMENTS))
+
+from workbench.text_table import text_table  # noqa: E402
+
+from dimred.runs import holm, mean_interval  # noqa: E402
+
+Row = dict[str, Any]
+Numbers = NDArray[np.float64]
+STATISTICS = ("straightness", "pc1", "effective dimension", "cosine 1", "cosine 10")
+LOGARITHMIC = ("straightness", "effective dimension")
+GAINS = ("mean", "annealing", "higher rate", "step")
+PERMUTATIONS = 99_999
+
+
+def runs_of(rows: list[Row], setting: str) -> dict[tuple[float, int], dict[str, Row]]:
+    """By rate and seed, what is known of a run; of seeds that have every rate."""
+    found: dict[tuple[float, int], dict[str, Row]] = {}
+    for row in rows:
+        if row["setting"] == setting:
+            found.setdefault((row["rate"], row["seed"]), {})[row["what"]] = row
+    ended = {run for run, known in found.items() if "losses" in known or "diverged" in known}
+    rates = {rate for rate, _ in found}
+    return {run: known for run, known in sorted(found.items()) if all((rate, run[1]) in ended for rate in rates)}
+
+
+def gains_of(runs: dict[tuple[float, int], dict[str, Row]]) -> dict[tuple[float, int], dict[str, float]]:
+    """The gains of runs that did not diverge; minus infinity where the next higher rate did."""
+    rates = sorted({rate for rate, _ in runs})
+    found = {}
+    for (rate, seed), known in runs.items():
+        if "losses" not in known:
+            continue
+        losses = {name: values for name, values in known["losses"].items() if isinstance(values, list)}
+        step = min((values for name, values in losses.items() if name.startswith("step")), key=lambda both: both[0])
+        gains = {
+            "mean": losses["last"][1] - losses["mean"][1],
+            "annealing": losses["end"][1] - losses["annealed"][1],
+            "step": losses["last"][1] - step[1],
+        }
+        if rate != rates[-1]:
+            above = runs[rates[rates.index(rate) + 1], seed].get("losses")
+            gains["higher rate"] = losses["annealed"][1] - above["annealed"][1] if above else -np.inf
+        found[rate, seed] = gains
+    return found
+
+
+def ranks_within(values: Numbers, rates: Numbers) -> Numbers:
+    """Ranks among the runs of a rate, centred; ties share theirs."""
+    from scipy.stats import rankdata
+
+    out = np.empty(len(values))
+    for rate in np.unique(rates):
+        ranks = rankdata(values[rates == rate])
+        out[rates == rate] = ranks - ranks.mean()
+    return out
+
+
+def partial_correlation(x: Numbers, y: Numbers, rates: Numbers) -> tuple[float, float]:
+    """Correlation of ranks given the rate, two-sided p by permutations within the rates; nan where nothing varies."""
+    a, b = ranks_within(x, rates), ranks_within(y, rates)
+    size = np.sqrt((a @ a) * (b @ b))
+    if size == 0:
+        return np.nan, np.nan
+    random = np.random.default_rng(1)
+    products = np.zeros(PERMUTATIONS)
+    for rate in np.unique(rates):
+        part = rates == rate
+        products += random.permuted(np.tile(a[part], (PERMUTATIONS, 1)), axis=1) @ b[part]
+    as_large = np.count_nonzero(np.abs(products) >= abs(a @ b) - 1e-9)
+    return float(a @ b / size), (1 + as_large) / (1 + PERMUTATIONS)
+
+
+def left_out_error(x: Numbers | None, y: Numbers, rates: Numbers) -> float:
+    """Mean absolute error at each rate of a line (x None: a mean) fitted to the others."""
+    errors = []
+    for rate in np.unique(rates):
+        left, kept = rates == rate, rates != rate
+        if x is None:
+            predicted = np.full(left.sum(), y[kept].mean())
+        else:
+            predicted = np.polyval(np.polyfit(x[kept], y[kept], 1), x[left])
+        errors.append(np.abs(y[left] - predicted))
+    return float(np.concatenate(errors).mean())
+
+
+def comparisons(rows: list[Row], setting: str) -> list[Row]:
+    """A line for each statistic and gain."""
+    runs = runs_of(rows, setting)
+    gains = gains_of(runs)
+    lines = []
+    for gain in GAINS:
+        taken = [run for run in gains if gain in gains[run]]
+        y, rates = np.array([gains[run][gain] for run in taken]), np.array([run[0] for run in taken])
+        finite = np.isfinite(y)
+        few = len(set(rates[finite])) < 3
+
+        def error(x: Numbers | None, y: Numbers = y, rates: Numbers = rates, finite: Numbers = finite) -> float:
+            return left_out_error(None if x is None else x[finite], y[finite], rates[finite])
+
+        for statistic in STATISTICS:
+            x = np.array([runs[run]["statistics"][statistic] for run in taken], dtype=float)
+            correlation, p = partial_correlation(x, y, rates) if len(taken) else (np.nan, np.nan)
+            by = np.log(x) if statistic in LOGARITHMIC else x
+            errors = [np.nan] * 3 if few else [error(by), error(np.log(rates)), error(None)]
+            lines.append({"gain": gain, "statistic": statistic, "correlation": correlation, "p": p, "errors": errors})
+    return lines
+
+
+def means(rows: list[Row], setting: str) -> str:
+    """Each rate's statistics and gains, mean ± sd over the seeds."""
+    runs = runs_of(rows, setting)
+    gains = gains_of(runs)
+    lines = []
+    for rate in sorted({rate for rate, _ in runs}):
+        seeds = [run for run in gains if run[0] == rate]
+        line = [f"{rate:g}", f"{len(seeds)} of {len([run for run in runs if run[0] == rate])}"]
+        of: list[Callable[[tuple[float, int]], float]] = [
+            *(lambda run, name=name: runs[run]["statistics"][name] for name in STATISTICS),
+            *(lambda run, name=name: gains[run].get(name, np.nan) for name in GAINS),
+        ]
+        for value in of:
+            one = mean_interval([found for run in seeds if np.isfinite(found := value(run))])
+            line.append(f"{one.mean:.4f} ± {one.sd:.4f}")
+        lines.append(line)
+    return text_table(["rate", "ended", *STATISTICS, *GAINS], lines)
+
+
+def found_of(rows: list[Row]) -> list[tuple[str, Row]]:
+    """Every setting with its lines, their p-values corrected over all."""
+    settings = sorted({row["setting"] for row in rows})
+    found = [(setting, line) for setting in settings for line in comparisons(rows, setting)]
+    for (_, line), corrected in zip(found, holm([line["p"] for _, line in found]), strict=True):
+        line["corrected"] = corrected
+    return found
+
+
+def known(found: list[tuple[str, Row]]) -> list[str]:
+    """Which statistic knows which gain by the plan's rule, in two settings or more."""
+    signs: dict[str, Counter[float]] = {}
+    for _, line in found:
+        own, *others = line["errors"]
+        if abs(line["correlation"]) >= 0.5 and line["corrected"] < 0.01 and own < min(others):
+            name = f"{line['statistic']} knows the gain of: {line['gain']}"
+            signs.setdefault(name, Counter())[np.sign(line["correlation"])] += 1
+    return [name for name, counts in signs.items() if max(counts.values()) >= 2] or ["no statistic knows a gain"]
+
+
+def main() -> int:
+    file = Path(sys.argv[1]) if len(sys.argv) > 1 else EXPERIMENTS / "records" / "trajectory_says_rows.jsonl"
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    found = found_of(rows)
+    for setting in sorted({row["setting"] for row in rows}):
+        print(f"{setting}: {len({seed for _, seed in runs_of(rows, setting)})} seeds\n\n{means(rows, setting)}\n")
+    header = ["setting", "gain", "statistic", "correlation", "p (Holm)", "error", "of the rate", "of the mean"]
+    lines = [
+        [
+            setting,
+            line["gain"],
+            line["statistic"],
+            f"{line['correlation']:+.2f}",
+            f"{line['corrected']:.2g}",
+            *(f"{error:.4f}" for error in line["errors"]),
+        ]
+        for setting, line in found
+    ]
+    print(text_table(header, lines), *known(found), sep="\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,270 @@
+#include "checkpoints/output.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <functional>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "support/atomic_file.h"
+#include "tests/tools/temporary_folder.h"
+
+namespace dimred::checkpoints {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+/// All below a folder.
+std::vector<std::string> entries(const fs::path& folder) {
+  std::vector<std::string> names;
+  for (const auto& item : fs::recursive_directory_iterator(folder))
+    names.push_back(item.path().lexically_relative(folder).string());
+  std::ranges::sort(names);
+  return names;
+}
+
+class OutputTest : public testing::Test {
+ protected:
+  static OutputPlan plan_of(const std::vector<fs::path>& names = {"a", "01/b"}, char digit = '1') {
+    return {.command = "merge", .digest = std::string(32, digit), .names = names};
+  }
+  OutputPlan plan_of_file(char digit = '1') const {
+    return {.command = "convert",
+            .digest = std::string(32, digit),
+            .one_file = true,
+            .names = {"one.safetensors"}};
+  }
+  std::string refusal(const OutputPlan& plan = plan_of()) const {
+    return thrown<std::invalid_argument>([&] { Output(out, plan); });
+  }
+
+  TemporaryFolder folder;
+  fs::path out = folder / "out", temporary = folder / "out.tmp";
+};
+
+TEST_F(OutputTest, OfAFolderAppearsWhole) {
+  Output output(out, plan_of());
+  EXPECT_EQ(output.path("01/b"), temporary / "01/b");
+  EXPECT_THROW(output.path("c"), std::logic_error);
+  write_file_atomically(output.path("a"), "A");
+  write_file_atomically(output.path("01/b"), "B");
+  EXPECT_FALSE(output.record("a"));
+  output.add_record("a", {1, 2});
+  EXPECT_EQ(*output.record("a"), (nlohmann::json{1, 2}));
+  EXPECT_FALSE(fs::exists(out));
+  output.commit();
+  EXPECT_THAT(entries(folder.path()), ElementsAre("out", "out/01", "out/01/b", "out/a"));
+  EXPECT_THAT(refusal(), HasSubstr("out' exists already"));
+}
+
+TEST_F(OutputTest, OfOneFileAppearsWhole) {
+  out = folder / "one.safetensors";
+  Output output(out, plan_of_file());
+  write_file_atomically(output.path("one.safetensors"), "A");
+  EXPECT_FALSE(fs::exists(out));
+  output.commit();
+  EXPECT_THAT(entries(folder.path()), ElementsAre("one.safetensors"));
+  EXPECT_EQ(text_of_file(out), "A");
+  EXPECT_THAT(refusal(plan_of_file()), HasSubstr("exists already"));
+}
+
+TEST_F(OutputTest, IsNamedWithASlashAtItsEnd) {
+  Output(folder / "out/", plan_of()).commit();
+  EXPECT_TRUE(fs::is_directory(out));
+}
+
+TEST_F(OutputTest, IsWrittenByOneProcess) {
+  const Output output(out, plan_of());
+  EXPECT_THAT(thrown<std::runtime_error>([&] { Output(out, plan_of()); }),
+              HasSubstr("out.tmp' is in use by process"));
+}
+
+/// Runs `work` in a process that is killed when it calls what it is given for the `last`th time;
+/// false: it ended before.
+bool killed_at(int last, const std::function<void(const std::function<void()>&)>& work) {
+  const auto child = ::fork();
+  if (child == 0) {
+    int moment = 0;
+    work([&] {
+      if (++moment == last) ::kill(::getpid(), SIGKILL);
+    });
+    ::_exit(0);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+}
+
+/// Two files with records, a moment behind each step.
+void write_output(const fs::path& out,
+                  const OutputPlan& plan,
+                  const std::function<void()>& moment) {
+  Output output(out, plan);
+  moment();
+  for (const auto& name : plan.names) {
+    AtomicFile file(output.path(name));
+    file.append(std::string(name.string() + " of " + plan.digest));
+    moment();
+    file.commit();
+    moment();
+    output.add_record(name, {1});
+    moment();
+  }
+  output.commit();
+  moment();
+}
+
+TEST_F(OutputTest, GoesOnOrBeginsAnewWhereverItWasKilled) {
+  for (const bool one_file : {false, true}) {
+    out = folder / (one_file ? "one.safetensors" : "out");
+    const auto plan = one_file ? plan_of_file() : plan_of();
+    // The later one has one name of the earlier one's, and another.
+    const auto later = one_file ? plan_of_file('2') : plan_of({"a", "02/c"}, '2');
+    for (const auto& next : {plan, later}) {
+      int last = 1;
+      for (; killed_at(last, [&](const auto& moment) { write_output(out, plan, moment); });
+           ++last) {
+        fs::remove_all(out);  // the last moment is behind its commit
+        {
+          Output output(out, next);
+          const auto finished = output.record(plan.names.front().string()).has_value();
+          EXPECT_EQ(finished, next.digest == plan.digest && last >= 4 && last < (one_file ? 5 : 8))
+              << last;
+          auto begun = entries(fs::path(out.string() + ".tmp"));
+          std::erase(begun, "02");
+          if (next.digest != plan.digest) {
+            EXPECT_THAT(begun, ElementsAre(".lock", ".plan"));
+          }
+        }
+        write_output(out, next, [] {});
+        for (const auto& name : next.names)
+          EXPECT_EQ(text_of_file(one_file ? out : out / name),
+                    name.string() + " of " + next.digest);
+        EXPECT_EQ(entries(folder.path()).size(), one_file ? 1U : 4U);
+        fs::remove_all(out);
+      }
+      EXPECT_EQ(last, one_file ? 6 : 9);
+      fs::remove_all(out);
+    }
+  }
+}
+
+// Moments within the constructor; and the plan of a merge of earlier revisions.
+TEST_F(OutputTest, GoesOnFromWhatItLeftBeforeItsPlan) {
+  const std::vector<std::map<std::string, std::string>> states{
+      {},
+      {{".lock", "1"}},
+      {{".lock", "1"}, {".plan.tmp", "x"}},
+      {{".lock", "1"}, {".plan", std::string(32, 'f')}, {"a", ""}, {".a.json", ""}, {"a.tmp", ""}}};
+  for (const auto& state : states) {
+    fs::create_directory(temporary);
+    for (const auto& [name, text] : state) put_file(temporary / name, text);
+    Output output(out, plan_of());
+    EXPECT_THAT(entries(temporary), ElementsAre(".lock", ".plan", "01"));
+    output.discard();
+    EXPECT_THAT(entries(folder.path()), IsEmpty());
+  }
+}
+
+TEST_F(OutputTest, RefusesWhatItHasNotWritten) {
+  const std::map<std::string, std::function<void(const fs::path&)>> foreign{
+      {".git", [](const fs::path& path) { fs::create_directories(path / "refs"); }},
+      {".hidden", [](const fs::path& path) { put_file(path, "precious"); }},
+      {"model.safetensors", [](const fs::path& path) { put_file(path, "precious"); }},
+      {"a", [](const fs::path& path) { fs::create_symlink("elsewhere", path); }},
+      {".a.json", [](const fs::path& path) { fs::create_directory(path); }},
+      {"02", [](const fs::path& path) { fs::create_directory(path); }},
+      {".plan", [](const fs::path& path) { put_file(path, "buy milk"); }},
+      {"01/notes", [](const fs::path& path) { put_file(path, "precious"); }}};
+  for (const bool planned : {true, false}) {
+    for (const auto& [name, make] : foreign) {
+      if (planned) Output(out, plan_of());
+      fs::create_directories((temporary / name).parent_path());
+      make(temporary / name);
+      const auto before = entries(temporary);
+      for (const char digit : {'1', '2'})
+        EXPECT_THAT(refusal(plan_of({"a", "01/b"}, digit)),
+                    AllOf(HasSubstr("out.tmp' is in the way"),
+                          HasSubstr(planned || name != "01/notes" ? name : "01")));
+      EXPECT_EQ(entries(temporary), before) << name;
+      fs::remove_all(temporary);
+    }
+  }
+  put_file(temporary, "precious");
+  EXPECT_THAT(refusal(), HasSubstr("out.tmp' is in the way"));
+  fs::remove(temporary);
+  fs::create_symlink("nowhere", temporary);
+  EXPECT_THAT(refusal(), HasSubstr("out.tmp' is in the way"));
+  EXPECT_THAT(thrown<std::invalid_argument>([&] { Output(folder / "none/out", plan_of()); }),
+              HasSubstr("needs an existing folder to write"));
+}
+
+TEST_F(OutputTest, DiscardsNothingOfOthers) {
+  Output output(out, plan_of());
+  write_file_atomically(output.path("01/b"), "B");
+  put_file(temporary / "01/notes", "precious");
+  output.discard();
+  EXPECT_THAT(entries(temporary), ElementsAre("01", "01/notes"));
+}
+
+TEST_F(OutputTest, ReplacesNothingThatHasAppearedMeanwhile) {
+  Output output(out, plan_of());
+  put_file(out, "precious");
+  EXPECT_THAT(thrown<std::invalid_argument>([&] { output.commit(); }),
+              HasSubstr("out' has appeared meanwhile"));
+  EXPECT_EQ(text_of_file(out), "precious");
+}
+
+TEST(RequireOutside, FollowsLinks) {
+  const TemporaryFolder folder;
+  fs::create_directories(folder / "run/snapshots");
+  fs::create_directory_symlink("run", folder / "link");
+  const auto refused = [&](const char* output, const char* source) {
+    return thrown<std::invalid_argument>([&] {
+             require_outside("merge", folder / output, folder / source);
+           }) != "no exception";
+  };
+  EXPECT_TRUE(refused("run/snapshots/mean", "run"));
+  EXPECT_TRUE(refused("run/snapshots/mean/", "run/snapshots/"));
+  EXPECT_TRUE(refused("link/mean", "run"));
+  EXPECT_TRUE(refused("run/mean", "link"));
+  EXPECT_TRUE(refused("run/snapshots/../mean", "run"));
+  EXPECT_FALSE(refused("run/mean", "run/snapshots"));
+  EXPECT_FALSE(refused("run_mean", "run"));
+  EXPECT_FALSE(refused("run", "run/snapshots"));
+  EXPECT_FALSE(refused("run/mean", "none"));
+}
+
+TEST(RequireUnmatched, KnowsWhatAPatternWouldMatch) {
+  const TemporaryFolder folder;
+  fs::create_directories(folder / "run/step1");
+  fs::create_directory_symlink("run", folder / "link");
+  const auto refused = [&](const char* file, const char* source) {
+    return thrown<std::invalid_argument>(
+               [&] { require_unmatched("pca", folder / file, folder / source); }) != "no exception";
+  };
+  EXPECT_TRUE(refused("run/p.npy", "run/*"));
+  EXPECT_TRUE(refused("run/step2", "run/step?/"));
+  EXPECT_TRUE(refused("run/step2/", "run/step[12]"));
+  EXPECT_TRUE(refused("run/b", "run/{a,b}"));
+  EXPECT_TRUE(refused("link/p.npy", "run/*"));
+  EXPECT_TRUE(refused("run/p.npy", "link/*"));
+  EXPECT_TRUE(refused("run/mean/model.safetensors", "run/*/*.safetensors"));
+  EXPECT_FALSE(refused("run/mean", "run/*/*.safetensors"));
+  EXPECT_FALSE(refused("run/mean", "run/step*"));
+  EXPECT_FALSE(refused("run/.hidden", "run/*"));
+  EXPECT_FALSE(refused("p.npy", "run/*"));
+  EXPECT_FALSE(refused("run/step2", "run/step1"));
+}
+
+}  // namespace
+}  // namespace dimred::checkpoints

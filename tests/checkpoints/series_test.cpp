@@ -1,0 +1,241 @@
+#include "checkpoints/series.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "checkpoints/part_names.h"
+#include "checkpoints/safetensors.h"
+#include "checkpoints/steps.h"
+#include "support/formatted.h"
+#include "tests/tools/temporary_folder.h"
+
+namespace dimred::checkpoints {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using Values = std::vector<std::int64_t>;
+
+/// Checkpoints of one value, as a program leaves them.
+class SeriesOfFiles : public testing::Test {
+ protected:
+  fs::path at(const std::string& name) const { return folder / name; }
+  void put(const std::string& file) const {
+    fs::create_directories(at(file).parent_path());
+    write_safetensors(at(file), {{"w", {1}, {1}}});
+  }
+  void put_folder(const std::string& name) const { put(name + "/model.safetensors"); }
+  std::string refusal(const std::vector<fs::path>& sources) const {
+    return thrown<std::invalid_argument>([&] { members(sources, "test"); });
+  }
+  std::vector<std::string> names_in(const std::string& source) const {
+    std::vector<std::string> names;
+    for (const auto& member : members({at(source)}, "test").members)
+      names.push_back(member.path.filename());
+    return names;
+  }
+  Values steps(const std::vector<std::string>& names) const {
+    std::vector<fs::path> paths;
+    for (const auto& name : names) paths.emplace_back("/runs/" + name);
+    return steps_of(paths).of;
+  }
+
+  TemporaryFolder folder;
+};
+
+TEST_F(SeriesOfFiles, StepsHaveUnits) {
+  EXPECT_EQ(steps({"step-900", "step-1k", "step-2K"}), (Values{900, 1000, 2000}));
+  EXPECT_EQ(steps({"step_500M", "step_1B", "step_2t"}),
+            (Values{500'000'000, 1'000'000'000, 2'000'000'000'000}));
+  EXPECT_EQ(steps({"iter_1.5k", "iter_0.25m-loss3"}), (Values{1500, 250'000}));
+  EXPECT_EQ(steps({"w_500M", "w_1B"}), (Values{500'000'000, 1'000'000'000}));
+  EXPECT_EQ(steps({"w_1.5k", "w_2k"}), (Values{1500, 2000}));
+  // A letter behind the unit, more places than it has, and a fraction without one.
+  EXPECT_EQ(steps({"step100kimg", "step200kimg"}), (Values{100, 200}));
+  EXPECT_EQ(steps({"step_0.0005k", "step_1k"}), (Values{1, 2}));
+  EXPECT_EQ(steps({"step0.5", "step1.5"}), (Values{1, 2}));
+  EXPECT_EQ(steps({"step9223372036854775807k", "step1k"}), (Values{1, 2}));
+}
+
+TEST_F(SeriesOfFiles, StepsStandBehindTheFirstWordThatAllNamesHave) {
+  EXPECT_EQ(steps({"epoch=1-step=200", "epoch=2-step=100"}), (Values{200, 100}));
+  EXPECT_EQ(steps({"epochs_3", "epochs_12"}), (Values{3, 12}));
+  EXPECT_EQ(steps({"iteration_20", "iterations-3"}), (Values{20, 3}));
+  EXPECT_EQ(steps({"ckpt_7", "checkpoint_5"}), (Values{1, 2}));
+  // fairseq's checkpoint_EPOCH_UPDATES; a name of another form makes no order.
+  EXPECT_EQ(steps({"checkpoint_1_5000.pt", "checkpoint_2_10000.pt"}), (Values{5000, 10000}));
+  EXPECT_EQ(steps({"checkpoint_1_5000.pt", "checkpoint_3.pt"}), (Values{1, 2}));
+  EXPECT_EQ(steps({"step1000-tokens5B", "step2000-tokens9B"}), (Values{1000, 2000}));
+}
+
+TEST_F(SeriesOfFiles, StepsMayStandInTheNearestFolderThatDiffers) {
+  EXPECT_EQ(steps({"global_step_100/actor/huggingface", "global_step_20/actor/huggingface"}),
+            (Values{100, 20}));
+  EXPECT_EQ(steps({"step2/a", "step1/b"}), (Values{2, 1}));
+  EXPECT_EQ(steps({"step1/model_7b", "step2/model_7b"}), (Values{1, 2}));
+  EXPECT_EQ(steps({"seed1/step100", "seed2/step100"}), (Values{100, 100}));
+  EXPECT_EQ(steps({"step5/x1-2", "step6/x2-3"}), (Values{1, 2}));
+}
+
+TEST_F(SeriesOfFiles, StagesHaveNoOrder) {
+  const std::vector<std::string> olmo{"stage1-step596057-tokens5001B",
+                                      "stage2-ingredient1-step11931-tokens100B"};
+  for (const auto& name : olmo) put_folder(name);
+  const auto series = members({at(olmo[0]), at(olmo[1])}, "test");
+  EXPECT_TRUE(series.counted);
+  EXPECT_THAT(thrown<std::invalid_argument>([&] { require_order(series, "test", "--kind ema"); }),
+              HasSubstr("stage 1 and stage 2"));
+  EXPECT_EQ(steps_of({"/phase1/step9", "/phase2/step3"}).stages, "phase 1 and phase 2");
+  EXPECT_EQ(steps_of({"/stage1/step9", "/stage1/step3"}).stages, "");
+  EXPECT_EQ(steps_of({"/a/step9", "/stage2/step3"}).stages, "");
+}
+
+TEST_F(SeriesOfFiles, SeveralOfOneStepHaveNoOrder) {
+  for (const auto* seed : {"seed1", "seed2"}) put_folder(std::string(seed) + "/step100");
+  auto series = members({at("seed*/step100")}, "test");
+  sort_by_step(series);
+  EXPECT_EQ(series.members.size(), 2U);
+  EXPECT_THAT(series.unordered, HasSubstr("of step 100"));
+}
+
+TEST_F(SeriesOfFiles, LeavesOutWhatIsUnfinished) {
+  for (const auto* name : {"tmp-checkpoint-30",
+                           "checkpoint-30.incomplete",
+                           "checkpoint-30_tmp",
+                           ".checkpoint-30",
+                           "checkpoint-30.partial",
+                           "checkpoint-30~",
+                           "checkpoint-30.tmp-17",
+                           "~checkpoint-30",
+                           "checkpoint-30.part2"}) {
+    EXPECT_TRUE(is_unfinished_name(name)) << name;
+    for (const auto* each : {"checkpoint-10", "checkpoint-20", name}) put_folder(each);
+    const auto series = members({folder.path()}, "test");
+    EXPECT_EQ(series.members.size(), 2U) << name;
+    EXPECT_THAT(series.remarks, ElementsAre(HasSubstr(std::string(name) + ": it is unfinished")));
+    fs::remove_all(at(name));
+  }
+  for (const auto* name : {"tmpfs-1", "a.tmpl", "step1.parts", "template", "checkpoint-30.part2x"})
+    EXPECT_FALSE(is_unfinished_name(name)) << name;
+  EXPECT_TRUE(is_unfinished_name("step1_tmp.safetensors"));
+  // A name that is given is refused for .tmp alone.
+  put_folder("checkpoint-40.tmp");
+  EXPECT_THAT(refusal({at("checkpoint-40.tmp")}), HasSubstr("is unfinished"));
+  put_folder("checkpoint-40_tmp");
+  EXPECT_EQ(members({at("checkpoint-40_tmp")}, "test").members.size(), 1U);
+}
+
+TEST_F(SeriesOfFiles, SaysWhichCheckpointsCannotBeRead) {
+  for (const auto* name : {"checkpoint-10", "checkpoint-20"}) put_folder(name);
+  const auto expect_remark = [&](const std::string& part) {
+    const auto series = members({folder.path()}, "test");
+    EXPECT_EQ(series.members.size(), 2U) << part;
+    ASSERT_EQ(series.remarks.size(), 1U) << part;
+    EXPECT_THAT(series.remarks[0], HasSubstr("checkpoint-30"));
+    EXPECT_THAT(series.remarks[0], HasSubstr(part));
+    fs::remove_all(at("checkpoint-30"));
+    fs::create_directory(at("checkpoint-30"));
+  };
+  fs::create_directory(at("checkpoint-30"));
+  expect_remark("no weights under a name that is known");
+  fs::create_symlink("../nowhere", at("checkpoint-30/model.safetensors"));
+  expect_remark("a link that leads nowhere");
+  put("checkpoint-30/model-00001-of-00002.safetensors");
+  expect_remark("is a part of a checkpoint");
+  put("checkpoint-30/global_step30/mp_rank_01_model_states.pt");
+  expect_remark("is a part of a checkpoint");
+  put("checkpoint-30/__0_0.distcp");
+  expect_remark("has no .metadata");
+  // Folders of another name are no members.
+  fs::remove_all(at("checkpoint-30"));
+  fs::create_directory(at("logs"));
+  EXPECT_THAT(members({folder.path()}, "test").remarks, IsEmpty());
+}
+
+TEST_F(SeriesOfFiles, SaysWhichFilesCannotBeRead) {
+  for (const auto* name : {"step1.safetensors", "step2.safetensors"}) put(name);
+  fs::create_symlink("nowhere", at("step3.safetensors"));
+  put_file(at("._step1.safetensors"), "of macOS");
+  EXPECT_THAT(members({folder.path()}, "test").remarks,
+              ElementsAre(HasSubstr("step3.safetensors: the link leads nowhere")));
+}
+
+TEST_F(SeriesOfFiles, PartsOfOneCheckpointAreNoSeries) {
+  for (const auto* name : {"consolidated.01.pth",
+                           "mp_rank_01_model_states.pt",
+                           "model_world_size_2_rank_0.pt",
+                           "zero_pp_rank_0_mp_rank_00_model_states.pt",
+                           "checkpoint_last-model_part-0.pt",
+                           "model-1-of-2.pt",
+                           "model_1_of_2.pt",
+                           "layer_03-model_00-model_states.pt",
+                           "pp_stage_0.pt",
+                           "tp_1.safetensors",
+                           "weights.shard0.bin",
+                           "rank_3.ckpt"}) {
+    EXPECT_TRUE(part_in_name(at(name))) << name;
+    fs::create_directory(at("run"));
+    put_file(at("run") / name, "");
+    EXPECT_THAT(refusal({at("run")}), HasSubstr(name));
+    EXPECT_THAT(refusal({at("run") / name}), HasSubstr("is a part of one checkpoint")) << name;
+    fs::remove_all(at("run"));
+  }
+  for (const auto* name : {"stage2-ingredient1-step11931.pt",
+                           "lora_rank_8.safetensors",
+                           "step_10_of_100.pt",
+                           "epoch-3-of-10.pt",
+                           "model-1-of-1.pt",
+                           "consolidated.00.pth",
+                           "mp_rank_00_model_states.pt",
+                           "model_world_size_1_rank_0.pt",
+                           "franked_3.pt",
+                           "stage_1.pt"})
+    EXPECT_FALSE(part_in_name(at(name))) << name;
+  put_file(at("consolidated.01.pth"), "");
+  EXPECT_TRUE(part_in_name(at("consolidated.00.pth")));
+  put("model-00001-of-00002.safetensors");
+  EXPECT_THAT(refusal({at("model-00001-of-00002.safetensors")}),
+              HasSubstr("needs model.safetensors.index.json"));
+}
+
+TEST_F(SeriesOfFiles, ListsKeepTheirOrderAndMayHaveComments) {
+  for (const auto* name : {"step1.safetensors", "step2.safetensors"}) put(name);
+  put_file(at("list.txt"), "# newest first\nstep2.safetensors\n\nstep1.safetensors\r\n");
+  EXPECT_THAT(names_in("list.txt"), ElementsAre("step2.safetensors", "step1.safetensors"));
+}
+
+TEST_F(SeriesOfFiles, KindsOfPaths) {
+  put_folder("step1");
+  put_folder("step2");
+  put("w.safetensors");
+  put_file(at("w.safetensors.index.json"), "{}");
+  put_file(at("list.txt"), "step1\n");
+  put_file(at("m.npy"), "");
+  put_file(at("notes"), "x");
+  fs::create_directory(at("dcp"));
+  put_file(at("dcp/.metadata"), "");
+  fs::create_directory(at("run"));
+  put_file(at("run/config.toml"), "");
+  const std::vector<std::pair<std::string, ArtifactKind>> kinds{
+      {"none", ArtifactKind::missing},
+      {"step1", ArtifactKind::folder},
+      {"step*", ArtifactKind::pattern},
+      {"w.safetensors", ArtifactKind::weights},
+      {"w.safetensors.index.json", ArtifactKind::index},
+      {"list.txt", ArtifactKind::list},
+      {"m.npy", ArtifactKind::matrix},
+      {"notes", ArtifactKind::unknown},
+      {"dcp", ArtifactKind::folder},
+      {"dcp/.metadata", ArtifactKind::distributed},
+      {"run", ArtifactKind::run},
+      {"", ArtifactKind::series}};
+  for (const auto& [name, kind] : kinds) EXPECT_EQ(look(at(name)).kind, kind) << name;
+  EXPECT_EQ(look(at("dcp")).weights, at("dcp/.metadata"));
+  EXPECT_TRUE(look(at("run")).is_one());
+  EXPECT_FALSE(look(at("m.npy")).is_one());
+}
+
+}  // namespace
+}  // namespace dimred::checkpoints

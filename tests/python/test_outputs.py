@@ -1,0 +1,281 @@
+"""Outputs that a user names replace nothing but earlier ones, and printed text reaches no file of ours."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import compare
+import numpy as np
+import pytest
+import report
+from conftest import REPOSITORY
+from fashion import fashion, few
+from PIL import Image
+from PIL.PngImagePlugin import PngInfo
+from run_folders import row, write_run
+
+import dimred
+
+SMALL = ["--train_samples=320", "--test_samples=40", "--epochs=1", "--threads=1", "--batch_size=64"]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory, execute: Callable[..., str]) -> Path:
+    """A short run with four snapshots."""
+    folder = tmp_path_factory.mktemp("outputs") / "run"
+    execute("dimred", "stage1", *SMALL, f"--data={few()}", "--snapshots_per_epoch=4", "--output", folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory) -> Path:
+    """photos/CLASS/NAME.png."""
+    folder = tmp_path_factory.mktemp("photos")
+    for i, image in enumerate(fashion("test", 12)[0]):
+        (folder / "ab"[i % 2]).mkdir(exist_ok=True)
+        Image.fromarray(image[0].numpy().astype(np.uint8)).save(folder / "ab"[i % 2] / f"{i:02}.png")
+    return folder
+
+
+def state_of(folder: Path) -> dict[str, bytes]:
+    """Every file of a folder."""
+    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+# ---- standard streams
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+def test_no_file_takes_the_place_of_a_closed_stream(closed: str, run: Path, dimred: Path, tmp_path: Path) -> None:
+    """stage 1's .lock was the first file opened, pca's matrix another."""
+    for command in (
+        f"{dimred} stage1 {' '.join(SMALL)} --data={few()} --output run",
+        f"{dimred} pca {run} --output p.npy",
+        f"{dimred} inspect --schedule cosine --epochs 2 --csv rates.csv",
+        f"{dimred} data convert {few()} --split test --output records",
+    ):
+        done = subprocess.run(["bash", "-c", f"{command} {closed}"], cwd=tmp_path, capture_output=True, check=False)
+        assert done.returncode == 0, (command, done.stderr)
+    assert b"images" not in (tmp_path / "run" / ".lock").read_bytes()  # the process, while it runs
+    assert (tmp_path / "rates.csv").read_text().startswith("step,epoch,learning_rate\n0,0,")
+    assert len((tmp_path / "rates.csv").read_text().splitlines()) == 201
+    assert np.load(tmp_path / "p.npy").shape == (3, 93322)
+
+
+# ---- one rule
+
+
+def test_a_table_replaces_no_photograph(run: Path, photos: Path, tmp_path: Path, fails, execute) -> None:
+    """`--csv photos/*.png`, with the table's name forgotten."""
+    before = state_of(photos)
+    files = sorted(photos.glob("a/*.png"))
+    said = fails(2, "predict", run, "--csv", *files)
+    assert f"{files[0]} exists already and is no earlier table of dimred predict; choose another --csv" in said
+    assert state_of(photos) == before
+    table = tmp_path / "answers.csv"
+    for _ in range(2):  # a rerun replaces its own
+        execute("dimred", "predict", run, *files, "--csv", table)
+    assert len(table.read_text().splitlines()) == 1 + 5 * len(files)
+    assert "a part of the run" in fails(2, "predict", run, files[0], "--csv", run / "curve.csv")
+    assert "a part of the run" in fails(2, "predict", run, files[0], "--csv", run / "snapshots" / "new.csv")
+
+
+def test_a_preview_replaces_no_image(photos: Path, tmp_path: Path, fails, execute) -> None:
+    copy = shutil.copytree(photos, tmp_path / "photos")
+    words = ["data", "preview", copy, "--rows=2", "--columns=2", "--output"]
+    image = copy / "a" / "00.png"
+    before = image.read_bytes()
+    assert "is no earlier picture of dimred data preview" in fails(2, *words, image)
+    assert image.read_bytes() == before
+    for _ in range(2):
+        execute("dimred", *words, tmp_path / "preview.png")
+    assert Image.open(tmp_path / "preview.png").info["Software"] == "dimred data preview"
+    mark = PngInfo()
+    mark.add_text("Software", "dimred data preview")
+    Image.open(image).save(copy / "a" / "preview.png", pnginfo=mark)  # a picture that is a sample now
+    assert "is an input of this command" in fails(2, *words, copy / "a" / "preview.png")
+
+
+def test_other_commands_have_the_same_rule(run: Path, tmp_path: Path, fails, execute) -> None:
+    """Two siblings or more of each kind: tables, matrices, configurations, folders."""
+    before = state_of(run)
+    foreign = tmp_path / "notes.csv"
+    foreign.write_text("my own\n")
+    assert "no earlier table" in fails(2, "inspect", "--schedule", "cosine", "--csv", foreign)
+    small = [word for word in SMALL if not word.startswith("--epochs")]
+    finder = ["stage1", *small, f"--data={few()}", "--steps=20", "--find_learning_rate", foreign]
+    assert "give --overwrite" in fails(2, *finder)
+    assert foreign.read_text() == "my own\n"
+    assert "a part of the run" in fails(2, "pca", run, "--output", run / "snapshots" / "p.npy", "--overwrite")
+    rows = tmp_path / "rows.npy"
+    np.save(rows, np.random.default_rng(1).normal(size=(5, 60)).astype(np.float32))
+    assert "is an input" in fails(2, "pca", rows, "--components=2", "--output", rows, "--overwrite")
+    options = tmp_path / "options.txt"
+    options.write_text("batch_size=32\n")
+    assert "a part of the run" in fails(2, "import", options, "--output", run / "config.toml", "--overwrite")
+    assert "a part of the run" in fails(2, "export", run, "--output", run / "checkpoints")
+    assert "a part of the run" in fails(2, "data", "convert", few(), "--output", run / "snapshots" / "records")
+    assert state_of(run) == before
+
+
+def test_a_download_replaces_no_other_file(run: Path, photos: Path, tmp_path: Path, fails, execute) -> None:
+    image = next(photos.glob("a/*.png"))
+    curve = (run / "curve.csv").read_bytes()
+    assert "a part of the run" in fails(2, "store", "get", image.as_uri(), run / "curve.csv")
+    there = tmp_path / "there.png"
+    there.write_bytes(b"mine")
+    assert "exists already; choose another path or give --overwrite" in fails(2, "store", "get", image.as_uri(), there)
+    folder = tmp_path / "folder"
+    (folder / "a").mkdir(parents=True)
+    (folder / "a" / image.name).write_bytes(b"mine")
+    assert "exists already" in fails(2, "store", "get", photos.as_uri(), folder)
+    assert state_of(folder) == {f"a/{image.name}": b"mine"}  # nothing was begun
+    assert there.read_bytes() == b"mine" and (run / "curve.csv").read_bytes() == curve
+    execute("dimred", "store", "get", photos.as_uri(), folder, "--overwrite")
+    assert state_of(folder) == state_of(photos)
+
+
+def test_python_has_the_same_rule(run: Path, tmp_path: Path, capsys) -> None:
+    basis = dimred.fit(run, components=2)
+    for place, rule in (
+        (run / "snapshots" / "p.npy", "a part of the run"),
+        (tmp_path / "photo.npy", "no earlier matrix"),
+    ):
+        if place.parent == tmp_path:
+            place.write_text("a photograph")
+        with pytest.raises(ValueError, match=rule):
+            basis.save(place)
+        with pytest.raises(ValueError, match=rule):
+            dimred.fit(run, components=2, output=place)
+    assert (tmp_path / "photo.npy").read_text() == "a photograph"
+    for _ in range(2):
+        basis.save(tmp_path / "p.npy")
+    for place, rule in ((run / "curve.csv", "a part of the run"), (tmp_path / "photo.npy", "no earlier page")):
+        assert report.main([str(run), "--output", str(place)]) == 2
+        assert rule in capsys.readouterr().err
+    for _ in range(2):
+        assert report.main([str(run), "--output", str(tmp_path / "page.html")]) == 0
+
+
+def test_a_second_writer_of_a_basis_is_refused(run: Path, tmp_path: Path) -> None:
+    """Both wrote NAME.tmp, and either could publish the other's half."""
+    from dimred import _core
+
+    basis = dimred.fit(run, components=2)
+    first = _core.AtomicFile(tmp_path / "p.npy")
+    with pytest.raises(OSError, match="being written by another writer"):
+        basis.save(tmp_path / "p.npy")
+    del first
+    basis.save(tmp_path / "p.npy")
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["p.json", "p.mean.npz", "p.npy"]
+
+
+# ---- weights alone
+
+
+def test_the_weights_of_an_export_have_its_signature(run: Path, photos: Path, tmp_path: Path, execute) -> None:
+    """A file elsewhere takes the default data's normalisation, and a line says so."""
+    copy = shutil.copytree(run, tmp_path / "run")
+    signature = copy / "export" / "1" / "signature.json"
+    execute("dimred", "export", copy)
+    image = next(photos.glob("a/*.png"))
+    answer = execute("dimred", "predict", signature.parent, image)
+    assert execute("dimred", "predict", signature.parent / "weights.safetensors", image) == answer
+    alone = shutil.copy(signature.parent / "weights.safetensors", tmp_path)
+    line = f"no run says what {alone} was trained on: normalisation, classes and samples are those of the default data"
+    assert line in execute("dimred", "predict", alone, image)
+    assert line in execute("dimred", "evaluate", alone, "--test_samples=20", "--threads=1")
+    assert "no run says" not in execute("dimred", "evaluate", alone, f"--data={few()}", "--test_samples=20")
+    assert "no run says" not in execute("dimred", "predict", run, image)
+
+
+# ---- a newcomer's ways
+
+
+def test_help_of_a_subcommand(execute) -> None:
+    assert execute("dimred", "help", "pca") == execute("dimred", "pca", "--help")
+    assert execute("dimred", "help", "data", "convert") == execute("dimred", "data", "convert", "--help")
+
+
+def test_a_report_of_a_folder_of_runs(tmp_path: Path, capsys) -> None:
+    for seed in (1, 2):
+        data = f"subset of 576 samples, indices xxh3 {seed:032x}, of label noise on 3 of 640 samples, seed {seed}, of x"
+        write_run(tmp_path / "runs" / f"seed{seed}", [row(1, 0.5)], seed=seed, train_data=data)
+    assert report.main([str(tmp_path / "runs"), "--output", str(tmp_path / "x.html")]) == 0
+    said = capsys.readouterr().out
+    assert "seed1" in said and "seed2" in said
+    assert "do not compare" not in said  # what a seed chooses is no other data
+    other = "subset of 570 samples, indices xxh3 0, of label noise on 3 of 640 samples, seed 1, of x"
+    write_run(tmp_path / "runs" / "other", [row(1, 0.5)], seed=3, train_data=other)
+    assert report.main([str(tmp_path / "runs"), "--output", str(tmp_path / "x.html")]) == 0
+    assert "different training data" in capsys.readouterr().out
+
+
+def test_words_are_looked_at_before_a_download(tmp_path: Path) -> None:
+    """Without .venv-tensorflow: pip is not there either."""
+    copy = tmp_path / "clone"
+    for name in ("scripts/slim_checkpoint.sh", "experiments/slim_checkpoint.py", "requirements/tensorflow.txt"):
+        (copy / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(REPOSITORY / name, copy / name)
+    script = copy / "scripts" / "slim_checkpoint.sh"
+    for words, rule in (([], "needs CKPT OUT"), (["none.ckpt", "out.safetensors"], "no such checkpoint")):
+        done = subprocess.run([script, *words], cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
+        assert rule in done.stderr
+    assert not (copy / ".venv-tensorflow").exists()
+
+
+def test_lint_says_what_it_needs(tmp_path: Path) -> None:
+    (tmp_path / "scripts").mkdir()
+    script = shutil.copy(REPOSITORY / "scripts" / "lint.sh", tmp_path / "scripts")
+    done = subprocess.run([script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (
+        2,
+        "lint: needs a build of the tests: run scripts/setup.sh --tests, then this again\n",
+    )
+
+
+def test_a_model_is_made_by_the_clones_python(tmp_path: Path, binaries: Path) -> None:
+    """build/bin/dimred finds .venv/bin/python of its clone."""
+    (tmp_path / "build" / "bin").mkdir(parents=True)
+    (tmp_path / ".venv" / "bin").mkdir(parents=True)
+    shutil.copy(binaries / "dimred", tmp_path / "build" / "bin")
+    (tmp_path / ".venv" / "bin" / "python").write_text('#!/bin/sh\necho "the clone\'s" >&2\nexit 3\n')
+    (tmp_path / ".venv" / "bin" / "python").chmod(0o755)
+    command = [tmp_path / "build" / "bin" / "dimred", "model", "overfeat"]
+    environment = {name: value for name, value in os.environ.items() if name != "DIMRED_PYTHON"}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, "dimred model: error: [model] the clone's\n")
+
+
+def test_data_inspect_shows_where_it_is(photos: Path, tmp_path: Path, dimred: Path) -> None:
+    """On a terminal, long before a thousand samples are read."""
+    for name in "ab":
+        (tmp_path / name).mkdir()
+        for i in range(60):
+            shutil.copy(next(photos.glob("a/*.png")), tmp_path / name / f"{i}.png")
+    command = f"{dimred} data inspect {tmp_path} --threads 1"
+    shown = subprocess.run(["script", "-qec", command, "/dev/null"], capture_output=True, text=True, check=True).stdout
+    assert "32/120" in shown
+
+
+def test_what_a_dry_run_says(tmp_path: Path, binaries: Path, capsys) -> None:
+    """No two jobs have one name; the time is told by those that have run."""
+    words = ["--dry_run", "--jobs=2", "--output", str(tmp_path), "--dimred", str(binaries / "dimred")]
+    config = REPOSITORY / "experiments" / "comparisons"
+    for name in ("fashion", "precision"):
+        assert compare.main([str(config / f"{name}.toml"), *words]) == 0
+        *jobs, last = capsys.readouterr().out.splitlines()
+        assert len(set(jobs)) == len(jobs)
+        assert last == f"{len(jobs)} of {len(jobs)} jobs to run, 2 at a time; time known once a job has run here"
+    (tmp_path / "journal.jsonl").write_text(
+        json.dumps({"target": str(tmp_path / "x"), "kind": "stage1", "seconds": 60.0}) + "\n"
+    )
+    assert compare.main([str(config / "precision.toml"), *words]) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert "time about" in last and f"{len(jobs)} of" in last
