@@ -168,11 +168,12 @@ class TrainingState {
     of_mindspore_ = of_mindspore_ || is_among(of_optimizer, name) || is_of_group(name);
     const auto parts = parts_of(name);
     const std::span all(parts);
-    for (std::size_t i = 0; i < parts.size(); ++i)
-      if (may_be_optimizer(parts[i]) && is_optimizers(all.subspan(i + 1)))
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      const auto rest = all.subspan(i + 1);
+      const bool state = parts[i] == "state" && std::ranges::any_of(rest, is_of_any);
+      if (state || (may_be_optimizer(parts[i]) && is_optimizers(rest)))
         optimizers_.insert(name.substr(0, parts[i].end() - name.begin()));
-      else if (parts[i] == "state" && std::ranges::any_of(all.subspan(i + 1), is_of_any))
-        optimizers_.insert(name.substr(0, parts[i].end() - name.begin()));
+    }
   }
 
   std::set<std::string_view> names_, optimizers_;

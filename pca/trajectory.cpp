@@ -110,7 +110,7 @@ struct FlipPlan {
 /// a tensor is rejected where fewer than k draws are as straight: k = 5 finds more than k = 1, and
 /// costs five times as much.
 std::int64_t flips_for_tensors(std::int64_t given, std::int64_t moving) {
-  constexpr std::int64_t least = 2 * 20, better = 5 * least, costly = 100'000;
+  constexpr std::int64_t least = 40, better = 5 * least, costly = 100'000;
   const auto wanted = std::max(least * moving, std::min(better * moving, costly));
   return wanted > most_flips ? given : std::max(given, wanted);
 }
