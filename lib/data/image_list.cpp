@@ -43,7 +43,7 @@ std::optional<double> number_of_text(std::string_view text) {
   double number = std::numeric_limits<double>::infinity();
   const auto* const end = text.data() + text.size();
   const auto format = hexadecimal ? std::chars_format::hex : std::chars_format::general;
-  const auto read = std::from_chars(digits.data(), end, number, format);
+  const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), number, format);
   return read.ptr == end && !digits.empty() ? std::optional(number) : std::nullopt;
 }
 
