@@ -104,7 +104,7 @@ TEST(ImageList, ReadsNumbersInEverySpelling) {
                                                                    {"'+0", "'"}};
   for (const auto& [before, after] : spellings) {
     std::string lines;
-    for (int i = 0; i < 12; ++i) lines += "i.png " + before + std::to_string(i) + after + '\n';
+    for (int i = 0; i < 12; ++i) lines += formatted("i.png {}{}{}\n", before, i, after);
     const auto list = parse_image_list(lines, "train.txt");
     EXPECT_EQ(list.class_names, numbered_classes(12)) << before << 2 << after;
     for (std::int32_t i = 0; i < 12; ++i) EXPECT_EQ(list.labels.at(static_cast<std::size_t>(i)), i);
