@@ -36,7 +36,7 @@ struct Artifact {
 
   /// Whether the path stands for one set of weights.
   bool is_one() const;
-  /// Whether it stands for several: a folder, list or pattern.
+  /// Returns true for several sets: a folder, list or pattern.
   bool is_several() const;
 };
 

@@ -61,7 +61,7 @@ std::optional<FileNames> planned_names(const fs::path& folder, const FileNames& 
   return names;
 }
 
-/// What a plan with these names may leave, at whatever moment its process is killed.
+/// Returns all names that a plan may leave behind, whenever its process is killed.
 struct OwnFiles {
   std::set<fs::path> files, folders;
 
@@ -107,7 +107,7 @@ void remove_marks(const fs::path& folder) {
   for (const auto* name : {plan_name, FolderLock::file_name}) fs::remove(folder / name);
 }
 
-/// What others have put there stays.
+/// Leaves what others have put there.
 void remove_if_empty(const fs::path& folder) {
   std::error_code holds_more;
   fs::remove(folder, holds_more);

@@ -11,7 +11,7 @@
 
 namespace dimred::checkpoints {
 
-/// What an output will be.
+/// The files that an output will have, and what decides their bytes.
 struct OutputPlan {
   std::string command;  // that makes it: "merge"
   std::string digest;   // of all that decides its bytes
@@ -42,7 +42,7 @@ class Output {
 
   /// The place of a file of the plan until commit(), in a folder that is there.
   std::filesystem::path path(const std::filesystem::path& name) const;
-  /// What was recorded of a shard that an earlier process finished; nullopt: nothing that is JSON.
+  /// Returns the record of a shard that an earlier process finished; nullopt without a JSON record.
   std::optional<nlohmann::json> record(const std::string& shard) const;
   /// Says that the shard is whole.
   void add_record(const std::string& shard, const nlohmann::json& record) const;

@@ -38,7 +38,7 @@ bool may_be_weights(const fs::path& file) {
          (is_weight_name(file) || is_index(file) || file.extension() == ".h5");
 }
 
-/// What lies in a folder.
+/// The entries of a folder by what they are.
 struct Content {
   Paths indices, own, other, nested;  // weights: by an index, of our kinds, of others, in folders
   Paths rest;                         // unfinished, or unreadable
