@@ -34,6 +34,8 @@ logs=$PWD/runs/fresh_machine
 mkdir -p "$logs"
 [ ! -e "${DIMRED_FRESH:-}" ] || refuse "DIMRED_FRESH needs a folder that is not there, received $DIMRED_FRESH"
 root=$(realpath -m "${DIMRED_FRESH:-$(mktemp -d /var/tmp/dimred_fresh.XXXXXX)}")
+mkdir -p "$root"
+chmod 755 "$root"  # tests give up root's rights, and still find what is below
 
 # What runs inside is in namespaces of its own, whose processes and mounts end with the first of them: none is left to remove through.
 running=''

@@ -151,11 +151,14 @@ Json parse(std::string_view text, std::string_view source, const JsonLimits& lim
     Json::sax_parse(text, &builder);
     return value;
   } catch (const typename Json::parse_error& error) {
-    const std::string_view reason(error.what());  // "... - unexpected '}'; expected ..."
+    // "... - unexpected '}'; expected ..."; library 3.11.3 words an empty text otherwise.
+    std::string_view reason(error.what());
+    const auto dash = reason.find(" - ");
+    reason.remove_prefix(dash == std::string_view::npos ? 0 : dash + 3);
     fail_environment("{}: not JSON, {}{}",
                      source,
                      position_text(text, std::max<std::size_t>(error.byte, 1) - 1),
-                     printable(reason.substr(reason.find(" - ") + 3)));
+                     text.empty() ? "it is empty" : printable(reason));
   } catch (const typename Json::exception& error) {  // a number beyond all numbers
     fail_environment("{}: not JSON: {}", source, printable(error.what()));
   }

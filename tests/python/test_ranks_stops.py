@@ -157,12 +157,20 @@ def test_a_dead_or_stopped_rank_ends_all_and_is_named(stop, dead: int, tmp_path:
     assert said[0].startswith(f"dimred stage1: error: rank {dead} "), said
 
 
+def wait_for_state(run: Path, process: subprocess.Popen) -> None:
+    """Waits until there is something to resume from, which follows an epoch's row in the curve."""
+    while not any(run.glob("checkpoints/state_*/state.json")):
+        assert process.poll() is None, ended([process])
+        time.sleep(0.02)
+
+
 def torchrun_after(stop: signal.Signals, run: Path, restarts: int, *command: object) -> tuple[int, str, str]:
     """Exit code, output and errors of torchrun with two ranks, one of which gets the signal once it trains."""
     launcher = [sys.executable, "-m", "torch.distributed.run", "--no-python", "--nproc-per-node=2", "--standalone"]
     words = [*launcher, f"--max-restarts={restarts}", *command, SOON, "--output", run]
     with subprocess.Popen(list(map(str, words)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as torchrun:
         wait_for_training(run, [torchrun])
+        wait_for_state(run, torchrun)
         victim = subprocess.run(["pgrep", "-n", "-f", str(run)], capture_output=True, text=True, check=True)
         os.kill(int(victim.stdout), stop)
         output, errors = torchrun.communicate(timeout=PATIENCE)

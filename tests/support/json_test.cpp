@@ -42,10 +42,10 @@ TEST(Json, IsReadAsTheLibraryDoes) {
 TEST(Json, AnErrorSaysFileLineAndColumn) {
   EXPECT_EQ(json_refusal("{\n \"a\": 1,\n \"b\" 2}"),
             "file.json: not JSON, line 3, column 6: unexpected number literal; expected ':'");
-  EXPECT_EQ(
-      json_refusal(""),
-      "file.json: not JSON, line 1, column 1: unexpected end of input; expected '[', '{', or a "
-      "literal");
+  EXPECT_EQ(json_refusal(""), "file.json: not JSON, line 1, column 1: it is empty");
+  EXPECT_EQ(json_refusal("["),
+            "file.json: not JSON, line 1, column 2: unexpected end of input; expected '[', '{', or "
+            "a literal");
   EXPECT_EQ(json_refusal("{\"a\": {\"b\": 1, \"b\": 2}}"), "file.json: b: given twice");
   EXPECT_EQ(json_refusal("[1,\n" + std::string(33, '[')),
             "file.json: line 2, column 32: needs at most 32 levels of nesting");
