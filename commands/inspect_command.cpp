@@ -21,7 +21,6 @@
 #include "checkpoints/step_names.h"
 #include "checkpoints/weight_names.h"
 #include "checkpoints/weights_file.h"
-#include "commands/inspect_scale.h"
 #include "commands/inspect_schedule.h"
 #include "commands/inspect_trajectory.h"
 #include "commands/remote.h"
@@ -509,14 +508,12 @@ int inspect_command(const std::vector<std::string>& arguments) {
   if (asks_for(arguments, "schedule")) return inspect_schedule(arguments);
   if (asks_for(arguments, "trajectory")) return inspect_trajectory(arguments);
   fs::path file, landscape, trajectory;
-  std::string scale, schedule, model;
+  std::string schedule, model;
   OptionTable table("dimred inspect",
                     "what a snapshot, state, run folder, matrix or data set holds, and whether it "
-                    "is whole; exit code 1 when it is damaged; or what R ranks would cost");
+                    "is whole; exit code 1 when it is damaged");
   table.group("What");
   table.add("file", &file, "file or folder to look at").positional();
-  table.add(
-      "scale", &scale, "predict bytes, memory and seconds: M=25.6e6 k=32 R=8 bandwidth=300e9");
   table.add("schedule", &schedule, "draw a learning rate: see dimred inspect --schedule --help");
   table.add("landscape",
             &landscape,
@@ -531,16 +528,11 @@ int inspect_command(const std::vector<std::string>& arguments) {
       &model,
       "layers, parameters and compute of a network by name: see dimred inspect --model --help");
   add_store_options(table);
-  if (printed_help(table, join_scale_words(arguments), scale_help())) return exit_success;
+  if (printed_help(table, arguments)) return exit_success;
   for (const auto* field :
        std::initializer_list<const void*>{&landscape, &model, &schedule, &trajectory}) {
     const auto& row = table.at(field);
     require(!row.was_set(), "[inspect] {} needs to be a flag", row.name);
-  }
-  if (table.was_set(&scale)) {
-    require(file.empty(), "[inspect] needs a file or --scale, received both");
-    print(inspect_scale(scale));
-    return exit_success;
   }
   require(!file.empty(), "[inspect] needs a file or folder; see dimred inspect --help");
   const auto result = inspect(file);

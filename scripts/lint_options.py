@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 DEFINED = re.compile(r'\b(?:add|add_choice)(?:<\w+>)?\(\s*"(\w{2,})"')
-NO_TABLES = ("commands/inspect_scale.cpp", "tests/", "experiments/")  # keys of --scale and programs of their own
+NO_TABLES = ("tests/", "experiments/")  # programs of their own
 IN_TABLES = re.compile(  # calls whose arguments are of a row's definition
     r"\b(?:add|add_choice)(?:<\w+>)?\(|\b(?:is|is_on|above|has_value|given|chosen_by|choose_defaults|alias)\("
     r"|\.chosen_by = "

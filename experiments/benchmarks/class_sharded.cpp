@@ -1,7 +1,7 @@
 // class_sharded [--classes C --global_batch_size N --steps S --embedding_size D ...], alone or as R
 // ranks: steps of a class-sharded margin softmax with SGD and momentum on random features. Rank 0
 // prints one JSON line: each rank's peak of memory above what the process held before (VmHWM), the
-// bytes it sent in a step, seconds of the steps, and what scaling/head.h predicts.
+// bytes it sent in a step, and seconds of the steps.
 #include <torch/utils.h>
 
 #include <fstream>
@@ -9,7 +9,6 @@
 #include <nlohmann/json.hpp>
 
 #include "distributed/connect.h"
-#include "scaling/head.h"
 #include "support/errors.h"
 #include "support/stopwatch.h"
 #include "training/heads/class_sharded_softmax.h"
@@ -114,20 +113,13 @@ int work(const std::vector<std::string>& arguments) {
         std::_Exit(1);
       });
   auto& ranks = *all.communicator;
-  const scaling::HeadShape head{.ranks = ranks.size(),
-                                .classes = options.classes,
-                                .embedding = options.head.embedding_size,
-                                .batch = options.global_batch_size,
-                                .sampling_ratio = options.head.sampling_ratio};
   const auto texts = ranks.gather(measured(options, ranks).dump());
   if (ranks.rank() == 0) {
-    nlohmann::json result{{"ranks", head.ranks},
-                          {"classes", head.classes},
-                          {"embedding_size", head.embedding},
-                          {"global_batch_size", head.batch},
-                          {"class_sampling_ratio", head.sampling_ratio},
-                          {"predicted_bytes", scaling::head_memory(head).total()},
-                          {"predicted_sent", scaling::head_bytes(head, head.batch / head.ranks)}};
+    nlohmann::json result{{"ranks", ranks.size()},
+                          {"classes", options.classes},
+                          {"embedding_size", options.head.embedding_size},
+                          {"global_batch_size", options.global_batch_size},
+                          {"class_sampling_ratio", options.head.sampling_ratio}};
     for (const auto& text : texts) result["measured"].push_back(nlohmann::json::parse(text));
     std::cout << result.dump() << '\n' << std::flush;
   }

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
+import rank_model
 from ranks import run_ranks
 
 
@@ -25,6 +26,13 @@ def measured(program: Path, ranks: int, options: list[str]) -> dict[str, Any]:
     if any(done.codes):
         raise SystemExit("\n".join(done.errors))
     return json.loads(done.output[0])
+
+
+def predicted(given: argparse.Namespace, ranks: int) -> dict[str, int]:
+    """Bytes of the first rank, which has most, and bytes that a rank sends in a step."""
+    head = rank_model.Head(given.classes, given.embedding_size, given.global_batch_size, given.class_sampling_ratio)
+    all_ranks = rank_model.Ranks(ranks, 1)
+    return {"predicted_bytes": head.memory(ranks), "predicted_sent": head.sent(all_ranks)}
 
 
 def main() -> int:
@@ -46,7 +54,7 @@ def main() -> int:
         "SGD with momentum, float32"
     )
     print("ranks  peak MB of a rank  predicted MB  of one rank's  sent MB a step  predicted MB  seconds a step")
-    results = [measured(given.program, ranks, options) for ranks in given.ranks]
+    results = [measured(given.program, ranks, options) | predicted(given, ranks) for ranks in given.ranks]
     whole = max(part["peak_bytes"] for part in results[0]["measured"])
     share = 1.0
     for result in results:

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from math import prod
+from math import ceil, prod
 
 NUMBER = 4  # bytes of an entry of a vector of M
 UNIT = 16  # columns: parameters begin at multiples of it, and shares are cut at them within a parameter
@@ -108,3 +108,28 @@ def stage1_memory(columns: float, bucket: float, ranks: int) -> float:
 def stage2_memory(columns: float, ranks: int, k: int) -> float:
     """w, g, the start of the search and the gathered direction; this rank's share of P and of five vectors."""
     return NUMBER * columns * (4 + (k + 5) / ranks)
+
+
+@dataclass(frozen=True)
+class Head:
+    """A class-sharded last layer, trained by SGD with momentum, and the batch of all ranks."""
+
+    classes: int
+    embedding: int
+    batch: int
+    sampling_ratio: float = 1.0
+
+    def memory(self, ranks: int) -> int:
+        """Weights and momentum, with a sample of classes their copy; gradient, logits, features and their gradients."""
+        own, sampled = ceil(self.classes / ranks), self.sampling_ratio < 1
+        drawn = min(own, ceil(self.sampling_ratio * own) + (self.batch if sampled else 0))
+        row = NUMBER * self.embedding
+        weights = 2 * own * row + (drawn * row if sampled else 0)
+        return weights + drawn * row + NUMBER * self.batch * drawn + 2 * self.batch * row
+
+    def sent(self, ranks: Ranks) -> int:
+        """Two counts a rank, features and labels of all, three sums a sample, and the features' gradients."""
+        own, others = self.batch // ranks.size, ranks.size - 1
+        row = NUMBER * self.embedding
+        sums = ranks.sum(2 * ranks.size) + ranks.sum(2 * self.batch) + ranks.sum(self.batch + 1)
+        return sums + own * (row + 8) * others + (self.batch - own) * row

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "distributed/exchange.h"
-#include "scaling/volume.h"
+#include "distributed/volume.h"
 #include "support/errors.h"
 #include "support/stopwatch.h"
 #include "support/text.h"
@@ -58,7 +58,7 @@ class ProcessGroup final : public TensorCommunicator {
 
   void all_reduce_maximum(torch::Tensor& values) override {
     auto there = staged(values);
-    const auto sent = scaling::all_reduce_bytes(bytes(there), size_);
+    const auto sent = volume::all_reduce_bytes(bytes(there), size_);
     counted(Collective::all_reduce, {sent}, [&] {
       std::vector<at::Tensor> list{there};
       c10d::AllreduceOptions options;
@@ -79,7 +79,7 @@ class ProcessGroup final : public TensorCommunicator {
     const auto& backend = backend_of(there);
     std::vector<torch::Tensor> sums;
     counted(Collective::reduce_scatter,
-            {scaling::reduce_scatter_bytes(bytes(there), own), at_place - own},
+            {volume::reduce_scatter_bytes(bytes(there), own), at_place - own},
             [&] {
               std::vector<PendingSum> within, between;
               for (const auto& part : parts_of(there))
@@ -104,9 +104,9 @@ class ProcessGroup final : public TensorCommunicator {
     for (const auto& shard : shards) size = std::max(size, range_of(shard).end);
     auto full = torch::empty({size}, there.options());
     columns(full, range_of(shards[rank_])).copy_(there);
-    const auto between = scaling::all_gather_bytes(bytes(there), nodes());
+    const auto between = volume::all_gather_bytes(bytes(there), nodes());
     const auto within =
-        scaling::all_gather_bytes(bytes(pieces(full, shards, place_, {})), node_size_);
+        volume::all_gather_bytes(bytes(pieces(full, shards, place_, {})), node_size_);
     const auto& backend = backend_of(there);
     counted(Collective::all_gather, {between + within, between}, [&] {
       std::vector<PendingTransfer> to_nodes, to_ranks;
@@ -134,7 +134,7 @@ class ProcessGroup final : public TensorCommunicator {
     auto there = staged(values);
     const int distance = (rank_ - root + size_) % size_;
     counted(
-        Collective::broadcast, {bytes(there) * scaling::broadcast_children(distance, size_)}, [&] {
+        Collective::broadcast, {bytes(there) * volume::broadcast_children(distance, size_)}, [&] {
           std::vector<at::Tensor> list{there};
           c10d::BroadcastOptions options;
           options.rootRank = root;
@@ -264,7 +264,7 @@ std::unique_ptr<Pending> ProcessGroup::start_all_reduce(torch::Tensor values) {
   auto there = staged(values);
   auto& count = traffic(Collective::all_reduce);
   ++count.calls;
-  count.bytes_sent += scaling::all_reduce_bytes(bytes(there), size_);
+  count.bytes_sent += volume::all_reduce_bytes(bytes(there), size_);
   c10::intrusive_ptr<c10d::Work> work;
   named(Collective::all_reduce, [&] {
     std::vector<at::Tensor> list{there};

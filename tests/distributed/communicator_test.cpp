@@ -7,7 +7,7 @@
 #include <mutex>
 #include <numeric>
 
-#include "scaling/volume.h"
+#include "distributed/volume.h"
 #include "support/agreement.h"
 #include "tests/tools/gloo_ranks.h"
 
@@ -69,7 +69,7 @@ TEST_P(OverRanks, AllReduceSumsAndCounts) {
     const auto& traffic = std::as_const(communicator).traffic(Collective::all_reduce);
     EXPECT_EQ(traffic.calls, 2);
     EXPECT_EQ(traffic.bytes_sent,
-              scaling::all_reduce_bytes(16, ranks) + scaling::all_reduce_bytes(4000, ranks));
+              volume::all_reduce_bytes(16, ranks) + volume::all_reduce_bytes(4000, ranks));
     EXPECT_GT(traffic.seconds, 0);
   });
 }
@@ -82,7 +82,7 @@ TEST_P(OverRanks, AllReduceMaximumTakesTheLargestAndCounts) {
     auto values = torch::tensor({rank, -rank, rank == 1 ? 0.5 : -infinity}, torch::kFloat64);
     communicator.all_reduce_maximum(values);
     EXPECT_TRUE(torch::equal(values, torch::tensor({ranks - 1.0, 0.0, 0.5}, torch::kFloat64)));
-    EXPECT_EQ(communicator.bytes_sent(), scaling::all_reduce_bytes(24, ranks));
+    EXPECT_EQ(communicator.bytes_sent(), volume::all_reduce_bytes(24, ranks));
   });
 }
 

@@ -103,9 +103,9 @@ class CountingSums final : public Communicator {
   std::atomic<std::int64_t>& numbers_;
 };
 
-/// As scaling/step.h predicts: Gram matrix, eigenvalues, eigenvectors, P P', the rows' extremes,
+/// Gram matrix, eigenvalues, eigenvectors, P P', the rows' extremes,
 /// and five numbers of the report.
-TEST(FitByRanks, SumsAsManyNumbersAsTheScalingModelSays) {
+TEST(FitByRanks, SumsAsManyNumbersAsItsMatricesHave) {
   constexpr auto n = test_rows, k = components;
   const TemporaryFolder folder;
   for (const int size : {2, 3, 7}) {

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -99,14 +98,6 @@ def test_the_page_says_what_the_model_says() -> None:
         assert {name: pytest.approx(value, rel=5e-3) for name, value in expected.items()} == {
             name: said[name][index] for name in expected
         }
-
-
-def test_inspect_predicts_what_the_page_says(binaries: Path) -> None:
-    done = subprocess.run(
-        [binaries / "dimred", "inspect", "--scale", "M=70e9 k=32 R=1024"], capture_output=True, text=True, check=True
-    )
-    line = next(line for line in done.stdout.splitlines() if line.startswith("stage 2, robust"))
-    assert line.split()[3:8] == ["559.5", "GB", "3.02", "s", "81.8"]
 
 
 def test_four_ranks_send_what_the_model_says(binaries: Path) -> None:

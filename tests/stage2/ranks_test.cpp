@@ -3,14 +3,14 @@
 #include <array>
 #include <mutex>
 
+#include "distributed/volume.h"
 #include "method/method.h"
 #include "method/presets.h"
-#include "scaling/step.h"
-#include "scaling/volume.h"
 #include "stage2/projection.h"
 #include "support/errors.h"
 #include "tests/tools/function_space.h"
 #include "tests/tools/gloo_ranks.h"
+#include "tests/tools/step_bytes.h"
 
 namespace dimred::stage2 {
 namespace {
@@ -149,13 +149,13 @@ TEST(Wire, IsWhatTheScalingModelPredicts) {
           static_cast<double>(result.bytes_sent), 3.0 * (1 + gathers) * vector, vector / 50.0);
       std::int64_t predicted = 0;
       for (const auto& report : result.reports) {
-        const scaling::StepShape step{.ranks = 8,
-                                      .columns = columns,
-                                      .components = 3,
-                                      .trials = report.search.trials,
-                                      .gathers = gathers};
-        constexpr auto stop_flags = scaling::all_reduce_bytes(2 * sizeof(double), 8);
-        predicted += scaling::stage2_bytes(step, {columns / 8, columns / 8}) - stop_flags;
+        const bytes_sent::StepShape step{.ranks = 8,
+                                         .columns = columns,
+                                         .components = 3,
+                                         .trials = report.search.trials,
+                                         .gathers = gathers};
+        constexpr auto stop_flags = volume::all_reduce_bytes(2 * sizeof(double), 8);
+        predicted += bytes_sent::stage2_bytes(step, {columns / 8, columns / 8}) - stop_flags;
       }
       EXPECT_EQ(result.bytes_sent, predicted);
     });

@@ -6,11 +6,11 @@
 
 #include "models/batch_norm_layer.h"
 #include "models/network.h"
-#include "scaling/step.h"
 #include "support/agreement.h"
 #include "support/errors.h"
 #include "tests/tools/gloo_ranks.h"
 #include "tests/tools/planes_dataset.h"
+#include "tests/tools/step_bytes.h"
 #include "training/passes/buckets.h"
 #include "training/passes/gradient.h"
 #include "training/signals.h"
@@ -219,15 +219,15 @@ TEST(Wire, OfAStageOneStepIsWhatTheScalingModelPredicts) {
         .get();
     buckets.finish();
     stop_agreed(communicator);
-    const scaling::StepShape step{.ranks = 3,
-                                  .columns = setup.model.flat.layout.memory_size,
-                                  .buffers = setup.model.flat.buffers.numel()};
+    const bytes_sent::StepShape step{.ranks = 3,
+                                     .columns = setup.model.flat.layout.memory_size,
+                                     .buffers = setup.model.flat.buffers.numel()};
     std::vector<std::int64_t> sizes;
     for (const auto& columns :
          bucket_columns(setup.model.flat.layout, {.bucket_mb = 0.1, .first_bucket_mb = 0.01}))
       sizes.push_back(columns.size());
     EXPECT_GT(sizes.size(), 3U);
-    EXPECT_EQ(communicator.bytes_sent(), scaling::stage1_bytes(step, sizes));
+    EXPECT_EQ(communicator.bytes_sent(), bytes_sent::stage1_bytes(step, sizes));
   });
 }
 

@@ -5,8 +5,8 @@
 #include <functional>
 #include <mutex>
 
-#include "scaling/head.h"
 #include "tests/tools/gloo_ranks.h"
+#include "tests/tools/head_bytes.h"
 #include "tests/tools/one_block_softmax.h"
 
 namespace dimred::training {
@@ -70,12 +70,12 @@ Gathered sharded(const Problem& p,
                                            margin,
                                            sampling,
                                            communicator);
-    const scaling::HeadShape head{.ranks = ranks,
-                                  .classes = softmax_classes,
-                                  .embedding = embedding,
-                                  .batch = 13,
-                                  .number_bytes = p.features.element_size()};
-    EXPECT_EQ(communicator.bytes_sent() - before, scaling::head_bytes(head, count));
+    const bytes_sent::HeadShape head{.ranks = ranks,
+                                     .classes = softmax_classes,
+                                     .embedding = embedding,
+                                     .batch = 13,
+                                     .number_bytes = p.features.element_size()};
+    EXPECT_EQ(communicator.bytes_sent() - before, bytes_sent::head_bytes(head, count));
     const std::lock_guard lock(mutex);
     result.losses[static_cast<std::size_t>(rank)] = own.loss;
     result.correct = own.correct;
@@ -153,9 +153,9 @@ TEST_P(ClassSharded, WithoutGradientsTheLossHasTheSameBits) {
     const auto alone = loss(false);
     EXPECT_EQ(alone.loss, whole.loss);
     EXPECT_FALSE(alone.feature_gradient.defined() || alone.weight_gradient.defined());
-    const scaling::HeadShape head{
+    const bytes_sent::HeadShape head{
         .ranks = ranks, .classes = softmax_classes, .embedding = embedding, .batch = 13 * ranks};
-    EXPECT_EQ(communicator.bytes_sent() - before, scaling::head_bytes(head, 13, false));
+    EXPECT_EQ(communicator.bytes_sent() - before, bytes_sent::head_bytes(head, 13, false));
   });
 }
 

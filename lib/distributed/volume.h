@@ -4,9 +4,8 @@
 
 #include "support/ceiling.h"
 
-// Bytes that one rank sends, by the algorithms that really run: used to count, and by the scaling
-// model to predict.
-namespace dimred::scaling {
+// Bytes that one rank sends, by the algorithms that really run.
+namespace dimred::volume {
 
 /// Ring all-reduce of `bytes`: every rank sends each of its R parts but one, twice. With NCCL the
 /// same, unless the switch sums.
@@ -34,4 +33,4 @@ constexpr int broadcast_children(int from_root, int ranks) {
   return children;
 }
 
-}  // namespace dimred::scaling
+}  // namespace dimred::volume

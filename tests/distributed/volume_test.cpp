@@ -1,8 +1,8 @@
-#include "scaling/volume.h"
+#include "distributed/volume.h"
 
 #include <gtest/gtest.h>
 
-namespace dimred::scaling {
+namespace dimred::volume {
 namespace {
 
 TEST(Volume, OneRankSendsNothing) {
@@ -37,4 +37,4 @@ TEST(Volume, BroadcastIsABinomialTree) {
 }
 
 }  // namespace
-}  // namespace dimred::scaling
+}  // namespace dimred::volume
