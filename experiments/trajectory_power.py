@@ -4,7 +4,7 @@
 
 Each tensor is a walk of independent normal steps in 20 dimensions with a constant drift that gives the expected
 straightness S. n: snapshots; T: tensors that are tested together. Prints the part of at least --tensors of them, in
-percent, or what its test cannot reject for (`few`). Cost: some minutes on one core.
+percent, or what its test cannot reject for (`few`). Cost: two minutes on one core.
 """
 
 from __future__ import annotations
