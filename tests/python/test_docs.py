@@ -230,7 +230,7 @@ def test_documents_stay_short() -> None:
     assert {shown(page): words(page) for page in (DOCS / "how-to").glob("*.md") if words(page) > 800} == {}
     looked_up = (OPTIONS, DOCS / "reference" / "columns.md")
     read = [page for page in PAGES if page not in looked_up and page.parent.name != "results"]
-    assert sum(words(page) for page in read) <= 28_000
+    assert sum(words(page) for page in read) <= 35_000
 
 
 def test_a_decision_has_at_most_three_sentences() -> None:
