@@ -47,6 +47,12 @@ std::string plan_text(const OutputPlan& plan) {
   return text;
 }
 
+/// Whether a name stays within the folder that it is joined to.
+bool stays_inside(const fs::path& name) {
+  return name.has_filename() && name.is_relative() && name == name.lexically_normal() &&
+         *name.begin() != "..";
+}
+
 /// The names in the plan of a folder, none where it has no plan; nullopt: its plan is no output's.
 std::optional<FileNames> planned_names(const fs::path& folder, const FileNames& own) {
   static const std::regex digest("[0-9a-f]{32}"), head("dimred [a-z]+ [0-9a-f]{32}");
@@ -57,7 +63,10 @@ std::optional<FileNames> planned_names(const fs::path& folder, const FileNames& 
   if (std::regex_match(line, digest)) return own;  // as earlier revisions wrote it, without names
   if (!std::regex_match(line, head)) return std::nullopt;
   FileNames names;
-  for (std::string name; std::getline(text, name, '\0');) names.emplace_back(name);
+  for (std::string name; std::getline(text, name, '\0');) {
+    if (!stays_inside(name)) return std::nullopt;
+    names.emplace_back(name);
+  }
   return names;
 }
 

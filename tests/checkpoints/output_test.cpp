@@ -208,6 +208,23 @@ TEST_F(OutputTest, RefusesWhatItHasNotWritten) {
               HasSubstr("needs an existing folder to write"));
 }
 
+TEST_F(OutputTest, TakesNoPlanThatLeadsOutOfItsFolder) {
+  const auto victim = folder / "victim";
+  put_file(victim, "precious");
+  const auto head = "dimred merge " + std::string(32, 'f') + "\n";
+  for (const auto& name : {std::string("../victim"),
+                           victim.string(),
+                           std::string("01/../../victim"),
+                           std::string("01/"),
+                           std::string()}) {
+    fs::create_directory(temporary);
+    put_file(temporary / ".plan", head + name + '\0');
+    EXPECT_THAT(refusal(), HasSubstr("out.tmp' is in the way")) << name;
+    EXPECT_TRUE(fs::exists(victim)) << name;
+    fs::remove_all(temporary);
+  }
+}
+
 TEST_F(OutputTest, DiscardsNothingOfOthers) {
   Output output(out, plan_of());
   write_file_atomically(output.path("01/b"), "B");
