@@ -43,7 +43,7 @@ std::vector<T> read_columns(const InputFile& file,
   return values;
 }
 
-/// Where in the vector the i-th element read was.
+/// Returns the place in the vector of the i-th element read.
 inline std::int64_t index_in_vector(const ColumnRanges& columns, std::int64_t i) {
   if (!columns) return i;
   for (const auto& range : *columns) {

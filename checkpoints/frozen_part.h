@@ -31,7 +31,7 @@ struct FrozenPart {
   void verify() const;
 };
 
-/// What the snapshot with this table was recorded without; nothing where all of it trained. Throws
+/// Returns the part that the snapshot with this table lacks; nothing if all of it trained. Throws
 /// std::invalid_argument where the file is missing or lacks a tensor of the snapshot's list.
 std::optional<FrozenPart> frozen_part_of(const std::filesystem::path& snapshot,
                                          const std::string& layout_json);

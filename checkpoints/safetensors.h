@@ -31,13 +31,13 @@ struct TensorInfo {
 /// rule").
 std::vector<TensorInfo> read_safetensors_header(const std::filesystem::path& path);
 
-/// The same check on the JSON text alone; `data_bytes` is what follows it in the file. Offsets
+/// Checks the JSON text alone, as above; `data_bytes` follow it in the file. Offsets
 /// are counted from the start of the data.
 std::vector<TensorInfo> parse_safetensors_header(std::string_view text, std::int64_t data_bytes);
 
-/// Whether a tensor of this type is read as float32: F32, F64, F16 or BF16.
+/// Returns true for types that are read as float32: F32, F64, F16 and BF16.
 bool is_float_type(std::string_view dtype);
-/// Whether it is read as int64: I64, I32, I16, I8, U8 or BOOL.
+/// Returns true for types that are read as int64: I64, I32, I16, I8, U8 and BOOL.
 bool is_integer_type(std::string_view dtype);
 
 /// Bits of an element, of all 22 types of the format; 0: no type of it.

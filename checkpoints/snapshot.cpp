@@ -82,7 +82,7 @@ void require_in_range(const SnapshotInfo& info) {
                         value);
 }
 
-/// Where the weights lie, as a head of version 2 says; what it does not say is 0.
+/// Returns the place of the weights by a head of version 2; a missing number is 0.
 LeftOut weights_of(std::string_view block) {
   LeftOut weights{0, 0};
   block.remove_prefix(std::min(block.size(), block.find(weights_name)));

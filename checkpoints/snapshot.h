@@ -36,7 +36,7 @@ struct Snapshot {
   std::string run_json;  // what later use of the weights depends on; empty: not known
 };
 
-/// What a file holds beside its weights, and where these lie, so that columns are read without the
+/// The contents of a file beside its weights, and the place of these: columns are read without the
 /// library.
 struct SnapshotInfo {
   std::int64_t parameters = 0;  // M

@@ -57,7 +57,7 @@ std::optional<Number> number_at(std::string_view text) {
   return Number{*value, power > 0 ? end + 1 : end};
 }
 
-/// What a name says of the step, and what the names of a series have alike.
+/// The step in a name, and the part that the names of a series share.
 struct NamedStep {
   std::int64_t step = 0;
   std::string rest;

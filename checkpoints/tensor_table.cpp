@@ -47,7 +47,7 @@ Table pytorch_table(const fs::path& path) {
 
 using Step = std::int64_t StoredBox::Dimension::*;
 
-/// Where the box's element `at`, counted in its own order, is by these steps.
+/// Returns the place, by these steps, of the box's element `at` in its own order.
 std::int64_t place_of(const StoredBox& box, Step step, std::int64_t at) {
   std::int64_t place = 0;
   for (const auto& dimension : box.dimensions | std::views::reverse) {

@@ -44,7 +44,7 @@ StoredBox box_of(const std::vector<std::int64_t>& shape,
                  const std::vector<std::int64_t>& sizes,
                  const std::vector<std::int64_t>& stride);
 
-/// Where a tensor of a weight file lies in it, so that its elements are read when they are
+/// The place of a tensor in its weight file, so that its elements are read when they are
 /// needed.
 struct StoredTensor {
   std::string name;
@@ -60,7 +60,7 @@ struct StoredTensor {
 /// values.
 std::vector<StoredTensor> read_tensor_table(const std::filesystem::path& path);
 
-/// The same of a file of that format, MindSpore's under its own names.
+/// Reads the tensors of a file of that format, MindSpore's under its own names.
 std::vector<StoredTensor> read_tensor_table(const std::filesystem::path& path,
                                             WeightsFormat format);
 

@@ -18,7 +18,7 @@ constexpr std::int64_t weights_per_digest = 512;
 /// XXH3-64 of each block, the last of which may be shorter.
 std::vector<std::uint64_t> weight_digests(std::span<const float> weights);
 
-/// Where contiguous float32 weights and their digests lie in a file.
+/// The place of contiguous float32 weights and of their digests in a file.
 struct DigestedWeights {
   std::int64_t offset = 0;  // bytes from the start of the file
   std::int64_t count = 0;

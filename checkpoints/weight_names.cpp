@@ -43,7 +43,7 @@ constexpr Words<20> alone{"learning_rate",
                           "total_ops",
                           "total_params"};
 
-/// What optimizers hold of a weight: WORD.NAME or NAME.WORD beside NAME.
+/// Names of an optimizer's tensors for a weight: WORD.NAME or NAME.WORD beside NAME.
 constexpr Words<17> of_weight{"moments",
                               "moment1",
                               "moment2",
