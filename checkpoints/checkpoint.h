@@ -1,27 +1,79 @@
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
+#include "checkpoints/frozen_part.h"
 #include "checkpoints/tensor_table.h"
+#include "support/atomic_file.h"
 #include "support/file_state.h"
 
 namespace dimred::checkpoints {
 
-/// The weights of one model and where they lie.
+/// One set of weights: where its tensors lie, before any value is read.
 struct Checkpoint {
+  std::filesystem::path path;     // as a person calls it: a folder or a file
+  std::filesystem::path weights;  // the file, index, .metadata or state of its tensors
+  std::string format;             // "safetensors", "PyTorch", "MindSpore", "shards", "snapshot",
+                                  // "state", "torch.distributed.checkpoint"
   std::vector<std::filesystem::path> files;
-  std::vector<std::vector<StoredTensor>> tensors;  // of each file, in its order; of a distributed
-                                                   // checkpoint all with the first
+  std::vector<StoredTensor> tensors;  // by file, in the file's order; StoredBox::file is a place
+                                      // in `files`
+  std::vector<std::string> left_out;  // names of what is no weight of the network: training state
+  std::vector<std::string> remarks;   // what a person should know of the choice, a line each
+  std::optional<FrozenPart> frozen;   // of a snapshot; its tensors are among `tensors`
+  bool across_files = false;          // a tensor may lie in several files
   FileGuard guard;  // of the files and an index, before the first byte of each was read
+
+  /// Whether the weights have a folder of their own, with configuration and tokenizer.
+  bool in_folder() const { return path != weights; }
+  /// The folder whose side files go with the weights; empty: none.
+  std::filesystem::path folder() const { return in_folder() ? path : std::filesystem::path(); }
 };
 
-/// Reads the tensor table of a checkpoint, with the roles of its tensors: of a weight file
-/// (read_tensor_table); of shards that an index names, {"weight_map": {tensor: file beside the
-/// index}}; or of a .metadata, whose records are read once to compare their checksums. Throws as
-/// read_tensor_table does, std::invalid_argument for a shard that is not there, and
-/// std::runtime_error for a shard whose tensors are not those that the index names.
-Checkpoint read_checkpoint(const std::filesystem::path& path);
+struct OpenOptions {
+  std::string_view scope = "checkpoints";  // of messages
+  bool as_saved = false;  // MindSpore's names stay; training state is among `tensors`
+};
+
+/// Opens one set of weights: of a weight file (read_tensor_table); of shards that an index names,
+/// {"weight_map": {tensor: file beside the index}}; of a distributed checkpoint; of a snapshot,
+/// with its frozen part; of a folder with one of these; of a state; of a run, final.h5 or else its
+/// newest state. Throws std::invalid_argument for a path of several sets, naming its newest and
+/// `dimred merge`, for a part of a checkpoint and for a shard that is not there;
+/// std::runtime_error for a damaged file, and for shards whose tensors are not those that the index
+/// names. Cost: headers; of snapshots, states and PyTorch's and MindSpore's files all bytes are
+/// read once, to compare their digests.
+Checkpoint open_checkpoint(const std::filesystem::path& path, const OpenOptions& options = {});
+
+/// Reads the tensors of a file, an index or .metadata, as open_checkpoint() does.
+Checkpoint read_checkpoint(const std::filesystem::path& weights, const OpenOptions& options = {});
+
+/// Throws std::invalid_argument("[scope] ...") for a name that is there twice and for a type that
+/// no safetensors file has.
+void require_readable(const Checkpoint& checkpoint, std::string_view scope);
+
+/// Reads bytes of a checkpoint's tensors, in any order and from several threads.
+class TensorReader {
+ public:
+  /// Keeps the first `most_open` files open; the others are opened for each read.
+  explicit TensorReader(std::vector<std::filesystem::path> files, std::size_t most_open);
+  explicit TensorReader(const Checkpoint& checkpoint);
+
+  /// out.size() bytes from element `first` on, as a file in the shape's order has them; of types
+  /// whose elements have fewer bits than a byte, `first` counts bytes.
+  void read(const StoredTensor& tensor, std::int64_t first, std::span<std::byte> out) const;
+
+ private:
+  std::vector<std::filesystem::path> files_;
+  std::vector<std::unique_ptr<InputFile>> open_;
+};
 
 }  // namespace dimred::checkpoints

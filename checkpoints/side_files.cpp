@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "checkpoints/checkpoint.h"
+#include "checkpoints/artifact.h"
 #include "support/atomic_file.h"
 #include "support/errors.h"
 #include "support/json.h"

@@ -9,6 +9,7 @@
 #include "checkpoints/mindspore_weights.h"
 #include "checkpoints/read_pickle.h"
 #include "checkpoints/safetensors.h"
+#include "checkpoints/shape.h"
 #include "checkpoints/weights_file.h"
 
 namespace dimred::checkpoints {
@@ -148,15 +149,18 @@ void scatter(const StoredBox& box,
 
 }  // namespace
 
-void decide_roles(std::span<Table> files) {
+std::int64_t StoredTensor::elements() const { return product(shape).value(); }
+
+std::int64_t StoredTensor::bytes() const { return elements() * bits_of(dtype) / 8; }
+
+void decide_roles(std::span<StoredTensor> tensors) {
   std::vector<TypedName> names;
   std::vector<Role*> places;
-  for (auto& table : files)
-    for (auto& tensor : table) {
-      if (tensor.role == Role::beside) continue;
-      names.push_back({tensor.name, tensor.dtype});
-      places.push_back(&tensor.role);
-    }
+  for (auto& tensor : tensors) {
+    if (tensor.role == Role::beside) continue;
+    names.push_back({tensor.name, tensor.dtype});
+    places.push_back(&tensor.role);
+  }
   const auto roles = roles_of(names);
   for (std::size_t i = 0; i < roles.size(); ++i) *places[i] = roles[i];
 }

@@ -52,6 +52,12 @@ struct StoredTensor {
   std::vector<std::int64_t> shape;
   std::vector<StoredBox> boxes;  // each element lies in one of them; none of what lies beside
   Role role = Role::weight;
+  bool shared = false;  // of a frozen part: the same for all snapshots of a run
+
+  /// The product of the shape, which every reader has checked.
+  std::int64_t elements() const;
+  /// Bytes of all elements.
+  std::int64_t bytes() const;
 };
 
 /// The tensors of a file that read_weights takes, in its order, MindSpore's under the names that
@@ -64,8 +70,8 @@ std::vector<StoredTensor> read_tensor_table(const std::filesystem::path& path);
 std::vector<StoredTensor> read_tensor_table(const std::filesystem::path& path,
                                             WeightsFormat format);
 
-/// Gives the tensors of a checkpoint's files their roles, which the names of all of them say.
-void decide_roles(std::span<std::vector<StoredTensor>> files);
+/// Gives the tensors of a checkpoint their roles, which the names of all of them say.
+void decide_roles(std::span<StoredTensor> tensors);
 
 /// Reads bytes [offset, offset + out.size()) of a box's file.
 using ReadFile =

@@ -4,12 +4,10 @@
 #include <optional>
 #include <set>
 
-#include "checkpoints/artifact.h"
 #include "checkpoints/checkpoint.h"
 #include "checkpoints/finite.h"
 #include "checkpoints/mindspore_weights.h"
 #include "checkpoints/safetensors.h"
-#include "checkpoints/shape.h"
 #include "checkpoints/tensor_table.h"
 #include "checkpoints/weight_names.h"
 #include "support/atomic_file.h"
@@ -43,25 +41,14 @@ std::optional<WeightsFormat> format_of(std::string_view head) {
   return {};
 }
 
-std::string_view format_name(WeightsFormat format) {
-  if (format == WeightsFormat::safetensors) return "safetensors";
-  return format == WeightsFormat::pytorch ? "PyTorch" : "MindSpore";
-}
-
 /// All elements of a tensor, by a reader of its type.
 template <class Value, class Read>
-std::vector<Value> elements_of(std::span<const InputFile> files,
-                               const StoredTensor& stored,
-                               Read read) {
+std::vector<Value> elements_of(const TensorReader& reader, const StoredTensor& stored, Read read) {
   constexpr std::int64_t at_a_time = 1 << 20;
-  const auto unit = bits_of(stored.dtype) / 8;
-  const ReadFile from = [&](std::size_t file, std::int64_t offset, std::span<std::byte> out) {
-    files[file].read(offset, out);
-  };
-  std::vector<Value> values(product(stored.shape).value());
+  std::vector<Value> values(stored.elements());
   for (std::int64_t first = 0; first < std::ssize(values); first += at_a_time) {
     const auto count = std::min(at_a_time, std::ssize(values) - first);
-    read([&](std::span<std::byte> out) { read_stored(from, stored.boxes, unit, first, out); },
+    read([&](std::span<std::byte> out) { reader.read(stored, first, out); },
          stored.dtype,
          std::span(values).subspan(first, count));
   }
@@ -70,7 +57,7 @@ std::vector<Value> elements_of(std::span<const InputFile> files,
 
 WeightTensor values_of(const fs::path& path,
                        std::string_view format,
-                       std::span<const InputFile> files,
+                       const TensorReader& reader,
                        const StoredTensor& stored) {
   WeightTensor tensor{.name = stored.name, .shape = stored.shape, .role = stored.role};
   tensor.floating = is_float_type(stored.dtype);
@@ -82,9 +69,9 @@ WeightTensor values_of(const fs::path& path,
                       stored.name,
                       stored.dtype);
   if (tensor.floating)
-    tensor.values = elements_of<float>(files, stored, read_floats);
+    tensor.values = elements_of<float>(reader, stored, read_floats);
   else
-    tensor.integers = elements_of<std::int64_t>(files, stored, read_integers);
+    tensor.integers = elements_of<std::int64_t>(reader, stored, read_integers);
   require_finite_in_file(tensor.values, format, path, tensor.name);
   return tensor;
 }
@@ -107,24 +94,21 @@ std::size_t found_among(const Names& names, const std::set<std::string>& wanted)
 }
 
 /// The values of a checkpoint's tensors. Throws std::runtime_error where its files have changed.
-WeightsFile weights_from(const fs::path& path, std::string format, const Checkpoint& checkpoint) {
-  WeightsFile file{.format = std::move(format)};
-  const std::vector<InputFile> inputs(checkpoint.files.begin(), checkpoint.files.end());
+WeightsFile weights_from(const fs::path& path, const Checkpoint& checkpoint) {
+  WeightsFile file{.format = checkpoint.format};
+  const TensorReader reader(checkpoint);
   std::set<std::string> names;
-  for (std::size_t place = 0; place < checkpoint.tensors.size(); ++place) {
-    const auto from = std::span(inputs).subspan(place);
-    for (const auto& stored : checkpoint.tensors[place]) {
-      if (stored.role == Role::beside) {
-        file.left_out.push_back(stored.name);
-        continue;
-      }
-      require_environment(names.insert(stored.name).second,
-                          "[{}] '{}': needs different names, received '{}' twice",
-                          file.format,
-                          path,
-                          stored.name);
-      file.tensors.push_back(values_of(path, file.format, from, stored));
+  for (const auto& stored : checkpoint.tensors) {
+    if (stored.role == Role::beside) {
+      file.left_out.push_back(stored.name);
+      continue;
     }
+    require_environment(names.insert(stored.name).second,
+                        "[{}] '{}': needs different names, received '{}' twice",
+                        file.format,
+                        path,
+                        stored.name);
+    file.tensors.push_back(values_of(path, file.format, reader, stored));
   }
   checkpoint.guard.require_unchanged(file.format);
   return file;
@@ -156,15 +140,7 @@ bool has_weights_format(const fs::path& path) {
 }
 
 WeightsFile read_weights(const fs::path& path) {
-  const auto kind = look(path).kind;
-  if (kind == ArtifactKind::index) return weights_from(path, "shards", read_checkpoint(path));
-  if (kind == ArtifactKind::distributed)
-    return weights_from(path, "torch.distributed.checkpoint", read_checkpoint(path));
-  Checkpoint checkpoint{.files = {path}, .guard = FileGuard({path})};
-  const auto format = weights_format(path);
-  checkpoint.tensors = {read_tensor_table(path, format)};
-  decide_roles(checkpoint.tensors);
-  return weights_from(path, std::string(format_name(format)), checkpoint);
+  return weights_from(path, read_checkpoint(path, {.as_saved = true}));
 }
 
 void fit_names(WeightsFile& file, const std::set<std::string>& wanted) {

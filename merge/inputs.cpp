@@ -7,10 +7,6 @@
 #include <utility>
 
 #include "checkpoints/artifact.h"
-#include "checkpoints/checkpoint.h"
-#include "checkpoints/safetensors.h"
-#include "checkpoints/shape.h"
-#include "checkpoints/snapshot.h"
 #include "support/atomic_file.h"
 #include "support/digest.h"
 #include "support/errors.h"
@@ -24,8 +20,6 @@ namespace dimred::merge {
 namespace {
 
 namespace fs = std::filesystem;
-
-using Json = nlohmann::json;
 
 /// So that the last part is a name, which may say a step: of "checkpoint-5/" and of ".", too.
 fs::path with_name(const fs::path& source) {
@@ -58,78 +52,7 @@ void require_different(const std::vector<Input>& inputs) {
   require_all_different(inputs, files);
 }
 
-struct Extent {
-  std::int64_t offset = 0;  // bytes from the start of the file
-  std::int64_t count = 0;   // elements
-};
-
-/// The tensors of a table's rows, which lie one behind the other.
-void append(Input& input, const Json& rows, const std::string& dtype, const Extent& extent) {
-  const std::int64_t unit = checkpoints::bits_of(dtype) / 8;
-  std::int64_t begin = 0;
-  for (const auto& row : rows) {
-    Tensor tensor{{.name = row.at("name"), .dtype = dtype, .shape = row.at("shape")}};
-    const auto elements = checkpoints::product(tensor.shape);
-    require_environment(elements && *elements <= extent.count - begin,
-                        "[merge] '{}' is damaged: its layout has \"{}\" with more values than {}",
-                        input.path,
-                        printable(tensor.name),
-                        extent.count);
-    tensor.boxes = {checkpoints::run_of(0, *elements, extent.offset + begin * unit)};
-    tensor.role = checkpoints::role_of({tensor.name, dtype});
-    input.tensors.push_back(std::move(tensor));
-    begin += *elements;
-  }
-  require_environment(begin == extent.count,
-                      "[merge] '{}' has {} values for tensors of {}: it is damaged, or no run of "
-                      "ours wrote it",
-                      input.path,
-                      extent.count,
-                      begin);
-}
-
-Input snapshot_input(Input input) {
-  input.guard.add(input.path);
-  if (const auto frozen = checkpoints::frozen_file_of(input.path); !frozen.empty())
-    input.guard.add(frozen);
-  const auto info = checkpoints::verify_snapshot(input.path);
-  const auto table =
-      parse_json(info.layout_json, "[merge] the layout of a snapshot", table_json_limits);
-  input.files = {input.path};
-  try {
-    append(input, table.at("parameters"), "F32", {info.weights_offset, info.parameters});
-    append(input, table.value("buffers", Json()), "F32", {info.buffers_offset, info.buffer_count});
-    append(
-        input, table.value("counters", Json()), "I64", {info.counters_offset, info.counter_count});
-  } catch (const Json::exception& error) {
-    fail_environment("[merge] '{}' is damaged: its layout is no table of tensors ({})",
-                     input.path,
-                     error.what());
-  }
-  input.frozen = checkpoints::frozen_part_of(input.path, info.layout_json);
-  if (!input.frozen) return input;
-  input.files.push_back(input.frozen->file);
-  for (const auto& stored : input.frozen->tensors) {
-    input.tensors.push_back({{stored}, 1, true});
-    input.tensors.back().role = checkpoints::role_of({stored.name, stored.dtype});
-  }
-  return input;
-}
-
-void take_tensors(Input& input, const checkpoints::Checkpoint& checkpoint) {
-  input.files = checkpoint.files;
-  input.guard = checkpoint.guard;
-  for (std::size_t file = 0; file < checkpoint.tensors.size(); ++file) {
-    for (const auto& stored : checkpoint.tensors[file]) {
-      if (checkpoints::is_left_out(stored.role))
-        input.left_out.push_back(stored.name);
-      else
-        input.tensors.push_back({{stored}, file});
-    }
-  }
-}
-
-std::string shape_text(const Tensor& tensor) {
+std::string shape_text(const checkpoints::StoredTensor& tensor) {
   return formatted("{} [{}]", tensor.dtype, joined(tensor.shape, ", ", [](std::int64_t extent) {
                      return std::to_string(extent);
                    }));
@@ -150,16 +73,11 @@ bool same_settings(const fs::path& a, const fs::path& b) {
 
 }  // namespace
 
-bool Tensor::is_summed() const {
-  return checkpoints::is_weight(role) && checkpoints::is_float_type(dtype);
+bool is_quantised(const checkpoints::StoredTensor& tensor) {
+  const bool bytes = tensor.dtype == "U8" || tensor.dtype == "I8";
+  return tensor.role == checkpoints::Role::quantised ||
+         (tensor.role == checkpoints::Role::buffer && bytes);
 }
-
-bool Tensor::is_quantised() const {
-  const bool bytes = dtype == "U8" || dtype == "I8";
-  return role == checkpoints::Role::quantised || (role == checkpoints::Role::buffer && bytes);
-}
-
-fs::path Input::folder() const { return in_folder() ? path : fs::path(); }
 
 Found find_inputs(const std::vector<fs::path>& sources) {
   require(!sources.empty(), "[merge] needs checkpoints, received none");
@@ -171,7 +89,7 @@ Found find_inputs(const std::vector<fs::path>& sources) {
     require(weights.extension() != ".npy",
             "[merge] needs checkpoints whose tensors have names, received '{}'",
             weights);
-    found.inputs.push_back({.path = path, .weights = weights, .step = step});
+    found.inputs.push_back({{.path = path, .weights = weights}, step});
   }
   require_different(found.inputs);
   return found;
@@ -200,26 +118,11 @@ std::vector<std::size_t> chosen(const std::vector<Input>& inputs, const Window& 
 }
 
 void read_tensors(Input& input) {
-  if (checkpoints::look(input.weights).kind == checkpoints::ArtifactKind::snapshot) {
-    input = snapshot_input(std::move(input));
-  } else {
-    take_tensors(input, checkpoints::read_checkpoint(input.weights));
-  }
-  std::set<std::string_view> names;
-  for (auto& tensor : input.tensors) {
-    require(names.insert(tensor.name).second,
-            "[merge] '{}' has the tensor \"{}\" twice",
-            input.path,
-            printable(tensor.name));
-    const auto bits = checkpoints::bits_of(tensor.dtype);
-    require(bits > 0,
-            "[merge] '{}': \"{}\" has the type {}, which no safetensors file can have",
-            input.path,
-            tensor.name,
-            tensor.dtype);
-    tensor.elements = checkpoints::product(tensor.shape).value();
-    tensor.bytes = tensor.elements * bits / 8;
-  }
+  const auto path = input.path;
+  static_cast<checkpoints::Checkpoint&>(input) =
+      checkpoints::read_checkpoint(input.weights, {.scope = "merge"});
+  input.path = path;
+  checkpoints::require_readable(input, "merge");
   require(!input.tensors.empty(), "[merge] '{}' holds no tensors to merge", input.path);
 }
 
@@ -230,7 +133,7 @@ void require_different_files(const std::vector<Input>& inputs) {
 }
 
 void require_same_tensors(const Input& expected, const Input& received) {
-  std::map<std::string_view, const Tensor*> theirs;
+  std::map<std::string_view, const checkpoints::StoredTensor*> theirs;
   for (const auto& tensor : received.tensors) theirs[tensor.name] = &tensor;
   for (const auto& tensor : expected.tensors) {
     const auto found = theirs.find(tensor.name);

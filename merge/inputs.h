@@ -3,46 +3,20 @@
 #include <cstdint>
 #include <filesystem>
 #include <limits>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "checkpoints/frozen_part.h"
+#include "checkpoints/checkpoint.h"
 #include "checkpoints/series.h"
-#include "checkpoints/tensor_table.h"
-#include "support/file_state.h"
 
 // The checkpoints that a merge reads: which, in which order, and where their tensors lie.
 namespace dimred::merge {
 
-/// A tensor of a checkpoint.
-struct Tensor : checkpoints::StoredTensor {
-  std::size_t file = 0;  // of Input::files
-  bool shared = false;   // the same for all inputs, of a frozen part: read from one of them
-  std::int64_t elements = 0;
-  std::int64_t bytes = 0;
+/// Whether a tensor holds codes of a quantisation, which mean nothing without its scales.
+bool is_quantised(const checkpoints::StoredTensor& tensor);
 
-  /// Whether a merge sums it: a weight of float64, float32, bfloat16 or float16. Others are copied
-  /// from one checkpoint.
-  bool is_summed() const;
-  /// Whether it holds codes of a quantisation, which mean nothing without its scales.
-  bool is_quantised() const;
-};
-
-struct Input {
-  std::filesystem::path path;                     // as named: a folder or a file
-  std::filesystem::path weights;                  // the file, index or .metadata of its tensors
-  std::int64_t step = 0;                          // from its name, or its place from 1 on
-  std::vector<std::filesystem::path> files;       // shards
-  FileGuard guard;                                // of these, an index and a frozen part
-  std::vector<Tensor> tensors;                    // by file, in the order of their bytes
-  std::vector<std::string> left_out;              // optimizer state and the like
-  std::optional<checkpoints::FrozenPart> frozen;  // of a snapshot; its tensors are among the above
-
-  /// Whether it has a folder of its own, with configuration and tokenizer.
-  bool in_folder() const { return path != weights; }
-  /// The folder whose side files go with it; empty: none.
-  std::filesystem::path folder() const;
+struct Input : checkpoints::Checkpoint {
+  std::int64_t step = 0;  // from its name, or its place from 1 on
 };
 
 /// Which of the checkpoints, by step.
@@ -68,8 +42,8 @@ Found find_inputs(const std::vector<std::filesystem::path>& sources);
 /// there are none.
 std::vector<std::size_t> chosen(const std::vector<Input>& inputs, const Window& window);
 
-/// Reads where the input's tensors lie. Throws as checkpoints::read_checkpoint and
-/// verify_snapshot, and std::invalid_argument for a type that no safetensors file has.
+/// Reads where the input's tensors lie. Throws as checkpoints::read_checkpoint, and
+/// std::invalid_argument for an input without tensors.
 void read_tensors(Input& input);
 
 /// Throws std::invalid_argument where two inputs, whose tensors are read, are the same files, as a

@@ -7,11 +7,11 @@
 
 #include "checkpoints/output.h"
 #include "checkpoints/sealed_json.h"
+#include "checkpoints/shard_plan.h"
 #include "checkpoints/side_files.h"
 #include "checkpoints/snapshot_list.h"
 #include "checkpoints/weight_names.h"
 #include "merge/pass.h"
-#include "merge/plan.h"
 #include "support/atomic_file.h"
 #include "support/counted.h"
 #include "support/digest.h"
@@ -138,7 +138,7 @@ OrderedJson state_of(const Input& input) {
 struct Work {
   std::vector<Input> inputs;
   std::vector<Part> parts;
-  Plan plan;
+  checkpoints::ShardPlan plan;
   const Input* like = nullptr;
   PassResult written;
 };
@@ -241,7 +241,7 @@ void report_tensors(Report& report, const Work& work) {
   report.tensors = work.like->tensors.size();
   std::set<std::string> left_out;
   for (const auto& tensor : work.like->tensors) {
-    if (!tensor.is_summed()) report.copied.push_back(tensor.name);
+    if (!checkpoints::is_summed(tensor)) report.copied.push_back(tensor.name);
     report.statistics |= tensor.role == checkpoints::Role::statistic;
   }
   for (const auto& input : work.inputs) {
@@ -312,7 +312,8 @@ Report merge(const std::vector<fs::path>& sources, const fs::path& output, const
   for (auto& part : work.parts)
     if (const auto from = work.inputs[part.copied_from].folder(); !from.empty())
       part.side_files = checkpoints::side_files(from);
-  work.plan = plan_output(*work.like, options.dtype, options.shard_size);
+  work.plan = checkpoints::plan_shards(
+      checkpoints::planned_tensors(*work.like, options.dtype), *work.like, options.shard_size);
   require_open_files(work.parts, work.plan);
   Report report{.counted = found.series.counted, .remarks = found.series.remarks};
   report_tensors(report, work);

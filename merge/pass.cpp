@@ -11,8 +11,8 @@
 #include <optional>
 #include <span>
 
+#include "checkpoints/float_sums.h"
 #include "checkpoints/safetensors.h"
-#include "merge/sums.h"
 #include "support/atomic_file.h"
 #include "support/digest.h"
 #include "support/errors.h"
@@ -25,36 +25,20 @@ namespace {
 namespace fs = std::filesystem;
 
 /// The outputs that are open at a time: a shard becomes durable while the next one is written.
-std::size_t open_outputs(const std::vector<Part>& parts, const Plan& plan) {
+std::size_t open_outputs(const std::vector<Part>& parts, const checkpoints::ShardPlan& plan) {
   return parts.size() * std::min<std::size_t>(2, plan.shards.size());
 }
 
-/// The files of all inputs, of which `left` stay open.
-class Files {
- public:
-  Files(const std::vector<Input>& inputs, std::size_t left)
-      : inputs_(inputs), open_(inputs.size()) {
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      for (const auto& file : inputs[i].files) {
-        if (left == 0) return;
-        --left;
-        open_[i].push_back(std::make_unique<InputFile>(file));
-      }
-    }
+/// A reader of each input; `left` of their files stay open.
+std::vector<checkpoints::TensorReader> readers_of(const std::vector<Input>& inputs,
+                                                  std::size_t left) {
+  std::vector<checkpoints::TensorReader> readers;
+  for (const auto& input : inputs) {
+    readers.emplace_back(input.files, left);
+    left -= std::min(left, input.files.size());
   }
-  /// Bytes of an input's file.
-  void read(std::size_t input,
-            std::size_t file,
-            std::int64_t offset,
-            std::span<std::byte> out) const {
-    if (file < open_[input].size()) return open_[input][file]->read(offset, out);
-    InputFile(inputs_[input].files[file]).read(offset, out);
-  }
-
- private:
-  const std::vector<Input>& inputs_;
-  std::vector<std::vector<std::unique_ptr<InputFile>>> open_;
-};
+  return readers;
+}
 
 /// What all tensors of a pass share.
 struct Pass {
@@ -62,17 +46,17 @@ struct Pass {
   const std::vector<Part>* parts = nullptr;
   const Input* like = nullptr;
   PassOptions options;
-  Files files;
-  std::vector<std::vector<const Tensor*>> sources;  // [tensor of `like`][input]
-  Digests read;                                     // of each input
-  Digests written;                                  // of each part
+  std::vector<checkpoints::TensorReader> readers;                      // of each input
+  std::vector<std::vector<const checkpoints::StoredTensor*>> sources;  // [tensor of `like`][input]
+  Digests read;                                                        // of each input
+  Digests written;                                                     // of each part
 };
 
-std::vector<std::vector<const Tensor*>> sources_of(const std::vector<Input>& inputs,
-                                                   const Input& like) {
-  std::vector<std::vector<const Tensor*>> sources(like.tensors.size());
+std::vector<std::vector<const checkpoints::StoredTensor*>> sources_of(
+    const std::vector<Input>& inputs, const Input& like) {
+  std::vector<std::vector<const checkpoints::StoredTensor*>> sources(like.tensors.size());
   for (const auto& input : inputs) {
-    std::map<std::string_view, const Tensor*> named;
+    std::map<std::string_view, const checkpoints::StoredTensor*> named;
     for (const auto& tensor : input.tensors) named[tensor.name] = &tensor;
     for (std::size_t i = 0; i < sources.size(); ++i)
       sources[i].push_back(named.at(like.tensors[i].name));
@@ -90,18 +74,21 @@ std::optional<std::size_t> place_in(const Part& part, std::size_t input) {
 /// One tensor on its way from all inputs to all outputs.
 class TensorPass {
  public:
-  TensorPass(Pass& pass, const PlannedTensor& planned, std::vector<AtomicFile*> outputs)
+  TensorPass(Pass& pass,
+             const checkpoints::PlannedTensor& planned,
+             std::vector<AtomicFile*> outputs)
       : pass_(pass),
         planned_(planned),
         like_(pass.like->tensors[planned.index]),
         outputs_(std::move(outputs)),
         unit_(std::max<std::int64_t>(1, checkpoints::bits_of(like_.dtype) / 8)),
-        count_(like_.bytes / unit_),
+        count_(like_.bytes() / unit_),
         block_(std::min(pass.options.block, count_)),
         read_(pass.inputs->size()),
         written_(pass.parts->size()),
-        stored_(block_ * (like_.is_summed() ? sizeof(double) : unit_)),
-        sums_(like_.is_summed() ? pass.parts->size() : 0, std::vector<double>(block_)) {}
+        stored_(block_ * (checkpoints::is_summed(like_) ? sizeof(double) : unit_)),
+        sums_(checkpoints::is_summed(like_) ? pass.parts->size() : 0, std::vector<double>(block_)) {
+  }
 
   void run() {
     for (std::int64_t first = 0; first < count_; first += block_) {
@@ -109,7 +96,7 @@ class TensorPass {
         fail_environment("[merge] stopped; it goes on by shard");
       const auto count = std::min(block_, count_ - first);
       for (std::size_t i = 0; i < inputs_read(); ++i) take(i, first, count);
-      if (!like_.is_summed()) continue;
+      if (!checkpoints::is_summed(like_)) continue;
       for (std::size_t p = 0; p < pass_.parts->size(); ++p) put_sum(p, first, count);
     }
     for (auto* output : outputs_) begin_writing(*output);
@@ -117,7 +104,7 @@ class TensorPass {
       pass_.read[i][planned_.index] = read_[like_.shared ? 0 : i].hex();
     for (std::size_t p = 0; p < written_.size(); ++p)
       pass_.written[p][planned_.index] = written_[p].hex();
-    if (!like_.is_summed()) require_equal();
+    if (!checkpoints::is_summed(like_)) require_equal();
   }
 
  private:
@@ -130,15 +117,13 @@ class TensorPass {
 
   std::span<std::byte> read(std::size_t input, std::int64_t first, std::int64_t count) {
     const auto bytes = std::span(stored_).first(count * unit_);
-    const auto& tensor = source(input);
-    const auto read = [&](std::size_t file, std::int64_t offset, std::span<std::byte> out) {
-      pass_.files.read(input, tensor.file + file, offset, out);
-    };
-    checkpoints::read_stored(read, tensor.boxes, unit_, first, bytes);
+    pass_.readers[input].read(source(input), first, bytes);
     return bytes;
   }
 
-  const Tensor& source(std::size_t input) const { return *pass_.sources[planned_.index][input]; }
+  const checkpoints::StoredTensor& source(std::size_t input) const {
+    return *pass_.sources[planned_.index][input];
+  }
 
   /// The next elements of an input, into all sums or, of a copied tensor, to where it is copied.
   void take(std::size_t input, std::int64_t first, std::int64_t count) {
@@ -146,23 +131,23 @@ class TensorPass {
     read_[input].update(bytes);
     for (std::size_t p = 0; p < pass_.parts->size(); ++p) {
       const auto& part = (*pass_.parts)[p];
-      if (!like_.is_summed()) {
+      if (!checkpoints::is_summed(like_)) {
         if (part.copied_from == input || like_.shared) put_copy(p, input, first, bytes);
       } else if (like_.shared) {
-        add_stored(like_.dtype, bytes, 1, true, std::span(sums_[p]).first(count));
+        checkpoints::add_stored(like_.dtype, bytes, 1, true, std::span(sums_[p]).first(count));
       } else if (const auto place = place_in(part, input)) {
-        add_stored(like_.dtype,
-                   bytes,
-                   part.coefficients.weights[*place],
-                   *place == 0,
-                   std::span(sums_[p]).first(count));
+        checkpoints::add_stored(like_.dtype,
+                                bytes,
+                                part.coefficients.weights[*place],
+                                *place == 0,
+                                std::span(sums_[p]).first(count));
       }
     }
   }
 
   void put_copy(std::size_t p, std::size_t input, std::int64_t first, ByteView bytes) {
     if (checkpoints::is_float_type(like_.dtype))
-      if (const auto bad = first_not_finite(like_.dtype, bytes))
+      if (const auto bad = checkpoints::first_not_finite(like_.dtype, bytes))
         refuse_element(input, first + *bad);
     write(p, first * unit_, bytes);
   }
@@ -173,10 +158,10 @@ class TensorPass {
     const auto unit = checkpoints::bits_of(planned_.dtype) / 8;
     const auto bytes = std::span(stored_).first(count * unit);
     const double divisor = like_.shared ? 1 : part.coefficients.divisor;
-    auto bad = store_rounded(planned_.dtype, sums, divisor, bytes);
+    auto bad = checkpoints::store_rounded(planned_.dtype, sums, divisor, bytes);
     if (bad && all_zero_ && take_mask(part, first, sums)) {
       mask_begin_ = mask_begin_ ? mask_begin_ : first + *bad;
-      store_rounded(planned_.dtype, sums, 1, bytes);
+      checkpoints::store_rounded(planned_.dtype, sums, 1, bytes);
     } else {
       const auto is_zero = [](double sum) { return sum == 0; };
       all_zero_ = all_zero_ && std::ranges::all_of(sums, is_zero);
@@ -196,7 +181,7 @@ class TensorPass {
       if (expected.empty()) expected.assign(bytes.begin(), bytes.end());
       if (!std::ranges::equal(bytes, expected)) return false;
     }
-    add_stored(like_.dtype, expected, 1, true, values);
+    checkpoints::add_stored(like_.dtype, expected, 1, true, values);
     return std::ranges::all_of(values, is_masked);
   }
 
@@ -207,10 +192,10 @@ class TensorPass {
 
   [[noreturn]] void refuse_element(std::size_t input, std::int64_t element) const {
     const Input& from = (*pass_.inputs)[input];
-    const Tensor& tensor = source(input);
+    const checkpoints::StoredTensor& tensor = source(input);
     const bool in_one = tensor.boxes.size() == 1;
     refuse("[merge] '{}': \"{}\" needs finite values, received another at element {}",
-           in_one ? from.files[tensor.file + tensor.boxes.front().file] : from.path,
+           in_one ? from.files[tensor.boxes.front().file] : from.path,
            like_.name,
            element);
   }
@@ -220,7 +205,7 @@ class TensorPass {
                                  std::int64_t count,
                                  std::int64_t bad) {
     for (const auto input : part.inputs) {
-      if (const auto own = first_not_finite(like_.dtype, read(input, first, count)))
+      if (const auto own = checkpoints::first_not_finite(like_.dtype, read(input, first, count)))
         refuse_element(input, first + *own);
     }
     refuse("[merge] the sum of \"{}\" at element {} is beyond the range of {}",
@@ -232,12 +217,12 @@ class TensorPass {
   /// Requires that a copied tensor is the same in all inputs.
   void require_equal() const {
     const bool free = like_.role == checkpoints::Role::statistic ||
-                      (pass_.options.may_differ && !like_.is_quantised());
+                      (pass_.options.may_differ && !is_quantised(like_));
     for (const auto& part : *pass_.parts) {
       for (const auto input : part.inputs) {
         const auto& own = pass_.read[input][planned_.index];
         if (free || own == pass_.read[part.copied_from][planned_.index]) continue;
-        const auto why = like_.is_quantised()
+        const auto why = is_quantised(like_)
                              ? "quantised values cannot be summed; merge them before they are "
                                "quantised"
                              : "they are not summed; --copy_from says whose are taken";
@@ -252,8 +237,8 @@ class TensorPass {
   }
 
   Pass& pass_;
-  const PlannedTensor& planned_;
-  const Tensor& like_;
+  const checkpoints::PlannedTensor& planned_;
+  const checkpoints::StoredTensor& like_;
   std::vector<AtomicFile*> outputs_;  // of each part
   std::int64_t unit_;                 // bytes of an element
   std::int64_t count_;                // elements; bytes, where an element has fewer bits
@@ -268,7 +253,9 @@ class TensorPass {
 
 using ShardFiles = std::vector<std::unique_ptr<AtomicFile>>;  // of each part
 
-ShardFiles write_shard(Pass& pass, const Shard& shard, const checkpoints::Output& output) {
+ShardFiles write_shard(Pass& pass,
+                       const checkpoints::Shard& shard,
+                       const checkpoints::Output& output) {
   ShardFiles files;
   std::vector<AtomicFile*> outputs;
   for (const auto& part : *pass.parts) {
@@ -284,7 +271,7 @@ ShardFiles write_shard(Pass& pass, const Shard& shard, const checkpoints::Output
 }
 
 void finish_shard(const Pass& pass,
-                  const Shard& shard,
+                  const checkpoints::Shard& shard,
                   const checkpoints::Output& output,
                   const ShardFiles& files) {
   // A program that still writes a checkpoint would have a mixture merged.
@@ -298,7 +285,7 @@ void finish_shard(const Pass& pass,
 }
 
 /// Whether the shard is there already; its digests then are those of its record.
-bool is_finished(Pass& pass, const Shard& shard, const checkpoints::Output& output) {
+bool is_finished(Pass& pass, const checkpoints::Shard& shard, const checkpoints::Output& output) {
   const auto record = output.record(shard.name);
   const auto size = shard.tensors.size() * (pass.read.size() + pass.written.size());
   const auto is_text = [](const auto& digest) { return digest.is_string(); };
@@ -318,7 +305,7 @@ bool is_finished(Pass& pass, const Shard& shard, const checkpoints::Output& outp
 
 }  // namespace
 
-void require_open_files(const std::vector<Part>& parts, const Plan& plan) {
+void require_open_files(const std::vector<Part>& parts, const checkpoints::ShardPlan& plan) {
   require_environment(open_outputs(parts, plan) <= most_open_files(),
                       "[merge] {} merges write {} files at a time, and half of the limit of open "
                       "files is {}; raise `ulimit -n`, or give --sweep in parts",
@@ -329,12 +316,12 @@ void require_open_files(const std::vector<Part>& parts, const Plan& plan) {
 
 PassResult write_shards(const std::vector<Input>& inputs,
                         const std::vector<Part>& parts,
-                        const Plan& plan,
+                        const checkpoints::ShardPlan& plan,
                         const Input& like,
                         const PassOptions& options,
                         const checkpoints::Output& output) {
-  Files files(inputs, most_open_files() - open_outputs(parts, plan));
-  Pass pass{&inputs, &parts, &like, options, std::move(files), sources_of(inputs, like)};
+  auto readers = readers_of(inputs, most_open_files() - open_outputs(parts, plan));
+  Pass pass{&inputs, &parts, &like, options, std::move(readers), sources_of(inputs, like)};
   PassResult result;
   const std::vector<std::string> none(like.tensors.size());
   pass.read.assign(inputs.size(), none);
@@ -346,7 +333,7 @@ PassResult write_shards(const std::vector<Input>& inputs,
     result.bytes_written += shard.bytes * std::ssize(parts);
     for (const auto& planned : shard.tensors) {
       const auto& tensor = like.tensors[planned.index];
-      result.bytes_read += tensor.bytes * (tensor.shared ? 1 : std::ssize(inputs));
+      result.bytes_read += tensor.bytes() * (tensor.shared ? 1 : std::ssize(inputs));
     }
     if (before.valid()) before.get();
     before = std::async(std::launch::async, [&, written = std::move(written)] {

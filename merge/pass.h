@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "checkpoints/output.h"
+#include "checkpoints/shard_plan.h"
 #include "merge/coefficients.h"
 #include "merge/inputs.h"
-#include "merge/plan.h"
 
 namespace dimred::merge {
 
@@ -42,7 +42,7 @@ struct PassResult {
 
 /// Throws std::runtime_error where more outputs are to be written at a time than half of the limit
 /// of open files allows.
-void require_open_files(const std::vector<Part>& parts, const Plan& plan);
+void require_open_files(const std::vector<Part>& parts, const checkpoints::ShardPlan& plan);
 
 /// Writes all shards of all parts, reading each input once; those that `output` has records of are
 /// left as they are, and not counted. A block never spans tensors; sums are float64 in the order of
@@ -52,7 +52,7 @@ void require_open_files(const std::vector<Part>& parts, const Plan& plan);
 /// and where an input has been written meanwhile.
 PassResult write_shards(const std::vector<Input>& inputs,
                         const std::vector<Part>& parts,
-                        const Plan& plan,
+                        const checkpoints::ShardPlan& plan,
                         const Input& like,
                         const PassOptions& options,
                         const checkpoints::Output& output);

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "merge/sums.h"
+#include "checkpoints/float_sums.h"
 #include "support/bytes.h"
 #include "support/errors.h"
 #include "support/parallel.h"
@@ -40,15 +40,15 @@ void combine_block(const pca::SnapshotSource& source,
     if (coefficients.weights[i] == 0) continue;
     read_row(source, taken[i], begin, out);
     const ByteView stored(out);
-    if (const auto bad = first_not_finite(dtype_of<Value>, stored))
+    if (const auto bad = checkpoints::first_not_finite(dtype_of<Value>, stored))
       refuse("[merge] {} has a value that is not finite, at column {}",
              source.info().names[taken[i]],
              begin + *bad);
-    add_stored(dtype_of<Value>, stored, coefficients.weights[i], first, sums);
+    checkpoints::add_stored(dtype_of<Value>, stored, coefficients.weights[i], first, sums);
     first = false;
   }
-  if (const auto bad =
-          store_rounded(dtype_of<Value>, sums, coefficients.divisor, std::as_writable_bytes(out)))
+  if (const auto bad = checkpoints::store_rounded(
+          dtype_of<Value>, sums, coefficients.divisor, std::as_writable_bytes(out)))
     refuse("[merge] the sum at column {} is beyond the range of {}", begin + *bad, dtype_of<Value>);
 }
 
@@ -84,13 +84,13 @@ template void combine_rows(const pca::SnapshotSource&,
 
 void RowMean::add(std::span<const float> row) {
   sums_.resize(row.size());
-  add_stored("F32", row, 1, false, sums_);
+  checkpoints::add_stored("F32", row, 1, false, sums_);
   ++count_;
 }
 
 std::vector<float> RowMean::values() const {
   std::vector<float> values(sums_.size());
-  store_rounded(
+  checkpoints::store_rounded(
       "F32", sums_, static_cast<double>(count_), std::as_writable_bytes(std::span(values)));
   return values;
 }

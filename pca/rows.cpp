@@ -79,33 +79,29 @@ bool is_taken(const fs::path& path, const checkpoints::StoredTensor& tensor) {
 /// The weights among the tensors of a checkpoint's files; tied ones once, under the first of their
 /// names.
 SnapshotRow weights_row(const fs::path& path) {
-  auto [paths, files, guard] = checkpoints::read_checkpoint(path);
-  SourceInfo info{.rows = 1, .names = {path.string()}, .files = std::move(paths)};
-  std::vector<checkpoints::StoredTensor> weights;
-  for (std::size_t file = 0; file < files.size(); ++file) {
-    for (auto& tensor : files[file]) {
-      if (checkpoints::is_left_out(tensor.role)) info.left_out.push_back(tensor.name);
-      if (checkpoints::is_left_out(tensor.role) || !is_taken(path, tensor)) continue;
-      for (auto& box : tensor.boxes) box.file += file;
-      weights.push_back(std::move(tensor));
-    }
-  }
+  auto checkpoint = checkpoints::read_checkpoint(path);
+  SourceInfo info{.rows = 1,
+                  .names = {path.string()},
+                  .files = std::move(checkpoint.files),
+                  .left_out = std::move(checkpoint.left_out)};
+  auto& weights = checkpoint.tensors;
+  std::erase_if(weights, [&](const auto& tensor) { return !is_taken(path, tensor); });
   const auto names =
       checkpoints::network_names(texts_of(weights, &checkpoints::StoredTensor::name));
   std::vector<layout::Parameter> parameters;
   std::vector<FloatRun> runs;
   std::set<Values> taken;
   for (std::size_t i = 0; i < weights.size(); ++i) {
-    const auto& [name, dtype, shape, boxes, role] = weights[i];
-    const auto size = checkpoints::product(shape).value();
-    if (size > 0 && !taken.emplace(dtype, shape, boxes).second) continue;
-    parameters.push_back({names[i], shape});
-    runs.push_back({dtype, info.columns, size, boxes});
+    const auto& tensor = weights[i];
+    const auto size = tensor.elements();
+    if (size > 0 && !taken.emplace(tensor.dtype, tensor.shape, tensor.boxes).second) continue;
+    parameters.push_back({names[i], tensor.shape});
+    runs.push_back({tensor.dtype, info.columns, size, tensor.boxes});
     info.columns += size;
   }
   require(info.columns > 0, "[snapshots] '{}' holds no float tensors", path);
   set_layout(info, parameters);
-  return {std::move(info), std::move(runs), guard};
+  return {std::move(info), std::move(runs), std::move(checkpoint.guard)};
 }
 
 SnapshotRow row_of(const fs::path& path) {

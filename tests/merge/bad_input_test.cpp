@@ -356,7 +356,9 @@ TEST_F(BadInput, OutputsWithinWhatIsMerged) {
 // A training program that still writes it.
 TEST_F(BadInput, CheckpointsThatChangeWhileTheyAreRead) {
   const auto file = two / "model.safetensors";
-  std::vector<Input> inputs{{.path = two, .weights = file}};
+  std::vector<Input> inputs(1);
+  inputs[0].path = two;
+  inputs[0].weights = file;
   read_tensors(inputs[0]);
   inputs[0].guard.require_unchanged("merge");
   put_file(file, text_of_file(file));

@@ -1,4 +1,4 @@
-#include "merge/sums.h"
+#include "checkpoints/float_sums.h"
 
 #include <cmath>
 #include <cstring>
@@ -8,7 +8,7 @@
 #include "support/errors.h"
 #include "support/fast_clones.h"
 
-namespace dimred::merge {
+namespace dimred::checkpoints {
 namespace {
 
 template <class Stored, auto to_value, auto from_sum>
@@ -91,4 +91,4 @@ std::optional<std::int64_t> first_not_finite(std::string_view dtype, ByteView st
   return with_format(dtype, [&](auto format) { return format.not_finite(stored); });
 }
 
-}  // namespace dimred::merge
+}  // namespace dimred::checkpoints

@@ -1,43 +1,34 @@
-#include "merge/plan.h"
+#include "checkpoints/shard_plan.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "checkpoints/checkpoint.h"
 #include "checkpoints/safetensors.h"
+#include "checkpoints/shape.h"
 #include "support/atomic_file.h"
-#include "support/errors.h"
+#include "support/formatted.h"
 #include "support/json.h"
 #include "support/text.h"
 
-namespace dimred::merge {
+namespace dimred::checkpoints {
 namespace {
 
 namespace fs = std::filesystem;
 
-PlannedTensor planned(const Input& like, std::size_t index, std::string_view dtype) {
-  const auto& tensor = like.tensors[index];
-  PlannedTensor result{.index = index, .dtype = tensor.dtype};
-  if (!dtype.empty() && tensor.is_summed()) result.dtype = dtype;
-  result.bytes = tensor.elements * checkpoints::bits_of(result.dtype) / 8;
-  return result;
-}
-
-/// The input's shards; or filled up to `shard_size` bytes, a larger tensor alone.
-std::vector<Shard> shards_of(const Input& like, std::string_view dtype, std::int64_t shard_size) {
+/// One shard a group; or filled up to `shard_size` bytes, a larger tensor alone.
+std::vector<Shard> divided(std::vector<PlannedTensor> tensors, std::int64_t shard_size) {
   std::vector<Shard> shards;
   std::int64_t filled = 0;
-  std::size_t file = 0;
-  for (std::size_t i = 0; i < like.tensors.size(); ++i) {
-    auto tensor = planned(like, i, dtype);
-    const bool next = shard_size > 0 ? filled + tensor.bytes > shard_size && filled > 0
-                                     : like.tensors[i].file != file && !like.tensors[i].shared;
+  std::size_t group = 0;
+  for (auto& tensor : tensors) {
+    const bool next =
+        shard_size > 0 ? filled + tensor.bytes > shard_size && filled > 0 : tensor.group != group;
     if (shards.empty() || next) {
       shards.emplace_back();
       filled = 0;
     }
     filled += tensor.bytes;
-    file = like.tensors[i].file;
+    group = tensor.group;
     shards.back().tensors.push_back(std::move(tensor));
   }
   return shards;
@@ -45,8 +36,8 @@ std::vector<Shard> shards_of(const Input& like, std::string_view dtype, std::int
 
 /// Gives the tensors their places. Where one would not begin at a multiple of its element's size,
 /// the larger elements go first.
-void lay_out(Shard& shard, const Input& like) {
-  const auto size_of = [](const PlannedTensor& t) { return checkpoints::bits_of(t.dtype) / 8; };
+void lay_out(Shard& shard) {
+  const auto size_of = [](const PlannedTensor& t) { return bits_of(t.dtype) / 8; };
   std::int64_t end = 0;
   bool aligned = true;
   for (const auto& tensor : shard.tensors) {
@@ -59,36 +50,35 @@ void lay_out(Shard& shard, const Input& like) {
   for (auto& tensor : shard.tensors) {
     tensor.offset = end;
     end += tensor.bytes;
-    const auto& source = like.tensors[tensor.index];
     append_value(
         header,
-        source.name,
-        {{"dtype", tensor.dtype}, {"shape", source.shape}, {"data_offsets", {tensor.offset, end}}});
+        tensor.name,
+        {{"dtype", tensor.dtype}, {"shape", tensor.shape}, {"data_offsets", {tensor.offset, end}}});
   }
-  shard.head = checkpoints::safetensors_head(header);
+  shard.head = safetensors_head(header);
   for (auto& tensor : shard.tensors) tensor.offset += std::ssize(shard.head);
   shard.bytes = std::ssize(shard.head) + end;
 }
 
 /// "model" or "adapter_model", as transformers and PEFT look for them.
-std::string output_stem(const Input& like) {
+std::string output_stem(const Checkpoint& like) {
   const auto name = like.files.front().filename().string();
   return like.in_folder() && name.starts_with("adapter_model") ? "adapter_model" : "model";
 }
 
-/// Hidden ones get another name, as what a merge notes for itself in its folder is hidden.
-bool keeps_names(const Input& like, std::int64_t shard_size) {
+/// Hidden ones get another name, as what an output notes for itself in its folder is hidden.
+bool keeps_names(const Checkpoint& like, std::int64_t shard_size) {
   return like.in_folder() && shard_size == 0 &&
          std::ranges::all_of(like.files, [](const auto& file) {
            return file.extension() == ".safetensors" && !file.filename().string().starts_with('.');
          });
 }
 
-void name_shards(std::vector<Shard>& shards, const Input& like, std::int64_t shard_size) {
+void name_shards(std::vector<Shard>& shards, const Checkpoint& like, std::int64_t shard_size) {
   constexpr std::size_t digits = 5;
   for (std::size_t i = 0; i < shards.size(); ++i) {
     if (keeps_names(like, shard_size))
-      shards[i].name = like.files[like.tensors[shards[i].tensors[0].index].file].filename();
+      shards[i].name = like.files[shards[i].tensors[0].group].filename();
     else if (shards.size() == 1)
       shards[i].name = output_stem(like) + ".safetensors";
     else
@@ -99,8 +89,8 @@ void name_shards(std::vector<Shard>& shards, const Input& like, std::int64_t sha
   }
 }
 
-/// What the input's index says beside the size, such as total_parameters.
-nlohmann::ordered_json metadata_of(const Input& like) {
+/// What the checkpoint's index says beside the size, such as total_parameters.
+nlohmann::ordered_json metadata_of(const Checkpoint& like) {
   const auto& index = like.weights;
   if (!like.in_folder() || index.extension() != ".json") return nlohmann::ordered_json::object();
   const auto text = InputFile(index).text(table_json_limits.bytes);
@@ -110,13 +100,13 @@ nlohmann::ordered_json metadata_of(const Input& like) {
                                                    : nlohmann::ordered_json::object();
 }
 
-std::string index_text(const Plan& plan, const Input& like) {
+std::string index_text(const std::vector<Shard>& shards, const Checkpoint& like) {
   std::int64_t total = 0;
   nlohmann::json places;  // by name, as transformers sorts them
-  for (const auto& shard : plan.shards) {
+  for (const auto& shard : shards) {
     for (const auto& tensor : shard.tensors) {
       total += tensor.bytes;
-      places[like.tensors[tensor.index].name] = shard.name;
+      places[tensor.name] = shard.name;
     }
   }
   nlohmann::ordered_json index{{"metadata", metadata_of(like)}, {"weight_map", places}};
@@ -124,17 +114,50 @@ std::string index_text(const Plan& plan, const Input& like) {
   return index.dump(2) + "\n";
 }
 
+/// The file of a tensor that lies in one; frozen tensors go with those before them.
+std::size_t group_of(const Checkpoint& like, const StoredTensor& tensor, std::size_t before) {
+  if (like.across_files) return 0;
+  return tensor.shared || tensor.boxes.empty() ? before : tensor.boxes.front().file;
+}
+
 }  // namespace
 
-Plan plan_output(const Input& like, std::string_view dtype, std::int64_t shard_size) {
-  Plan plan{.shards = shards_of(like, dtype, shard_size)};
-  for (auto& shard : plan.shards) lay_out(shard, like);
+bool is_summed(const StoredTensor& tensor) {
+  return is_weight(tensor.role) && is_float_type(tensor.dtype);
+}
+
+std::int64_t bytes_of(std::string_view dtype, const std::vector<std::int64_t>& shape) {
+  return product(shape).value() * bits_of(dtype) / 8;
+}
+
+std::vector<PlannedTensor> planned_tensors(const Checkpoint& like, std::string_view dtype) {
+  std::vector<PlannedTensor> planned;
+  std::size_t group = 0;
+  for (std::size_t i = 0; i < like.tensors.size(); ++i) {
+    const auto& tensor = like.tensors[i];
+    const bool other = !dtype.empty() && is_summed(tensor);
+    group = group_of(like, tensor, group);
+    planned.push_back({.index = i,
+                       .name = tensor.name,
+                       .dtype = other ? std::string(dtype) : tensor.dtype,
+                       .shape = tensor.shape,
+                       .group = group});
+    planned.back().bytes = bytes_of(planned.back().dtype, tensor.shape);
+  }
+  return planned;
+}
+
+ShardPlan plan_shards(std::vector<PlannedTensor> tensors,
+                      const Checkpoint& like,
+                      std::int64_t shard_size) {
+  ShardPlan plan{.shards = divided(std::move(tensors), shard_size)};
+  for (auto& shard : plan.shards) lay_out(shard);
   name_shards(plan.shards, like, shard_size);
   if (plan.shards.size() == 1 && plan.shards[0].name == output_stem(like) + ".safetensors")
     return plan;
   plan.index_name = output_stem(like) + ".safetensors.index.json";
-  plan.index = index_text(plan, like);
+  plan.index = index_text(plan.shards, like);
   return plan;
 }
 
-}  // namespace dimred::merge
+}  // namespace dimred::checkpoints

@@ -9,7 +9,7 @@
 #include "support/bytes.h"
 
 // Sums in float64 of what files hold in F64, F32, BF16 or F16.
-namespace dimred::merge {
+namespace dimred::checkpoints {
 
 /// sums[i] (+)= coefficient * stored[i], for as many elements of `dtype` as `stored` has; the first
 /// input of a sum replaces what is there, so that -0 stays -0.
@@ -29,4 +29,4 @@ std::optional<std::int64_t> store_rounded(std::string_view dtype,
 /// The first element that is not finite; nothing where all are.
 std::optional<std::int64_t> first_not_finite(std::string_view dtype, ByteView stored);
 
-}  // namespace dimred::merge
+}  // namespace dimred::checkpoints
