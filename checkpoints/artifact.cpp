@@ -5,6 +5,7 @@
 #include <string>
 
 #include "checkpoints/part_names.h"
+#include "checkpoints/rank_files.h"
 #include "checkpoints/run_config.h"
 #include "checkpoints/snapshot.h"
 #include "checkpoints/state.h"
@@ -21,6 +22,7 @@ constexpr auto distributed_name = ".metadata";
 ArtifactKind kind_of_folder(const fs::path& folder, const fs::path& weights) {
   if (is_state(folder)) return ArtifactKind::state;
   if (is_run(folder)) return ArtifactKind::run;
+  if (rank_file(weights)) return ArtifactKind::ranks;
   return weights.empty() ? ArtifactKind::series : ArtifactKind::folder;
 }
 
@@ -52,7 +54,8 @@ Artifact look(const fs::path& path) {
   if (fs::is_directory(path)) {
     const auto weights = weights_in(path);
     const auto kind = kind_of_folder(path, weights);
-    return {path, kind, kind == ArtifactKind::folder ? weights : fs::path()};
+    const bool of_one = kind == ArtifactKind::folder || kind == ArtifactKind::ranks;
+    return {path, kind, of_one ? weights : fs::path()};
   }
   const auto kind = kind_of_file(path);
   switch (kind) {
@@ -100,7 +103,9 @@ fs::path whole_or_index(const fs::path& index) {
   return fs::exists(whole) ? fs::path(whole) : index;
 }
 
-fs::path weights_in(const fs::path& folder) {
+namespace {
+
+fs::path named_weights_in(const fs::path& folder) {
   for (const auto* name : {"model.safetensors",
                            "pytorch_model.bin",
                            "adapter_model.safetensors",
@@ -114,9 +119,18 @@ fs::path weights_in(const fs::path& folder) {
   return fs::exists(folder / "signature.json") && fs::exists(exported) ? exported : fs::path();
 }
 
+}  // namespace
+
+fs::path weights_in(const fs::path& folder) {
+  auto weights = named_weights_in(folder);
+  return weights.empty() ? rank_weights_in(folder) : weights;
+}
+
 fs::path name_of(const fs::path& weights) {
   const auto folder = weights.parent_path();
-  return weights_in(folder) == weights ? folder : weights;
+  // A folder of many files is searched for those of ranks where one of them is named alone.
+  const auto own = rank_file(weights) ? weights_in(folder) : named_weights_in(folder);
+  return own == weights ? folder : weights;
 }
 
 }  // namespace dimred::checkpoints

@@ -20,6 +20,7 @@ enum class ArtifactKind {
   part,         // a weight file of one rank or shard (checkpoints/part_names.h)
   distributed,  // .metadata of torch.distributed.checkpoint
   folder,       // of one checkpoint: weights under a customary name, or an export's
+  ranks,        // a folder whose files of ranks are one checkpoint (checkpoints/rank_files.h)
   matrix,       // .npy
   list,         // .txt, a path a line
   pattern,      // with * ? [ ] {a,b}
@@ -30,8 +31,8 @@ enum class ArtifactKind {
 struct Artifact {
   std::filesystem::path path;  // as named
   ArtifactKind kind = ArtifactKind::missing;
-  /// The file, index or .metadata in which one set of weights lies; empty for other kinds, and for
-  /// a run or state, which say more than weights.
+  /// The file, index, .metadata or first rank's file in which one set of weights lies; empty for
+  /// other kinds, and for a run or state, which say more than weights.
   std::filesystem::path weights;
 
   /// Whether the path stands for one set of weights.
@@ -64,7 +65,8 @@ std::filesystem::path snapshots_of(const std::filesystem::path& path);
 std::filesystem::path whole_or_index(const std::filesystem::path& index);
 
 /// The file or index of the weights in a checkpoint's own folder, as Hugging Face, PEFT and
-/// torch.distributed.checkpoint (.metadata) name them; empty: the folder has none.
+/// torch.distributed.checkpoint (.metadata) name them, else the first of its files of ranks; empty:
+/// the folder has none.
 std::filesystem::path weights_in(const std::filesystem::path& folder);
 
 /// Weights in a checkpoint's own folder, by the folder as what a person calls it; others as they

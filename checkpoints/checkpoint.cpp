@@ -6,7 +6,10 @@
 #include <set>
 
 #include "checkpoints/artifact.h"
+#include "checkpoints/deepspeed_ranks.h"
+#include "checkpoints/fsdp_ranks.h"
 #include "checkpoints/part_names.h"
+#include "checkpoints/rank_files.h"
 #include "checkpoints/read_pickle.h"
 #include "checkpoints/run_config.h"
 #include "checkpoints/safetensors.h"
@@ -83,11 +86,24 @@ std::string_view format_name(WeightsFormat format) {
   return format == WeightsFormat::pytorch ? "PyTorch" : "MindSpore";
 }
 
-void read_file(Checkpoint& checkpoint, const fs::path& file, bool as_saved) {
+void require_no_choice(const fs::path& path, const OpenOptions& options) {
+  require(options.take != "averaged",
+          "[{}] needs a PyTorch file with averaged weights, received '{}', which holds one network",
+          options.scope,
+          path);
+}
+
+void read_file(Checkpoint& checkpoint, const fs::path& file, const OpenOptions& options) {
   checkpoint.guard.add(file);
+  const bool as_saved = options.as_saved;
   const bool by_name = !as_saved && file.extension() == ".safetensors";
   const auto format = by_name ? WeightsFormat::safetensors : weights_format(file);
   checkpoint.format = format_name(format);
+  if (format == WeightsFormat::pytorch) {
+    auto tensors = read_pytorch_table(file, options.take, checkpoint.remarks);
+    return add_file(checkpoint, file, std::move(tensors));
+  }
+  require_no_choice(file, options);
   add_file(checkpoint, file, as_saved ? read_tensor_table(file, format) : read_tensor_table(file));
 }
 
@@ -291,19 +307,29 @@ fs::path weights_of_run(const fs::path& run, std::string_view scope) {
 
 }  // namespace
 
+fs::path Checkpoint::folder() const {
+  return !in_folder() ? fs::path() : rank_file(weights) ? side_folder_of(weights) : path;
+}
+
 Checkpoint read_checkpoint(const fs::path& weights, const OpenOptions& options) {
   Checkpoint checkpoint{.path = weights, .weights = weights};
   const auto kind = look(weights).kind;
+  if (kind == ArtifactKind::snapshot || kind == ArtifactKind::distributed ||
+      kind == ArtifactKind::index)
+    require_no_choice(weights, options);
   if (kind == ArtifactKind::snapshot) {
     read_snapshot_tensors(checkpoint);
     return checkpoint;
   }
-  if (kind == ArtifactKind::distributed)
+  if (const auto rank = rank_file(weights))
+    checkpoint = rank->kind == RankKind::fsdp ? read_fsdp_ranks(weights.parent_path())
+                                              : read_deepspeed_ranks(weights.parent_path());
+  else if (kind == ArtifactKind::distributed)
     read_distributed(checkpoint, weights);
   else if (kind == ArtifactKind::index)
     read_shards(checkpoint, weights);
   else
-    read_file(checkpoint, weights, options.as_saved);
+    read_file(checkpoint, weights, options);
   decide_roles(checkpoint.tensors);
   if (!options.as_saved) leave_out_training_state(checkpoint);
   return checkpoint;
@@ -320,6 +346,7 @@ Checkpoint open_checkpoint(const fs::path& path, const OpenOptions& options) {
     artifact = look(checkpoint.weights);
   }
   if (artifact.kind == ArtifactKind::state) {
+    require_no_choice(path, options);
     read_state_tensors(checkpoint);
   } else {
     if (artifact.weights.empty()) refuse_artifact(artifact, options.scope);

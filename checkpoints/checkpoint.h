@@ -22,7 +22,7 @@ struct Checkpoint {
   std::filesystem::path path;     // as a person calls it: a folder or a file
   std::filesystem::path weights;  // the file, index, .metadata or state of its tensors
   std::string format;             // "safetensors", "PyTorch", "MindSpore", "shards", "snapshot",
-                                  // "state", "torch.distributed.checkpoint"
+                                  // "state", "torch.distributed.checkpoint", "FSDP", "DeepSpeed"
   std::vector<std::filesystem::path> files;
   std::vector<StoredTensor> tensors;  // by file, in the file's order; StoredBox::file is a place
                                       // in `files`
@@ -35,16 +35,19 @@ struct Checkpoint {
   /// Whether the weights have a folder of their own, with configuration and tokenizer.
   bool in_folder() const { return path != weights; }
   /// The folder whose side files go with the weights; empty: none.
-  std::filesystem::path folder() const { return in_folder() ? path : std::filesystem::path(); }
+  std::filesystem::path folder() const;
 };
 
 struct OpenOptions {
   std::string_view scope = "checkpoints";  // of messages
   bool as_saved = false;  // MindSpore's names stay; training state is among `tensors`
+  std::string take;       // of a file that holds raw and averaged weights: raw, averaged; empty:
+                          // the network as programs name it, and a remark says which that is
 };
 
 /// Opens one set of weights: of a weight file (read_tensor_table); of shards that an index names,
-/// {"weight_map": {tensor: file beside the index}}; of a distributed checkpoint; of a snapshot,
+/// {"weight_map": {tensor: file beside the index}}; of a distributed checkpoint; of a folder of
+/// files of ranks (read_fsdp_ranks, read_deepspeed_ranks); of a snapshot,
 /// with its frozen part; of a folder with one of these; of a state; of a run, final.h5 or else its
 /// newest state. Throws std::invalid_argument for a path of several sets, naming its newest and
 /// `dimred merge`, for a part of a checkpoint and for a shard that is not there;

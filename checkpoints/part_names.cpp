@@ -3,6 +3,7 @@
 #include <regex>
 
 #include "checkpoints/artifact.h"
+#include "checkpoints/rank_files.h"
 #include "support/errors.h"
 #include "support/text.h"
 
@@ -59,6 +60,14 @@ void require_whole(const fs::path& file, std::string_view scope) {
   if (!part) return;
   if (const auto index = index_of_shard(file))
     refuse("[{}] '{}' is a shard; name its folder, which needs {}", scope, file, *index);
+  if (rank_file(file))
+    refuse(
+        "[{}] '{}' is a part of one checkpoint, as '{}' in its name says; name its folder, '{}', "
+        "which is read as one",
+        scope,
+        file,
+        *part,
+        fs::absolute(file).parent_path());
   refuse(
       "[{}] '{}' is a part of one checkpoint, as '{}' in its name says; needs whole checkpoints, "
       "so write the parts into one first",

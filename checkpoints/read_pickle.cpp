@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
 #include "support/atomic_file.h"
 #include "support/errors.h"
@@ -15,7 +16,7 @@ extern const char* const read_pickle_text;  // made of read_pickle.py by CMake
 
 namespace {
 
-constexpr int refused = 3;  // read_pickle.py's exit code
+constexpr int refused = 3, unfit = 4;  // read_pickle.py's exit codes
 
 std::string& default_python() {
   static std::string program = "python3";
@@ -42,6 +43,7 @@ void read_pickle(std::string_view kind,
   const auto prefix = formatted("[{}] '{}': ", scope, file);
   if (end.code == refused)
     throw Unreadable(prefix + last_line(end.errors) + InputFile(file).placeholder_remark());
+  if (end.code == unfit) throw std::invalid_argument(prefix + last_line(end.errors));
   if (end.started && end.code == 0) return;
   fail_environment(
       "{}needs Python ($DIMRED_PYTHON, else python3) to be read; {}",

@@ -20,14 +20,17 @@ struct Unreadable : std::runtime_error {
 /// bytes as int64, a byte for each pair, the images), "archive" (a zip archive whose CRCs are
 /// compared -> nothing) or one of read_pickle_json(). Python is $DIMRED_PYTHON, else the default
 /// one. Throws Unreadable("[scope] 'file': ...") for a file that is refused or damaged,
-/// std::runtime_error where Python cannot be run.
+/// std::invalid_argument for one that does not hold what is asked, std::runtime_error where Python
+/// cannot be run.
 void read_pickle(std::string_view kind,
                  std::string_view scope,
                  const std::filesystem::path& file,
                  const ByteSink& sink);
 
-/// The places of tensors, as read_pickle.py describes them for the kinds "table" (a PyTorch file)
-/// and "distributed" (the .metadata of a distributed checkpoint). Throws as read_pickle().
+/// The places of tensors, as read_pickle.py describes them for the kinds "table" (a PyTorch file),
+/// "table of raw" and "table of averaged" (OpenOptions::take), "distributed" (the .metadata of a
+/// distributed checkpoint), "fsdp", "deepspeed_model" and "deepspeed_optimizer" (a rank's file).
+/// Throws as read_pickle().
 nlohmann::json read_pickle_json(std::string_view kind,
                                 std::string_view scope,
                                 const std::filesystem::path& file);

@@ -39,13 +39,18 @@ MOST_DIMENSIONS = 64
 MOST_LEVELS = 64  # of dictionaries in one another
 FLOATS = ("F32", "F64", "F16", "BF16")
 WRAPPERS = ("state_dict", "model_state_dict", "model", "module")  # under which training programs save them
-REFUSED = 3  # exit code
+AVERAGE = re.compile(r"(^|[^a-z])(ema|swa|avg|average|averaged|polyak)([^a-z]|$)")  # in the key of averaged weights
+REFUSED, UNFIT = 3, 4  # exit codes
 
 Result = TypeVar("Result")
 
 
 class Refused(Exception):
     """Why, in one line."""
+
+
+class Unfit(Refused):
+    """A file that is whole, but does not hold what the caller asks for."""
 
 
 class ElementType(NamedTuple):
@@ -223,6 +228,191 @@ class Distributed(Values):
     refusal = "which the places of tensors do not need; refused, nothing of it was run"
 
 
+class Wrapper(NamedTuple):
+    """What _rebuild_wrapper_subclass says of a DTensor."""
+
+    type: str
+    shape: tuple[int, ...]
+
+
+class Sharded(NamedTuple):
+    """A rank's part of a tensor, with the DTensorSpec that says which part."""
+
+    type: str
+    shape: tuple[int, ...]
+    local: Tensor
+    spec: Fields
+
+    @property
+    def storage(self) -> Storage:
+        return self.local.storage
+
+    def elements(self) -> int:
+        """The number of elements of the part."""
+        return self.local.elements()
+
+
+class TensorMeta(NamedTuple):
+    """The stand-in for TensorMeta."""
+
+    shape: Any
+    stride: Any
+    dtype: Any
+
+
+class ShardOrder(NamedTuple):
+    """The stand-in for ShardOrderEntry."""
+
+    tensor_dim: Any
+    mesh_dims: Any
+
+
+class Mesh(Fields):
+    """The stand-in for DeviceMesh."""
+
+
+class MeshLayout(Fields):
+    """The stand-in for _MeshLayout."""
+
+
+class Spec(Fields):
+    """The stand-in for DTensorSpec."""
+
+
+class Placement(Fields):
+    """A stand-in for a placement; the dimension may be an argument or a field."""
+
+    dim: Any = None
+
+    def __new__(cls, *arguments: Any) -> Placement:
+        placement = object.__new__(cls)
+        if arguments:
+            placement.dim = arguments[0]
+        return placement
+
+    def __init__(self, *_arguments: Any) -> None:
+        pass
+
+
+PLACEMENTS = {
+    name: type(name, (Placement,), {})
+    for name in ("Shard", "Replicate", "Partial", "_Partial", "_StridedShard", "_MaskPartial")
+}
+
+
+def wrapper_from(kind: Any, dtype: Any, size: Any, *_others: Any) -> Wrapper:
+    """_rebuild_wrapper_subclass."""
+    if kind is not Sharded or not isinstance(dtype, ElementType) or type(size) is not tuple:
+        raise Refused("has a tensor of a class that is no DTensor of torch's dense types")
+    return Wrapper(dtype.name, size)
+
+
+def typed_from(build: Any, _kind: Any, arguments: Any, state: Any) -> Any:
+    """_rebuild_from_type_v2: a tensor with attributes of Python; those of a DTensor say what it holds."""
+    if build in (tensor_from, parameter_from):
+        return build(*arguments)
+    if build is not wrapper_from:
+        raise Refused("has a tensor that is built in a way that is unknown here")
+    states = state if type(state) is tuple else (state,)  # of __dict__ and of __slots__
+    fields = {name: value for each in states if isinstance(each, dict) for name, value in each.items()}
+    wrapper = wrapper_from(*arguments)
+    local, spec = (fields.get(name) for name in ("_local_tensor", "_spec"))
+    if not isinstance(local, Tensor) or not isinstance(spec, Spec):
+        raise Refused("has a DTensor without a local tensor or a DTensorSpec")
+    return Sharded(wrapper.type, wrapper.shape, local, spec)
+
+
+def data_of(tensor: Any, *_others: Any) -> Any:
+    """_rebuild_parameter_with_state."""
+    return tensor
+
+
+OLD, NEW = "torch.distributed._tensor", "torch.distributed.tensor"  # until torch 2.4, and since
+
+
+class Ranks(Weights):
+    """A rank's part of a state_dict of FSDP: DTensors (torch/distributed/tensor)."""
+
+    allowed: ClassVar = {
+        **Weights.allowed,
+        ("torch._tensor", "_rebuild_from_type_v2"): typed_from,
+        ("torch._utils", "_rebuild_wrapper_subclass"): wrapper_from,
+        ("torch._utils", "_rebuild_parameter_with_state"): data_of,
+        ("torch.serialization", "_get_layout"): nothing,
+        ("torch", "device"): nothing,
+        ("torch", "Size"): tuple,
+        ("torch", "Tensor"): nothing,
+        ("torch.nn.parameter", "Parameter"): nothing,
+        **{("torch", name): ElementType(type) for name, type in DTYPES.items()},
+        **{(module, "DTensor"): Sharded for module in (NEW, f"{NEW}._api", OLD, f"{OLD}.api")},
+        **{(module, "DeviceMesh"): Mesh for module in ("torch.distributed.device_mesh", f"{OLD}.device_mesh")},
+        ("torch.distributed._mesh_layout", "_MeshLayout"): MeshLayout,
+        **{
+            (module, name): kind
+            for module in (f"{NEW}.placement_types", f"{OLD}.placement_types", f"{NEW}._dtensor_spec")
+            for name, kind in {"DTensorSpec": Spec, "TensorMeta": TensorMeta, **PLACEMENTS}.items()
+        },
+        (f"{NEW}._dtensor_spec", "ShardOrderEntry"): ShardOrder,
+    }
+
+    def find_class(self, module: str, name: str) -> Any:
+        if name == "ShardedTensor":
+            raise Refused(
+                "has ShardedTensors, which FSDP without a device mesh writes; give FSDP a device_mesh, or save by "
+                "torch.distributed.checkpoint"
+            )
+        return super().find_class(module, name)
+
+
+class Opaque:
+    """A stand-in for an object that is no tensor: it takes what a pickle gives it, and keeps nothing."""
+
+    def __new__(cls, *_arguments: Any, **_named: Any) -> Opaque:
+        return object.__new__(cls)
+
+    def __init__(self, *_arguments: Any, **_named: Any) -> None:
+        pass
+
+    def __setstate__(self, _state: Any) -> None:
+        pass
+
+    def __setitem__(self, _key: Any, _value: Any) -> None:
+        pass
+
+    def append(self, _value: Any) -> None:
+        """Takes a value."""
+
+    def extend(self, _values: Any) -> None:
+        """Takes values."""
+
+
+def stage_from(stage: Any) -> Any:
+    """ZeroStageEnum."""
+    return stage
+
+
+class Zero(Ranks):
+    """What DeepSpeed saves of a rank: tensors and plain values; others stand in dictionaries that are not read."""
+
+    opaque: ClassVar = (  # modules, with those in them
+        *("accelerate", "argparse", "datetime", "deepspeed", "lightning", "megatron", "numpy", "omegaconf"),
+        *("pathlib", "pytorch_lightning", "transformers"),
+    )
+    opaque_builtins: ClassVar = ("bytearray", "complex", "frozenset", "range", "set", "slice")
+    allowed: ClassVar = {
+        **Ranks.allowed,
+        ("deepspeed.runtime.zero.config", "ZeroStageEnum"): stage_from,
+        ("_codecs", "encode"): Opaque,
+        ("types", "SimpleNamespace"): Opaque,
+        **{("collections", name): Opaque for name in ("Counter", "defaultdict", "deque")},
+    }
+
+    def find_class(self, module: str, name: str) -> Any:
+        known = (module, name) in self.allowed
+        stands_in = module.split(".")[0] in self.opaque or (module == "builtins" and name in self.opaque_builtins)
+        return Opaque if stands_in and not known else super().find_class(module, name)
+
+
 def value_of(unpickler: Values) -> Any:
     """The value of a pickle."""
     try:
@@ -277,7 +467,7 @@ class Entry(NamedTuple):
     """A tensor in dictionaries and lists, with the keys that lead to it; of an optimizer or a module's extra state."""
 
     keys: tuple[Any, ...]
-    tensor: Tensor
+    tensor: Any  # Tensor or Sharded
     is_state: bool
 
 
@@ -299,7 +489,7 @@ def entries_in(top: Any, most: int) -> list[Entry]:
     def visit(value: Any, keys: tuple[Any, ...], is_state: bool) -> None:
         if next(visits) > most or len(keys) > MOST_LEVELS:
             raise Refused("has dictionaries or lists that repeat or contain one another")
-        if isinstance(value, Tensor):
+        if isinstance(value, (Tensor, Sharded)):
             entries.append(Entry(keys, value, is_state))
             return
         is_state = is_state or is_optimizer(value) or str(*keys[-1:]).endswith("_extra_state")
@@ -311,20 +501,30 @@ def entries_in(top: Any, most: int) -> list[Entry]:
     return entries
 
 
-def network_in(top: Any, entries: list[Entry]) -> Any:
-    """The key of the dictionary that is the network; None: all is. A loss or an accuracy beside it may be a tensor."""
+def networks_in(top: Any, entries: list[Entry]) -> dict[Any, list[Tensor]]:
+    """The tensors of each dictionary that may be a network, by its key."""
     within: dict[Any, list[Tensor]] = {}
     for entry in entries:
         if len(entry.keys) > 1 and not entry.is_state and isinstance(dict.get(top, entry.keys[0]), dict):
             within.setdefault(entry.keys[0], []).append(entry.tensor)
+    return within
+
+
+def large_ones(within: dict[Any, list[Tensor]]) -> list[Any]:
+    """The keys of those that hold more than numbers."""
+    return [key for key, tensors in within.items() if any(tensor.elements() > 1 for tensor in tensors)]
+
+
+def network_in(top: Any, entries: list[Entry]) -> Any:
+    """The key of the dictionary that is the network; None: all is. A loss or an accuracy beside it may be a tensor."""
+    within = networks_in(top, entries)
     for key in WRAPPERS:
         if key in within:
             return key
     bare = (entry.tensor for entry in entries if len(entry.keys) == 1)
     if not within or any(tensor.elements() > 1 and tensor.storage.type in FLOATS for tensor in bare):
         return None
-    networks = [key for key, tensors in within.items() if any(tensor.elements() > 1 for tensor in tensors)]
-    networks = networks or list(within)
+    networks = large_ones(within) or list(within)
     if len(networks) > 1:
         raise Refused(
             f"has more than one network, {', '.join(map(str, networks))[:100]}, among the keys {keys_of(top)}; save "
@@ -351,10 +551,112 @@ def is_extra(top: Any, entry: Entry) -> bool:
     return len(entry.keys) > 1 and not isinstance(dict.get(top, entry.keys[0]), dict)
 
 
-def state_dict_of(top: Any, most: int) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """The network's tensors by their names, and those beside it."""
+class Kinds(NamedTuple):
+    """The keys of a file's dictionaries of averaged weights and of others."""
+
+    averaged: list[Any]
+    raw: list[Any]
+
+
+def kinds_in(top: Any, entries: list[Entry]) -> Kinds:
+    """Lightning's WeightAveraging (lightning/pytorch/callbacks/weight_averaging.py) and mmengine's EMAHook
+    (mmengine/hooks/ema_hook.py) save the average as state_dict, and the raw weights beside it."""
+    keys = large_ones(networks_in(top, entries))
+    raw_beside = "current_model_state"
+    if dict.__contains__(top, "message_hub") or items_named(dict.get(top, "meta"), "mmengine_version"):
+        raw_beside = "ema_state_dict"
+    if "state_dict" in keys and raw_beside in keys:
+        return Kinds(["state_dict"], [raw_beside])
+    averaged = [key for key in keys if isinstance(key, str) and AVERAGE.search(key.lower())]
+    return Kinds(averaged, [key for key in keys if key not in averaged])
+
+
+def items_named(value: Any, name: str) -> list[Any]:
+    """The values that a dictionary has under this name."""
+    return [item for key, item in items_in(value) if key == name]
+
+
+def modes_in(top: Any) -> set[Any]:
+    """Whether optimizers of schedule_free were in train mode: the network then holds the point of the next gradient,
+    else the average."""
+    optimizers = [value for _, value in items_in(top) for value in (value, *(item for _, item in items_in(value)))]
+    groups = [group for value in optimizers if is_optimizer(value) for _, group in items_in(value["param_groups"])]
+    return {mode for group in groups for mode in items_named(group, "train_mode") if isinstance(mode, bool)}
+
+
+class Choice(NamedTuple):
+    """The key of the network; None: all is. What a person should know of it."""
+
+    key: Any
+    remark: str = ""
+
+
+def listed(keys: list[Any]) -> str:
+    """Keys for a person."""
+    return ", ".join(map(str, keys))[:100]
+
+
+def taken(top: Any, entries: list[Entry], take: str) -> Choice:
+    """The network: of a file that holds raw and averaged weights those that `take` says, or the usual ones."""
+    kinds, modes = kinds_in(top, entries), modes_in(top)
+    if not take:
+        key = network_in(top, entries)
+        both = "its raw weights and their average are read; --take raw or averaged reads one of them"
+        return Choice(key, both if holds_both(top) else remark_on(key, kinds, modes))
+    if holds_both(top):
+        return Choice(None)
+    if kinds.averaged:
+        found = getattr(kinds, take)
+        if found and take == "raw":
+            usual = [key for key in WRAPPERS if key in found]
+            found = usual[:1] or found
+        if len(found) == 1:
+            return Choice(found[0])
+        if found:
+            raise Unfit(f"holds several kinds of {take} weights, {listed(found)}; save one of them alone")
+        raise Unfit(f"holds no {take} weights, only {listed(kinds.averaged)}")
+    if modes and modes != {take == "raw"}:
+        mode, call = ("eval", "train") if take == "raw" else ("train", "eval")
+        raise Unfit(
+            f"was saved in {mode} mode of a schedule-free optimizer, and holds no {take} weights; call "
+            f"optimizer.{call}() before saving"
+        )
+    if take == "averaged" and not modes:
+        raise Unfit(f"holds no averaged weights among its keys {keys_of(top)}")
+    return Choice(network_in(top, entries))
+
+
+def remark_on(key: Any, kinds: Kinds, modes: set[Any]) -> str:
+    """What the usual choice is, where there is another."""
+    if kinds.averaged and kinds.raw and key in (*kinds.averaged, *kinds.raw):
+        own, other = ("averaged", "raw") if key in kinds.averaged else ("raw", "averaged")
+        return f"{key} is read, the {own} weights; --take {other} reads {listed(getattr(kinds, other))}"
+    if len(modes) == 1:
+        held = "raw weights, in train mode" if True in modes else "averaged weights, in eval mode"
+        return f"a schedule-free optimizer has saved {held}"
+    return ""
+
+
+def plain_names(tensors: dict[str, Tensor], take: str, others: set[str]) -> dict[str, Tensor]:
+    """The tensors by the names that their network has, without counts beside them. AveragedModel
+    (torch/optim/swa_utils.py) puts "module." before them, ema_pytorch keeps both kinds in one dictionary."""
+    for prefix in ("ema_model." if take == "averaged" else "online_model.", "module."):
+        own = {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+        if own and (prefix != "module." or own.keys() <= others or "n_averaged" in tensors):
+            return own
+    return tensors
+
+
+def holds_both(top: Any) -> bool:
+    """Whether one dictionary holds the raw weights and their average, as ema_pytorch's does."""
+    keys = [key for key, _ in items_in(top) if isinstance(key, str)]
+    return all(any(key.startswith(prefix) for key in keys) for prefix in ("ema_model.", "online_model."))
+
+
+def state_dict_of(top: Any, most: int, take: str = "") -> tuple[dict[str, Tensor], dict[str, Tensor], str]:
+    """The network's tensors by their names, those beside it, and a remark on the choice."""
     entries = entries_in(top, most) if isinstance(top, dict) else []
-    key = network_in(top, entries)
+    key, remark = taken(top, entries, take) if isinstance(top, dict) else Choice(None)
     network: dict[str, Tensor] = {}
     beside: dict[str, Tensor] = {}
     for entry in entries:
@@ -369,7 +671,13 @@ def state_dict_of(top: Any, most: int) -> tuple[dict[str, Tensor], dict[str, Ten
         raise Refused(
             f"needs tensors by name, or a dictionary that has them as {', '.join(WRAPPERS)}; received {keys_of(top)}"
         )
-    return network, beside
+    if not take:
+        return network, beside, remark
+    others = {name_of(entry.keys[1:]) for entry in entries if entry.keys[0] != key and not entry.is_state}
+    named = plain_names(network, take, others)
+    kept = set(map(id, named.values()))
+    beside.update((name, tensor) for name, tensor in network.items() if id(tensor) not in kept)
+    return named, beside, remark
 
 
 def require_extents(name: str, *numbers: int) -> None:
@@ -405,8 +713,8 @@ def as_json(value: Any) -> bytes:
         raise Refused(f"needs names in UTF-8, received {text.split(chr(34))[-1]!r}") from error
 
 
-def state_dict(archive: zipfile.ZipFile, file: str) -> tuple[str, dict[str, Tensor], dict[str, Tensor]]:
-    """The archive's folder, the network's tensors in its pickle, and those beside the network."""
+def loaded(archive: zipfile.ZipFile, unpickler: type[Weights]) -> tuple[str, Any]:
+    """The archive's folder, and the value of its pickle."""
     folder = folder_of(archive.namelist())
     order = f"{folder}byteorder"
     received = content(archive, order) if order in archive.namelist() else b"little"
@@ -415,15 +723,50 @@ def state_dict(archive: zipfile.ZipFile, file: str) -> tuple[str, dict[str, Tens
     record = f"{folder}data.pkl"
     pickled = io.BytesIO(content(archive, record))
     try:
-        tensors, beside = state_dict_of(value_of(Weights(pickled, encoding="utf-8")), os.path.getsize(file))
+        return folder, value_of(unpickler(pickled, encoding="utf-8"))
     except Refused as error:
         raise Refused(f"{record}: {error}") from error
+
+
+class Network(NamedTuple):
+    """Tensors of an archive's pickle."""
+
+    folder: str  # of the archive's records
+    tensors: dict[str, Any]
+    beside: dict[str, Any]
+    remark: str = ""
+
+
+def checked_state_dict(archive: zipfile.ZipFile, file: str, folder: str, top: Any, take: str = "") -> Network:
+    """The network's tensors in the value, which the archive has, and those beside the network."""
+    try:
+        tensors, beside, remark = state_dict_of(top, os.path.getsize(file), take)
+    except Unfit:
+        raise
+    except Refused as error:
+        raise Refused(f"{folder}data.pkl: {error}") from error
+    check_all(archive, file, folder, {name: local_of(tensor) for name, tensor in tensors.items()})
+    return Network(folder, tensors, beside, remark)
+
+
+def local_of(tensor: Tensor | Sharded) -> Tensor:
+    """What of it lies in the file."""
+    return tensor.local if isinstance(tensor, Sharded) else tensor
+
+
+def check_all(archive: zipfile.ZipFile, file: str, folder: str, tensors: dict[str, Tensor]) -> None:
+    """Refuses tensors that the archive does not have, or that repeat one another."""
     for name, tensor in tensors.items():
         check(archive, folder, name, tensor)
     most = 8 * os.path.getsize(file)
     if sum(tensor.elements() for tensor in tensors.values()) > most:
         raise Refused(f"needs at most {most} elements for its size, its tensors repeat one another")
-    return folder, tensors, beside
+
+
+def state_dict(archive: zipfile.ZipFile, file: str, take: str) -> Network:
+    """The network in an archive."""
+    folder, top = loaded(archive, Weights)
+    return checked_state_dict(archive, file, folder, top, take)
 
 
 def begin_of(archive: zipfile.ZipFile, record: str, stream: BinaryIO | io.RawIOBase) -> int:
@@ -440,15 +783,14 @@ def begin_of(archive: zipfile.ZipFile, record: str, stream: BinaryIO | io.RawIOB
     return info.header_offset + 30 + sum(struct.unpack("<HH", stream.read(4)))
 
 
-def table(file: str, out: BinaryIO) -> None:
-    """Its tensors as JSON: name, type, shape, strides ([]: in the shape's order), byte in the file, which is null for
-    what lies beside the network and is not read."""
-    with opened(file) as archive, open(file, "rb") as stream:
-        folder, tensors, beside = state_dict(archive, file)
+def rows_of(archive: zipfile.ZipFile, folder: str, file: str, tensors: dict[str, Tensor]) -> dict[str, list[Any]]:
+    """Of each tensor its name, type, shape, strides ([]: in the shape's order) and byte in the file; the CRCs of their
+    records hold."""
+    with open(file, "rb") as stream:
         keys = {tensor.storage.key for tensor in tensors.values()}
         begins = {key: begin_of(archive, f"{folder}data/{key}", stream) for key in keys}
-    rows: list[list[Any]] = [
-        [
+    return {
+        name: [
             name,
             tensor.storage.type,
             tensor.shape,
@@ -456,9 +798,239 @@ def table(file: str, out: BinaryIO) -> None:
             begins[tensor.storage.key] + tensor.offset * BYTES[tensor.storage.type],
         ]
         for name, tensor in tensors.items()
-    ]
+    }
+
+
+def table(file: str, out: BinaryIO, take: str = "") -> None:
+    """Its tensors as JSON: name, type, shape, strides ([]: in the shape's order), byte in the file, which is null for
+    what lies beside the network and is not read. A text among them is a remark on the choice of the network."""
+    with opened(file) as archive:
+        folder, tensors, beside, remark = state_dict(archive, file, take)
+        rows = list(rows_of(archive, folder, file, tensors).values())
     rows += [[name, tensor.storage.type, [], [], None] for name, tensor in beside.items()]
-    out.write(as_json(rows))
+    out.write(as_json([*rows, remark] if remark else rows))
+
+
+MOST_RANKS = 1 << 20
+
+
+def integers_of(archive: zipfile.ZipFile, folder: str, tensor: Tensor) -> list[int]:
+    """The elements of a small tensor of ranks, in its order."""
+    check(archive, folder, "mesh", tensor)
+    if tensor.storage.type not in ("I32", "I64") or tensor.storage.elements > MOST_RANKS:
+        raise Refused(f"needs a mesh of at most {MOST_RANKS} ranks as int32 or int64")
+    letter = "i" if tensor.storage.type == "I32" else "q"
+    stored = content(archive, f"{folder}data/{tensor.storage.key}")
+    numbers = struct.unpack(f"<{tensor.storage.elements}{letter}", stored)
+    return [numbers[tensor.offset + place] for place in places_of(tensor.shape, tensor.stride)]
+
+
+def places_of(shape: tuple[int, ...], stride: tuple[int, ...]) -> list[int]:
+    """Where the elements of these strides lie, in the shape's order."""
+    if math.prod(shape) > MOST_RANKS:
+        raise Refused(f"needs a mesh of at most {MOST_RANKS} ranks, received {list(shape)}")
+    starts = (
+        range(0, extent * step, step) if step else [0] * extent for extent, step in zip(shape, stride, strict=True)
+    )
+    return [sum(place) for place in itertools.product(*starts)]
+
+
+def integers(value: Any) -> tuple[int, ...]:
+    """One or several."""
+    numbers = (value,) if type(value) is int else value
+    if not isinstance(numbers, (tuple, list)) or not all(type(number) is int and number >= 0 for number in numbers):
+        raise Refused("has a DeviceMesh of a form that is unknown here")
+    return tuple(numbers)
+
+
+def mesh_of(archive: zipfile.ZipFile, folder: str, mesh: Any) -> dict[str, Any]:
+    """A device mesh: its shape, its ranks in that shape's order, the rank that saved it (or null) and the coordinate of
+    that rank (or null). torch keeps a tensor of ranks, or since 2.9 a layout of a longer one."""
+    if not isinstance(mesh, Mesh):
+        raise Refused("has a DTensor without a DeviceMesh")
+    state = mesh.__dict__
+    coordinate = state.get("_coordinate_on_dim")
+    coordinate = None if coordinate is None else integers(coordinate)
+    rank = state.get("_rank")
+    ranks = next((state[name] for name in ("mesh", "_mesh", "_rank_map") if isinstance(state.get(name), Tensor)), None)
+    if ranks is None or (rank is not None and type(rank) is not int):
+        raise Refused("has a DeviceMesh of a form that is unknown here")
+    found, shape = integers_of(archive, folder, ranks), ranks.shape
+    if "_layout" in state and ranks is state.get("_rank_map"):
+        shape, found = laid_out(state["_layout"], found, rank, coordinate)
+    return {"shape": shape, "ranks": found, "rank": rank, "coordinate": coordinate}
+
+
+def laid_out(
+    layout: Any, ranks: list[int], rank: int | None, coordinate: tuple[int, ...] | None
+) -> tuple[tuple[int, ...], list[int]]:
+    """The mesh that a layout makes of ranks: where it is a slice of a larger mesh, the slice that has this rank."""
+    if not isinstance(layout, MeshLayout):
+        raise Refused("has a DeviceMesh of a form that is unknown here")
+    shape, stride = (integers(layout.__dict__.get(name)) for name in ("shape", "stride"))
+    begin = 0
+    if math.prod(shape) != len(ranks):
+        if coordinate is None or rank not in ranks or len(coordinate) != len(stride):
+            raise Refused("has a slice of a DeviceMesh that does not say which")
+        begin = ranks.index(rank) - sum(place * step for place, step in zip(coordinate, stride, strict=True))
+    places = [begin + place for place in places_of(shape, stride)]
+    if not all(0 <= place < len(ranks) for place in places):
+        raise Refused("has a DeviceMesh whose layout is outside of its ranks")
+    return shape, [ranks[place] for place in places]
+
+
+def placements_of(name: str, spec: Fields) -> list[int | None]:
+    """Of each dimension of the mesh the tensor's dimension that it cuts; null: each of its ranks holds all."""
+    placements, order = spec.get("placements", tuple), spec.__dict__.get("shard_order") or ()
+    for placement in placements:
+        if type(placement) not in (PLACEMENTS["Shard"], PLACEMENTS["Replicate"]):
+            raise Refused(f'"{name}" needs placements Shard and Replicate, received {type(placement).__name__}')
+    for entry in order:
+        if not isinstance(entry, ShardOrder) or list(entry.mesh_dims) != sorted(entry.mesh_dims):
+            raise Refused(f'"{name}" is cut by the dimensions of its mesh in another order than theirs')
+    dims = [placement.dim for placement in placements]
+    if not all(dim is None or (type(dim) is int and dim >= 0) for dim in dims):
+        raise Refused(f'"{name}" has a Shard of no dimension')
+    return dims
+
+
+def sharded_row(name: str, tensor: Sharded, row: list[Any], mesh: int) -> list[Any]:
+    """A row of fsdp()."""
+    meta = tensor.spec.__dict__.get("tensor_meta")
+    if not all(type(extent) is int for extent in tensor.shape):
+        raise Refused(f'"{name}" needs a shape of integers')
+    require_extents(name, *tensor.shape)
+    if isinstance(meta, TensorMeta) and meta.shape != tensor.shape:
+        raise Refused(f'"{name}" is of shape {list(tensor.shape)}, but its DTensorSpec says {meta.shape}'[:300])
+    if tensor.type != tensor.local.storage.type:
+        raise Refused(f'"{name}" is of type {tensor.type}, but its local tensor of {tensor.local.storage.type}')
+    return [name, tensor.type, tensor.shape, placements_of(name, tensor.spec), mesh, *row[2:]]
+
+
+def fsdp(file: str, out: BinaryIO) -> None:
+    """A rank's part of a state_dict as JSON: the meshes (mesh_of); of each DTensor the name, type, whole shape,
+    placements (placements_of), number of its mesh, and shape, strides and byte in the file of what the rank has; the
+    names of tensors that are no DTensors."""
+    with opened(file) as archive:
+        folder, top = loaded(archive, Ranks)
+        tensors = checked_state_dict(archive, file, folder, top).tensors
+        sharded = {name: tensor for name, tensor in tensors.items() if isinstance(tensor, Sharded)}
+        rows = rows_of(archive, folder, file, {name: tensor.local for name, tensor in sharded.items()})
+        numbers: dict[int, int] = {}
+        meshes: list[Any] = []
+        for tensor in sharded.values():
+            mesh = tensor.spec.__dict__.get("mesh")
+            if id(mesh) not in numbers:
+                numbers[id(mesh)] = len(meshes)
+                meshes.append(mesh_of(archive, folder, mesh))
+    parts = [
+        sharded_row(name, tensor, rows[name], numbers[id(tensor.spec.__dict__.get("mesh"))])
+        for name, tensor in sharded.items()
+    ]
+    plain = [name for name in tensors if name not in sharded]
+    out.write(as_json({"meshes": meshes, "tensors": parts, "plain": plain}))
+
+
+def shapes_in(group: Any) -> list[tuple[str, tuple[int, ...]]]:
+    """The names and shapes of a dictionary of them."""
+    shapes = []
+    for name, shape in items_in(group):
+        if type(name) is not str or type(shape) is not tuple or not all(type(extent) is int for extent in shape):
+            raise Refused("needs param_shapes by name")
+        require_extents(name, *shape)
+        shapes.append((name, shape))
+    return shapes
+
+
+def only_tensors(of_names: Any) -> dict[str, Tensor]:
+    """The tensors of a dictionary by their names."""
+    return {name: tensor for name, tensor in items_in(of_names) if type(name) is str and isinstance(tensor, Tensor)}
+
+
+def refuse_other_parts(top: dict[Any, Any]) -> None:
+    """Refuses what is no data-parallel training alone."""
+    dims = top.get("checkpoint_parallel_dimensions")
+    degrees = dims if isinstance(dims, dict) else {}
+    for name, count in {"mp_world_size": top.get("mp_world_size"), **degrees}.items():
+        if type(count) is int and count > 1 and name in ("mp_world_size", "tp_degree", "pp_degree"):
+            raise Refused(f"is of a training with model parallelism, {name} {count}, which is not read")
+    if any(top.get(name) for name in ("autoep_layers", "ds_autoep_layers")):
+        raise Refused("is of a training with expert parallelism, which is not read")
+    if type(top.get("module")) not in (dict, OrderedDict):
+        raise Refused("has no module, as of a pipeline, which is not read")
+
+
+def deepspeed_model(file: str, out: BinaryIO) -> None:
+    """A file of model states as JSON: the names and shapes of each group of the optimizer, those of frozen parameters,
+    rows of their parts and of the module's other tensors (rows_of), the names of buffers, and [name, name that it
+    shares a tensor with]."""
+    with opened(file) as archive:
+        folder, top = loaded(archive, Zero)
+        if not isinstance(top, dict) or any(name not in top for name in ("module", "buffer_names", "param_shapes")):
+            raise Refused("is no model state of DeepSpeed: it needs module, buffer_names and param_shapes")
+        refuse_other_parts(top)
+        if type(top["param_shapes"]) is not list:
+            raise Refused("is not of ZeRO: its param_shapes are none")
+        groups = [shapes_in(group) for group in top["param_shapes"]]
+        frozen = shapes_in(top.get("frozen_param_shapes"))
+        shared = [pair for pair in items_in(top.get("shared_params")) if all(type(name) is str for name in pair)]
+        fragments = only_tensors(top.get("frozen_param_fragments"))
+        named = {name for group in (*groups, frozen, shared) for name, _ in group}
+        others = {name: tensor for name, tensor in only_tensors(top["module"]).items() if name not in named}
+        check_all(archive, file, folder, fragments)
+        check_all(archive, file, folder, others)
+        fragment_rows = list(rows_of(archive, folder, file, fragments).values())
+        other_rows = list(rows_of(archive, folder, file, others).values())
+    buffers = [name for name in top["buffer_names"] if type(name) is str]
+    out.write(
+        as_json(
+            {
+                "groups": groups,
+                "frozen": frozen,
+                "fragments": fragment_rows,
+                "others": other_rows,
+                "buffers": buffers,
+                "shared": shared,
+            }
+        )
+    )
+
+
+def partitions_in(count: Any) -> int:
+    """How many ranks the groups are cut among."""
+    counts = count if type(count) is list else [count]
+    if not counts or not all(type(number) is int for number in counts):
+        raise Refused("needs a partition_count")
+    if len(set(counts)) > 1:
+        raise Refused("has groups that are cut among different numbers of ranks, as of experts, which is not read")
+    return counts[0]
+
+
+def deepspeed_optimizer(file: str, out: BinaryIO) -> None:
+    """A file of optimizer states as JSON: the stage of ZeRO, the number of partitions, rows (rows_of) of this rank's
+    flat float32 groups, and the elements of padding behind each parameter of each group (or null)."""
+    with opened(file) as archive:
+        folder, top = loaded(archive, Zero)
+        state = top.get("optimizer_state_dict") if isinstance(top, dict) else None
+        if not isinstance(state, dict) or type(state.get("zero_stage")) is not int:
+            raise Refused("is no optimizer state of ZeRO: it has no zero_stage")
+        stage, partitions = state["zero_stage"], partitions_in(state.get("partition_count"))
+        if stage not in (1, 2, 3):
+            raise Refused(f"needs stage 1, 2 or 3 of ZeRO, received {stage}")
+        key = "fp32_flat_groups" if stage == 3 else "single_partition_of_fp32_groups"
+        groups = state.get(key)
+        if type(groups) is not list or not all(isinstance(group, Tensor) for group in groups):
+            raise Refused(f"needs {key}, a list of tensors")
+        tensors = {f"{key}.{i}": group for i, group in enumerate(groups)}
+        for name, group in tensors.items():
+            if len(group.shape) != 1 or group.strides():
+                raise Refused(f'"{name}" needs one dimension without gaps')
+        check_all(archive, file, folder, tensors)
+        rows = list(rows_of(archive, folder, file, tensors).values())
+    paddings = state.get("param_alignment_paddings") if stage < 3 else None
+    if paddings is not None:
+        paddings = [integers(group) for group in paddings]
+    out.write(as_json({"stage": stage, "partitions": partitions, "groups": rows, "paddings": paddings}))
 
 
 class Part(io.RawIOBase):
@@ -657,16 +1229,29 @@ def limit_memory(file: str) -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
 
 
+READERS: dict[str, Callable[[str, BinaryIO], None]] = {
+    "table": table,
+    "table of raw": lambda file, out: table(file, out, "raw"),
+    "table of averaged": lambda file, out: table(file, out, "averaged"),
+    "distributed": distributed,
+    "pairs": pairs,
+    "archive": archive,
+    "fsdp": fsdp,
+    "deepspeed_model": deepspeed_model,
+    "deepspeed_optimizer": deepspeed_optimizer,
+}
+
+
 def main(kind: str, file: str) -> int:
     """The exit code."""
     try:
         limit_memory(file)
-        {"table": table, "distributed": distributed, "pairs": pairs, "archive": archive}[kind](file, sys.stdout.buffer)
+        READERS[kind](file, sys.stdout.buffer)
         sys.stdout.buffer.flush()
     except Exception as error:
         text = str(error) if isinstance(error, Refused) else f"{type(error).__name__}: {error}"
         print("".join(letter if letter.isprintable() else "?" for letter in text), file=sys.stderr)
-        return REFUSED
+        return UNFIT if isinstance(error, Unfit) else REFUSED
     return 0
 
 

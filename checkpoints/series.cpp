@@ -5,6 +5,7 @@
 #include <set>
 
 #include "checkpoints/part_names.h"
+#include "checkpoints/rank_files.h"
 #include "checkpoints/snapshot_list.h"
 #include "checkpoints/steps.h"
 #include "support/errors.h"
@@ -86,7 +87,11 @@ std::string reason_of(const fs::path& folder) {
 /// Says what was left out: unfinished checkpoints, and what is called as the members are.
 void remark_on(const Paths& rest, const Paths& taken, std::vector<std::string>& remarks) {
   std::set<std::string> shapes;
-  for (const auto& weights : taken) shapes.insert(shape_of(name_of(weights)));
+  for (const auto& weights : taken) {
+    const auto name = name_of(weights);
+    shapes.insert(shape_of(name));
+    if (rank_file(weights)) shapes.insert(shape_of(name.parent_path()));  // of global_step_N/actor
+  }
   for (const auto& path : rest) {
     const auto shape = shape_of(path);
     if (is_unfinished_name(path)) {
@@ -219,7 +224,12 @@ bool is_unfinished_name(const fs::path& path) {
 }
 
 void require_one_meaning(const fs::path& folder, std::string_view scope) {
-  require_none_nested(folder, content_of(folder).nested, scope);
+  auto nested = content_of(folder).nested;
+  // The ranks' files in a folder of a Trainer's checkpoint are its own weights and optimizer.
+  std::erase_if(nested, [&](const fs::path& weights) {
+    return rank_file(weights) && side_folder_of(weights) == folder;
+  });
+  require_none_nested(folder, nested, scope);
 }
 
 Series members(const std::vector<fs::path>& sources, std::string_view scope) {

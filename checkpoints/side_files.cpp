@@ -35,7 +35,7 @@ bool is_side_file(const fs::path& file) {
                                                      ".tmp"};
   const auto name = file.filename().string();
   return !name.starts_with('.') && !name.ends_with(index_ending) && name != "trainer_state.json" &&
-         name != "merge.json" &&
+         name != "merge.json" && name != "convert.json" &&
          std::ranges::find(weights, file.extension().string()) == weights.end();
 }
 

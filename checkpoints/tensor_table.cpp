@@ -28,22 +28,17 @@ Table safetensors_table(const fs::path& path) {
   return table;
 }
 
-/// torch.save's zip archive of a pickle and its storages; Python reads the pickle and chooses the
-/// network in it.
-Table pytorch_table(const fs::path& path) {
-  Table table;
-  for (const auto& entry : read_pickle_json("table", "PyTorch", path)) {
-    auto& tensor = table.emplace_back();
-    tensor = {.name = entry.at(0), .dtype = entry.at(1), .shape = entry.at(2)};
-    if (entry.at(4).is_null()) {
-      tensor.role = Role::beside;
-      continue;
-    }
-    const std::vector<std::int64_t> first(tensor.shape.size());
-    auto& box = tensor.boxes.emplace_back(box_of(tensor.shape, first, tensor.shape, entry.at(3)));
-    entry.at(4).get_to(box.offset);
+/// The tensor of a row that read_pickle.py has written.
+StoredTensor pytorch_tensor(const nlohmann::json& row) {
+  StoredTensor tensor{.name = row.at(0), .dtype = row.at(1), .shape = row.at(2)};
+  if (row.at(4).is_null()) {
+    tensor.role = Role::beside;
+    return tensor;
   }
-  return table;
+  const std::vector<std::int64_t> first(tensor.shape.size());
+  auto& box = tensor.boxes.emplace_back(box_of(tensor.shape, first, tensor.shape, row.at(3)));
+  row.at(4).get_to(box.offset);
+  return tensor;
 }
 
 using Step = std::int64_t StoredBox::Dimension::*;
@@ -203,6 +198,22 @@ void read_stored(const ReadFile& read,
   }
 }
 
+// torch.save's zip archive of a pickle and its storages; Python reads the pickle and chooses the
+// network in it.
+Table read_pytorch_table(const fs::path& path,
+                         const std::string& take,
+                         std::vector<std::string>& remarks) {
+  Table table;
+  const auto kind = take.empty() ? "table" : "table of " + take;
+  for (const auto& row : read_pickle_json(kind, "PyTorch", path)) {
+    if (row.is_string())
+      remarks.push_back(row.get<std::string>());
+    else
+      table.push_back(pytorch_tensor(row));
+  }
+  return table;
+}
+
 Table read_tensor_table(const fs::path& path) {
   if (path.extension() == ".safetensors") return safetensors_table(path);
   const auto format = weights_format(path);
@@ -216,8 +227,10 @@ Table read_tensor_table(const fs::path& path, WeightsFormat format) {
   switch (format) {
     case WeightsFormat::safetensors:
       return safetensors_table(path);
-    case WeightsFormat::pytorch:
-      return pytorch_table(path);
+    case WeightsFormat::pytorch: {
+      std::vector<std::string> remarks;
+      return read_pytorch_table(path, "", remarks);
+    }
     default:
       return mindspore_table(path);
   }

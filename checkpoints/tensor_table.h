@@ -70,6 +70,12 @@ std::vector<StoredTensor> read_tensor_table(const std::filesystem::path& path);
 std::vector<StoredTensor> read_tensor_table(const std::filesystem::path& path,
                                             WeightsFormat format);
 
+/// Reads a PyTorch file. `take`: which of the networks in it (OpenOptions::take). A remark on the
+/// choice goes to `remarks`.
+std::vector<StoredTensor> read_pytorch_table(const std::filesystem::path& path,
+                                             const std::string& take,
+                                             std::vector<std::string>& remarks);
+
 /// Gives the tensors of a checkpoint their roles, which the names of all of them say.
 void decide_roles(std::span<StoredTensor> tensors);
 

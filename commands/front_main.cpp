@@ -9,7 +9,9 @@
 #include <stdexcept>
 
 #include "commands/completion.h"
+#include "commands/convert_command.h"
 #include "commands/data_command.h"
+#include "commands/diff_command.h"
 #include "commands/import_command.h"
 #include "commands/inspect_command.h"
 #include "commands/library_model.h"
@@ -38,6 +40,11 @@ constexpr std::array subcommands = {
                "snapshots -> k x M projection matrix (pca_mat.npy)",
                [](const auto& arguments) { return pca_command(arguments); }},
     Subcommand{"merge", "checkpoints of any size into one, by coefficients", merge_command},
+    Subcommand{"convert", "a checkpoint of any kind as safetensors", convert_command},
+    Subcommand{"diff",
+               "whether two checkpoints hold the same tensors, and how far these lie apart",
+               diff_command,
+               exit_caller},
     Subcommand{"stage2", "descend in the k-dimensional subspace of the matrix", nullptr},
     Subcommand{
         "evaluate", "loss and accuracy of a snapshot, a state, or a mean of snapshots", nullptr},
@@ -140,7 +147,11 @@ int main(int count, char** values) {
   dimred::reserve_standard_streams();
   const auto arguments = arguments_after(count, values, 1);
   const auto first = arguments.empty() ? std::string() : arguments.front();
-  const bool known = std::ranges::find(subcommands, first, &Subcommand::name) != subcommands.end();
-  return run(known ? "dimred " + first : "dimred",
-             [&] { return with_remote_urls(first, [&] { return dispatch(arguments); }); });
+  const auto* const known = std::ranges::find(subcommands, first, &Subcommand::name);
+  const bool is_known = known != subcommands.end();
+  return run(
+      is_known ? "dimred " + first : "dimred",
+      [&] { return with_remote_urls(first, [&] { return dispatch(arguments); }); },
+      {},
+      is_known ? known->environment_code : exit_environment);
 }

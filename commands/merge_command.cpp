@@ -1,8 +1,8 @@
 #include "commands/merge_command.h"
 
-#include <cmath>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <sstream>
 #include <stdexcept>
 
@@ -10,10 +10,13 @@
 #include "commands/run.h"
 #include "merge/merge.h"
 #include "support/atomic_file.h"
+#include "support/byte_size.h"
 #include "support/console.h"
+#include "support/counted.h"
 #include "support/errors.h"
 #include "support/locations.h"
 #include "support/options.h"
+#include "support/stopwatch.h"
 #include "support/text.h"
 
 namespace dimred::commands {
@@ -27,13 +30,19 @@ struct MergeOptions {
   fs::path output;
   fs::path sweep;
   merge::Options merge;
-  double shard_size = 0;  // GB
+  ByteSize shard_size;
   bool quiet = false;
 };
 
 const std::vector<std::pair<std::string, std::string>>& dtype_names() {
   static const std::vector<std::pair<std::string, std::string>> names{
       {"same", ""}, {"float32", "F32"}, {"bfloat16", "BF16"}, {"float16", "F16"}};
+  return names;
+}
+
+const std::vector<std::pair<std::string, std::string>>& take_names() {
+  static const std::vector<std::pair<std::string, std::string>> names{
+      {"usual", ""}, {"raw", "raw"}, {"averaged", "averaged"}};
   return names;
 }
 
@@ -49,19 +58,27 @@ void add_recipe_options(OptionTable& table, merge::Recipe& recipe) {
             at_least(1));
   table.add("last", &window.last, "number of the newest of these; 0: all", at_least(0));
   table.group("Coefficients");
-  table.add_choice("kind",
-                   &recipe.coefficients.kind,
-                   "mean; linear, cosine, minus-sqrt: what a rate that decays so would have given "
-                   "the updates between checkpoints, by their steps; wma: 1, 2, 3, ...; ema: "
-                   "decay^age; pma-ema: alpha of each next one and the rest of the sum before",
-                   merge::kind_names());
+  table.add_choice(
+      "kind",
+      &recipe.coefficients.kind,
+      "mean; linear, cosine, minus-sqrt: what a rate that decays so would have given "
+      "the updates between checkpoints, by their steps; wma: 1, 2, 3, ...; ema: "
+      "decay^age; pma-ema: alpha of each next one and the rest of the sum before; power: "
+      "(step in the name)^gamma",
+      merge::kind_names());
   table.add("decay", &recipe.coefficients.decay, "of ema", between_open(0, 1))
       .needs_in_files(is("kind", {"ema"}));
   table.add("alpha", &recipe.coefficients.alpha, "of pma-ema", positive(1))
       .needs_in_files(is("kind", {"pma-ema"}));
+  table
+      .add("gamma",
+           &recipe.coefficients.gamma,
+           "makes the weight of step t grow as t^gamma",
+           between(0, 1000))
+      .needs_in_files(is("kind", {"power"}));
   table.add("coefficients",
             &recipe.file,
-            "a number a line, oldest checkpoint first, in the place of a kind; they sum to one");
+            "takes a number a line, oldest first, or REGEX: c1 c2 ... by tensors' names");
 }
 
 void add_output_options(OptionTable& table, MergeOptions& options) {
@@ -72,8 +89,7 @@ void add_output_options(OptionTable& table, MergeOptions& options) {
   table.add_choice("dtype", &merge.dtype, "type of the merged weights", dtype_names());
   table.add("shard_size",
             &options.shard_size,
-            "largest shard, in GB (10^9 bytes); 0: the shards of the checkpoint copied from",
-            between(0, 1'000'000));
+            "limits each shard, as 20KB or 5 (GB); 0 keeps the shards copied from");
   table.add("copy_from",
             &merge.copy_from,
             "checkpoint that side files, integers and BatchNorm's statistics are copied from: "
@@ -81,6 +97,11 @@ void add_output_options(OptionTable& table, MergeOptions& options) {
   table.add("allow_different_config",
             &merge.allow_different_config,
             "merge weights whose configurations or tokenizers differ");
+  table.add("base", &merge.base, "folds the mean of LoRA adapters into this checkpoint");
+  table.add_choice("take",
+                   &merge.take,
+                   "takes these weights of files that hold raw and averaged ones",
+                   take_names());
   table.add("sweep",
             &options.sweep,
             "several outputs in one reading, in numbered folders of the output: on each line "
@@ -163,6 +184,18 @@ void require_one_choice(const OptionTable& table, const MergeOptions& options) {
             row.name);
 }
 
+/// Shows the bytes that were read, once it has taken two seconds.
+std::function<void(std::int64_t, std::int64_t)> progress_on(Console& console) {
+  constexpr double short_time = 2;  // seconds
+  return [&console, watch = Stopwatch()](std::int64_t read, std::int64_t total) {
+    if (watch.seconds() < short_time) return;
+    console.progress({.label = formatted("merge {} of {}", bytes_text(read), bytes_text(total)),
+                      .done = read,
+                      .total = total,
+                      .seconds_left = watch.seconds() * (1.0 * total / read - 1)});
+  };
+}
+
 }  // namespace
 
 int merge_command(const std::vector<std::string>& arguments) {
@@ -173,15 +206,15 @@ int merge_command(const std::vector<std::string>& arguments) {
   require(!options.source.empty(), "[merge] needs SOURCE, checkpoints to merge");
   require(!options.output.empty(), "[merge] needs --output FOLDER");
   require_one_choice(table, options);
-  constexpr double gigabyte = 1e9;
   auto& merge = options.merge;
-  merge.shard_size = static_cast<std::int64_t>(std::ceil(options.shard_size * gigabyte));
+  merge.shard_size = options.shard_size.bytes;
   merge.copy_from_given = table.was_set(&merge.copy_from);
   if (!options.sweep.empty()) merge.sweep = sweep_of(options.sweep);
   auto sources = options.more;
   sources.insert(sources.begin(), options.source);
-  const auto report = merge::merge(sources, options.output, merge);
   Console console(options.quiet);
+  merge.progress = progress_on(console);
+  const auto report = merge::merge(sources, options.output, merge);
   console.line(merge::describe(report));
   return exit_success;
 }

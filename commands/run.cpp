@@ -72,7 +72,8 @@ ErrorReport error_report_of(const std::exception& error) {
 
 int run(const std::string& name,
         const std::function<int()>& command,
-        const ReportToRanks& report_to_ranks) {
+        const ReportToRanks& report_to_ranks,
+        int environment_code) {
   // Where a limit on the size of files stands in the way, the write fails and says so.
   std::signal(SIGXFSZ, SIG_IGN);
   const bool reports = is_rank_0();
@@ -82,12 +83,13 @@ int run(const std::string& name,
     flush_output();
     return code;
   } catch (const std::exception& error) {
-    const auto [text, code] = error_report_of(error);
+    const auto [text, kind] = error_report_of(error);
+    const int code = kind == exit_environment ? environment_code : kind;
     if (reports || !report_to_ranks) report(name, text, code);
     if (report_to_ranks) report_to_ranks(text);
     return code;
   } catch (...) {
-    return report(name, "unknown exception", exit_environment);
+    return report(name, "unknown exception", environment_code);
   }
 }
 
@@ -101,6 +103,7 @@ bool printed_help(OptionTable& table,
                   const std::vector<std::string>& arguments,
                   const std::string& more) {
   const auto help = table.parse(arguments);
+  for (const auto& line : table.notices()) put_text(stderr, line + "\n");
   if (!help) return false;
   // --help names and --help json are for programs.
   const bool for_people = !help->starts_with("--") && !help->starts_with('{');
@@ -110,8 +113,9 @@ bool printed_help(OptionTable& table,
 
 std::string summaries(std::span<const Subcommand> all, std::size_t column) {
   std::string text;
-  for (const auto& [name, summary, run] : all)
-    text += formatted("  {}{}{}\n", name, std::string(column - name.size(), ' '), summary);
+  for (const auto& row : all)
+    text +=
+        formatted("  {}{}{}\n", row.name, std::string(column - row.name.size(), ' '), row.summary);
   return text;
 }
 

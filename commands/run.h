@@ -31,10 +31,12 @@ using ReportToRanks = std::function<void(const std::string& text)>;
 /// Runs `command` and returns its exit code; an exception becomes the one line
 /// "NAME: error: TEXT" on standard error and 2 for std::invalid_argument, else 1. Standard output
 /// that cannot be written (a full disk behind a pipe) is an error too. Ranks other than 0 print
-/// nothing; with `report_to_ranks`, the text goes there, and rank 0 reports it.
+/// nothing; with `report_to_ranks`, the text goes there, and rank 0 reports it. `environment_code`
+/// takes the place of 1.
 int run(const std::string& name,
         const std::function<int()>& command,
-        const ReportToRanks& report_to_ranks = {});
+        const ReportToRanks& report_to_ranks = {},
+        int environment_code = exit_environment);
 
 /// Says "NAME: error: TEXT" (its first line, made printable) on standard error; returns `code`.
 int report(const std::string& name, const std::string& text, int code);
@@ -56,6 +58,7 @@ struct Subcommand {
   std::string_view name;
   std::string_view summary;
   int (*run)(const std::vector<std::string>& arguments);  // nullptr: another program has it
+  int environment_code = exit_environment;                // where 1 is an answer of its own
 };
 
 /// A line each, the summaries from `column` on.

@@ -25,6 +25,8 @@ NAVIGATION = {
         "docs/how-to/compare_fairly",
         "docs/how-to/average_several_networks",
         "docs/how-to/merge_checkpoints",
+        "docs/how-to/convert_checkpoints",
+        "docs/how-to/compare_and_verify_checkpoints",
         "docs/how-to/draw_the_loss_landscape",
         "docs/how-to/use_from_python",
         "docs/how-to/come_from_scikit_learn",

@@ -1,15 +1,12 @@
 #include "merge/coefficients.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 #include <numeric>
-#include <sstream>
 #include <utility>
 
-#include "support/atomic_file.h"
 #include "support/errors.h"
-#include "support/option_values.h"
-#include "support/text.h"
 
 namespace dimred::merge {
 namespace {
@@ -44,6 +41,19 @@ Coefficients normalised(std::vector<double> weights) {
   return {std::move(weights), sum};
 }
 
+/// t^gamma, over that of the newest: a large power of a step is beyond a double.
+Coefficients of_power(std::span<const std::int64_t> steps, double gamma) {
+  const auto newest = std::ranges::max(steps);
+  require(std::ranges::min(steps) >= 0 && newest > 0,
+          "[merge] power needs steps >= 0 that are not all 0, received {} to {}",
+          std::ranges::min(steps),
+          newest);
+  std::vector<double> weights;
+  for (const auto step : steps)
+    weights.push_back(std::pow(static_cast<double>(step) / static_cast<double>(newest), gamma));
+  return normalised(std::move(weights));
+}
+
 template <class Value>
 std::vector<double> by_place(std::size_t n, const Value& value) {
   std::vector<double> values(n);
@@ -60,7 +70,8 @@ const std::vector<std::pair<std::string, Kind>>& kind_names() {
                                                                {"minus-sqrt", Kind::minus_sqrt},
                                                                {"wma", Kind::wma},
                                                                {"ema", Kind::ema},
-                                                               {"pma-ema", Kind::pma_ema}};
+                                                               {"pma-ema", Kind::pma_ema},
+                                                               {"power", Kind::power}};
   return names;
 }
 
@@ -86,42 +97,11 @@ Coefficients coefficients_of(std::span<const std::int64_t> steps,
       return {by_place(n, [&](std::size_t i) {
         return std::pow(1 - options.alpha, age(i)) * (i == 0 ? 1 : options.alpha);
       })};
+    case Kind::power:
+      return of_power(steps, options.gamma);
     default:
       return of_decay(steps, options.kind);
   }
-}
-
-Coefficients read_coefficients(const std::filesystem::path& file, std::size_t count) {
-  constexpr std::int64_t most_bytes = std::int64_t{64} << 20;
-  const auto content = InputFile(file).text(most_bytes);
-  std::istringstream lines(std::string(without_byte_order_mark(content, file.string())));
-  std::vector<double> values;
-  std::int64_t line_number = 0;
-  for (std::string line; std::getline(lines, line);) {
-    ++line_number;
-    auto text = trimmed(std::string_view(line).substr(0, line.find('#')));
-    if (text.empty()) continue;
-    if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
-    const auto number = number_in<double>(text);
-    require(number && std::isfinite(*number),
-            "[merge] '{}' line {} needs a number, received {}",
-            file,
-            line_number,
-            printable(text));
-    values.push_back(*number);
-  }
-  require(values.size() == count,
-          "[merge] '{}' needs a coefficient for each of {} checkpoints, received {}",
-          file,
-          count,
-          values.size());
-  const double sum = std::accumulate(values.begin(), values.end(), 0.0);
-  constexpr double tolerance = 1e-6;
-  require(std::abs(sum - 1) <= tolerance,
-          "[merge] '{}' needs coefficients that sum to one within 1e-6, received a sum of {}",
-          file,
-          number_text(sum));
-  return {std::move(values)};
 }
 
 }  // namespace dimred::merge

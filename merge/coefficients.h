@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <span>
 #include <string>
 #include <utility>
@@ -15,8 +14,9 @@ namespace dimred::merge {
 /// / (t_{n-1} - t_0 + mean distance) of the steps t and x_n = 1; f is 1 - x, (1 + cos pi x) / 2,
 /// 1 - sqrt x (WSM, arXiv 2507.17634, theorem 3.1). wma: 2 i / (n (n + 1)), i from 1. ema:
 /// decay^age, normalised. pma_ema: m = alpha w + (1 - alpha) m from the oldest on (PMA, arXiv
-/// 2505.12082).
-enum class Kind { mean, linear, cosine, minus_sqrt, wma, ema, pma_ema };
+/// 2505.12082). power: t^gamma of the step t, normalised. It resembles the power function average
+/// of Karras et al. (arXiv 2312.02696), but is no solve for their profile from stored averages.
+enum class Kind { mean, linear, cosine, minus_sqrt, wma, ema, pma_ema, power };
 
 const std::vector<std::pair<std::string, Kind>>& kind_names();
 
@@ -24,6 +24,7 @@ struct CoefficientOptions {
   Kind kind = Kind::mean;
   double decay = 0.9;  // of ema, in (0, 1)
   double alpha = 0.2;  // of pma_ema, in (0, 1]
+  double gamma = 1;    // of power, >= 0
 };
 
 /// Checkpoint i counts weights[i] / divisor. A sum is divided once, at its end: that of a mean has
@@ -35,14 +36,9 @@ struct Coefficients {
   std::vector<double> values() const;  // weights / divisor, which sum to one
 };
 
-/// One weight for each step. Throws std::invalid_argument where a decay's steps do not ascend.
+/// One weight for each step. Throws std::invalid_argument where a decay's steps do not ascend, and
+/// for a power of steps that are negative or all zero.
 Coefficients coefficients_of(std::span<const std::int64_t> steps,
                              const CoefficientOptions& options);
-
-/// The numbers of a text file, one a line, for `count` checkpoints, as weights with the divisor 1;
-/// `#` begins a comment.
-/// Throws std::invalid_argument for another number of them, or a sum that differs from one by more
-/// than 1e-6.
-Coefficients read_coefficients(const std::filesystem::path& file, std::size_t count);
 
 }  // namespace dimred::merge

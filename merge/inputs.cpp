@@ -117,10 +117,10 @@ std::vector<std::size_t> chosen(const std::vector<Input>& inputs, const Window& 
   return kept;
 }
 
-void read_tensors(Input& input) {
+void read_tensors(Input& input, const std::string& take) {
   const auto path = input.path;
   static_cast<checkpoints::Checkpoint&>(input) =
-      checkpoints::read_checkpoint(input.weights, {.scope = "merge"});
+      checkpoints::read_checkpoint(input.weights, {.scope = "merge", .take = take});
   input.path = path;
   checkpoints::require_readable(input, "merge");
   require(!input.tensors.empty(), "[merge] '{}' holds no tensors to merge", input.path);
@@ -175,7 +175,6 @@ void require_one_frozen_part(const std::vector<Input>& inputs) {
 void require_same_configuration(const Input& expected, const Input& received) {
   if (expected.folder().empty() || received.folder().empty()) return;
   for (const auto* name : {"config.json",
-                           "adapter_config.json",
                            "tokenizer.json",
                            "tokenizer_config.json",
                            "tokenizer.model",

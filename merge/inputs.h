@@ -42,9 +42,9 @@ Found find_inputs(const std::vector<std::filesystem::path>& sources);
 /// there are none.
 std::vector<std::size_t> chosen(const std::vector<Input>& inputs, const Window& window);
 
-/// Reads where the input's tensors lie. Throws as checkpoints::read_checkpoint, and
-/// std::invalid_argument for an input without tensors.
-void read_tensors(Input& input);
+/// Reads where the input's tensors lie. `take`: OpenOptions::take. Throws as
+/// checkpoints::read_checkpoint, and std::invalid_argument for an input without tensors.
+void read_tensors(Input& input, const std::string& take);
 
 /// Throws std::invalid_argument where two inputs, whose tensors are read, are the same files, as a
 /// link to a checkpoint is. (An index of shards alone may be one file for several checkpoints.)

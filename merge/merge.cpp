@@ -11,6 +11,8 @@
 #include "checkpoints/side_files.h"
 #include "checkpoints/snapshot_list.h"
 #include "checkpoints/weight_names.h"
+#include "merge/adapter_fold.h"
+#include "merge/adapters.h"
 #include "merge/pass.h"
 #include "support/atomic_file.h"
 #include "support/counted.h"
@@ -45,19 +47,37 @@ std::string place_text(const fs::path& path) {
 }
 
 std::string kind_text(const Recipe& recipe) {
+  if (recipe.given) return "coefficients";
   if (!recipe.file.empty()) return "coefficients of " + recipe.file.filename().string();
-  const auto& [kind, decay, alpha] = recipe.coefficients;
+  const auto& [kind, decay, alpha, gamma] = recipe.coefficients;
   const auto& name = listed_name(kind_names(), kind);
   if (kind == Kind::ema) return formatted("{} {}", name, number_text(decay));
+  if (kind == Kind::power) return formatted("{} {}", name, number_text(gamma));
   return kind == Kind::pma_ema ? formatted("{} {}", name, number_text(alpha)) : name;
 }
 
 /// Kinds and windows that go by steps need some.
 void require_order_for(const Recipe& recipe, const checkpoints::Series& series) {
-  if (recipe.file.empty() && recipe.coefficients.kind != Kind::mean)
-    checkpoints::require_order(
-        series, "merge", "--kind " + listed_name(kind_names(), recipe.coefficients.kind));
+  const bool by_kind = recipe.file.empty() && !recipe.given;
+  const auto kind = recipe.coefficients.kind;
+  if (by_kind && kind != Kind::mean)
+    checkpoints::require_order(series, "merge", "--kind " + listed_name(kind_names(), kind));
+  require(!by_kind || kind != Kind::power || !series.counted,
+          "[merge] --kind power needs steps in the names of checkpoints, received '{}' and others "
+          "without",
+          series.members.front().path);
   if (recipe.window.needs_order()) checkpoints::require_order(series, "merge", "a window of steps");
+}
+
+void take_coefficients(Part& part, const Recipe& recipe, const std::vector<std::int64_t>& steps) {
+  if (!recipe.given && recipe.file.empty()) {
+    part.coefficients = coefficients_of(steps, recipe.coefficients);
+    return;
+  }
+  auto given = recipe.given ? *recipe.given : read_coefficients(recipe.file, steps.size());
+  require_coefficients(given, steps.size(), "coefficients");
+  part.coefficients = std::move(given.all);
+  part.rules = std::move(given.rules);
 }
 
 Part part_of(const Recipe& recipe, const std::vector<Input>& inputs, std::string_view copy_from) {
@@ -65,8 +85,7 @@ Part part_of(const Recipe& recipe, const std::vector<Input>& inputs, std::string
   Part part{.kind = kind_text(recipe), .inputs = chosen(inputs, recipe.window)};
   std::vector<std::int64_t> steps;
   for (const auto input : part.inputs) steps.push_back(inputs[input].step);
-  part.coefficients = recipe.file.empty() ? coefficients_of(steps, recipe.coefficients)
-                                          : read_coefficients(recipe.file, steps.size());
+  take_coefficients(part, recipe, steps);
   const auto is_it = [&](std::size_t input) {
     const auto& path = inputs[input].path;
     return path == copy_from || path.filename() == copy_from;
@@ -113,10 +132,14 @@ void keep_needed(std::vector<Input>& inputs, std::vector<Part>& parts) {
   inputs = std::move(kept);
 }
 
-void read_headers(std::vector<Input>& inputs, const Input& like, const Options& options) {
-  in_parallel(
-      std::ssize(inputs), options.threads, [&](std::int64_t i) { read_tensors(inputs[i]); });
+void read_all_tensors(std::vector<Input>& inputs, const Options& options) {
+  in_parallel(std::ssize(inputs), options.threads, [&](std::int64_t i) {
+    read_tensors(inputs[i], options.take);
+  });
   require_different_files(inputs);
+}
+
+void require_one_form(const std::vector<Input>& inputs, const Input& like, const Options& options) {
   for (const auto& input : inputs) {
     if (&input == &like) continue;
     require_same_tensors(like, input);
@@ -138,30 +161,140 @@ OrderedJson state_of(const Input& input) {
 struct Work {
   std::vector<Input> inputs;
   std::vector<Part> parts;
-  checkpoints::ShardPlan plan;
-  const Input* like = nullptr;
+  std::vector<checkpoints::ShardPlan> plans;  // of each part, or one for all
+  const Input* like = nullptr;                // whose tensors the output has
+  std::optional<Adapters> adapters;           // whose updates are averaged
+  std::vector<Input> base;                    // that these are folded into: none or one
+  std::vector<FoldedTensor> folded;           // of the base's tensors
   PassResult written;
+
+  /// Whose tensors the inputs have.
+  const Input& read_like() const { return adapters ? inputs.front() : *like; }
+  const checkpoints::ShardPlan& plan_of(std::size_t part) const {
+    return plans[std::min(part, plans.size() - 1)];
+  }
+  /// Whose side files a part copies.
+  const Input& copied_from(const Part& part) const {
+    return base.empty() ? inputs[part.copied_from] : base.front();
+  }
 };
+
+/// Whether the factors of adapters need another mean than their own.
+bool averages_adapters(const Work& work, const Options& options) {
+  const auto is_mean = [](const Part& part) { return part.inputs.size() > 1; };
+  const bool mean = std::ranges::any_of(work.parts, is_mean);
+  const auto other = std::ranges::find_if_not(work.inputs, is_adapter);
+  require(options.base.empty() || other == work.inputs.end(),
+          "[merge] --base needs LoRA adapters with adapter_config.json, received '{}'",
+          other == work.inputs.end() ? fs::path() : other->path);
+  return other == work.inputs.end() && (mean || !options.base.empty());
+}
+
+/// Refuses factors whose scales are unknown: their mean is not that of their products.
+void require_no_factors(const Work& work) {
+  for (const auto& tensor : work.like->tensors)
+    for (const auto& part : work.parts)
+      require(tensor.role != checkpoints::Role::adapter || part.inputs.size() == 1,
+              "[merge] '{}' has a factor of an adapter, \"{}\", without adapter_config.json beside "
+              "it: a mean of factors is no mean of updates; save adapters by PEFT's "
+              "save_pretrained, or merge them into their base first",
+              work.like->path,
+              printable(tensor.name));
+}
+
+void open_base(Work& work, const Options& options) {
+  Input base;
+  static_cast<checkpoints::Checkpoint&>(base) =
+      checkpoints::open_checkpoint(options.base, {.scope = "merge"});
+  work.base.push_back(std::move(base));
+  work.folded = fold_plan(work.inputs, *work.adapters, work.base.front());
+}
+
+/// Reads where tensors lie, and holds the inputs against one another.
+void read_headers(Work& work, const Options& options) {
+  read_all_tensors(work.inputs, options);
+  if (averages_adapters(work, options)) {
+    work.adapters = read_adapters(work.inputs, options.allow_different_config);
+    work.like = &work.inputs.front();
+    if (options.base.empty()) return;
+    open_base(work, options);
+    work.like = &work.base.front();
+    return;
+  }
+  work.like = &work.inputs[work.parts.back().copied_from];
+  require_one_form(work.inputs, *work.like, options);
+  require_no_factors(work);
+}
+
+/// Lays out what is written.
+void make_plans(Work& work, const Options& options) {
+  const bool means = work.adapters && work.base.empty();
+  require(!means || options.shard_size == 0,
+          "[merge] --shard_size needs --base: PEFT reads an adapter of one file");
+  if (!means) {
+    work.plans.push_back(checkpoints::plan_shards(
+        checkpoints::planned_tensors(*work.like, options.dtype), *work.like, options.shard_size));
+    return;
+  }
+  for (const auto& part : work.parts)
+    work.plans.push_back(checkpoints::plan_shards(
+        planned_mean(part, work.inputs, *work.adapters, options.dtype), *work.like, 0));
+}
+
+/// Decides which rule each tensor follows; of those that are not summed, none.
+void take_rules(Part& part, const Input& like) {
+  if (part.rules.empty()) return;
+  std::vector<std::string> summed;
+  for (const auto& tensor : like.tensors)
+    if (checkpoints::is_summed(tensor)) summed.push_back(tensor.name);
+  const auto rules = rules_of(summed, part.rules, part.kind);
+  part.rule_of.assign(like.tensors.size(), 0);
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < like.tensors.size(); ++i)
+    if (checkpoints::is_summed(like.tensors[i])) part.rule_of[i] = rules[next++];
+}
+
+std::vector<RuleReport> reports_of(const Part& part, const Input& like) {
+  std::vector<RuleReport> reports;
+  for (const auto& rule : part.rules)
+    reports.push_back({rule.pattern.text(), rule.coefficients.values()});
+  for (std::size_t i = 0; i < part.rule_of.size(); ++i)
+    if (checkpoints::is_summed(like.tensors[i])) ++reports[part.rule_of[i]].tensors;
+  return reports;
+}
+
+/// Coefficients as texts that keep their bits, and the rule of each tensor.
+OrderedJson shares_of(const Part& part) {
+  auto json = OrderedJson::array({texts_of(part.coefficients.values(), number_text)});
+  for (const auto& rule : part.rules)
+    json.push_back(texts_of(rule.coefficients.values(), number_text));
+  json.push_back(part.rule_of);
+  return json;
+}
 
 /// The digest of everything that decides the output's bytes.
 std::string plan_digest(const Work& work, const Options& options) {
   auto json = OrderedJson::array({std::string(version()), std::string(revision())});
   json.push_back(options.copy_from_given);
+  json.push_back(options.take);
+  for (const auto& base : work.base) json.push_back({base.path.string(), state_of(base)});
   for (const auto& input : work.inputs)
     json.push_back({input.path.string(), input.step, state_of(input)});
   for (const auto& part : work.parts)
-    json.push_back(
-        {part.inputs, texts_of(part.coefficients.values(), number_text), part.copied_from});
-  for (const auto& shard : work.plan.shards) json.push_back({shard.name, shard.head});
+    json.push_back({part.inputs, shares_of(part), part.copied_from});
+  for (const auto& plan : work.plans)
+    for (const auto& shard : plan.shards) json.push_back({shard.name, shard.head});
   return digest_of(json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace));
 }
 
 checkpoints::OutputPlan output_plan(const Work& work, const Options& options) {
   checkpoints::OutputPlan plan{.command = "merge", .digest = plan_digest(work, options)};
-  for (const auto& part : work.parts) {
+  for (std::size_t i = 0; i < work.parts.size(); ++i) {
+    const auto& part = work.parts[i];
+    const auto& shards = work.plan_of(i);
     const auto add = [&](const fs::path& name) { plan.names.push_back(part.folder / name); };
-    for (const auto& shard : work.plan.shards) add(shard.name);
-    if (!work.plan.index_name.empty()) add(work.plan.index_name);
+    for (const auto& shard : shards.shards) add(shard.name);
+    if (!shards.index_name.empty()) add(shards.index_name);
     std::ranges::for_each(part.side_files, add);
     add(provenance_name);
   }
@@ -197,23 +330,38 @@ OrderedJson named_digests(const Input& like, const std::vector<std::string>& dig
   return json;
 }
 
+/// An input's share in a part; null where tensors have their own.
+OrderedJson share_of(const Part& part, std::size_t place) {
+  return part.rules.empty() ? OrderedJson(part.coefficients.values()[place]) : OrderedJson();
+}
+
+OrderedJson rules_json(const std::vector<RuleReport>& rules) {
+  auto json = OrderedJson::array();
+  for (const auto& [pattern, coefficients, tensors] : rules)
+    json.push_back({{"pattern", pattern}, {"coefficients", coefficients}, {"tensors", tensors}});
+  return json;
+}
+
 OrderedJson provenance(const Work& work, std::size_t place, const Report& report) {
   const auto& part = work.parts[place];
   OrderedJson json{{"format", 3},
                    {"program", formatted("dimred {} ({})", version(), revision())},
                    {"kind", part.kind},
-                   {"copied_from", place_text(work.inputs[part.copied_from].path)},
+                   {"copied_from", place_text(work.copied_from(part).path)},
                    {"copied", report.copied},
                    {"left_out", report.left_out},
                    {"tensors", named_digests(*work.like, work.written.written[place])}};
-  const auto coefficients = part.coefficients.values();
+  if (!part.rules.empty()) json["rules"] = rules_json(report.parts[place].rules);
+  if (!work.base.empty())
+    json["base"] = OrderedJson{{"path", place_text(work.base.front().path)},
+                               {"tensors", named_digests(*work.like, work.written.base_read)}};
   for (std::size_t i = 0; i < part.inputs.size(); ++i) {
     const auto& input = work.inputs[part.inputs[i]];
     json["inputs"].push_back(
         {{"path", place_text(input.path)},
          {"step", input.step},
-         {"coefficient", coefficients[i]},
-         {"tensors", named_digests(*work.like, work.written.read[part.inputs[i]])}});
+         {"coefficient", share_of(part, i)},
+         {"tensors", named_digests(work.read_like(), work.written.read[part.inputs[i]])}});
   }
   checkpoints::add_digest(json);
   return json;
@@ -225,11 +373,18 @@ void write_beside(const Work& work,
                   const checkpoints::Output& output) {
   for (std::size_t i = 0; i < work.parts.size(); ++i) {
     const auto& part = work.parts[i];
-    const auto from = work.inputs[part.copied_from].folder();
-    for (const auto& name : part.side_files)
-      checkpoints::copy_side_file(from / name, output.path(part.folder / name), options.dtype);
-    if (!work.plan.index_name.empty())
-      write_file_atomically(output.path(part.folder / work.plan.index_name), work.plan.index);
+    const auto from = work.copied_from(part).folder();
+    const bool is_mean = work.adapters && work.base.empty();
+    for (const auto& name : part.side_files) {
+      const auto to = output.path(part.folder / name);
+      if (is_mean && name == adapter_config_name)
+        write_file_atomically(to, mean_config_text(part, work.inputs, *work.adapters));
+      else
+        checkpoints::copy_side_file(from / name, to, options.dtype);
+    }
+    const auto& plan = work.plan_of(i);
+    if (!plan.index_name.empty())
+      write_file_atomically(output.path(part.folder / plan.index_name), plan.index);
     write_file_atomically(
         output.path(part.folder / provenance_name),
         provenance(work, i, report).dump(1, ' ', false, OrderedJson::error_handler_t::replace) +
@@ -256,13 +411,34 @@ void report_parts(Report& report, const Work& work, const fs::path& output) {
     report.parts.push_back({part.folder.empty() ? output : output / part.folder,
                             part.kind,
                             part.inputs,
-                            part.coefficients.values(),
-                            work.inputs[part.copied_from].path,
+                            part.rules.empty() ? part.coefficients.values() : std::vector<double>(),
+                            reports_of(part, work.read_like()),
+                            work.copied_from(part).path,
                             {}});
   for (std::size_t i = 0; i < work.parts.size(); ++i) {
-    const auto& from = work.inputs[work.parts[i].copied_from];
+    const auto& from = work.copied_from(work.parts[i]);
     if (from.in_folder())
       report.parts[i].not_copied = checkpoints::left_behind(from.path, from.files);
+  }
+}
+
+/// What a person should know: of the choice in files, of rules that decide nothing, of a merge that
+/// is none.
+void add_remarks(Report& report, const Work& work) {
+  std::set<std::string> said;
+  for (const auto* inputs : {&work.inputs, &work.base})
+    for (const auto& input : *inputs)
+      for (const auto& remark : input.remarks)
+        if (said.insert(remark).second) report.remarks.push_back(remark);
+  for (const auto& part : report.parts) {
+    for (const auto& rule : part.rules)
+      if (rule.tensors == 0)
+        report.remarks.push_back(formatted("\"{}\" decides no tensor", printable(rule.pattern)));
+    if (part.inputs.size() == 1 && work.base.empty())
+      report.remarks.push_back(
+          formatted("{} is a copy of one checkpoint, which `dimred convert` "
+                    "makes",
+                    place_text(part.folder)));
   }
 }
 
@@ -275,19 +451,68 @@ void report_equal(Report& report, const Digests& digests) {
   }
 }
 
+PassOptions pass_options(const Options& options) {
+  return {options.threads, options.block, options.copy_from_given, options.stop, options.progress};
+}
+
+/// Writes the base with the mean of the adapters in it, as a merge of one with something added.
+PassResult write_folded(const Work& work,
+                        const PassOptions& options,
+                        const checkpoints::Output& output) {
+  std::vector<Part> parts;
+  for (const auto& part : work.parts) {
+    parts.push_back(
+        {.kind = part.kind, .folder = part.folder, .inputs = {0}, .coefficients = {{1}}});
+    parts.back().addend = addend_of(part, work.inputs, *work.adapters, work.folded);
+  }
+  auto result = write_shards(work.base, parts, work.plan_of(0), work.base.front(), options, output);
+  result.base_read = std::move(result.read.front());
+  return result;
+}
+
+PassResult write_means(const Work& work,
+                       const PassOptions& options,
+                       const checkpoints::Output& output) {
+  PassResult result;
+  for (std::size_t i = 0; i < work.parts.size(); ++i) {
+    const auto& shard = work.plans[i].shards.front();
+    result.written.push_back(
+        write_mean(work.parts[i], work.inputs, *work.adapters, shard, options, output));
+    result.bytes_written += shard.bytes;
+  }
+  return result;
+}
+
+PassResult write_adapters(const Work& work,
+                          const Options& options,
+                          const checkpoints::Output& output) {
+  auto read = digests_of(work.inputs, *work.adapters, options.threads);
+  for (const auto& part : work.parts)
+    if (!options.copy_from_given) require_equal_copies(part, work.inputs, read);
+  const auto pass = pass_options(options);
+  auto result =
+      work.base.empty() ? write_means(work, pass, output) : write_folded(work, pass, output);
+  for (const auto& input : work.inputs) {
+    input.guard.require_unchanged("merge");
+    for (const auto& tensor : input.tensors) result.bytes_read += tensor.bytes();
+  }
+  result.read = std::move(read);
+  return result;
+}
+
 /// Writes all but the final name; what a refused value leaves is removed.
 void write_files(Work& work,
                  const Options& options,
                  const Report& report,
                  checkpoints::Output& output) {
   try {
-    work.written =
-        write_shards(work.inputs,
-                     work.parts,
-                     work.plan,
-                     *work.like,
-                     {options.threads, options.block, options.copy_from_given, options.stop},
-                     output);
+    work.written = work.adapters ? write_adapters(work, options, output)
+                                 : write_shards(work.inputs,
+                                                work.parts,
+                                                work.plan_of(0),
+                                                *work.like,
+                                                pass_options(options),
+                                                output);
     write_beside(work, options, report, output);
   } catch (const std::invalid_argument&) {
     undo_after_error([&] { output.discard(); });
@@ -307,19 +532,26 @@ Report merge(const std::vector<fs::path>& sources, const fs::path& output, const
   Work work{.inputs = std::move(found.inputs)};
   work.parts = parts_of(options, work.inputs);
   keep_needed(work.inputs, work.parts);
-  work.like = &work.inputs[work.parts.back().copied_from];
-  read_headers(work.inputs, *work.like, options);
-  for (auto& part : work.parts)
-    if (const auto from = work.inputs[part.copied_from].folder(); !from.empty())
+  read_headers(work, options);
+  for (auto& part : work.parts) {
+    take_rules(part, work.read_like());
+    if (work.adapters) {
+      require_one_rule(part, work.read_like());
+      part.kind += work.base.empty() ? " of updates" : " of updates in the base";
+    }
+    if (const auto from = work.copied_from(part).folder(); !from.empty())
       part.side_files = checkpoints::side_files(from);
-  work.plan = checkpoints::plan_shards(
-      checkpoints::planned_tensors(*work.like, options.dtype), *work.like, options.shard_size);
-  require_open_files(work.parts, work.plan);
+  }
+  make_plans(work, options);
+  require_open_files(work.parts, work.plan_of(0));
   Report report{.counted = found.series.counted, .remarks = found.series.remarks};
   report_tensors(report, work);
   report_parts(report, work, output);
+  add_remarks(report, work);
   const auto files = output_plan(work, options);
-  require_apart(sources, work.inputs, output, files);
+  auto places = sources;
+  for (const auto& base : work.base) places.push_back(base.path);
+  require_apart(places, work.inputs, output, files);
   checkpoints::Output written(output, files);
   write_files(work, options, report, written);
   report_equal(report, work.written.read);
@@ -330,6 +562,28 @@ Report merge(const std::vector<fs::path>& sources, const fs::path& output, const
   return report;
 }
 
+namespace {
+
+std::string coefficient_text(double value) { return significant_text(value, 6); }
+
+/// The inputs of a part, a line each, and the rules of its tensors.
+std::string describe_shares(const Report& report, const PartReport& part) {
+  std::string text;
+  for (std::size_t i = 0; i < part.inputs.size(); ++i)
+    text += formatted("  {}{} (step {})\n",
+                      part.rules.empty() ? coefficient_text(part.coefficients[i]) + " of " : "",
+                      place_text(report.inputs[part.inputs[i]].path),
+                      report.inputs[part.inputs[i]].step);
+  for (const auto& rule : part.rules)
+    text += formatted("  {}: {} ({})\n",
+                      printable(rule.pattern),
+                      joined(rule.coefficients, " ", coefficient_text),
+                      counted(static_cast<std::int64_t>(rule.tensors), "tensor"));
+  return text;
+}
+
+}  // namespace
+
 std::string describe(const Report& report) {
   std::string text;
   for (const auto& part : report.parts) {
@@ -337,11 +591,7 @@ std::string describe(const Report& report) {
                       place_text(part.folder),
                       part.kind,
                       counted(std::ssize(part.inputs), "checkpoint"));
-    for (std::size_t i = 0; i < part.inputs.size(); ++i)
-      text += formatted("  {} of {} (step {})\n",
-                        significant_text(part.coefficients[i], 6),
-                        place_text(report.inputs[part.inputs[i]].path),
-                        report.inputs[part.inputs[i]].step);
+    text += describe_shares(report, part);
     if (!report.copied.empty())
       text += formatted("  copied from {}: {}{}\n",
                         part.copied_from.filename(),

@@ -3,11 +3,13 @@
 #include <atomic>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "merge/coefficients.h"
+#include "merge/coefficient_file.h"
 #include "merge/inputs.h"
 
 // Checkpoints of any size into one: each is read once, block by block, where it lies.
@@ -16,7 +18,8 @@ namespace dimred::merge {
 /// Which checkpoints make an output, and how much of each.
 struct Recipe {
   CoefficientOptions coefficients;
-  std::filesystem::path file;  // of coefficients, in the place of a kind; empty: none
+  std::filesystem::path file;              // of coefficients, in the place of a kind; empty: none
+  std::optional<GivenCoefficients> given;  // by a caller, in the place of both
   Window window;
 };
 
@@ -28,11 +31,15 @@ struct Options {
   std::string copy_from = "latest";  // latest, oldest, or a checkpoint's name
   bool copy_from_given = false;      // what is not summed may differ
   bool allow_different_config = false;
-  std::int64_t threads = 0;  // 0: all cores of this process
+  std::string take;            // checkpoints::OpenOptions::take
+  std::filesystem::path base;  // that a mean of adapters is folded into; empty: none
+  std::int64_t threads = 0;    // 0: all cores of this process
   std::int64_t block = 65'536;
   /// Another thread sets it to have the merge end soon, with std::runtime_error; it then goes on by
   /// shard. Null: nobody does.
   const std::atomic<bool>* stop = nullptr;
+  std::function<void(std::int64_t read, std::int64_t total)> progress =
+      {};  // PassOptions::progress
 };
 
 struct InputReport {
@@ -40,11 +47,19 @@ struct InputReport {
   std::int64_t step = 0;
 };
 
+/// Coefficients of the tensors whose names match.
+struct RuleReport {
+  std::string pattern;
+  std::vector<double> coefficients;
+  std::size_t tensors = 0;  // that it decided
+};
+
 struct PartReport {
   std::filesystem::path folder;  // its output
   std::string kind;
   std::vector<std::size_t> inputs;   // of Report::inputs
-  std::vector<double> coefficients;  // of these
+  std::vector<double> coefficients;  // of these; empty where rules say more
+  std::vector<RuleReport> rules;
   std::filesystem::path copied_from;
   std::vector<std::string> not_copied;  // of its folder: training state, folders, other weights
 };

@@ -3,10 +3,12 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <future>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
@@ -50,6 +52,17 @@ struct Pass {
   std::vector<std::vector<const checkpoints::StoredTensor*>> sources;  // [tensor of `like`][input]
   Digests read;                                                        // of each input
   Digests written;                                                     // of each part
+  std::int64_t bytes_left = 0;  // of tensors, that will be read
+  std::atomic<std::int64_t> bytes_read = 0;
+  std::mutex said = {};
+
+  /// Says how far it is, unless another thread does.
+  void add_read(std::int64_t bytes) {
+    const auto read = bytes_read += bytes;
+    if (!options.progress) return;
+    const std::unique_lock lock(said, std::try_to_lock);
+    if (lock) options.progress(read, bytes_left);
+  }
 };
 
 std::vector<std::vector<const checkpoints::StoredTensor*>> sources_of(
@@ -88,6 +101,8 @@ class TensorPass {
         written_(pass.parts->size()),
         stored_(block_ * (checkpoints::is_summed(like_) ? sizeof(double) : unit_)),
         sums_(checkpoints::is_summed(like_) ? pass.parts->size() : 0, std::vector<double>(block_)) {
+    for (const auto& part : *pass.parts)
+      addends_.push_back(part.addend ? part.addend(planned.index) : Addend());
   }
 
   void run() {
@@ -96,6 +111,7 @@ class TensorPass {
         fail_environment("[merge] stopped; it goes on by shard");
       const auto count = std::min(block_, count_ - first);
       for (std::size_t i = 0; i < inputs_read(); ++i) take(i, first, count);
+      pass_.add_read(count * unit_ * static_cast<std::int64_t>(inputs_read()));
       if (!checkpoints::is_summed(like_)) continue;
       for (std::size_t p = 0; p < pass_.parts->size(); ++p) put_sum(p, first, count);
     }
@@ -138,7 +154,7 @@ class TensorPass {
       } else if (const auto place = place_in(part, input)) {
         checkpoints::add_stored(like_.dtype,
                                 bytes,
-                                part.coefficients.weights[*place],
+                                part.coefficients_of_tensor(planned_.index).weights[*place],
                                 *place == 0,
                                 std::span(sums_[p]).first(count));
       }
@@ -157,9 +173,10 @@ class TensorPass {
     const auto sums = std::span(sums_[p]).first(count);
     const auto unit = checkpoints::bits_of(planned_.dtype) / 8;
     const auto bytes = std::span(stored_).first(count * unit);
-    const double divisor = like_.shared ? 1 : part.coefficients.divisor;
+    const double divisor = like_.shared ? 1 : part.coefficients_of_tensor(planned_.index).divisor;
+    if (addends_[p]) addends_[p](first, sums);
     auto bad = checkpoints::store_rounded(planned_.dtype, sums, divisor, bytes);
-    if (bad && all_zero_ && take_mask(part, first, sums)) {
+    if (bad && !addends_[p] && all_zero_ && take_mask(part, first, sums)) {
       mask_begin_ = mask_begin_ ? mask_begin_ : first + *bad;
       checkpoints::store_rounded(planned_.dtype, sums, 1, bytes);
     } else {
@@ -247,6 +264,7 @@ class TensorPass {
   std::vector<DigestStream> written_;  // of each part
   std::vector<std::byte> stored_;
   std::vector<std::vector<double>> sums_;  // of each part
+  std::vector<Addend> addends_;            // of each part
   bool all_zero_ = true;                   // but for a mask's -inf, so far
   std::optional<std::int64_t> mask_begin_;
 };
@@ -303,6 +321,22 @@ bool is_finished(Pass& pass, const checkpoints::Shard& shard, const checkpoints:
   return true;
 }
 
+/// The shards that are not there yet, and the bytes that they need.
+std::vector<const checkpoints::Shard*> unfinished_shards(Pass& pass,
+                                                         const checkpoints::ShardPlan& plan,
+                                                         const checkpoints::Output& output) {
+  std::vector<const checkpoints::Shard*> left;
+  for (const auto& shard : plan.shards) {
+    if (is_finished(pass, shard, output)) continue;
+    left.push_back(&shard);
+    for (const auto& planned : shard.tensors) {
+      const auto& tensor = pass.like->tensors[planned.index];
+      pass.bytes_left += tensor.bytes() * (tensor.shared ? 1 : std::ssize(*pass.inputs));
+    }
+  }
+  return left;
+}
+
 }  // namespace
 
 void require_open_files(const std::vector<Part>& parts, const checkpoints::ShardPlan& plan) {
@@ -326,18 +360,15 @@ PassResult write_shards(const std::vector<Input>& inputs,
   const std::vector<std::string> none(like.tensors.size());
   pass.read.assign(inputs.size(), none);
   pass.written.assign(parts.size(), none);
+  const auto left = unfinished_shards(pass, plan, output);
+  result.bytes_read = pass.bytes_left;
   std::future<void> before;  // the last shard becomes durable while the next one is read
-  for (const auto& shard : plan.shards) {
-    if (is_finished(pass, shard, output)) continue;
-    auto written = write_shard(pass, shard, output);
-    result.bytes_written += shard.bytes * std::ssize(parts);
-    for (const auto& planned : shard.tensors) {
-      const auto& tensor = like.tensors[planned.index];
-      result.bytes_read += tensor.bytes() * (tensor.shared ? 1 : std::ssize(inputs));
-    }
+  for (const auto* shard : left) {
+    auto written = write_shard(pass, *shard, output);
+    result.bytes_written += shard->bytes * std::ssize(parts);
     if (before.valid()) before.get();
-    before = std::async(std::launch::async, [&, written = std::move(written)] {
-      finish_shard(pass, shard, output, written);
+    before = std::async(std::launch::async, [&, shard, written = std::move(written)] {
+      finish_shard(pass, *shard, output, written);
     });
   }
   if (before.valid()) before.get();

@@ -3,24 +3,39 @@
 #include <atomic>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "checkpoints/output.h"
 #include "checkpoints/shard_plan.h"
-#include "merge/coefficients.h"
+#include "merge/coefficient_file.h"
 #include "merge/inputs.h"
 
 namespace dimred::merge {
+
+/// Adds to the sums of a tensor's elements from `first` on.
+using Addend = std::function<void(std::int64_t first, std::span<double> sums)>;
 
 /// One output of a merge.
 struct Part {
   std::string kind;                               // for people
   std::filesystem::path folder;                   // within the output; empty: the output itself
   std::vector<std::size_t> inputs;                // of which it is the sum, ascending
-  Coefficients coefficients;                      // of these
+  Coefficients coefficients;                      // of these, where no rules are given
+  std::vector<CoefficientRule> rules;             // of tensors by their names
+  std::vector<std::size_t> rule_of;               // [tensor of the like]: a place in `rules`
   std::size_t copied_from = 0;                    // the input that gives what is not summed
   std::vector<std::filesystem::path> side_files;  // in the folder of that input
+
+  /// Makes what is added to the sums of a tensor; of tensors without, an empty one. Empty: nothing
+  /// is added.
+  std::function<Addend(std::size_t tensor)> addend = {};
+
+  const Coefficients& coefficients_of_tensor(std::size_t tensor) const {
+    return rules.empty() ? coefficients : rules[rule_of[tensor]].coefficients;
+  }
 };
 
 struct PassOptions {
@@ -28,16 +43,20 @@ struct PassOptions {
   std::int64_t block = 65'536;              // elements read at a time
   bool may_differ = false;                  // what is not summed: somebody has said whose is taken
   const std::atomic<bool>* stop = nullptr;  // true: it ends at the next block
+  /// Called now and then, by one thread at a time, with the bytes of tensors that were read and all
+  /// that will be; empty: nobody asks.
+  std::function<void(std::int64_t read, std::int64_t total)> progress = {};
 };
 
 /// XXH3-128 of the bytes of tensors: [input or part][tensor, in the order of `like`].
 using Digests = std::vector<std::vector<std::string>>;
 
 struct PassResult {
-  Digests read;                    // of each input
-  Digests written;                 // of each part
-  std::int64_t bytes_read = 0;     // of tensors
-  std::int64_t bytes_written = 0;  // of shards
+  Digests read;                             // of each input
+  Digests written;                          // of each part
+  std::vector<std::string> base_read = {};  // of what adapters were folded into
+  std::int64_t bytes_read = 0;              // of tensors
+  std::int64_t bytes_written = 0;           // of shards
 };
 
 /// Throws std::runtime_error where more outputs are to be written at a time than half of the limit

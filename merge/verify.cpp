@@ -5,11 +5,13 @@
 #include <string>
 
 #include "checkpoints/safetensors.h"
+#include "checkpoints/sealed_json.h"
 #include "checkpoints/shape.h"
 #include "checkpoints/tensor_table.h"
 #include "support/atomic_file.h"
 #include "support/digest.h"
 #include "support/errors.h"
+#include "support/json.h"
 #include "support/list_files.h"
 #include "support/option_values.h"
 
@@ -45,6 +47,20 @@ void verify(const std::filesystem::path& folder, const nlohmann::ordered_json& m
                       "[merge] '{}' has no tensor \"{}\", which its merge.json has",
                       folder,
                       left.empty() ? "" : printable(left.begin()->first));
+}
+
+nlohmann::ordered_json verified_record(const std::filesystem::path& folder) {
+  const auto file = folder / "merge.json";
+  auto json = parse_ordered_json(InputFile(file).text(own_json_limits.bytes),
+                                 formatted("[inspect] {} is damaged", file),
+                                 own_json_limits);
+  checkpoints::require_digest(json, file);
+  require_environment(
+      json.contains("tensors"),
+      "[inspect] {} is of an earlier revision, which kept no digests of the weights",
+      file);
+  verify(folder, json);
+  return json;
 }
 
 }  // namespace dimred::merge

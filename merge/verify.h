@@ -10,4 +10,9 @@ namespace dimred::merge {
 /// bytes. Cost: one read of the weights.
 void verify(const std::filesystem::path& folder, const nlohmann::ordered_json& merge);
 
+/// Reads merge.json of a merge's folder and compares its digest and those of the weights. Throws
+/// std::runtime_error as verify(), and for a record of other values than its digest or of a
+/// revision that kept no digests.
+nlohmann::ordered_json verified_record(const std::filesystem::path& folder);
+
 }  // namespace dimred::merge

@@ -27,6 +27,7 @@
 
 #include "checkpoints/artifact.h"
 #include "checkpoints/folder_lock.h"
+#include "checkpoints/name_pattern.h"
 #include "checkpoints/read_pickle.h"
 #include "checkpoints/run_config.h"
 #include "checkpoints/state.h"
@@ -34,6 +35,7 @@
 #include "checkpoints/weight_names.h"
 #include "layout/layout.h"
 #include "layout/shard.h"
+#include "merge/coefficient_file.h"
 #include "merge/coefficients.h"
 #include "merge/merge.h"
 #include "merge/row_sums.h"
@@ -44,13 +46,19 @@
 #include "pca/parameter_choice.h"
 #include "pca/trajectory.h"
 #include "pca/trajectory_text.h"
+#include "python/convert_bindings.h"
+#include "python/diff_bindings.h"
 #include "python/hdf5_guard.h"
+#include "python/inspect_bindings.h"
 #include "python/method_bindings.h"
 #include "python/recording.h"
 #include "python/watched_source.h"
+#include "python/watched_work.h"
 #include "support/atomic_file.h"
+#include "support/byte_size.h"
 #include "support/errors.h"
 #include "support/named.h"
+#include "support/option_values.h"
 #include "support/parallel.h"
 #include "support/result_file.h"
 #include "support/text.h"
@@ -202,36 +210,8 @@ void read_row(const Source& source, std::int64_t row, const Vector<Value>& out) 
   }
 }
 
-constexpr auto between_signals = std::chrono::milliseconds(50);
-
-/// Runs `work` in a thread of its own while this one looks for Ctrl-C and says how far it is.
-template <class Work, class Stop, class Fraction>
-void watched(const Stop& stop, const Fraction& fraction, const nb::object& progress, Work work) {
-  std::exception_ptr raised;
-  {
-    const nb::gil_scoped_release released;
-    auto done = std::async(std::launch::async, work);
-    while (!raised && done.wait_for(between_signals) != std::future_status::ready) {
-      const nb::gil_scoped_acquire held;
-      try {
-        if (PyErr_CheckSignals() != 0) throw nb::python_error();
-        if (!progress.is_none()) progress(fraction());
-      } catch (const nb::python_error&) {
-        raised = std::current_exception();
-        stop();
-      }
-    }
-    try {
-      done.get();
-    } catch (const std::exception&) {
-      if (!raised) throw;
-    }
-  }
-  if (raised) std::rethrow_exception(raised);
-}
-
 template <class Work>
-void watched(WatchedSource& source, const nb::object& progress, Work work) {
+void watched_rows(WatchedSource& source, const nb::object& progress, Work work) {
   watched([&] { source.stop(); }, [&] { return source.fraction(); }, progress, std::move(work));
 }
 
@@ -262,7 +242,7 @@ std::string fit(const Source& source,
   check(!mean || mean->size() == columns, "a mean has one value a column");
   WatchedSource rows(from_first ? *differences : *source.rows);
   std::string sidecar;
-  watched(rows, progress, [&] {
+  watched_rows(rows, progress, [&] {
     if (const auto* path = std::get_if<fs::path>(&output)) {
       pca::fit(rows, options, *path);
     } else {
@@ -274,23 +254,75 @@ std::string fit(const Source& source,
   return sidecar;
 }
 
-/// (coefficients, inputs, steps, copied, left_out) of a merge of one output.
+/// decay of ema, alpha of pma-ema, gamma of power.
+using MergeRates = std::array<double, 3>;
+
+merge::CoefficientOptions kind_options(const std::string& kind, const MergeRates& rates) {
+  return {named(merge::kind_names(), kind), rates[0], rates[1], rates[2]};
+}
+
+using ShareValues = std::vector<double>;
+/// Of all tensors, or (regular expression, values) of those whose names match.
+using GivenShares = std::variant<ShareValues, std::vector<std::pair<std::string, ShareValues>>>;
+/// (kind, rates, (from, to, stride, last), coefficients in the place of a kind).
+using MergeRecipe =
+    std::tuple<std::string, MergeRates, std::array<std::int64_t, 4>, std::optional<GivenShares>>;
+
+merge::GivenCoefficients given_coefficients(const GivenShares& coefficients) {
+  merge::GivenCoefficients given;
+  if (const auto* values = std::get_if<ShareValues>(&coefficients)) {
+    given.all = {*values};
+    return given;
+  }
+  for (const auto& [pattern, values] : std::get<1>(coefficients)) {
+    const auto place = formatted("coefficients of {}", printable(pattern));
+    given.rules.push_back(
+        {checkpoints::NamePattern(pattern, "[merge] coefficients"), {values}, place});
+  }
+  return given;
+}
+
+merge::Recipe merge_recipe(const MergeRecipe& recipe) {
+  const auto& [kind, rates, window, coefficients] = recipe;
+  merge::Recipe result{.coefficients = kind_options(kind, rates),
+                       .window = {window[0], window[1], window[2], window[3]}};
+  if (coefficients) result.given = given_coefficients(*coefficients);
+  return result;
+}
+
+/// (folder, kind, coefficients, rules, inputs, steps) of an output.
+nb::tuple merged_part(const merge::Report& report, const merge::PartReport& part) {
+  nb::list inputs, steps, rules;
+  for (const auto place : part.inputs) {
+    inputs.append(report.inputs[place].path);
+    steps.append(report.inputs[place].step);
+  }
+  for (const auto& rule : part.rules) rules.append(nb::make_tuple(rule.pattern, rule.coefficients));
+  return nb::make_tuple(part.folder, part.kind, part.coefficients, rules, inputs, steps);
+}
+
+/// ([merged_part], copied, left_out, remarks) of a merge.
 nb::tuple merged(const std::vector<fs::path>& sources,
                  const fs::path& output,
-                 const std::string& kind,
-                 std::pair<double, double> rates,
-                 std::array<std::int64_t, 4> window,
+                 const std::vector<MergeRecipe>& recipes,
+                 bool is_sweep,
                  const std::string& dtype,
                  const std::optional<std::string>& copy_from,
                  bool allow_different_config,
+                 const std::optional<fs::path>& base,
+                 const std::string& take,
+                 std::int64_t shard_size,
                  std::int64_t threads) {
   merge::Options options{.dtype = dtype,
+                         .shard_size = shard_size,
                          .copy_from = copy_from.value_or("latest"),
                          .copy_from_given = copy_from.has_value(),
                          .allow_different_config = allow_different_config,
+                         .take = take,
+                         .base = base.value_or(fs::path()),
                          .threads = threads};
-  options.recipe.coefficients = {named(merge::kind_names(), kind), rates.first, rates.second};
-  options.recipe.window = {window[0], window[1], window[2], window[3]};
+  for (const auto& recipe : recipes) options.sweep.push_back(merge_recipe(recipe));
+  if (!is_sweep) options.recipe = std::exchange(options.sweep, {}).front();
   std::atomic<bool> stop = false;
   options.stop = &stop;
   merge::Report report;
@@ -301,13 +333,9 @@ nb::tuple merged(const std::vector<fs::path>& sources,
             const std::scoped_lock lock(hdf5);
             report = merge::merge(sources, fs::absolute(output), options);
           });
-  nb::list inputs, steps;
-  for (const auto& input : report.inputs) {
-    inputs.append(input.path);
-    steps.append(input.step);
-  }
-  return nb::make_tuple(
-      report.parts.front().coefficients, inputs, steps, report.copied, report.left_out);
+  nb::list parts;
+  for (const auto& part : report.parts) parts.append(merged_part(report, part));
+  return nb::make_tuple(parts, report.copied, report.left_out, report.remarks);
 }
 
 /// The report as JSON.
@@ -392,9 +420,8 @@ using Weights = std::pair<std::vector<double>, double>;  // and what their sum i
 
 Weights coefficients(const std::string& kind,
                      const std::vector<std::int64_t>& steps,
-                     std::pair<double, double> rates) {
-  auto of =
-      merge::coefficients_of(steps, {named(merge::kind_names(), kind), rates.first, rates.second});
+                     const MergeRates& rates) {
+  auto of = merge::coefficients_of(steps, kind_options(kind, rates));
   return {std::move(of.weights), of.divisor};
 }
 
@@ -404,7 +431,7 @@ void combine(const Source& source,
              const Weights& weights,
              const Vector<Value>& out) {
   WatchedSource rows(*source.rows);
-  watched(rows, nb::none(), [&] {
+  watched_rows(rows, nb::none(), [&] {
     merge::combine_rows(rows,
                         taken,
                         {weights.first, weights.second},
@@ -413,12 +440,17 @@ void combine(const Source& source,
   });
 }
 
-/// The steps of the rows, by their names.
-std::vector<std::int64_t> steps_of(const Source& source) {
+checkpoints::Steps named_steps(const Source& source) {
   std::vector<fs::path> names;
   for (const auto& name : source.rows->info().names) names.push_back(checkpoints::name_of(name));
-  return checkpoints::steps_of(names).of;
+  return checkpoints::steps_of(names);
 }
+
+/// The steps of the rows, by their names.
+std::vector<std::int64_t> steps_of(const Source& source) { return named_steps(source).of; }
+
+/// Whether the names carry no steps, for which places stand then.
+bool are_counted(const Source& source) { return named_steps(source).counted; }
 
 /// $PATH may have no python3, or one that is not this; programs that embed Python may name none.
 void read_pickles_by_this_python() {
@@ -440,13 +472,16 @@ void bind_merge(nb::module_& module) {
              merged,
              "sources"_a,
              "output"_a,
-             "kind"_a,
-             "rates"_a,
-             "window"_a,
+             "recipes"_a,
+             "is_sweep"_a,
              "dtype"_a,
              "copy_from"_a.none(),
              "allow_different_config"_a,
+             "base"_a.none(),
+             "take"_a,
+             "shard_size"_a,
              "threads"_a);
+  module.def("byte_size", [](const std::string& text) { return parse_byte_size(text).bytes; });
 }
 
 /// Files that Python writes by the rules of those that we write here.
@@ -487,6 +522,7 @@ NB_MODULE(_core, module) {
       .def_prop_ro("names", names_of)
       .def_prop_ro("remarks", [](const Source& source) { return source.rows->info().remarks; })
       .def_prop_ro("steps", steps_of)
+      .def_prop_ro("counted", are_counted)
       .def_prop_ro("layout", [](const Source& source) { return source.rows->info().layout_json; })
       .def("read", read_row<float>, "row"_a, "out"_a)
       .def("read", read_row<double>, "row"_a, "out"_a)
@@ -518,6 +554,9 @@ NB_MODULE(_core, module) {
       "dtype"_a);
   bind_statistics(module);
   bind_merge(module);
+  bind_convert(module);
+  bind_diff(module);
+  bind_inspect(module);
   bind_results(module);
   bind_method(module);
   module.def("read_run_state", read_run_state, "folder"_a);

@@ -12,7 +12,7 @@ cd "$(dirname "$0")/.."
 
 # The one place where system packages are named.
 packages=(g++ cmake ninja-build git pkg-config python3 python3-venv python3-dev
-  libhdf5-dev libopenblas-pthread-dev liblapacke-dev libeigen3-dev nlohmann-json3-dev
+  libhdf5-dev libssl-dev libopenblas-pthread-dev liblapacke-dev libeigen3-dev nlohmann-json3-dev
   libtomlplusplus-dev libxxhash-dev libcurl4-openssl-dev libgloo-dev zlib1g-dev libjpeg-dev libpng-dev libutf8proc-dev libgtest-dev libgmock-dev gfortran
   universal-ctags dataset-fashion-mnist)
 # The least versions: CMakeLists.txt asks for one, lib/stores/ uses CURLOPT_PROTOCOLS_STR of the other.

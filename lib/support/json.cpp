@@ -108,37 +108,81 @@ class Measure {
 };
 
 /// Builds the value; throws for a name that an object has twice, of which the parser alone would
-/// keep the last. (With a callback the library looks at all earlier values at each object's end.)
+/// keep the last. (The library's own builder looks for each name of an ordered object among all
+/// before it.)
 template <class Json>
-class Builder : public nlohmann::detail::json_sax_dom_parser<Json> {
-  using Base = nlohmann::detail::json_sax_dom_parser<Json>;
-
+class Builder {
  public:
-  Builder(Json& value, std::string_view source) : Base(value), source_(source) {}
+  Builder(Json& value, std::string_view source) : value_(&value), source_(source) {}
 
-  bool start_object(std::size_t size) {
-    names_.emplace_back();
-    return Base::start_object(size);
+  bool null() { return put(nullptr); }
+  bool boolean(bool value) { return put(value); }
+  bool number_integer(typename Json::number_integer_t value) { return put(value); }
+  bool number_unsigned(typename Json::number_unsigned_t value) { return put(value); }
+  bool number_float(typename Json::number_float_t value, const std::string& /*text*/) {
+    return put(value);
   }
+  bool string(std::string& value) { return put(std::move(value)); }
+  bool binary(typename Json::binary_t& /*value*/) { return false; }  // no JSON text has any
 
+  bool start_object(std::size_t /*size*/) {
+    names_.emplace_back();
+    return open(Json::object());
+  }
   bool end_object() {
     names_.pop_back();
-    return Base::end_object();
+    open_.pop_back();
+    return true;
+  }
+  bool start_array(std::size_t /*size*/) { return open(Json::array()); }
+  bool end_array() {
+    open_.pop_back();
+    return true;
   }
 
   bool key(std::string& name) {
-    // An ordered object looks for each name among all before it.
-    constexpr std::size_t most = std::is_same_v<Json, ordered_json> ? 10'000 : -1;
     if (!names_.back().insert(name).second)
       fail_environment("{}: {}: given twice", source_, printable(name));
-    if (names_.back().size() > most)
-      fail_environment("{}: needs at most {} names in one object", source_, most);
-    return Base::key(name);
+    key_ = std::move(name);
+    return true;
+  }
+
+  template <class Error>
+  bool parse_error(std::size_t /*at*/, const std::string& /*token*/, const Error& error) {
+    throw error;
   }
 
  private:
+  /// A list or object, whose elements do not move while one of them is open.
+  bool open(Json value) {
+    open_.push_back(place(std::move(value)));
+    return true;
+  }
+  bool put(Json value) {
+    place(std::move(value));
+    return true;
+  }
+  Json* place(Json value) {
+    if (open_.empty()) {
+      *value_ = std::move(value);
+      return value_;
+    }
+    if (auto* list = open_.back()->template get_ptr<typename Json::array_t*>())
+      return &list->emplace_back(std::move(value));
+    auto& object = open_.back()->template get_ref<typename Json::object_t&>();
+    if constexpr (std::is_same_v<Json, ordered_json>) {
+      auto& members = static_cast<typename Json::object_t::Container&>(object);
+      return &members.emplace_back(std::move(key_), std::move(value)).second;
+    } else {
+      return &object.emplace(std::move(key_), std::move(value)).first->second;
+    }
+  }
+
+  Json* value_;
   std::string_view source_;
+  std::vector<Json*> open_;
   std::vector<std::set<std::string>> names_;  // of the objects that are open
+  std::string key_;
 };
 
 template <class Json>

@@ -128,6 +128,30 @@ std::optional<OptionTable::Help> take_help(std::vector<std::string>& arguments) 
 
 bool looks_named(const std::string& text) { return text.size() > 1 && text.front() == '-'; }
 
+/// An argument that begins with dashes, up to its value.
+struct FlagName {
+  std::string shown;  // as given
+  std::string name;   // without dashes, with _ for -
+  bool two_dashes = false;
+  std::optional<std::string> value = {};  // behind =
+};
+
+FlagName flag_name(const std::string& argument) {
+  const auto equals = argument.find('=');
+  FlagName flag{.shown = argument.substr(0, equals)};
+  flag.two_dashes = flag.shown.starts_with("--");
+  flag.name = flag.shown.substr(flag.two_dashes ? 2 : 1);
+  std::ranges::replace(flag.name, '-', '_');
+  if (equals != std::string::npos) flag.value = argument.substr(equals + 1);
+  return flag;
+}
+
+/// Whether two texts mean one value: 0.5 and 0.50, True and true.
+bool means_same(const std::string& a, const std::string& b) {
+  const auto number = number_in<double>(a);
+  return lower_case(a) == lower_case(b) || (number && number == number_in<double>(b));
+}
+
 }  // namespace
 
 Option option_row(std::int64_t* field, const Range& range) { return integer_row(field, range); }
@@ -369,6 +393,8 @@ void OptionTable::apply(Option& row,
 
 void OptionTable::apply(const ConfigEntry& entry) {
   auto* row = find(entry.name);
+  if (const auto* gone = row == nullptr ? find_removed(entry.name) : nullptr)
+    return pass_over(*gone, formatted("{}: {}:", entry.source, entry.name), entry.text);
   if (row == nullptr || row == &config_)
     refuse("{}: {}: unknown key{}", entry.source, printable(entry.name), hint(entry.name, ""));
   if (row->origin == OptionOrigin::flag) return;
@@ -429,21 +455,58 @@ std::vector<std::string> OptionTable::adopt(const std::vector<ConfigEntry>& entr
   return overridden;
 }
 
+// Options that are gone.
+
+void OptionTable::removed(std::string name,
+                          std::string default_value,
+                          std::string revision,
+                          std::string instead) {
+  check(find(name) == nullptr, "an option that is gone is a row: " + name);
+  removed_.push_back(
+      {std::move(name), std::move(default_value), std::move(revision), std::move(instead)});
+}
+
+const OptionTable::Removed* OptionTable::find_removed(std::string_view name) const {
+  const auto found = std::ranges::find(removed_, name, &Removed::name);
+  return found == removed_.end() ? nullptr : &*found;
+}
+
+void OptionTable::pass_over(const Removed& option,
+                            std::string_view source,
+                            const std::string& value) {
+  require(means_same(value, option.default_value),
+          "{} the option is gone, received {}; revision {} is the last that has it; {}",
+          source,
+          value.empty() ? "no value" : printable(value),
+          option.revision,
+          option.instead);
+  notices_.push_back(formatted("{} the option is gone, and its old default has no effect", source));
+}
+
+/// Passes over a removed option at arguments[i] and its value, on which i stands then.
+bool OptionTable::skip_removed(const std::vector<std::string>& arguments, std::size_t& i) {
+  if (!looks_named(arguments[i])) return false;
+  const auto flag = flag_name(arguments[i]);
+  const auto* gone = flag.two_dashes ? find_removed(flag.name) : nullptr;
+  if (gone == nullptr) return false;
+  const bool has_next = i + 1 < arguments.size() && !arguments[i + 1].starts_with("--");
+  const bool is_switch = is_truth(gone->default_value);
+  auto value = flag.value.value_or(is_switch ? "true" : "");
+  if (!flag.value && has_next && (!is_switch || is_truth(arguments[i + 1]))) value = arguments[++i];
+  pass_over(*gone, formatted("--{}:", gone->name), value);
+  return true;
+}
+
 // The command line. (CLI11 2.1 was tried: "--name= 5" takes 5 as the value of an empty one, a
 // switch that may take a value swallows the bare argument after it, and messages do not carry the
 // rule; with those repaired in front of it nothing was left for it to do.)
 
 OptionTable::Flag OptionTable::named_argument(const std::vector<std::string>& arguments,
                                               std::size_t& i) {
-  const auto& argument = arguments[i];
-  const auto equals = argument.find('=');
-  const auto shown = argument.substr(0, equals);
-  const bool two_dashes = shown.starts_with("--");
-  auto name = shown.substr(two_dashes ? 2 : 1);
-  std::ranges::replace(name, '-', '_');
+  const auto [shown, name, two_dashes, value] = flag_name(arguments[i]);
   auto* row = two_dashes ? find(name) : nullptr;
   if (row == nullptr) refuse("{}: unknown option{}", printable(shown), hint(name, "--"));
-  if (equals != std::string::npos) return {row, argument.substr(equals + 1)};
+  if (value) return {row, *value};
   const bool has_next = i + 1 < arguments.size();
   if (row->kind == OptionKind::boolean) {
     return {row, has_next && is_truth(arguments[i + 1]) ? arguments[++i] : "true"};
@@ -474,6 +537,7 @@ std::vector<OptionTable::Flag> OptionTable::scan(const std::vector<std::string>&
       bare.push_back(arguments[i]);
       continue;
     }
+    if (skip_removed(arguments, i)) continue;
     const bool named = looks_named(arguments[i]);
     auto flag = named ? named_argument(arguments, i) : bare_argument(arguments[i], flags);
     const auto earlier = std::ranges::find(flags, flag.row, &Flag::row);

@@ -186,6 +186,16 @@ class OptionTable {
 
   void locate_all();
 
+  /// An option that the command had until `revision`, the last that has it. By flag or in a file,
+  /// its old default ("" : it had none) is passed over with a line of notices(); any other value is
+  /// refused with `instead`: "docs/explanation/scaling.md has the formulas".
+  void removed(std::string name,
+               std::string default_value,
+               std::string revision,
+               std::string instead);
+  /// A line for each removed option that was given at its old default.
+  const std::vector<std::string>& notices() const { return notices_; }
+
   /// Reads flags (and the file behind --config FILE, which flags override). Returns the help text
   /// if --help, or --help with all, json or names, was asked for, else nullopt; other flags beside
   /// it decide what the help shows, and are checked for json alone. Throws
@@ -248,6 +258,9 @@ class OptionTable {
     std::string chooser;
     std::function<void()> choose;
   };
+  struct Removed {
+    std::string name, default_value, revision, instead;
+  };
 
   Row add_row(std::string name, std::string help, const void* field, Option row);
   static Option choice_row(const std::vector<std::string>& texts,
@@ -258,6 +271,9 @@ class OptionTable {
   std::string help_beside(const std::vector<std::string>& arguments, Help what);
   void read(const std::vector<std::string>& arguments);
   void apply_choices();
+  const Removed* find_removed(std::string_view name) const;
+  void pass_over(const Removed& option, std::string_view source, const std::string& value);
+  bool skip_removed(const std::vector<std::string>& arguments, std::size_t& i);
   std::vector<Flag> scan(const std::vector<std::string>& arguments);
   Option* free_positional(const std::vector<Flag>& flags);
   Flag bare_argument(const std::string& text, const std::vector<Flag>& earlier);
@@ -270,6 +286,8 @@ class OptionTable {
   std::string group_ = "Options";
   RowDefaults defaults_;
   std::vector<Choice> choices_;
+  std::vector<Removed> removed_;
+  std::vector<std::string> notices_;
   std::vector<Option> rows_;
   std::function<void(const std::string&)> rest_;
   Option config_;  // --config itself: a flag, but no key of a file

@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dimred import plot, runs
     from dimred._basis import Basis
+    from dimred._convert import Converted, convert
     from dimred._core import version as __version__
     from dimred._cores import share_cores
+    from dimred._diff import Difference, TensorDifference, diff
     from dimred._estimator import SnapshotPCA
     from dimred._fit import fit
+    from dimred._inspect import InspectedTensor, Inspection, inspect
     from dimred._memory import keep_freed_memory
     from dimred._merge import Merged, merge
     from dimred._minimize import Minimized, minimize
@@ -24,15 +27,23 @@ if TYPE_CHECKING:
 __all__ = [
     "Average",
     "Basis",
+    "Converted",
+    "Difference",
+    "InspectedTensor",
+    "Inspection",
     "Merged",
     "Minimized",
     "SnapshotPCA",
     "SnapshotRecorder",
     "SubspaceOptimizer",
+    "TensorDifference",
     "Trajectory",
     "__version__",
     "average",
+    "convert",
+    "diff",
     "fit",
+    "inspect",
     "keep_freed_memory",
     "merge",
     "minimize",
@@ -46,14 +57,22 @@ __all__ = [
 MODULES = {
     "Average": "_readouts",
     "Basis": "_basis",
+    "Converted": "_convert",
+    "Difference": "_diff",
+    "InspectedTensor": "_inspect",
+    "Inspection": "_inspect",
     "Merged": "_merge",
     "Minimized": "_minimize",
     "SnapshotPCA": "_estimator",
     "SnapshotRecorder": "_recorder",
     "SubspaceOptimizer": "_optimizer",
+    "TensorDifference": "_diff",
     "Trajectory": "_trajectory",
     "average": "_readouts",
+    "convert": "_convert",
+    "diff": "_diff",
     "fit": "_fit",
+    "inspect": "_inspect",
     "keep_freed_memory": "_memory",
     "merge": "_merge",
     "minimize": "_minimize",

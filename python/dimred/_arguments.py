@@ -24,16 +24,24 @@ def one_of(scope: str, name: str, value: Any, known: tuple[str, ...]) -> None:
         raise ValueError(f"{scope} needs {name} as one of {', '.join(known)}, received {shown(value)}")
 
 
-def rates_of(scope: str, kind: str, decay: float | None, alpha: float | None) -> tuple[float, float]:
-    """decay of ema and alpha of pma-ema; None: 0.9, 0.2. Raises ValueError for one out of range or of another kind."""
+def rates_of(
+    scope: str, kind: str, decay: float | None, alpha: float | None, gamma: float | None
+) -> tuple[float, float, float]:
+    """decay of ema, alpha of pma-ema, gamma of power; None: 0.9, 0.2, 1. Raises ValueError for one out of range or of
+    another kind.
+    """
     require_kind_of(scope, kind, "ema", {"decay": decay})
     require_kind_of(scope, kind, "pma-ema", {"alpha": alpha})
-    rates = 0.9 if decay is None else decay, 0.2 if alpha is None else alpha
-    for name, value in {"decay": rates[0], "alpha": rates[1]}.items():
+    require_kind_of(scope, kind, "power", {"gamma": gamma})
+    rates = 0.9 if decay is None else decay, 0.2 if alpha is None else alpha, 1.0 if gamma is None else gamma
+    for name, value in zip(("decay", "alpha", "gamma"), rates, strict=True):
         if not isinstance(value, Real) or isinstance(value, bool):
             raise TypeError(f"{scope} needs {name} as a number, received {shown(value)}")
-    if not 0 < rates[0] < 1 or not 0 < rates[1] <= 1:
-        raise ValueError(f"{scope} needs decay in (0, 1) and alpha in (0, 1], received {rates[0]} and {rates[1]}")
+    if not 0 < rates[0] < 1 or not 0 < rates[1] <= 1 or not 0 <= rates[2] <= 1000:
+        raise ValueError(
+            f"{scope} needs decay in (0, 1), alpha in (0, 1] and gamma in [0, 1000], received {rates[0]}, {rates[1]} "
+            f"and {rates[2]}"
+        )
     return rates
 
 

@@ -3,29 +3,48 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from numbers import Real
 from pathlib import Path
+from typing import Any
 
 from dimred import _core
-from dimred._arguments import local_path, one_of, rates_of, require_switch, whole_number
+from dimred._arguments import local_path, one_of, rates_of, require_switch, shown, whole_number
 
+SCOPE = "[dimred.merge]"
 DTYPES = {"same": "", "float32": "F32", "bfloat16": "BF16", "float16": "F16"}
+RECIPE = ("kind", "last", "stride", "first_step", "last_step", "decay", "alpha", "gamma", "coefficients")
 
 
-@dataclass
+@dataclass(repr=False)
 class Merged:
-    """A folder that was written. coefficients, inputs, steps: of each checkpoint, oldest first.
+    """A folder that was written. coefficients, inputs, steps: of each checkpoint, oldest first; coefficients by regular
+    expressions are a dict of such lists.
 
-    copied: tensors that are not summed, integers and BatchNorm's statistics. left_out: training state.
+    copied: tensors that are not summed, integers and BatchNorm's statistics. left_out: training state. remarks: what a
+        person should know of the choice of checkpoints and weights.
     """
 
     output: Path
-    coefficients: list[float]
+    coefficients: list[float] | dict[str, list[float]]
     inputs: list[Path]
     steps: list[int]
     copied: list[str]
     left_out: list[str]
+    kind: str = ""
+    remarks: list[str] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        """Merged('out': mean of 2 checkpoints, 0.5 of step-1, 0.5 of step-2)."""
+        checkpoints = f"{len(self.inputs)} checkpoint" + ("" if len(self.inputs) == 1 else "s")
+        if isinstance(self.coefficients, dict):
+            shares = [f"{pattern!r}: {_numbers(values)}" for pattern, values in self.coefficients.items()]
+        else:
+            shares = [f"{share:.6g} of {path.name}" for share, path in zip(self.coefficients, self.inputs, strict=True)]
+        if len(shares) > 8:
+            shares = [*shares[:3], "...", *shares[-3:]]
+        return f"Merged('{self.output}': {self.kind} of {checkpoints}, {', '.join(shares)})"
 
 
 def merge(
@@ -39,43 +58,129 @@ def merge(
     last_step: int | None = None,
     decay: float | None = None,
     alpha: float | None = None,
+    gamma: float | None = None,
+    coefficients: Sequence[float] | Mapping[str, Sequence[float]] | None = None,
+    sweep: Sequence[Mapping[str, Any]] | None = None,
+    base: str | os.PathLike[str] | None = None,
+    take: str | None = None,
     dtype: str = "same",
+    shard_size: str | float = 0,
     copy_from: str | None = None,
     allow_different_config: bool = False,
     threads: int = 0,
-) -> Merged:
+) -> Any:
     """Writes one checkpoint out of several, as `dimred merge` does: each is read once, block by block, of any size.
 
-    sources: checkpoints, folders of such, or patterns.
-    kind: mean, linear, cosine, minus-sqrt (these three by the steps), wma, ema (by decay, 0.9) or pma-ema (by alpha,
-        0.2).
+    sources: checkpoints, folders of such, or patterns. The mean of LoRA adapters is one of the summed rank.
+    kind: mean, linear, cosine, minus-sqrt (these three by the steps), wma, ema (by decay, 0.9), pma-ema (by alpha,
+        0.2) or power (step^gamma, 1).
     last, stride, first_step, last_step choose by step.
+    coefficients: of each checkpoint, oldest first, in the place of a kind; or {regular expression: such a list}, of
+        which the first that matches a tensor's name counts.
+    sweep: several outputs in one reading, in numbered folders: dicts of the arguments from kind to coefficients.
+    base: a checkpoint that the mean of adapters is folded into.
+    take: "raw" or "averaged", of files that hold both.
+    shard_size: "20KB", "5GB", or a number of GB; 0 keeps the shards of the checkpoint copied from.
     copy_from: the checkpoint that gives what is not summed; where it is given, integers may differ.
+
+    Returns a Merged; with a sweep, a list of such.
 
     Raises ValueError for checkpoints that cannot be merged, OSError for damaged files; nothing then stays in `output`.
     Ctrl-C ends it at the next block; called once more, it goes on by shard.
     """
-    scope = "[dimred.merge]"
-    one_of(scope, "kind", kind, _core.merge_kinds)
-    one_of(scope, "dtype", dtype, tuple(DTYPES))
-    require_switch(scope, "allow_different_config", allow_different_config)
-    whole_number(scope, "first_step", first_step, 0)
-    for name, value in {"last": last, "last_step": last_step, "stride": stride}.items():
-        if value is not None or name == "stride":
-            whole_number(scope, name, value, 1)
-    whole_number(scope, "threads", threads, 0)
-    rates = rates_of(scope, kind, decay, alpha)
+    one_of(SCOPE, "dtype", dtype, tuple(DTYPES))
+    require_switch(SCOPE, "allow_different_config", allow_different_config)
+    whole_number(SCOPE, "threads", threads, 0)
+    if take is not None:
+        one_of(SCOPE, "take", take, ("raw", "averaged"))
+    own = dict(zip(RECIPE, (kind, last, stride, first_step, last_step, decay, alpha, gamma, coefficients), strict=True))
     paths = list(sources) if isinstance(sources, Sequence) and not isinstance(sources, str | bytes) else [sources]
-    window = (first_step, last_step or 0, stride, last or 0)
-    answer = _core.merge(
-        [local_path(scope, "sources", path) for path in paths],
-        local_path(scope, "output", output),
-        kind,
-        rates,
-        window,
+    parts, copied, left_out, remarks = _core.merge(
+        [local_path(SCOPE, "sources", path) for path in paths],
+        local_path(SCOPE, "output", output),
+        [_recipe(own)] if sweep is None else _swept(own, sweep),
+        sweep is not None,
         DTYPES[dtype],
         copy_from,
         allow_different_config,
+        None if base is None else local_path(SCOPE, "base", base).absolute(),
+        take or "",
+        _bytes(shard_size),
         threads,
     )
-    return Merged(Path(output), *answer)
+    merged = [
+        Merged(
+            Path(output) / folder.name if sweep is not None else Path(output),
+            dict(rules) or shares,
+            inputs,
+            steps,
+            copied,
+            left_out,
+            kind_text,
+            remarks,
+        )
+        for folder, kind_text, shares, rules, inputs, steps in parts
+    ]
+    return merged[0] if sweep is None else merged
+
+
+def _swept(own: dict[str, Any], sweep: Any) -> list[Any]:
+    """The recipes of a sweep, beside which nothing of a recipe may be given."""
+    if not isinstance(sweep, Sequence) or not sweep or not all(isinstance(line, Mapping) for line in sweep):
+        raise TypeError(f"{SCOPE} needs sweep as a list of dicts, received {shown(sweep)}")
+    usual = {"kind": "mean", "stride": 1, "first_step": 0}
+    for name, value in own.items():
+        if value != usual.get(name):
+            raise ValueError(f"{SCOPE} {name} belongs into the dicts of sweep, received {shown(value)} beside it")
+    return [_recipe({**usual, **line}) for line in sweep]
+
+
+def _recipe(values: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What _core takes of one output."""
+    for name in values:
+        if name not in RECIPE:
+            raise ValueError(f"{SCOPE} needs {', '.join(RECIPE)} in a dict of sweep, received {shown(name)}")
+    kind, coefficients = values["kind"], values.get("coefficients")
+    one_of(SCOPE, "kind", kind, _core.merge_kinds)
+    if coefficients is not None and kind != "mean":
+        raise ValueError(f"{SCOPE} needs kind or coefficients, received both")
+    whole_number(SCOPE, "first_step", values["first_step"], 0)
+    for name in ("last", "last_step", "stride"):
+        if values.get(name) is not None or name == "stride":
+            whole_number(SCOPE, name, values.get(name), 1)
+    rates = rates_of(SCOPE, kind, values.get("decay"), values.get("alpha"), values.get("gamma"))
+    window = (values["first_step"], values.get("last_step") or 0, values["stride"], values.get("last") or 0)
+    return kind, rates, window, None if coefficients is None else _given(coefficients)
+
+
+def _given(coefficients: Any) -> list[Any]:
+    """Coefficients as _core takes them."""
+    if isinstance(coefficients, Mapping):
+        for pattern in coefficients:
+            if not isinstance(pattern, str):
+                raise TypeError(f"{SCOPE} needs coefficients by regular expressions, received {shown(pattern)}")
+        if not coefficients:
+            raise ValueError(f"{SCOPE} needs coefficients, received an empty dict")
+        return [(pattern, _floats(values)) for pattern, values in coefficients.items()]
+    return _floats(coefficients)
+
+
+def _floats(values: Any) -> list[float]:
+    numbers = [] if isinstance(values, str | bytes) or not hasattr(values, "__iter__") else list(values)
+    if not numbers or not all(isinstance(value, Real) and not isinstance(value, bool) for value in numbers):
+        raise TypeError(f"{SCOPE} needs coefficients as a list of numbers, received {shown(values)}")
+    return [float(value) for value in numbers]
+
+
+def _numbers(values: list[float]) -> str:
+    return " ".join(f"{value:.6g}" for value in values)
+
+
+def _bytes(size: Any) -> int:
+    """The bytes of a size."""
+    if not isinstance(size, str | Real) or isinstance(size, bool):
+        raise TypeError(f"{SCOPE} needs shard_size as a text such as '5GB' or a number of GB, received {shown(size)}")
+    try:
+        return _core.byte_size(str(size))
+    except ValueError as error:
+        raise ValueError(f"{SCOPE} shard_size {error}, received {shown(size)}") from error

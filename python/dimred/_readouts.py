@@ -20,6 +20,7 @@ from dimred._sources import open_source, row_values
 
 Weights = NDArray[Any]  # float32, or float64
 SCOPE = "[dimred.average]"
+FACTORS = ("lora_", "hada_w", "lokr_w")  # as PEFT names them
 KINDS = (*_core.merge_kinds, "greedy", "learned")
 
 
@@ -89,6 +90,7 @@ def average(
     last: int = 10,
     decay: float | None = None,
     alpha: float | None = None,
+    gamma: float | None = None,
     evaluate: Callable[[Weights], Any] | None = None,
     loss_and_grad: Callable[..., tuple[Any, Any]] | None = None,
     steps: int | None = None,
@@ -97,7 +99,8 @@ def average(
     """An average of the last `last` snapshots of a source, as dimred.fit takes it.
 
     kind: one of dimred.merge, by whose sums it is: "mean", "linear", "cosine", "minus-sqrt" (by the steps in the
-        snapshots' names), "wma", "ema" (by `decay`, 0.9), "pma-ema" (by `alpha`, 0.2). "greedy": the best snapshot,
+        snapshots' names), "wma", "ema" (by `decay`, 0.9), "pma-ema" (by `alpha`, 0.2), "power" (step^`gamma`, 1, of
+        steps in names). "greedy": the best snapshot,
         to which each next best is added where the mean gets better (Wortsman et al. 2022); "learned": `steps` (50) of
         dimred.minimize from the mean in the snapshots' span, by loss_and_grad(w) or loss_and_grad(w, batch) on data
         held out.
@@ -106,13 +109,13 @@ def average(
 
     Memory: one vector, two with evaluate, for greedy three; learned holds the span.
 
-    Raises ValueError for what cannot be averaged.
+    Raises ValueError for what cannot be averaged, such as the factors of LoRA.
     """
     one_of(SCOPE, "kind", kind, KINDS)
     whole_number(SCOPE, "last", last, 1)
     for name, function in (("evaluate", evaluate), ("loss_and_grad", loss_and_grad)):
         require_function(SCOPE, name, function)
-    rates = rates_of(SCOPE, kind, decay, alpha)
+    rates = rates_of(SCOPE, kind, decay, alpha, gamma)
     require_kind_of(SCOPE, kind, "learned", {"steps": steps, "batches": batches})
     if kind == "greedy" and evaluate is None:
         raise ValueError("[dimred.average] greedy needs evaluate")
@@ -120,6 +123,12 @@ def average(
         raise ValueError("[dimred.average] loss_and_grad and kind='learned' need each other")
     rows = open_source(source)
     taken = range(max(0, rows.rows - last), rows.rows)
+    _require_no_factors(rows, taken)
+    if kind == "power" and rows.counted:
+        raise ValueError(
+            f"{SCOPE} kind 'power' needs steps in the names of snapshots, received {rows.names[taken[0]]} and others "
+            "without"
+        )
     judge = _Judge(evaluate)
     if kind == "greedy":
         weights, divisor = _greedy(rows, taken, judge)
@@ -145,6 +154,20 @@ def average(
         result.loss, result.gain = float(losses.mean()), _interval(judge(_row(rows, taken[-1])) - losses)
     result.evaluations = judge.count
     return result
+
+
+def _require_no_factors(rows: _core.Source, taken: range) -> None:
+    """Refuses several snapshots of an adapter: the mean of factors A and B is not that of the updates B A. One factor
+    alone, beside another that is fixed, has a mean.
+    """
+    names = [parameter["name"] for parameter in json.loads(rows.layout)["parameters"]] if rows.layout else []
+    factors = {part: name for name in names for part in name.split(".") if part.startswith(FACTORS)}
+    if len(taken) > 1 and len(factors) > 1:
+        raise ValueError(
+            f"{SCOPE} has factors of an adapter, {' and '.join(list(factors.values())[:2])}, and a mean of factors is "
+            "no mean of updates; save the adapters by PEFT's save_pretrained and call dimred.merge(FOLDERS, OUTPUT), "
+            "with base=DIR for a whole checkpoint"
+        )
 
 
 class _Judge:

@@ -165,8 +165,6 @@ TEST_F(SeriesOfFiles, SaysWhichFilesCannotBeRead) {
 TEST_F(SeriesOfFiles, PartsOfOneCheckpointAreNoSeries) {
   for (const auto* name : {"consolidated.01.pth",
                            "mp_rank_01_model_states.pt",
-                           "model_world_size_2_rank_0.pt",
-                           "zero_pp_rank_0_mp_rank_00_model_states.pt",
                            "checkpoint_last-model_part-0.pt",
                            "model-1-of-2.pt",
                            "model_1_of_2.pt",
@@ -198,6 +196,44 @@ TEST_F(SeriesOfFiles, PartsOfOneCheckpointAreNoSeries) {
   put("model-00001-of-00002.safetensors");
   EXPECT_THAT(refusal({at("model-00001-of-00002.safetensors")}),
               HasSubstr("needs model.safetensors.index.json"));
+}
+
+TEST_F(SeriesOfFiles, FilesOfRanksAreOneCheckpoint) {
+  for (const std::string name : {"model_world_size_2_rank_0.pt",
+                                 "zero_pp_rank_0_mp_rank_00_model_states.pt",
+                                 "bf16_zero_pp_rank_0_mp_rank_00_optim_states.pt"}) {
+    const auto own = at("global_step_5");
+    fs::create_directories(own / "actor");
+    put_file(own / "actor" / name, "");
+    EXPECT_EQ(look(own / "actor").kind, ArtifactKind::ranks) << name;
+    EXPECT_EQ(look(own / "actor").weights, own / "actor" / name);
+    EXPECT_EQ(look(own).weights, own / "actor" / name);
+    EXPECT_THAT(refusal({own / "actor" / name}), HasSubstr("name its folder"));
+    // Either of two could be meant.
+    fs::create_directories(own / "critic");
+    put_file(own / "critic" / name, "");
+    EXPECT_EQ(look(own).kind, ArtifactKind::series);
+    fs::remove_all(own);
+  }
+}
+
+TEST_F(SeriesOfFiles, LatestNamesTheFolderOfRanks) {
+  const std::string name = "zero_pp_rank_0_mp_rank_00_optim_states.pt";
+  put_folder("checkpoint-5");
+  const auto weights = at("checkpoint-5/global_step5") / name;
+  fs::create_directories(weights.parent_path());
+  put_file(weights, "");
+  put_file(at("checkpoint-5/latest"), "global_step5\n");
+  // The Trainer's own weights come first, those of its optimizer are no second meaning.
+  EXPECT_EQ(look(at("checkpoint-5")).kind, ArtifactKind::folder);
+  EXPECT_EQ(members({at("checkpoint-5")}, "test").members.size(), 1U);
+  fs::remove(look(at("checkpoint-5")).weights);
+  EXPECT_EQ(look(at("checkpoint-5")).weights, weights);
+  fs::create_directories(at("checkpoint-5/global_step4"));
+  put_file(at("checkpoint-5/global_step4") / name, "");
+  EXPECT_EQ(look(at("checkpoint-5")).kind, ArtifactKind::series);
+  put_file(at("checkpoint-5/latest"), "..");
+  EXPECT_EQ(look(at("checkpoint-5")).kind, ArtifactKind::series);
 }
 
 TEST_F(SeriesOfFiles, ListsKeepTheirOrderAndMayHaveComments) {

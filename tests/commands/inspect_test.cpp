@@ -19,7 +19,9 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-Outcome inspect(const fs::path& path) { return dimred_program("inspect " + path.string()); }
+Outcome inspect(const fs::path& path, const std::string& options = "") {
+  return dimred_program(formatted("inspect {} {}", path.string(), options));
+}
 
 void expect_shown(const Outcome& outcome, const std::vector<std::string>& parts) {
   EXPECT_EQ(outcome.code, 0) << outcome.errors;
@@ -47,13 +49,8 @@ TEST(InspectSnapshot, ShowsItsContents) {
   const TemporaryFolder folder;
   const auto file = first_file(write_snapshots(folder.path(), 1));
   expect_shown(inspect(file),
-               {"digest verified",
-                "40 float32",
-                "conv.weight",
-                "4 x 1 x 3 x 3",
-                small_layout().hash,
-                "0.5",
-                "not measured"});
+               {"digest verified", "40 float32", small_layout().hash, "0.5", "not measured"});
+  expect_shown(inspect(file, "--tensors"), {"conv.weight", "4 x 1 x 3 x 3", "weight"});
 }
 
 TEST(InspectSafetensors, ANameIsNeitherACommandToTheTerminalNorALineOfItsOwn) {
@@ -66,7 +63,7 @@ TEST(InspectSafetensors, ANameIsNeitherACommandToTheTerminalNorALineOfItsOwn) {
   out.write(reinterpret_cast<const char*>(&length), sizeof(length));
   out << header << std::string(4, '\0');
   out.close();
-  expect_shown(inspect(file), {"\n  a\\u001B[2J\\nwhole"});
+  expect_shown(inspect(file, "--tensors"), {"\na\\u001B[2J\\nwhole"});
 }
 
 class DamagedSnapshot : public testing::TestWithParam<std::int64_t> {};
@@ -180,7 +177,8 @@ TEST(InspectSafetensors, ShowsTensors) {
   const TemporaryFolder folder;
   const auto file = folder.path() / "twin.safetensors";
   checkpoints::write_safetensors(file, {{"fc.weight", {2, 3}, std::vector<float>(6, 1)}});
-  expect_shown(inspect(file), {"fc.weight", "F32", "2 x 3"});
+  expect_shown(inspect(file), {"format              safetensors", "parameters          6", "F32"});
+  expect_shown(inspect(file, "--tensors"), {"fc.weight", "F32", "2 x 3"});
   expect_shown(inspect(folder.path()), {"twin.safetensors"});
   fs::resize_file(file, fs::file_size(file) - 1);
   expect_damaged(inspect(file), file.string());

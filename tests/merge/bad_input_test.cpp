@@ -359,7 +359,7 @@ TEST_F(BadInput, CheckpointsThatChangeWhileTheyAreRead) {
   std::vector<Input> inputs(1);
   inputs[0].path = two;
   inputs[0].weights = file;
-  read_tensors(inputs[0]);
+  read_tensors(inputs[0], "");
   inputs[0].guard.require_unchanged("merge");
   put_file(file, text_of_file(file));
   fs::last_write_time(file, fs::file_time_type{});

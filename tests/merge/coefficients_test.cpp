@@ -78,22 +78,18 @@ TEST(Coefficients, OfAveragesAreTheirRecursions) {
   expect_near(even(3, {.kind = Kind::pma_ema, .alpha = .2}), recursion);
 }
 
-TEST(Coefficients, OfAFileNeedToBeWhole) {
-  const TemporaryFolder folder;
-  const auto read = [&](const std::string& text) {
-    return thrown<std::invalid_argument>(
-        [&] { read_coefficients(folder.write("c.txt", text), 2); });
+TEST(Coefficients, OfAPowerGrowWithTheStep) {
+  const std::vector<std::int64_t> steps{10, 20, 40};
+  const auto power = [&](double gamma) {
+    return coefficients_of(steps, {.kind = Kind::power, .gamma = gamma}).values();
   };
-  EXPECT_EQ(read_coefficients(folder.write("c.txt", "-0.25\n\n1.25 \n"), 2).values(),
-            (Values{-.25, 1.25}));
-  EXPECT_EQ(read_coefficients(folder.write("c.txt", "# oldest\n+0.3 # first\n0.7#\n"), 2).values(),
-            (Values{.3, .7}));
-  EXPECT_EQ(read("0.5\n0.5000005\n"), "no exception");
-  EXPECT_THAT(read("+-1\n2\n"), HasSubstr("line 1 needs a number, received +-1"));
-  EXPECT_THAT(read("0.5\n0.500002\n"), HasSubstr("sum to one within 1e-6, received a sum of 1.0"));
-  EXPECT_THAT(read("1\n"), HasSubstr("for each of 2 checkpoints, received 1"));
-  EXPECT_THAT(read("0.5\nhalf\n"), HasSubstr("line 2 needs a number, received half"));
-  EXPECT_THAT(read("nan\n1\n"), HasSubstr("line 1 needs a number, received nan"));
+  expect_near(power(1), {1. / 7, 2. / 7, 4. / 7});
+  expect_near(power(3), {1. / 73, 8. / 73, 64. / 73});
+  expect_near(power(0), {1. / 3, 1. / 3, 1. / 3});
+  expect_near(power(1000), {0, 0, 1});
+  const std::vector<std::int64_t> zero{0};
+  EXPECT_THAT(thrown<std::invalid_argument>([&] { coefficients_of(zero, {.kind = Kind::power}); }),
+              HasSubstr("power needs steps >= 0 that are not all 0"));
 }
 
 }  // namespace

@@ -12,8 +12,10 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 from conftest import REPOSITORY, marked_blocks
 from PIL import Image
+from safetensors.torch import save_file
 
 DOCS = REPOSITORY / "docs"
 PAGES = [REPOSITORY / "README.md", *sorted(DOCS.rglob("*.md"))]
@@ -42,8 +44,9 @@ FOREIGN = {
 }
 LAUNCHERS = ("torchrun", "srun", "mpirun", "bundle/run")
 OPTION = re.compile(r"(?<![\w-])--([a-z][a-z0-9_-]*)")
-# Run by test_bring_your_own.py, which takes longer.
+# Run by test_bring_your_own.py, which takes longer, and by test_convert.py.
 OF_ANOTHER_TEST = {
+    DOCS / "how-to" / "convert_checkpoints.md",
     DOCS / "tutorials" / "own_data_and_network.md",
     DOCS / "how-to" / "add_a_network.md",
     DOCS / "reference" / "mapping.md",
@@ -246,14 +249,25 @@ def test_a_decision_has_at_most_three_sentences() -> None:
 
 @pytest.fixture(scope="module")
 def pictures(desk: Path) -> Path:
-    """The desk with class folders of a few images as DATA."""
+    """The desk with class folders of a few images as DATA, and checkpoints of one network."""
     for split, count in (("train", 6), ("test", 4)):
         for label in ("dark", "light"):
             folder = desk / "DATA" / split / label
             folder.mkdir(parents=True)
             for i in range(count):
                 Image.new("RGB", (40, 30), (20 * i, 60, 90)).save(folder / f"{i}.png")
+    write_checkpoints(desk)
     return desk
+
+
+def write_checkpoints(folder: Path) -> None:
+    """A network as a folder `before`, as `after.bin`, and as `wrapped.bin` under other names."""
+    network = torch.nn.Linear(3, 2).state_dict()
+    (folder / "before").mkdir()
+    save_file(network, folder / "before" / "model.safetensors")
+    torch.save(network, folder / "after.bin")
+    torch.save({f"module.{name}": value for name, value in network.items()}, folder / "wrapped.bin")
+    (folder / "names.txt").write_text("^(.*)$ -> module.\\1\n")
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,11 @@ IDLE: dict[str, dict[str, tuple[str, ...]]] = {
         "centre": ("--centre=base", "--kind=random"),
         "seed": ("--seed=3", "--kind=span"),
     },
-    "merge": {"decay": ("--decay=0.5",), "alpha": ("--alpha=0.5", "--kind=ema")},
+    "merge": {
+        "decay": ("--decay=0.5",),
+        "alpha": ("--alpha=0.5", "--kind=ema"),
+        "gamma": ("--gamma=3", "--kind=pma-ema"),
+    },
     "data convert": {"files": ("--files=2", "--to=packed"), "seed": ("--seed=5", "--to=tfrecord")},
     "data preview": {"seed": ("--seed=5", "--preprocessing_name=fashion")},
     "data pack": {"quality": ("--quality=80", "--encoding=keep")},

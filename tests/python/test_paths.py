@@ -20,7 +20,7 @@ from safetensors.torch import save_file
 import dimred
 
 PAGE = (REPOSITORY / "docs/reference/paths.md").read_text()
-COLUMNS = ("evaluate", "--initialize_from", "merge", "pca")
+COLUMNS = ("evaluate", "--initialize_from", "convert", "merge", "pca")
 ROWS = {
     cells[0]: dict(zip(COLUMNS, cells[1:], strict=True))
     for cells in (
@@ -128,6 +128,14 @@ def test_as_what_is_exported(kind: str, paths, ours: Path, said, tmp_path: Path)
     assert code == 0, text
     value = safetensors.torch.load_file(tmp_path / "out/1/weights.safetensors")["1.weight"][0, 0]
     assert value == {"checkpoint folder": 9, "series": 9.5}[kind]
+
+
+@pytest.mark.parametrize("kind", ROWS)
+def test_as_what_is_converted(kind: str, paths, said, tmp_path: Path) -> None:
+    code, text = said("convert", paths[kind], "--output", tmp_path / "out.safetensors")
+    assert code == (2 if ROWS[kind]["convert"] == "refused" else 0), text
+    if kind in ("series", "list", "pattern"):
+        assert "step10" in text and "dimred merge" in text
 
 
 COUNTS = {"itself": 1, "members": 2, "snapshots": 4, "rows": 5}

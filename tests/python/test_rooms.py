@@ -33,21 +33,29 @@ class Room(NamedTuple):
         return [
             file
             for file in self.folder.rglob("*")
-            if file.suffix in (".h", ".cpp", ".inc", ".cuh") and file not in left_out
+            if file.suffix in (".h", ".cpp", ".inc", ".cuh")
+            and file not in left_out
+            and not any((folder / "CMakeLists.txt").exists() for folder in inner_folders(file, self.folder))
         ]
 
     def included(self) -> set[str]:
-        """First parts of the paths that it includes in quotes."""
+        """Folders' names of the paths that it includes in quotes: of a room within a room, and first parts."""
         return {
-            path.split("/")[0]
+            path.split("/")[1] if path.startswith("checkpoints/verbs/") else path.split("/")[0]
             for file in self.sources()
             for path in re.findall(r'^#include "(\w+/[^"]+)"', file.read_text(), re.MULTILINE)
         }
 
 
+def inner_folders(file: Path, room: Path) -> list[Path]:
+    """Folders between a file and its room, which may be rooms themselves."""
+    return [folder for folder in file.parents if room in folder.parents]
+
+
 def rooms() -> dict[str, Room]:
     found = {}
-    for file in [*REPOSITORY.glob("*/CMakeLists.txt"), *REPOSITORY.glob("lib/*/CMakeLists.txt")]:
+    patterns = ["*/CMakeLists.txt", "lib/*/CMakeLists.txt", "checkpoints/*/CMakeLists.txt"]
+    for file in (file for pattern in patterns for file in REPOSITORY.glob(pattern)):
         for name, text in re.findall(r"^dimred_room\((\w+)([^)]*)\)", file.read_text(), re.MULTILINE):
             arguments: dict[str, list[str]] = {}
             keyword = ""
@@ -74,7 +82,8 @@ def test_a_room_links_the_rooms_that_it_includes(name: str) -> None:
 def test_readme_names_every_room() -> None:
     folders = {room.folder for room in ROOMS.values()}
     assert len(folders) > 15
-    names = {folder.name if folder.parent.name == "lib" else f"{folder.name}/" for folder in folders}
+    places = [folder.relative_to(REPOSITORY) for folder in folders]
+    names = {place.name if place.parent.name == "lib" else f"{place}/" for place in places}
     assert sorted(name for name in names if f"`{name}`" not in README) == []
 
 

@@ -366,6 +366,47 @@ TEST(OptionTable, SaysAllThatItKnowsAsJson) {
               HasSubstr("--power: needs a number"));
 }
 
+/// A table whose options `speed` and `engine` are gone.
+OptionTable table_with_removed_options(std::int64_t* size) {
+  OptionTable table("dimred stage1", "trains");
+  table.add("size", size, "of it");
+  table.removed("speed", "0.5", "8b694755", "leave it out");
+  table.removed("engine", "false", "1234abcd", "leave it out");
+  return table;
+}
+
+TEST(RemovedOption, ItsOldDefaultIsPassedOverWithALine) {
+  std::int64_t size = 1;
+  auto table = table_with_removed_options(&size);
+  table.parse({"--speed", "0.50", "--engine", "False", "--size=3"});
+  EXPECT_EQ(size, 3);
+  EXPECT_THAT(table.notices(),
+              ElementsAre("--speed: the option is gone, and its old default has no effect",
+                          "--engine: the option is gone, and its old default has no effect"));
+  auto of_a_file = table_with_removed_options(&size);
+  of_a_file.read_entries({{.name = "engine", .text = "false", .source = "run.toml:3"}});
+  EXPECT_THAT(of_a_file.notices(),
+              ElementsAre(HasSubstr("run.toml:3: engine: the option is gone")));
+}
+
+TEST(RemovedOption, AnotherValueNamesTheLastRevision) {
+  std::int64_t size = 1;
+  for (const Arguments& given :
+       {Arguments{"--speed=1"}, Arguments{"--engine"}, Arguments{"--speed"}}) {
+    auto table = table_with_removed_options(&size);
+    EXPECT_THAT(refusal([&] { table.parse(given); }),
+                AllOf(HasSubstr("the option is gone, received"),
+                      HasSubstr("is the last that has it; leave it out")));
+  }
+  auto table = table_with_removed_options(&size);
+  EXPECT_EQ(refusal([&] {
+              table.read_entries({{.name = "speed", .text = "2", .source = "run.toml:4"}});
+            }),
+            "run.toml:4: speed: the option is gone, received 2; revision 8b694755 is the last that "
+            "has it; leave it out");
+  EXPECT_EQ(table.help(OptionTable::Help::json).find("speed"), std::string::npos);
+}
+
 TEST(Nearest, FindsTypingErrorsAndPartsOfNames) {
   const std::vector<std::string> names = {"batch_size", "learning_rate", "residual_momentum", "to"};
   EXPECT_EQ(nearest("bacth_size", names), "batch_size");  // two letters swapped

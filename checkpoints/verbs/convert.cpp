@@ -1,0 +1,349 @@
+#include "checkpoints/verbs/convert.h"
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+
+#include "checkpoints/name_pattern.h"
+#include "checkpoints/output.h"
+#include "checkpoints/safetensors.h"
+#include "checkpoints/sealed_json.h"
+#include "checkpoints/shard_plan.h"
+#include "checkpoints/side_files.h"
+#include "checkpoints/verbs/tied.h"
+#include "checkpoints/weight_names.h"
+#include "support/atomic_file.h"
+#include "support/counted.h"
+#include "support/digest.h"
+#include "support/errors.h"
+#include "support/formatted.h"
+#include "support/json.h"
+#include "support/locations.h"
+#include "support/option_values.h"
+#include "support/parallel.h"
+#include "support/scope_exit.h"
+#include "support/stopwatch.h"
+#include "support/text.h"
+#include "support/version.h"
+
+namespace dimred::verbs {
+namespace {
+
+namespace fs = std::filesystem;
+using checkpoints::Checkpoint;
+using checkpoints::PlannedTensor;
+using RecordJson = nlohmann::ordered_json;
+
+constexpr auto convert_record_name = "convert.json";
+
+/// What is known before a value is read.
+struct ConvertWork {
+  Checkpoint source;
+  std::optional<Adapter> adapter;
+  Folds folds;
+  checkpoints::ShardPlan plan;
+  std::vector<fs::path> side_files;
+  bool one_file = false;
+};
+
+bool is_one_file(const fs::path& output) { return output.extension() == ".safetensors"; }
+
+/// The tensors that the expressions choose, by the names that the source has.
+std::vector<PlannedTensor> chosen_tensors(const Checkpoint& source,
+                                          const ConversionOptions& options,
+                                          ConvertReport& report) {
+  std::optional<checkpoints::NamePattern> include, exclude;
+  if (!options.include.empty()) include.emplace(options.include, "--include");
+  if (!options.exclude.empty()) exclude.emplace(options.exclude, "--exclude");
+  std::vector<PlannedTensor> chosen;
+  for (auto& tensor : checkpoints::planned_tensors(source, "")) {
+    const bool taken = (!include || include->searches(tensor.name)) &&
+                       !(exclude && exclude->searches(tensor.name));
+    if (taken)
+      chosen.push_back(std::move(tensor));
+    else
+      report.excluded.push_back(tensor.name);
+  }
+  require(!chosen.empty(),
+          "[convert] --include and --exclude leave none of {} of '{}'",
+          counted(std::ssize(source.tensors), "tensor"),
+          source.path);
+  return chosen;
+}
+
+void give_type(PlannedTensor& tensor, const std::string& dtype, ConvertReport& report) {
+  if (dtype.empty() || dtype == tensor.dtype || !checkpoints::is_float_type(tensor.dtype)) return;
+  report.cast.push_back(tensor.name);
+  tensor.dtype = dtype;
+  tensor.bytes = checkpoints::bytes_of(dtype, tensor.shape);
+}
+
+/// Gives the tensors their new names. Throws where two get the same one.
+void rename_tensors(std::vector<PlannedTensor>& tensors,
+                    const RenameRules& rules,
+                    ConvertReport& report) {
+  std::map<std::string, std::string> sources;
+  std::vector<bool> used(rules.size() + 1);
+  for (auto& tensor : tensors) {
+    auto [name, rule] = renamed(rules, tensor.name);
+    used[rule] = true;
+    require(!name.empty(), "[convert] --rename leaves \"{}\" no name", printable(tensor.name));
+    const auto [other, fresh] = sources.emplace(name, tensor.name);
+    require(fresh,
+            "[convert] --rename gives \"{}\" and \"{}\" one name, \"{}\"",
+            printable(other->second),
+            printable(tensor.name),
+            printable(name));
+    if (name != tensor.name) report.renamed.emplace_back(tensor.name, name);
+    tensor.name = std::move(name);
+  }
+  for (std::size_t i = 0; i < rules.size(); ++i)
+    if (!used[i])
+      report.remarks.push_back(formatted("{}: \"{}\" decides no tensor's name",
+                                         rules[i].pattern().place(),
+                                         printable(rules[i].pattern().text())));
+}
+
+void report_tied(const ConvertWork& work,
+                 const std::vector<PlannedTensor>& chosen,
+                 ConvertReport& report) {
+  std::set<std::size_t> written;
+  for (const auto& tensor : chosen) written.insert(tensor.index);
+  for (const auto& group : tied_groups(work.source.tensors)) {
+    std::vector<std::string> names;
+    for (const auto tensor : group)
+      if (written.contains(tensor)) names.push_back(work.source.tensors[tensor].name);
+    if (names.size() > 1) report.tied.push_back(std::move(names));
+  }
+}
+
+void open_fold(ConvertWork& work, const fs::path& folder, ConvertReport& report) {
+  if (folder.empty()) return;
+  work.adapter = open_adapter(folder);
+  work.folds = folds_of(*work.adapter, work.source);
+  if (!work.folds.remark.empty()) report.remarks.push_back(work.folds.remark);
+}
+
+void report_folded(const ConvertWork& work,
+                   const std::vector<PlannedTensor>& chosen,
+                   ConvertReport& report) {
+  if (!work.adapter) return;
+  for (const auto& tensor : chosen)
+    if (work.folds.tensors[tensor.index].changes())
+      report.folded.push_back(work.source.tensors[tensor.index].name);
+}
+
+/// One file holds all tensors, under the output's name and without an index.
+void plan_files(ConvertWork& work,
+                std::vector<PlannedTensor> tensors,
+                const fs::path& output,
+                std::int64_t shard_size) {
+  if (work.one_file)
+    for (auto& tensor : tensors) tensor.group = 0;
+  work.plan = checkpoints::plan_shards(std::move(tensors), work.source, shard_size);
+  if (!work.one_file) return;
+  check(work.plan.shards.size() == 1, "one group is one shard");
+  work.plan.shards.front().name = output.filename();
+  work.plan.index_name.clear();
+}
+
+/// Name, size and time of files, from before they were read.
+RecordJson states_of(const FileGuard& guard) {
+  auto json = RecordJson::array();
+  for (const auto& [file, state] : guard.files()) {
+    const auto known = state.value_or(FileState{});
+    json.push_back({file.string(), known.bytes, known.seconds, known.nanoseconds});
+  }
+  return json;
+}
+
+/// The digest of everything that decides the output's bytes.
+std::string plan_digest(const ConvertWork& work, const ConversionOptions& options) {
+  auto json = RecordJson::array({std::string(version()), std::string(revision())});
+  json.push_back({work.source.path.string(), states_of(work.source.guard)});
+  json.push_back({options.dtype, options.take});
+  if (work.adapter)
+    json.push_back({states_of(work.adapter->checkpoint.guard), states_of(work.adapter->config)});
+  for (const auto& shard : work.plan.shards) {
+    auto tensors = RecordJson::array();
+    for (const auto& tensor : shard.tensors) tensors.push_back(tensor.index);
+    json.push_back({shard.name, shard.head, tensors});
+  }
+  return digest_of(json.dump(-1, ' ', false, RecordJson::error_handler_t::replace));
+}
+
+checkpoints::OutputPlan output_plan(const ConvertWork& work, const ConversionOptions& options) {
+  checkpoints::OutputPlan plan{.command = "convert",
+                               .digest = plan_digest(work, options),
+                               .one_file = work.one_file,
+                               .names = {}};
+  for (const auto& shard : work.plan.shards) plan.names.emplace_back(shard.name);
+  if (work.one_file) return plan;
+  if (!work.plan.index_name.empty()) plan.names.emplace_back(work.plan.index_name);
+  plan.names.insert(plan.names.end(), work.side_files.begin(), work.side_files.end());
+  plan.names.emplace_back(convert_record_name);
+  return plan;
+}
+
+/// The path, or the URL that it stands for.
+std::string place_of(const fs::path& path) { return location_text(path); }
+
+RecordJson record_of(const ConvertWork& work,
+                     const ConversionOptions& options,
+                     const ConvertReport& report,
+                     const std::vector<std::string>& digests) {
+  const auto or_null = [](const std::string& text) {
+    return text.empty() ? RecordJson() : RecordJson(text);
+  };
+  auto renamed = RecordJson::object(), tensors = RecordJson::object();
+  for (const auto& [from, to] : report.renamed) append_value(renamed, from, to);
+  for (const auto& shard : work.plan.shards)
+    for (const auto& tensor : shard.tensors)
+      append_value(tensors, tensor.name, digests[tensor.index]);
+  RecordJson json{{"format", 1},
+                  {"program", formatted("dimred {} ({})", version(), revision())},
+                  {"source", place_of(work.source.path)},
+                  {"dtype", or_null(options.dtype)},
+                  {"include", or_null(options.include)},
+                  {"exclude", or_null(options.exclude)},
+                  {"take", or_null(options.take)},
+                  {"adapter", work.adapter ? RecordJson(place_of(options.adapter)) : RecordJson()},
+                  {"folded", report.folded},
+                  {"cast", report.cast},
+                  {"renamed", renamed},
+                  {"excluded", report.excluded},
+                  {"left_out", report.left_out},
+                  {"tied", report.tied},
+                  {"tensors", tensors}};
+  checkpoints::add_digest(json);
+  return json;
+}
+
+void write_beside(const ConvertWork& work,
+                  const ConversionOptions& options,
+                  const ConvertReport& report,
+                  const std::vector<std::string>& digests,
+                  const checkpoints::Output& output) {
+  if (work.one_file) return;
+  for (const auto& name : work.side_files)
+    checkpoints::copy_side_file(work.source.folder() / name, output.path(name), options.dtype);
+  if (!work.plan.index_name.empty())
+    write_file_atomically(output.path(work.plan.index_name), work.plan.index);
+  write_file_atomically(output.path(convert_record_name),
+                        record_of(work, options, report, digests)
+                                .dump(1, ' ', false, RecordJson::error_handler_t::replace) +
+                            "\n");
+}
+
+/// Writes all but the final name; what a refused value leaves is removed.
+void write_files(const ConvertWork& work,
+                 const ConversionOptions& options,
+                 ConvertReport& report,
+                 checkpoints::Output& output) {
+  const ConvertPass pass{.source = &work.source,
+                         .plan = &work.plan,
+                         .adapter = work.adapter ? &*work.adapter : nullptr,
+                         .folds = &work.folds,
+                         .threads = options.threads == 0 ? available_threads() : options.threads,
+                         .block = options.block,
+                         .stop = options.stop,
+                         .progress = options.progress};
+  try {
+    const auto bytes = write_converted(pass, output);
+    report.bytes_read = bytes.read;
+    report.bytes_written = bytes.written;
+    write_beside(work, options, report, bytes.digests, output);
+  } catch (const std::invalid_argument&) {
+    undo_after_error([&] { output.discard(); });
+    throw;
+  }
+}
+
+/// Who reads a folder that is a source again would read the output, too.
+void require_apart(const fs::path& source,
+                   const ConversionOptions& options,
+                   const fs::path& output) {
+  for (const auto& read : {source, options.adapter})
+    if (!read.empty() && fs::is_directory(read))
+      checkpoints::require_outside("convert", output, read);
+}
+
+ConvertWork open_work(const fs::path& source,
+                      const fs::path& output,
+                      const ConversionOptions& options,
+                      ConvertReport& report) {
+  ConvertWork work{
+      .source = checkpoints::open_checkpoint(source, {.scope = "convert", .take = options.take})};
+  checkpoints::require_readable(work.source, "convert");
+  if (work.source.frozen) work.source.frozen->verify();
+  work.one_file = is_one_file(output);
+  require(!work.one_file || options.shard_size == 0,
+          "[convert] --shard_size needs a folder as --output, received '{}'",
+          output);
+  require_apart(source, options, output);
+  report.remarks = work.source.remarks;
+  report.left_out = work.source.left_out;
+  open_fold(work, options.adapter, report);
+  auto tensors = chosen_tensors(work.source, options, report);
+  report_tied(work, tensors, report);
+  report_folded(work, tensors, report);
+  for (auto& tensor : tensors) give_type(tensor, options.dtype, report);
+  rename_tensors(tensors, options.renames, report);
+  plan_files(work, std::move(tensors), output, options.shard_size);
+  if (work.source.in_folder()) {
+    report.not_copied = checkpoints::left_behind(work.source.path, work.source.files);
+    if (!work.one_file) work.side_files = checkpoints::side_files(work.source.path);
+  }
+  return work;
+}
+
+}  // namespace
+
+ConvertReport convert(const fs::path& source,
+                      const fs::path& output,
+                      const ConversionOptions& options) {
+  const Stopwatch watch;
+  ConvertReport report{.source = source, .output = output};
+  const auto work = open_work(source, output, options, report);
+  for (const auto& shard : work.plan.shards)
+    for (const auto& tensor : shard.tensors) report.tensors.push_back(tensor.name);
+  report.shards = work.plan.shards.size();
+  checkpoints::Output written(output, output_plan(work, options));
+  write_files(work, options, report, written);
+  written.commit();
+  report.seconds = watch.seconds();
+  return report;
+}
+
+std::string describe(const ConvertReport& report) {
+  using checkpoints::count_and_names;
+  auto text = formatted("{}: {} of {} in {}\n",
+                        place_of(report.output),
+                        counted(std::ssize(report.tensors), "tensor"),
+                        place_of(report.source),
+                        counted(static_cast<std::int64_t>(report.shards), "file"));
+  const auto add = [&](std::string_view what, const std::vector<std::string>& names) {
+    if (!names.empty()) text += formatted("{}: {}\n", what, count_and_names(names));
+  };
+  add("changed by the adapter", report.folded);
+  add("cast to another type", report.cast);
+  std::vector<std::string> changes;
+  for (const auto& [from, to] : report.renamed)
+    changes.push_back(formatted("{} -> {}", printable(from), printable(to)));
+  add("renamed", changes);
+  add("left out by --include and --exclude", report.excluded);
+  add("left out as training state", report.left_out);
+  for (const auto& names : report.tied)
+    text += formatted("tied, written under each name: {}\n", printable(name_list(names)));
+  if (!report.not_copied.empty())
+    text += formatted("not copied: {}\n", printable(name_list(report.not_copied)));
+  for (const auto& remark : report.remarks) text += remark + "\n";
+  return text + formatted("read {}, wrote {} in {}",
+                          bytes_text(report.bytes_read),
+                          bytes_text(report.bytes_written),
+                          duration_text(report.seconds));
+}
+
+}  // namespace dimred::verbs

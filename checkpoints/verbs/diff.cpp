@@ -1,0 +1,218 @@
+#include "checkpoints/verbs/diff.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "checkpoints/checkpoint.h"
+#include "checkpoints/name_pattern.h"
+#include "checkpoints/verbs/diff_hints.h"
+#include "checkpoints/verbs/diff_pass.h"
+#include "checkpoints/verbs/diff_sides.h"
+#include "checkpoints/weight_names.h"
+#include "support/errors.h"
+#include "support/file_state.h"
+#include "support/option_values.h"
+
+namespace dimred::verbs {
+namespace {
+
+namespace fs = std::filesystem;
+using checkpoints::Checkpoint;
+using checkpoints::StoredBox;
+using checkpoints::StoredTensor;
+
+/// A tensor of a checkpoint and the name by which it looks for its partner.
+struct NamedTensor {
+  const StoredTensor* tensor = nullptr;
+  std::string name;
+};
+
+/// The tensors that the expressions choose, by the names that the checkpoint has.
+std::vector<const StoredTensor*> chosen_of(const Checkpoint& checkpoint,
+                                           const DiffOptions& options) {
+  std::optional<checkpoints::NamePattern> include, exclude;
+  if (!options.include.empty()) include.emplace(options.include, "--include");
+  if (!options.exclude.empty()) exclude.emplace(options.exclude, "--exclude");
+  std::vector<const StoredTensor*> chosen;
+  for (const auto& tensor : checkpoint.tensors)
+    if ((!include || include->searches(tensor.name)) &&
+        !(exclude && exclude->searches(tensor.name)))
+      chosen.push_back(&tensor);
+  return chosen;
+}
+
+void remark_on_unused(const RenameRules& rules,
+                      const std::vector<bool>& used,
+                      std::vector<std::string>& remarks) {
+  for (std::size_t i = 0; i < rules.size(); ++i)
+    if (!used[i])
+      remarks.push_back(formatted("{}: \"{}\" decides no name of A",
+                                  rules[i].pattern().place(),
+                                  printable(rules[i].pattern().text())));
+}
+
+/// A's tensors under their new names. Throws where two get the same one.
+std::vector<NamedTensor> renamed_tensors(const std::vector<const StoredTensor*>& tensors,
+                                         const RenameRules& rules,
+                                         std::vector<std::string>& remarks) {
+  std::map<std::string, std::string> sources;
+  std::vector<bool> used(rules.size() + 1);
+  std::vector<NamedTensor> named;
+  for (const auto* tensor : tensors) {
+    auto [name, rule] = renamed(rules, tensor->name);
+    used[rule] = true;
+    const auto [other, fresh] = sources.emplace(name, tensor->name);
+    require(fresh,
+            "[diff] --rename gives \"{}\" and \"{}\" of A one name, \"{}\"",
+            printable(other->second),
+            printable(tensor->name),
+            printable(name));
+    named.push_back({tensor, std::move(name)});
+  }
+  remark_on_unused(rules, used, remarks);
+  return named;
+}
+
+/// Places in A's files for each of B's files: the same file under any name, or none.
+std::vector<std::optional<std::size_t>> files_of_a(const Checkpoint& a, const Checkpoint& b) {
+  std::map<std::pair<std::int64_t, std::int64_t>, std::size_t> places;
+  for (std::size_t i = 0; i < a.files.size(); ++i)
+    if (const auto state = file_state(a.files[i]))
+      places.emplace(std::pair(state->device, state->number), i);
+  std::vector<std::optional<std::size_t>> same;
+  for (const auto& file : b.files) {
+    const auto state = file_state(file);
+    const auto found = state ? places.find({state->device, state->number}) : places.end();
+    same.push_back(found == places.end() ? std::nullopt : std::optional(found->second));
+  }
+  return same;
+}
+
+bool lie_in_one_place(const StoredTensor& a,
+                      const StoredTensor& b,
+                      const std::vector<std::optional<std::size_t>>& files) {
+  return a.dtype == b.dtype &&
+         std::ranges::equal(a.boxes, b.boxes, [&](const StoredBox& one, StoredBox other) {
+           if (!files[other.file]) return false;
+           other.file = *files[other.file];
+           return one == other;
+         });
+}
+
+DiffSide side_of(const StoredTensor& tensor) { return {tensor.name, tensor.dtype, tensor.shape}; }
+
+DiffStatus status_of(const TensorDiff& tensor) {
+  if (tensor.a.shape != tensor.b.shape) return DiffStatus::shape;
+  if (tensor.a.dtype != tensor.b.dtype) return DiffStatus::dtype;
+  return tensor.distance.different == 0 ? DiffStatus::same : DiffStatus::different;
+}
+
+/// Compares the tensors of `difference.tensors`, which are those of `pairs`.
+void compare_pairs(const Checkpoint& a,
+                   const Checkpoint& b,
+                   const TensorPairs& pairs,
+                   const DiffOptions& options,
+                   Difference& difference) {
+  const auto files = files_of_a(a, b);
+  TensorPairs read;
+  std::vector<std::size_t> places;
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    const auto& [one, other] = pairs[i];
+    if (one->shape != other->shape) continue;
+    difference.bytes += one->bytes();
+    auto& distance = difference.tensors[i].distance;
+    distance = compare({one->dtype, {}}, {other->dtype, {}});
+    distance.elements = one->elements();
+    if (!are_comparable(one->dtype, other->dtype)) distance.different = std::nullopt;
+    if (distance.different && !lie_in_one_place(*one, *other, files)) {
+      read.push_back(pairs[i]);
+      places.push_back(i);
+    }
+  }
+  const auto distances = distances_of(a, b, read, options);
+  for (std::size_t i = 0; i < places.size(); ++i)
+    difference.tensors[places[i]].distance = distances[i];
+  for (auto& tensor : difference.tensors) tensor.status = status_of(tensor);
+}
+
+void remark_on(const Checkpoint& checkpoint,
+               std::string_view side,
+               std::vector<std::string>& remarks) {
+  for (const auto& remark : checkpoint.remarks)
+    remarks.push_back(formatted("{}: {}", side, remark));
+  if (!checkpoint.left_out.empty())
+    remarks.push_back(formatted("{}: not compared, as training state: {}",
+                                side,
+                                checkpoints::count_and_names(checkpoint.left_out)));
+}
+
+/// Finds the partners by name, and puts all tensors into the difference.
+TensorPairs paired(const Checkpoint& a,
+                   const Checkpoint& b,
+                   const DiffOptions& options,
+                   Difference& difference) {
+  const auto chosen_a = chosen_of(a, options), chosen_b = chosen_of(b, options);
+  const bool all = options.include.empty() && options.exclude.empty();
+  require(all || !chosen_a.empty() || !chosen_b.empty(),
+          "[diff] --include and --exclude leave no tensor of A or B");
+  std::map<std::string_view, const StoredTensor*> partners;
+  for (const auto* tensor : chosen_b) partners.emplace(tensor->name, tensor);
+  TensorPairs pairs;
+  for (const auto& [tensor, name] :
+       renamed_tensors(chosen_a, options.renames, difference.remarks)) {
+    const auto found = partners.find(name);
+    if (found == partners.end()) {
+      difference.only_a.push_back(side_of(*tensor));
+      continue;
+    }
+    pairs.emplace_back(tensor, found->second);
+    difference.tensors.push_back({side_of(*tensor), side_of(*found->second)});
+    partners.erase(found);
+  }
+  for (const auto* tensor : chosen_b)
+    if (partners.contains(tensor->name)) difference.only_b.push_back(side_of(*tensor));
+  return pairs;
+}
+
+std::vector<std::string> names_of(const std::vector<DiffSide>& sides) {
+  std::vector<std::string> names;
+  for (const auto& side : sides) names.push_back(side.name);
+  return names;
+}
+
+}  // namespace
+
+std::string name_of(DiffStatus status) {
+  switch (status) {
+    case DiffStatus::same:
+      return "same";
+    case DiffStatus::different:
+      return "different";
+    case DiffStatus::dtype:
+      return "dtype";
+    case DiffStatus::shape:
+      return "shape";
+  }
+  return {};
+}
+
+Difference diff(const fs::path& a, const fs::path& b, const DiffOptions& options) {
+  const auto [one, other] = open_sides(a, b, options.take);
+  Difference difference{.a = a, .b = b, .format_a = one.format, .format_b = other.format};
+  remark_on(one, "A", difference.remarks);
+  remark_on(other, "B", difference.remarks);
+  const auto pairs = paired(one, other, options, difference);
+  compare_pairs(one, other, pairs, options, difference);
+  one.guard.require_unchanged("diff");
+  other.guard.require_unchanged("diff");
+  const auto is_same = [](const TensorDiff& tensor) { return tensor.status == DiffStatus::same; };
+  difference.same = difference.only_a.empty() && difference.only_b.empty() &&
+                    std::ranges::all_of(difference.tensors, is_same);
+  if (const auto hint = rename_hint(names_of(difference.only_a), names_of(difference.only_b));
+      !hint.empty())
+    difference.remarks.push_back(hint);
+  return difference;
+}
+
+}  // namespace dimred::verbs

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+// Updates of low rank, as LoRA trains them (Hu et al., 2021), added to the weights that they belong
+// to.
+namespace dimred::verbs {
+
+/// Returns the factor that LoRA puts before B A: alpha / rank, or alpha / sqrt(rank) where it is
+/// rank-stabilised (Kalajdzievski, 2023).
+double lora_scale(double alpha, std::int64_t rank, bool rank_stabilised);
+
+/// scale * left right, [rows, columns]; both factors row by row.
+struct LowRankUpdate {
+  double scale = 1;
+  std::int64_t rank = 0;
+  std::int64_t columns = 0;
+  std::vector<double> left;   // [rows, rank]
+  std::vector<double> right;  // [rank, columns]
+};
+
+/// Returns a matrix of `rows` rows, stored row by row, as its transposed one is stored.
+std::vector<double> transposed(std::span<const double> matrix, std::int64_t rows);
+
+/// Adds the update's elements from number `first` on, counted row by row, to `sums`. The products
+/// are summed in the order of the rank and scaled then, so that the result does not depend on how
+/// a weight is cut. Cost: rank multiplications an element.
+void add_update(const LowRankUpdate& update, std::int64_t first, std::span<double> sums);
+
+}  // namespace dimred::verbs

@@ -1,0 +1,43 @@
+#include "checkpoints/verbs/reading.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "checkpoints/safetensors.h"
+#include "support/errors.h"
+#include "support/parallel.h"
+
+namespace dimred::verbs {
+
+double ReadingProgress::fraction() const {
+  const auto all = total.load();
+  return all > 0 ? static_cast<double>(done.load()) / static_cast<double>(all) : 0;
+}
+
+std::int64_t Reading::thread_count() const { return threads > 0 ? threads : available_threads(); }
+
+void Reading::expect(std::int64_t bytes) const {
+  if (progress != nullptr) progress->total += bytes;
+}
+
+void Reading::count(std::int64_t bytes) const {
+  if (progress == nullptr) return;
+  progress->done += bytes;
+  require_environment(!progress->stop, "[inspect] stopped");
+}
+
+std::vector<TensorBlock> blocks_of(const checkpoints::StoredTensor& tensor) {
+  const auto unit = std::max<std::int64_t>(1, checkpoints::bits_of(tensor.dtype) / 8);
+  std::vector<TensorBlock> blocks;
+  for (std::int64_t at = 0; at < tensor.bytes(); at += block_bytes)
+    blocks.push_back({at / unit, std::min(block_bytes, tensor.bytes() - at)});
+  return blocks;
+}
+
+std::span<std::byte> block_buffer(std::int64_t bytes) {
+  thread_local std::vector<std::byte> buffer;
+  if (std::ssize(buffer) < bytes) buffer.resize(bytes);
+  return std::span(buffer).first(bytes);
+}
+
+}  // namespace dimred::verbs

@@ -1,0 +1,123 @@
+#include "commands/convert_command.h"
+
+#include <cstdint>
+#include <filesystem>
+
+#include "checkpoints/verbs/convert.h"
+#include "commands/remote.h"
+#include "commands/run.h"
+#include "support/byte_size.h"
+#include "support/console.h"
+#include "support/errors.h"
+#include "support/options.h"
+#include "support/stopwatch.h"
+
+namespace dimred::commands {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct ConvertArguments {
+  fs::path source;
+  fs::path output;
+  fs::path rename;
+  ByteSize shard_size;
+  verbs::ConversionOptions convert;
+  bool quiet = false;
+};
+
+void add_tensor_options(OptionTable& table, ConvertArguments& arguments) {
+  auto& convert = arguments.convert;
+  table.group("Tensors");
+  table.add_choice("dtype",
+                   &convert.dtype,
+                   "rounds floating tensors to this type, once, to nearest even",
+                   std::vector<std::pair<std::string, std::string>>{
+                       {"same", ""}, {"float32", "F32"}, {"bfloat16", "BF16"}, {"float16", "F16"}});
+  table.add("include",
+            &convert.include,
+            "keeps only tensors whose name in SOURCE has a match of this expression");
+  table.add("exclude",
+            &convert.exclude,
+            "drops tensors whose name in SOURCE has a match of this expression");
+  table.add("rename",
+            &arguments.rename,
+            "renames tensors by lines REGEX -> TEXT; the first matching line decides");
+  table.add("adapter", &convert.adapter, "adds the LoRA adapter in this folder to the weights");
+  table.add_choice("take",
+                   &convert.take,
+                   "chooses raw or averaged weights in a file that holds both",
+                   std::vector<std::pair<std::string, std::string>>{
+                       {"usual", ""}, {"raw", "raw"}, {"averaged", "averaged"}});
+}
+
+OptionTable conversion_table(ConvertArguments& arguments) {
+  OptionTable table("dimred convert", "a checkpoint of any kind as safetensors");
+  table.group("Files");
+  table
+      .add("source",
+           &arguments.source,
+           "reads this checkpoint: file, folder, shards, distributed checkpoint, snapshot, run")
+      .role(OptionRole::input)
+      .positional();
+  table
+      .add("output",
+           &arguments.output,
+           "writes this folder, or one file where the name ends in .safetensors")
+      .role(OptionRole::output);
+  table.add("shard_size",
+            &arguments.shard_size,
+            "starts a new shard beyond this size, in powers of ten; 0: as SOURCE");
+  add_tensor_options(table, arguments);
+  table.group("Machine");
+  table
+      .add("threads",
+           &arguments.convert.threads,
+           "reads with this many threads; 0: all cores of this process",
+           between(0, 4096))
+      .role(OptionRole::threads);
+  table.add("block",
+            &arguments.convert.block,
+            "reads this many elements at a time; memory is threads x block x 24 bytes",
+            between(1, 1 << 28));
+  table.add("quiet", &arguments.quiet, "prints errors only").role(OptionRole::quiet);
+  add_store_options(table);
+  return table;
+}
+
+/// Shows how far a conversion of more than two seconds is.
+verbs::ConvertProgress conversion_progress(Console& console) {
+  constexpr double seconds_before = 2;
+  constexpr std::int64_t megabyte = 1'000'000;
+  return [&console, watch = Stopwatch()](std::int64_t done, std::int64_t total) {
+    const auto seconds = watch.seconds();
+    if (seconds < seconds_before) return;
+    const auto left = static_cast<double>(total - done) / static_cast<double>(done);
+    console.progress({.label = "convert, MB",
+                      .done = done / megabyte,
+                      .total = total / megabyte,
+                      .seconds_left = seconds * left});
+  };
+}
+
+}  // namespace
+
+int convert_command(const std::vector<std::string>& arguments) {
+  ConvertArguments given;
+  auto table = conversion_table(given);
+  if (printed_help(table, arguments)) return exit_success;
+  require_effects(table);
+  require(!given.source.empty(), "[convert] needs SOURCE, a checkpoint to convert");
+  require(!given.output.empty(), "[convert] needs --output, a folder or FILE.safetensors");
+  auto& convert = given.convert;
+  convert.shard_size = given.shard_size.bytes;
+  if (!given.rename.empty()) convert.renames = verbs::read_rename_rules(given.rename);
+  Console console(given.quiet);
+  convert.progress = conversion_progress(console);
+  const auto report = verbs::convert(given.source, given.output, convert);
+  console.clear();
+  console.line(verbs::describe(report));
+  return exit_success;
+}
+
+}  // namespace dimred::commands

@@ -1,0 +1,124 @@
+#include "commands/diff_command.h"
+
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+
+#include "checkpoints/verbs/diff.h"
+#include "checkpoints/verbs/diff_json.h"
+#include "commands/diff_text.h"
+#include "commands/remote.h"
+#include "commands/run.h"
+#include "support/console.h"
+#include "support/errors.h"
+#include "support/options.h"
+#include "support/stopwatch.h"
+
+namespace dimred::commands {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct DiffArguments {
+  fs::path a;
+  fs::path b;
+  fs::path rename;
+  verbs::DiffOptions diff;
+  bool json = false;
+  bool quiet = false;
+};
+
+void add_difference_options(OptionTable& table, DiffArguments& arguments) {
+  auto& diff = arguments.diff;
+  table.group("Comparison");
+  table.add("rtol",
+            &diff.tolerance.relative,
+            "takes values within atol + rtol x |b| as the same",
+            at_least(0));
+  table.add("atol",
+            &diff.tolerance.absolute,
+            "takes values within atol + rtol x |b| as the same",
+            at_least(0));
+  table.group("Tensors");
+  table.add("rename",
+            &arguments.rename,
+            "renames A's tensors by lines REGEX -> TEXT; the first matching line decides");
+  table.add(
+      "include", &diff.include, "compares only tensors whose name has a match of this expression");
+  table.add("exclude", &diff.exclude, "skips tensors whose name has a match of this expression");
+  table.add_choice("take",
+                   &diff.take,
+                   "chooses raw or averaged weights where a side holds both",
+                   std::vector<std::pair<std::string, std::string>>{
+                       {"named", ""}, {"raw", "raw"}, {"averaged", "averaged"}});
+}
+
+OptionTable diff_table(DiffArguments& arguments) {
+  OptionTable table("dimred diff",
+                    "whether two checkpoints hold the same tensors; exit code 0 same, 1 different, "
+                    "2 trouble");
+  table.group("Files");
+  table
+      .add("a",
+           &arguments.a,
+           "reads this checkpoint: file, folder, shards, distributed checkpoint, snapshot, run")
+      .role(OptionRole::input)
+      .positional();
+  table.add("b", &arguments.b, "reads this checkpoint, too; its kind may be another")
+      .role(OptionRole::input)
+      .positional();
+  add_difference_options(table, arguments);
+  table.group("Output");
+  table.add("json", &arguments.json, "prints one JSON document with every tensor");
+  table.add("quiet", &arguments.quiet, "prints errors only; the exit code answers")
+      .role(OptionRole::quiet);
+  table.group("Machine");
+  table
+      .add("threads",
+           &arguments.diff.threads,
+           "compares with this many threads; 0: all cores of this process",
+           between(0, 4096))
+      .role(OptionRole::threads);
+  add_store_options(table);
+  return table;
+}
+
+/// Shows how far a comparison of more than two seconds is.
+verbs::DiffProgress diff_progress(Console& console) {
+  constexpr double seconds_before = 2;
+  constexpr std::int64_t megabyte = 1'000'000;
+  return [&console, watch = Stopwatch()](std::int64_t done, std::int64_t total) {
+    const auto seconds = watch.seconds();
+    if (seconds < seconds_before) return;
+    const auto left = static_cast<double>(total - done) / static_cast<double>(done);
+    console.progress({.label = "diff, MB",
+                      .done = done / megabyte,
+                      .total = total / megabyte,
+                      .seconds_left = seconds * left});
+  };
+}
+
+}  // namespace
+
+int diff_command(const std::vector<std::string>& arguments) {
+  constexpr int exit_different = 1;
+  DiffArguments given;
+  auto table = diff_table(given);
+  if (printed_help(table, arguments)) return exit_success;
+  require_effects(table);
+  require(!given.a.empty() && !given.b.empty(), "[diff] needs A and B, two checkpoints to compare");
+  auto& options = given.diff;
+  if (!given.rename.empty()) options.renames = verbs::read_rename_rules(given.rename);
+  Console console(given.quiet);
+  if (terminal_columns(stderr) > 0) options.progress = diff_progress(console);
+  const auto difference = verbs::diff(given.a, given.b, options);
+  console.clear();
+  if (given.json) {
+    print(verbs::to_json(difference) + "\n");
+  } else if (!given.quiet) {
+    print(diff_text(difference, options.tolerance));
+  }
+  return difference.same ? exit_success : exit_different;
+}
+
+}  // namespace dimred::commands

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <string>
+
+#include "checkpoints/verbs/inspect.h"
+#include "commands/inspected_text.h"
+
+namespace dimred::commands {
+
+/// What to say of one checkpoint beside what it holds.
+struct CheckpointQuestions {
+  bool tensors = false;
+  bool check = false;
+  std::filesystem::path manifest;
+  std::filesystem::path write_manifest;
+
+  bool any() const { return tensors || check || !manifest.empty() || !write_manifest.empty(); }
+};
+
+/// What one checkpoint of any kind holds, an export's signature and the record of a merge with
+/// their digests, and the answers. `damaged`: a fault was found. Throws as verbs::inspect().
+InspectedText inspect_checkpoint(const std::filesystem::path& path,
+                                 const CheckpointQuestions& questions);
+
+/// A line for each tensor: name, type, shape, elements, bytes, role, file.
+std::string tensor_table(const verbs::Inspection& inspection);
+
+}  // namespace dimred::commands

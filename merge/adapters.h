@@ -1,0 +1,89 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "checkpoints/output.h"
+#include "checkpoints/shard_plan.h"
+#include "merge/inputs.h"
+#include "merge/lora_config.h"
+#include "merge/pass.h"
+
+// The mean of LoRA adapters that PEFT has saved: one adapter of the summed rank, as the mean of
+// products is no product of means. Its B A is the mean of s B A.
+namespace dimred::merge {
+
+/// Whether the input is an adapter: its folder has adapter_config.json.
+bool is_adapter(const Input& input);
+
+/// Adapters of one form: the same modules, whatever their ranks.
+struct Adapters {
+  std::vector<LoraConfig> configs;               // of each input
+  std::vector<std::vector<std::size_t>> places;  // [tensor of the first][input]: of its tensors
+  std::map<std::string, std::vector<std::int64_t>> ranks;  // of each module [input]
+};
+
+/// Reads the configurations of inputs whose tensors are read, and guards them. Throws
+/// std::invalid_argument for adapters of another kind, a tensor that one of them lacks, and for
+/// types and shapes that differ otherwise than by a rank.
+Adapters read_adapters(std::vector<Input>& inputs, bool may_have_other_bases);
+
+/// Throws std::invalid_argument for a part that takes a module's two factors by different
+/// coefficients.
+void require_one_rule(const Part& part, const Input& like);
+
+/// The tensor of an input that is the first one's `tensor`.
+const checkpoints::StoredTensor& tensor_of(const std::vector<Input>& inputs,
+                                           const Adapters& adapters,
+                                           std::size_t tensor,
+                                           std::size_t input);
+
+/// Its values times the share, added to or, where `first`, in the place of `sums`.
+void add_tensor(const Input& input,
+                const checkpoints::StoredTensor& tensor,
+                double share,
+                bool first,
+                std::span<double> sums);
+
+/// Throws std::invalid_argument where a tensor that is not summed differs between a part's inputs;
+/// BatchNorm's statistics may.
+void require_equal_copies(const Part& part, const std::vector<Input>& inputs, const Digests& read);
+
+/// The share of an input's tensor in a part: its coefficient, of B and its bias times s.
+double share_of(const Part& part,
+                const Adapters& adapters,
+                const std::vector<Input>& inputs,
+                std::size_t tensor,
+                std::size_t place);
+
+/// The digests of all tensors of all inputs, [input][tensor of the first]. Throws
+/// std::invalid_argument for a value that is not finite.
+Digests digests_of(const std::vector<Input>& inputs,
+                   const Adapters& adapters,
+                   std::int64_t threads);
+
+/// The tensors of the mean, whose factors have the sums of the ranks.
+std::vector<checkpoints::PlannedTensor> planned_mean(const Part& part,
+                                                     const std::vector<Input>& inputs,
+                                                     const Adapters& adapters,
+                                                     std::string_view dtype);
+
+/// The text of its adapter_config.json.
+std::string mean_config_text(const Part& part,
+                             const std::vector<Input>& inputs,
+                             const Adapters& adapters);
+
+/// Writes its one file; returns the digests of its tensors. Sums are float64, rounded once. Memory:
+/// threads x 24 bytes for each element of a factor.
+std::vector<std::string> write_mean(const Part& part,
+                                    const std::vector<Input>& inputs,
+                                    const Adapters& adapters,
+                                    const checkpoints::Shard& shard,
+                                    const PassOptions& options,
+                                    const checkpoints::Output& output);
+
+}  // namespace dimred::merge

@@ -1,0 +1,108 @@
+#include "merge/coefficient_file.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <sstream>
+
+#include "support/atomic_file.h"
+#include "support/errors.h"
+#include "support/option_values.h"
+#include "support/text.h"
+
+namespace dimred::merge {
+namespace {
+
+constexpr std::string_view separator = ": ";
+
+std::optional<double> coefficient_in(std::string_view text) {
+  if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
+  const auto number = number_in<double>(text);
+  return number && std::isfinite(*number) ? number : std::nullopt;
+}
+
+double required_coefficient(std::string_view text, std::string_view place) {
+  const auto number = coefficient_in(text);
+  require(number.has_value(), "[merge] {} needs a number, received {}", place, printable(text));
+  return *number;
+}
+
+std::string_view without_comment(std::string_view line) {
+  return trimmed(line.substr(0, line.find('#')));
+}
+
+/// Whether a line is of a rule, not of one number with a comment.
+bool is_rule(std::string_view line) {
+  return line.find(separator) != line.npos && !coefficient_in(without_comment(line));
+}
+
+CoefficientRule rule_in(const std::string& line, const std::string& place) {
+  const auto [pattern, numbers] = checkpoints::split_line(line, separator, "[merge] " + place);
+  std::istringstream words(numbers);
+  std::vector<double> values;
+  for (std::string word; words >> word;) values.push_back(required_coefficient(word, place));
+  return {checkpoints::NamePattern(pattern, "[merge] " + place), {std::move(values)}, place};
+}
+
+void require_sum(const std::vector<double>& values, std::size_t count, std::string_view place) {
+  require(values.size() == count,
+          "[merge] {} needs a coefficient for each of {} checkpoints, received {}",
+          place,
+          count,
+          values.size());
+  const double sum = std::accumulate(values.begin(), values.end(), 0.0);
+  constexpr double tolerance = 1e-6;
+  require(std::abs(sum - 1) <= tolerance,
+          "[merge] {} needs coefficients that sum to one within 1e-6, received a sum of {}",
+          place,
+          number_text(sum));
+}
+
+}  // namespace
+
+void require_coefficients(const GivenCoefficients& given,
+                          std::size_t count,
+                          std::string_view place) {
+  if (given.rules.empty()) require_sum(given.all.weights, count, place);
+  for (const auto& rule : given.rules) require_sum(rule.coefficients.weights, count, rule.place);
+}
+
+GivenCoefficients read_coefficients(const std::filesystem::path& file, std::size_t count) {
+  constexpr std::int64_t most_bytes = std::int64_t{64} << 20;
+  const auto content = InputFile(file).text(most_bytes);
+  std::istringstream lines(std::string(without_byte_order_mark(content, file.string())));
+  GivenCoefficients given;
+  const auto whole = formatted("'{}'", file);
+  std::int64_t line_number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const auto place = formatted("{} line {}", whole, ++line_number);
+    if (without_comment(line).empty()) continue;
+    const bool first = given.rules.empty() && given.all.weights.empty();
+    if (first ? is_rule(line) : !given.rules.empty())
+      given.rules.push_back(rule_in(line, place));
+    else
+      given.all.weights.push_back(required_coefficient(without_comment(line), place));
+  }
+  require_coefficients(given, count, whole);
+  return given;
+}
+
+std::vector<std::size_t> rules_of(const std::vector<std::string>& names,
+                                  const std::vector<CoefficientRule>& rules,
+                                  std::string_view place) {
+  std::vector<std::size_t> places;
+  for (const auto& name : names) {
+    const auto found = std::ranges::find_if(
+        rules, [&](const CoefficientRule& rule) { return rule.pattern.searches(name); });
+    require(
+        found != rules.end(),
+        "[merge] {} needs a line for each tensor, received none for \"{}\"; a last line \".: c1 "
+        "c2 ...\" takes all others",
+        place,
+        printable(name));
+    places.push_back(found - rules.begin());
+  }
+  return places;
+}
+
+}  // namespace dimred::merge

@@ -1,0 +1,123 @@
+"""One checkpoint of any readable kind as safetensors."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dimred import _core
+from dimred._arguments import local_path, one_of, shown, whole_number
+from dimred._merge import DTYPES
+
+TAKES = ("raw", "averaged")
+Rules = str | os.PathLike[str] | Mapping[str, str] | Sequence[tuple[str, str]]
+
+
+@dataclass(repr=False)
+class Converted:
+    """A checkpoint that was written, and what was done to it.
+
+    tensors: names as they are written. renamed: name in the source -> name written.
+    folded, cast (to another type), excluded, left_out (training state), tied: names in the source.
+    """
+
+    output: Path
+    tensors: list[str]
+    shards: int
+    bytes: int
+    renamed: dict[str, str]
+    folded: list[str] = field(default_factory=list)
+    cast: list[str] = field(default_factory=list)
+    excluded: list[str] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+    tied: list[list[str]] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        files = "1 file" if self.shards == 1 else f"{self.shards} files"
+        lines = [f"Converted {str(self.output)!r}: {len(self.tensors)} tensors in {files}, {self.bytes:,} bytes"]
+        changes = {
+            "renamed": self.renamed,
+            "changed by the adapter": self.folded,
+            "cast to another type": self.cast,
+            "left out by include and exclude": self.excluded,
+            "left out as training state": self.left_out,
+        }
+        lines += [f"  {len(names)} {what}" for what, names in changes.items() if names]
+        lines += [f"  tied, written under each name: {', '.join(names)}" for names in self.tied]
+        return "\n".join(lines + [f"  {remark}" for remark in self.remarks])
+
+
+def convert(
+    source: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    *,
+    dtype: str = "same",
+    shard_size: str | float | None = None,
+    rename: Rules | None = None,
+    include: str | None = None,
+    exclude: str | None = None,
+    adapter: str | os.PathLike[str] | None = None,
+    take: str | None = None,
+    threads: int = 0,
+) -> Converted:
+    """Writes one checkpoint as safetensors, as `dimred convert` does: block by block, of any size.
+
+    source: a file, a folder, shards, a distributed checkpoint, a snapshot, a state or a run.
+    output: a folder, or one file where its name ends in .safetensors; it must not be there yet.
+    dtype: same, float32, bfloat16 or float16, for floating tensors.
+    shard_size: "20KB", "5GB" (powers of ten) or a number of GB; None: the shards of the source.
+    rename: pairs of a regular expression and what replaces its matches, or a file of lines REGEX -> TEXT; the first
+        expression that is found in a name decides.
+    include, exclude: regular expressions that are searched in the source's names.
+    adapter: a folder of PEFT with a LoRA adapter, which is added to the weights.
+    take: raw or averaged, for a file that holds both.
+
+    Raises ValueError for what cannot be converted, OSError for damaged files; nothing then stays in `output`.
+    Ctrl-C ends it at the next block; called once more, it goes on by shard.
+    """
+    scope = "[dimred.convert]"
+    one_of(scope, "dtype", dtype, tuple(DTYPES))
+    whole_number(scope, "threads", threads, 0)
+    if take is not None:
+        one_of(scope, "take", take, TAKES)
+    for name, value in {"include": include, "exclude": exclude}.items():
+        if value is not None and not (isinstance(value, str) and value):
+            raise ValueError(f"{scope} needs {name} as a regular expression, received {shown(value)}")
+    answer = _core.convert(
+        local_path(scope, "source", source),
+        local_path(scope, "output", output),
+        DTYPES[dtype],
+        size_text(scope, shard_size),
+        rules_of(scope, rename),
+        (include or "", exclude or ""),
+        Path() if adapter is None else local_path(scope, "adapter", adapter),
+        take or "",
+        threads,
+    )
+    tensors, shards, size, renamed, *names = answer
+    return Converted(Path(output), tensors, shards, size, dict(renamed), *names)
+
+
+def size_text(scope: str, size: str | float | None) -> str:
+    """The size as the command takes it."""
+    if size is None:
+        return "0"
+    if isinstance(size, bool) or not isinstance(size, str | int | float):
+        raise TypeError(f"{scope} needs shard_size as a text such as '5GB' or a number of GB, received {shown(size)}")
+    return size if isinstance(size, str) else repr(size)
+
+
+def rules_of(scope: str, rename: Rules | None) -> Path | list[tuple[str, str]]:
+    """A file of rules, or pairs."""
+    if rename is None:
+        return []
+    if isinstance(rename, str | os.PathLike):
+        return local_path(scope, "rename", rename)
+    pairs = list(rename.items() if isinstance(rename, Mapping) else rename)
+    for pair in pairs:
+        if not (isinstance(pair, tuple | list) and len(pair) == 2 and all(isinstance(text, str) for text in pair)):
+            raise TypeError(f"{scope} needs rename as pairs of two texts, received {shown(pair)}")
+    return [(pattern, text) for pattern, text in pairs]

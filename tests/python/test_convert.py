@@ -1,0 +1,596 @@
+"""One checkpoint of any kind as safetensors: the bits that torch, NumPy and PEFT say."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tarfile
+import threading
+import time
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+import safetensors
+import safetensors.torch
+import torch
+import torch.distributed.checkpoint as dcp
+from conftest import REPOSITORY, marked_blocks
+from reference import mindspore_checkpoint
+from safetensors.torch import load_file, save_file
+
+import dimred
+
+PAGE = REPOSITORY / "docs/how-to/convert_checkpoints.md"
+TYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+def bits(tensor: torch.Tensor) -> bytes:
+    return tensor.contiguous().view(torch.uint8).numpy().tobytes() if tensor.ndim else bits(tensor.reshape(1))
+
+
+def same_bits(received: dict[str, torch.Tensor], expected: dict[str, torch.Tensor]) -> None:
+    assert received.keys() == expected.keys()
+    for name, value in expected.items():
+        assert received[name].dtype == value.dtype and received[name].shape == value.shape, name
+        assert bits(received[name]) == bits(value), name
+
+
+def all_kinds() -> dict[str, torch.Tensor]:
+    """Every float and integer type, a NaN with a payload, infinities, -0, a scalar, nothing, what lies transposed."""
+    generator = torch.Generator().manual_seed(3)
+    strange = torch.tensor([0x7FC12345, 0x7F800001, -0x80000000, 0x7F800000], dtype=torch.int32).view(torch.float32)
+    return {
+        "w": torch.randn(300, 70, generator=generator),
+        "half": torch.randn(9, 5, generator=generator).half(),
+        "brain": torch.randn(33, generator=generator).bfloat16(),
+        "double": torch.randn(4, 3, 2, generator=generator).double(),
+        "strange": strange,
+        "counts": torch.arange(7),
+        "mask": torch.tensor([True, False, True]),
+        "scalar": torch.tensor(2.5),
+        "empty": torch.zeros(0, 4),
+        "eight": torch.randn(5, generator=generator).to(torch.float8_e4m3fn),
+    }
+
+
+def folder_of(path: Path, tensors: dict[str, torch.Tensor], **config: object) -> Path:
+    path.mkdir(parents=True)
+    save_file(tensors, path / "model.safetensors")
+    (path / "config.json").write_text(json.dumps({"model_type": "gpt2", "torch_dtype": "float32", **config}))
+    (path / "tokenizer.json").write_text("{}")
+    return path
+
+
+# Each tensor keeps its bits.
+
+
+def test_a_plain_conversion_keeps_every_bit(tmp_path: Path) -> None:
+    tensors = all_kinds()
+    source = folder_of(tmp_path / "source", tensors)
+    done = dimred.convert(source, tmp_path / "out")
+    same_bits(load_file(tmp_path / "out/model.safetensors"), tensors)
+    assert sorted(done.tensors) == sorted(tensors) and done.shards == 1
+    names = ["config.json", "convert.json", "model.safetensors", "tokenizer.json"]
+    assert sorted(file.name for file in (tmp_path / "out").iterdir()) == names
+    assert (tmp_path / "out/config.json").read_bytes() == (source / "config.json").read_bytes()
+    with safetensors.safe_open(tmp_path / "out/model.safetensors", "pt") as file:
+        assert file.metadata() == {"format": "pt"}
+    # Once more, what was written: no record is taken for a side file.
+    dimred.convert(tmp_path / "out", tmp_path / "again")
+    assert sorted(file.name for file in (tmp_path / "again").iterdir()) == names
+
+
+@pytest.mark.parametrize("block", [1, 7, 65_536])
+def test_blocks_and_threads_change_nothing(block: int, tmp_path: Path, execute) -> None:
+    tensors = all_kinds()
+    save_file(tensors, tmp_path / "w.safetensors")
+    words = ["--output", tmp_path / "one.safetensors", "--threads", 3]
+    execute("dimred", "convert", tmp_path / "w.safetensors", *words, "--block", block if block > 1 else 5)
+    same_bits(load_file(tmp_path / "one.safetensors"), tensors)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["one.safetensors", "w.safetensors"]
+
+
+def test_a_file_of_torch_with_tied_and_transposed_tensors(tmp_path: Path, execute) -> None:
+    tensors = {name: value for name, value in all_kinds().items() if name != "eight"}
+    tensors |= {"turned": torch.arange(12.0).reshape(3, 4).T, "head": tensors["w"]}
+    torch.save(tensors, tmp_path / "w.pt")
+    said = execute("dimred", "convert", tmp_path / "w.pt", "--output", tmp_path / "out")
+    assert "tied, written under each name: w, head\n" in said
+    same_bits(load_file(tmp_path / "out/model.safetensors"), tensors)
+    done = dimred.convert(tmp_path / "w.pt", tmp_path / "again", exclude="^head$")
+    assert done.tied == [] and done.excluded == ["head"]
+
+
+def test_shards_of_a_size(tmp_path: Path, fails) -> None:
+    tensors = {f"t{i}": torch.full((1000,), float(i)) for i in range(5)} | {"large": torch.ones(9000)}
+    source = folder_of(tmp_path / "source", tensors)
+    done = dimred.convert(source, tmp_path / "out", shard_size="8KB")
+    index = json.loads((tmp_path / "out/model.safetensors.index.json").read_text())
+    files = {file.name: load_file(file) for file in (tmp_path / "out").glob("*.safetensors")}
+    assert done.shards == len(files) == len(set(index["weight_map"].values()))
+    assert index["metadata"]["total_size"] == sum(value.nbytes for value in tensors.values())
+    for name, values in files.items():
+        assert len(values) == 1 or sum(value.nbytes for value in values.values()) <= 8000
+        assert all(index["weight_map"][tensor] == name for tensor in values)
+    same_bits({name: value for values in files.values() for name, value in values.items()}, tensors)
+    dimred.convert(tmp_path / "out", tmp_path / "one.safetensors")
+    same_bits(load_file(tmp_path / "one.safetensors"), tensors)
+    assert dimred.convert(tmp_path / "out", tmp_path / "kept").shards == done.shards
+    rule = "--shard_size needs a folder as --output"
+    assert rule in fails(2, "convert", source, "--output", tmp_path / "x.safetensors", "--shard_size", "1GB")
+    assert "needs a size" in fails(2, "convert", source, "--output", tmp_path / "x", "--shard_size", "5QB")
+
+
+# Types.
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_rounding_is_torchs(dtype: str, tmp_path: Path) -> None:
+    generator = torch.Generator().manual_seed(1)
+    pattern = torch.randint(-(2**31), 2**31 - 1, (20_000,), generator=generator, dtype=torch.int64).int()
+    single = pattern.view(torch.float32)
+    single = single[single.isfinite() & (single.abs() < 6e4)]  # bfloat16 and float16 have all of these
+    ties = torch.tensor(
+        [1 + 2.0**-8, 1 + 3 * 2.0**-8, 1 + 2.0**-11, 2.0**-25, 1.5 * 2.0**-24, -0.0, torch.inf, torch.nan]
+    )
+    double = torch.randn(5000, generator=generator).double() + 2.0**-40
+    tensors = {
+        "single": torch.cat([single, ties]),
+        "double": double,
+        "half": torch.randn(99).half(),
+        "n": torch.arange(3),
+    }
+    source = folder_of(tmp_path / "source", tensors, text_config={"dtype": "float32"})
+    done = dimred.convert(source, tmp_path / "out", dtype=dtype)
+    out = load_file(tmp_path / "out/model.safetensors")
+    expected = {name: value.to(TYPES[dtype]) for name, value in tensors.items() if value.is_floating_point()}
+    # NumPy rounds float64 once; torch goes by float32 on the way to 16 bits.
+    if dtype == "float16":
+        expected["double"] = torch.from_numpy(double.numpy().astype(np.float16))
+    if dtype == "bfloat16":
+        expected["double"] = nearest_bfloat16(double)
+    expected["n"] = tensors["n"]
+    nan = expected["single"].isnan()
+    assert torch.equal(out["single"].isnan(), nan)
+    for values in (out, expected):
+        values["single"] = values["single"][~nan]
+    same_bits(out, expected)
+    assert set(done.cast) == {n for n in ("single", "double", "half") if tensors[n].dtype != TYPES[dtype]}
+    config = json.loads((tmp_path / "out/config.json").read_text())
+    assert config["torch_dtype"] == dtype and config["text_config"]["dtype"] == dtype
+
+
+def nearest_bfloat16(values: torch.Tensor) -> torch.Tensor:
+    """Of three neighbours the nearest, the even one of two."""
+    rough = values.float().bfloat16()
+    neighbours = torch.stack([(rough.view(torch.int16) + step).view(torch.bfloat16) for step in (-1, 0, 1)])
+    distance = (neighbours.double() - values).abs()
+    odd = neighbours.view(torch.int16).long() & 1
+    order = distance * 4 + odd * distance.min(0).values.clamp(min=1e-300) * 1e-9
+    return neighbours.gather(0, order.argmin(0, keepdim=True))[0]
+
+
+def test_what_a_type_does_not_reach_is_refused_by_name(tmp_path: Path, fails) -> None:
+    values = torch.zeros(70_000)
+    values[66_001] = 1e5
+    save_file({"a": torch.ones(3), "layer.w": values, "inf": torch.tensor([torch.inf])}, tmp_path / "w.safetensors")
+    said = fails(2, "convert", tmp_path / "w.safetensors", "--output", tmp_path / "out", "--dtype", "float16")
+    assert '"layer.w" has 1e+05 at element 66001, beyond the range of F16' in said
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["w.safetensors"]
+    out = dimred.convert(tmp_path / "w.safetensors", tmp_path / "out.safetensors", dtype="float16", exclude="^layer")
+    assert out.excluded == ["layer.w"]
+    assert load_file(tmp_path / "out.safetensors")["inf"].isinf().all()
+
+
+# Names.
+
+NAMES = [
+    "model.layers.0.self_attn.q_proj.weight",
+    "model.layers.11.mlp.up.weight",
+    "transformer.h.3.ln_1.bias",
+    "module.module.a.gamma",
+    "head.weight",
+]
+RULES = [
+    (r"^model\.layers\.(\d+)\.self_attn\.(\w)_proj", r"blk.\1.attn_\2"),
+    (r"^(?:module\.)+", ""),
+    (r"a", r"\g<0>\\"),
+    (r"\.", "/"),
+]
+
+
+@pytest.mark.parametrize("given", ["pairs", "dict", "file"])
+def test_renaming_is_re_sub(given: str, tmp_path: Path) -> None:
+    save_file({name: torch.full((2,), float(i)) for i, name in enumerate(NAMES)}, tmp_path / "w.safetensors")
+    rules: object = {"pairs": RULES, "dict": dict(RULES)}.get(given)
+    if given == "file":
+        rules = tmp_path / "names.txt"
+        rules.write_text("# rules\n\n" + "".join(f"{pattern} -> {text}\n" for pattern, text in RULES))
+    done = dimred.convert(tmp_path / "w.safetensors", tmp_path / "out.safetensors", rename=rules)
+    expected = {}
+    for name in NAMES:
+        matching = [rule for rule in RULES if re.search(rule[0], name)]
+        expected[name] = re.sub(*matching[0], name) if matching else name
+    out = load_file(tmp_path / "out.safetensors")
+    assert {new: int(out[new][0]) for new in out} == {expected[name]: i for i, name in enumerate(NAMES)}
+    assert done.renamed == {name: new for name, new in expected.items() if name != new}
+
+
+def test_bad_rules_are_refused(tmp_path: Path, fails) -> None:
+    save_file({"a.w": torch.ones(2), "b.w": torch.ones(2)}, tmp_path / "w.safetensors")
+    rules = tmp_path / "names.txt"
+
+    def said(text: str) -> str:
+        rules.write_text(text)
+        return fails(2, "convert", tmp_path / "w.safetensors", "--output", tmp_path / "out", "--rename", rules)
+
+    assert '--rename gives "a.w" and "b.w" one name, "w"' in said(r"^[ab]\. -> ")
+    assert "names.txt:2" in said("a -> b\n(?<=a)b -> c")
+    assert "names.txt:1" in said("no arrow")
+    assert "names.txt:1" in said(r"a -> \2")
+    assert "holds no line" in said("# nothing\n")
+    assert not (tmp_path / "out").exists()
+    rules.write_text("zzz -> y")
+    assert "decides no tensor's name" in " ".join(
+        dimred.convert(tmp_path / "w.safetensors", tmp_path / "out", rename=rules).remarks
+    )
+
+
+def test_include_and_exclude_act_on_the_sources_names(tmp_path: Path, fails) -> None:
+    source = folder_of(tmp_path / "source", {name: torch.ones(2) for name in NAMES})
+    done = dimred.convert(
+        source, tmp_path / "out", include="layers|head", exclude="mlp", rename=[("^model", "mlp"), ("head", "x")]
+    )
+    assert sorted(done.tensors) == ["mlp.layers.0.self_attn.q_proj.weight", "x.weight"]
+    record = json.loads((tmp_path / "out/convert.json").read_text())
+    assert record["include"] == "layers|head" and sorted(record["tensors"]) == sorted(done.tensors)
+    said = fails(2, "convert", source, "--output", tmp_path / "none", "--include", "zzz")
+    assert "leave none of 5 tensors" in said
+    assert "--include" in fails(2, "convert", source, "--output", tmp_path / "none", "--include", "(")
+
+
+# Adapters.
+
+
+def adapter_at(path: Path, tensors: dict[str, torch.Tensor], **config: object) -> Path:
+    path.mkdir()
+    save_file(tensors, path / "adapter_model.safetensors")
+    (path / "adapter_config.json").write_text(
+        json.dumps({"peft_type": "LORA", "r": 4, "lora_alpha": 6, "fan_in_fan_out": False, **config})
+    )
+    return path
+
+
+def low_rank(module: str, rows: int, columns: int, rank: int = 4) -> dict[str, torch.Tensor]:
+    generator = torch.Generator().manual_seed(len(module))
+    return {
+        f"base_model.model.{module}.lora_A.weight": torch.randn(rank, columns, generator=generator),
+        f"base_model.model.{module}.lora_B.weight": torch.randn(rows, rank, generator=generator),
+    }
+
+
+def product(tensors: dict[str, torch.Tensor], module: str, scale: float) -> np.ndarray:
+    """s B A in float64, summed in the order of the rank."""
+    a = tensors[f"base_model.model.{module}.lora_A.weight"].double().numpy()
+    b = tensors[f"base_model.model.{module}.lora_B.weight"].double().numpy()
+    total = np.zeros((b.shape[0], a.shape[1]))
+    for k in range(a.shape[0]):
+        total += b[:, k, None] * a[None, k]
+    return scale * total
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(("rslora", "turned"), [(False, False), (True, False), (False, True)])
+def test_an_adapter_is_folded_in_float64(
+    dtype: torch.dtype, rslora: bool, turned: bool, tmp_path: Path, execute
+) -> None:
+    generator = torch.Generator().manual_seed(5)
+    weights = {
+        name: torch.randn(30, 50, generator=generator).to(dtype) for name in ("model.a.weight", "model.b.weight")
+    }
+    weights["model.a.bias"] = torch.randn(30, generator=generator).to(dtype)
+    shape = (50, 30) if turned else (30, 50)
+    tensors = low_rank("model.a", *shape) | low_rank("model.b", *shape, rank=9)
+    adapter = adapter_at(
+        tmp_path / "adapter",
+        tensors,
+        use_rslora=rslora,
+        fan_in_fan_out=turned,
+        rank_pattern={"b": 9},
+        alpha_pattern={r"model\.[bc]": 5},
+    )
+    source = folder_of(tmp_path / "source", weights)
+    execute("dimred", "convert", source, "--adapter", adapter, "--output", tmp_path / "out", "--block", 13)
+    expected = dict(weights)
+    for name, alpha, rank in (("model.a", 6, 4), ("model.b", 5, 9)):
+        update = product(tensors, name, alpha / np.sqrt(rank) if rslora else alpha / rank)
+        total = weights[f"{name}.weight"].double().numpy() + (update.T if turned else update)
+        exact = torch.from_numpy(total)
+        expected[f"{name}.weight"] = exact.float() if dtype == torch.float32 else nearest_bfloat16(exact)
+    same_bits(load_file(tmp_path / "out/model.safetensors"), expected)
+
+
+def test_embeddings_saved_modules_and_prefixes(tmp_path: Path) -> None:
+    generator = torch.Generator().manual_seed(6)
+    weights = {
+        "embed.weight": torch.randn(11, 6, generator=generator),
+        "conv.weight": torch.randn(5, 3, 2, 2, generator=generator),
+        "score.weight": torch.randn(2, 6, generator=generator).half(),
+        "a.bias": torch.zeros(3),
+    }
+    a, b = torch.randn(4, 11, generator=generator), torch.randn(6, 4, generator=generator)
+    c, d = torch.randn(4, 3, 2, 2, generator=generator), torch.randn(5, 4, 1, 1, generator=generator)
+    saved = torch.randn(2, 6, generator=generator)
+    prefix = "base_model.model.wrapped."
+    adapter = adapter_at(
+        tmp_path / "adapter",
+        {
+            f"{prefix}embed.lora_embedding_A": a,
+            f"{prefix}embed.lora_embedding_B": b,
+            f"{prefix}conv.lora_A.weight": c,
+            f"{prefix}conv.lora_B.weight": d,
+            f"{prefix}score.modules_to_save.weight": saved,
+            f"{prefix}a.base_layer.bias": torch.ones(3),
+        },
+    )
+    save_file(weights, tmp_path / "w.safetensors")
+    done = dimred.convert(tmp_path / "w.safetensors", tmp_path / "out.safetensors", adapter=adapter)
+    assert sorted(done.folded) == sorted(weights)
+    assert any("wrapped." in remark for remark in done.remarks)
+    out = load_file(tmp_path / "out.safetensors")
+    embedding = weights["embed.weight"].double() + 1.5 * (b.double() @ a.double()).T
+    assert torch.allclose(out["embed.weight"].double(), embedding, rtol=1e-6, atol=1e-6)
+    kernel = torch.nn.functional.conv2d(c.double().transpose(0, 1), d.double()).transpose(0, 1)
+    assert torch.allclose(out["conv.weight"].double(), weights["conv.weight"] + 1.5 * kernel, rtol=1e-6, atol=1e-6)
+    assert torch.equal(out["score.weight"], saved.half()) and torch.equal(out["a.bias"], torch.ones(3))
+
+
+def test_tied_weights_change_together(tmp_path: Path) -> None:
+    embedding = torch.randn(8, 6, generator=torch.Generator().manual_seed(7))
+    torch.save({"embed.weight": embedding, "head.weight": embedding}, tmp_path / "w.pt")
+    adapter = adapter_at(tmp_path / "adapter", low_rank("head", 8, 6))
+    dimred.convert(tmp_path / "w.pt", tmp_path / "out.safetensors", adapter=adapter)
+    out = load_file(tmp_path / "out.safetensors")
+    assert torch.equal(out["embed.weight"], out["head.weight"]) and not torch.equal(out["head.weight"], embedding)
+
+
+REFUSED = {
+    "no weight": ({}, {}, "other", r'has no tensor "other.weight"'),
+    "another kind": ({"peft_type": "IA3"}, {}, "a", r'peft_type = "IA3"'),
+    "dora": ({"use_dora": True}, {}, "a", "use_dora = true"),
+    "a magnitude": ({}, {"base_model.model.a.lora_magnitude_vector": torch.ones(3)}, "a", "lora_magnitude_vector"),
+    "a changed base": ({"init_lora_weights": "pissa_niter_4"}, {}, "a", "init_lora_weights"),
+    "a bias of B": ({"lora_bias": True}, {}, "a", "lora_bias = true"),
+    "another rank": ({"r": 8}, {}, "a", 'says rank 8 of "a", whose factors have 4'),
+    "half of it": ({}, {"base_model.model.c.lora_A.weight": torch.ones(4, 2)}, "a", "only one of the two factors"),
+    "another shape": ({"fan_in_fan_out": True}, {}, "a", "do not fit"),
+    "a larger vocabulary": ({}, {"base_model.model.b.weight": torch.ones(9, 2)}, "a", 'in the place of "b.weight"'),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_adapters_that_are_refused(case: str, tmp_path: Path, fails) -> None:
+    config, more, module, rule = REFUSED[case]
+    source = folder_of(tmp_path / "source", {"a.weight": torch.ones(3, 5), "b.weight": torch.ones(8, 2)})
+    adapter = adapter_at(tmp_path / "adapter", low_rank(module, 3, 5) | more, **config)
+    assert rule in fails(2, "convert", source, "--adapter", adapter, "--output", tmp_path / "out")
+    assert "adapter_config.json" in fails(2, "convert", source, "--adapter", source, "--output", tmp_path / "out")
+    assert not (tmp_path / "out").exists() and not (tmp_path / "out.tmp").exists()
+
+
+def test_the_fold_is_pefts(tmp_path: Path) -> None:
+    """In float64, where PEFT's own merge is exact to the last bits."""
+    peft = pytest.importorskip("peft")
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(8)
+    config = transformers.GPT2Config(n_layer=2, n_head=2, n_embd=8, n_positions=16, vocab_size=20)
+    model = transformers.GPT2LMHeadModel(config).double()
+    model.save_pretrained(tmp_path / "base")
+    targets = ["c_attn", "c_proj", "wte"]
+    lora = peft.LoraConfig(r=4, lora_alpha=6, target_modules=targets, fan_in_fan_out=True, rank_pattern={"c_proj": 2})
+    adapted = peft.get_peft_model(model, lora)
+    with torch.no_grad():
+        for name, value in adapted.named_parameters():
+            if "lora_" in name:
+                value.normal_()
+    adapted.double().save_pretrained(tmp_path / "adapter", save_embedding_layers=False)
+    dimred.convert(tmp_path / "base", tmp_path / "out", adapter=tmp_path / "adapter")
+    merged = adapted.merge_and_unload().state_dict()
+    loaded = transformers.GPT2LMHeadModel.from_pretrained(tmp_path / "out", dtype=torch.float64).state_dict()
+    assert loaded.keys() == merged.keys()
+    for name, value in merged.items():
+        assert torch.allclose(loaded[name], value, rtol=1e-12, atol=1e-12), name
+
+
+# Kinds of sources.
+
+
+def test_distributed_checkpoints_and_mindspores(tmp_path: Path) -> None:
+    tensors = {"model.w": torch.randn(7, 4).bfloat16(), "model.b": torch.randn(5)}
+    dcp.save(dict(tensors), checkpoint_id=tmp_path / "dcp", no_dist=True)
+    dimred.convert(tmp_path / "dcp", tmp_path / "a")
+    same_bits(load_file(tmp_path / "a/model.safetensors"), tensors)
+    arrays = {"conv.weight": np.arange(6, dtype=np.float32).reshape(2, 3), "bn.gamma": np.ones(3, np.float32)}
+    extra = {"moments.conv.weight": np.zeros((2, 3), np.float32), "global_step": np.array([7], np.int32)}
+    mindspore_checkpoint.write(tmp_path / "net.ckpt", arrays | extra)
+    done = dimred.convert(tmp_path / "net.ckpt", tmp_path / "b")
+    expected = {"conv.weight": torch.from_numpy(arrays["conv.weight"]), "bn.weight": torch.ones(3)}
+    same_bits(load_file(tmp_path / "b/model.safetensors"), expected)
+    assert sorted(done.left_out) == ["global_step", "moments.conv.weight"]
+
+
+@pytest.fixture(scope="module")
+def ours(tmp_path_factory) -> Path:
+    """What revision 8b694755 made."""
+    folder = tmp_path_factory.mktemp("earlier")
+    with tarfile.open(REPOSITORY / "tests/earlier/revision_8b694755.tar.gz") as archive:
+        archive.extractall(folder, filter="data")
+    return folder
+
+
+def floats_of(file: Path) -> np.ndarray:
+    """The floats in the order of their places."""
+    head = file.read_bytes()
+    header = json.loads(head[8 : 8 + int.from_bytes(head[:8], "little")])
+    header.pop("__metadata__")
+    tensors = load_file(file)
+    names = sorted(header, key=lambda name: header[name]["data_offsets"])
+    return np.concatenate([tensors[name].numpy().ravel() for name in names if tensors[name].is_floating_point()])
+
+
+def test_snapshots_runs_and_states_of_ours(ours: Path, tmp_path: Path) -> None:
+    """Of a run its newest state, without the momentum."""
+    state = ours / "run/checkpoints/state_00000008"
+    snapshot = ours / "run/snapshots/snapshot_00000008.h5"
+    held = np.concatenate([np.fromfile(state / name, np.float32) for name in ("weights.f32", "buffers.f32")])
+    with h5py.File(snapshot) as file:
+        stored = np.concatenate([file[name][:].ravel() for name in ("weights", "buffers") if name in file])
+    for name, source, expected in (("snapshot", snapshot, stored), ("state", state, held), ("run", ours / "run", held)):
+        dimred.convert(source, tmp_path / f"{name}.safetensors")
+        assert floats_of(tmp_path / f"{name}.safetensors").tobytes() == expected.tobytes(), name
+
+
+def test_raw_and_averaged_weights(tmp_path: Path) -> None:
+    raw, average = {"w": torch.ones(3)}, {"w": torch.full((3,), 2.0)}
+    torch.save({"state_dict": average, "current_model_state": raw}, tmp_path / "both.ckpt")
+    for take, expected in {"raw": raw, "averaged": average}.items():
+        dimred.convert(tmp_path / "both.ckpt", tmp_path / f"{take}.safetensors", take=take)
+        same_bits(load_file(tmp_path / f"{take}.safetensors"), expected)
+
+
+def test_a_series_is_refused_with_its_newest(tmp_path: Path, fails) -> None:
+    for step in (9, 10):
+        folder_of(tmp_path / f"run/step{step}", {"w": torch.ones(2)})
+    said = fails(2, "convert", tmp_path / "run", "--output", tmp_path / "out")
+    assert "step10" in said and "dimred merge" in said
+    assert "would lie within" in fails(2, "convert", tmp_path / "run/step9", "--output", tmp_path / "run/step9/out")
+    folder_of(tmp_path / "out", {"w": torch.ones(2)})
+    assert "exists already" in fails(2, "convert", tmp_path / "run/step9", "--output", tmp_path / "out")
+    assert "needs SOURCE" in fails(2, "convert", "--output", tmp_path / "x")
+    assert "needs --output" in fails(2, "convert", tmp_path / "run/step9")
+
+
+# Stops, and what changes meanwhile.
+
+
+def sparse_shards(folder: Path, count: int, size: int) -> None:
+    """Shards of zeros that take no room."""
+    folder.mkdir()
+    places = {}
+    for i in range(count):
+        name = f"model-{i + 1:05}-of-{count:05}.safetensors"
+        header = json.dumps({f"t{i}": {"dtype": "F32", "shape": [size // 4], "data_offsets": [0, size]}}).encode()
+        with (folder / name).open("wb") as file:
+            file.write(len(header).to_bytes(8, "little") + header)
+            file.truncate(8 + len(header) + size)
+        places[f"t{i}"] = name
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": places}))
+
+
+def when_there(file: Path, count: int, action) -> threading.Thread:
+    """Calls `action` once as many records of shards are there."""
+
+    def wait() -> None:
+        for _ in range(2000):
+            if len(list(file.glob(".*.safetensors.json"))) >= count:
+                break
+            time.sleep(0.005)
+        action()
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    return thread
+
+
+def test_a_killed_conversion_goes_on_by_shard(tmp_path: Path, dimred: Path, execute) -> None:
+    sparse_shards(tmp_path / "source", 12, 8 << 20)
+    words = ["convert", tmp_path / "source", "--output", tmp_path / "out", "--threads", "1"]
+    process = subprocess.Popen([dimred, *words], stdout=subprocess.DEVNULL)
+    when_there(tmp_path / "out.tmp", 2, process.kill).join()
+    assert process.wait() == -signal.SIGKILL
+    done = {file.name: file.stat().st_mtime_ns for file in (tmp_path / "out.tmp").glob("*.safetensors")}
+    finished = [file.name[1:-5] for file in (tmp_path / "out.tmp").glob(".*.safetensors.json")]
+    assert len(finished) >= 2
+    execute("dimred", *words)
+    for name in finished:
+        assert (tmp_path / "out" / name).stat().st_mtime_ns == done[name], name
+    assert len(list((tmp_path / "out").glob("*.safetensors"))) == 12
+    assert not (tmp_path / "out.tmp").exists()
+    assert all(
+        not value.any() for file in (tmp_path / "out").glob("*.safetensors") for value in load_file(file).values()
+    )
+
+
+def test_another_plan_begins_anew(tmp_path: Path, execute, dimred: Path) -> None:
+    sparse_shards(tmp_path / "source", 12, 8 << 20)
+    words = ["convert", tmp_path / "source", "--output", tmp_path / "out", "--threads", "1"]
+    process = subprocess.Popen([dimred, *words], stdout=subprocess.DEVNULL)
+    when_there(tmp_path / "out.tmp", 2, process.kill).join()
+    process.wait()
+    execute("dimred", *words, "--dtype", "bfloat16")
+    types = {value.dtype for file in (tmp_path / "out").glob("*.safetensors") for value in load_file(file).values()}
+    assert types == {torch.bfloat16}
+
+
+def test_ctrl_c_ends_a_conversion(tmp_path: Path) -> None:
+    sparse_shards(tmp_path / "source", 40, 16 << 20)
+    interrupt = when_there(tmp_path / "out.tmp", 1, lambda: os.kill(os.getpid(), signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt):
+        dimred.convert(tmp_path / "source", tmp_path / "out", threads=1)
+    interrupt.join()
+    assert not (tmp_path / "out").exists() and (tmp_path / "out.tmp").exists()
+
+
+def test_a_source_that_changes_is_refused(tmp_path: Path, dimred: Path) -> None:
+    sparse_shards(tmp_path / "source", 30, 16 << 20)
+    last = sorted((tmp_path / "source").glob("*.safetensors"))[-1]
+    words = ["convert", tmp_path / "source", "--output", tmp_path / "out", "--threads", "1"]
+    process = subprocess.Popen([dimred, *words], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    when_there(tmp_path / "out.tmp", 1, lambda: os.utime(last, (1, 1))).join()
+    assert process.wait() == 1
+    assert process.stderr is not None and "has changed" in process.stderr.read()
+    assert not (tmp_path / "out").exists()
+
+
+# Python, and the page.
+
+
+def test_how_a_result_reads(tmp_path: Path) -> None:
+    source = folder_of(tmp_path / "source", {"a": torch.ones(3), "b.w": torch.ones(2)})
+    done = dimred.convert(source, tmp_path / "out", dtype="bfloat16", rename={r"^b\.": ""}, exclude="zzz")
+    text = repr(done)
+    assert text.splitlines() == [
+        f"Converted {str(tmp_path / 'out')!r}: 2 tensors in 1 file, {done.bytes:,} bytes",
+        "  1 renamed",
+        "  2 cast to another type",
+    ]
+    for name, value in {"dtype": "int8", "take": "best", "include": "", "shard_size": "x", "threads": -1}.items():
+        with pytest.raises(ValueError, match=name if name != "shard_size" else "size"):
+            dimred.convert(source, tmp_path / "no", **{name: value})
+    with pytest.raises(TypeError, match="rename"):
+        dimred.convert(source, tmp_path / "no", rename=[("a", 1)])
+    assert not (tmp_path / "no").exists()
+
+
+def test_the_page_runs(tmp_path: Path, binaries: Path) -> None:
+    """Its blocks, where there is what they name."""
+    weights = {f"model.layers.{i}.q_proj.weight": torch.ones(4, 4) for i in range(2)}
+    dcp.save(dict(weights), checkpoint_id=tmp_path / "run/step_1000", no_dist=True)
+    folder_of(tmp_path / "base", weights)
+    adapter_at(tmp_path / "adapter", low_rank("model.layers.1.q_proj", 4, 4))
+    path = f"{binaries}:{os.environ['PATH']}"
+    found = marked_blocks(PAGE)
+    assert len(found) >= 4
+    for language, text in found:
+        assert language == "sh"
+        subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", text], cwd=tmp_path, check=True, env={**os.environ, "PATH": path}
+        )
+    assert (tmp_path / "for_transformers/config.json").exists()
+    shutil.rmtree(tmp_path / "for_transformers")
