@@ -229,6 +229,7 @@ void read_snapshot_tensors(Checkpoint& checkpoint) {
   checkpoint.guard.add(file);
   guard_frozen_part(checkpoint);
   const auto info = verify_snapshot(file);
+  checkpoint.run = identity_of(info.run_json);
   checkpoint.files = {file};
   add_layout(checkpoint,
              info.layout_json,
@@ -253,6 +254,7 @@ void read_state_tensors(Checkpoint& checkpoint) {
     const auto unit = file.extension() == ".f32" ? float_bytes : count_bytes;
     return fs::exists(file) ? static_cast<std::int64_t>(fs::file_size(file)) / unit : 0;
   };
+  checkpoint.run = identity_of(state.scalars.dump());
   const auto layout = state.scalars.find("layout");
   require_environment(
       layout != state.scalars.end(), "[checkpoints] '{}' says nothing of its layout", folder);
@@ -310,6 +312,8 @@ fs::path weights_of_run(const fs::path& run, std::string_view scope) {
 fs::path Checkpoint::folder() const {
   return !in_folder() ? fs::path() : rank_file(weights) ? side_folder_of(weights) : path;
 }
+
+bool is_about_names(std::string_view remark) { return remark.starts_with("names are dotted"); }
 
 Checkpoint read_checkpoint(const fs::path& weights, const OpenOptions& options) {
   Checkpoint checkpoint{.path = weights, .weights = weights};

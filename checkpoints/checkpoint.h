@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "checkpoints/frozen_part.h"
+#include "checkpoints/runs.h"
 #include "checkpoints/tensor_table.h"
 #include "support/atomic_file.h"
 #include "support/file_state.h"
@@ -28,6 +29,7 @@ struct Checkpoint {
                                       // in `files`
   std::vector<std::string> left_out;  // names of what is no weight of the network: training state
   std::vector<std::string> remarks;   // what a person should know of the choice, a line each
+  RunIdentity run;                    // of a snapshot or a state
   std::optional<FrozenPart> frozen;   // of a snapshot; its tensors are among `tensors`
   bool across_files = false;          // a tensor may lie in several files
   FileGuard guard;  // of the files and an index, before the first byte of each was read
@@ -37,6 +39,9 @@ struct Checkpoint {
   /// The folder whose side files go with the weights; empty: none.
   std::filesystem::path folder() const;
 };
+
+/// Whether a remark says how a file's tensors are named, which every reader of it passes on.
+bool is_about_names(std::string_view remark);
 
 struct OpenOptions {
   std::string_view scope = "checkpoints";  // of messages

@@ -41,15 +41,15 @@ std::vector<NamedShape> shapes_of(const nlohmann::json& pairs) {
 }
 
 /// A tensor as it lies in a file.
-struct Row {
+struct RankRow {
   std::string name, dtype;
   std::vector<std::int64_t> shape, stride;
   std::int64_t offset = 0;
   std::int64_t elements = 0;
 };
 
-std::vector<Row> rows_of(const nlohmann::json& json) {
-  std::vector<Row> rows;
+std::vector<RankRow> rows_of(const nlohmann::json& json) {
+  std::vector<RankRow> rows;
   for (const auto& row : json) {
     rows.push_back({row.at(0), row.at(1), row.at(2), row.at(3), row.at(4)});
     rows.back().elements = product(rows.back().shape).value();
@@ -109,7 +109,7 @@ ZeroFiles zero_files(const fs::path& folder) {
 }
 
 /// A tensor that lies in one file.
-StoredTensor whole_tensor(const Row& row) {
+StoredTensor whole_tensor(const RankRow& row) {
   const std::vector<std::int64_t> first(row.shape.size());
   StoredTensor tensor{.name = row.name, .dtype = row.dtype, .shape = row.shape};
   tensor.boxes = {box_of(row.shape, first, row.shape, row.stride)};
@@ -146,8 +146,8 @@ StoredTensor cut_out(const NamedShape& of,
 struct Zero {
   int stage = 0;
   std::int64_t ranks = 0;
-  std::vector<std::vector<Row>> flat;  // of each rank the groups
-  nlohmann::json paddings;             // behind each parameter of each group; null: none
+  std::vector<std::vector<RankRow>> flat;  // of each rank the groups
+  nlohmann::json paddings;                 // behind each parameter of each group; null: none
   std::vector<nlohmann::json> models;
   std::size_t first_optimizer = 0;  // place of rank 0's file among the checkpoint's
 };
@@ -170,7 +170,8 @@ void read_optimizers(Zero& zero, const std::vector<fs::path>& files) {
     zero.flat.push_back(rows_of(saved[i].at("groups")));
     const bool same = saved[i].at("stage") == zero.stage && saved[i].at("partitions") == zero.ranks;
     require(same && zero.flat[i].size() == zero.flat.front().size() &&
-                std::ranges::equal(zero.flat[i], zero.flat.front(), {}, &Row::dtype, &Row::dtype),
+                std::ranges::equal(
+                    zero.flat[i], zero.flat.front(), {}, &RankRow::dtype, &RankRow::dtype),
             "[DeepSpeed] '{}' and '{}' differ in their stage, their ranks or their groups; needs "
             "the files of one save",
             files.front(),
@@ -324,13 +325,13 @@ class ZeroTensors {
 
   /// Frozen parameters: whole ones of stages 1 and 2, of stage 3 what the ranks have of each.
   void add_frozen() {
-    std::vector<std::map<std::string, Row>> fragments;
+    std::vector<std::map<std::string, RankRow>> fragments;
     for (const auto& model : zero_.models) {
       auto& of_rank = fragments.emplace_back();
       for (auto& row : rows_of(model.at("fragments"))) of_rank.emplace(row.name, row);
     }
     for (const auto& shape : shapes_of(zero_.models.front().at("frozen"))) {
-      std::vector<Row> rows;
+      std::vector<RankRow> rows;
       for (std::size_t file = 0; file < fragments.size(); ++file)
         rows.push_back(fragment_of(shape, fragments[file], file));
       if (zero_.stage == 3)
@@ -341,9 +342,9 @@ class ZeroTensors {
   }
 
   /// What the file of a rank has of a frozen parameter.
-  Row fragment_of(const NamedShape& shape,
-                  const std::map<std::string, Row>& fragments,
-                  std::size_t file) const {
+  RankRow fragment_of(const NamedShape& shape,
+                      const std::map<std::string, RankRow>& fragments,
+                      std::size_t file) const {
     const auto found = fragments.find(shape.name);
     const auto part = zero_.stage == 3 ? part_of(shape) : shape.elements;
     require(
@@ -358,7 +359,7 @@ class ZeroTensors {
     return found->second;
   }
 
-  void add_fragments(const NamedShape& shape, const std::vector<Row>& rows) {
+  void add_fragments(const NamedShape& shape, const std::vector<RankRow>& rows) {
     std::vector<Stretch> stretches;
     for (std::size_t file = 0; file < rows.size(); ++file) {
       require(rows[file].dtype == rows.front().dtype,

@@ -116,14 +116,14 @@ void require_place(const fs::path& file,
           extents_text(coordinate));
 }
 
-struct Part {
+struct RankPart {
   Extents first, sizes;
   bool repeated = false;  // an earlier rank holds the same
 };
 
 /// What of a tensor lies at a place of its mesh.
-Part part_at(const fs::path& file, const Described& tensor, const Extents& coordinate) {
-  Part part{.first = Extents(tensor.shape.size()), .sizes = tensor.shape};
+RankPart part_at(const fs::path& file, const Described& tensor, const Extents& coordinate) {
+  RankPart part{.first = Extents(tensor.shape.size()), .sizes = tensor.shape};
   require(tensor.placements.size() == tensor.mesh.shape.size(),
           "[FSDP] '{}': \"{}\" needs a placement for each of {} dimensions of its mesh, received "
           "{}",

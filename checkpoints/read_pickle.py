@@ -653,12 +653,25 @@ def holds_both(top: Any) -> bool:
     return all(any(key.startswith(prefix) for key in keys) for prefix in ("ema_model.", "online_model."))
 
 
-def state_dict_of(top: Any, most: int, take: str = "") -> tuple[dict[str, Tensor], dict[str, Tensor], str]:
-    """The network's tensors by their names, those beside it, and a remark on the choice."""
+def dotted_remark(entries: list[Entry], key: Any) -> str:
+    """What a person should know of names that dictionaries within the network give."""
+    inner = [keys for keys in (entry.keys[key is not None :] for entry in entries) if len(keys) > 1]
+    if not inner:
+        return ""
+    groups = dict.fromkeys(str(keys[0]) for keys in inner)
+    return (
+        f"names are dotted, such as {name_of(inner[0])}: the file holds dictionaries within one another, "
+        f"{listed([*groups])}"
+    )
+
+
+def state_dict_of(top: Any, most: int, take: str = "") -> tuple[dict[str, Tensor], dict[str, Tensor], list[str]]:
+    """The network's tensors by their names, those beside it, and remarks on the choice."""
     entries = entries_in(top, most) if isinstance(top, dict) else []
     key, remark = taken(top, entries, take) if isinstance(top, dict) else Choice(None)
     network: dict[str, Tensor] = {}
     beside: dict[str, Tensor] = {}
+    read: list[Entry] = []
     for entry in entries:
         if entry.is_state or (entry.keys[0] != key if key is not None else is_extra(top, entry)):
             beside[".".join(map(str, entry.keys))] = entry.tensor
@@ -667,17 +680,19 @@ def state_dict_of(top: Any, most: int, take: str = "") -> tuple[dict[str, Tensor
         if name in network:
             raise Refused(f"has two tensors called {name}")
         network[name] = entry.tensor
+        read.append(entry)
     if not network:
         raise Refused(
             f"needs tensors by name, or a dictionary that has them as {', '.join(WRAPPERS)}; received {keys_of(top)}"
         )
+    remarks = [text for text in (remark, dotted_remark(read, key)) if text]
     if not take:
-        return network, beside, remark
+        return network, beside, remarks
     others = {name_of(entry.keys[1:]) for entry in entries if entry.keys[0] != key and not entry.is_state}
     named = plain_names(network, take, others)
     kept = set(map(id, named.values()))
     beside.update((name, tensor) for name, tensor in network.items() if id(tensor) not in kept)
-    return named, beside, remark
+    return named, beside, remarks
 
 
 def require_extents(name: str, *numbers: int) -> None:
@@ -734,19 +749,19 @@ class Network(NamedTuple):
     folder: str  # of the archive's records
     tensors: dict[str, Any]
     beside: dict[str, Any]
-    remark: str = ""
+    remarks: list[str]
 
 
 def checked_state_dict(archive: zipfile.ZipFile, file: str, folder: str, top: Any, take: str = "") -> Network:
     """The network's tensors in the value, which the archive has, and those beside the network."""
     try:
-        tensors, beside, remark = state_dict_of(top, os.path.getsize(file), take)
+        tensors, beside, remarks = state_dict_of(top, os.path.getsize(file), take)
     except Unfit:
         raise
     except Refused as error:
         raise Refused(f"{folder}data.pkl: {error}") from error
     check_all(archive, file, folder, {name: local_of(tensor) for name, tensor in tensors.items()})
-    return Network(folder, tensors, beside, remark)
+    return Network(folder, tensors, beside, remarks)
 
 
 def local_of(tensor: Tensor | Sharded) -> Tensor:
@@ -803,12 +818,12 @@ def rows_of(archive: zipfile.ZipFile, folder: str, file: str, tensors: dict[str,
 
 def table(file: str, out: BinaryIO, take: str = "") -> None:
     """Its tensors as JSON: name, type, shape, strides ([]: in the shape's order), byte in the file, which is null for
-    what lies beside the network and is not read. A text among them is a remark on the choice of the network."""
+    what lies beside the network and is not read. A text among them is a remark on the choice."""
     with opened(file) as archive:
-        folder, tensors, beside, remark = state_dict(archive, file, take)
+        folder, tensors, beside, remarks = state_dict(archive, file, take)
         rows = list(rows_of(archive, folder, file, tensors).values())
     rows += [[name, tensor.storage.type, [], [], None] for name, tensor in beside.items()]
-    out.write(as_json([*rows, remark] if remark else rows))
+    out.write(as_json([*rows, *remarks]))
 
 
 MOST_RANKS = 1 << 20
@@ -880,7 +895,7 @@ def laid_out(
 
 
 def placements_of(name: str, spec: Fields) -> list[int | None]:
-    """Of each dimension of the mesh the tensor's dimension that it cuts; null: each of its ranks holds all."""
+    """For each dimension of the mesh the tensor's dimension that it cuts; null: each of its ranks holds all."""
     placements, order = spec.get("placements", tuple), spec.__dict__.get("shard_order") or ()
     for placement in placements:
         if type(placement) not in (PLACEMENTS["Shard"], PLACEMENTS["Replicate"]):

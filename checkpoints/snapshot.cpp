@@ -30,7 +30,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view snapshot_magic = "dimred-snapshot ";
 // In version 2 the weights have digests of their own; in version 1 one digest covers all.
-constexpr std::string_view version = "2\n", version_of_one_digest = "1\n";
+constexpr std::string_view format_version = "2\n", version_of_one_digest = "1\n";
 constexpr std::string_view digest_name = "xxh3-128 ", weights_name = "weights ";
 // Where HDF5's superblock of version 0 holds its version and the file's length, and its own length.
 constexpr std::size_t superblock_version = 8, superblock_end = 40, superblock_length = 48;
@@ -45,7 +45,7 @@ struct LeftOut {
 bool has_magic(std::string_view head) {
   if (!head.starts_with(snapshot_magic)) return false;
   head.remove_prefix(snapshot_magic.size());
-  return head.starts_with(version) || head.starts_with(version_of_one_digest);
+  return head.starts_with(format_version) || head.starts_with(version_of_one_digest);
 }
 
 std::string line_of(const LeftOut& weights) {
@@ -56,7 +56,7 @@ std::string line_of(const LeftOut& weights) {
 std::string user_block(const std::string& digest_hex, const std::string& line) {
   auto block = formatted("{}{}{}{}\n{}",
                          snapshot_magic,
-                         line.empty() ? version_of_one_digest : version,
+                         line.empty() ? version_of_one_digest : format_version,
                          digest_name,
                          digest_hex,
                          line);
@@ -300,7 +300,7 @@ std::string snapshot_digest(const fs::path& path) {
   const InputFile file(path);
   const auto text =
       file.part(0, user_block_bytes + superblock_length);  // throws where the file ends before
-  const auto rest = std::string_view(text).substr(snapshot_magic.size() + version.size());
+  const auto rest = std::string_view(text).substr(snapshot_magic.size() + format_version.size());
   require_environment(has_magic(text) && rest.starts_with(digest_name),
                       "[snapshot] '{}' has no digest in its head",
                       path);
@@ -317,7 +317,7 @@ std::string snapshot_digest(const fs::path& path) {
 
 bool is_snapshot(const fs::path& path) {
   const InputFile file(path);
-  const auto size = static_cast<std::int64_t>(snapshot_magic.size() + version.size());
+  const auto size = static_cast<std::int64_t>(snapshot_magic.size() + format_version.size());
   return has_magic(file.part(0, std::min(size, file.size())));
 }
 

@@ -91,7 +91,7 @@ std::string some_of(const std::vector<std::string>& names) {
   return formatted("{}, ... ({})", name_list(first), counted(std::ssize(names), "file"));
 }
 
-std::string summary(const verbs::Inspection& inspection) {
+std::string summary_text(const verbs::Inspection& inspection) {
   auto text = text_rows({{"checkpoint", inspection.path.string()},
                          {"format", inspection.format},
                          {"files", some_of(inspection.files)},
@@ -171,12 +171,12 @@ std::string tensor_table(const verbs::Inspection& inspection) {
 
 InspectedText inspect_checkpoint(const fs::path& path, const CheckpointQuestions& questions) {
   verbs::ReadingProgress progress;
-  const verbs::InspectOptions options{.check = questions.check,
-                                      .manifest = questions.manifest,
-                                      .write_manifest = questions.write_manifest,
-                                      .reading = {.progress = &progress}};
+  const verbs::InspectionOptions options{.check = questions.check,
+                                         .manifest = questions.manifest,
+                                         .write_manifest = questions.write_manifest,
+                                         .reading = {.progress = &progress}};
   const auto inspection = with_progress(progress, [&] { return verbs::inspect(path, options); });
-  InspectedText result{summary(inspection)};
+  InspectedText result{summary_text(inspection)};
   if (checkpoints::look(path).kind == checkpoints::ArtifactKind::folder)
     result.add(own_records(path));
   result.add({findings(inspection, questions), !inspection.faults.empty()});

@@ -185,7 +185,7 @@ void require_one_choice(const OptionTable& table, const MergeOptions& options) {
 }
 
 /// Shows the bytes that were read, once it has taken two seconds.
-std::function<void(std::int64_t, std::int64_t)> progress_on(Console& console) {
+std::function<void(std::int64_t, std::int64_t)> merge_progress(Console& console) {
   constexpr double short_time = 2;  // seconds
   return [&console, watch = Stopwatch()](std::int64_t read, std::int64_t total) {
     if (watch.seconds() < short_time) return;
@@ -213,7 +213,7 @@ int merge_command(const std::vector<std::string>& arguments) {
   auto sources = options.more;
   sources.insert(sources.begin(), options.source);
   Console console(options.quiet);
-  merge.progress = progress_on(console);
+  merge.progress = merge_progress(console);
   const auto report = merge::merge(sources, options.output, merge);
   console.line(merge::describe(report));
   return exit_success;

@@ -32,7 +32,8 @@ bool& reads_shards_alone() {
 /// Also where standard output is the command's answer.
 bool is_quiet(const std::string& command, const OptionTable& table) {
   const auto* row = table.row(OptionRole::quiet);
-  return command == "predict" || command == "inspect" || command == "diff" || (row != nullptr && row->value() == "true");
+  return command == "predict" || command == "inspect" || command == "diff" ||
+         (row != nullptr && row->value() == "true");
 }
 
 /// Unset: the command has no such option.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "checkpoints/artifact.h"
+#include "checkpoints/runs.h"
 #include "checkpoints/series.h"
 #include "checkpoints/snapshot.h"
 #include "checkpoints/snapshot_list.h"
@@ -165,8 +166,17 @@ void fit_to_snapshots(Stage2Plan& plan, OptionTable& table, std::vector<std::str
   choose_start(plan, table, remarks);
 }
 
+/// Whether the start is made of the snapshots.
+bool starts_from_snapshots(method::Start start) {
+  return start == method::Start::mean || start == method::Start::soup ||
+         start == method::Start::first;
+}
+
 stage2::StartWeights start_weights(training::Setup& setup, const Stage2Plan& plan) {
   const auto& options = plan.options;
+  if (starts_from_snapshots(options.constants.start))
+    checkpoints::require_one_run(checkpoints::member_runs(snapshots_to_average(options.snapshots)),
+                                 "stage2");
   switch (options.constants.start) {
     case method::Start::mean:
       return {training::mean_of_series(setup, options.snapshots, options.start_latest.value_or(0)),
@@ -303,6 +313,7 @@ int descend(Stage2Plan& plan,
   auto setup = training::make_setup(plan.common, ranks);
   const auto config = run_config(plan.common, table);
   setup.persistent_options = config.persistent;
+  setup.run = config.run;
   training::require_cache_for_training(setup.data);
   training::load_frozen(setup, plan.options.checkpoint);
   auto start = start_unless_resumed(setup, plan);

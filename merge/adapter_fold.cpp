@@ -12,13 +12,13 @@ namespace dimred::merge {
 namespace {
 
 using checkpoints::StoredTensor;
-using Side = LoraFactor::Side;
+using FoldSide = LoraFactor::FoldSide;
 
 /// Where an adapter's tensor goes: the name in the base.
 std::string target_of(const StoredTensor& tensor) {
   constexpr std::string_view inner = ".base_layer";
   if (const auto factor = lora_factor(tensor.name))
-    return factor->module + (factor->side == Side::bias ? ".bias" : ".weight");
+    return factor->module + (factor->side == FoldSide::bias ? ".bias" : ".weight");
   auto name = name_in_base(tensor.name);
   if (const auto at = name.find(inner); at != name.npos) name.erase(at, inner.size());
   return name;
@@ -28,8 +28,8 @@ std::string target_of(const StoredTensor& tensor) {
 std::size_t& slot_of(FoldedTensor& folded, const StoredTensor& tensor) {
   const auto factor = lora_factor(tensor.name);
   if (!factor) return folded.instead;
-  if (factor->side == Side::bias) return folded.bias;
-  return factor->side == Side::a ? folded.a : folded.b;
+  if (factor->side == FoldSide::bias) return folded.bias;
+  return factor->side == FoldSide::a ? folded.a : folded.b;
 }
 
 std::int64_t columns_of(const StoredTensor& a) {
@@ -58,7 +58,7 @@ bool is_transposed(const StoredTensor& weight,
 }
 
 /// Factors of a product: left [rows, rank], right [rank, columns], row by row.
-struct Product {
+struct UpdateProduct {
   std::int64_t rank = 0, columns = 0;
   std::vector<double> left, right;
 
@@ -111,7 +111,7 @@ class Shares {
     return sums;
   }
 
-  Product product(const FoldedTensor& folded, std::size_t place) const {
+  UpdateProduct product(const FoldedTensor& folded, std::size_t place) const {
     const auto& a = tensor_of(*inputs_, *adapters_, folded.a, part_->inputs[place]);
     const auto rank = a.shape[0];
     auto right = of(folded.a, place), left = of(folded.b, place);
@@ -131,7 +131,7 @@ class Shares {
 Addend addend_for(const Shares& shares, const FoldedTensor& folded) {
   constexpr auto none = FoldedTensor::none;
   std::vector<double> instead, added;
-  std::vector<Product> products;
+  std::vector<UpdateProduct> products;
   if (folded.instead != none) instead = shares.summed(folded.instead);
   if (folded.bias != none) added = shares.summed(folded.bias);
   if (folded.a != none)

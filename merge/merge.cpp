@@ -331,7 +331,7 @@ OrderedJson named_digests(const Input& like, const std::vector<std::string>& dig
 }
 
 /// An input's share in a part; null where tensors have their own.
-OrderedJson share_of(const Part& part, std::size_t place) {
+OrderedJson recorded_share(const Part& part, std::size_t place) {
   return part.rules.empty() ? OrderedJson(part.coefficients.values()[place]) : OrderedJson();
 }
 
@@ -360,7 +360,7 @@ OrderedJson provenance(const Work& work, std::size_t place, const Report& report
     json["inputs"].push_back(
         {{"path", place_text(input.path)},
          {"step", input.step},
-         {"coefficient", share_of(part, i)},
+         {"coefficient", recorded_share(part, i)},
          {"tensors", named_digests(work.read_like(), work.written.read[part.inputs[i]])}});
   }
   checkpoints::add_digest(json);
@@ -430,6 +430,10 @@ void add_remarks(Report& report, const Work& work) {
     for (const auto& input : *inputs)
       for (const auto& remark : input.remarks)
         if (said.insert(remark).second) report.remarks.push_back(remark);
+  std::vector<checkpoints::MemberRun> runs;
+  for (const auto& input : work.inputs) runs.push_back({input.path, input.run});
+  if (auto remark = checkpoints::runs_remark(checkpoints::runs_of(runs)); !remark.empty())
+    report.remarks.push_back(std::move(remark));
   for (const auto& part : report.parts) {
     for (const auto& rule : part.rules)
       if (rule.tensors == 0)

@@ -49,7 +49,8 @@ SnapshotRow snapshot_row(const fs::path& path) {
             info.parameters,
             {checkpoints::run_of(0, info.parameters, info.weights_offset)},
             info.digests_offset}},
-          std::move(guard)};
+          std::move(guard),
+          checkpoints::identity_of(info.run_json)};
 }
 
 /// Where values lie and as what: the same for two names of one weight, as tied weights are in
@@ -84,6 +85,8 @@ SnapshotRow weights_row(const fs::path& path) {
                   .names = {path.string()},
                   .files = std::move(checkpoint.files),
                   .left_out = std::move(checkpoint.left_out)};
+  std::ranges::copy_if(
+      checkpoint.remarks, std::back_inserter(info.remarks), checkpoints::is_about_names);
   auto& weights = checkpoint.tensors;
   std::erase_if(weights, [&](const auto& tensor) { return !is_taken(path, tensor); });
   const auto names =
@@ -101,7 +104,7 @@ SnapshotRow weights_row(const fs::path& path) {
   }
   require(info.columns > 0, "[snapshots] '{}' holds no float tensors", path);
   set_layout(info, parameters);
-  return {std::move(info), std::move(runs), std::move(checkpoint.guard)};
+  return {std::move(info), std::move(runs), std::move(checkpoint.guard), {}};
 }
 
 SnapshotRow row_of(const fs::path& path) {
@@ -155,7 +158,17 @@ Json to_message(const SnapshotRow& row) {
           std::move(runs),
           info.epochs,
           std::move(files),
-          info.names};
+          info.names,
+          {row.run.id, row.run.seed.value_or(-1), row.run.split_seed.value_or(-1)}};
+}
+
+/// Seeds are never below 0.
+checkpoints::RunIdentity run_from(const Json& message) {
+  checkpoints::RunIdentity run{.id = message.at(0), .seed = {}, .split_seed = {}};
+  const std::int64_t seed = message.at(1), split_seed = message.at(2);
+  if (seed >= 0) run.seed = seed;
+  if (split_seed >= 0) run.split_seed = split_seed;
+  return run;
 }
 
 void take_message(const Json& message, SnapshotRow& row) {
@@ -174,6 +187,7 @@ void take_message(const Json& message, SnapshotRow& row) {
   message.at(4).get_to(info.epochs);
   for (const auto& file : message.at(5)) info.files.emplace_back(file.get<std::string>());
   message.at(6).get_to(info.names);
+  row.run = run_from(message.at(7));
 }
 
 /// Completes the rows of which each rank has every R-th. As CBOR: a name may hold any bytes.
@@ -233,7 +247,7 @@ SourceInfo info_of(const std::vector<SnapshotRow>& rows) {
   SourceInfo all = first;
   all.rows = std::ssize(rows);
   double bytes = 0;  // of the values in the files
-  for (const auto& [row, runs, guard] : rows) {
+  for (const auto& [row, runs, guard, run] : rows) {
     require(row.layout_hash == first.layout_hash && row.columns == first.columns,
             "[snapshots] '{}' has another layout than '{}': {}",
             fs::path(row.names.front()),

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoints/runs.h"
 #include "checkpoints/tensor_table.h"
 #include "layout/layout.h"
 #include "pca/source.h"
@@ -30,6 +31,7 @@ struct SnapshotRow {
                                // index of several
   std::vector<FloatRun> runs;  // where its values lie in info.files; none where they are in memory
   FileGuard guard;             // of the files, where this rank has verified them
+  checkpoints::RunIdentity run;  // of a snapshot
 };
 
 /// Gives the description of a row the layout of its tensors.

@@ -119,7 +119,7 @@ class FilesSource final : public SnapshotSource {
  private:
   template <class Value>
   void read_row(std::int64_t row, std::int64_t begin, std::span<Value> out) const {
-    const auto& [info, runs, guard] = rows_[row];
+    const auto& [info, runs, guard, run] = rows_[row];
     if (std::cmp_less(row, open_.size())) return read_runs(open_[row], runs, begin, out);
     read_runs(std::vector<InputFile>(info.files.begin(), info.files.end()), runs, begin, out);
   }
@@ -258,6 +258,12 @@ FoundFiles agreed_files(const fs::path& path, Communicator& communicator) {
   return found;
 }
 
+void require_one_run(const std::vector<SnapshotRow>& rows) {
+  std::vector<checkpoints::MemberRun> runs;
+  for (const auto& row : rows) runs.push_back({row.info.names.front(), row.run});
+  checkpoints::require_one_run(runs, "snapshots");
+}
+
 /// Snapshots or weight files as rows, all of one kind.
 std::unique_ptr<SnapshotSource> open_found(FoundFiles found, Communicator& communicator) {
   const auto& files = found.files;
@@ -272,8 +278,12 @@ std::unique_ptr<SnapshotSource> open_found(FoundFiles found, Communicator& commu
           files.front(),
           other == files.end() ? fs::path() : *other);
   std::vector<SnapshotRow> rows = read_rows(files, communicator);
-  agree(communicator, [&] { require_different_files(rows); });
+  agree(communicator, [&] {
+    require_different_files(rows);
+    require_one_run(rows);
+  });
   SourceInfo info = info_of(rows);
+  std::ranges::copy(info.remarks, std::back_inserter(found.remarks));
   info.remarks = std::move(found.remarks);
   info.unordered = std::move(found.unordered);
   std::unique_ptr<SnapshotSource> source;

@@ -262,7 +262,7 @@ merge::CoefficientOptions kind_options(const std::string& kind, const MergeRates
 }
 
 using ShareValues = std::vector<double>;
-/// Of all tensors, or (regular expression, values) of those whose names match.
+/// Values for all tensors, or (regular expression, values) for the tensors that it matches.
 using GivenShares = std::variant<ShareValues, std::vector<std::pair<std::string, ShareValues>>>;
 /// (kind, rates, (from, to, stride, last), coefficients in the place of a kind).
 using MergeRecipe =
@@ -507,14 +507,7 @@ void bind_results(nb::module_& module) {
       .def("commit", &AtomicFile::commit, nb::call_guard<nb::gil_scoped_release>());
 }
 
-}  // namespace
-
-NB_MODULE(_core, module) {
-  nb::register_exception_translator(translate);
-  hold_forks();
-  read_pickles_by_this_python();
-  module.attr("version") = std::string(version());
-  module.attr("openmp_spin_count") = std::string(openmp_spin_count);
+void bind_sources(nb::module_& module) {
   nb::class_<Source>(module, "Source")
       .def_prop_ro("rows", [](const Source& source) { return source.rows->rows(); })
       .def_prop_ro("columns", [](const Source& source) { return source.rows->columns(); })
@@ -552,6 +545,17 @@ NB_MODULE(_core, module) {
       },
       "name"_a,
       "dtype"_a);
+}
+
+}  // namespace
+
+NB_MODULE(_core, module) {
+  nb::register_exception_translator(translate);
+  hold_forks();
+  read_pickles_by_this_python();
+  module.attr("version") = std::string(version());
+  module.attr("openmp_spin_count") = std::string(openmp_spin_count);
+  bind_sources(module);
   bind_statistics(module);
   bind_merge(module);
   bind_convert(module);

@@ -55,10 +55,10 @@ nb::tuple inspected(const fs::path& path,
                     const fs::path& write_manifest,
                     std::int64_t threads) {
   verbs::ReadingProgress progress;
-  const verbs::InspectOptions options{.check = check,
-                                      .manifest = manifest,
-                                      .write_manifest = write_manifest,
-                                      .reading = {.threads = threads, .progress = &progress}};
+  const verbs::InspectionOptions options{.check = check,
+                                         .manifest = manifest,
+                                         .write_manifest = write_manifest,
+                                         .reading = {.threads = threads, .progress = &progress}};
   verbs::Inspection found;
   watched([&] { progress.stop = true; },
           [&] { return progress.fraction(); },

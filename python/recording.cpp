@@ -19,6 +19,7 @@
 
 #include "checkpoints/folder_lock.h"
 #include "checkpoints/frozen_part.h"
+#include "checkpoints/runs.h"
 #include "checkpoints/snapshot.h"
 #include "layout/layout.h"
 #include "python/hdf5_guard.h"
@@ -119,6 +120,7 @@ class Recording {
     snapshot_.weights.resize(layout.file_size);
     snapshot_.buffers.resize(values_of(buffers));
     snapshot_.counters.resize(values_of(counters));
+    begin();
   }
   FloatVector weights() { return array_of<FloatVector>(snapshot_.weights); }
   FloatVector buffers() { return array_of<FloatVector>(snapshot_.buffers); }
@@ -128,6 +130,27 @@ class Recording {
     snapshot_.epoch = epoch;
     snapshot_.step = step;
     with_hdf5([&] { checkpoints::write_snapshot(path, snapshot_); });
+  }
+
+  /// The snapshots from now on are of a run of their own.
+  void begin() {
+    snapshot_.run_json = nlohmann::json{{"run", to_json(checkpoints::new_identity())}}.dump();
+  }
+
+  /// Goes on with the run of an earlier snapshot, where the weights that were copied lie within
+  /// `bound` times its norm of it; else a run of their own begins. Returns whether it goes on.
+  bool go_on(const fs::path& path, double bound) {
+    const auto earlier = with_hdf5([&] { return checkpoints::read_snapshot(path); });
+    if (earlier.layout_hash != snapshot_.layout_hash) return false;
+    double distance = 0, size = 0;
+    for (std::size_t i = 0; i < earlier.weights.size(); ++i) {
+      const double was = earlier.weights[i], difference = snapshot_.weights[i] - was;
+      distance += difference * difference;
+      size += was * was;
+    }
+    if (!(distance <= bound * bound * size)) return false;
+    snapshot_.run_json = earlier.run_json;
+    return true;
   }
 
   void close() { folder_.give_up(); }
@@ -167,6 +190,7 @@ void bind_recording(nb::module_& module) {
       .def_prop_ro("buffers", &Recording::buffers)
       .def_prop_ro("counters", &Recording::counters)
       .def("write", &Recording::write, "path"_a, "epoch"_a, "step"_a)
+      .def("go_on", &Recording::go_on, "path"_a, "bound"_a)
       .def("close", &Recording::close);
 }
 

@@ -63,7 +63,15 @@ EXCEPTIONS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("lib/training/run_folder.cpp", ("best", "checkpoints"), "folders of a run"),
     ("scripts/bundle/make.py", ("device_algebra",), "a program of ours"),
     ("scripts/lint_options.py", (), "this list"),
-    ("python/bindings.cpp", ("copy_from", "allow_different_config"), "names of Python arguments"),
+    ("python/bindings.cpp", ("copy_from", "allow_different_config", "shard_size"), "names of Python arguments"),
+    ("python/inspect_bindings.cpp", ("write_manifest",), "names of Python arguments"),
+    ("python/dimred/_arguments.py", ("decay", "alpha", "gamma"), "names of Python arguments"),
+    ("python/dimred/_inspect.py", ("dtype", "file", "write_manifest"), "names of Python arguments and columns"),
+    (
+        "python/dimred/_merge.py",
+        ("kind", "last", "stride", "decay", "alpha", "gamma", "coefficients"),
+        "names of Python arguments",
+    ),
     ("python/method_bindings.cpp", ("weight_decay", "sam_radius"), "names of Python properties"),
     ("python/dimred/__init__.py", ("average", "recalibrate_batchnorm", "trajectory"), "functions of the package"),
     (

@@ -109,11 +109,11 @@ std::int64_t count_different(std::span<const A> a,
 }
 
 /// What elements add to a distance.
-struct Sums {
+struct ElementSums {
   double product = 0, square_a = 0, square_b = 0, max_abs = 0, max_rel = 0;
 };
 
-void add_sums(const Sums& sums, Distance& distance) {
+void add_sums(const ElementSums& sums, Distance& distance) {
   distance.product += sums.product;
   distance.square_a += sums.square_a;
   distance.square_b += sums.square_b;
@@ -123,7 +123,7 @@ void add_sums(const Sums& sums, Distance& distance) {
 
 template <class A, class B>
 void add_any(std::span<const A> a, std::span<const B> b, Distance& distance) {
-  Sums sums;
+  ElementSums sums;
   for (std::size_t i = 0; i < a.size(); ++i) {
     const auto x = static_cast<double>(a[i]), y = static_cast<double>(b[i]);
     sums.product += x * y;
@@ -139,7 +139,7 @@ void add_any(std::span<const A> a, std::span<const B> b, Distance& distance) {
 /// Finds the largest distances, the loop that weights which differ go through. Maxima are those of
 /// bits, which have the order of numbers that are not negative, and need no branch. max_abs is not
 /// finite where an element is not.
-DIMRED_FAST_CLONES Sums largest_gaps(std::span<const double> a, std::span<const double> b) {
+DIMRED_FAST_CLONES ElementSums largest_gaps(std::span<const double> a, std::span<const double> b) {
   std::int64_t max_abs = 0, max_rel = 0;
   for (std::size_t i = 0; i < a.size(); ++i) {
     const double apart = std::abs(a[i] - b[i]);

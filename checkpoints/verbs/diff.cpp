@@ -23,7 +23,7 @@ using checkpoints::StoredBox;
 using checkpoints::StoredTensor;
 
 /// A tensor of a checkpoint and the name by which it looks for its partner.
-struct NamedTensor {
+struct SideTensor {
   const StoredTensor* tensor = nullptr;
   std::string name;
 };
@@ -53,12 +53,12 @@ void remark_on_unused(const RenameRules& rules,
 }
 
 /// A's tensors under their new names. Throws where two get the same one.
-std::vector<NamedTensor> renamed_tensors(const std::vector<const StoredTensor*>& tensors,
-                                         const RenameRules& rules,
-                                         std::vector<std::string>& remarks) {
+std::vector<SideTensor> renamed_tensors(const std::vector<const StoredTensor*>& tensors,
+                                        const RenameRules& rules,
+                                        std::vector<std::string>& remarks) {
   std::map<std::string, std::string> sources;
   std::vector<bool> used(rules.size() + 1);
-  std::vector<NamedTensor> named;
+  std::vector<SideTensor> named;
   for (const auto* tensor : tensors) {
     auto [name, rule] = renamed(rules, tensor->name);
     used[rule] = true;

@@ -54,7 +54,7 @@ bool lacks_listed(const fs::path& path, const Manifest& manifest) {
 
 /// A checkpoint, or the path alone with the reason why it cannot be read.
 CheckedIndex opened_with_faults(const fs::path& path,
-                                const InspectOptions& options,
+                                const InspectionOptions& options,
                                 const Manifest& manifest) {
   const auto artifact = checkpoints::look(path);
   const bool index =
@@ -180,7 +180,7 @@ void count_manifest(Inspection& result, const Manifest& manifest) {
 
 void write_manifest(Inspection& result,
                     const Checkpoint& checkpoint,
-                    const InspectOptions& options) {
+                    const InspectionOptions& options) {
   const auto& [check, none, file, reading] = options;
   const auto place = manifest_place(file, own_files(checkpoint));
   require_result_place(place);
@@ -199,7 +199,7 @@ Manifest read_manifest(const fs::path& file) {
 void compare_manifest(Inspection& result,
                       const Checkpoint& checkpoint,
                       const Manifest& manifest,
-                      const InspectOptions& options) {
+                      const InspectionOptions& options) {
   Manifest now{file_digests(result, checkpoint, options.manifest, options.reading), {}};
   const bool read = !checkpoint.tensors.empty();
   if (!manifest.tensors.empty() && read)
@@ -234,7 +234,7 @@ std::string_view role_name(Role role) {
   return "unknown";
 }
 
-Inspection inspect(const fs::path& path, const InspectOptions& options) {
+Inspection inspect(const fs::path& path, const InspectionOptions& options) {
   const bool writes = !options.write_manifest.empty();
   const bool compares = !options.manifest.empty();
   require(!writes || !compares,

@@ -11,7 +11,7 @@
 
 namespace dimred::verbs {
 
-struct InspectOptions {
+struct InspectionOptions {
   bool check = false;                    // read all values, compare an index with its shards
   std::filesystem::path manifest;        // compare with this one; empty: none
   std::filesystem::path write_manifest;  // write one there; empty: none
@@ -57,6 +57,6 @@ std::string_view role_name(checkpoints::Role role);
 /// std::runtime_error for a damaged file without `check`, and for one that changes meanwhile.
 /// Cost: headers; for `check` one read of all values, for a manifest one of all files and one of
 /// all values.
-Inspection inspect(const std::filesystem::path& path, const InspectOptions& options = {});
+Inspection inspect(const std::filesystem::path& path, const InspectionOptions& options = {});
 
 }  // namespace dimred::verbs

@@ -1,6 +1,7 @@
 #include "checkpoints/verbs/manifest.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <numeric>
 #include <optional>

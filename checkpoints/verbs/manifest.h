@@ -66,7 +66,8 @@ std::vector<TensorDigest> digest_tensors(const checkpoints::Checkpoint& checkpoi
 
 /// Differences of a checkpoint from a manifest.
 struct ManifestDifferences {
-  std::vector<std::string> faults;   // changed, missing, not listed, a line each; tensors likewise
+  std::vector<std::string>
+      faults;  // changed, missing, not listed, a line each, of files and tensors
   std::vector<std::string> remarks;  // where files differ and all values are the same
 };
 

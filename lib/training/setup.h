@@ -1,5 +1,6 @@
 #pragma once
 
+#include "checkpoints/runs.h"
 #include "distributed/connect.h"
 #include "training/data_sets.h"
 #include "training/model.h"
@@ -12,6 +13,7 @@ struct Setup {
   std::uint64_t seed = 0;
   std::string
       persistent_options;  // checkpoints::persistent_options of this run; empty in tests without
+  checkpoints::RunIdentity run;  // which states and snapshots carry; a resumed run keeps it
   DataSets data;
   Model model;
 };

@@ -91,6 +91,7 @@ void share_parts(const Setup& setup, std::vector<float>& values) {
 nlohmann::json run_record(const Setup& setup) {
   auto record = nlohmann::json::object();
   if (!setup.persistent_options.empty()) record["config"] = setup.persistent_options;
+  if (!setup.run.id.empty()) record["run"] = checkpoints::to_json(setup.run);
   if (!setup.data.record.class_names.empty()) record["data"] = to_json(setup.data.record);
   if (!setup.data.preprocessing.mean.empty()) {
     record["mean"] = setup.data.preprocessing.mean;
@@ -161,6 +162,7 @@ Position restore_network(const checkpoints::State& saved, const std::string& sta
                  saved.vectors.at("buffers"),
                  saved.counters.at("counters"));
   if (scalars.contains("loss_scale")) model.loss_scale.restore(scalars.at("loss_scale"));
+  setup.run = checkpoints::identity_of(scalars.dump());  // that of an older run is not known
   const auto position = position_from_json(scalars.at("position"));
   require_environment(position.step_in_epoch <= setup.data.steps_per_epoch(),
                       "[training::state] the state is damaged: it is at step {} of an epoch of {}",

@@ -93,7 +93,7 @@ def convert(
         size_text(scope, shard_size),
         rules_of(scope, rename),
         (include or "", exclude or ""),
-        Path() if adapter is None else local_path(scope, "adapter", adapter),
+        "" if adapter is None else local_path(scope, "adapter", adapter),
         take or "",
         threads,
     )

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 NAME = re.compile(r"snapshot_(\d+)\.h5")
+# How far weights of one run may lie from its snapshot, in norms of that: of the same step a rounding to bfloat16, of an
+# earlier one less than another network's.
+SAME_STEP, EARLIER_STEP = 0.01, 1.0
 # This process's recorders by folder: one that goes on with a recording takes its folder over.
 recording: WeakValueDictionary[Path, SnapshotRecorder] = WeakValueDictionary()
 
@@ -36,8 +39,10 @@ class SnapshotRecorder:
         updates).
     every_steps: the number of steps from one snapshot to the next; or epochs_of: steps of an epoch, of which per_epoch
         get one, evenly, the last step among them. Both from epoch `from_epoch` on, counted from 1.
-    first_step: steps done before, where a training goes on. Without it, a folder that holds snapshots is refused; with
-        it, later ones are written again when their step comes.
+    first_step: steps done before, where a training goes on; `model` then holds the weights of that step. Without it, a
+        folder that holds snapshots is refused; with it, later ones are written again when their step comes. A model
+        that does not go on from the newest snapshot up to that step begins another run, with a warning: `dimred merge`
+        says whose snapshots they are, dimred.fit and stage 2 refuse them together.
     trainable_only: of a module, the parameters that need a gradient (LoRA's, or those of a head), with a warning that
         says so. The snapshots name those that they lack, and carry a digest of them, for which the frozen values are
         read once. A parameter that is thawed later is refused.
@@ -165,6 +170,7 @@ class SnapshotRecorder:
                 f"{SCOPE} '{self.folder}' holds snapshots up to step {max(steps)}: "
                 "choose another folder, or give first_step to go on"
             )
+        self._go_on(opened, [step for step in steps if step <= self.steps])
         later = [step for step in steps if step > self.steps]
         if later:
             warnings.warn(
@@ -174,6 +180,24 @@ class SnapshotRecorder:
             )
         recording[place] = self
         return opened
+
+    def _go_on(self, opened: _core.Recording, steps: list[int]) -> None:
+        """With the run of the newest snapshot, if the weights are of its course."""
+        if not steps:
+            return
+        newest = max(steps)
+        file = self.folder / f"snapshot_{newest:08d}.h5"
+        self._recorded.copy(opened.weights, opened.buffers, opened.counters)
+        try:
+            goes_on = opened.go_on(file, SAME_STEP if newest == self.steps else EARLIER_STEP)
+        except (RuntimeError, ValueError):  # damaged, which whoever reads the folder hears
+            goes_on = False
+        if not goes_on:
+            warnings.warn(
+                f"{SCOPE} '{file}' is not of this network's course, which is recorded as another run: dimred.fit "
+                "refuses the two together; choose another folder, or restore the network before the recorder is made",
+                stacklevel=4,
+            )
 
 
 def close_earlier(folder: Path) -> None:

@@ -167,7 +167,7 @@ def test_rounding_is_torchs(dtype: str, tmp_path: Path) -> None:
 
 
 def nearest_bfloat16(values: torch.Tensor) -> torch.Tensor:
-    """Of three neighbours the nearest, the even one of two."""
+    """Rounds to the nearest neighbour, and to the even one of two."""
     rough = values.float().bfloat16()
     neighbours = torch.stack([(rough.view(torch.int16) + step).view(torch.bfloat16) for step in (-1, 0, 1)])
     distance = (neighbours.double() - values).abs()
@@ -445,7 +445,7 @@ def floats_of(file: Path) -> np.ndarray:
 
 
 def test_snapshots_runs_and_states_of_ours(ours: Path, tmp_path: Path) -> None:
-    """Of a run its newest state, without the momentum."""
+    """Reads the newest state of a run, without the momentum."""
     state = ours / "run/checkpoints/state_00000008"
     snapshot = ours / "run/snapshots/snapshot_00000008.h5"
     held = np.concatenate([np.fromfile(state / name, np.float32) for name in ("weights.f32", "buffers.f32")])

@@ -36,7 +36,7 @@ def said(dimred: Path) -> Said:
 
 
 def tensors() -> dict[str, torch.Tensor]:
-    """Of several types, one of them empty and one a scalar."""
+    """Has several types, an empty tensor and a scalar."""
     generator = torch.Generator().manual_seed(3)
     return {
         "layers.0.weight": torch.randn(4, 6, generator=generator),
@@ -144,7 +144,7 @@ def test_tied_weights_count_once(tmp_path: Path) -> None:
 
 
 def test_150000_tensors_are_listed_checked_and_recorded(tmp_path: Path, said: Said) -> None:
-    """Those of a mixture of experts, in little."""
+    """Has as many names as a mixture of experts, in little."""
     count = 150_000
     entries, data = {}, np.arange(count, dtype=np.float32).tobytes()
     for i in range(count):

@@ -1107,6 +1107,32 @@ def test_a_recording_goes_on_and_is_not_mixed_with_another(tmp_path: Path) -> No
         dimred.SnapshotRecorder(model, tmp_path, every_steps=1, first_step=1).close()
 
 
+def test_snapshots_of_another_network_are_another_run(tmp_path: Path) -> None:
+    def record(seed: int, folder: Path, first_step: int) -> torch.nn.Module:
+        torch.manual_seed(seed)
+        model = torch.nn.Linear(40, 30)
+        with dimred.SnapshotRecorder(model, folder, every_steps=1, first_step=first_step) as recorder:
+            for _ in range(3):
+                model.weight.data.add_(0.01 * torch.randn(30, 40))
+                recorder.step()
+        return model
+
+    model = record(0, tmp_path / "s", 0)
+    with dimred.SnapshotRecorder(model, tmp_path / "s", every_steps=1, first_step=3) as recorder:
+        model.weight.data.add_(0.01)
+        recorder.step()  # goes on: no warning, one run
+    with dimred.SnapshotRecorder(model, tmp_path / "s", every_steps=1, first_step=7) as recorder:
+        recorder.step()  # from a state between two snapshots
+    assert dimred.fit(tmp_path / "s", 2).components.shape == (2, 1230)
+    for seed, first_step in ((1, 8), (2, 20)):
+        with pytest.warns(UserWarning, match="is not of this network's course, which is recorded as another run"):
+            record(seed, tmp_path / "s", first_step)
+    with pytest.raises(ValueError, match=r"needs the snapshots of one run, received 5 of run A such as .* 3 of run B"):
+        dimred.fit(tmp_path / "s", 2)
+    merged = dimred.merge(tmp_path / "s", tmp_path / "m")
+    assert "the checkpoints are of 3 runs: 5 of run A, 3 of run B, 3 of run C" in merged.remarks
+
+
 def test_a_recorder_keeps_its_folder_wherever_the_program_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "elsewhere").mkdir()

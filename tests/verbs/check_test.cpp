@@ -3,10 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <fstream>
 #include <limits>
+#include <map>
 #include <random>
 
 #include "checkpoints/float_formats.h"
@@ -21,8 +23,8 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-constexpr float infinity = std::numeric_limits<float>::infinity();
-const float nan = std::nanf("");
+constexpr float infinite = std::numeric_limits<float>::infinity();
+const float not_a_number = std::nanf("");
 
 /// The counts by comparisons of numbers, one after the other.
 ValueCounts counts_by_hand(const std::vector<double>& values) {
@@ -56,7 +58,8 @@ TEST(CountValues, AreThoseOfComparisonsInEveryFloatType) {
   std::uniform_int_distribution<int> kind(0, 9);
   std::vector<float> values(70'000);
   for (auto& value : values) {
-    const float some[]{nan, infinity, -infinity, 0.0F, -0.0F, 65504.0F, 6e-8F, -1.5F, 2.0F, 0.5F};
+    const float some[]{
+        not_a_number, infinite, -infinite, 0.0F, -0.0F, 65504.0F, 6e-8F, -1.5F, 2.0F, 0.5F};
     value = some[kind(engine)];
   }
   values[0] = 1;
@@ -124,7 +127,7 @@ TEST(CountValues, IntegersAndPartsOfBytesAreFinite) {
 }
 
 TEST(CountValues, AComplexNumberIsBadWhereAPartIs) {
-  const std::vector<float> parts{1, 2, nan, infinity, 0, -infinity, 3, nan};
+  const std::vector<float> parts{1, 2, not_a_number, infinite, 0, -infinite, 3, not_a_number};
   const auto counts = count_values("C64", parts);
   EXPECT_EQ(counts.elements, 4);
   EXPECT_EQ(counts.nan, 2);
@@ -133,7 +136,7 @@ TEST(CountValues, AComplexNumberIsBadWhereAPartIs) {
 }
 
 TEST(CountValues, AddUpAsOneRun) {
-  const std::vector<float> values{0, -0.0F, 0, infinity, nan, 0, 1};
+  const std::vector<float> values{0, -0.0F, 0, infinite, not_a_number, 0, 1};
   for (std::size_t cut = 0; cut <= values.size(); ++cut) {
     const std::span all(values);
     auto counts = count_values("F32", all.first(cut));
@@ -148,12 +151,12 @@ TEST(CountValues, AddUpAsOneRun) {
 }
 
 TEST(CountValues, AMaskHasZerosAndMinusInfinitiesAlone) {
-  EXPECT_TRUE(count_values("F32", std::vector<float>{0, -infinity, -0.0F}).is_mask());
-  EXPECT_TRUE(count_values("F32", std::vector<float>{-infinity}).is_mask());
+  EXPECT_TRUE(count_values("F32", std::vector<float>{0, -infinite, -0.0F}).is_mask());
+  EXPECT_TRUE(count_values("F32", std::vector<float>{-infinite}).is_mask());
   EXPECT_FALSE(count_values("F32", std::vector<float>{0, 0}).is_mask());
-  EXPECT_FALSE(count_values("F32", std::vector<float>{0, infinity, -infinity}).is_mask());
-  EXPECT_FALSE(count_values("F32", std::vector<float>{0, -infinity, 1}).is_mask());
-  EXPECT_FALSE(count_values("F32", std::vector<float>{0, -infinity, nan}).is_mask());
+  EXPECT_FALSE(count_values("F32", std::vector<float>{0, infinite, -infinite}).is_mask());
+  EXPECT_FALSE(count_values("F32", std::vector<float>{0, -infinite, 1}).is_mask());
+  EXPECT_FALSE(count_values("F32", std::vector<float>{0, -infinite, not_a_number}).is_mask());
 }
 
 /// A safetensors file of float32 tensors, whose values are written as they are.
@@ -181,12 +184,12 @@ std::filesystem::path write_floats(const std::filesystem::path& file,
 TEST(CheckValues, NamesBadTensorsWithCountsAndTheFirstElement) {
   const TemporaryFolder folder;
   std::vector<float> large((block_bytes / 4) + 5, 1.5F);
-  large.back() = nan;  // in the second block
+  large.back() = not_a_number;  // in the second block
   large[3] = 2;
   const auto file = write_floats(folder.path() / "a.safetensors",
-                                 {{"bad", {1, infinity, nan, -infinity, nan}},
+                                 {{"bad", {1, infinite, not_a_number, -infinite, not_a_number}},
                                   {"large", large},
-                                  {"mask", {0, -infinity}},
+                                  {"mask", {0, -infinite}},
                                   {"one", {4}},
                                   {"ones", {1, 1}},
                                   {"zeros", {0, 0}}});

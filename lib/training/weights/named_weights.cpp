@@ -262,7 +262,7 @@ WeightsFile named_weights(const Model& model, const fs::path& path) {
   const bool foreign =
       artifact.kind != checkpoints::ArtifactKind::snapshot && !artifact.weights.empty();
   auto file = foreign ? foreign_weights(model, artifact.weights) : own_weights(artifact);
-  file.chosen = std::move(remark);
+  if (!remark.empty()) file.chosen = remark + (file.chosen.empty() ? "" : "; ") + file.chosen;
   return file;
 }
 

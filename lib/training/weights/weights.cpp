@@ -6,6 +6,7 @@
 #include <set>
 
 #include "checkpoints/part_names.h"
+#include "checkpoints/runs.h"
 #include "checkpoints/snapshot.h"
 #include "checkpoints/state.h"
 #include "checkpoints/weight_names.h"
@@ -201,16 +202,21 @@ Weights load_weights(const Setup& setup, const fs::path& path) {
 Weights mean_of_series(const Setup& setup, const fs::path& path, std::int64_t latest) {
   const auto series = latest_members(path, latest);
   merge::RowMean mean;
+  std::vector<checkpoints::MemberRun> runs;
   Weights last;
   for (const auto& member : series.members) {
     last = load_weights(setup, member.weights);
+    runs.push_back({member.path, checkpoints::identity_of(last.run_json)});
     mean.add(last.values);
   }
   const bool snapshots = series.members.back().weights.extension() == ".h5";
   last.values = mean.values();
   last.kind = "mean";
   last.needs_recalibration = true;
-  for (const auto& remark : series.remarks) last.note += (last.note.empty() ? "" : "; ") + remark;
+  auto remarks = series.remarks;
+  if (auto remark = checkpoints::runs_remark(checkpoints::runs_of(runs)); !remark.empty())
+    remarks.push_back(std::move(remark));
+  for (const auto& remark : remarks) last.note += (last.note.empty() ? "" : "; ") + remark;
   last.source =
       formatted("mean of {}{} in {}",
                 latest > 0 ? "the latest " : "",

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+// Which run the members of a series belong to.
+namespace dimred::checkpoints {
+
+/// What a snapshot or a state says of its run.
+struct RunIdentity {
+  std::string id;  // the same as long as the run is resumed; empty: not known
+  std::optional<std::int64_t> seed, split_seed;
+
+  bool operator==(const RunIdentity&) const = default;
+};
+
+/// Reads the identity from Snapshot::run_json; a text without one, or no JSON, has none.
+RunIdentity identity_of(const std::string& run_json);
+
+/// Returns {"identity": id, "seed": seed}, as "run" in run_json has it.
+nlohmann::json to_json(const RunIdentity& run);
+
+/// Returns the identity with which a recorder of Python begins: 128 random bits.
+RunIdentity new_identity();
+
+struct MemberRun {
+  std::filesystem::path path;
+  RunIdentity run;
+};
+
+/// The members of one run.
+struct RunShare {
+  RunIdentity run;
+  std::size_t members = 0;
+  std::filesystem::path first;  // of its members
+};
+
+/// Groups members by their runs, in the order of their first members. Two members are of two runs
+/// where their identities differ, or, where one has none, their split_seed.
+std::vector<RunShare> runs_of(const std::vector<MemberRun>& members);
+
+/// Returns "the checkpoints are of 2 runs: 5 of run A (seed 1), 4 of run B (seed 2)"; empty for one
+/// run.
+std::string runs_remark(const std::vector<RunShare>& runs);
+
+/// Throws std::invalid_argument("[scope] ...") naming a member of each run where there are several.
+void require_one_run(const std::vector<MemberRun>& members, std::string_view scope);
+
+/// Reads the run of each file that is a snapshot of ours. Cost: all but their weights is read.
+std::vector<MemberRun> member_runs(const std::vector<std::filesystem::path>& files);
+
+}  // namespace dimred::checkpoints
