@@ -121,7 +121,7 @@ struct RankPart {
   bool repeated = false;  // an earlier rank holds the same
 };
 
-/// What of a tensor lies at a place of its mesh.
+/// The part of a tensor that lies at a place of its mesh.
 RankPart part_at(const fs::path& file, const Described& tensor, const Extents& coordinate) {
   RankPart part{.first = Extents(tensor.shape.size()), .sizes = tensor.shape};
   require(tensor.placements.size() == tensor.mesh.shape.size(),

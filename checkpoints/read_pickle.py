@@ -139,6 +139,7 @@ class Weights(Values):
 
     allowed: ClassVar = {
         ("collections", "OrderedDict"): OrderedDict,
+        ("torch", "Size"): tuple,
         ("torch._utils", "_rebuild_tensor_v2"): tensor_from,
         ("torch._utils", "_rebuild_parameter"): parameter_from,
         **{("torch", f"{name}Storage"): ElementType(type) for name, type in STORAGES.items()},
@@ -340,7 +341,6 @@ class Ranks(Weights):
         ("torch._utils", "_rebuild_parameter_with_state"): data_of,
         ("torch.serialization", "_get_layout"): nothing,
         ("torch", "device"): nothing,
-        ("torch", "Size"): tuple,
         ("torch", "Tensor"): nothing,
         ("torch.nn.parameter", "Parameter"): nothing,
         **{("torch", name): ElementType(type) for name, type in DTYPES.items()},
@@ -765,7 +765,7 @@ def checked_state_dict(archive: zipfile.ZipFile, file: str, folder: str, top: An
 
 
 def local_of(tensor: Tensor | Sharded) -> Tensor:
-    """What of it lies in the file."""
+    """The tensor that lies in the file."""
     return tensor.local if isinstance(tensor, Sharded) else tensor
 
 
@@ -799,8 +799,8 @@ def begin_of(archive: zipfile.ZipFile, record: str, stream: BinaryIO | io.RawIOB
 
 
 def rows_of(archive: zipfile.ZipFile, folder: str, file: str, tensors: dict[str, Tensor]) -> dict[str, list[Any]]:
-    """Of each tensor its name, type, shape, strides ([]: in the shape's order) and byte in the file; the CRCs of their
-    records hold."""
+    """The name, type, shape, strides ([]: in the shape's order) and byte in the file of each tensor, in records whose CRCs
+    hold."""
     with open(file, "rb") as stream:
         keys = {tensor.storage.key for tensor in tensors.values()}
         begins = {key: begin_of(archive, f"{folder}data/{key}", stream) for key in keys}

@@ -74,7 +74,7 @@ InspectedText inspect(const fs::path& named, const CheckpointQuestions& question
   }
 }
 
-OptionTable inspect_table(InspectArguments& arguments) {
+OptionTable inspection_table(InspectArguments& arguments) {
   auto& [file, landscape, trajectory, schedule, model, questions] = arguments;
   OptionTable table("dimred inspect",
                     "what a checkpoint, state, run folder, matrix or data set holds, and whether "
@@ -127,7 +127,7 @@ int inspect_command(const std::vector<std::string>& arguments) {
   if (asks_for(arguments, "schedule")) return inspect_schedule(arguments);
   if (asks_for(arguments, "trajectory")) return inspect_trajectory(arguments);
   InspectArguments given;
-  auto table = inspect_table(given);
+  auto table = inspection_table(given);
   if (printed_help(table, arguments)) return exit_success;
   for (const auto* field : std::initializer_list<const void*>{
            &given.landscape, &given.model, &given.schedule, &given.trajectory}) {

@@ -12,7 +12,7 @@ namespace dimred::merge {
 namespace {
 
 using checkpoints::StoredTensor;
-using FoldSide = LoraFactor::FoldSide;
+using FoldSide = LoraFactor::Side;
 
 /// Where an adapter's tensor goes: the name in the base.
 std::string target_of(const StoredTensor& tensor) {

@@ -418,7 +418,7 @@ void report_parts(Report& report, const Work& work, const fs::path& output) {
   for (std::size_t i = 0; i < work.parts.size(); ++i) {
     const auto& from = work.copied_from(work.parts[i]);
     if (from.in_folder())
-      report.parts[i].not_copied = checkpoints::left_behind(from.path, from.files);
+      report.parts[i].not_copied = checkpoints::left_behind(from.folder(), from.files);
   }
 }
 

@@ -25,7 +25,7 @@ ROWS = {
     cells[0]: dict(zip(COLUMNS, cells[1:], strict=True))
     for cells in (
         [cell.strip() for cell in line.strip("|").split("|")]
-        for line in PAGE.split("## Meanings")[1].splitlines()
+        for line in PAGE.split("## Meanings")[1].split("\n## ")[0].splitlines()
         if line.startswith("| ") and "`evaluate`" not in line
     )
 }

@@ -551,7 +551,7 @@ def test_other_formats_are_told_what_to_do(tmp_path: Path, twin, refused, fails)
     torch.save({"epoch": 1, "weights": [torch.ones(1)]}, tmp_path / "strange.pt")
     assert "epoch, weights" in refused(tmp_path / "strange.pt")
     torch.save({**twin.state_dict(), "fc.bias": torch.full((10,), torch.nan)}, tmp_path / "nan.pt")
-    line = fails(1, "merge", tmp_path / "nan.pt", "--output", tmp_path / "merged")
+    line = fails(2, "merge", tmp_path / "nan.pt", "--output", tmp_path / "merged")
     assert '"fc.bias"' in line and "finite" in line
 
 
