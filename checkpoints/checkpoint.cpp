@@ -319,7 +319,7 @@ Checkpoint read_checkpoint(const fs::path& weights, const OpenOptions& options) 
   Checkpoint checkpoint{.path = weights, .weights = weights};
   const auto kind = look(weights).kind;
   if (kind == ArtifactKind::snapshot || kind == ArtifactKind::distributed ||
-      kind == ArtifactKind::index)
+      kind == ArtifactKind::index || rank_file(weights))
     require_no_choice(weights, options);
   if (kind == ArtifactKind::snapshot) {
     read_snapshot_tensors(checkpoint);

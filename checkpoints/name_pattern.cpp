@@ -30,6 +30,17 @@ bool is_decimal(char letter) { return letter >= '0' && letter <= '9'; }
          printable(name));
 }
 
+/// The library searches by recursion, whose depth grows with the name.
+void require_short(const NamePattern& pattern, const std::string& name) {
+  constexpr std::size_t longest = 4096;
+  require(name.size() <= longest,
+          "{}: needs names of at most {} bytes, received {} bytes: \"{}...\"",
+          pattern.place(),
+          longest,
+          name.size(),
+          printable(name.substr(0, 40)));
+}
+
 }  // namespace
 
 std::pair<std::string, std::string> split_line(std::string_view line,
@@ -47,6 +58,7 @@ NamePattern::NamePattern(std::string_view text, std::string place)
     : text_(text), place_(std::move(place)), expression_(compiled(text, place_)) {}
 
 bool NamePattern::searches(const std::string& name) const {
+  require_short(*this, name);
   try {
     return std::regex_search(name, expression_);
   } catch (const std::regex_error&) {
@@ -105,6 +117,7 @@ void NameReplacement::add_text(char letter) {
 }
 
 std::string NameReplacement::replaced(const std::string& name) const {
+  require_short(pattern_, name);
   std::string result;
   auto last = name.begin();
   try {

@@ -799,8 +799,8 @@ def begin_of(archive: zipfile.ZipFile, record: str, stream: BinaryIO | io.RawIOB
 
 
 def rows_of(archive: zipfile.ZipFile, folder: str, file: str, tensors: dict[str, Tensor]) -> dict[str, list[Any]]:
-    """The name, type, shape, strides ([]: in the shape's order) and byte in the file of each tensor, in records whose CRCs
-    hold."""
+    """Name, type, shape, strides ([]: in the shape's order) and byte in the file of each tensor, whose record's CRC
+    holds."""
     with open(file, "rb") as stream:
         keys = {tensor.storage.key for tensor in tensors.values()}
         begins = {key: begin_of(archive, f"{folder}data/{key}", stream) for key in keys}

@@ -6,6 +6,8 @@
 #include <array>
 #include <cerrno>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "checkpoints/artifact.h"
@@ -58,10 +60,44 @@ bool set_dtype(nlohmann::ordered_json& config, std::string_view dtype) {
   return said;
 }
 
+/// What Python's json writes for numbers that JSON has no words for.
+constexpr std::array<std::string_view, 3> python_numbers{"-Infinity", "Infinity", "NaN"};
+
+/// The text with Python's NaN and infinities as strings that begin with `mark`.
+std::string with_marked_numbers(std::string_view text, const std::string& mark) {
+  std::string result;
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size();) {
+    const auto rest = text.substr(i);
+    const auto number = std::ranges::find_if(
+        python_numbers, [&](std::string_view name) { return rest.starts_with(name); });
+    if (!in_string && number != python_numbers.end()) {
+      result += '"' + mark + std::string(*number) + '"';
+      i += number->size();
+      continue;
+    }
+    const std::size_t taken = in_string && rest.starts_with('\\') ? 2 : 1;
+    in_string ^= rest.starts_with('"');
+    result += rest.substr(0, taken);
+    i += taken;
+  }
+  return result;
+}
+
 /// nullopt: the file says no type.
 std::optional<std::string> with_dtype(const fs::path& config, std::string_view dtype) {
-  auto json = parse_ordered_json(InputFile(config).text(JsonLimits{}.bytes), config.string());
-  return set_dtype(json, dtype) ? std::optional(json.dump(2) + "\n") : std::nullopt;
+  const auto text = InputFile(config).text(JsonLimits{}.bytes);
+  std::string mark = "number ";
+  while (text.find(mark) != text.npos) mark += '#';
+  auto json = parse_ordered_json(with_marked_numbers(text, mark), config.string());
+  if (!set_dtype(json, dtype)) return std::nullopt;
+  auto result = json.dump(2) + "\n";
+  for (const auto number : python_numbers) {
+    const auto marked = '"' + mark + std::string(number) + '"';
+    for (auto at = result.find(marked); at != result.npos; at = result.find(marked, at))
+      result.replace(at, marked.size(), number);
+  }
+  return result;
 }
 
 /// Gives a copy the permissions that `cp` does: the source's, but for those that the process's mask

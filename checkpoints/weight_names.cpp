@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <ranges>
 #include <set>
 #include <span>
 #include <utility>
 
 #include "checkpoints/safetensors.h"
 #include "support/errors.h"
+#include "support/option_values.h"
 #include "support/text.h"
 
 namespace dimred::checkpoints {
@@ -257,7 +259,8 @@ std::string prefix_to_drop(const std::vector<std::string>& names,
 
 std::string count_and_names(const std::vector<std::string>& names) {
   constexpr std::size_t most = 3;
-  const std::vector<std::string> first(names.begin(), names.begin() + std::min(most, names.size()));
+  std::vector<std::string> first;
+  for (const auto& name : names | std::views::take(most)) first.push_back(printable(name));
   return formatted("{} tensor{} ({}{})",
                    names.size(),
                    names.size() == 1 ? "" : "s",

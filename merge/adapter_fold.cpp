@@ -5,6 +5,8 @@
 #include <memory>
 
 #include "checkpoints/safetensors.h"
+#include "checkpoints/shard_plan.h"
+#include "checkpoints/tied.h"
 #include "support/errors.h"
 #include "support/option_values.h"
 
@@ -32,8 +34,53 @@ std::size_t& slot_of(FoldedTensor& folded, const StoredTensor& tensor) {
   return factor->side == FoldSide::a ? folded.a : folded.b;
 }
 
+/// The base's tensors that an adapter's tensor changes: a factor changes all that lie in one place,
+/// as PEFT changes the one weight; what takes the place of a tensor has its own name alone.
+std::vector<std::size_t> targets_of(const StoredTensor& tensor,
+                                    std::size_t target,
+                                    const checkpoints::TiedGroups& tied) {
+  const auto factor = lora_factor(tensor.name);
+  const bool is_update = factor && factor->side != FoldSide::bias;
+  return is_update ? checkpoints::tied_with(tied, target) : std::vector{target};
+}
+
 std::int64_t columns_of(const StoredTensor& a) {
   return a.shape[0] == 0 ? 0 : a.elements() / a.shape[0];
+}
+
+/// Throws where adapters disagree on how linear layers are stored.
+void require_one_orientation(const Adapters& adapters) {
+  for (const auto& config : adapters.configs)
+    require(config.fan_in_fan_out == adapters.configs.front().fan_in_fan_out,
+            "[merge] '{}' and '{}' differ in fan_in_fan_out; fold them one by one",
+            adapters.configs.front().file,
+            config.file);
+}
+
+/// Throws for square weights where the shapes of others contradict fan_in_fan_out, which then says
+/// nothing of theirs.
+void require_oriented(const std::vector<FoldedTensor>& plan,
+                      const std::vector<StoredTensor>& tensors,
+                      const Adapters& adapters,
+                      const Input& base) {
+  const bool said = adapters.configs.front().fan_in_fan_out;
+  const StoredTensor* square = nullptr;
+  const StoredTensor* other = nullptr;
+  for (std::size_t i = 0; i < plan.size(); ++i) {
+    if (plan[i].a == FoldedTensor::none || lora_factor(tensors[plan[i].a].name)->embedding)
+      continue;
+    const auto& weight = base.tensors[i];
+    const bool is_square = weight.shape.size() == 2 && weight.shape[0] == weight.shape[1];
+    if (is_square) square = &weight;
+    if (!is_square && weight.shape.size() == 2 && plan[i].transposed != said) other = &weight;
+  }
+  require(square == nullptr || other == nullptr,
+          "[merge] '{}' says fan_in_fan_out {}, \"{}\" is stored the other way: the square "
+          "\"{}\" could be either; fold by PEFT",
+          adapters.configs.front().file,
+          said ? "true" : "false",
+          other == nullptr ? "" : printable(other->name),
+          square == nullptr ? "" : printable(square->name));
 }
 
 /// Whether the base's weight is the transpose of B A.
@@ -173,6 +220,7 @@ std::vector<FoldedTensor> fold_plan(const std::vector<Input>& inputs,
   std::map<std::string_view, std::size_t> named;
   for (std::size_t i = 0; i < base.tensors.size(); ++i) named[base.tensors[i].name] = i;
   std::vector<FoldedTensor> plan(base.tensors.size());
+  const auto tied = checkpoints::tied_groups(base.tensors);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const auto target = named.find(target_of(tensors[i]));
     require(target != named.end(),
@@ -181,7 +229,14 @@ std::vector<FoldedTensor> fold_plan(const std::vector<Input>& inputs,
             printable(target_of(tensors[i])),
             inputs.front().path,
             printable(tensors[i].name));
-    slot_of(plan[target->second], tensors[i]) = i;
+    for (const auto place : targets_of(tensors[i], target->second, tied)) {
+      auto& slot = slot_of(plan[place], tensors[i]);
+      require(slot == FoldedTensor::none,
+              "[merge] '{}' has two updates of one tied weight, \"{}\"",
+              inputs.front().path,
+              printable(tensors[i].name));
+      slot = i;
+    }
   }
   for (std::size_t i = 0; i < plan.size(); ++i) {
     auto& folded = plan[i];
@@ -195,6 +250,8 @@ std::vector<FoldedTensor> fold_plan(const std::vector<Input>& inputs,
                          folded.instead != FoldedTensor::none;
     if (changed) require_fits(folded, base.tensors[i], inputs, base);
   }
+  require_one_orientation(adapters);
+  require_oriented(plan, tensors, adapters, base);
   return plan;
 }
 

@@ -196,6 +196,7 @@ void take_ranks(Adapters& adapters, const Input& input) {
                         of.first,
                         of.second);
     adapters.ranks[module].push_back(of.first);
+    (void)adapters.configs.back().scale_of(module, of.first);  // refuses another rank, in time
   }
 }
 

@@ -134,7 +134,8 @@ void keep_needed(std::vector<Input>& inputs, std::vector<Part>& parts) {
 
 void read_all_tensors(std::vector<Input>& inputs, const Options& options) {
   in_parallel(std::ssize(inputs), options.threads, [&](std::int64_t i) {
-    read_tensors(inputs[i], options.take);
+    // With a base the choice is the base's: adapters hold no average.
+    read_tensors(inputs[i], options.base.empty() ? options.take : "");
   });
   require_different_files(inputs);
 }
@@ -205,7 +206,8 @@ void require_no_factors(const Work& work) {
 void open_base(Work& work, const Options& options) {
   Input base;
   static_cast<checkpoints::Checkpoint&>(base) =
-      checkpoints::open_checkpoint(options.base, {.scope = "merge"});
+      checkpoints::open_checkpoint(options.base, {.scope = "merge", .take = options.take});
+  if (base.frozen) base.frozen->verify();
   work.base.push_back(std::move(base));
   work.folded = fold_plan(work.inputs, *work.adapters, work.base.front());
 }
@@ -403,6 +405,7 @@ void report_tensors(Report& report, const Work& work) {
     report.inputs.push_back({input.path, input.step});
     left_out.insert(input.left_out.begin(), input.left_out.end());
   }
+  for (const auto& base : work.base) left_out.insert(base.left_out.begin(), base.left_out.end());
   report.left_out.assign(left_out.begin(), left_out.end());
 }
 

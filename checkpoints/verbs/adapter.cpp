@@ -8,7 +8,7 @@
 #include "checkpoints/float_sums.h"
 #include "checkpoints/name_pattern.h"
 #include "checkpoints/safetensors.h"
-#include "checkpoints/verbs/tied.h"
+#include "checkpoints/tied.h"
 #include "support/atomic_file.h"
 #include "support/errors.h"
 #include "support/json.h"
@@ -291,11 +291,12 @@ Folds folds_of(const Adapter& adapter, const checkpoints::Checkpoint& source) {
             adapter.folder);
     return found->second;
   };
-  const auto groups = tied_groups(source.tensors);
+  const auto groups = checkpoints::tied_groups(source.tensors);
   for (std::size_t i = 0; i < adapter.updates.size(); ++i) {
     const auto place = place_of(adapter.updates[i].weight);
     require_update_fits(adapter, adapter.updates[i], source.tensors[place]);
-    for (const auto tied : tied_with(groups, place)) folds.tensors[tied].updates.push_back(i);
+    for (const auto tied : checkpoints::tied_with(groups, place))
+      folds.tensors[tied].updates.push_back(i);
   }
   for (std::size_t i = 0; i < adapter.replacements.size(); ++i) {
     const auto& [weight, tensor] = adapter.replacements[i];

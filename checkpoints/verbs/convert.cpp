@@ -12,7 +12,7 @@
 #include "checkpoints/sealed_json.h"
 #include "checkpoints/shard_plan.h"
 #include "checkpoints/side_files.h"
-#include "checkpoints/verbs/tied.h"
+#include "checkpoints/tied.h"
 #include "checkpoints/weight_names.h"
 #include "support/atomic_file.h"
 #include "support/counted.h"
@@ -106,16 +106,23 @@ void rename_tensors(std::vector<PlannedTensor>& tensors,
                                          printable(rules[i].pattern().text())));
 }
 
+/// The tensor of the adapter that takes the place of one of the source.
+std::optional<std::size_t> replacement_of(const ConvertWork& work, std::size_t tensor) {
+  return tensor < work.folds.tensors.size() ? work.folds.tensors[tensor].replacement : std::nullopt;
+}
+
 void report_tied(const ConvertWork& work,
                  const std::vector<PlannedTensor>& chosen,
                  ConvertReport& report) {
   std::set<std::size_t> written;
   for (const auto& tensor : chosen) written.insert(tensor.index);
-  for (const auto& group : tied_groups(work.source.tensors)) {
-    std::vector<std::string> names;
+  for (const auto& group : checkpoints::tied_groups(work.source.tensors)) {
+    std::map<std::optional<std::size_t>, std::vector<std::string>> names;  // by what replaces them
     for (const auto tensor : group)
-      if (written.contains(tensor)) names.push_back(work.source.tensors[tensor].name);
-    if (names.size() > 1) report.tied.push_back(std::move(names));
+      if (written.contains(tensor))
+        names[replacement_of(work, tensor)].push_back(work.source.tensors[tensor].name);
+    for (auto& [replacement, tied] : names)
+      if (tied.size() > 1) report.tied.push_back(std::move(tied));
   }
 }
 
@@ -293,8 +300,9 @@ ConvertWork open_work(const fs::path& source,
   rename_tensors(tensors, options.renames, report);
   plan_files(work, std::move(tensors), output, options.shard_size);
   if (work.source.in_folder()) {
-    report.not_copied = checkpoints::left_behind(work.source.path, work.source.files);
-    if (!work.one_file) work.side_files = checkpoints::side_files(work.source.path);
+    const auto from = work.source.folder();
+    report.not_copied = checkpoints::left_behind(from, work.source.files);
+    if (!work.one_file) work.side_files = checkpoints::side_files(from);
   }
   return work;
 }

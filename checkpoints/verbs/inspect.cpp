@@ -113,7 +113,7 @@ Inspection contents_of(const Checkpoint& checkpoint) {
   const auto name = [&](const fs::path& file) { return relative_name(file, result.folder); };
   for (const auto& file : own_files(checkpoint)) result.files.push_back(name(file));
   if (fs::is_directory(checkpoint.path) && checkpoint.in_folder())
-    for (const auto& file : checkpoints::side_files(checkpoint.path))
+    for (const auto& file : checkpoints::side_files(checkpoint.folder()))
       result.side_files.push_back(file.string());
   const auto names = texts_of(checkpoint.files, name);
   result.tensors.reserve(checkpoint.tensors.size());

@@ -257,21 +257,22 @@ DOTTED = "names are dotted, such as"
         (lambda step: {"state_dict": {"a": {"b": linear(step)}}}, "a.b.l.weight"),
     ],
 )
-def test_names_of_dictionaries_in_one_another_are_said_once(make, name: str, tmp_path: Path, execute) -> None:
+def test_names_of_dictionaries_in_one_another_are_said_once(make, name: str, tmp_path: Path, binaries: Path) -> None:
     (tmp_path / "run").mkdir()
     for step in (1, 2, 3):
         torch.save(make(step), tmp_path / f"run/step{step}.pt")
-    merged = execute("dimred", "merge", tmp_path / "run", "--output", tmp_path / "out")
-    fitted = execute("dimred", "pca", tmp_path / "run", "--components=1", "--output", tmp_path / "p.npy")
-    for text in (merged, fitted):
+    for words in (["merge", "--output", tmp_path / "out"], ["pca", "--components=1", "--output", tmp_path / "p.npy"]):
+        command = [binaries / "dimred", words[0], tmp_path / "run", *words[1:]]
+        text = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True).stdout
         assert text.count(DOTTED) == 1 and f"{DOTTED} {name}:" in text, text
     assert name in safetensors.torch.load_file(tmp_path / "out/model.safetensors")
 
 
 def test_plain_names_have_no_such_word(tmp_path: Path, execute) -> None:
+    (tmp_path / "run").mkdir()
     for step in (1, 2):
-        torch.save({"model": linear(step)}, tmp_path / f"step{step}.pt")
-    assert DOTTED not in execute("dimred", "merge", tmp_path, "--output", tmp_path / "out")
+        torch.save({"model": linear(step)}, tmp_path / f"run/step{step}.pt")
+    assert DOTTED not in execute("dimred", "merge", tmp_path / "run", "--output", tmp_path / "out")
 
 
 TWO_NETWORKS = {

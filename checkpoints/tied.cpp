@@ -1,12 +1,12 @@
-#include "checkpoints/verbs/tied.h"
+#include "checkpoints/tied.h"
 
 #include <algorithm>
 #include <map>
 
-namespace dimred::verbs {
+namespace dimred::checkpoints {
 
-TiedGroups tied_groups(std::span<const checkpoints::StoredTensor> tensors) {
-  std::map<std::vector<checkpoints::StoredBox>, std::vector<std::size_t>> places;
+TiedGroups tied_groups(std::span<const StoredTensor> tensors) {
+  std::map<std::vector<StoredBox>, std::vector<std::size_t>> places;
   for (std::size_t i = 0; i < tensors.size(); ++i)
     if (!tensors[i].boxes.empty() && tensors[i].elements() > 0)
       places[tensors[i].boxes].push_back(i);
@@ -23,4 +23,4 @@ std::vector<std::size_t> tied_with(const TiedGroups& groups, std::size_t tensor)
   return {tensor};
 }
 
-}  // namespace dimred::verbs
+}  // namespace dimred::checkpoints
