@@ -594,3 +594,27 @@ def test_the_page_runs(tmp_path: Path, binaries: Path) -> None:
         )
     assert (tmp_path / "for_transformers/config.json").exists()
     shutil.rmtree(tmp_path / "for_transformers")
+
+
+# What a hostile review found.
+
+
+def test_numbers_of_python_in_a_configuration_stay(tmp_path: Path) -> None:
+    source = folder_of(tmp_path / "source", {"w": torch.ones(2)}, limit=[0.0, float("inf"), float("-inf")], text="NaN")
+    dimred.convert(source, tmp_path / "out", dtype="bfloat16")
+    config = json.loads((tmp_path / "out/config.json").read_text())
+    assert config["torch_dtype"] == "bfloat16" and config["text"] == "NaN"
+    assert config["limit"] == [0.0, float("inf"), float("-inf")]
+
+
+def test_a_name_that_is_too_long_to_search_is_refused(tmp_path: Path, fails) -> None:
+    save_file({"a" * 300_000: torch.ones(2)}, tmp_path / "w.safetensors")
+    words = ("convert", tmp_path / "w.safetensors", "--output", tmp_path / "out.safetensors", "--include", "(a|b)*c")
+    assert "at most 4096 bytes" in fails(2, *words)
+    assert "at most 4096 bytes" in fails(2, "diff", *2 * [tmp_path / "w.safetensors"], "--exclude", ".*c")
+
+
+def test_a_line_end_in_a_name_forges_no_line(tmp_path: Path, execute) -> None:
+    save_file({"a\nsame": torch.ones(2)}, tmp_path / "w.safetensors")
+    words = ["--output", tmp_path / "out.safetensors", "--dtype", "float16"]
+    assert "same" not in execute("dimred", "convert", tmp_path / "w.safetensors", *words).splitlines()

@@ -243,6 +243,17 @@ def test_adapters_folded_into_their_base(tmp_path: Path, fails) -> None:
     assert "--base needs LoRA adapters" in fails(2, "merge", base, "--output", tmp_path / "x", "--base", base)
 
 
+def test_tied_weights_of_a_base_change_together(tmp_path: Path, execute) -> None:
+    head = torch.from_numpy(normal(6, 5))
+    others = {f"{module}.weight": torch.from_numpy(normal(*LAYERS[module])) for module in list(LAYERS)[1:]}
+    torch.save({"layers.0.q.weight": head, "embed.weight": head, **others}, tmp_path / "base.pt")
+    folder = put_adapter(tmp_path / "ad", dict.fromkeys(LAYERS, 2), {})
+    execute("dimred", "merge", folder, "--output", tmp_path / "out", "--base", tmp_path / "base.pt")
+    found = load_file(tmp_path / "out/model.safetensors")
+    assert_allclose(found["layers.0.q.weight"], head.numpy() + update_of(folder, "layers.0.q"), rtol=1e-6, atol=1e-7)
+    assert found["embed.weight"].tobytes() == found["layers.0.q.weight"].tobytes()
+
+
 def test_what_is_no_plain_lora_is_refused_by_name(tmp_path: Path, fails) -> None:
     for step in STEPS[:2]:
         put_adapter(tmp_path / f"run/checkpoint-{step}", dict.fromkeys(LAYERS, 2), {})

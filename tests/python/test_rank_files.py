@@ -213,6 +213,10 @@ def test_a_series_of_verl_has_its_steps_and_side_files(tmp_path: Path, execute) 
     report = json.loads((tmp_path / "mean/merge.json").read_text())
     assert "global_step_10" in json.dumps(report)
     execute("dimred", "pca", tmp_path / "run", "--kind", "span", "--output", tmp_path / "p.npy")
+    last = tmp_path / "run/global_step_10/actor"
+    (last / "fsdp_config.json").write_text("{}")
+    execute("dimred", "convert", last, "--output", tmp_path / "one", "--dtype", "bfloat16")
+    assert json.loads((tmp_path / "one/config.json").read_text()) == {"torch_dtype": "bfloat16"}
 
 
 def rewrite(file: Path, change: Callable[[dict[str, Any]], None], rank: int, shape: tuple[int, ...] = (2,)) -> None:
