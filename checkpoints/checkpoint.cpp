@@ -267,7 +267,7 @@ void read_state_tensors(Checkpoint& checkpoint) {
 
 /// What a run's weights are: its end, unless it went on from there.
 fs::path weights_of_run(const fs::path& run, std::string_view scope) {
-  const auto end = run / "final.h5";
+  auto end = run / "final.h5";
   const auto states = states_of(run);
   if (fs::exists(end)) {
     if (states.empty()) return end;

@@ -100,8 +100,9 @@ std::size_t NameReplacement::read_escape(std::string_view text, std::size_t at) 
 
 void NameReplacement::add_group(std::string_view digits) {
   std::size_t group = 0;
-  const auto* end = digits.data() + digits.size();
-  const auto read = std::from_chars(digits.data(), end, group);
+  const std::string text(digits);
+  const auto* end = text.data() + text.size();
+  const auto read = std::from_chars(text.data(), end, group);
   const auto groups = pattern_.expression_.mark_count();
   require(read.ec == std::errc() && read.ptr == end && group <= groups,
           "{}: the text needs a group from 0 to {}, received \"{}\"",

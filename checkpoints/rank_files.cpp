@@ -82,7 +82,7 @@ fs::path rank_weights_in(const fs::path& folder) {
 
 fs::path side_folder_of(const fs::path& rank_file) {
   const auto own = rank_file.parent_path();
-  const auto hugging_face = own / "huggingface";
+  auto hugging_face = own / "huggingface";
   if (fs::is_directory(hugging_face)) return hugging_face;
   const auto above = own.parent_path();
   return !above.empty() && latest_of(above) == own ? above : own;

@@ -293,7 +293,6 @@ int stage1_command(const std::vector<std::string>& arguments) {
     auto setup = training::make_setup(common, ranks);
     const auto config = run_config(common, table);
     setup.persistent_options = config.persistent;
-    setup.run = config.run;
     training::require_cache_for_training(setup.data);
     require_consent(setup, resolved, common.run.output);
     const training::RunFolder folder(

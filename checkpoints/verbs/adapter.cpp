@@ -200,7 +200,7 @@ std::vector<std::string> changed_names(const Adapter& adapter) {
 /// How the names of an adapter become those of a checkpoint.
 struct PrefixChange {
   std::string dropped, added;
-  std::string applied(std::string name) const {
+  std::string applied(const std::string& name) const {
     return name.starts_with(dropped) ? added + name.substr(dropped.size()) : name;
   }
 };
