@@ -117,15 +117,6 @@ auto with_progress(verbs::ReadingProgress& progress, const Work& work) {
   return done.get();
 }
 
-/// The digests of a merge or an export; nothing where the folder is neither.
-InspectedText own_records(const fs::path& folder) {
-  InspectedText result;
-  if (fs::exists(folder / "signature.json")) result.add({inspect_export(folder)});
-  if (const auto merge = folder / "merge.json"; fs::exists(merge))
-    result.add(attempted(merge, "", describe_merge));
-  return result;
-}
-
 std::string manifest_rows(const verbs::Inspection& inspection,
                           const CheckpointQuestions& questions) {
   const bool wrote = !questions.write_manifest.empty();
@@ -167,6 +158,14 @@ std::string tensor_table(const verbs::Inspection& inspection) {
                     std::string(verbs::role_name(tensor.role)),
                     terminal_text(tensor.file, nothing)});
   return aligned(rows, left);
+}
+
+InspectedText own_records(const fs::path& folder) {
+  InspectedText result;
+  if (fs::exists(folder / "signature.json")) result.add({inspect_export(folder)});
+  if (const auto merge = folder / "merge.json"; fs::exists(merge))
+    result.add(attempted(merge, "", describe_merge));
+  return result;
 }
 
 InspectedText inspect_checkpoint(const fs::path& path, const CheckpointQuestions& questions) {

@@ -24,6 +24,10 @@ struct CheckpointQuestions {
 InspectedText inspect_checkpoint(const std::filesystem::path& path,
                                  const CheckpointQuestions& questions);
 
+/// What a merge's or an export's record in the folder says of its weights, with their digests;
+/// nothing where the folder has neither.
+InspectedText own_records(const std::filesystem::path& folder);
+
 /// A line for each tensor: name, type, shape, elements, bytes, role, file.
 std::string tensor_table(const verbs::Inspection& inspection);
 

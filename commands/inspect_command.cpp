@@ -67,8 +67,12 @@ InspectedText inspect(const fs::path& named, const CheckpointQuestions& question
       refuse_unknown(path);
     case ArtifactKind::run:
     case ArtifactKind::state:
-    case ArtifactKind::series:
       return inspect_folder(path);
+    case ArtifactKind::series: {
+      auto result = inspect_folder(path);
+      result.add(own_records(path));  // the weights of a merge may be gone
+      return result;
+    }
     default:
       return inspect_checkpoint(path, questions);
   }

@@ -46,7 +46,7 @@ TEST_F(MergeCommand, WritesAFolderAndSaysOfWhat) {
   changed.back() = static_cast<char>(changed.back() ^ 1);
   put_file(weights, changed);
   EXPECT_EQ(dimred_program("inspect " + output.string()).code, 1);
-  EXPECT_THAT(dimred_program("inspect --check " + output.string()).output,
+  EXPECT_THAT(dimred_program("inspect " + output.string()).output,
               HasSubstr("\"w\" is damaged or"));
   fs::remove(weights);
   put_file(output / "other.safetensors", text_of_file(run / "step_1/model.safetensors"));
