@@ -27,7 +27,9 @@ std::optional<std::size_t> rank_axis(const StoredTensor& tensor) {
   return factor->side == Side::a ? 0 : 1;
 }
 
-std::int64_t rank_in(const StoredTensor& tensor) { return tensor.shape[*rank_axis(tensor)]; }
+std::int64_t rank_in(const StoredTensor& tensor) {
+  return tensor.shape.at(rank_axis(tensor).value());
+}
 
 void require_known_form(const Input& input) {
   for (const auto& tensor : input.tensors) {
