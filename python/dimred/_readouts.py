@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import json
 import math
 import warnings
@@ -124,7 +125,8 @@ def average(
     rows = open_source(source)
     taken = range(max(0, rows.rows - last), rows.rows)
     _require_no_factors(rows, taken)
-    if kind == "power" and rows.counted:
+    of_files = isinstance(source, (str, os.PathLike)) or all(isinstance(item, (str, os.PathLike)) for item in source)
+    if kind == "power" and (rows.counted or not of_files):
         raise ValueError(
             f"{SCOPE} kind 'power' needs steps in the names of snapshots, received {rows.names[taken[0]]} and others "
             "without"
