@@ -88,7 +88,8 @@ INSTANTIATE_TEST_SUITE_P(
         FrontRefusal{"inspect", {"dimred inspect: error: ", "needs a file or folder"}},
         FrontRefusal{"inspect /nowhere/at_all",
                      {"needs an existing file or folder, received /nowhere"}},
-        FrontRefusal{"inspect /etc/passwd", {"needs a checkpoint, a snapshot (.h5)", "received /etc/passwd"}},
+        FrontRefusal{"inspect /etc/passwd",
+                     {"needs a checkpoint, a snapshot (.h5)", "received /etc/passwd"}},
         FrontRefusal{"inspect /dev/null",
                      {"needs an existing file or folder, received /dev/null"}}));
 
