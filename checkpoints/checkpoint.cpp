@@ -147,7 +147,7 @@ void read_distributed(Checkpoint& checkpoint, const fs::path& metadata) {
   }
 }
 
-/// What an optimizer or a training program keeps goes out of `tensors`.
+/// Moves the names of training state from `tensors` to `left_out`.
 void leave_out_training_state(Checkpoint& checkpoint) {
   std::erase_if(checkpoint.tensors, [&](const StoredTensor& tensor) {
     if (is_left_out(tensor.role)) checkpoint.left_out.push_back(tensor.name);
@@ -265,7 +265,7 @@ void read_state_tensors(Checkpoint& checkpoint) {
              {2, 0, values(checkpoint.files[2])});
 }
 
-/// What a run's weights are: its end, unless it went on from there.
+/// Returns the file or state of a run's weights: its end, unless the run went on from there.
 fs::path weights_of_run(const fs::path& run, std::string_view scope) {
   auto end = run / "final.h5";
   const auto states = states_of(run);

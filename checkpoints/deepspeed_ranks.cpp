@@ -142,7 +142,7 @@ StoredTensor cut_out(const NamedShape& of,
   return tensor;
 }
 
-/// What the files of all ranks say.
+/// The contents of the files of all ranks.
 struct Zero {
   int stage = 0;
   std::int64_t ranks = 0;
@@ -303,7 +303,7 @@ class ZeroTensors {
     return (shape.elements + zero_.ranks - 1) / zero_.ranks;
   }
 
-  /// Where a parameter lies whose parts begin at element `at` of each rank's groups.
+  /// Returns the places of a parameter whose parts begin at element `at` of each rank's groups.
   std::vector<Stretch> stretches_of(const NamedShape& shape, std::int64_t at) const {
     std::vector<Stretch> stretches;
     const auto part = part_of(shape);
@@ -341,7 +341,7 @@ class ZeroTensors {
     }
   }
 
-  /// What the file of a rank has of a frozen parameter.
+  /// Returns the part of a frozen parameter in the file of a rank.
   RankRow fragment_of(const NamedShape& shape,
                       const std::map<std::string, RankRow>& fragments,
                       std::size_t file) const {

@@ -72,7 +72,7 @@ struct Mesh {
   }
 };
 
-/// What all ranks say of a tensor.
+/// The description of a tensor that all ranks share.
 struct Described {
   std::string name, dtype;
   Extents shape;

@@ -12,7 +12,7 @@
 // Which run the members of a series belong to.
 namespace dimred::checkpoints {
 
-/// What a snapshot or a state says of its run.
+/// The identity of a run, as its snapshots and states carry it.
 struct RunIdentity {
   std::string id;  // the same as long as the run is resumed; empty: not known
   std::optional<std::int64_t> seed, split_seed;

@@ -89,7 +89,7 @@ void name_shards(std::vector<Shard>& shards, const Checkpoint& like, std::int64_
   }
 }
 
-/// What the checkpoint's index says beside the size, such as total_parameters.
+/// Returns the metadata of the checkpoint's index, such as total_parameters.
 nlohmann::ordered_json metadata_of(const Checkpoint& like) {
   const auto& index = like.weights;
   if (!like.in_folder() || index.extension() != ".json") return nlohmann::ordered_json::object();

@@ -60,7 +60,7 @@ bool set_dtype(nlohmann::ordered_json& config, std::string_view dtype) {
   return said;
 }
 
-/// What Python's json writes for numbers that JSON has no words for.
+/// Words that Python's json writes for numbers outside JSON.
 constexpr std::array<std::string_view, 3> python_numbers{"-Infinity", "Infinity", "NaN"};
 
 /// The text with Python's NaN and infinities as strings that begin with `mark`.

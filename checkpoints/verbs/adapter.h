@@ -41,7 +41,7 @@ struct Adapter {
 /// (DoRA, other kinds, an initialisation that changes the base weights), and for A without B.
 Adapter open_adapter(const std::filesystem::path& folder);
 
-/// What an adapter does to one tensor of a checkpoint.
+/// The updates and the replacement that an adapter has for one tensor of a checkpoint.
 struct TensorFold {
   std::vector<std::size_t> updates;        // of Adapter::updates
   std::optional<std::size_t> replacement;  // of Adapter::replacements

@@ -90,7 +90,7 @@ ValueCounts count_floats(ByteView stored, const FloatFormat<Word>& format) {
   return counts;
 }
 
-/// What a code of an 8-bit float means.
+/// The meaning of a code of an 8-bit float.
 enum class FloatCode : std::uint8_t { number, zero, nan, infinite, negative_infinite };
 
 /// The codes of a type that are no numbers but zero; the others are numbers.
@@ -209,7 +209,7 @@ CheckReport value_report_of(const std::vector<StoredTensor>& tensors,
   return report;
 }
 
-/// Where a box's bytes lie in its file; elements of a box that are not there are included.
+/// Returns the range of a box's bytes in its file, gaps between its elements included.
 struct FilePlace {
   std::size_t file = 0;
   std::int64_t begin = 0, end = 0;
