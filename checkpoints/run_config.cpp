@@ -122,22 +122,6 @@ std::string read_config(const fs::path& folder) {
   return text;
 }
 
-namespace {
-
-/// Runs of one configuration take one course, and are one run; so twins stay equal to the byte.
-RunIdentity first_identity(const RunConfig& config) {
-  std::string fixed = config.command + '\n';
-  RunIdentity run;
-  for (const auto& [option, value] : values_in(config_name, config.toml)) {
-    if (!config.may_change.contains(option)) fixed += formatted("{} = {}\n", option, value);
-    if (option == "seed") run.seed = std::stoll(value);
-  }
-  run.id = digest(fixed);
-  return run;
-}
-
-}  // namespace
-
 RunConfig run_config(const OptionTable& table) {
   RunConfig config{.toml = table.to_toml()};
   config.command = table.command().substr(table.command().rfind(' ') + 1);
@@ -149,7 +133,6 @@ RunConfig run_config(const OptionTable& table) {
       config.persistent += formatted("{} = {}\n", row.name, row.show());
     }
   }
-  config.run = first_identity(config);
   return config;
 }
 
