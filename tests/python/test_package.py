@@ -425,7 +425,7 @@ def test_safetensors_whole_and_sharded(snapshots: np.ndarray, tmp_path: Path) ->
         dimred.fit(tmp_path / "sharded", K)
     for text, said in (
         ("{", "line 1, column"),
-        ('{"weight_map": 3}', "is damaged: it has no weight_map"),
+        ('{"weight_map": 3}', "is damaged: it needs a weight_map"),
         ('{"weight_map": {"fc.weight": "../whole/step_0.safetensors"}}', "which is not beside it"),
         (
             '{"weight_map": {"fc.weight": "model-1.safetensors", "fc.bias": "model-1.safetensors"}}',
