@@ -4,13 +4,13 @@
 #include <filesystem>
 
 #include "checkpoints/verbs/convert.h"
+#include "commands/byte_progress.h"
 #include "commands/remote.h"
 #include "commands/run.h"
 #include "support/byte_size.h"
 #include "support/console.h"
 #include "support/errors.h"
 #include "support/options.h"
-#include "support/stopwatch.h"
 
 namespace dimred::commands {
 namespace {
@@ -85,21 +85,6 @@ OptionTable conversion_table(ConvertArguments& arguments) {
   return table;
 }
 
-/// Shows how far a conversion of more than two seconds is.
-verbs::ConvertProgress conversion_progress(Console& console) {
-  constexpr double seconds_before = 2;
-  constexpr std::int64_t megabyte = 1'000'000;
-  return [&console, watch = Stopwatch()](std::int64_t done, std::int64_t total) {
-    const auto seconds = watch.seconds();
-    if (seconds < seconds_before) return;
-    const auto left = static_cast<double>(total - done) / static_cast<double>(done);
-    console.progress({.label = "convert, MB",
-                      .done = done / megabyte,
-                      .total = total / megabyte,
-                      .seconds_left = seconds * left});
-  };
-}
-
 }  // namespace
 
 int convert_command(const std::vector<std::string>& arguments) {
@@ -113,7 +98,7 @@ int convert_command(const std::vector<std::string>& arguments) {
   convert.shard_size = given.shard_size.bytes;
   if (!given.rename.empty()) convert.renames = verbs::read_rename_rules(given.rename);
   Console console(given.quiet);
-  convert.progress = conversion_progress(console);
+  convert.progress = byte_progress(console, "convert");
   const auto report = verbs::convert(given.source, given.output, convert);
   console.clear();
   console.line(verbs::describe(report));

@@ -6,13 +6,13 @@
 
 #include "checkpoints/verbs/diff.h"
 #include "checkpoints/verbs/diff_json.h"
+#include "commands/byte_progress.h"
 #include "commands/diff_text.h"
 #include "commands/remote.h"
 #include "commands/run.h"
 #include "support/console.h"
 #include "support/errors.h"
 #include "support/options.h"
-#include "support/stopwatch.h"
 
 namespace dimred::commands {
 namespace {
@@ -83,21 +83,6 @@ OptionTable diff_table(DiffArguments& arguments) {
   return table;
 }
 
-/// Shows how far a comparison of more than two seconds is.
-verbs::DiffProgress diff_progress(Console& console) {
-  constexpr double seconds_before = 2;
-  constexpr std::int64_t megabyte = 1'000'000;
-  return [&console, watch = Stopwatch()](std::int64_t done, std::int64_t total) {
-    const auto seconds = watch.seconds();
-    if (seconds < seconds_before) return;
-    const auto left = static_cast<double>(total - done) / static_cast<double>(done);
-    console.progress({.label = "diff, MB",
-                      .done = done / megabyte,
-                      .total = total / megabyte,
-                      .seconds_left = seconds * left});
-  };
-}
-
 }  // namespace
 
 int diff_command(const std::vector<std::string>& arguments) {
@@ -110,7 +95,7 @@ int diff_command(const std::vector<std::string>& arguments) {
   auto& options = given.diff;
   if (!given.rename.empty()) options.renames = verbs::read_rename_rules(given.rename);
   Console console(given.quiet);
-  if (terminal_columns(stderr) > 0) options.progress = diff_progress(console);
+  if (terminal_columns(stderr) > 0) options.progress = byte_progress(console, "diff");
   const auto difference = verbs::diff(given.a, given.b, options);
   console.clear();
   if (given.json) {

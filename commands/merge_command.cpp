@@ -2,10 +2,10 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <sstream>
 #include <stdexcept>
 
+#include "commands/byte_progress.h"
 #include "commands/remote.h"
 #include "commands/run.h"
 #include "merge/merge.h"
@@ -16,7 +16,6 @@
 #include "support/errors.h"
 #include "support/locations.h"
 #include "support/options.h"
-#include "support/stopwatch.h"
 #include "support/text.h"
 
 namespace dimred::commands {
@@ -184,18 +183,6 @@ void require_one_choice(const OptionTable& table, const MergeOptions& options) {
             row.name);
 }
 
-/// Shows the bytes that were read, once it has taken two seconds.
-std::function<void(std::int64_t, std::int64_t)> merge_progress(Console& console) {
-  constexpr double short_time = 2;  // seconds
-  return [&console, watch = Stopwatch()](std::int64_t read, std::int64_t total) {
-    if (watch.seconds() < short_time) return;
-    console.progress({.label = formatted("merge {} of {}", bytes_text(read), bytes_text(total)),
-                      .done = read,
-                      .total = total,
-                      .seconds_left = watch.seconds() * (1.0 * total / read - 1)});
-  };
-}
-
 }  // namespace
 
 int merge_command(const std::vector<std::string>& arguments) {
@@ -213,7 +200,7 @@ int merge_command(const std::vector<std::string>& arguments) {
   auto sources = options.more;
   sources.insert(sources.begin(), options.source);
   Console console(options.quiet);
-  merge.progress = merge_progress(console);
+  merge.progress = byte_progress(console, "merge");
   const auto report = merge::merge(sources, options.output, merge);
   console.line(merge::describe(report));
   return exit_success;

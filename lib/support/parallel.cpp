@@ -18,15 +18,17 @@ void in_parallel(std::int64_t count,
                  const std::function<void(std::int64_t)>& work) {
   std::atomic<std::int64_t> next = 0;
   std::exception_ptr failure;
-  std::mutex mutex;  // guards failure
+  auto failed = count;
+  std::mutex mutex;  // guards failure and failed
   const auto run = [&] {
-    try {
-      for (auto i = next++; i < count; i = next++) work(i);
-    } catch (...) {
-      const std::scoped_lock lock(mutex);
-      if (!failure) failure = std::current_exception();
-      next = count;
-    }
+    for (auto i = next++; i < count; i = next++) try {
+        work(i);
+      } catch (...) {
+        const std::scoped_lock lock(mutex);
+        if (i < failed) failure = std::current_exception();
+        failed = std::min(failed, i);
+        next = count;
+      }
   };
   auto others = start_threads(
       "threads",

@@ -8,8 +8,9 @@
 namespace dimred {
 
 /// Calls work(i) for every i < count from up to `threads` threads (the caller's among them), in
-/// ascending order of their beginnings. The first exception ends the others' work at their next i
-/// and is thrown again; std::runtime_error when a thread cannot be started.
+/// ascending order of their beginnings. An exception ends the others' work at their next i; the one
+/// of the lowest i is thrown again, which does not depend on the threads. std::runtime_error when a
+/// thread cannot be started.
 void in_parallel(std::int64_t count,
                  std::int64_t threads,
                  const std::function<void(std::int64_t)>& work);

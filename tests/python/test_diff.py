@@ -126,7 +126,9 @@ def ulps(a: np.ndarray, b: np.ndarray) -> int:
 
 def test_the_document_says_what_numpy_computes(tmp_path: Path, answer) -> None:
     generator = np.random.default_rng(5)
-    a = {"x": generator.standard_normal((300, 1001), np.float32), "i": generator.integers(-99, 99, 500)}
+    a: dict[str, np.ndarray] = {}
+    a["x"] = generator.standard_normal((300, 1001), np.float32)
+    a["i"] = generator.integers(-99, 99, 500)
     b = {name: value.copy() for name, value in a.items()}
     b["x"][::3] *= np.float32(1.001)
     b["i"][7] = 1000

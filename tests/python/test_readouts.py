@@ -242,7 +242,10 @@ def test_what_cannot_be_is_refused(snapshots: np.ndarray, tmp_path: Path) -> Non
         (lambda: dimred.average(snapshots, steps=50), "steps has no effect: it needs kind 'learned', received 'mean'"),
         (lambda: dimred.average(snapshots, batches=[]), "batches has no effect: it needs kind 'learned'"),
         (lambda: dimred.average(snapshots, decay=0.9), "decay has no effect: it needs kind 'ema', received 'mean'"),
-        (lambda: dimred.average(snapshots, "pma-ema", alpha=0), r"needs decay in \(0, 1\), alpha in \(0, 1\] and gamma"),
+        (
+            lambda: dimred.average(snapshots, "pma-ema", alpha=0),
+            r"needs decay in \(0, 1\), alpha in \(0, 1\] and gamma",
+        ),
         (lambda: dimred.average(snapshots, evaluate=lambda w: np.nan), "received shape .*, or NaN"),
         (lambda: dimred.average(snapshots, evaluate=lambda w: w.fill(0) or 1.0), "evaluate changed the weights"),
         (lambda: dimred.plot.trajectory(snapshots[:2]), "needs 3 or more snapshots, received 2"),

@@ -1,8 +1,10 @@
 #include "support/parallel.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <stdexcept>
 #include <string>
@@ -28,6 +30,19 @@ TEST(InParallel, EndsAtAnExceptionAndThrowsIt) {
   };
   EXPECT_THROW(in_parallel(1000, 1, work), std::invalid_argument);
   EXPECT_EQ(calls, 3);
+}
+
+TEST(InParallel, ThrowsTheFailureOfTheLowestIndexWhicheverCameFirst) {
+  std::atomic<bool> later_failed = false;
+  const auto work = [&](std::int64_t i) {
+    if (i == 0) later_failed.wait(false);
+    later_failed = true;
+    later_failed.notify_all();
+    if (i == 0) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    throw std::invalid_argument(i == 0 ? "zero" : "one");
+  };
+  EXPECT_THAT([&] { in_parallel(2, 2, work); },
+              testing::ThrowsMessage<std::invalid_argument>("zero"));
 }
 
 /// A thread's work; its third copy fails, as a thread does that the system does not start.
