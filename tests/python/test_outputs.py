@@ -217,6 +217,37 @@ def test_a_report_of_a_folder_of_runs(tmp_path: Path, capsys) -> None:
     assert "different training data" in capsys.readouterr().out
 
 
+IDX = "idx {}/train-images-idx3-ubyte, 640 images of 28 x 28, 10 classes, xxh3 images {:032x} labels {:032x}"
+SAME = {
+    "held out by a seed": [
+        f"subset of 576 samples, indices xxh3 {i:032x}, of {IDX.format('/d', 1, 2)}" for i in (1, 2)
+    ],
+    "noise by a seed": [f"label noise on 3 of 640 samples, seed {i}, of {IDX.format('/d', 1, 2)}" for i in (1, 2)],
+    "moved": [IDX.format(place, 1, 2) for place in ("/d", "/home/a, b/d, 3 copies")],
+    "moved folder": [
+        f"folder {p}, 12 images, 2 classes, 0 other files ignored, xxh3 of paths {1:032x}" for p in ("/a", "/b")
+    ],
+}
+OTHER = {
+    "pixels": [IDX.format("/d", i, 2) for i in (1, 3)],
+    "labels": [IDX.format("/d", 1, i) for i in (2, 3)],
+    "held out": [f"subset of {n} samples, indices xxh3 {1:032x}, of {IDX.format('/d', 1, 2)}" for n in (576, 570)],
+    "place without a digest": [f"mock {place}, 12 images" for place in ("/a", "/b")],
+}
+
+
+@pytest.mark.parametrize("name", [*SAME, *OTHER])
+def test_a_report_warns_of_other_data_alone(name: str, tmp_path: Path) -> None:
+    from workbench.summary import mixed
+
+    from dimred.runs import read_runs
+
+    for number, data in enumerate((SAME | OTHER)[name]):
+        write_run(tmp_path / str(number), [row(1, 0.5)], seed=number, train_data=data, test_data=data)
+    warnings = mixed(read_runs([tmp_path / "0", tmp_path / "1"]))
+    assert len(warnings) == (0 if name in SAME else 2), warnings
+
+
 def test_words_are_looked_at_before_a_download(tmp_path: Path) -> None:
     """Without .venv-tensorflow: pip is not there either."""
     copy = tmp_path / "clone"
