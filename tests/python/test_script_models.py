@@ -296,6 +296,27 @@ def test_evaluate_takes_the_runs_own_copy_and_recalibrates_means(runs: Path, exe
     assert "BatchNorm recalibrated" in execute("dimred", "evaluate", runs / "stage1" / "snapshots", "--threads=1")
 
 
+@pytest.mark.parametrize("adapter", ["fc.lora_A.weight", "fc.lora_B.default.weight", "fc.hada_w1_a", "fc.lokr_w1"])
+def test_an_adapter_beside_a_networks_weights_is_named(adapter: str, tmp_path: Path, binaries: Path) -> None:
+    """It changes what the network is, and is not folded."""
+    net, module, weights = network(), tmp_path / "net.pt", tmp_path / "weights.pt"
+    torch.jit.script(net).save(module)
+    torch.save({**net.state_dict(), adapter: torch.ones(2, 2)}, weights)
+    options = [f"--data={few()}", "--model", module]
+    short = ["--epochs=1", "--train_samples=64", "--batch_size=32", "--threads=1", "--output", tmp_path / "run"]
+    for words in (
+        ["evaluate", weights],
+        ["export", weights, "--output", tmp_path / "export"],
+        ["stage1", "--initialize_from", weights, *short],
+    ):
+        done = subprocess.run(
+            [binaries / "dimred", *words, *options], capture_output=True, text=True, timeout=120, check=False
+        )
+        text = done.stdout + done.stderr
+        assert done.returncode == 0, text
+        assert "adapter" in text and "is not folded into the weights" in text and adapter in text, text
+
+
 @pytest.mark.parametrize(
     ("name", "value", "says"),
     [
