@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import itertools
+import json
 import os
 import pickle
 import re
@@ -460,6 +461,24 @@ def test_integers_of_any_size_are_taken(tmp_path: Path, execute, binaries: Path)
     assert "PyTorch" in report
     for kind in ("F64", "F32", "F16", "BF16", "I64", "I32", "I16", "I8", "U8", "BOOL", "C64"):
         assert len(re.findall(rf"^torch\.\w+ +{kind} +3 ", report, re.MULTILINE)) == 1, kind
+
+
+@pytest.mark.parametrize("form", ["one file", "shards"])
+def test_a_mixture_of_many_experts(form: str, tmp_path: Path, execute) -> None:
+    """More names than lists of ours may have: those of a checkpoint are bounded by its size alone."""
+    state = {f"layers.{i // 384}.experts.{i % 384}.weight": torch.full((1,), float(i)) for i in range(12_000)}
+    folder = tmp_path / "step_1"
+    folder.mkdir()
+    if form == "one file":
+        torch.save(state, folder / "pytorch_model.bin")
+    else:
+        places = {name: f"pytorch_model-{1 + i % 2:05}-of-00002.bin" for i, name in enumerate(state)}
+        for file in set(places.values()):
+            torch.save({name: value for name, value in state.items() if places[name] == file}, folder / file)
+        (folder / "pytorch_model.bin.index.json").write_text(json.dumps({"weight_map": places}))
+    execute("dimred", "convert", folder, "--output", tmp_path / "out.safetensors")
+    read = safetensors.torch.load_file(tmp_path / "out.safetensors")
+    assert {name: value.item() for name, value in read.items()} == {name: value.item() for name, value in state.items()}
 
 
 def test_memory_is_bounded_by_the_files_size(tmp_path: Path) -> None:
