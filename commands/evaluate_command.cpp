@@ -57,8 +57,7 @@ int evaluate_command(const std::vector<std::string>& arguments) {
   add_saved_options(table, options);
   table.add("fit_temperature",
             &options.fit_temperature,
-            "also score logits divided by the temperature that minimises the "
-            "validation loss");
+            "also score logits divided by the temperature that minimises the validation loss");
   training::add_compute_options(table, options.common.run);
   training::add_data_options(table, options.common.data);
   table

@@ -89,8 +89,7 @@ fs::path default_output(const fs::path& weights) {
 int export_command(const std::vector<std::string>& arguments) {
   ExportOptions options;
   OptionTable table("dimred export",
-                    "write weights and a signature into a new version folder, for other "
-                    "programs");
+                    "write weights and a signature into a new version folder, for other programs");
   table.group("Export", {.essential = true});
   add_saved_options(table, options);
   table

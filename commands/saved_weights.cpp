@@ -29,8 +29,8 @@ void add_saved_options(OptionTable& table, SavedOptions& saved) {
   table
       .add("weights",
            &saved.weights,
-           "run, state, snapshot or weight file; or a folder or list (.txt) of "
-           "snapshots, whose mean is used")
+           "run, state, snapshot or weight file; or a folder or list (.txt) of snapshots, whose "
+           "mean is used")
       .essential()
       .positional();
   table.add("recalibrate_batchnorm",

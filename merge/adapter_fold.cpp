@@ -16,7 +16,7 @@ namespace {
 using checkpoints::StoredTensor;
 using FoldSide = LoraFactor::Side;
 
-/// Where an adapter's tensor goes: the name in the base.
+/// Destination of an adapter's tensor: the name in the base.
 std::string target_of(const StoredTensor& tensor) {
   constexpr std::string_view inner = ".base_layer";
   if (const auto factor = lora_factor(tensor.name))

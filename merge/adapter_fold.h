@@ -9,7 +9,7 @@
 // The mean of adapters in the checkpoint that they were trained on: W + sum c_i s_i B_i A_i.
 namespace dimred::merge {
 
-/// What adapters change in a tensor of the base: places of tensors of the first adapter.
+/// Changes by adapters to a tensor of the base: places of tensors of the first adapter.
 struct FoldedTensor {
   static constexpr std::size_t none = -1;
   std::size_t a = none, b = none;  // the factors of its update
@@ -18,8 +18,8 @@ struct FoldedTensor {
   bool transposed = false;         // the base's is [in, out]
 };
 
-/// What adapters change in each tensor of the base. Throws std::invalid_argument, naming it, for
-/// what the base lacks, has in another shape, or has as codes of a quantisation.
+/// Returns the adapters' changes to each tensor of the base. Throws std::invalid_argument, naming
+/// it, for what the base lacks, has in another shape, or has as codes of a quantisation.
 std::vector<FoldedTensor> fold_plan(const std::vector<Input>& inputs,
                                     const Adapters& adapters,
                                     const Input& base);

@@ -18,11 +18,11 @@ namespace {
 
 /// Above this, P P' - I is more than the rounding of P to float32 (at most 1.2e-7) explains.
 constexpr double orthonormal = 2.5e-7;
-/// Where zeros may stand for a row, a direction counts above this part of the largest eigenvalue:
-/// a millionth of the largest singular value, well above what its rounding to float32 leaves.
+/// A direction counts above this part of the largest eigenvalue if zeros may stand for a row: a
+/// millionth of the largest singular value, well above what its rounding to float32 leaves.
 constexpr double worth_a_row = 1e-12;
 
-/// C [n x k''], of which the first `rows` columns make rows of P that are not zero: P = C' W.
+/// C [n x k'']; its first `rows` columns make the rows of P that are not zero: P = C' W.
 struct RowsOfBlock {
   std::vector<double> combinations;
   std::int64_t rows = 0;

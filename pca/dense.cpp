@@ -25,9 +25,8 @@ std::vector<double> dense_of(std::span<const double> lower, std::int64_t n) {
   return dense;
 }
 
-/// Throws std::bad_alloc where there is no room for the buffer that OpenBLAS takes at its first
-/// call and keeps: it would ask for it again for ever. (Each thread
-/// that is in a call at the same time has one, of which this sees the first.)
+/// Throws std::bad_alloc without room for OpenBLAS's lasting buffer of its first call: OpenBLAS
+/// would ask for it again for ever. (Each concurrent thread has one; this sees the first.)
 void require_buffer() {
   constexpr std::size_t bytes = std::size_t{128} << 20;  // BUFFER_SIZE of OpenBLAS 0.3
   static const bool there = [] {

@@ -111,7 +111,7 @@ std::vector<std::string> gathered(Communicator& communicator, const std::vector<
   return all;
 }
 
-/// The same on every rank, or their sums are of different problems.
+/// Returns a text of the problem, which must be equal on all ranks for their sums to mean anything.
 std::string problem_text(const Fit& fit) {
   return formatted(
       "{} x {} snapshots, k = {}, variance {}, kind {}, blocks {}, seed {}, from {} to {} skip "
@@ -169,7 +169,7 @@ void choose_components(Fit& fit) {
   fit.basis.report.seconds_gram += watch.seconds();
 }
 
-/// A fit of which all is known that there is before P is begun; chooses k where the variance does.
+/// A fit with everything known before P is begun; chooses k by the variance if that is asked for.
 Fit begin(const SnapshotSource& source,
           const FitOptions& options,
           const fs::path& output,

@@ -234,8 +234,8 @@ void require_different_files(const std::vector<SnapshotRow>& rows) {
            rows[same->second].info.names.front());
 }
 
-/// What rank 0 finds at a path, so that a folder which grows meanwhile is the same for all.
-/// Remarks and order are rank 0's to say.
+/// Rank 0's findings at a path, so that a growing folder is the same for all. Remarks and order are
+/// rank 0's to say.
 struct FoundFiles {
   std::vector<fs::path> files;
   std::vector<std::string> remarks;

@@ -143,8 +143,8 @@ ModuleFactors sort_tensors(Adapter& adapter) {
   return modules;
 }
 
-/// The rank that both factors have. A convolution's have more dimensions, of which those of B
-/// behind the second are 1.
+/// The rank that both factors have. A convolution's factors have more dimensions; those of B behind
+/// the second are 1.
 std::int64_t rank_of(const StoredTensor& a, const StoredTensor& b, const fs::path& folder) {
   const bool matrices = a.shape.size() >= 2 && b.shape.size() >= 2;
   const bool fit = matrices && a.shape[0] > 0 && a.shape[0] == b.shape[1] &&
@@ -189,7 +189,7 @@ void add_updates(Adapter& adapter, const AdapterJson& config, const fs::path& fi
 
 using TensorPlaces = std::map<std::string_view, std::size_t>;
 
-/// The names that an adapter has for the weights that it changes.
+/// An adapter's names of the weights it changes.
 std::vector<std::string> changed_names(const Adapter& adapter) {
   std::vector<std::string> names;
   for (const auto& update : adapter.updates) names.push_back(update.weight);

@@ -128,7 +128,7 @@ Inspection contents_of(const Checkpoint& checkpoint) {
   return result;
 }
 
-/// What `check` throws for the environment's fault, as a line.
+/// Adds the environment's fault thrown by `check`, as a line.
 template <class Check>
 void add_fault(Inspection& result, const Check& check) {
   try {

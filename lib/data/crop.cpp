@@ -13,8 +13,7 @@ double drawn_between(double low, double high, RandomStream& stream) {
   return low + (high - low) * stream.uniform();
 }
 
-/// Uniform in [0, count), or in [0, 2^32) where that is less: of a strip that resizing would make
-/// longer than that, the rest is not drawn.
+/// Uniform in [0, count), or in [0, 2^32) if less: the rest of a longer strip is never drawn.
 std::int64_t below(std::int64_t count, RandomStream& stream) {
   constexpr std::int64_t most = std::numeric_limits<std::uint32_t>::max();
   return stream.below(std::min(count, most));

@@ -28,7 +28,7 @@ struct CropOptions {
 /// Throws std::invalid_argument("[data::CropOptions] rule, received ...").
 void validate(const CropOptions& crop);
 
-/// The region of the image is resized to `resized`, of which `window` (size x size) is the result.
+/// The region of the image is resized to `resized`; its `window` (size x size) is the result.
 struct CropPlan {
   Region region;
   Size resized;

@@ -33,7 +33,7 @@ ImageShape seen(const EncodedHeader& header) {
   return shape;
 }
 
-/// Where pixel (y, x) as seen is stored; `stored` is the size there.
+/// Returns the stored place of pixel (y, x) as seen; `stored` is the size there.
 std::pair<std::int64_t, std::int64_t> stored_place(int orientation,
                                                    const ImageShape& stored,
                                                    std::int64_t y,

@@ -76,7 +76,7 @@ void find_images(const fs::path& folder,
   });
 }
 
-/// What a folder of class folders holds, as far as it matters whether these are classes.
+/// Contents of a folder of class folders, as far as they tell classes from others.
 struct ClassFolder {
   std::set<std::string> folders;
   bool has_images = false;

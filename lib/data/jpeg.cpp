@@ -28,7 +28,7 @@ namespace {
 
 constexpr int most_scans = 200;  // a progressive file needs about 10; each costs a pass
 
-/// Where an error goes, and what it says.
+/// The way out of an error, and its text.
 struct Errors {
   jpeg_error_mgr manager{};
   std::jmp_buf failed{};

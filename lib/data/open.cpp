@@ -162,8 +162,7 @@ void add_stream_options(OptionTable& table, double& cache, std::int64_t& fetches
   table
       .add("stream_cache",
            &cache,
-           "GB of disk to stream a URL's TFRecord files through; 0: download all "
-           "first",
+           "GB of disk to stream a URL's TFRecord files through; 0: download all first",
            between(0, 1e9))
       .role(OptionRole::stream_cache)
       .may_change();

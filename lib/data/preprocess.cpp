@@ -29,7 +29,7 @@ RandomStream stream_of(const Preprocessing& preprocessing, std::int64_t epoch, s
   return RandomStream(preprocessing.seed, RandomPurpose::augmentation, epoch, index);
 }
 
-/// Bytes of an image of which value (channel, y, x) is at channel * of_channel + y * of_row + x *
+/// Bytes of an image, whose value (channel, y, x) is at channel * of_channel + y * of_row + x *
 /// of_column; so it can be read as planes or interleaved.
 struct Strides {
   std::int64_t of_channel, of_row, of_column;

@@ -119,7 +119,7 @@ class Classifier final : public Objective {
     }
     auto& operators = network_->operator_norms;
     require(!operators || operators->others.empty(),
-            "[models] batchnorm_statistics = synchronized needs a network of which BatchNorm alone "
+            "[models] batchnorm_statistics = synchronized needs a network whose BatchNorm alone "
             "moves buffers in training; averaged and rank0 take any");
     if (operators) operators->sum_over_ranks = sum;
     synchronized_ = true;

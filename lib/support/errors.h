@@ -54,7 +54,7 @@ inline void check(bool holds,
   if (!holds) throw std::logic_error(formatted("internal: {} ({}:{})", what, file, line));
 }
 
-/// Runs `work`; the error that it throws as a text that keeps its kind, empty when it throws none.
+/// Runs `work`; returns its error as a text with its kind, empty when it throws none.
 std::string failure_of(const std::function<void()>& work);
 
 /// Throws it again, as std::invalid_argument, std::logic_error or else std::runtime_error.

@@ -42,8 +42,8 @@ void keep_prefix(const fs::path& path, const FilePrefix& prefix) {
       remedy);
   require_environment(
       prefix.digest.empty() || digest(InputFile(path).part(0, prefix.length)) == prefix.digest,
-      "[training::curve] {} is damaged: its first {} bytes are not those that the "
-      "resume state counts{}",
+      "[training::curve] {} is damaged: its first {} bytes differ from the resume "
+      "state's record{}",
       path,
       prefix.length,
       remedy);

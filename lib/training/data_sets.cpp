@@ -71,8 +71,8 @@ data::Preprocessing preprocessing_of(const DataOptions& options, std::uint64_t s
   return result;
 }
 
-/// Whether a few samples, spread over the set, differ in size by their headers; those that cannot
-/// be read do not count.
+/// Whether a few samples, spread over the set, differ in size by their headers; unreadable ones do
+/// not count.
 bool sizes_differ(const data::Dataset& dataset) {
   const auto shapes = data::some_shapes(dataset, 64);
   return std::ranges::any_of(shapes, [&](const data::ImageShape& shape) {
@@ -88,8 +88,8 @@ void choose_preprocessing(DataOptions& options, const data::Dataset& train) {
   options.image_size = options.photograph_size;
 }
 
-/// Mean and deviation of the training set, where the preprocessing has none: those that rank 0
-/// sees, for all. A disk that lets one rank down must not give it other inputs than the others'.
+/// Mean and deviation of the training set as rank 0 sees it, for preprocessing without its own. A
+/// disk that lets one rank down must not give it other inputs than the others'.
 void normalise_by_data(DataSets& data, Communicator& communicator, std::int64_t channels) {
   auto& preprocessing = data.preprocessing;
   if (!preprocessing.mean.empty()) return;
@@ -232,7 +232,7 @@ void require_alike(const DataSets& data) {
           data.test->title());
 }
 
-/// What the manifest of a run knows of data that are gone.
+/// The manifest's record of data that are gone.
 DataSets described_data(const DataOptions& options, const RunOptions& run) {
   const auto file = options.described_by / "manifest.json";
   const auto manifest =

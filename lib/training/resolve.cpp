@@ -82,8 +82,8 @@ void choose_photograph_recipe(DataOptions& data, const std::string& model) {
   data.photograph_size = models::network_info(model).image_size;
 }
 
-/// Where the recipe cuts images out and nobody has said a size, it is the one that the network was
-/// made for. A size of 0 that was given or stays means the recipe's own.
+/// An unset size is the network's own if the recipe cuts images out. A size of 0 that was given or
+/// stays means the recipe's own.
 void resolve_image_size(DataOptions& data, const std::string& model) {
   if (!data.preprocessing_name) return choose_photograph_recipe(data, model);
   const auto crop = data::recipe(*data.preprocessing_name, 0).crop;

@@ -39,7 +39,8 @@ bool holds_nothing(const fs::path& folder) {
   });
 }
 
-/// Files that a run writes before it has trained: of no use without those that would have followed.
+/// Files that a run writes before it has trained: of no use without the files that would have
+/// followed.
 constexpr std::array beginnings{"config.toml",
                                 "manifest.json",
                                 "curve.csv",
@@ -75,7 +76,7 @@ constexpr std::array parts{"config.toml",
 constexpr std::array without_digest{
     "step_times.csv", module_file, frozen_file_name, initialization_file_name};
 
-/// Bytes of each file, so that one that is gone, empty, cut or longer afterwards is known.
+/// Bytes of each file, so that a missing, empty, cut or longer file is known.
 nlohmann::json sizes_of_parts(const fs::path& run) {
   auto sizes = nlohmann::json::object();
   for (const auto* name : parts)

@@ -28,8 +28,8 @@ class Listener final : public c10::WarningHandler {
   std::string text;
 };
 
-/// What torch warns of when it counts the devices for the first time: why it cannot use the driver.
-/// It would print it, in several lines, beside our one.
+/// Torch's warning at its first count of devices: the reason why it cannot use the driver. Torch
+/// would print it, in several lines, beside our one.
 const std::string& counting_warning() {
   static const std::string text = [] {
     Listener listener;
@@ -62,8 +62,7 @@ std::string reason_of_warning(const std::string& warning, const std::string& cud
 
 namespace {
 
-/// cuda where there is a device, cpu where there is none; throws where there is one that cannot be
-/// used.
+/// cuda where there is a device, cpu where there is none; throws for one that cannot be used.
 std::string automatic_device() {
   if (cuda::library().failed || !counting_warning().empty())
     fail_environment("[training::device] cannot use the GPU: {}; --device cpu goes on without",

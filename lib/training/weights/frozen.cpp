@@ -41,11 +41,11 @@ fs::path source_of(const Model& model, const fs::path& near) {
   const auto file = checkpoints::frozen_file_of(near);
   require(!file.empty(),
           "[training::frozen] trainable_include_patterns and trainable_exclude_patterns freeze "
-          "{}, but {} is of no run that has a {}",
+          "{}, but no {} was found beside or above {}",
           checkpoints::count_and_names(
               texts_of(model.flat.frozen_layout.entries, &layout::Entry::name)),
-          near,
-          frozen_file_name);
+          frozen_file_name,
+          near);
   return file;
 }
 
@@ -55,10 +55,11 @@ std::vector<float> picked(const Model& model, const checkpoints::WeightsFile& fi
   for (const auto& entry : model.flat.frozen_layout.entries) {
     const auto found =
         std::ranges::find(file.tensors, entry.name, &checkpoints::WeightTensor::name);
-    require(found != file.tensors.end() && found->floating && found->shape == entry.shape,
-            "[training::frozen] belongs to another model, or to one of which other parameters are "
-            "frozen: it has no {} of the network's shape",
-            entry.name);
+    require(
+        found != file.tensors.end() && found->floating && found->shape == entry.shape,
+        "[training::frozen] comes from another model, or froze other parameters: it has no {} of "
+        "the network's shape",
+        entry.name);
     values.insert(values.end(), found->values.begin(), found->values.end());
   }
   return values;

@@ -97,7 +97,7 @@ std::string shape_of(const WeightTensor& tensor) {
   return (tensor.floating ? "" : "integers ") + nlohmann::json(tensor.shape).dump();
 }
 
-/// Empty where one of them is none.
+/// Returns nothing unless every value is an integer.
 std::vector<std::int64_t> whole_numbers(const std::vector<float>& values) {
   constexpr float beyond = 0x1p63F;
   const bool whole = std::ranges::all_of(

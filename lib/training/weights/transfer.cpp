@@ -105,13 +105,13 @@ void add_transfer_options(OptionTable& table, TransferOptions& options) {
   table.group("Transfer");
   table.add("initialize_from",
             &options.initialize_from,
-            "start from these weights: run, state, snapshot, folder of snapshots "
-            "(its newest), safetensors, .pt or .ckpt");
+            "start from these weights: run, state, snapshot, folder of snapshots (its newest), "
+            "safetensors, .pt or .ckpt");
   table
       .add("checkpoint_include_patterns",
            &options.checkpoint_include_patterns,
-           "load only tensors whose names match these comma-separated regular "
-           "expressions (default: all)")
+           "load only tensors whose names match these comma-separated regular expressions "
+           "(default: all)")
       .needs(has_value("initialize_from"));
   table
       .add("checkpoint_exclude_patterns",
