@@ -166,7 +166,7 @@ struct Work {
   const Input* like = nullptr;                // whose tensors the output has
   std::optional<Adapters> adapters;           // whose updates are averaged
   std::vector<Input> base;                    // that these are folded into: none or one
-  std::vector<FoldedTensor> folded;           // of the base's tensors
+  checkpoints::LoraFolds folded;              // of the base's tensors
   PassResult written;
 
   /// Whose tensors the inputs have.
@@ -379,7 +379,7 @@ void write_beside(const Work& work,
     const bool is_mean = work.adapters && work.base.empty();
     for (const auto& name : part.side_files) {
       const auto to = output.path(part.folder / name);
-      if (is_mean && name == adapter_config_name)
+      if (is_mean && name == checkpoints::adapter_config_name)
         write_file_atomically(to, mean_config_text(part, work.inputs, *work.adapters));
       else
         checkpoints::copy_side_file(from / name, to, options.dtype);
@@ -437,6 +437,7 @@ void add_remarks(Report& report, const Work& work) {
   for (const auto& input : work.inputs) runs.push_back({input.path, input.run});
   if (auto remark = checkpoints::runs_remark(checkpoints::runs_of(runs)); !remark.empty())
     report.remarks.push_back(std::move(remark));
+  std::ranges::copy(work.folded.remarks, std::back_inserter(report.remarks));
   for (const auto& part : report.parts) {
     for (const auto& rule : part.rules)
       if (rule.tensors == 0)
@@ -493,7 +494,7 @@ PassResult write_means(const Work& work,
 PassResult write_adapters(const Work& work,
                           const Options& options,
                           const checkpoints::Output& output) {
-  auto read = digests_of(work.inputs, *work.adapters, options.threads);
+  auto read = digests_of(work.inputs, *work.adapters, pass_options(options));
   for (const auto& part : work.parts)
     if (!options.copy_from_given) require_equal_copies(part, work.inputs, read);
   const auto pass = pass_options(options);

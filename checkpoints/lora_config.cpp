@@ -1,4 +1,4 @@
-#include "merge/lora_config.h"
+#include "checkpoints/lora_config.h"
 
 #include <algorithm>
 #include <array>
@@ -10,7 +10,7 @@
 #include "support/option_values.h"
 #include "support/text.h"
 
-namespace dimred::merge {
+namespace dimred::checkpoints {
 namespace {
 
 namespace fs = std::filesystem;
@@ -29,7 +29,8 @@ bool is_foreign(const std::string& name, const Settings& value) {
   constexpr std::array others{"layer_replication",
                               "target_parameters",
                               "trainable_token_indices",
-                              "alora_invocation_tokens"};
+                              "alora_invocation_tokens",
+                              "ensure_weight_tying"};
   constexpr std::array harmless{"eva_config", "runtime_config"};
   if (is_unset(value)) return false;
   if (name == "init_lora_weights" && value.is_string()) {
@@ -43,36 +44,42 @@ bool is_foreign(const std::string& name, const Settings& value) {
   return feature || config || std::ranges::find(others, name) != others.end();
 }
 
-void require_lora(const Settings& json, const fs::path& file) {
-  require_environment(
-      json.is_object() && json.contains("peft_type") && json["peft_type"].is_string(),
-      "[merge] '{}' is damaged: it names no peft_type",
-      file);
-  const auto kind = json["peft_type"].get<std::string>();
-  require(
-      kind == "LORA",
-      "[merge] needs adapters of LoRA, received '{}' of the kind {}, whose updates have no mean "
-      "of its form",
-      file,
-      printable(kind));
+void require_lora(const LoraConfig& config) {
+  const auto& json = config.json;
+  require(json.is_object() && json.contains("peft_type"),
+          "[{}] '{}' is no configuration of PEFT: it has no peft_type",
+          config.scope,
+          config.file);
+  const auto said = [](const Settings& value) {
+    return printable(value.dump(-1, ' ', false, Settings::error_handler_t::replace));
+  };
+  const auto& kind = json["peft_type"];
+  require(kind == "LORA",
+          "[{}] '{}' has peft_type = {}; needs an adapter of LoRA or rsLoRA",
+          config.scope,
+          config.file,
+          said(kind));
   for (const auto& [name, value] : json.items())
     require(!is_foreign(name, value),
-            "[merge] needs plain LoRA, W + s B A, received '{}' with {} = {}",
-            file,
+            "[{}] '{}' has {} = {}; needs LoRA or rsLoRA alone, W + s B A",
+            config.scope,
+            config.file,
             printable(name),
-            printable(value.dump()));
+            said(value));
 }
 
-double number_at(const Settings& json, const char* name, const fs::path& file) {
+double number_at(const LoraConfig& config, const Settings& json, const std::string& name) {
   require_environment(json.contains(name) && json[name].is_number(),
-                      "[merge] '{}' is damaged: {} is no number",
-                      file,
-                      name);
+                      "[{}] '{}' is damaged: {} is no number",
+                      config.scope,
+                      config.file,
+                      printable(name));
   const auto number = json[name].get<double>();
   require_environment(number > 0 && std::isfinite(number),
-                      "[merge] '{}' needs {} > 0, received {}",
-                      file,
-                      name,
+                      "[{}] '{}' needs {} > 0, received {}",
+                      config.scope,
+                      config.file,
+                      printable(name),
                       number_text(number));
   return number;
 }
@@ -81,16 +88,24 @@ bool switch_at(const Settings& json, const char* name) {
   return json.contains(name) && json[name].is_boolean() && json[name].get<bool>();
 }
 
-ModulePatterns patterns_at(const Settings& json, const char* name, const fs::path& file) {
+ModulePatterns patterns_at(const LoraConfig& config, const char* name) {
   ModulePatterns patterns;
+  const auto& json = config.json;
   if (!json.contains(name) || is_unset(json[name])) return patterns;
-  require_environment(
-      json[name].is_object(), "[merge] '{}' is damaged: {} is no object", file, name);
+  require_environment(json[name].is_object(),
+                      "[{}] '{}' is damaged: {} is no object",
+                      config.scope,
+                      config.file,
+                      name);
+  const auto place = formatted("[{}] '{}': {}", config.scope, config.file, name);
   for (const auto& [key, value] : json[name].items())
-    patterns.emplace_back(checkpoints::NamePattern("^(.*\\.)?(" + key + ")$",
-                                                   formatted("[merge] '{}': {}", file, name)),
-                          number_at(json[name], key.c_str(), file));
+    patterns.emplace_back(NamePattern("^(.*\\.)?(" + key + ")$", place),
+                          number_at(config, json[name], key));
   return patterns;
+}
+
+std::string without_wrapper(std::string_view name) {
+  return std::string(name.starts_with(wrapper) ? name.substr(wrapper.size()) : name);
 }
 
 double found_in(const ModulePatterns& patterns, const std::string& module, double otherwise) {
@@ -104,30 +119,41 @@ double found_in(const ModulePatterns& patterns, const std::string& module, doubl
 double LoraConfig::scale_of(const std::string& module, std::int64_t rank_stored) const {
   const auto r = found_in(ranks, module, rank);
   require(r == static_cast<double>(rank_stored),
-          "[merge] '{}' gives \"{}\" the rank {}, its weights have {}",
+          "[{}] '{}' says rank {} of \"{}\", whose factors have {}",
+          scope,
           file,
-          printable(module),
           number_text(r),
+          printable(module),
           rank_stored);
+  return scale_of(module);
+}
+
+double LoraConfig::scale_of(const std::string& module) const {
+  const auto r = found_in(ranks, module, rank);
   return found_in(alphas, module, alpha) / (rank_stabilised ? std::sqrt(r) : r);
 }
 
-LoraConfig read_lora_config(const fs::path& folder) {
-  LoraConfig config{.file = folder / adapter_config_name};
+LoraConfig read_lora_config(const fs::path& folder, std::string_view scope) {
+  LoraConfig config{.scope = std::string(scope), .file = folder / adapter_config_name};
   config.json =
       parse_ordered_json(InputFile(config.file).text(JsonLimits{}.bytes), config.file.string());
-  require_lora(config.json, config.file);
-  config.rank = number_at(config.json, "r", config.file);
-  config.alpha = number_at(config.json, "lora_alpha", config.file);
-  config.ranks = patterns_at(config.json, "rank_pattern", config.file);
-  config.alphas = patterns_at(config.json, "alpha_pattern", config.file);
+  require_lora(config);
+  config.rank = number_at(config, config.json, "r");
+  config.alpha = number_at(config, config.json, "lora_alpha");
+  config.ranks = patterns_at(config, "rank_pattern");
+  config.alphas = patterns_at(config, "alpha_pattern");
   config.rank_stabilised = switch_at(config.json, "use_rslora");
   config.fan_in_fan_out = switch_at(config.json, "fan_in_fan_out");
   return config;
 }
 
 std::string name_in_base(std::string_view name) {
-  return std::string(name.starts_with(wrapper) ? name.substr(wrapper.size()) : name);
+  if (const auto factor = lora_factor(name))
+    return factor->module + (factor->side == LoraFactor::Side::bias ? ".bias" : ".weight");
+  auto plain = without_wrapper(name);
+  for (const std::string_view part : {".base_layer.", ".modules_to_save."})
+    if (const auto at = plain.find(part); at != plain.npos) plain.erase(at, part.size() - 1);
+  return plain;
 }
 
 std::optional<LoraFactor> lora_factor(std::string_view name) {
@@ -144,26 +170,9 @@ std::optional<LoraFactor> lora_factor(std::string_view name) {
                                Ending{".lora_embedding_B", b, true}};
   for (const auto& [text, side, embedding] : endings)
     if (name.ends_with(text))
-      return LoraFactor{name_in_base(name.substr(0, name.size() - text.size())), side, embedding};
+      return LoraFactor{
+          without_wrapper(name.substr(0, name.size() - text.size())), side, embedding};
   return {};
 }
 
-Settings config_of_mean(const LoraConfig& like,
-                        std::int64_t rank,
-                        std::vector<std::pair<std::string, std::int64_t>> ranks) {
-  auto json = like.json;
-  json["r"] = rank;
-  json["lora_alpha"] = rank;
-  json["use_rslora"] = false;
-  json["init_lora_weights"] = true;
-  // PEFT takes the first whose end matches, so that longer names go first.
-  std::ranges::stable_sort(
-      ranks, std::ranges::greater(), [](const auto& entry) { return entry.first.size(); });
-  auto by_module = Settings::object();
-  for (const auto& [module, of_module] : ranks) append_value(by_module, module, of_module);
-  json["rank_pattern"] = by_module;
-  json["alpha_pattern"] = by_module;
-  return json;
-}
-
-}  // namespace dimred::merge
+}  // namespace dimred::checkpoints

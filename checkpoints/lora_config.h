@@ -1,6 +1,6 @@
 #pragma once
 
-#include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -12,15 +12,16 @@
 #include "checkpoints/name_pattern.h"
 
 // What PEFT's adapter_config.json says of a LoRA adapter (peft/tuners/lora/config.py).
-namespace dimred::merge {
+namespace dimred::checkpoints {
 
 constexpr auto adapter_config_name = "adapter_config.json";
 
 /// Values of modules whose names end in a match, as PEFT's rank_pattern and alpha_pattern; the
 /// first that matches wins.
-using ModulePatterns = std::vector<std::pair<checkpoints::NamePattern, double>>;
+using ModulePatterns = std::vector<std::pair<NamePattern, double>>;
 
 struct LoraConfig {
+  std::string scope;  // of messages: "convert", "merge"
   std::filesystem::path file;
   nlohmann::ordered_json json;
   double rank = 0;
@@ -28,16 +29,18 @@ struct LoraConfig {
   ModulePatterns ranks;
   ModulePatterns alphas;
   bool rank_stabilised = false;  // s = alpha / sqrt(r)
-  bool fan_in_fan_out = false;   // weights of the base are [in, out]
+  bool fan_in_fan_out = false;   // of the last layer that PEFT wrapped: its weight is [in, out]
 
-  /// The factor of a module's update s B A. Throws std::invalid_argument where the file gives it
-  /// another rank.
+  /// Returns the factor of a module's update s B A. Throws std::invalid_argument where the file
+  /// gives it another rank than the factors have.
   double scale_of(const std::string& module, std::int64_t rank_stored) const;
+  double scale_of(const std::string& module) const;
 };
 
-/// Reads the file of a folder. Throws std::invalid_argument, naming what it says, for adapters of
-/// other kinds (DoRA, LoHa, IA3, ...) and for what changes more than W + s B A or another W.
-LoraConfig read_lora_config(const std::filesystem::path& folder);
+/// Reads the file of a folder. Throws std::invalid_argument, naming what it says, for a file of
+/// another program, for adapters of other kinds (DoRA, LoHa, IA3, ...) and for what changes more
+/// than W + s B A or another W; std::runtime_error for entries of a damaged one.
+LoraConfig read_lora_config(const std::filesystem::path& folder, std::string_view scope);
 
 /// A factor of LoRA, as PEFT names it.
 struct LoraFactor {
@@ -50,13 +53,9 @@ struct LoraFactor {
 /// nullopt: the tensor is no factor.
 std::optional<LoraFactor> lora_factor(std::string_view name);
 
-/// The name without base_model.model.
+/// The name of the base's tensor that an adapter's one changes: a module's weight or bias for the
+/// parts of its update; of other tensors the name without base_model.model, base_layer and
+/// modules_to_save, which PEFT adds.
 std::string name_in_base(std::string_view name);
 
-/// The file of the mean: of this rank, with the scale 1. `ranks`: of each module where they
-/// differ, else empty.
-nlohmann::ordered_json config_of_mean(const LoraConfig& like,
-                                      std::int64_t rank,
-                                      std::vector<std::pair<std::string, std::int64_t>> ranks);
-
-}  // namespace dimred::merge
+}  // namespace dimred::checkpoints
