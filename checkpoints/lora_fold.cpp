@@ -9,6 +9,7 @@
 #include "checkpoints/safetensors.h"
 #include "checkpoints/tied.h"
 #include "support/errors.h"
+#include "support/option_values.h"
 #include "support/text.h"
 
 namespace dimred::checkpoints {
