@@ -108,6 +108,18 @@ std::string without_wrapper(std::string_view name) {
   return std::string(name.starts_with(wrapper) ? name.substr(wrapper.size()) : name);
 }
 
+std::vector<std::string> names_at(const LoraConfig& config, const char* name) {
+  const auto& json = config.json;
+  if (!json.contains(name) || is_unset(json[name])) return {};
+  const auto is_text = [](const Settings& value) { return value.is_string() && value != ""; };
+  require_environment(json[name].is_array() && std::ranges::all_of(json[name], is_text),
+                      "[{}] '{}' is damaged: {} is no list of names",
+                      config.scope,
+                      config.file,
+                      name);
+  return json[name].get<std::vector<std::string>>();
+}
+
 double found_in(const ModulePatterns& patterns, const std::string& module, double otherwise) {
   const auto found = std::ranges::find_if(
       patterns, [&](const auto& entry) { return entry.first.searches(module); });
@@ -133,6 +145,14 @@ double LoraConfig::scale_of(const std::string& module) const {
   return found_in(alphas, module, alpha) / (rank_stabilised ? std::sqrt(r) : r);
 }
 
+bool LoraConfig::trains_copy(std::string_view tensor) const {
+  for (auto end = tensor.rfind('.'); end != tensor.npos && end > 0;
+       end = tensor.rfind('.', end - 1))
+    for (const auto& module : trained_whole)
+      if (tensor.substr(0, end).ends_with(module)) return true;
+  return false;
+}
+
 LoraConfig read_lora_config(const fs::path& folder, std::string_view scope) {
   LoraConfig config{.scope = std::string(scope), .file = folder / adapter_config_name};
   config.json =
@@ -142,6 +162,7 @@ LoraConfig read_lora_config(const fs::path& folder, std::string_view scope) {
   config.alpha = number_at(config, config.json, "lora_alpha");
   config.ranks = patterns_at(config, "rank_pattern");
   config.alphas = patterns_at(config, "alpha_pattern");
+  config.trained_whole = names_at(config, "modules_to_save");
   config.rank_stabilised = switch_at(config.json, "use_rslora");
   config.fan_in_fan_out = switch_at(config.json, "fan_in_fan_out");
   return config;

@@ -28,13 +28,17 @@ struct LoraConfig {
   double alpha = 0;
   ModulePatterns ranks;
   ModulePatterns alphas;
-  bool rank_stabilised = false;  // s = alpha / sqrt(r)
-  bool fan_in_fan_out = false;   // of the last layer that PEFT wrapped: its weight is [in, out]
+  bool rank_stabilised = false;            // s = alpha / sqrt(r)
+  std::vector<std::string> trained_whole;  // modules_to_save: ends of modules' names
+  bool fan_in_fan_out = false;  // of the last layer that PEFT wrapped: its weight is [in, out]
 
   /// Returns the factor of a module's update s B A. Throws std::invalid_argument where the file
   /// gives it another rank than the factors have.
   double scale_of(const std::string& module, std::int64_t rank_stored) const;
   double scale_of(const std::string& module) const;
+
+  /// Whether PEFT trained a copy of the tensor's module.
+  bool trains_copy(std::string_view tensor) const;
 };
 
 /// Reads the file of a folder. Throws std::invalid_argument, naming what it says, for a file of

@@ -31,14 +31,18 @@ struct LoraFold {
 struct LoraFolds {
   std::vector<LoraFold> tensors;     // of each tensor of the base
   std::vector<std::string> remarks;  // what a person should know, a line each
+  bool unties = false;  // the head and the embedding were one tensor, and are no longer
 };
 
-/// Finds the base's tensors that an adapter changes, whose names may differ by one prefix. An
-/// update of a tied tensor is one of all that lie in the same place. The shape says how a weight is
-/// stored, as the class of a layer does for PEFT; of a square one fan_in_fan_out does, where the
-/// other layers agree with it. Throws std::invalid_argument, naming the first tensor, for one that
-/// finds none in the base or one of another shape or type, for one factor without the other, and
-/// for a square weight that could be stored either way.
-LoraFolds lora_folds(const Checkpoint& adapter, const LoraConfig& config, const Checkpoint& base);
+/// Finds the base's tensors that an adapter changes, whose names may differ by one prefix. Whatever
+/// PEFT changes in place changes all that lie there: an update, and a tensor saved beside it; a
+/// copy that was trained (modules_to_save) has its own name alone. A copy that the base lacks, as a
+/// new head, becomes the last tensor of `base`; a head that the base lacks is the embedding to
+/// which config.json ties it. The shape says how a weight is stored, as the class of a layer does
+/// for PEFT; of a square one fan_in_fan_out does, where the other layers agree with it. Throws
+/// std::invalid_argument, naming the first tensor, for one that finds none in the base or one of
+/// another shape or type, for one factor without the other, and where it cannot be known what PEFT
+/// would do.
+LoraFolds lora_folds(const Checkpoint& adapter, const LoraConfig& config, Checkpoint& base);
 
 }  // namespace dimred::checkpoints

@@ -124,7 +124,7 @@ Addend addend_for(const Shares& shares, const LoraFold& fold) {
 
 checkpoints::LoraFolds fold_plan(const std::vector<Input>& inputs,
                                  const Adapters& adapters,
-                                 const Input& base) {
+                                 Input& base) {
   require_one_orientation(adapters);
   auto plan = checkpoints::lora_folds(inputs.front(), adapters.configs.front(), base);
   for (std::size_t i = 0; i < plan.tensors.size(); ++i)

@@ -15,7 +15,7 @@ namespace dimred::merge {
 /// what they change is no weight that is summed.
 checkpoints::LoraFolds fold_plan(const std::vector<Input>& inputs,
                                  const Adapters& adapters,
-                                 const Input& base);
+                                 Input& base);
 
 /// Part::addend of the base's tensors; refers to its arguments. Memory: for each thread 8 bytes for
 /// each element of a module's factors, and 16 for each of a block.

@@ -332,6 +332,14 @@ OrderedJson named_digests(const Input& like, const std::vector<std::string>& dig
   return json;
 }
 
+/// The base that adapters were folded into, without the tensors that these bring.
+OrderedJson recorded_base(const Input& base, const std::vector<std::string>& digests) {
+  auto own = named_digests(base, digests);
+  for (const auto& tensor : base.tensors)
+    if (!base.owns(tensor)) own.erase(tensor.name);
+  return {{"path", place_text(base.path)}, {"tensors", own}};
+}
+
 /// An input's share in a part; null where tensors have their own.
 OrderedJson recorded_share(const Part& part, std::size_t place) {
   return part.rules.empty() ? OrderedJson(part.coefficients.values()[place]) : OrderedJson();
@@ -344,19 +352,21 @@ OrderedJson rules_json(const std::vector<RuleReport>& rules) {
   return json;
 }
 
-OrderedJson provenance(const Work& work, std::size_t place, const Report& report) {
+OrderedJson provenance(const Work& work,
+                       std::size_t place,
+                       const Options& options,
+                       const Report& report) {
   const auto& part = work.parts[place];
   OrderedJson json{{"format", 3},
                    {"program", formatted("dimred {} ({})", version(), revision())},
                    {"kind", part.kind},
+                   {"take", options.take.empty() ? OrderedJson() : OrderedJson(options.take)},
                    {"copied_from", place_text(work.copied_from(part).path)},
                    {"copied", report.copied},
                    {"left_out", report.left_out},
                    {"tensors", named_digests(*work.like, work.written.written[place])}};
   if (!part.rules.empty()) json["rules"] = rules_json(report.parts[place].rules);
-  if (!work.base.empty())
-    json["base"] = OrderedJson{{"path", place_text(work.base.front().path)},
-                               {"tensors", named_digests(*work.like, work.written.base_read)}};
+  if (!work.base.empty()) json["base"] = recorded_base(work.base.front(), work.written.base_read);
   for (std::size_t i = 0; i < part.inputs.size(); ++i) {
     const auto& input = work.inputs[part.inputs[i]];
     json["inputs"].push_back(
@@ -382,15 +392,15 @@ void write_beside(const Work& work,
       if (is_mean && name == checkpoints::adapter_config_name)
         write_file_atomically(to, mean_config_text(part, work.inputs, *work.adapters));
       else
-        checkpoints::copy_side_file(from / name, to, options.dtype);
+        checkpoints::copy_side_file(from / name, to, {options.dtype, work.folded.unties});
     }
     const auto& plan = work.plan_of(i);
     if (!plan.index_name.empty())
       write_file_atomically(output.path(part.folder / plan.index_name), plan.index);
-    write_file_atomically(
-        output.path(part.folder / provenance_name),
-        provenance(work, i, report).dump(1, ' ', false, OrderedJson::error_handler_t::replace) +
-            "\n");
+    write_file_atomically(output.path(part.folder / provenance_name),
+                          provenance(work, i, options, report)
+                                  .dump(1, ' ', false, OrderedJson::error_handler_t::replace) +
+                              "\n");
   }
 }
 

@@ -236,7 +236,8 @@ void write_beside(const ConvertWork& work,
                   const checkpoints::Output& output) {
   if (work.one_file) return;
   for (const auto& name : work.side_files)
-    checkpoints::copy_side_file(work.source.folder() / name, output.path(name), options.dtype);
+    checkpoints::copy_side_file(
+        work.source.folder() / name, output.path(name), {options.dtype, work.folds.unties});
   if (!work.plan.index_name.empty())
     write_file_atomically(output.path(work.plan.index_name), work.plan.index);
   write_file_atomically(output.path(convert_record_name),

@@ -460,6 +460,60 @@ def test_layers_are_folded_as_their_class_stores_them(shapes: dict[str, tuple[in
             assert torch.allclose(found[name], value, rtol=1e-12, atol=1e-12), name
 
 
+TIED: dict[str, dict[str, list[str]]] = {
+    "head": {"target_modules": ["q_proj", "lm_head"]},
+    "embedding": {"target_modules": ["q_proj", "embed_tokens"]},
+    "both": {"target_modules": ["q_proj", "embed_tokens", "lm_head"]},
+    "a copy of the head": {"target_modules": ["q_proj"], "modules_to_save": ["lm_head"]},
+    "copies of both": {"target_modules": ["q_proj"], "modules_to_save": ["embed_tokens", "lm_head"]},
+    "a copy of the embedding": {"target_modules": ["q_proj"], "modules_to_save": ["embed_tokens"]},
+    "a new head": {"target_modules": ["q_proj"], "modules_to_save": ["score"]},
+}
+
+
+@pytest.mark.parametrize("case", TIED)
+def test_a_tied_head_that_is_not_saved_is_folded_as_by_peft(case: str, tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(10)
+    small = {"hidden_size": 8, "intermediate_size": 12, "num_hidden_layers": 1, "num_attention_heads": 2}
+    config = transformers.LlamaConfig(**small, vocab_size=20, tie_word_embeddings=True, num_labels=3)
+    model = transformers.LlamaForCausalLM(config).double()
+    model.save_pretrained(tmp_path / "base")
+    assert "lm_head.weight" not in load_file(tmp_path / "base/model.safetensors")
+    kind = transformers.LlamaForCausalLM
+    if case == "a new head":
+        kind = transformers.LlamaForSequenceClassification
+        model = kind.from_pretrained(tmp_path / "base", dtype=torch.float64)
+    adapted = adapted_by_peft(model, tmp_path / "adapter", **TIED[case])
+    if case == "a copy of the embedding":  # PEFT's head stays the old embedding, under a name that only the model knows
+        with pytest.raises(ValueError, match="PEFT keeps the old embedding as the head; fold the adapter by PEFT"):
+            dimred.convert(tmp_path / "base", tmp_path / "out", adapter=tmp_path / "adapter")
+        return
+    dimred.convert(tmp_path / "base", tmp_path / "out", adapter=tmp_path / "adapter")
+    dimred.merge([tmp_path / "adapter"], tmp_path / "merged", base=tmp_path / "base")
+    wanted = adapted.merge_and_unload().state_dict()
+    for output in (tmp_path / "out", tmp_path / "merged"):
+        found = kind.from_pretrained(output, dtype=torch.float64).state_dict()
+        assert found.keys() == wanted.keys()
+        for name, value in wanted.items():
+            assert torch.allclose(found[name], value, rtol=1e-12, atol=1e-12), (output, name)
+    base = json.loads((tmp_path / "merged/merge.json").read_text())["base"]
+    assert base["tensors"].keys() == load_file(tmp_path / "base/model.safetensors").keys()
+
+
+def test_what_a_head_is_tied_to_must_be_known(tmp_path: Path, fails) -> None:
+    weights = {"a.weight": torch.ones(3, 5), "embed_tokens.weight": torch.ones(9, 5)}
+    adapter = adapter_at(tmp_path / "adapter", low_rank("a", 3, 5) | low_rank("lm_head", 9, 5))
+    source = folder_of(tmp_path / "source", weights)
+    for text, why in {
+        '{"tie_word_embeddings": false}': "and its config.json has tie_word_embeddings = false",
+        "": "and no config.json to say what it is tied to",
+    }.items():
+        (source / "config.json").write_text(text) if text else (source / "config.json").unlink()
+        said = fails(2, "convert", source, "--adapter", adapter, "--output", tmp_path / "out")
+        assert f"has no tensor \"lm_head.weight\", which the adapter '{adapter}' changes, {why}" in said
+
+
 # Kinds of sources.
 
 

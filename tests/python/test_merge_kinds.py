@@ -345,6 +345,7 @@ def test_raw_and_averaged_weights_of_one_file(name: str, tmp_path: Path, execute
         execute("dimred", "merge", tmp_path / "step_5.pt", "--take", take, "--output", tmp_path / take)
         found = load_file(tmp_path / take / "model.safetensors")
         assert {key: tensor.tolist() for key, tensor in found.items()} == {"w": [value] * 4}
+        assert json.loads((tmp_path / take / "merge.json").read_text())["take"] == take
     said = execute("dimred", "merge", tmp_path / "step_5.pt", "--output", tmp_path / "usual")
     assert remark in said
     assert dimred.merge(tmp_path / "step_5.pt", tmp_path / "python", take="raw").remarks
