@@ -314,6 +314,7 @@ int descend(Stage2Plan& plan,
   auto setup = training::make_setup(plan.common, ranks);
   const auto config = run_config(plan.common, table);
   setup.persistent_options = config.persistent;
+  setup.run = config.run;
   training::require_cache_for_training(setup.data);
   training::load_frozen(setup, plan.options.checkpoint);
   auto start = start_unless_resumed(setup, plan);
