@@ -50,8 +50,6 @@ COPY = {"cat + cp": "cat and cp"}
 # A task of verbs.json, the words of its row's title behind the size, and its tools.
 VERBS = {
     "convert": ("in {files} shards, converted", COPY | {"dimred convert": "dimred convert"}),
-    "diff": ("in two checkpoints, compared", {"cat": "cat", "dimred diff": "dimred diff"}),
-    "check": ("in {files} shards, checked", {"cat": "cat", "dimred inspect --check": "dimred inspect"}),
     "distributed": (
         "of a distributed checkpoint as one file",
         COPY | {"dimred convert": "dimred convert", "torch": "torch", "accelerate": "accelerate"},
@@ -82,17 +80,19 @@ def color_of(tool: str) -> str:
     return OURS if tool.startswith("dimred") else YARDSTICK if tool.startswith("cat") else PEER
 
 
-def draw_row(row: Row, charts: Any, titled: bool) -> None:
+def draw_row(row: Row, charts: Any, names_panels: bool) -> None:
     """Fills a chart for each panel, a bar for each tool."""
     colors = [color_of(tool) for tool in row.tools]
-    for axes, (title, values) in zip(charts, row.panels().items(), strict=True):
+    for axes, (panel, values) in zip(charts, row.panels().items(), strict=True):
         bars = axes.barh(range(len(row.tools)), values, color=colors, height=0.7)
         axes.bar_label(bars, labels=[label_of(value) for value in values], padding=3)
-        if titled:
-            axes.set_title(title, fontsize=8)
+        axes.set_title(f"\n{panel}" if names_panels else " ", fontsize=8)  # leaves room for the row's
         axes.set(yticks=range(len(row.tools)), yticklabels=row.tools.values(), xticks=[], xlim=(0, 1.22 * max(values)))
         axes.spines[["top", "right", "bottom"]].set_visible(False)
         axes.tick_params(left=False)
+    place: dict[str, Any] = {"xytext": (0, 17 if names_panels else 6), "textcoords": "offset points"}
+    title = charts[0].annotate(row.title, (0, 1), xycoords="axes fraction", fontweight="bold", **place)
+    title.set_in_layout(False)  # its width is no chart's
     for label, tool in zip(charts[0].get_yticklabels(), row.tools, strict=True):
         label.set_fontweight("bold" if tool.startswith("dimred") else "normal")
     charts[0].invert_yaxis()
@@ -104,13 +104,12 @@ def draw(rows: list[Row], output: Path) -> None:
     from matplotlib import pyplot
 
     mpl.rcParams.update({"svg.hashsalt": "dimred", "font.size": 8, "svg.fonttype": "path"})
-    heights = [0.7 + 0.3 * len(row.tools) for row in rows]
-    figure = pyplot.figure(figsize=(7.6, sum(heights)), layout="constrained")
-    parts = figure.subfigures(len(rows), 1, height_ratios=heights, squeeze=False)[:, 0]
-    for part, row in zip(parts, rows, strict=True):
-        charts = part.subplots(1, 3, sharey=True)
-        draw_row(row, charts, titled=row is rows[0])
-        part.suptitle(row.title, fontsize=8, fontweight="bold")
+    heights = [len(row.tools) for row in rows]
+    size = (7.6, 0.3 + 0.3 * len(rows) + 0.3 * sum(heights))
+    options: dict[str, Any] = {"sharey": "row", "squeeze": False, "layout": "constrained"}
+    figure, charts = pyplot.subplots(len(rows), 3, figsize=size, height_ratios=heights, **options)
+    for row, of_row in zip(rows, charts, strict=True):
+        draw_row(row, of_row, names_panels=row is rows[0])
     figure.savefig(output, metadata={"Date": None} if output.suffix == ".svg" else {}, dpi=200)
 
 

@@ -341,7 +341,7 @@ def report(name: str, result: dict[str, Any]) -> None:
     """A table for a person, in Markdown."""
     costs: dict[str, list[Cost]] = result["costs"]
     size = result["bytes"]
-    print(f"\n{name}: {size / 1e9:.2f} GB in {result["shards"]} shards, load {result['load'][0]:.1f}")
+    print(f"\n{name}: {size / 1e9:.2f} GB in {result['shards']} shards, load {result['load'][0]:.1f}")
     print("| | seconds | range | processor, s | memory, MiB | from disk |\n|---|---|---|---|---|---|")
     for of_state, rounds in costs.items():
         contestant, _, state = of_state.rpartition(", ")
