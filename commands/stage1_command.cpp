@@ -42,7 +42,8 @@ void add_save_options(OptionTable& table, stage1::Options& options) {
            "first epoch with snapshots, counted from 1",
            at_least(1))
       .needs(above("snapshots_per_epoch"));
-  table.add("keep_snapshots", &saves.keep_snapshots, "newest snapshots to keep", at_least(1));
+  table.add("keep_snapshots", &saves.keep_snapshots, "newest snapshots to keep", at_least(1))
+      .role(OptionRole::retention);
   table
       .add("yes",
            &saves.yes,
@@ -52,8 +53,9 @@ void add_save_options(OptionTable& table, stage1::Options& options) {
             &saves.checkpoint_every,
             "epochs between full resume states",
             at_least(1));
-  table.add(
-      "keep_checkpoints", &saves.keep_checkpoints, "newest resume states to keep", at_least(1));
+  table
+      .add("keep_checkpoints", &saves.keep_checkpoints, "newest resume states to keep", at_least(1))
+      .role(OptionRole::retention);
   table
       .add("resume_from",
            &options.resume_from,
@@ -291,6 +293,7 @@ int stage1_command(const std::vector<std::string>& arguments) {
     auto setup = training::make_setup(common, ranks);
     const auto config = run_config(common, table);
     setup.persistent_options = config.persistent;
+    setup.run = config.run;
     training::require_cache_for_training(setup.data);
     require_consent(setup, resolved, common.run.output);
     const training::RunFolder folder(

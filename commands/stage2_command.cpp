@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "checkpoints/artifact.h"
+#include "checkpoints/last_rate.h"
 #include "checkpoints/runs.h"
 #include "checkpoints/series.h"
 #include "checkpoints/snapshot.h"
@@ -312,6 +313,7 @@ int descend(Stage2Plan& plan,
   auto setup = training::make_setup(plan.common, ranks);
   const auto config = run_config(plan.common, table);
   setup.persistent_options = config.persistent;
+  setup.run = config.run;
   training::require_cache_for_training(setup.data);
   training::load_frozen(setup, plan.options.checkpoint);
   auto start = start_unless_resumed(setup, plan);
@@ -339,6 +341,8 @@ int descend(Stage2Plan& plan,
     options.epochs = plan.common.run.epochs;
     options.budget_steps = budget_steps;
     options.hooks = plan.hooks;
+    options.stage1_rate =
+        checkpoints::last_learning_rate(checkpoints::open_run(plan.options.checkpoint).folder);
     return stage2::train(setup,
                          folder,
                          stage2::subspace_of(basis, setup, plan.options.device_algebra),

@@ -162,7 +162,8 @@ void add_options(OptionTable& table, Options& options) {
   table.add("recalibrate_batchnorm",
             &options.recalibrate_batchnorm,
             "estimate BatchNorm's running statistics again at the end");
-  table.add("keep_checkpoints", &options.keep_checkpoints, "resume states to keep", at_least(1));
+  table.add("keep_checkpoints", &options.keep_checkpoints, "resume states to keep", at_least(1))
+      .role(OptionRole::retention);
 }
 
 namespace {

@@ -38,6 +38,7 @@ enum class OptionRole {
   overwrite,
   threads,
   quiet,
+  retention,  // how many of the files of a run stay
   stream_cache,
   stream_fetches
 };
