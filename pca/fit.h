@@ -44,7 +44,7 @@ struct FitOptions {
 /// and thread count, and for the same number of ranks; each rank reads and writes its own columns,
 /// and nobody returns before rank 0 has committed. Returns header and report, without values. Two
 /// passes over W; memory: tiles + 24 n^2 bytes a thread, never n x M. flops ~ n^2 M + 2 n k M + k^2
-/// M. Throws, on every rank what one meets, std::invalid_argument("[pca::fit] needs n - 1 >= k,
+/// M. Throws, on every rank what one meets, std::invalid_argument("[pca] needs n - 1 >= k,
 /// received n = 20, k = 32"), when the snapshots span fewer than k directions, hold a value that is
 /// not finite (names the row), lack the layout that layers and shuffled need, or are what the
 /// output would replace; std::runtime_error on I/O or LAPACK failure. Nothing is left behind.

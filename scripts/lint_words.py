@@ -2,7 +2,7 @@
 pages; lint_source.py prints them with the rule that they break.
 
 A `///` sentence and a help begin with their subject or verb. Nowhere stands "of which", "those that", two "that" in one
-clause, or "there is ... that". A help has at most 25 words.
+clause, or "there is ... that". A help has at most 25 words, and the scope of a message is no name of our code.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ ROW = re.compile(r"\.(add|add_choice)(?:<\w+>)?\(")
 TABLE = re.compile(r"\bOptionTable(?: \w+)?\(")
 PART = re.compile(r"\b(?:Subcommand|StoreTool)\{")
 MESSAGE = re.compile(r"\b(require|require_environment|refuse|fail|fail_environment|warn|remark|report)\(")
+SCOPE = re.compile(r"\[(\w+(?:::\w+)+)\]")
 DEFAULT = re.compile(r" \(default: .*\)$")
 
 
@@ -43,6 +44,13 @@ def broken_rules_of_help(text: str) -> Iterator[str]:
         yield f"a help begins with a verb or its subject, not '{opening[0]}'"
     if (words := len(DEFAULT.sub("", text).split())) > MOST_WORDS:
         yield f"a help has at most {MOST_WORDS} words, not {words}"
+    yield from broken_rules(text)
+
+
+def broken_rules_of_message(text: str) -> Iterator[str]:
+    """The same for a message, whose scope is a word of its reader: a command, an option or a file."""
+    if scope := SCOPE.match(text):
+        yield f"a reader knows no '{scope[1]}': the scope of a message is a command, an option or a file"
     yield from broken_rules(text)
 
 
@@ -119,7 +127,7 @@ def cpp_findings(code: str, *, of_the_product: bool) -> Iterator[tuple[int, str]
         yield from ((line, f"'{text}': {rule}") for rule in broken_rules_of_help(text))
     for position, _, text in messages(code):
         line = code.count("\n", 0, position) + 1
-        yield from ((line, f"'{text}': {rule}") for rule in broken_rules(text))
+        yield from ((line, f"'{text}': {rule}") for rule in broken_rules_of_message(text))
 
 
 def python_findings(code: str) -> Iterator[tuple[int, str]]:

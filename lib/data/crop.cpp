@@ -84,26 +84,26 @@ void validate(const CropOptions& crop) {
   if (crop.cut == CropMode::none) return;
   constexpr std::int64_t longest = 1 << 14;
   require(crop.size >= 1 && crop.size <= longest,
-          "[data::CropOptions] needs a size in [1, {}], received {}",
+          "[preprocessing_name] needs a size in [1, {}], received {}",
           longest,
           crop.size);
   require(crop.area_low > 0 && crop.area_low <= crop.area_high && crop.area_high <= 1,
-          "[data::CropOptions] needs 0 < area_low <= area_high <= 1, received {} and {}",
+          "[preprocessing_name] needs 0 < area_low <= area_high <= 1, received {} and {}",
           crop.area_low,
           crop.area_high);
   require(
       crop.aspect_low > 0 && crop.aspect_low <= crop.aspect_high && std::isfinite(crop.aspect_high),
-      "[data::CropOptions] needs 0 < aspect_low <= aspect_high, received {} and {}",
+      "[preprocessing_name] needs 0 < aspect_low <= aspect_high, received {} and {}",
       crop.aspect_low,
       crop.aspect_high);
   require(crop.cut != CropMode::random_side ||
               (crop.side_low >= crop.size && crop.side_high >= crop.side_low),
-          "[data::CropOptions] needs size <= side_low <= side_high, received {}, {}, {}",
+          "[preprocessing_name] needs size <= side_low <= side_high, received {}, {}, {}",
           crop.size,
           crop.side_low,
           crop.side_high);
   require(crop.centre_part > 0 && crop.centre_part <= 1,
-          "[data::CropOptions] needs centre_part in (0, 1], received {}",
+          "[preprocessing_name] needs centre_part in (0, 1], received {}",
           crop.centre_part);
 }
 

@@ -390,9 +390,8 @@ void decode_jpeg(
 
 std::string to_jpeg(Bytes pixels, const ImageShape& shape, int quality) {
   require_shape(pixels, shape);
-  require(quality >= 1 && quality <= 100,
-          "[data::to_jpeg] needs a quality in [1, 100], received {}",
-          quality);
+  require(
+      quality >= 1 && quality <= 100, "[data] needs a quality in [1, 100], received {}", quality);
   unsigned char* file = nullptr;
   unsigned long size = 0;
   Errors error;

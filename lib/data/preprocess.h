@@ -44,7 +44,7 @@ struct Preprocessing {
   }
 };
 
-/// Throws std::invalid_argument("[data::Preprocessing] rule, received ..."). `shape` is of the
+/// Throws std::invalid_argument("[preprocessing_name] rule, received ..."). `shape` is of the
 /// prepared images.
 void validate(const Preprocessing& preprocessing, const ImageShape& shape);
 

@@ -57,9 +57,9 @@ void require_good(const char* place, std::int64_t good, std::int64_t count, cons
 }  // namespace
 
 ChannelStatistics channel_statistics(const Dataset& dataset) {
-  require(dataset.size() >= 1, "[data::channel_statistics] needs at least one sample");
+  require(dataset.size() >= 1, "[data] needs at least one sample");
   require(dataset.shape().has_value(),
-          "[data::channel_statistics] needs images of one size, received those of {}",
+          "[data] needs images of one size, received those of {}",
           dataset.title());
   const auto shape = *dataset.shape();
   const std::size_t plane = shape.height * shape.width;
@@ -89,7 +89,7 @@ ChannelStatistics prepared_statistics(const Dataset& dataset,
                                       const Preprocessing& preprocessing,
                                       std::int64_t channels,
                                       std::int64_t samples) {
-  require(dataset.size() >= 1, "[data::prepared_statistics] needs at least one sample");
+  require(dataset.size() >= 1, "[data] needs at least one sample");
   const std::size_t count = channels;
   auto plain = without_augmentation(preprocessing);
   plain.mean.assign(count, 0);

@@ -59,7 +59,7 @@ Margin resolved(const MarginOptions& options) {
   HeadOptions head{.margin = options};
   OptionTable table("models", "");
   add_options(table, head);
-  require_ranges(table, "models::margin");
+  require_ranges(table, "margin_loss");
   const bool normalized = options.kind != MarginKind::softmax;
   const bool arcface = options.kind == MarginKind::arcface;
   const bool cosface = options.kind == MarginKind::cosface;
@@ -73,7 +73,7 @@ Margin resolved(const MarginOptions& options) {
                   : margin.m1 == 1                      ? BeyondPi::linear
                                                         : BeyondPi::cosine;
   require(margin.beyond == BeyondPi::cosine || margin.m1 == 1,
-          "[models::margin] margin_beyond_pi = linear needs m1 = 1, received {}",
+          "[margin_loss] margin_beyond_pi = linear needs m1 = 1, received {}",
           margin.m1);
   return margin;
 }

@@ -46,7 +46,7 @@ struct Margin {
   BeyondPi beyond = BeyondPi::linear;
 };
 
-/// The numbers meant, without those of other kinds. Throws std::invalid_argument("[models::margin]
+/// The numbers meant, without those of other kinds. Throws std::invalid_argument("[margin_loss]
 /// rule, received ...") for a number out of its range, and for linear with m1 != 1.
 Margin resolved(const MarginOptions& options);
 

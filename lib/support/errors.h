@@ -11,7 +11,7 @@
 //   the environment's   -> std::runtime_error     (exit code 1)   require_environment(),
 //                                                                 fail_environment()
 //   our own bug         -> std::logic_error       (exit code 1)   check()
-// A text starts with its scope: "[pca::fit] needs n - 1 >= k, received n = 20, k = 32".
+// A text starts with its scope: "[pca] needs n - 1 >= k, received n = 20, k = 32".
 namespace dimred {
 
 /// Throws std::invalid_argument(formatted(rule, values...)).

@@ -119,15 +119,12 @@ RunFolder::RunFolder(fs::path path,
 }
 
 void RunFolder::take(const checkpoints::RunConfig& wanted) {
-  require(!path_.empty(), "[training::run_folder] needs --output FOLDER");
-  require(!fs::exists(path_) || fs::is_directory(path_),
-          "[training::run_folder] {} is not a folder",
-          path_);
+  require(!path_.empty(), "[output] needs --output FOLDER");
+  require(!fs::exists(path_) || fs::is_directory(path_), "[output] {} is not a folder", path_);
   const auto config = path_ / "config.toml";
-  require(
-      checkpoints::is_run(path_) || holds_nothing(path_),
-      "[training::run_folder] {} holds files that are not a run of ours; choose another --output",
-      path_);
+  require(checkpoints::is_run(path_) || holds_nothing(path_),
+          "[output] {} holds files that are not a run of ours; choose another --output",
+          path_);
   created_ = fs::create_directories(path_);
   lock_ = std::make_unique<checkpoints::FolderLock>(path_);
   new_run_ = !checkpoints::is_run(path_);

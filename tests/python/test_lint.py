@@ -96,6 +96,7 @@ void add(OptionTable& table) {
       "sixteen seventeen eighteen nineteen twenty 21 22 23 24 25 26");
   require(c > 0, "[own] there are {} files that nobody reads", c);
   refuse("[own] a file that holds the text that is meant, {}", name(a, "that or that"));
+  require_environment(c > 0, "[own::files] cannot read " "{}", c);
 }
 """
 
@@ -117,6 +118,8 @@ def test_sentences_that_are_read_twice_are_reported_with_their_rule(tmp_path: Pa
         "seventeen eighteen nineteen twenty 21 22 23 24 25 26': a help has at most 25 words, not 26",
         "a.cpp:16: '[own] there are {} files that nobody reads': \"there is ... that\" makes a reader go back",
         "a.cpp:17: '[own] a file that holds the text that is meant, {}': \"that ... that\" makes a reader go back",
+        "a.cpp:18: '[own::files] cannot read {}': a reader knows no 'own::files': "
+        "the scope of a message is a command, an option or a file",
         "b.md:3: 'A row that says that.': \"that ... that\" makes a reader go back",
         "b.md:11: '- those that': \"those that\" makes a reader go back",
         "c.py:1: 'of the images': a help begins with a verb or its subject, not 'of'",

@@ -52,12 +52,12 @@ checkpoints::State initial_state(const Model& model,
   selected.exclude.require_matches(names);
   auto matching = match(model, file, selected, std::move(drawn));
   require(matching.problems.empty(),
-          "[training::transfer] {} is of another model: {} (what --checkpoint_exclude_patterns "
+          "[initialize_from] {} is of another model: {} (what --checkpoint_exclude_patterns "
           "names stays as drawn, logits is the last layer)",
           options.initialize_from,
           first_problems(matching));
   require(!matching.loaded.empty(),
-          "[training::transfer] checkpoint_include_patterns and checkpoint_exclude_patterns leave "
+          "[initialize_from] checkpoint_include_patterns and checkpoint_exclude_patterns leave "
           "nothing of {} to load",
           options.initialize_from);
   auto state = std::move(matching.state);
