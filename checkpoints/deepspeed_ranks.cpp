@@ -162,7 +162,8 @@ void read_optimizers(Zero& zero, const std::vector<fs::path>& files) {
   zero.ranks = saved.front().at("partitions");
   zero.paddings = saved.front().at("paddings");
   require(zero.ranks == std::ssize(files),
-          "[DeepSpeed] '{}' is of {} ranks, received {} files of optimizer states in its folder",
+          "[DeepSpeed] '{}' comes from {} ranks, received {} files of optimizer states in its "
+          "folder",
           files.front(),
           zero.ranks,
           files.size());

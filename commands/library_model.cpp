@@ -90,7 +90,7 @@ int library_model_command(const std::vector<std::string>& arguments) {
   if (options.output.empty())
     options.output = options.name.substr(options.name.rfind(':') + 1) + ".pt";
   require(options.output.extension() == ".pt",
-          "[model] needs a name that ends in .pt, as --model knows a module by it, received {}",
+          "[model] needs an --output that ends in .pt, as stage1's --model does, received {}",
           options.output);
   require_result_place(result_place(table, &options.output));
   const auto made = nlohmann::json::parse(written_by_python({{"name", options.name},

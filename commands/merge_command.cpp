@@ -194,7 +194,7 @@ void require_one_choice(const OptionTable& table, const MergeOptions& options) {
   add_recipe_options(line, of_a_line);
   for (const auto& row : table.rows())
     require(!row.was_set() || line.row(row.name) == nullptr,
-            "[merge] --{} belongs into the lines of --sweep",
+            "[merge] --{} belongs in the lines of --sweep",
             row.name);
 }
 

@@ -113,9 +113,9 @@ training::Weights load_saved(training::Setup& setup, const SavedOptions& saved) 
   if (weights.needs_recalibration && saved.recalibrate_batchnorm &&
       setup.model.batchnorm_layers > 0) {
     require(setup.data.train->size() > 0,
-            "[weights] a mean of snapshots needs the run's data, which is gone, to estimate "
-            "BatchNorm's statistics; --data PATH says where it is, --recalibrate_batchnorm false "
-            "leaves them as they are");
+            "[weights] a mean of snapshots needs the run's data to estimate BatchNorm's "
+            "statistics, and the data is gone; give its place with --data PATH, or keep the "
+            "statistics with --recalibrate_batchnorm false");
     training::recalibrate_batchnorm(setup);
     weights.source += ", BatchNorm recalibrated";
   }

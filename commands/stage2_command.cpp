@@ -255,7 +255,7 @@ pca::FitOptions fit_options(const Stage2Plan& plan) {
 void say_reuse(const fs::path& matrix, const fs::path& snapshots, Console& console) {
   console.line("reusing " + matrix.string());
   if (const auto different = checkpoints::difference_of_run(snapshots); !different.empty())
-    console.warn(formatted("{}; the matrix is of what was there when it was fitted", different));
+    console.warn(formatted("{}; the matrix was fitted from the snapshots of that time", different));
 }
 
 /// The matrix given, or that of this run folder, or a new one from the snapshots.

@@ -60,8 +60,8 @@ void check_options(const FitOptions& options, const std::vector<layout::ColumnRa
           "[pca] needs a part of the variance in (0, 1), received {}",
           options.variance);
   require(options.variance == 0 || (is_centred(options.kind) && options.blocks == Blocks::whole),
-          "[pca] a part of the variance is of kind pca or shuffled in blocks = whole, received "
-          "{} in {}",
+          "[pca] a part of the variance needs kind = pca or shuffled, and blocks = whole, "
+          "received {} in {}",
           name_of(options.kind),
           options.blocks == Blocks::whole ? "whole" : "layers");
   require(options.tile_bytes >= 1 << 20,

@@ -49,7 +49,7 @@ void restore_own(const training::Setup& setup,
                  torch::Tensor own) {
   const auto found = saved.vectors.find(name);
   require(found != saved.vectors.end(),
-          "[stage2] the state is of another method: it has no {}; choose another --output",
+          "[stage2] the state comes from another method: it has no {}; choose another --output",
           name);
   auto whole = torch::zeros_like(setup.model.flat.weights);
   models::from_file(setup.model.flat.layout, found->second, whole);

@@ -245,7 +245,7 @@ Inspection inspect(const fs::path& path, const InspectionOptions& options) {
   if (writes) require_result_place(manifest_place(options.write_manifest, {}));
   auto [checkpoint, faults] = opened_with_faults(path, options, manifest);
   require_environment(!writes || faults.empty(),
-                      "[inspect] writes no manifest of a checkpoint that is not whole: {}",
+                      "[inspect] a manifest needs a whole checkpoint: {}",
                       faults.empty() ? "" : faults.front());
   auto result = contents_of(checkpoint);
   result.faults = std::move(faults);

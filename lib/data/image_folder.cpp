@@ -122,8 +122,8 @@ void refuse_parts(const fs::path& root) {
     return name_list(few) + (std::ssize(all) > most ? ", ..." : "");
   };
   refuse(
-      "[image_folder] {}: {} may be the classes, or parts of the data set whose classes are {}; "
-      "--data {} (and --test_data) takes a part, --dataset folder takes them as classes",
+      "[image_folder] {}: {} may be the classes, or parts of a data set with the classes {}; give "
+      "--data {} (and --test_data) for a part, or --dataset folder for classes",
       root,
       shown(names),
       shown(inner.front().folders),

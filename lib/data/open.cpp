@@ -65,12 +65,12 @@ void require_as_announced(const Dataset& dataset,
                           const std::vector<std::string>& class_names) {
   const auto classes = dataset.classes();
   require(!train || options.num_samples == 0 || options.num_samples == dataset.size(),
-          "[data] num_samples needs what the training set has ({}, in {}), received {}",
+          "[data] num_samples needs the size of the training set ({}, in {}), received {}",
           dataset.size(),
           dataset.title(),
           options.num_samples);
   require(options.num_classes == 0 || options.num_classes >= classes,
-          "[data] num_classes needs at least what the {} set has ({}, in {}), received {}",
+          "[data] num_classes needs at least the classes of the {} set ({}, in {}), received {}",
           split_text(train),
           classes,
           dataset.title(),

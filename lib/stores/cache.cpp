@@ -225,8 +225,8 @@ StreamedFolder open_stream(const Url& url,
   require(!place.shards.empty(), "[stores] nothing to stream at {}", url);
   for (const auto& shard : place.shards)
     require(!shard.item.etag.empty(),
-            "[stores] needs a store that tells one version of a file from another, to stream {} "
-            "(no etag and no time, or HDFS and written in this minute)",
+            "[stores] streaming needs versions of files, and {} has neither etag nor time, or was "
+            "written to HDFS in this minute",
             shard.url);
   if (!rest.wanted) {
     place.rest.path = place.entry / "none" / last_name(url);

@@ -89,7 +89,8 @@ void require_free(const std::string& ending,
     const auto place = child(url, name);
     require(
         !before.objects.contains(name) || before.ours.contains(name),
-        "[stores] {} is there already and of no upload of ours; remove it or choose another place",
+        "[stores] {} exists already, and no upload of ours wrote it; remove it or choose another "
+        "place",
         place);
     require(ending.empty() || !before.complete.contains(name + ending),
             "[stores] {} is put as {}, which is a file of the earlier upload; choose another place",

@@ -28,8 +28,7 @@ double sum_over_ranks(double value, Communicator& communicator) {
 Predictions predictions(Setup& setup, const data::Dataset& dataset) {
   auto& objective = *setup.model.objective;
   require(!objective.head(),
-          "[fit_temperature] needs a network whose outputs are logits; this one has a head, "
-          "whose loss has a scale of its own");
+          "[fit_temperature] needs a network with logits as outputs; this one has a margin_loss");
   const torch::NoGradGuard no_grad;
   std::vector<torch::Tensor> logits, labels;
   for_each_batch(setup, dataset, [&](const models::Minibatch& batch, Batches&) {

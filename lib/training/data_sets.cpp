@@ -239,8 +239,8 @@ DataSets described_data(const DataOptions& options, const RunOptions& run) {
   checkpoints::require_digest(manifest, file);
   const auto known = {"class_names", "image_shape", "mean", "deviation", "train_data"};
   require(std::ranges::all_of(known, [&](const char* key) { return manifest.contains(key); }),
-          "[data] {} is of a revision that did not note the images' shape; --data PATH "
-          "has to say where the run's data is",
+          "[data] {} has no shape of images, as an earlier revision wrote it; give the place of "
+          "the run's data with --data PATH",
           file);
   DataSets data{.global_batch_size = run.global_batch_size.value()};
   data.train = data::without_samples(manifest["class_names"], manifest["train_data"]);

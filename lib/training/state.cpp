@@ -148,8 +148,8 @@ Position restore_network(const checkpoints::State& saved, const std::string& sta
   require_same_classes(data, setup.data.record, "state");
   const auto different = other_samples(data, setup.data.record);
   require(different.empty(),
-          "[state] a run goes on with the data that it began with, but {}; choose "
-          "another --output for other data",
+          "[state] a resumed run needs its own data, but {}; choose another --output for other "
+          "data",
           different);
   keep_pixels(data, setup.data.record);
   require(scalars.at("steps_per_epoch") == setup.data.steps_per_epoch(),
@@ -232,8 +232,8 @@ std::optional<checkpoints::State> newest_state(const checkpoints::StateStore& st
     auto state = states.newest_valid(&skipped);
     // Starting over would cut the curve and, save by save, delete what may still be rescued.
     require_environment(state.has_value() || skipped.empty(),
-                        "[state] no resume state of this run can be read ({}); mend it, "
-                        "or choose another --output",
+                        "[state] no resume state of this run can be read ({}); repair it, or "
+                        "choose another --output",
                         skipped.empty() ? "" : skipped.front());
     for (const auto& line : skipped) console.warn("damaged, skipped: " + line);
     return state;

@@ -124,7 +124,7 @@ TEST_F(Run, IsCheckedByItsNewestReadableState) {
 
 TEST_F(Run, WhoseStateSaysNothingIsRefused) {
   save_state(2, "");
-  EXPECT_THAT(refusal(run), HasSubstr("it is of another revision of dimred"));
+  EXPECT_THAT(refusal(run), HasSubstr("another revision of dimred wrote it"));
 }
 
 TEST_F(Run, IsNotNeededByWhatSaysItItself) {

@@ -56,8 +56,8 @@ std::vector<float> picked(const Model& model, const checkpoints::WeightsFile& fi
     const auto found =
         std::ranges::find(file.tensors, entry.name, &checkpoints::WeightTensor::name);
     require(found != file.tensors.end() && found->floating && found->shape == entry.shape,
-            "[weights] comes from another model, or froze other parameters: it has no {} of "
-            "the network's shape",
+            "[weights] the frozen part comes from another model, or froze other parameters: it "
+            "has no {} of the network's shape",
             entry.name);
     values.insert(values.end(), found->values.begin(), found->values.end());
   }
@@ -112,8 +112,8 @@ void keep_frozen(const Setup& setup, const fs::path& folder) {
   if (fs::exists(file) && !checkpoints::states_of(folder).empty()) {
     const auto kept = picked(setup.model, checkpoints::read_weights(file));
     require(frozen_digest(setup.model.flat.frozen_layout, kept) == setup.model.frozen_digest,
-            "[weights] {} was begun with another frozen part than that of the checkpoint; "
-            "another output starts from the beginning",
+            "[weights] {} was begun with another frozen part than the checkpoint's; choose "
+            "another --output to start from the beginning",
             folder);
     return;
   }

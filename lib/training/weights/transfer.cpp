@@ -52,8 +52,8 @@ checkpoints::State initial_state(const Model& model,
   selected.exclude.require_matches(names);
   auto matching = match(model, file, selected, std::move(drawn));
   require(matching.problems.empty(),
-          "[initialize_from] {} is of another model: {} (what --checkpoint_exclude_patterns "
-          "names stays as drawn, logits is the last layer)",
+          "[initialize_from] {} comes from another model: {} (--checkpoint_exclude_patterns skips "
+          "tensors; logits is the last layer)",
           options.initialize_from,
           first_problems(matching));
   require(!matching.loaded.empty(),
