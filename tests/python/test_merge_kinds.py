@@ -247,7 +247,7 @@ def test_adapters_folded_into_their_base(tmp_path: Path, fails) -> None:
 
 
 def test_adapters_are_read_by_blocks(tmp_path: Path, binaries: Path, execute) -> None:
-    """Of any size they give the same bits; a tensor that was trained whole, 24 MB here, is never in memory."""
+    """Blocks of any size give the same bits; a tensor that was trained whole, 24 MB here, is never in memory."""
     head = "base_model.model.head.weight"
     for step, value in ((10, 1), (20, 2)):
         more = {head: np.full((6000, 1000), value, np.float32)}
