@@ -331,7 +331,7 @@ class FoldPlan {
     }
   }
 
-  /// The rank that both factors have. A convolution's have more dimensions, of which those of B
+  /// The rank that both factors have. A convolution's factors have more dimensions; those of B
   /// behind the second are 1.
   std::int64_t rank_of(const LoraLayer& layer) const {
     const auto& a = adapter_.tensors[*layer.a];

@@ -20,7 +20,7 @@ struct LoraUpdate {
   bool transposed = false;  // the weight is stored [columns, rows]
 };
 
-/// What an adapter changes in one tensor of a base; numbers are places of the adapter's tensors.
+/// Changes by an adapter to one tensor of a base; numbers are places of the adapter's tensors.
 struct LoraFold {
   std::vector<LoraUpdate> updates;
   std::optional<std::size_t> bias;     // of B, added times s

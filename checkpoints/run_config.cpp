@@ -70,8 +70,8 @@ fs::path recorded_at(const fs::path& run, const fs::path& path, std::string& opt
 
 void require_recorded(const OpenedRun& run, const fs::path& from, const std::string& recorded) {
   require_environment(!recorded.empty(),
-                      "[run] {} keeps no options to check {} by: it is of another revision of "
-                      "dimred, which this one does not read",
+                      "[run] {} has no options to check {} against: another revision of dimred "
+                      "wrote it",
                       from,
                       run.source);
   const auto now = values_in(run.source, run.config);

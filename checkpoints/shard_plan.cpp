@@ -35,8 +35,8 @@ std::vector<Shard> divided(std::vector<PlannedTensor> tensors, std::int64_t shar
   return shards;
 }
 
-/// Gives the tensors their places. Where one would not begin at a multiple of its element's size,
-/// the larger elements go first.
+/// Gives the tensors their places. Larger elements go first if a tensor would not begin at a
+/// multiple of its element's size.
 void lay_out(Shard& shard) {
   const auto size_of = [](const PlannedTensor& t) { return bits_of(t.dtype) / 8; };
   std::int64_t end = 0;

@@ -47,7 +47,7 @@ std::string_view torch_name(std::string_view dtype) {
 }
 
 /// Sets the type that a configuration says, and that of its parts (text_config, vision_config);
-/// false: none says any. What a quantisation says of types is its own.
+/// false: none says any. The types in a quantisation's section stay.
 bool set_dtype(nlohmann::ordered_json& config, std::string_view dtype) {
   bool said = false;
   if (!config.is_object()) return said;
@@ -110,9 +110,9 @@ std::optional<std::string> with_change(const fs::path& config, const ConfigChang
   return result;
 }
 
-/// Gives a copy the permissions that `cp` does: the source's, but for those that the process's mask
-/// takes from new files. New files have no execute bits: the mask takes those whose read bits it
-/// takes. Some file systems have no permissions to give.
+/// Gives a copy the permissions that `cp` does: the source's, less the process's mask. New files
+/// have no execute bits: the mask takes those whose read bits it takes. Some file systems have no
+/// permissions to give.
 void copy_permissions(const InputFile& from, const AtomicFile& to) {
   struct stat source {
   }, own{};

@@ -12,7 +12,7 @@ namespace dimred::checkpoints {
 /// The names of a folder's side files, sorted.
 std::vector<std::filesystem::path> side_files(const std::filesystem::path& folder);
 
-/// What a configuration says of the weights beside it, where they are no longer as they were.
+/// Changes to the configuration of rewritten weights.
 struct ConfigChange {
   std::string dtype;    // of the weights: F32, BF16, F16; empty: it stays
   bool unties = false;  // the head is no longer the embedding

@@ -36,12 +36,10 @@ void add_tensor_options(OptionTable& table, ConvertArguments& arguments) {
                        {"same", ""}, {"float32", "F32"}, {"bfloat16", "BF16"}, {"float16", "F16"}});
   table.add("include",
             &convert.include,
-            "keep only tensors whose name in SOURCE matches this regular expression "
-            "anywhere");
+            "keep only tensors whose name in SOURCE matches this regular expression anywhere");
   table.add("exclude",
             &convert.exclude,
-            "drop tensors whose name in SOURCE matches this regular expression "
-            "anywhere");
+            "drop tensors whose name in SOURCE matches this regular expression anywhere");
   table.add("rename",
             &arguments.rename,
             "rename tensors by lines REGEX -> TEXT; the first matching line decides");
@@ -59,8 +57,7 @@ OptionTable conversion_table(ConvertArguments& arguments) {
   table
       .add("source",
            &arguments.source,
-           "checkpoint to read: file, folder, shards, distributed checkpoint, "
-           "snapshot or run")
+           "checkpoint to read: file, folder, shards, distributed checkpoint, snapshot or run")
       .role(OptionRole::input)
       .positional();
   table
@@ -70,8 +67,7 @@ OptionTable conversion_table(ConvertArguments& arguments) {
       .role(OptionRole::output);
   table.add("shard_size",
             &arguments.shard_size,
-            "start a new shard beyond this size, such as 20KB or 5 (GB); 0: as "
-            "SOURCE");
+            "start a new shard beyond this size, such as 20KB or 5 (GB); 0: as SOURCE");
   add_tensor_options(table, arguments);
   table.group("Machine");
   table

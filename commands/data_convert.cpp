@@ -29,8 +29,8 @@ struct ConvertOptions {
 
 OptionTable convert_table(ConvertOptions& options) {
   OptionTable table("dimred data convert",
-                    "rewrite a data set as TFRecord, Base64 or packed files. A later start "
-                    "keeps every finished file and writes the rest");
+                    "rewrite a data set as TFRecord, Base64 or packed files. A later start keeps "
+                    "every finished file and writes the rest");
   add_source_options(table, options.source);
   table.group("Output");
   table
@@ -51,8 +51,7 @@ OptionTable convert_table(ConvertOptions& options) {
   table
       .add("shuffle",
            &options.shuffle,
-           "write all samples in random order, so that no file holds one class "
-           "alone")
+           "write all samples in random order, so that no file holds one class alone")
       .essential();
   table.add("seed", &options.seed, "seed of that order", at_least(0)).needs(is_on("shuffle"));
   add_store_options(table);

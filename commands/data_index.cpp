@@ -25,16 +25,16 @@ struct DataIndexOptions {
 
 OptionTable index_table(DataIndexOptions& options) {
   OptionTable table("dimred data index",
-                    "index the records of TFRecord files, so that a run can stream them "
-                    "without a first pass over all");
+                    "index the records of TFRecord files, so that a run can stream them without a "
+                    "first pass over all");
   table.group("Data");
   table.add("data", &options.data, "folder, file, list of files or pattern to read")
       .role(OptionRole::data)
       .positional();
   table.add("data_cache",
             &options.cache,
-            "folder for indices and decompressed copies (default: .dimred beside "
-            "the data, else ~/.cache/dimred)");
+            "folder for indices and decompressed copies (default: .dimred beside the data, else "
+            "~/.cache/dimred)");
   data::add_stream_options(table, options.stream_cache, options.stream_fetches);
   table.add_choice("on_bad_sample",
                    &options.skip_bad,

@@ -21,8 +21,8 @@ struct InspectOptions {
 
 OptionTable inspect_table(InspectOptions& options) {
   OptionTable table("dimred data inspect",
-                    "print a data set's kind, classes, encodings, sizes and first problems. "
-                    "Exit code 1 if it has any problem");
+                    "print a data set's kind, classes, encodings, sizes and first problems. Exit "
+                    "code 1 if it has any problem");
   options.source.dataset.skip_bad = true;  // bad records are shown, not the end
   add_source_options(table, options.source);
   table.group("Output");
@@ -31,8 +31,7 @@ OptionTable inspect_table(InspectOptions& options) {
   table
       .add("decode",
            &options.decode,
-           "decode every image; false: check only that files open and headers "
-           "parse")
+           "decode every image; false: check only that files open and headers parse")
       .essential();
   table.add("classes", &options.rows, "most classes to list; 0: all", at_least(0)).essential();
   add_store_options(table);

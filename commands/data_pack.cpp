@@ -24,8 +24,8 @@ struct DataPackOptions {
 
 OptionTable pack_table(DataPackOptions& options) {
   OptionTable table("dimred data pack",
-                    "write a data set as train.packed and test.packed, which are mapped "
-                    "into memory. A later start keeps finished files");
+                    "write a data set as train.packed and test.packed, which are mapped into "
+                    "memory. A later start keeps finished files");
   add_source_options(table, options.source);
   table.group("Output");
   table.add("output", &options.output, "new or empty folder")
@@ -36,8 +36,7 @@ OptionTable pack_table(DataPackOptions& options) {
       .add_choice<PackEncoding>(
           "encoding",
           &options.pack.encoding,
-          "keep: JPEG and PNG unless resized; planes: decoded pixels, 5 to 10 "
-          "times the bytes",
+          "keep: JPEG and PNG unless resized; planes: decoded pixels, 5 to 10 times the bytes",
           {{"keep", PackEncoding::keep},
            {"planes", PackEncoding::planes},
            {"jpeg", PackEncoding::jpeg}})
@@ -45,8 +44,7 @@ OptionTable pack_table(DataPackOptions& options) {
   table
       .add("short_side",
            &options.pack.short_side,
-           "reduce larger images to this short side, antialiased; 0: keep their "
-           "size",
+           "reduce larger images to this short side, antialiased; 0: keep their size",
            between(0, 65500))
       .essential();
   table.add("quality", &options.pack.quality, "quality of written JPEGs", between(1, 100))

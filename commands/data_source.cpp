@@ -57,13 +57,12 @@ void add_source_options(OptionTable& table, SourceOptions& options) {
       .essential();
   table.add("labels_offset",
             &dataset.labels_offset,
-            "number subtracted from labels of TFRecord and Base64; 1 drops a "
-            "background class 0");
+            "number subtracted from labels of TFRecord and Base64; 1 drops a background class 0");
   table
       .add("data_cache",
            &dataset.cache,
-           "folder for indices and decompressed copies (default: .dimred beside "
-           "the data, else ~/.cache/dimred)")
+           "folder for indices and decompressed copies (default: .dimred beside the data, else "
+           "~/.cache/dimred)")
       .of_this_machine();
   data::add_stream_options(table, options.stream_cache, options.stream_fetches);
   table

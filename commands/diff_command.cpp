@@ -42,12 +42,10 @@ void add_difference_options(OptionTable& table, DiffArguments& arguments) {
   table.group("Tensors");
   table.add("rename",
             &arguments.rename,
-            "rename A's tensors by lines REGEX -> TEXT; the first matching line "
-            "decides");
+            "rename A's tensors by lines REGEX -> TEXT; the first matching line decides");
   table.add("include",
             &diff.include,
-            "compare only tensors whose name matches this regular expression "
-            "anywhere");
+            "compare only tensors whose name matches this regular expression anywhere");
   table.add(
       "exclude", &diff.exclude, "skip tensors whose name matches this regular expression anywhere");
   table.add_choice("take",
@@ -59,14 +57,13 @@ void add_difference_options(OptionTable& table, DiffArguments& arguments) {
 
 OptionTable diff_table(DiffArguments& arguments) {
   OptionTable table("dimred diff",
-                    "compare the tensors of two checkpoints; exit code 0: same, 1: "
-                    "different, 2: trouble");
+                    "compare the tensors of two checkpoints; exit code 0: same, 1: different, 2: "
+                    "trouble");
   table.group("Files");
   table
       .add("a",
            &arguments.a,
-           "first checkpoint: file, folder, shards, distributed checkpoint, "
-           "snapshot or run")
+           "first checkpoint: file, folder, shards, distributed checkpoint, snapshot or run")
       .role(OptionRole::input)
       .positional();
   table.add("b", &arguments.b, "second checkpoint; may be of another kind")

@@ -57,8 +57,7 @@ int evaluate_command(const std::vector<std::string>& arguments) {
   add_saved_options(table, options);
   table.add("fit_temperature",
             &options.fit_temperature,
-            "also score logits divided by the temperature that minimises the "
-            "validation loss");
+            "also score logits divided by the temperature that minimises the validation loss");
   training::add_compute_options(table, options.common.run);
   training::add_data_options(table, options.common.data);
   table
@@ -79,12 +78,12 @@ int evaluate_command(const std::vector<std::string>& arguments) {
     const auto& data = setup.data;
     require(
         data.validation || data.test,
-        "[evaluate] needs samples that were not trained on, and {} has no test set: --test_data "
-        "PATH names one, --data PATH other data that has one",
+        "[evaluate] needs a test set, and {} has none; give one with --test_data PATH, or other "
+        "data with --data PATH",
         data.train->title());
     require(!options.fit_temperature || (data.validation && data.test),
-            "[evaluate] fit_temperature needs a test set, and samples that the training held out "
-            "(its --validation_fraction); this has no {} set",
+            "[evaluate] fit_temperature needs a test set and the run's validation set "
+            "(--validation_fraction), received no {} set",
             data.validation ? "test" : "validation");
     if (data.validation) print_scores(setup, *data.validation, "validation");
     if (data.test)

@@ -46,8 +46,8 @@ int write(ExportOptions& options, const distributed::Ranks& ranks) {
   auto setup = training::make_setup(options.common, ranks);
   const auto weights = load_saved(setup, options);
   require(!weights.other_normalisation,
-          "[export] needs the data that the weights were trained on, whose mean and deviation an "
-          "export holds: {}; give that data by --data",
+          "[export] needs the training data of the weights for its mean and deviation: {}; give "
+          "its place with --data",
           weights.note);
   auto source = source_of(options, setup, weights);
   if (options.score && !setup.data.test) print("no test set: the export has no test accuracy\n");
@@ -71,7 +71,7 @@ void refuse_precision(const OptionTable& table, const training::ModelOptions& mo
        std::initializer_list<const void*>{&model.precision, &model.amp_allow, &model.amp_deny}) {
     const auto& row = table.at(field);
     require(row.origin != OptionOrigin::flag || row.value() == "float32",
-            "[export] {} has no effect: those who read an export compute in float32",
+            "[export] {} has no effect: readers of an export compute in float32",
             row.name);
   }
 }
@@ -89,8 +89,7 @@ fs::path default_output(const fs::path& weights) {
 int export_command(const std::vector<std::string>& arguments) {
   ExportOptions options;
   OptionTable table("dimred export",
-                    "write weights and a signature into a new version folder, for other "
-                    "programs");
+                    "write weights and a signature into a new version folder, for other programs");
   table.group("Export", {.essential = true});
   add_saved_options(table, options);
   table

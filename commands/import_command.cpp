@@ -31,14 +31,13 @@ int import_command(const std::vector<std::string>& arguments) {
   std::filesystem::path file, output;
   bool overwrite = false;
   OptionTable table("dimred import",
-                    "translate a configuration file of FastNN or MindSpore, line by line. "
-                    "Exit code 2 if a line is refused");
+                    "translate a configuration file of FastNN or MindSpore, line by line. Exit "
+                    "code 2 if a line is refused");
   table.group("What");
   table
       .add("file",
            &file,
-           "FastNN's key=value lines, MindSpore's boost dictionary or a "
-           "rank_table.json")
+           "FastNN's key=value lines, MindSpore's boost dictionary or a rank_table.json")
       .positional();
   table.add("output", &output, "TOML file to write, for --config").role(OptionRole::output);
   table.add("overwrite", &overwrite, "replace an existing output")

@@ -28,7 +28,7 @@ struct InspectArguments {
   CheckpointQuestions questions;
 };
 
-/// What a person means by a file that says something only together with its folder.
+/// Returns the folder of a file that has a meaning only together with it.
 fs::path meant_by(fs::path path) {
   for (const auto* name : {"state.json", "config.toml", "manifest.json", "curve.csv", "merge.json"})
     if (path.filename() == name) path = fs::absolute(path).parent_path();
@@ -45,8 +45,9 @@ fs::path meant_by(fs::path path) {
       InputFile(file).placeholder_remark());
 }
 
-/// What a file or folder holds, recognised by its content or name. Throws std::invalid_argument
-/// where it is nothing of ours and no checkpoint, std::runtime_error for a damaged file.
+/// Returns the contents of a file or folder, recognised by content or name. Throws
+/// std::invalid_argument where it is nothing of ours and no checkpoint, std::runtime_error for a
+/// damaged file.
 InspectedText inspect(const fs::path& named, const CheckpointQuestions& questions) {
   require(fs::is_regular_file(named) || fs::is_directory(named),
           "[inspect] needs an existing file or folder, received {}",
@@ -81,8 +82,8 @@ InspectedText inspect(const fs::path& named, const CheckpointQuestions& question
 OptionTable inspection_table(InspectArguments& arguments) {
   auto& [file, landscape, trajectory, schedule, model, questions] = arguments;
   OptionTable table("dimred inspect",
-                    "print what a checkpoint, state, run, matrix or data set holds. Exit "
-                    "code 1 if it is damaged");
+                    "print what a checkpoint, state, run, matrix or data set holds. Exit code 1 "
+                    "if it is damaged");
   table.group("What");
   table.add("file", &file, "file or folder to look at").positional();
   table.add("tensors", &questions.tensors, "list the checkpoint's tensors, one a line");
@@ -97,22 +98,19 @@ OptionTable inspection_table(InspectArguments& arguments) {
   table
       .add("manifest",
            &questions.manifest,
-           "compare files and tensors with this manifest; exit code 1 if they "
-           "differ")
+           "compare files and tensors with this manifest; exit code 1 if they differ")
       .of_this_machine();
   table.add("schedule", &schedule, "draw a learning rate; see dimred inspect --schedule --help");
   table.add("landscape",
             &landscape,
-            "compute the loss in the plane of two components; see dimred inspect "
-            "--landscape --help");
+            "compute the loss in the plane of two components; see dimred inspect --landscape "
+            "--help");
   table.add("trajectory",
             &trajectory,
-            "test a run's snapshots against a random walk; see dimred inspect "
-            "--trajectory --help");
+            "test a run's snapshots against a random walk; see dimred inspect --trajectory --help");
   table.add("model",
             &model,
-            "list a network's layers, parameters and compute; see dimred inspect "
-            "--model --help");
+            "list a network's layers, parameters and compute; see dimred inspect --model --help");
   table.removed("scale",
                 "",
                 "8b694755",

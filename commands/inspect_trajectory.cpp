@@ -107,8 +107,7 @@ int inspect_trajectory(const std::vector<std::string>& arguments) {
   pca::TrajectoryOptions options;
   std::int64_t seed = 0;
   OptionTable table("dimred inspect --trajectory",
-                    "test where a trajectory of weight snapshots shows more than a random "
-                    "walk");
+                    "test where a trajectory of weight snapshots shows more than a random walk");
   table.group("What");
   table.add("trajectory", &source, "snapshots, as for dimred pca; the first is the base")
       .role(OptionRole::input);
@@ -119,8 +118,7 @@ int inspect_trajectory(const std::vector<std::string>& arguments) {
             between(19, pca::most_flips));
   table.add("block",
             &options.block,
-            "increments that share a sign in the second test; 0: an eighth, at "
-            "least 2",
+            "increments that share a sign in the second test; 0: an eighth, at least 2",
             at_least(0));
   table.add("window",
             &options.window,

@@ -232,8 +232,8 @@ void add_plane_options(OptionTable& table, LandscapeOptions& options) {
   table
       .add_choice("center",
                   &options.center,
-                  "center of the plane: the newest weights of --landscape, or the mean of "
-                  "its snapshots",
+                  "center of the plane: the newest weights of --landscape, or the mean of its "
+                  "snapshots",
                   {{"last", Center::last}, {"mean", Center::mean}})
       .essential();
   table.add("center_file",
@@ -442,8 +442,8 @@ int measure(LandscapeOptions& options, const distributed::Ranks& ranks) {
 int landscape_command(const std::vector<std::string>& arguments) {
   LandscapeOptions options;
   OptionTable table("dimred inspect",
-                    "compute the loss, and the paths of runs, in the plane of two "
-                    "components of a projection matrix");
+                    "compute the loss, and the paths of runs, in the plane of two components of a "
+                    "projection matrix");
   add_plane_options(table, options);
   add_surface_options(table, options);
   training::add_compute_options(table, options.common.run);

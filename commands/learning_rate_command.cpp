@@ -93,8 +93,7 @@ int find(LearningRateOptions& options, const distributed::Ranks& ranks) {
 int learning_rate_command(const std::vector<std::string>& arguments) {
   LearningRateOptions options;
   OptionTable table("dimred stage1",
-                    "measure a network's loss while the learning rate rises from step to "
-                    "step");
+                    "measure a network's loss while the learning rate rises from step to step");
   add_finder_options(table, options);
   training::add_compute_options(table, options.common.run);
   training::add_data_options(table, options.common.data);

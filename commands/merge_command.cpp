@@ -87,8 +87,7 @@ void add_recipe_options(OptionTable& table, merge::Recipe& recipe) {
   table
       .add("coefficients",
            &recipe.file,
-           "file of one number a line, oldest first, or of lines REGEX: c1 c2 ... "
-           "for tensors")
+           "file of one number a line, oldest first, or of lines REGEX: c1 c2 ... for tensors")
       .essential();
 }
 
@@ -104,8 +103,8 @@ void add_output_options(OptionTable& table, MergeOptions& options) {
             "size limit of a shard, such as 20KB or 5 (GB); 0: as copy_from's");
   table.add("copy_from",
             &merge.copy_from,
-            "checkpoint to copy side files, integers and BatchNorm's statistics "
-            "from: latest, oldest or a name");
+            "checkpoint to copy side files, integers and BatchNorm's statistics from: latest, "
+            "oldest or a name");
   table.add("allow_different_config",
             &merge.allow_different_config,
             "merge weights whose configurations or tokenizers differ");
@@ -115,8 +114,7 @@ void add_output_options(OptionTable& table, MergeOptions& options) {
   table
       .add("sweep",
            &options.sweep,
-           "file of key=value lines such as kind=ema decay=0.95; each makes a "
-           "numbered output")
+           "file of key=value lines such as kind=ema decay=0.95; each makes a numbered output")
       .essential();
 }
 
@@ -126,8 +124,8 @@ OptionTable table_of(MergeOptions& options) {
   table
       .add("source",
            &options.source,
-           "checkpoints: weight files, Hugging Face folders, snapshots (.h5), a "
-           "folder or list (.txt) of these, or a quoted pattern")
+           "checkpoints: weight files, Hugging Face folders, snapshots (.h5), a folder or list "
+           "(.txt) of these, or a quoted pattern")
       .role(OptionRole::input)
       .positional()
       .essential();
@@ -196,7 +194,7 @@ void require_one_choice(const OptionTable& table, const MergeOptions& options) {
   add_recipe_options(line, of_a_line);
   for (const auto& row : table.rows())
     require(!row.was_set() || line.row(row.name) == nullptr,
-            "[merge] --{} belongs into the lines of --sweep",
+            "[merge] --{} belongs in the lines of --sweep",
             row.name);
 }
 

@@ -44,8 +44,7 @@ int model_command(const std::vector<std::string>& arguments) {
       .may_name_a_file();
   table.add("module_timeout",
             &models::script_host().timeout,
-            "most seconds for a TorchScript module to load and to finish its first "
-            "passes",
+            "most seconds for a TorchScript module to load and to finish its first passes",
             positive(1e6));
   table.add("channels",
             &options.channels,

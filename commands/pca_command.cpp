@@ -52,16 +52,15 @@ void add_file_options(OptionTable& table, PcaOptions& options) {
   table
       .add("snapshots",
            &options.snapshots,
-           "snapshots: run, folder of .h5 or weight files, list (.txt), quoted "
-           "pattern, or n x M .npy")
+           "snapshots: run, folder of .h5 or weight files, list (.txt), quoted pattern, or n x M "
+           ".npy")
       .role(OptionRole::input)
       .positional()
       .essential();
   table
       .add("output",
            &options.output,
-           "matrix to write (.npy), with singular values and digests in a .json "
-           "beside it")
+           "matrix to write (.npy), with singular values and digests in a .json beside it")
       .role(OptionRole::output)
       .essential();
   table.add("overwrite", &options.overwrite, "replace an existing output")
@@ -70,8 +69,7 @@ void add_file_options(OptionTable& table, PcaOptions& options) {
   table
       .add("gram",
            &options.gram,
-           "file for the Gram matrix of the centred snapshots (.npy, n x n "
-           "float64)")
+           "file for the Gram matrix of the centred snapshots (.npy, n x n float64)")
       .needs(is("centre", {"mean"}))
       .role(OptionRole::output)
       .of_this_machine();
@@ -82,8 +80,7 @@ void add_matrix_options(OptionTable& table, PcaOptions& options) {
   table
       .add("snapshot_from",
            &options.range.from,
-           "first epoch to use, or first snapshot in files without epochs; 0: the "
-           "first",
+           "first epoch to use, or first snapshot in files without epochs; 0: the first",
            at_least(0))
       .essential();
   table
@@ -130,8 +127,8 @@ void add_matrix_options(OptionTable& table, PcaOptions& options) {
 
 OptionTable pca_table(PcaOptions& options) {
   OptionTable table("dimred pca",
-                    "compute the principal components of weight snapshots as a k x M "
-                    "projection matrix");
+                    "compute the principal components of weight snapshots as a k x M projection "
+                    "matrix");
   add_file_options(table, options);
   add_matrix_options(table, options);
   table.group("Machine");
@@ -191,7 +188,7 @@ pca::Basis fit_from_first(const PcaOptions& options,
   return pca::fit(*differences, fit, options.output, communicator);
 }
 
-/// What a random walk would show of the same number of snapshots; empty where the report says it.
+/// Returns the figures of a random walk of as many snapshots; empty if the report has them.
 std::string walk_text(const PcaOptions& options, const pca::Sidecar& fitted) {
   if (options.centre == Centre::mean) return {};
   const auto& walk = fitted.random_walk_ratio;

@@ -115,8 +115,8 @@ int predict_with_run(PredictOptions& options, OptionTable& table) {
 int predict_command(const std::vector<std::string>& arguments) {
   PredictOptions options;
   OptionTable table("dimred predict",
-                    "classify images with a run's or an export's network; an IMAGE is a "
-                    "file, folder or pattern");
+                    "classify images with a run's or an export's network; an IMAGE is a file, "
+                    "folder or pattern");
   table.group("Predict", {.essential = true});
   add_saved_options(table, options);
   table

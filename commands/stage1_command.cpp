@@ -47,8 +47,7 @@ void add_save_options(OptionTable& table, stage1::Options& options) {
   table
       .add("yes",
            &saves.yes,
-           "train a network above 1e9 parameters, or one whose snapshots may fill "
-           "the disk")
+           "train a network above 1e9 parameters, or one whose snapshots may fill the disk")
       .may_change();
   table.add("checkpoint_every",
             &saves.checkpoint_every,
@@ -99,8 +98,7 @@ void add_control_options(OptionTable& table, stage1::ControlOptions& options) {
   table
       .add("print_model_statistics",
            &options.print_model_statistics,
-           "print the network's layers, parameters and compute before the first "
-           "step")
+           "print the network's layers, parameters and compute before the first step")
       .may_change();
 }
 
@@ -108,14 +106,12 @@ void add_ema_options(OptionTable& table, method::AverageOptions& options) {
   table.group("Control");
   table.add("ema_decay",
             &options.decay,
-            "save an exponential mean of the weights as ema.h5, with this decay; 0: "
-            "none",
+            "save an exponential mean of the weights as ema.h5, with this decay; 0: none",
             less_than(1));
   table
       .add("ema_warmup",
            &options.warmup,
-           "limit the decay of update n to (1 + n) / (10 + n), so early weights "
-           "fade")
+           "limit the decay of update n to (1 + n) / (10 + n), so early weights fade")
       .needs(above("ema_decay"));
 }
 
@@ -157,7 +153,7 @@ constexpr auto finder_help =
     "  --find_learning_rate FILE  instead of training: the loss as the rate rises, as CSV; `dimred "
     "stage1 --find_learning_rate FILE --help` lists its options\n";
 
-/// Measured on a network of the same kind, so that the one that is trained is left alone.
+/// Measures a network of the same kind, and so leaves the trained one alone.
 std::string statistics_of(const training::Setup& setup, const training::ModelOptions& options) {
   const models::InputShape input{
       setup.data.image_shape.channels, setup.data.image_shape.height, setup.data.image_shape.width};
@@ -180,8 +176,8 @@ std::optional<double> rate_of_batch(const stage1::Options& options, std::int64_t
   return options.schedule.learning_rate * static_cast<double>(batch) / training::usual_batch_size;
 }
 
-/// Fills in the rate where nobody gives one, with a remark where it goes with the batch. A run that
-/// is taken up again keeps its own, and one that continues `resumed` goes on as that one chose.
+/// Fills in the rate where nobody gives one, with a remark where it goes with the batch. A resumed
+/// run keeps its own rate, and a run continued from `resumed` keeps the choice of `resumed`.
 void choose_learning_rate(const training::RunOptions& run,
                           const checkpoints::OpenedRun& resumed,
                           stage1::Options& options,

@@ -86,8 +86,7 @@ std::int64_t snapshots_in(const fs::path& path) {
   return std::ssize(checkpoints::members({path}, "stage2").members);
 }
 
-/// Nobody has said k: it is that of the matrix there is, or fewer than the preset's where the
-/// snapshots allow no more.
+/// Chooses an unset k: the matrix's, or fewer than the preset's if the snapshots allow no more.
 void choose_components(Stage2Plan& plan, std::vector<std::string>& remarks) {
   auto& options = plan.options;
   const auto basis = options.constants.basis;
@@ -126,8 +125,8 @@ bool is_early(const fs::path& snapshot, const fs::path& last) {
   return 2 * step(snapshot) < step(last);
 }
 
-/// A preset's mean is of the snapshots that there are. Where there are none, they reach too far
-/// back, or the checkpoint names weights of its own, the checkpoint is the start.
+/// A preset's mean is of the snapshots that there are. The checkpoint is the start if there are
+/// none, they reach too far back, or it names weights of its own.
 void choose_start(Stage2Plan& plan, const OptionTable& table, std::vector<std::string>& remarks) {
   auto& options = plan.options;
   const auto latest = options.constants.start_latest;
@@ -155,8 +154,8 @@ void choose_start(Stage2Plan& plan, const OptionTable& table, std::vector<std::s
       latest));
 }
 
-/// Where the preset wants more snapshots than there are. A run that is taken up again keeps its
-/// start, which was chosen by snapshots that may be gone since.
+/// Handles a preset that wants more snapshots than exist. A resumed run keeps its start, whose
+/// snapshots may be gone since.
 void fit_to_snapshots(Stage2Plan& plan, OptionTable& table, std::vector<std::string>& remarks) {
   auto& options = plan.options;
   if (!options.n_component) choose_components(plan, remarks);
@@ -256,7 +255,7 @@ pca::FitOptions fit_options(const Stage2Plan& plan) {
 void say_reuse(const fs::path& matrix, const fs::path& snapshots, Console& console) {
   console.line("reusing " + matrix.string());
   if (const auto different = checkpoints::difference_of_run(snapshots); !different.empty())
-    console.warn(formatted("{}; the matrix is of what was there when it was fitted", different));
+    console.warn(formatted("{}; the matrix was fitted from the snapshots of that time", different));
 }
 
 /// The matrix given, or that of this run folder, or a new one from the snapshots.
@@ -355,8 +354,7 @@ int descend(Stage2Plan& plan,
 
 OptionTable stage2_table(Stage2Plan& plan) {
   OptionTable table("dimred stage2",
-                    "descend in the subspace of a projection matrix, or run one of its "
-                    "baselines");
+                    "descend in the subspace of a projection matrix, or run one of its baselines");
   training::add_run_options(table, plan.common.run, /*least_epochs=*/0);
   training::add_step_event_options(table, plan.common.run.events);
   stage2::add_options(table, plan.options);

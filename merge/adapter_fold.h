@@ -10,7 +10,7 @@
 // The mean of adapters in the checkpoint that they were trained on: W + sum c_i s_i B_i A_i.
 namespace dimred::merge {
 
-/// What adapters change in the base, by places of tensors of the first one. Throws as
+/// Changes by adapters to the base, as places of tensors of the first one. Throws as
 /// checkpoints::lora_folds(), and std::invalid_argument where adapters differ in fan_in_fan_out, or
 /// what they change is no weight that is summed.
 checkpoints::LoraFolds fold_plan(const std::vector<Input>& inputs,

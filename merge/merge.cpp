@@ -243,7 +243,7 @@ void make_plans(Work& work, const Options& options) {
         planned_mean(part, work.inputs, *work.adapters, options.dtype), *work.like, 0));
 }
 
-/// Decides which rule each tensor follows; of those that are not summed, none.
+/// Decides which rule each tensor follows; tensors that are not summed follow none.
 void take_rules(Part& part, const Input& like) {
   if (part.rules.empty()) return;
   std::vector<std::string> summed;
@@ -303,7 +303,7 @@ checkpoints::OutputPlan output_plan(const Work& work, const Options& options) {
   return plan;
 }
 
-/// What would find the output among its checkpoints when it is read again.
+/// Refuses a source whose next reading would find the output among its checkpoints.
 void require_apart(const std::vector<fs::path>& sources,
                    const std::vector<Input>& inputs,
                    const fs::path& output,
@@ -435,8 +435,7 @@ void report_parts(Report& report, const Work& work, const fs::path& output) {
   }
 }
 
-/// What a person should know: of the choice in files, of rules that decide nothing, of a merge that
-/// is none.
+/// Remarks on the choice in files, on rules without effect, and on a merge that changes nothing.
 void add_remarks(Report& report, const Work& work) {
   std::set<std::string> said;
   for (const auto* inputs : {&work.inputs, &work.base})

@@ -77,8 +77,8 @@ void add_curvature_options(OptionTable& table, MethodOptions& method) {
   table
       .add_choice("curvature",
                   &method.curvature,
-                  "gradient difference y: between two batches, or on the same batch (one "
-                  "more gradient)",
+                  "gradient difference y: between two batches, or on the same batch (one more "
+                  "gradient)",
                   {{"between", Curvature::between}, {"same", Curvature::same}})
       .needs(learned);
 }
@@ -111,8 +111,8 @@ void add_rate_options(OptionTable& table, MethodOptions& method) {
 void add_options(OptionTable& table, MethodOptions& method, PenaltyOptions& penalty) {
   table.add_choice("method",
                    &method.kind,
-                   "quasi-newton with a line search, psgd (SGD in the subspace), or sgd "
-                   "(in all weights)",
+                   "quasi-newton with a line search, psgd (SGD in the subspace), or sgd (in all "
+                   "weights)",
                    method_names());
   add_search_options(table, method.search);
   add_residual_options(table, method.residual);

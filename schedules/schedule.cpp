@@ -159,8 +159,7 @@ void add_published(OptionTable& table, ScheduleOptions& options) {
   table
       .add_choice("decay_scheme",
                   &options.decay_scheme,
-                  "decay 5, 10 or 4 times after half the schedule (luong234: after two "
-                  "thirds)",
+                  "decay 5, 10 or 4 times after half the schedule (luong234: after two thirds)",
                   {{"none", DecayScheme::none},
                    {"luong5", DecayScheme::luong5},
                    {"luong10", DecayScheme::luong10},
@@ -169,8 +168,7 @@ void add_published(OptionTable& table, ScheduleOptions& options) {
   table
       .add("pieces",
            &options.pieces,
-           "end epoch and rate of each piece, -> linear, => exponential: "
-           "5:0.1->0.4,10:0.4=>0.8")
+           "end epoch and rate of each piece, -> linear, => exponential: 5:0.1->0.4,10:0.4=>0.8")
       .needs(is("schedule", {"piecewise"}));
 }
 

@@ -30,15 +30,14 @@ void add_checkpoint_options(OptionTable& table, Options& options) {
   table
       .add("pca_mat",
            &options.pca_mat,
-           "projection matrix to reuse, k x M .npy (default: made from the "
-           "snapshots)")
+           "projection matrix to reuse, k x M .npy (default: made from the snapshots)")
       .role(OptionRole::input)
       .essential();
   table
       .add("snapshots",
            &options.snapshots,
-           "folder or list (.txt) of snapshots, for the matrix and the start "
-           "(default: the checkpoint's run's)")
+           "folder or list (.txt) of snapshots, for the matrix and the start (default: the "
+           "checkpoint's run's)")
       .role(OptionRole::input)
       .essential();
   table
@@ -65,8 +64,7 @@ void add_basis_options(OptionTable& table, Options& options) {
   table
       .add_choice("basis",
                   &options.constants.basis,
-                  "matrix to make if none is given, as dimred pca --kind; none: no "
-                  "subspace",
+                  "matrix to make if none is given, as dimred pca --kind; none: no subspace",
                   basis_names())
       .chosen_by("preset")
       .needs_in_files(!has_value("pca_mat"));
@@ -129,16 +127,15 @@ void add_run_options(OptionTable& table, Options& options) {
   table
       .add("start_latest",
            &options.start_latest,
-           "use only the latest N snapshots; 0: all (default: the preset's for its "
-           "own start, else all)",
+           "use only the latest N snapshots; 0: all (default: the preset's for its own start, "
+           "else all)",
            at_least(0))
       .needs(is("start", {"mean", "soup"}));
   table.add("start_file", &options.start_file, "weights of start = file")
       .needs(is("start", {"file"}));
   table.add("budget",
             &options.budget,
-            "end when forward and backward passes equal N epochs of SGD; 0: after "
-            "epochs",
+            "end when forward and backward passes equal N epochs of SGD; 0: after epochs",
             at_least(0));
   table.add_choice(
       "train_on",
@@ -160,8 +157,7 @@ void add_options(OptionTable& table, Options& options) {
   table.group("Stage 2");
   table.add_choice("trial_batchnorm",
                    &options.trial_batchnorm_moving,
-                   "restore running statistics after a trial, or let them move (as "
-                   "published)",
+                   "restore running statistics after a trial, or let them move (as published)",
                    {{"restored", false}, {"moving", true}});
   table.add("recalibrate_batchnorm",
             &options.recalibrate_batchnorm,

@@ -170,7 +170,7 @@ class SubspaceDescent final : public training::Stage {
               [&] { checkpoints::write_snapshot(run.folder->path() / name, snapshot()); });
   }
 
-  /// What may help, unless stage 1 has left nothing that stage 2 could gain.
+  /// Returns advice, unless stage 1 has left nothing to gain for stage 2.
   std::string advice(std::string otherwise) const {
     if (options_.stage1_rate != 0.0) return otherwise;
     return "nothing is left to average, because stage 1 ended at a learning rate of 0; a stage 1 "
@@ -185,12 +185,11 @@ class SubspaceDescent final : public training::Stage {
     const auto steps = run.position.step;
     const bool few = space_.subspace().components() > 0 && steps > 0 && steps < few_steps;
     if (few)
-      run.console->line(formatted(
-          "{} {} few for stage 2, whose recipes take {} or more; {}",
-          counted(steps, "step"),
-          steps == 1 ? "is" : "are",
-          few_steps,
-          advice("more --epochs or a smaller --batch_size makes more")));
+      run.console->line(formatted("{} {} few for stage 2, whose recipes take {} or more; {}",
+                                  counted(steps, "step"),
+                                  steps == 1 ? "is" : "are",
+                                  few_steps,
+                                  advice("more --epochs or a smaller --batch_size makes more")));
     if (!first_ || !last_ || steps == 0) return;
     if (last_->accuracy < first_->accuracy - noise)
       run.console->warn(formatted(

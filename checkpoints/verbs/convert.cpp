@@ -38,7 +38,7 @@ using RecordJson = nlohmann::ordered_json;
 
 constexpr auto convert_record_name = "convert.json";
 
-/// What is known before a value is read.
+/// The plan of a conversion, known before a value is read.
 struct ConvertWork {
   Checkpoint source;
   std::optional<Adapter> adapter;
@@ -253,7 +253,7 @@ void write_files(const ConvertWork& work,
   }
 }
 
-/// Who reads a folder that is a source again would read the output, too.
+/// A later reader of a source folder would read the output, too.
 void require_apart(const fs::path& source,
                    const ConversionOptions& options,
                    const fs::path& output) {

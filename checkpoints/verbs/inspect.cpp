@@ -128,7 +128,7 @@ Inspection contents_of(const Checkpoint& checkpoint) {
   return result;
 }
 
-/// What `check` throws for the environment's fault, as a line.
+/// Adds the environment's fault thrown by `check`, as a line.
 template <class Check>
 void add_fault(Inspection& result, const Check& check) {
   try {
@@ -245,7 +245,7 @@ Inspection inspect(const fs::path& path, const InspectionOptions& options) {
   if (writes) require_result_place(manifest_place(options.write_manifest, {}));
   auto [checkpoint, faults] = opened_with_faults(path, options, manifest);
   require_environment(!writes || faults.empty(),
-                      "[inspect] writes no manifest of a checkpoint that is not whole: {}",
+                      "[inspect] a manifest needs a whole checkpoint: {}",
                       faults.empty() ? "" : faults.front());
   auto result = contents_of(checkpoint);
   result.faults = std::move(faults);

@@ -96,7 +96,7 @@ std::optional<std::vector<std::int64_t>> parsed_shape(std::string_view text) {
   return shape;
 }
 
-/// What stands behind the mark: DIGEST DTYPE [2,3] NAME.
+/// The text behind the mark: DIGEST DTYPE [2,3] NAME.
 std::optional<TensorDigest> parsed_tensor(std::string_view text) {
   TensorDigest tensor{.sha256 = digest_at_start(text)};
   if (tensor.sha256.empty() || text.substr(digest_digits, 1) != " ") return std::nullopt;

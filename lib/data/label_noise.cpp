@@ -47,15 +47,13 @@ class LabelNoise : public DatasetView {
 SharedDataset with_label_noise(SharedDataset whole, double fraction, std::uint64_t seed) {
   check(whole != nullptr, "label noise on no dataset");
   require(fraction >= 0 && fraction <= 1,
-          "[data::with_label_noise] needs a fraction in [0, 1], received {}",
+          "[label_noise] needs a fraction in [0, 1], received {}",
           fraction);
   if (fraction == 0) return whole;
-  require(whole->classes() >= 2,
-          "[data::with_label_noise] needs >= 2 classes, received {}",
-          whole->classes());
+  require(whole->classes() >= 2, "[label_noise] needs >= 2 classes, received {}", whole->classes());
   const auto replaced = std::llround(fraction * whole->size());
   require(replaced >= 1,
-          "[data::with_label_noise] label_noise {} of {} samples replaces none",
+          "[label_noise] label_noise {} of {} samples replaces none",
           fraction,
           whole->size());
   return std::make_shared<LabelNoise>(std::move(whole), replaced, seed);

@@ -22,8 +22,7 @@ inline void add_options(OptionTable& table, ConnectOptions& options) {
   table.add_choice(
       "backend",
       &options.backend,
-      "library for sums between GPUs; auto: nccl if built in, else gloo "
-      "through host memory",
+      "library for sums between GPUs; auto: nccl if built in, else gloo through host memory",
       {{"auto", Backend::automatic}, {"gloo", Backend::gloo}, {"nccl", Backend::nccl}});
   table.add("rendezvous_timeout",
             &options.rendezvous_timeout,

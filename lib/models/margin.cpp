@@ -34,15 +34,14 @@ void add_margin_options(OptionTable& table, MarginOptions& margin) {
   table
       .add("margin_m3",
            &margin.m3,
-           "number subtracted from the target's cosine (default: 0.35 for cosface, "
-           "else 0)",
+           "number subtracted from the target's cosine (default: 0.35 for cosface, else 0)",
            less_than(2))
       .needs(is("margin_loss", {"cosface", "combined"}));
   table
       .add_choice("margin_beyond_pi",
                   &margin.beyond,
-                  "continue cos(m1 theta + m2) linearly beyond pi, or as a cosine; "
-                  "automatic: linear if m1 = 1",
+                  "continue cos(m1 theta + m2) linearly beyond pi, or as a cosine; automatic: "
+                  "linear if m1 = 1",
                   {{"automatic", BeyondPi::automatic},
                    {"linear", BeyondPi::linear},
                    {"cosine", BeyondPi::cosine}})
@@ -60,7 +59,7 @@ Margin resolved(const MarginOptions& options) {
   HeadOptions head{.margin = options};
   OptionTable table("models", "");
   add_options(table, head);
-  require_ranges(table, "models::margin");
+  require_ranges(table, "margin_loss");
   const bool normalized = options.kind != MarginKind::softmax;
   const bool arcface = options.kind == MarginKind::arcface;
   const bool cosface = options.kind == MarginKind::cosface;
@@ -74,7 +73,7 @@ Margin resolved(const MarginOptions& options) {
                   : margin.m1 == 1                      ? BeyondPi::linear
                                                         : BeyondPi::cosine;
   require(margin.beyond == BeyondPi::cosine || margin.m1 == 1,
-          "[models::margin] margin_beyond_pi = linear needs m1 = 1, received {}",
+          "[margin_loss] margin_beyond_pi = linear needs m1 = 1, received {}",
           margin.m1);
   return margin;
 }
@@ -84,8 +83,8 @@ void add_options(OptionTable& table, HeadOptions& options) {
   table.group("Head", {.persists = true});
   table.add_choice("margin_loss",
                    &margin.kind,
-                   "train embeddings by a class-sharded softmax with this margin; none: "
-                   "the network's own last layer",
+                   "train embeddings by a class-sharded softmax with this margin; none: the "
+                   "network's own last layer",
                    margin_kinds);
   add_margin_options(table, margin);
   const auto has_head = !is("margin_loss", {"none"});
@@ -94,8 +93,7 @@ void add_options(OptionTable& table, HeadOptions& options) {
   table
       .add("class_sampling_ratio",
            &options.sampling_ratio,
-           "share of the classes drawn for each step's softmax; the batch's own "
-           "are always in",
+           "share of the classes drawn for each step's softmax; the batch's own are always in",
            positive(1))
       .needs(has_head);
 }

@@ -151,8 +151,7 @@ void add_options(OptionTable& table, OptimizerOptions& options) {
       .needs(is("optimizer", {"momentum", "nesterov", "lars"}));
   table.add("weight_decay",
             &options.sgd.weight_decay,
-            "L2 penalty on weights (decoupled in adamweightdecay); biases and "
-            "BatchNorm have none",
+            "L2 penalty on weights (decoupled in adamweightdecay); biases and BatchNorm have none",
             at_least(0));
   table.add("nesterov", &options.sgd.nesterov, "use Nesterov's form of the momentum")
       .needs(is("optimizer", {"momentum"}));
@@ -171,8 +170,7 @@ void add_options(OptionTable& table, OptimizerOptions& options) {
   table
       .add("opt_epsilon",
            &options.epsilon,
-           "number added to the root in adam, adamweightdecay, adadelta and "
-           "rmsprop",
+           "number added to the root in adam, adamweightdecay, adadelta and rmsprop",
            positive())
       .needs(is("optimizer", {"adam", "adamweightdecay", "adadelta", "rmsprop"}));
   add_accumulators(table, options);

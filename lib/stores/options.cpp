@@ -45,8 +45,7 @@ void add_options(OptionTable& table, StoreOptions& options, bool uploads) {
   table
       .add("store_hadoop",
            &options.hadoop,
-           "program `hadoop` for hdfs:// URLs (default: in $HADOOP_HOME/bin, else "
-           "in $PATH)")
+           "program `hadoop` for hdfs:// URLs (default: in $HADOOP_HOME/bin, else in $PATH)")
       .of_this_machine()
       .may_change();
   if (uploads) {

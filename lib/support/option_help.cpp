@@ -62,7 +62,7 @@ std::string plain_default(const Option& row) {
   return text;
 }
 
-/// A row's help, and the default that it ends in where it says that in words.
+/// A row's help, and the default in words at its end.
 struct HelpText {
   std::string text;
   std::string default_value;

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What the value of a row has to be, as messages call it, and in a TOML file.
+/// The type of a row's value, in the words of messages and in a TOML file.
 struct KindWords {
   std::string_view noun;
   ConfigType type;
@@ -109,7 +109,7 @@ bool is_truth(const std::string& text) {
   return text == "true" || text == "false" || text == "True" || text == "False";
 }
 
-/// What --help was asked for.
+/// A request for --help.
 struct HelpRequest {
   OptionTable::Help level;
   std::string unknown;  // the word behind it, where that names no level

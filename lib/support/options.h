@@ -28,8 +28,8 @@ enum class OptionOrigin { default_value, file, flag };
 /// The type of an option's TOML value, and of its value in --help.
 enum class OptionKind { integer, number, boolean, text, path, choice, numbers };
 
-/// What a row is to those who call any command: a place that another command has made (input), the
-/// data set, where this one writes, and so on.
+/// The meaning of a row for callers of any command: a place that another command has made (input),
+/// the data set, where this one writes, and so on.
 enum class OptionRole {
   none,
   input,
@@ -43,7 +43,7 @@ enum class OptionRole {
   stream_fetches
 };
 
-/// What the rows of a group have in common.
+/// Properties that the rows of a group share.
 struct RowDefaults {
   bool persists = false;    // Option::persists
   bool may_change = false;  // Option::may_change, always
@@ -179,8 +179,8 @@ class OptionTable {
   /// The row of a field, to go on with its definition. Throws std::logic_error where it has none.
   Row of(const void* field);
 
-  /// The rows that name `chooser` as chosen_by have the defaults that its value decides: `choose`
-  /// sets their fields (and others) by it. Called whenever something was read; what was set stays.
+  /// The value of `chooser` decides the defaults of rows that name it as chosen_by: `choose` sets
+  /// their fields (and others). Called whenever something was read; what was set stays.
   void choose_defaults(std::string chooser, std::function<void()> choose);
 
   /// Bare arguments beyond the positional rows', in any place among the flags, go to `take`. The
@@ -214,7 +214,7 @@ class OptionTable {
   /// Reads one TOML or key=value file as parse's --config does. Options set by a flag already stay.
   void read_file(const std::filesystem::path& file);
 
-  /// The same with what another reader found, such as one of a foreign file.
+  /// Reads the entries of another reader, such as one of a foreign file.
   void read_entries(const std::vector<ConfigEntry>& entries);
 
   /// Reads key=value words between blanks; `source` begins the messages. A key is given once. A

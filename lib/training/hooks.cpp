@@ -89,8 +89,7 @@ void add_options(OptionTable& table, HookOptions& options) {
   table
       .add("time_history",
            &options.time_history,
-           "write each step's seconds, images/s and wait for data into "
-           "step_times.csv")
+           "write each step's seconds, images/s and wait for data into step_times.csv")
       .may_change();
   table.add("hooks", &options.hooks, "hooks to add, comma-separated: " + name_list(names()));
 }

@@ -13,13 +13,12 @@ models::AmpLists amp_lists(const ModelOptions& options) {
 
 namespace {
 
-/// Where samples are and which of them a rank takes.
+/// Place of the samples, and each rank's choice of them.
 void add_source_options(OptionTable& table, DataOptions& options) {
   table
       .add("data",
            &options.data,
-           "folder, list of files or pattern (default: Debian's "
-           "dataset-fashion-mnist)")
+           "folder, list of files or pattern (default: Debian's dataset-fashion-mnist)")
       .role(OptionRole::data)
       .essential()
       .locate_after_adoption();
@@ -29,8 +28,8 @@ void add_source_options(OptionTable& table, DataOptions& options) {
   table
       .add("data_cache",
            &options.data_cache,
-           "folder for indices and decompressed copies of record files (default: "
-           "beside the data, else ~/.cache/dimred)")
+           "folder for indices and decompressed copies of record files (default: beside the data, "
+           "else ~/.cache/dimred)")
       .of_this_machine()
       .may_change();
   data::add_stream_options(table, options.stream_cache, options.stream_fetches);
@@ -40,8 +39,7 @@ void add_source_options(OptionTable& table, DataOptions& options) {
             between(-1'000'000, 1'000'000));
   table.add("shuffle_buffer_size",
             &options.shuffle_buffer_size,
-            "shuffle record files, then within windows of N samples; 0: all samples "
-            "at once",
+            "shuffle record files, then within windows of N samples; 0: all samples at once",
             at_least(0));
   table.add_choice("shard",
                    &options.shard,
@@ -53,8 +51,7 @@ void add_source_options(OptionTable& table, DataOptions& options) {
             between(0, 1'000'000));
   table.add("num_samples",
             &options.num_samples,
-            "samples of dataset = mock (0: 50,000); the number required of other "
-            "data (0: any)",
+            "samples of dataset = mock (0: 50,000); the number required of other data (0: any)",
             at_least(0));
   table.add("mock_shape",
             &options.mock_shape,
@@ -117,18 +114,17 @@ void add_data_options(OptionTable& table, DataOptions& options) {
   for (const auto& [name, recipe] : data::recipe_names()) recipes.emplace_back(name, recipe);
   table.add_choice("preprocessing_name",
                    &options.preprocessing_name,
-                   "crops, augmentation and normalisation; none: pad, flip and the "
-                   "training set's statistics; auto: the network's if sizes differ",
+                   "crops, augmentation and normalisation; none: pad, flip and the training set's "
+                   "statistics; auto: the network's if sizes differ",
                    recipes);
   table.add("image_size",
             &options.image_size,
-            "side of the network's images; 0: the recipe's own, or the data's "
-            "(default: the network's, if a recipe cuts)",
+            "side of the network's images; 0: the recipe's own, or the data's (default: the "
+            "network's, if a recipe cuts)",
             between(0, 4096));
   table.add("colour_jitter",
             &options.colour_jitter,
-            "draw factors of brightness, contrast and saturation from 1 - x to 1 + "
-            "x",
+            "draw factors of brightness, contrast and saturation from 1 - x to 1 + x",
             between(0, 10));
   table.add_choice("on_bad_sample",
                    &options.skip_bad_samples,
@@ -147,13 +143,12 @@ void add_initialization_options(OptionTable& table, ModelOptions& options) {
             positive(1));
   table.add("batch_norm_momentum",
             &options.batch_norm.momentum,
-            "weight of a batch in BatchNorm's running statistics (default: the "
-            "network's)",
+            "weight of a batch in BatchNorm's running statistics (default: the network's)",
             positive(1));
   table.add_choice("initialization",
                    &options.initialization,
-                   "draw initial weights as the network's authors do, or as MindSpore's "
-                   "ResNet recipe does",
+                   "draw initial weights as the network's authors do, or as MindSpore's ResNet "
+                   "recipe does",
                    {{"network", models::Initialization::network},
                     {"mindspore", models::Initialization::mindspore}});
 }
@@ -171,12 +166,11 @@ void add_model_options(OptionTable& table, ModelOptions& options) {
       .essential();
   table.add("model_digest",
             &options.model_digest,
-            "refuse a TorchScript file with another XXH3-128 digest; written by a "
-            "run");
+            "refuse a TorchScript file with another XXH3-128 digest; written by a run");
   table.add_choice("precision",
                    &options.precision,
-                   "type of forward and backward pass; weights stay float32; auto: "
-                   "bfloat16 where native",
+                   "type of forward and backward pass; weights stay float32; auto: bfloat16 where "
+                   "native",
                    {{"float32", PrecisionChoice::float32},
                     {"bfloat16", PrecisionChoice::bfloat16},
                     {"float16", PrecisionChoice::float16},
@@ -198,16 +192,16 @@ void add_model_options(OptionTable& table, ModelOptions& options) {
                     {"channels_last", layout::MemoryFormat::channels_last}});
   table.add_choice("batchnorm_statistics",
                    &options.batchnorm_statistics,
-                   "normalise by each rank's batch (averaged, rank0: how running "
-                   "statistics are shared), or by the global one (synchronized)",
+                   "normalise by each rank's batch (averaged, rank0: how running statistics are "
+                   "shared), or by the global one (synchronized)",
                    {{"averaged", BatchNormPolicy::averaged},
                     {"rank0", BatchNormPolicy::rank0},
                     {"synchronized", BatchNormPolicy::synchronized}});
   add_initialization_options(table, options);
   table.add("trainable_include_patterns",
             &options.trainable_include_patterns,
-            "train only parameters whose names match these comma-separated regular "
-            "expressions; logits: the last layer (default: all)");
+            "train only parameters whose names match these comma-separated regular expressions; "
+            "logits: the last layer (default: all)");
   table.add("trainable_exclude_patterns",
             &options.trainable_exclude_patterns,
             "freeze parameters whose names match, even if included");
@@ -258,8 +252,7 @@ void add_batch_options(OptionTable& table, RunOptions& options) {
   table
       .add("module_timeout",
            &models::script_host().timeout,
-           "most seconds for a TorchScript module to load and to finish its first "
-           "passes",
+           "most seconds for a TorchScript module to load and to finish its first passes",
            positive(1e6))
       .may_change();
 }
@@ -271,8 +264,7 @@ void add_device_options(OptionTable& table, RunOptions& options) {
       .add_choice(
           "data_on_device",
           &options.data_on_device,
-          "keep decoded images on the device and augment there; auto: on CUDA, up "
-          "to 2 GB",
+          "keep decoded images on the device and augment there; auto: on CUDA, up to 2 GB",
           {{"auto", DataOnDevice::automatic}, {"yes", DataOnDevice::yes}, {"no", DataOnDevice::no}})
       .may_change();
   table
@@ -288,8 +280,7 @@ void add_device_options(OptionTable& table, RunOptions& options) {
   table
       .add("cudnn_autotune",
            &options.cudnn_autotune,
-           "time cuDNN's algorithms for each shape; bits may differ from run to "
-           "run")
+           "time cuDNN's algorithms for each shape; bits may differ from run to run")
       .needs_in_files(!is("device", {"cpu"}));
   table.add("deterministic",
             &options.deterministic,
@@ -310,8 +301,7 @@ void add_prefetch_options(OptionTable& table, RunOptions& options) {
   table
       .add("num_preprocessing_threads",
            &options.num_preprocessing_threads,
-           "threads that read, decode and augment; 0: this rank's share of the "
-           "cores",
+           "threads that read, decode and augment; 0: this rank's share of the cores",
            between(0, 1024))
       .may_change();
   table
@@ -357,8 +347,7 @@ void add_run_options(OptionTable& table, RunOptions& options, std::int64_t least
   table
       .add("tensorboard",
            &options.events.tensorboard,
-           "also write curve.csv as TensorBoard events, "
-           "<output>/events.out.tfevents.*")
+           "also write curve.csv as TensorBoard events, <output>/events.out.tfevents.*")
       .may_change();
   table.add("quiet", &options.quiet, "print errors only").role(OptionRole::quiet).may_change();
 }
@@ -368,8 +357,7 @@ void add_step_event_options(OptionTable& table, EventOptions& options) {
   table
       .add("tensorboard_steps",
            &options.tensorboard_steps,
-           "write every Nth step of steps.csv as events, too, in <output>/steps/; "
-           "0: none",
+           "write every Nth step of steps.csv as events, too, in <output>/steps/; 0: none",
            at_least(0))
       .may_change()
       .needs_in_files(is_on("tensorboard"));

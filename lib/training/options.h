@@ -80,7 +80,7 @@ struct ModelOptions {
   std::string trainable_exclude_patterns;  // of these; the others are frozen and leave M
 };
 
-/// Where batches are made. automatic: on a CUDA device, of sets that can be kept there.
+/// Place at which batches are made. automatic: on a CUDA device, of sets that can be kept there.
 enum class DataOnDevice { automatic, yes, no };
 
 /// TensorBoard's event files in the run folder.

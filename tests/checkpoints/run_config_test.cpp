@@ -124,7 +124,7 @@ TEST_F(Run, IsCheckedByItsNewestReadableState) {
 
 TEST_F(Run, WhoseStateSaysNothingIsRefused) {
   save_state(2, "");
-  EXPECT_THAT(refusal(run), HasSubstr("it is of another revision of dimred"));
+  EXPECT_THAT(refusal(run), HasSubstr("another revision of dimred wrote it"));
 }
 
 TEST_F(Run, IsNotNeededByWhatSaysItItself) {
@@ -162,7 +162,7 @@ struct Resumed {
     table.add("model", &model, "");
   }
 
-  /// What a resume with these values is refused for; empty where it is not.
+  /// Returns the refusal of a resume with these values; empty without one.
   std::string refusal(const RunConfig& earlier) const {
     try {
       require_same_configuration("run", earlier.toml, run_config(table));

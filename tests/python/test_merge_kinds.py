@@ -107,7 +107,7 @@ def test_a_sweep_in_python(run: Path, tmp_path: Path) -> None:
     ):
         with pytest.raises(ValueError, match=what):
             dimred.merge(run, tmp_path / "x", sweep=lines)
-    with pytest.raises(ValueError, match="last belongs into the dicts of sweep"):
+    with pytest.raises(ValueError, match="last belongs in the dicts of sweep"):
         dimred.merge(run, tmp_path / "x", sweep=sweep, last=2)
 
 

@@ -70,7 +70,7 @@ def test_a_state_of_another_optimizer_is_refused(tmp_path: Path, execute, fails)
     error = fails(
         2, "stage1", *BASE, "--epochs=2", "--optimizer=adam", "--resume_from", run, "--output", tmp_path / "other"
     )
-    assert "the state is of optimizer = momentum, whose vectors are its own; received optimizer = adam" in error
+    assert "the state comes from optimizer = momentum, received optimizer = adam" in error
     execute(
         "dimred",
         "stage1",

@@ -18,10 +18,10 @@ data::SharedDataset every_second(data::SharedDataset whole, std::int64_t first) 
 void train_on(Setup& setup, TrainOn samples) {
   if (samples == TrainOn::train) return;
   require(setup.data.validation != nullptr,
-          "[training::train_on] train_on = validation needs a validation split: "
+          "[train_on] train_on = validation needs a validation split: "
           "validation_fraction > 0 in stage 1");
   require(setup.data.validation->size() >= 2,
-          "[training::train_on] train_on = validation needs >= 2 samples held out, received {}",
+          "[train_on] train_on = validation needs >= 2 samples held out, received {}",
           setup.data.validation->size());
   const auto held_out = setup.data.validation;
   setup.data.sampler = nullptr;  // was of the other samples

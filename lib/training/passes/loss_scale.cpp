@@ -20,13 +20,13 @@ constexpr std::int64_t most_in_a_row = 10;  // overflows that nothing can end
 void validate(LossScaleOptions options) {
   OptionTable table("loss scale", "");
   add_options(table, options);
-  require_ranges(table, "training::loss_scale");
+  require_ranges(table, "loss_scale");
   require(!options.dynamic || !options.loss_scale,
-          "[training::loss_scale] loss_scale stays and use_dynamic_loss_scaling moves from "
+          "[loss_scale] loss_scale stays and use_dynamic_loss_scaling moves from "
           "init_loss_scaling; needs one of them, received loss_scale = {}",
           options.loss_scale.value_or(1));
   require(options.drop_overflow || !options.dynamic,
-          "[training::loss_scale] use_dynamic_loss_scaling finds its scale by overflows, which it "
+          "[loss_scale] use_dynamic_loss_scaling finds its scale by overflows, which it "
           "drops; received drop_overflow = false");
 }
 
@@ -34,8 +34,8 @@ void add_options(OptionTable& table, LossScaleOptions& options) {
   table.group("Loss", {.persists = true});
   table.add("loss_scale",
             &options.loss_scale,
-            "factor of the loss in the backward pass; gradients are divided by it "
-            "(default: 1024 in float16, else none)",
+            "factor of the loss in the backward pass; gradients are divided by it (default: 1024 "
+            "in float16, else none)",
             positive(largest_loss_scale));
   table.add("use_dynamic_loss_scaling",
             &options.dynamic,
@@ -94,12 +94,12 @@ void LossScale::update(bool overflow) {
   in_a_row_ = overflow ? in_a_row_ + 1 : 0;
   overflows_ += overflow ? 1 : 0;
   require_environment(!overflow || options_.drop_overflow,
-                      "[training::loss_scale] the gradient is not finite at loss scale {}, and "
+                      "[loss_scale] the gradient is not finite at loss scale {}, and "
                       "drop_overflow = false drops no step; earlier files are kept",
                       value_);
   require_environment(
       in_a_row_ < most_in_a_row || can_fall(),
-      "[training::loss_scale] the gradient of the last {} steps is not finite, at loss scale {}{}; "
+      "[loss_scale] the gradient of the last {} steps is not finite, at loss scale {}{}; "
       "earlier files are kept; {}a lower learning_rate or precision = bfloat16 may help",
       in_a_row_,
       value_,

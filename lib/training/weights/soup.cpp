@@ -64,7 +64,7 @@ void choose_greedily(const std::vector<double>& alone,
 
 Soup greedy_soup(Setup& setup, const fs::path& folder, std::int64_t latest) {
   require(setup.data.validation != nullptr,
-          "[training::soup] start = soup chooses by validation accuracy: needs "
+          "[start] start = soup chooses by validation accuracy: needs "
           "--validation_fraction > 0");
   SoupEvaluator evaluator(setup);
   const auto files = checkpoints::member_weights(latest_members(folder, latest));
