@@ -185,12 +185,11 @@ class SubspaceDescent final : public training::Stage {
     const auto steps = run.position.step;
     const bool few = space_.subspace().components() > 0 && steps > 0 && steps < few_steps;
     if (few)
-      run.console->line(formatted(
-          "{} {} few for stage 2, whose recipes take {} or more; {}",
-          counted(steps, "step"),
-          steps == 1 ? "is" : "are",
-          few_steps,
-          advice("more --epochs or a smaller --batch_size makes more")));
+      run.console->line(formatted("{} {} few for stage 2, whose recipes take {} or more; {}",
+                                  counted(steps, "step"),
+                                  steps == 1 ? "is" : "are",
+                                  few_steps,
+                                  advice("more --epochs or a smaller --batch_size makes more")));
     if (!first_ || !last_ || steps == 0) return;
     if (last_->accuracy < first_->accuracy - noise)
       run.console->warn(formatted(
