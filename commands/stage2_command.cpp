@@ -29,7 +29,6 @@
 #include "training/input/train_on.h"
 #include "training/signals.h"
 #include "training/weights/frozen.h"
-#include "training/weights/soup.h"
 #include "training/weights/weights.h"
 
 namespace dimred::commands {
@@ -168,8 +167,7 @@ void fit_to_snapshots(Stage2Plan& plan, OptionTable& table, std::vector<std::str
 
 /// Whether the start is made of the snapshots.
 bool starts_from_snapshots(method::Start start) {
-  return start == method::Start::mean || start == method::Start::soup ||
-         start == method::Start::first;
+  return start == method::Start::mean || start == method::Start::first;
 }
 
 stage2::StartWeights start_weights(training::Setup& setup, const Stage2Plan& plan) {
@@ -181,11 +179,6 @@ stage2::StartWeights start_weights(training::Setup& setup, const Stage2Plan& pla
     case method::Start::mean:
       return {training::mean_of_series(setup, options.snapshots, options.start_latest.value_or(0)),
               {}};
-    case method::Start::soup: {
-      auto soup = training::greedy_soup(setup, options.snapshots, options.start_latest.value_or(0));
-      const auto batches = soup.images_evaluated / setup.data.global_batch_size;
-      return {std::move(soup.weights), {.forward_passes = batches}};
-    }
     case method::Start::first:
       return {training::load_weights(
                   setup, training::latest_members(options.snapshots).members.front().weights),

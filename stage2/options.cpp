@@ -38,7 +38,7 @@ void add_checkpoint_options(OptionTable& table, Options& options) {
           "snapshots",
           &options.snapshots,
           "folder of snapshots, or a list of them (.txt, one a line), for the matrix and for start "
-          "= mean, soup or first (default: those of the checkpoint's run)")
+          "= mean or first (default: those of the checkpoint's run)")
       .role(OptionRole::input)
       .essential();
   table
@@ -119,18 +119,21 @@ void add_run_options(OptionTable& table, Options& options) {
                   "weights to start from",
                   {{"last", Start::last},
                    {"mean", Start::mean},
-                   {"soup", Start::soup},
                    {"first", Start::first},
                    {"file", Start::file}})
+      .removed_choice("soup",
+                      "8b694755",
+                      "dimred.average(FILES, \"greedy\") of Python makes one, which --start file "
+                      "--start_file FILE begins from")
       .chosen_by("preset")
       .essential();
   table
       .add("start_latest",
            &options.start_latest,
-           "with start = mean or soup: only the latest N snapshots; 0: all (default: the preset's "
+           "with start = mean: only the latest N snapshots; 0: all (default: the preset's "
            "for its own start, else all)",
            at_least(0))
-      .needs(is("start", {"mean", "soup"}));
+      .needs(is("start", {"mean"}));
   table.add("start_file", &options.start_file, "the weights of start = file")
       .needs(is("start", {"file"}));
   table.add(
@@ -175,9 +178,8 @@ void require_fitting_constants(const Options& options) {
   const auto& [constants, preset] = std::tie(options.constants, options.preset);
   require((constants.start == Start::file) == !options.start_file.empty(),
           "[stage2] start = file and --start_file need each other");
-  require(*options.start_latest == 0 || constants.start == Start::mean ||
-              constants.start == Start::soup,
-          "[stage2] start_latest needs start = mean or soup");
+  require(*options.start_latest == 0 || constants.start == Start::mean,
+          "[stage2] start_latest needs start = mean");
   require(constants.basis || options.pca_mat.empty(),
           "[stage2] preset {} has no subspace and takes no --pca_mat",
           preset);

@@ -71,7 +71,7 @@ class Entry:
     def saw_validation(self) -> bool:
         """Whether its weights depend on the validation set, which then cannot rank it against others."""
         options = dict(self.job.options)
-        return options.get("start") == "soup" or options.get("train_on") == "validation"
+        return options.get("train_on") == "validation"
 
 
 def sweep(table: dict[str, list[Any]]) -> list[Options]:

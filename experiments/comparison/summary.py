@@ -292,6 +292,5 @@ def amount(value: float, cost: str | None) -> str:
 NOTES = """Differences are paired by seed, in points, to the baseline of highest validation accuracy, at each
 run's own end; at no more epochs, passes or seconds, to the best of those baselines that cost no more
 (`against`); of losses, to the baseline of lowest validation loss: below 0 is better. The loss is the mean
-negative log-likelihood. A soup, or what trained on the validation set, is that baseline only where there is
-no other. Holm's correction is over all tests of a table's metric. Seconds include the matrix's. * the
+negative log-likelihood. What trained on the validation set is that baseline only where there is no other. Holm's correction is over all tests of a table's metric. Seconds include the matrix's. * the
 variant that validation chose."""
