@@ -210,3 +210,16 @@ def test_earlier_runs_are_resumed_and_repeated_bit_for_bit(ours: Path, said, tmp
     code, text = said("stage1", "--config", ours / "run/config.toml", *network(ours), "--output", tmp_path / "again")
     assert code == 0, text
     assert final(tmp_path / "again") == final(ours / "run")
+    assert "label_noise: the option is gone, and its old default has no effect" in text
+
+
+def test_what_left_is_refused_at_another_value(ours: Path, said, tmp_path: Path) -> None:
+    """A run that had it names the last revision that has it, and begins nothing."""
+    changed = tmp_path / "changed.toml"
+    earlier = (ours / "run/config.toml").read_text()
+    assert "label_noise = 0.0\n" in earlier
+    changed.write_text(earlier.replace("label_noise = 0.0\n", "label_noise = 0.2\n"))
+    code, text = said("stage1", "--config", changed, *network(ours), "--output", tmp_path / "run")
+    assert code == 2, text
+    assert "label_noise: the option is gone, received 0.2; revision 8b694755 is the last that has it" in text
+    assert not (tmp_path / "run").exists()
