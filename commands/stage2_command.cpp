@@ -26,7 +26,6 @@
 #include "support/sampled_digest.h"
 #include "support/stopwatch.h"
 #include "training/data_sets.h"
-#include "training/input/train_on.h"
 #include "training/signals.h"
 #include "training/weights/frozen.h"
 #include "training/weights/weights.h"
@@ -309,8 +308,6 @@ int descend(Stage2Plan& plan,
   training::require_cache_for_training(setup.data);
   training::load_frozen(setup, plan.options.checkpoint);
   auto start = start_unless_resumed(setup, plan);
-  const auto budget_steps = setup.data.steps_per_epoch();
-  training::train_on(setup, plan.options.train_on);
   const training::RunFolder folder(
       plan.common.run.output, config, *ranks.communicator, plan.common.run.events);
   auto console = console_of(ranks, plan.common.run.quiet);
@@ -331,7 +328,6 @@ int descend(Stage2Plan& plan,
     console.line(formatted("preset {}: {}", plan.options.preset, plan.options.constants.summary));
     auto options = stage2::train_options(plan.options);
     options.epochs = plan.common.run.epochs;
-    options.budget_steps = budget_steps;
     options.hooks = plan.hooks;
     return stage2::train(setup,
                          folder,

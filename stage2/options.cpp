@@ -142,11 +142,7 @@ void add_run_options(OptionTable& table, Options& options) {
       "instead of epochs: ends when forward + 2 backward passes are those of N epochs of plain "
       "SGD; 0: epochs",
       at_least(0));
-  table.add_choice(
-      "train_on",
-      &options.train_on,
-      "the training set, or half of the validation split (the other half stays)",
-      {{"train", training::TrainOn::train}, {"validation", training::TrainOn::validation}});
+  table.removed("train_on", "train", "8b694755", "give the samples to train on as --data");
 }
 
 }  // namespace

@@ -10,7 +10,6 @@
 #include "pca/source.h"
 #include "stage2/train.h"
 #include "support/options.h"
-#include "training/input/train_on.h"
 
 namespace dimred::stage2 {
 
@@ -29,7 +28,6 @@ struct Options {
   pca::SnapshotRange range;                  // of the snapshots that the matrix is made of
   std::optional<std::int64_t> start_latest;  // of mean: the latest snapshots; 0: all
   std::filesystem::path start_file;          // with start = file
-  training::TrainOn train_on = training::TrainOn::train;
   double budget = 0;
   bool trial_batchnorm_moving = false;  // published quirk: running statistics move in trials
   bool recalibrate_batchnorm = true;
