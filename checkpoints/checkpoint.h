@@ -32,10 +32,16 @@ struct Checkpoint {
   RunIdentity run;                    // of a snapshot or a state
   std::optional<FrozenPart> frozen;   // of a snapshot; its tensors are among `tensors`
   bool across_files = false;          // a tensor may lie in several files
+  std::size_t lent =
+      0;            // of `files`, the last ones: another checkpoint's, whose tensors are new here
   FileGuard guard;  // of the files and an index, before the first byte of each was read
 
   /// Whether the weights have a folder of their own, with configuration and tokenizer.
   bool in_folder() const { return path != weights; }
+  /// Whether the tensor lies in a file of this checkpoint.
+  bool owns(const StoredTensor& tensor) const {
+    return lent == 0 || tensor.boxes.empty() || tensor.boxes.front().file + lent < files.size();
+  }
   /// The folder whose side files go with the weights; empty: none.
   std::filesystem::path folder() const;
 };

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoints/runs.h"
 #include "support/options.h"
 #include "support/options_file.h"
 
@@ -23,6 +24,7 @@ struct RunConfig {
   std::map<std::string, std::string> ways_on = {};  // Option::way_on
   std::string command = {};                         // stage1 or stage2; empty in tests without
   std::vector<Removed> removed = {};                // options that earlier revisions had
+  RunIdentity run = {};  // of a run that begins: by its options that may not change
 };
 
 /// The configuration that a table with resolved values gives. Its module is still empty.

@@ -52,20 +52,19 @@ void print_calibration(training::Setup& setup) {
 
 int evaluate_command(const std::vector<std::string>& arguments) {
   EvaluateOptions options;
-  OptionTable table("dimred evaluate", "Loss and accuracy of saved weights.");
+  OptionTable table("dimred evaluate", "measure loss and accuracy of saved weights");
   table.group("Evaluate", {.essential = true});
   add_saved_options(table, options);
-  table.add(
-      "fit_temperature",
-      &options.fit_temperature,
-      "also score the logits divided by the temperature with the lowest validation loss, with "
-      "the expected calibration errors");
+  table.add("fit_temperature",
+            &options.fit_temperature,
+            "also score logits divided by the temperature that minimises the "
+            "validation loss");
   training::add_compute_options(table, options.common.run);
   training::add_data_options(table, options.common.data);
   table
       .add("seed",
            &options.common.run.seed,
-           "of the batches and augmentation that BatchNorm is recalibrated with",
+           "seed of the batches and augmentation that recalibrate BatchNorm",
            at_least(0))
       .needs(is_on("recalibrate_batchnorm") || above("validation_fraction"));
   training::add_model_options(table, options.common.model);

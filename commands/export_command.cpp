@@ -89,16 +89,16 @@ fs::path default_output(const fs::path& weights) {
 int export_command(const std::vector<std::string>& arguments) {
   ExportOptions options;
   OptionTable table("dimred export",
-                    "Weights with a signature in a new version folder, for other programs.");
+                    "write weights and a signature into a new version folder, for other "
+                    "programs");
   table.group("Export", {.essential = true});
   add_saved_options(table, options);
   table
       .add("output",
            &options.output,
-           "folder of the versions 1, 2, ..., each whole or not there (default: export/ in the "
-           "weights' run)")
+           "folder of versions 1, 2, ... (default: export/ in the weights' run)")
       .role(OptionRole::output);
-  table.add("score", &options.score, "also measure the test accuracy, for signature.json");
+  table.add("score", &options.score, "also write the test accuracy into signature.json");
   add_network_options(table, options.common);
   if (printed_help(table, arguments)) return exit_success;
   refuse_precision(table, options.common.model);

@@ -27,24 +27,24 @@ struct LibraryModelOptions {
 };
 
 OptionTable model_table_of(LibraryModelOptions& options) {
-  OptionTable table(
-      "dimred model",
-      "writes a network of timm, torchvision or FastNN as a TorchScript module, which "
-      "stage1 and stage2 train as --model FILE.pt; nothing is downloaded");
+  OptionTable table("dimred model",
+                    "write a network of timm, torchvision or FastNN as a TorchScript module "
+                    "for --model FILE.pt; nothing is downloaded");
   table.group("What");
   table
       .add("name",
            &options.name,
-           "timm:NAME, torchvision:NAME, or a name of FastNN's: overfeat, nasnet_mobile, ...")
+           "timm:NAME, torchvision:NAME, or a name of FastNN's: overfeat, "
+           "nasnet_mobile, ...")
       .positional();
-  table.add("num_classes", &options.num_classes, "outputs", at_least(2));
-  table.add("channels", &options.channels, "of the images", between(1, 4));
+  table.add("num_classes", &options.num_classes, "number of outputs", at_least(2));
+  table.add("channels", &options.channels, "channels of the images", between(1, 4));
   table.add("image_size",
             &options.image_size,
-            "side of the images that it is tried with; 0: what it was made for",
+            "side of the images for a trial pass; 0: the network's own",
             between(0, 4096));
-  table.add("seed", &options.seed, "of the weights drawn", at_least(0));
-  table.add("output", &options.output, "the file (default: NAME.pt, here)")
+  table.add("seed", &options.seed, "seed of the initial weights", at_least(0));
+  table.add("output", &options.output, "file to write (default: NAME.pt, here)")
       .role(OptionRole::output);
   return table;
 }

@@ -29,8 +29,8 @@ void add_saved_options(OptionTable& table, SavedOptions& saved) {
   table
       .add("weights",
            &saved.weights,
-           "a run folder, a state, a snapshot, a weight file (safetensors, PyTorch's .pt, "
-           "MindSpore's .ckpt), or a folder of snapshots or a list of them (.txt): their mean")
+           "run, state, snapshot or weight file; or a folder or list (.txt) of "
+           "snapshots, whose mean is used")
       .essential()
       .positional();
   table.add("recalibrate_batchnorm",

@@ -30,7 +30,7 @@ void add_save_options(OptionTable& table, stage1::Options& options) {
   table
       .add("snapshots_per_epoch",
            &saves.snapshots_per_epoch,
-           "weights saved for the PCA, evenly spread over an epoch; 0: none",
+           "snapshots to save for the PCA in each epoch, evenly spread; 0: none",
            at_least(0))
       .essential();
   table.add("snapshot_initial",
@@ -42,18 +42,21 @@ void add_save_options(OptionTable& table, stage1::Options& options) {
            "first epoch with snapshots, counted from 1",
            at_least(1))
       .needs(above("snapshots_per_epoch"));
-  table.add("keep_snapshots", &saves.keep_snapshots, "newest snapshots that stay", at_least(1));
+  table.add("keep_snapshots", &saves.keep_snapshots, "newest snapshots to keep", at_least(1))
+      .role(OptionRole::retention);
   table
       .add("yes",
            &saves.yes,
-           "train a network of more than 1e9 parameters, or one whose snapshots may fill the disk")
+           "train a network above 1e9 parameters, or one whose snapshots may fill "
+           "the disk")
       .may_change();
   table.add("checkpoint_every",
             &saves.checkpoint_every,
             "epochs between full resume states",
             at_least(1));
-  table.add(
-      "keep_checkpoints", &saves.keep_checkpoints, "newest resume states that stay", at_least(1));
+  table
+      .add("keep_checkpoints", &saves.keep_checkpoints, "newest resume states to keep", at_least(1))
+      .role(OptionRole::retention);
   table
       .add("resume_from",
            &options.resume_from,
@@ -67,7 +70,7 @@ void add_control_options(OptionTable& table, stage1::ControlOptions& options) {
   table
       .add("stop_at_step",
            &options.stop_at_step,
-           "ends the run after N steps; 0: by epochs alone",
+           "end the run after N steps; 0: after its epochs",
            at_least(0))
       .may_change();
   table
@@ -79,13 +82,13 @@ void add_control_options(OptionTable& table, stage1::ControlOptions& options) {
   table
       .add("early_stopping_patience",
            &options.early_stopping_patience,
-           "epochs without a better validation accuracy that end the run; 0: off",
+           "end the run after N epochs without better validation accuracy; 0: off",
            at_least(0))
       .needs_in_files(above("validation_fraction"));
   table
       .add("early_stopping_min_delta",
            &options.early_stopping_min_delta,
-           "by how much an accuracy is better",
+           "smallest gain in accuracy that counts as better",
            at_least(0))
       .needs(above("early_stopping_patience"));
   table
@@ -96,7 +99,8 @@ void add_control_options(OptionTable& table, stage1::ControlOptions& options) {
   table
       .add("print_model_statistics",
            &options.print_model_statistics,
-           "print the network's layers, parameters and compute before the first step")
+           "print the network's layers, parameters and compute before the first "
+           "step")
       .may_change();
 }
 
@@ -104,13 +108,14 @@ void add_ema_options(OptionTable& table, method::AverageOptions& options) {
   table.group("Control");
   table.add("ema_decay",
             &options.decay,
-            "decay of an exponential mean of the weights, with rows of its own in the curve, saved "
-            "as ema.h5; 0: none",
+            "save an exponential mean of the weights as ema.h5, with this decay; 0: "
+            "none",
             less_than(1));
   table
       .add("ema_warmup",
            &options.warmup,
-           "of update n at most (1 + n) / (10 + n), so that the mean forgets the beginning")
+           "limit the decay of update n to (1 + n) / (10 + n), so early weights "
+           "fade")
       .needs(above("ema_decay"));
 }
 
@@ -118,18 +123,17 @@ void add_bucket_options(OptionTable& table, training::BucketOptions& options) {
   table.group("Gradient");
   table.add("bucket_mb",
             &options.bucket_mb,
-            "MiB of gradient summed over ranks at a time, while the backward pass goes on",
+            "MiB of gradient that ranks sum at a time during the backward pass",
             positive());
-  table.add("first_bucket_mb", &options.first_bucket_mb, "the same of the first", positive());
+  table.add("first_bucket_mb", &options.first_bucket_mb, "MiB of the first bucket", positive());
   table.add("allreduce_split",
             &options.split,
-            "or the buckets' ends as numbers of parameters, ascending: 85,160",
+            "ends of the buckets as ascending numbers of parameters, such as 85,160",
             at_least(1));
 }
 
 OptionTable stage1_table(training::CommonOptions& common, stage1::Options& options) {
-  OptionTable table("dimred stage1",
-                    "Conventional training of a network; saves weight snapshots for the PCA.");
+  OptionTable table("dimred stage1", "train a network and save weight snapshots for the PCA");
   training::add_run_options(table, common.run);
   training::add_data_options(table, common.data);
   training::add_model_options(table, common.model);
@@ -293,6 +297,7 @@ int stage1_command(const std::vector<std::string>& arguments) {
     auto setup = training::make_setup(common, ranks);
     const auto config = run_config(common, table);
     setup.persistent_options = config.persistent;
+    setup.run = config.run;
     training::require_cache_for_training(setup.data);
     require_consent(setup, resolved, common.run.output);
     const training::RunFolder folder(

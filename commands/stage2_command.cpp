@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "checkpoints/artifact.h"
+#include "checkpoints/last_rate.h"
 #include "checkpoints/runs.h"
 #include "checkpoints/series.h"
 #include "checkpoints/snapshot.h"
@@ -305,6 +306,7 @@ int descend(Stage2Plan& plan,
   auto setup = training::make_setup(plan.common, ranks);
   const auto config = run_config(plan.common, table);
   setup.persistent_options = config.persistent;
+  setup.run = config.run;
   training::require_cache_for_training(setup.data);
   training::load_frozen(setup, plan.options.checkpoint);
   auto start = start_unless_resumed(setup, plan);
@@ -329,6 +331,8 @@ int descend(Stage2Plan& plan,
     auto options = stage2::train_options(plan.options);
     options.epochs = plan.common.run.epochs;
     options.hooks = plan.hooks;
+    options.stage1_rate =
+        checkpoints::last_learning_rate(checkpoints::open_run(plan.options.checkpoint).folder);
     return stage2::train(setup,
                          folder,
                          stage2::subspace_of(basis, setup, plan.options.device_algebra),
@@ -340,7 +344,8 @@ int descend(Stage2Plan& plan,
 
 OptionTable stage2_table(Stage2Plan& plan) {
   OptionTable table("dimred stage2",
-                    "Descent in the subspace of a projection matrix, and its baselines.");
+                    "descend in the subspace of a projection matrix, or run one of its "
+                    "baselines");
   training::add_run_options(table, plan.common.run, /*least_epochs=*/0);
   training::add_step_event_options(table, plan.common.run.events);
   stage2::add_options(table, plan.options);

@@ -8,6 +8,9 @@
 
 namespace dimred::pca {
 
+/// Draws that are equal but for rounding count as equal: a part of what they are compared with.
+inline constexpr double rounding_of_draws = 1e-11;
+
 /// A test by random signs. Under the null hypothesis the increments of a trajectory (or blocks of
 /// them) are independent and symmetric, so that each may have its sign changed.
 struct SignFlips {

@@ -106,9 +106,9 @@ class SubspaceDescent final : public training::Stage {
     run.console->line(counts_.describe());
     if (!searches_warned_ && counts_.trials > 0 && counts_.failed == counts_.steps) {
       searches_warned_ = true;
-      run.console->warn(
-          "no line search of this epoch found a lower loss; a larger --batch_size, more "
-          "--trials or a smaller --alpha may help");
+      run.console->warn("no line search of this epoch found a lower loss; " +
+                        advice("a larger --batch_size, more --trials or a smaller --alpha may "
+                               "help"));
     }
     counts_ = {};
   }
@@ -170,6 +170,13 @@ class SubspaceDescent final : public training::Stage {
               [&] { checkpoints::write_snapshot(run.folder->path() / name, snapshot()); });
   }
 
+  /// What may help, unless stage 1 has left nothing that stage 2 could gain.
+  std::string advice(std::string otherwise) const {
+    if (options_.stage1_rate != 0.0) return otherwise;
+    return "nothing is left to average, because stage 1 ended at a learning rate of 0; a stage 1 "
+           "with more --total_epochs than --epochs stops while the rate is high";
+  }
+
   /// Says what a person would otherwise find out by comparing rows of the curve.
   void warn_of_harm(const Run& run) const {
     constexpr std::int64_t few_steps = 100;
@@ -179,11 +186,11 @@ class SubspaceDescent final : public training::Stage {
     const bool few = space_.subspace().components() > 0 && steps > 0 && steps < few_steps;
     if (few)
       run.console->line(formatted(
-          "{} {} few for stage 2, whose recipes take {} or more; more --epochs or a smaller "
-          "--batch_size makes more",
+          "{} {} few for stage 2, whose recipes take {} or more; {}",
           counted(steps, "step"),
           steps == 1 ? "is" : "are",
-          few_steps));
+          few_steps,
+          advice("more --epochs or a smaller --batch_size makes more")));
     if (!first_ || !last_ || steps == 0) return;
     if (last_->accuracy < first_->accuracy - noise)
       run.console->warn(formatted(
@@ -191,7 +198,9 @@ class SubspaceDescent final : public training::Stage {
           percent(last_->accuracy),
           percent(first_->accuracy),
           (run.folder->path() / "start.h5").string(),
-          few ? "" : "; a larger --batch_size, fewer --epochs or another --preset may help"));
+          few ? ""
+              : "; " + advice("a larger --batch_size, fewer --epochs or another --preset may "
+                              "help")));
     else if (last_->loss > clear_rise * first_->loss)
       run.console->warn(formatted(
           "the loss rose from {} to {} while the accuracy held: the network is over-confident; "

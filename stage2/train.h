@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+
 #include "method/method.h"
 #include "method/presets.h"
 #include "stage2/subspace.h"
@@ -19,6 +21,7 @@ struct TrainOptions {
   bool trial_batchnorm_moving = false;
   bool recalibrate_batchnorm = true;
   std::int64_t keep_checkpoints = 2;
+  std::optional<double> stage1_rate;  // at the end of the run it starts from; unset: not known
   training::HookOptions hooks;
 };
 

@@ -42,7 +42,7 @@ constexpr auto convert_record_name = "convert.json";
 struct ConvertWork {
   Checkpoint source;
   std::optional<Adapter> adapter;
-  Folds folds;
+  checkpoints::LoraFolds folds;
   checkpoints::ShardPlan plan;
   std::vector<fs::path> side_files;
   bool one_file = false;
@@ -108,7 +108,7 @@ void rename_tensors(std::vector<PlannedTensor>& tensors,
 
 /// The tensor of the adapter that takes the place of one of the source.
 std::optional<std::size_t> replacement_of(const ConvertWork& work, std::size_t tensor) {
-  return tensor < work.folds.tensors.size() ? work.folds.tensors[tensor].replacement : std::nullopt;
+  return tensor < work.folds.tensors.size() ? work.folds.tensors[tensor].instead : std::nullopt;
 }
 
 void report_tied(const ConvertWork& work,
@@ -129,8 +129,9 @@ void report_tied(const ConvertWork& work,
 void open_fold(ConvertWork& work, const fs::path& folder, ConvertReport& report) {
   if (folder.empty()) return;
   work.adapter = open_adapter(folder);
-  work.folds = folds_of(*work.adapter, work.source);
-  if (!work.folds.remark.empty()) report.remarks.push_back(work.folds.remark);
+  const auto& [adapter, guard, config] = *work.adapter;
+  work.folds = checkpoints::lora_folds(adapter, config, work.source);
+  std::ranges::copy(work.folds.remarks, std::back_inserter(report.remarks));
 }
 
 void report_folded(const ConvertWork& work,
@@ -172,7 +173,7 @@ std::string plan_digest(const ConvertWork& work, const ConversionOptions& option
   json.push_back({work.source.path.string(), states_of(work.source.guard)});
   json.push_back({options.dtype, options.take});
   if (work.adapter)
-    json.push_back({states_of(work.adapter->checkpoint.guard), states_of(work.adapter->config)});
+    json.push_back({states_of(work.adapter->checkpoint.guard), states_of(work.adapter->guard)});
   for (const auto& shard : work.plan.shards) {
     auto tensors = RecordJson::array();
     for (const auto& tensor : shard.tensors) tensors.push_back(tensor.index);
@@ -235,7 +236,8 @@ void write_beside(const ConvertWork& work,
                   const checkpoints::Output& output) {
   if (work.one_file) return;
   for (const auto& name : work.side_files)
-    checkpoints::copy_side_file(work.source.folder() / name, output.path(name), options.dtype);
+    checkpoints::copy_side_file(
+        work.source.folder() / name, output.path(name), {options.dtype, work.folds.unties});
   if (!work.plan.index_name.empty())
     write_file_atomically(output.path(work.plan.index_name), work.plan.index);
   write_file_atomically(output.path(convert_record_name),

@@ -20,8 +20,8 @@ using ConvertProgress = std::function<void(std::int64_t done, std::int64_t total
 struct ConvertPass {
   const checkpoints::Checkpoint* source = nullptr;
   const checkpoints::ShardPlan* plan = nullptr;
-  const Adapter* adapter = nullptr;  // null: none is folded
-  const Folds* folds = nullptr;      // of the adapter
+  const Adapter* adapter = nullptr;               // null: none is folded
+  const checkpoints::LoraFolds* folds = nullptr;  // of the adapter
   std::int64_t threads = 1;
   std::int64_t block = 65'536;              // elements read at a time
   const std::atomic<bool>* stop = nullptr;  // true: it ends at the next block

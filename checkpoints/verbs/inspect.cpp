@@ -167,9 +167,10 @@ ResultPlace manifest_place(const fs::path& file, std::vector<fs::path> inputs) {
 std::vector<FileDigest> file_digests(const Inspection& result,
                                      const Checkpoint& checkpoint,
                                      const fs::path& manifest,
+                                     const std::vector<FileDigest>& listed,
                                      const Reading& reading) {
   const auto names = manifest_files(
-      result.folder, fs::is_directory(checkpoint.path), own_files(checkpoint), manifest);
+      result.folder, fs::is_directory(checkpoint.path), own_files(checkpoint), manifest, listed);
   return digest_files(result.folder, names, reading);
 }
 
@@ -184,7 +185,7 @@ void write_manifest(Inspection& result,
   const auto& [check, none, file, reading] = options;
   const auto place = manifest_place(file, own_files(checkpoint));
   require_result_place(place);
-  const Manifest manifest{file_digests(result, checkpoint, file, reading),
+  const Manifest manifest{file_digests(result, checkpoint, file, {}, reading),
                           digest_tensors(checkpoint, reading)};
   checkpoint.guard.require_unchanged(inspect_scope);
   write_result(place, manifest_text(manifest));
@@ -200,7 +201,8 @@ void compare_manifest(Inspection& result,
                       const Checkpoint& checkpoint,
                       const Manifest& manifest,
                       const InspectionOptions& options) {
-  Manifest now{file_digests(result, checkpoint, options.manifest, options.reading), {}};
+  Manifest now{file_digests(result, checkpoint, options.manifest, manifest.files, options.reading),
+               {}};
   const bool read = !checkpoint.tensors.empty();
   if (!manifest.tensors.empty() && read)
     add_fault(result, [&] { now.tensors = digest_tensors(checkpoint, options.reading); });

@@ -162,16 +162,15 @@ void add_stream_options(OptionTable& table, double& cache, std::int64_t& fetches
   table
       .add("stream_cache",
            &cache,
-           "GB of disk in store_cache through which the TFRecord files of a data URL are streamed "
-           "while they are used, 0: all are downloaded first; less than the data set needs "
-           "shuffle_buffer_size in training",
+           "GB of disk to stream a URL's TFRecord files through; 0: download all "
+           "first",
            between(0, 1e9))
       .role(OptionRole::stream_cache)
       .may_change();
   table
       .add("stream_fetches",
            &fetches,
-           "of these files that each rank fetches at a time",
+           "streamed files that each rank fetches at a time",
            between(1, 256))
       .role(OptionRole::stream_fetches)
       .may_change();

@@ -109,8 +109,14 @@ bool is_truth(const std::string& text) {
   return text == "true" || text == "false" || text == "True" || text == "False";
 }
 
-/// Takes --help, and the word behind it that says which, out of the arguments.
-std::optional<OptionTable::Help> take_help(std::vector<std::string>& arguments) {
+/// What --help was asked for.
+struct HelpRequest {
+  OptionTable::Help level;
+  std::string unknown;  // the word behind it, where that names no level
+};
+
+/// Takes --help, and the level behind it, out of the arguments.
+std::optional<HelpRequest> take_help(std::vector<std::string>& arguments) {
   using enum OptionTable::Help;
   constexpr std::array words{
       std::pair("all", all), std::pair("names", names), std::pair("json", json)};
@@ -121,9 +127,10 @@ std::optional<OptionTable::Help> take_help(std::vector<std::string>& arguments) 
   const auto* const word = std::ranges::find_if(
       words, [&](const auto& known) { return next != arguments.end() && *next == known.first; });
   const bool found = word != words.end();
-  const auto what = found ? word->second : essential;
+  HelpRequest request{.level = found ? word->second : essential};
+  if (!found && next != arguments.end() && !next->starts_with('-')) request.unknown = *next;
   arguments.erase(asked, next + (found ? 1 : 0));
-  return what;
+  return request;
 }
 
 bool looks_named(const std::string& text) { return text.size() > 1 && text.front() == '-'; }
@@ -205,7 +212,7 @@ OptionTable::OptionTable(std::string command, std::string summary)
     : command_(std::move(command)), summary_(std::move(summary)) {
   config_.name = "config";
   config_.kind = OptionKind::path;
-  config_.help = "options of a file: TOML, or key=value lines; flags override it";
+  config_.help = "file of options (TOML or key=value lines); flags override it";
 }
 
 std::string Option::value() const {
@@ -360,7 +367,10 @@ void OptionTable::apply_choices() {
   }
 }
 
-void OptionTable::rest(std::function<void(const std::string&)> take) { rest_ = std::move(take); }
+void OptionTable::rest(std::string name, std::function<void(const std::string&)> take) {
+  rest_name_ = std::move(name);
+  rest_ = std::move(take);
+}
 
 void OptionTable::locate_all() {
   for (auto& row : rows_) row.waits_for_adoption = false;
@@ -611,7 +621,14 @@ std::string OptionTable::help_beside(const std::vector<std::string>& arguments, 
 
 std::optional<std::string> OptionTable::parse(const std::vector<std::string>& arguments) {
   auto others = arguments;
-  if (const auto what = take_help(others)) return help_beside(others, *what);
+  if (const auto request = take_help(others)) {
+    if (!request->unknown.empty())
+      notices_.push_back(
+          formatted("--help: needs all, json, names or nothing behind it, received {}; --help all "
+                    "lists every option",
+                    printable(request->unknown)));
+    return help_beside(others, request->level);
+  }
   read(arguments);
   locate(rows_, *this);
   return std::nullopt;

@@ -38,6 +38,7 @@ enum class OptionRole {
   overwrite,
   threads,
   quiet,
+  retention,  // how many of the files of a run stay
   stream_cache,
   stream_fetches
 };
@@ -69,7 +70,8 @@ void require_old_default(const Removed& option, std::string_view source, const s
 struct Option {
   std::string name;    // snake_case: --batch_size, and batch_size = 64 in a file
   std::string group;   // heading in --help and config.toml
-  std::string help;    // one line; the default, range and choices are appended by the table
+  std::string help;    // one line; the table appends range, choices and default; " (default: X)" at
+                       // its end says in words what the default is
   std::string limits;  // ">= 1", "in (0, 1)", "robust | dldr"; for --help
   OptionKind kind = OptionKind::text;
   std::vector<std::string> choices;  // of OptionKind::choice
@@ -197,8 +199,9 @@ class OptionTable {
   /// sets their fields (and others) by it. Called whenever something was read; what was set stays.
   void choose_defaults(std::string chooser, std::function<void()> choose);
 
-  /// Bare arguments beyond the positional rows', in any place among the flags, go to `take`.
-  void rest(std::function<void(const std::string&)> take);
+  /// Bare arguments beyond the positional rows', in any place among the flags, go to `take`. The
+  /// usage line calls them `name`: "IMAGE...".
+  void rest(std::string name, std::function<void(const std::string&)> take);
 
   void locate_all();
 
@@ -209,7 +212,8 @@ class OptionTable {
                std::string default_value,
                std::string revision,
                std::string instead);
-  /// A line for each removed option that was given at its old default.
+  /// A line for each removed option that was given at its old default, and for a word behind --help
+  /// that names no level.
   const std::vector<std::string>& notices() const { return notices_; }
   const std::vector<Removed>& removed_options() const { return removed_; }
 
@@ -259,6 +263,7 @@ class OptionTable {
   std::string to_toml() const;  // every option with its resolved value, by group
   const std::string& command() const { return command_; }
   const std::string& summary() const { return summary_; }
+  const std::string& rest_name() const { return rest_name_; }  // empty: it takes no such arguments
   /// The last word of the command: stage1.
   std::string scope() const;
   const std::vector<Option>& rows() const { return rows_; }
@@ -303,6 +308,7 @@ class OptionTable {
   std::vector<Removed> removed_;
   std::vector<std::string> notices_;
   std::vector<Option> rows_;
+  std::string rest_name_;
   std::function<void(const std::string&)> rest_;
   Option config_;  // --config itself: a flag, but no key of a file
 };

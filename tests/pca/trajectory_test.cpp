@@ -10,6 +10,8 @@
 #include <limits>
 #include <numbers>
 #include <random>
+#include <utility>
+#include <vector>
 
 #include "pca/report.h"
 #include "pca/straightness.h"
@@ -391,15 +393,62 @@ TEST(Trajectory, RefusesWhatIsNone) {
   EXPECT_THROW(measure_trajectory(*source_of(broken)), std::invalid_argument);
 }
 
+/// A snapshot that was saved twice is no step: a walk with momentum has no other verdict for it.
+TEST(Trajectory, PassesOverStepsOfZero) {
+  std::mt19937_64 random(14);
+  const Matrix steps = increments_of({.steps = 39, .dimensions = 50, .phi = 0.9}, random);
+  Matrix repeated = Matrix::Zero(3 * steps.rows(), steps.cols());
+  for (Eigen::Index i = 0; i < steps.rows(); ++i) repeated.row(3 * i) = steps.row(i);
+  const auto once = measure_trajectory(*source_of(snapshots_of(steps)), {.threads = 1}).whole;
+  const auto thrice = measure_trajectory(*source_of(snapshots_of(repeated)), {.threads = 1}).whole;
+  EXPECT_EQ(once.verdict, Verdict::correlated);
+  EXPECT_EQ(thrice.verdict, Verdict::correlated);
+  EXPECT_THAT(thrice.directions.cosines,
+              ::testing::Pointwise(::testing::DoubleNear(1e-9), once.directions.cosines));
+  EXPECT_EQ(thrice.directions.p_neighbours, once.directions.p_neighbours);
+  EXPECT_NEAR(thrice.directions.effective_dimension, once.directions.effective_dimension, 1e-6);
+}
+
+// Cosines of no pairs, and a line through one coefficient, are 0 / 0 as well.
+TEST(Trajectory, HasNoStatisticsOfOneStep) {
+  for (const Eigen::Index at : {0, 7}) {
+    Matrix steps = Matrix::Zero(20, 50);
+    steps.row(at).setRandom();
+    const auto found = measure_trajectory(*source_of(snapshots_of(steps)), {.threads = 1}).whole;
+    EXPECT_TRUE(std::isnan(found.directions.effective_dimension));
+    EXPECT_EQ(found.directions.cosines.size(), 10U);
+    for (const double cosine : found.directions.cosines) EXPECT_TRUE(std::isnan(cosine));
+    EXPECT_TRUE(std::isnan(found.directions.p_neighbours));
+    EXPECT_EQ(std::isnan(found.base.r2.value), at == 0);  // all others stand at one place
+    EXPECT_EQ(std::isnan(found.base.r2.p_value), at == 0);
+    EXPECT_NEAR(found.base.pc1.value, 1, 1e-12);
+    EXPECT_EQ(found.verdict, Verdict::too_few);
+  }
+}
+
+// All orders and signs of equal steps are alike, and signs that bring the means of windows together
+// have no share: rounding decides nothing.
+TEST(Trajectory, CountsEqualDrawsAsEqual) {
+  for (const std::int64_t steps : {4, 6, 30}) {
+    const Matrix line = Matrix::Constant(steps, 50, 0.1);
+    const auto found =
+        measure_trajectory(*source_of(snapshots_of(line)), {.window = 2, .threads = 1}).whole;
+    EXPECT_EQ(found.directions.p_neighbours, 1) << steps;
+    EXPECT_EQ(found.windows.pc1.p_value, 1) << steps;
+    EXPECT_EQ(found.windows.pc1.p_blocks, 1) << steps;
+  }
+}
+
 // Means of windows as long as a cycle are equal: their shares are 0 / 0, not numbers of rounding.
 TEST(Trajectory, HasNoShareOfAVarianceOfNothing) {
   for (const double offset : {0.0, 1000.0}) {
-    for (const std::int64_t period : {2, 4}) {
+    for (const auto& [period, window] : std::vector<std::pair<std::int64_t, std::int64_t>>{
+             {2, 2}, {2, 4}, {3, 3}, {3, 6}, {4, 4}, {5, 10}, {8, 8}}) {
       Matrix cycle = Matrix::Random(period, 50);
       Matrix points(40, 50);
       for (Eigen::Index i = 0; i < points.rows(); ++i)
         points.row(i) = (cycle.row(i % period).array() + offset).cast<float>().cast<double>();
-      const auto report = measure_trajectory(*source_of(points), {.window = period, .threads = 1});
+      const auto report = measure_trajectory(*source_of(points), {.window = window, .threads = 1});
       EXPECT_TRUE(std::isnan(report.whole.windows.pc1.value)) << period;
       EXPECT_TRUE(std::isnan(report.whole.windows.r2.p_value)) << period;
       EXPECT_GT(report.whole.centred.pc1.value, 0) << period;

@@ -83,6 +83,34 @@ def test_commands_without_a_network_refuse_options_without_effect(execute, fails
     assert "amp_deny has no effect" in fails(2, "export", "RUN", "--amp_deny", "relu")
 
 
+def words_of_commands(execute: Callable[..., str]) -> list[list[str]]:
+    """The words of every command, of its tools and of what stands in its place."""
+    commands = re.findall(r"^  ([a-z]\w+)  ", execute("dimred", "--help"), re.MULTILINE)
+    tools = [
+        [name, tool]
+        for name in ("data", "store")
+        for tool in re.findall(r"^  ([a-z][\w-]+)  ", execute("dimred", name, "--help"), re.MULTILINE)
+    ]
+    others = [["inspect", f"--{name}"] for name in ("schedule", "landscape", "trajectory", "model")]
+    return [*([name] for name in commands), *tools, *others, ["stage1", "--find_learning_rate", "x.csv"]]
+
+
+def test_the_help_of_every_command_fits_a_screen(execute) -> None:
+    """Fifty lines of a hundred columns; what is left out can be asked for."""
+    every = words_of_commands(execute)
+    assert len(every) > 25
+    for words in every:
+        lines = execute("dimred", *words, "--help").splitlines()
+        assert len(lines) <= 50, words
+        assert max(map(len, lines)) <= 120, words
+        all_lines = execute("dimred", *words, "--help", "all").splitlines()
+        assert len(all_lines) == len(lines) or any("--help all" in line for line in lines), words
+
+
+def test_predict_names_its_images_in_its_usage(execute) -> None:
+    assert "\nusage: dimred predict WEIGHTS IMAGE... [options]\n" in execute("dimred", "predict", "--help")
+
+
 def test_a_word_with_a_dash_is_no_checkpoint(fails) -> None:
     """A command that takes any number of files takes no mistyped option for one."""
     assert "-output: unknown option" in fails(2, "merge", "a.safetensors", "-output", "x")

@@ -253,6 +253,40 @@ TEST(OptionTable, HelpNamesPositionalArguments) {
   Everything e;
   e.table.of(&e.data).positional();
   EXPECT_THAT(e.table.help(), HasSubstr("usage: dimred test DATA [options]\n"));
+  e.table.rest("IMAGE...", [](const std::string&) {});
+  EXPECT_THAT(e.table.help(), HasSubstr("usage: dimred test DATA IMAGE... [options]\n"));
+}
+
+TEST(OptionTable, HelpSaysADefaultInWordsWhereTheRowDoes) {
+  std::filesystem::path cache;
+  double rate = 0.1;
+  OptionTable table("dimred test", "x");
+  table.add("cache", &cache, "folder for copies (default: ~/.cache (of the user))");
+  table.add("rate", &rate, "rate (default: the preset's) of a step", positive());
+  EXPECT_THAT(table.help(), HasSubstr("folder for copies (default ~/.cache (of the user))\n"));
+  EXPECT_THAT(table.help(),
+              HasSubstr("rate (default: the preset's) of a step (> 0; default 0.1)\n"));
+}
+
+TEST(OptionTable, AWordBehindHelpThatNamesNoLevelIsSaid) {
+  for (const auto& [words, said] :
+       std::vector<std::pair<Arguments, bool>>{{{"--help", "al"}, true},
+                                               {{"-h", "data"}, true},
+                                               {{"--help"}, false},
+                                               {{"--help", "all"}, false},
+                                               {{"--help", "--epochs"}, false}}) {
+    Everything e;
+    EXPECT_THAT(*e.table.parse(words), HasSubstr("usage: dimred test"));
+    if (!said) {
+      EXPECT_THAT(e.table.notices(), testing::IsEmpty());
+      continue;
+    }
+    EXPECT_THAT(
+        e.table.notices(),
+        testing::ElementsAre(formatted("--help: needs all, json, names or nothing behind it, "
+                                       "received {}; --help all lists every option",
+                                       words[1])));
+  }
 }
 
 /// A schedule with options of its kinds, a preset that decides some, and a row of each property.

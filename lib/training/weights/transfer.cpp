@@ -105,18 +105,18 @@ void add_transfer_options(OptionTable& table, TransferOptions& options) {
   table.group("Transfer");
   table.add("initialize_from",
             &options.initialize_from,
-            "start a new run from these weights: a run folder, state or snapshot, a folder of "
-            "snapshots (the newest), safetensors, PyTorch's .pt, MindSpore's .ckpt");
+            "start from these weights: run, state, snapshot, folder of snapshots "
+            "(its newest), safetensors, .pt or .ckpt");
   table
-      .add(
-          "checkpoint_include_patterns",
-          &options.checkpoint_include_patterns,
-          "load only tensors whose names these match (as trainable_include_patterns; default: all)")
+      .add("checkpoint_include_patterns",
+           &options.checkpoint_include_patterns,
+           "load only tensors whose names match these comma-separated regular "
+           "expressions (default: all)")
       .needs(has_value("initialize_from"));
   table
       .add("checkpoint_exclude_patterns",
            &options.checkpoint_exclude_patterns,
-           "and of these not those that these match, which stay as drawn from the seed")
+           "skip tensors whose names match; they keep their random initial values")
       .needs(has_value("initialize_from"));
 }
 
