@@ -68,7 +68,7 @@ void require_lora(const LoraConfig& config) {
             said(value));
 }
 
-double number_at(const LoraConfig& config, const Settings& json, const std::string& name) {
+double lora_number(const LoraConfig& config, const Settings& json, const std::string& name) {
   require_environment(json.contains(name) && json[name].is_number(),
                       "[{}] '{}' is damaged: {} is no number",
                       config.scope,
@@ -100,7 +100,7 @@ ModulePatterns patterns_at(const LoraConfig& config, const char* name) {
   const auto place = formatted("[{}] '{}': {}", config.scope, config.file, name);
   for (const auto& [key, value] : json[name].items())
     patterns.emplace_back(NamePattern("^(.*\\.)?(" + key + ")$", place),
-                          number_at(config, json[name], key));
+                          lora_number(config, json[name], key));
   return patterns;
 }
 
@@ -108,7 +108,7 @@ std::string without_wrapper(std::string_view name) {
   return std::string(name.starts_with(wrapper) ? name.substr(wrapper.size()) : name);
 }
 
-std::vector<std::string> names_at(const LoraConfig& config, const char* name) {
+std::vector<std::string> lora_names(const LoraConfig& config, const char* name) {
   const auto& json = config.json;
   if (!json.contains(name) || is_unset(json[name])) return {};
   const auto is_text = [](const Settings& value) { return value.is_string() && value != ""; };
@@ -158,11 +158,11 @@ LoraConfig read_lora_config(const fs::path& folder, std::string_view scope) {
   config.json =
       parse_ordered_json(InputFile(config.file).text(JsonLimits{}.bytes), config.file.string());
   require_lora(config);
-  config.rank = number_at(config, config.json, "r");
-  config.alpha = number_at(config, config.json, "lora_alpha");
+  config.rank = lora_number(config, config.json, "r");
+  config.alpha = lora_number(config, config.json, "lora_alpha");
   config.ranks = patterns_at(config, "rank_pattern");
   config.alphas = patterns_at(config, "alpha_pattern");
-  config.trained_whole = names_at(config, "modules_to_save");
+  config.trained_whole = lora_names(config, "modules_to_save");
   config.rank_stabilised = switch_at(config.json, "use_rslora");
   config.fan_in_fan_out = switch_at(config.json, "fan_in_fan_out");
   return config;

@@ -65,7 +65,7 @@ int evaluate_command(const std::vector<std::string>& arguments) {
            &options.common.run.seed,
            "seed of the batches and augmentation that recalibrate BatchNorm",
            at_least(0))
-      .needs(is_on("recalibrate_batchnorm") || training::seed_draws_samples());
+      .needs(is_on("recalibrate_batchnorm") || above("validation_fraction"));
   training::add_model_options(table, options.common.model);
   models::add_options(table, options.common.head);
   launch::add_options(table, options.common.ranks);

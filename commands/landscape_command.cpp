@@ -452,8 +452,7 @@ int landscape_command(const std::vector<std::string>& arguments) {
            &options.common.run.seed,
            "seed of the samples and of BatchNorm's batches",
            at_least(0))
-      .needs(above("samples") || is("batchnorm", {"recalibrate"}) ||
-             training::seed_draws_samples());
+      .needs(above("samples") || is("batchnorm", {"recalibrate"}) || above("validation_fraction"));
   training::add_data_options(table, options.common.data);
   training::add_model_options(table, options.common.model);
   models::add_options(table, options.common.head);

@@ -27,10 +27,8 @@
 #include "support/sampled_digest.h"
 #include "support/stopwatch.h"
 #include "training/data_sets.h"
-#include "training/input/train_on.h"
 #include "training/signals.h"
 #include "training/weights/frozen.h"
-#include "training/weights/soup.h"
 #include "training/weights/weights.h"
 
 namespace dimred::commands {
@@ -168,8 +166,7 @@ void fit_to_snapshots(Stage2Plan& plan, OptionTable& table, std::vector<std::str
 
 /// Whether the start is made of the snapshots.
 bool starts_from_snapshots(method::Start start) {
-  return start == method::Start::mean || start == method::Start::soup ||
-         start == method::Start::first;
+  return start == method::Start::mean || start == method::Start::first;
 }
 
 stage2::StartWeights start_weights(training::Setup& setup, const Stage2Plan& plan) {
@@ -181,11 +178,6 @@ stage2::StartWeights start_weights(training::Setup& setup, const Stage2Plan& pla
     case method::Start::mean:
       return {training::mean_of_series(setup, options.snapshots, options.start_latest.value_or(0)),
               {}};
-    case method::Start::soup: {
-      auto soup = training::greedy_soup(setup, options.snapshots, options.start_latest.value_or(0));
-      const auto batches = soup.images_evaluated / setup.data.global_batch_size;
-      return {std::move(soup.weights), {.forward_passes = batches}};
-    }
     case method::Start::first:
       return {training::load_weights(
                   setup, training::latest_members(options.snapshots).members.front().weights),
@@ -317,8 +309,6 @@ int descend(Stage2Plan& plan,
   training::require_cache_for_training(setup.data);
   training::load_frozen(setup, plan.options.checkpoint);
   auto start = start_unless_resumed(setup, plan);
-  const auto budget_steps = setup.data.steps_per_epoch();
-  training::train_on(setup, plan.options.train_on);
   const training::RunFolder folder(
       plan.common.run.output, config, *ranks.communicator, plan.common.run.events);
   auto console = console_of(ranks, plan.common.run.quiet);
@@ -339,7 +329,6 @@ int descend(Stage2Plan& plan,
     console.line(formatted("preset {}: {}", plan.options.preset, plan.options.constants.summary));
     auto options = stage2::train_options(plan.options);
     options.epochs = plan.common.run.epochs;
-    options.budget_steps = budget_steps;
     options.hooks = plan.hooks;
     options.stage1_rate =
         checkpoints::last_learning_rate(checkpoints::open_run(plan.options.checkpoint).folder);

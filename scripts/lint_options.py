@@ -52,6 +52,7 @@ EXCEPTIONS: tuple[tuple[str, tuple[str, ...], str], ...] = (
         "keys of files of a run",
     ),
     ("experiments/workbench/files.py", ("checkpoints", "snapshots"), "folders of a run"),
+    ("checkpoints/last_rate.cpp", ("learning_rate",), "a column of curve.csv"),
     ("checkpoints/state.h", ("weights", "momentum"), "vectors of a state"),
     (
         "checkpoints/weight_names.cpp",
@@ -63,6 +64,11 @@ EXCEPTIONS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("lib/training/run_folder.cpp", ("best", "checkpoints"), "folders of a run"),
     ("scripts/bundle/make.py", ("device_algebra",), "a program of ours"),
     ("scripts/lint_options.py", (), "this list"),
+    (
+        "scripts/schedule_length.py",
+        ("total_epochs", "total_steps", "find_learning_rate"),
+        "flags that leave the schedule alone, also where a value is the default",
+    ),
     ("python/bindings.cpp", ("copy_from", "allow_different_config", "shard_size"), "names of Python arguments"),
     ("python/inspect_bindings.cpp", ("write_manifest",), "names of Python arguments"),
     ("python/dimred/_arguments.py", ("decay", "alpha", "gamma"), "names of Python arguments"),

@@ -119,9 +119,12 @@ void add_run_options(OptionTable& table, Options& options) {
                   "weights to start from",
                   {{"last", Start::last},
                    {"mean", Start::mean},
-                   {"soup", Start::soup},
                    {"first", Start::first},
                    {"file", Start::file}})
+      .removed_choice("soup",
+                      "8b694755",
+                      "dimred.average(FILES, \"greedy\") of Python makes one, which --start file "
+                      "--start_file FILE begins from")
       .chosen_by("preset")
       .essential();
   table
@@ -130,18 +133,14 @@ void add_run_options(OptionTable& table, Options& options) {
            "use only the latest N snapshots; 0: all (default: the preset's for its own start, "
            "else all)",
            at_least(0))
-      .needs(is("start", {"mean", "soup"}));
+      .needs(is("start", {"mean"}));
   table.add("start_file", &options.start_file, "weights of start = file")
       .needs(is("start", {"file"}));
   table.add("budget",
             &options.budget,
             "end when forward and backward passes equal N epochs of SGD; 0: after epochs",
             at_least(0));
-  table.add_choice(
-      "train_on",
-      &options.train_on,
-      "train on the training set, or on half of the validation split",
-      {{"train", training::TrainOn::train}, {"validation", training::TrainOn::validation}});
+  table.removed("train_on", "train", "8b694755", "give the samples to train on as --data");
 }
 
 }  // namespace
@@ -174,9 +173,8 @@ void require_fitting_constants(const Options& options) {
   const auto& [constants, preset] = std::tie(options.constants, options.preset);
   require((constants.start == Start::file) == !options.start_file.empty(),
           "[stage2] start = file and --start_file need each other");
-  require(*options.start_latest == 0 || constants.start == Start::mean ||
-              constants.start == Start::soup,
-          "[stage2] start_latest needs start = mean or soup");
+  require(*options.start_latest == 0 || constants.start == Start::mean,
+          "[stage2] start_latest needs start = mean");
   require(constants.basis || options.pca_mat.empty(),
           "[stage2] preset {} has no subspace and takes no --pca_mat",
           preset);

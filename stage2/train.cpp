@@ -55,7 +55,7 @@ class SubspaceDescent final : public training::Stage {
   }
 
   bool is_spent(const Position& position) const {
-    return epochs_spent(position.totals, options_.budget_steps) >= options_.budget;
+    return epochs_spent(position.totals, setup_.data.steps_per_epoch()) >= options_.budget;
   }
 
   void open_files(Run& run) override { log_.emplace(run.folder->steps(), steps_prefix_); }
@@ -233,7 +233,7 @@ class SubspaceDescent final : public training::Stage {
     const auto steps = setup_.data.steps_per_epoch();
     const double done =
         epochs() ? 1.0 * (position.epoch * steps + position.step_in_epoch) / (*epochs() * steps)
-                 : epochs_spent(position.totals, options_.budget_steps) / options_.budget;
+                 : epochs_spent(position.totals, steps) / options_.budget;
     return std::min(1.0, done);
   }
 

@@ -54,14 +54,10 @@ bool is_one_file(const fs::path& output) { return output.extension() == ".safete
 std::vector<PlannedTensor> chosen_tensors(const Checkpoint& source,
                                           const ConversionOptions& options,
                                           ConvertReport& report) {
-  std::optional<checkpoints::NamePattern> include, exclude;
-  if (!options.include.empty()) include.emplace(options.include, "--include");
-  if (!options.exclude.empty()) exclude.emplace(options.exclude, "--exclude");
+  const checkpoints::NameChoice choice(options.include, options.exclude);
   std::vector<PlannedTensor> chosen;
   for (auto& tensor : checkpoints::planned_tensors(source, "")) {
-    const bool taken = (!include || include->searches(tensor.name)) &&
-                       !(exclude && exclude->searches(tensor.name));
-    if (taken)
+    if (choice.takes(tensor.name))
       chosen.push_back(std::move(tensor));
     else
       report.excluded.push_back(tensor.name);
@@ -84,26 +80,13 @@ void give_type(PlannedTensor& tensor, const std::string& dtype, ConvertReport& r
 void rename_tensors(std::vector<PlannedTensor>& tensors,
                     const RenameRules& rules,
                     ConvertReport& report) {
-  std::map<std::string, std::string> sources;
-  std::vector<bool> used(rules.size() + 1);
-  for (auto& tensor : tensors) {
-    auto [name, rule] = renamed(rules, tensor.name);
-    used[rule] = true;
-    require(!name.empty(), "[convert] --rename leaves \"{}\" no name", printable(tensor.name));
-    const auto [other, fresh] = sources.emplace(name, tensor.name);
-    require(fresh,
-            "[convert] --rename gives \"{}\" and \"{}\" one name, \"{}\"",
-            printable(other->second),
-            printable(tensor.name),
-            printable(name));
-    if (name != tensor.name) report.renamed.emplace_back(tensor.name, name);
-    tensor.name = std::move(name);
+  std::vector<std::string> names;
+  for (const auto& tensor : tensors) names.push_back(tensor.name);
+  auto changed = renamed(names, rules, "convert", "", report.remarks);
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (changed[i] != names[i]) report.renamed.emplace_back(names[i], changed[i]);
+    tensors[i].name = std::move(changed[i]);
   }
-  for (std::size_t i = 0; i < rules.size(); ++i)
-    if (!used[i])
-      report.remarks.push_back(formatted("{}: \"{}\" decides no tensor's name",
-                                         rules[i].pattern().place(),
-                                         printable(rules[i].pattern().text())));
 }
 
 /// The tensor of the adapter that takes the place of one of the source.

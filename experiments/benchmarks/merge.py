@@ -41,7 +41,7 @@ class Form:
     shards: int = 4
 
     def intermediate(self, parameters: int) -> int:
-        """The width of the perceptrons for this many parameters, or for as few as the others leave."""
+        """The width of the perceptrons that fills up to a number of parameters, 64 at least."""
         fixed = sum(math.prod(shape) for shape in shapes_of(self, 0).values())
         return max(64, (parameters - fixed) // (3 * self.layers * self.width))
 

@@ -382,7 +382,7 @@ def main() -> None:
     """Prints tables; writes every run to --json after each task."""
     options = parse()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    os.environ["HF_HUB_OFFLINE"] = "1"
+    os.environ |= {"HF_HUB_OFFLINE": "1", "TQDM_DISABLE": "1"}
     results: dict[str, Any] = json.loads(options.json.read_text()) if options.json and options.json.exists() else {}
     with tempfile.TemporaryDirectory(dir=options.folder) as scratch:
         folder = Path(scratch)

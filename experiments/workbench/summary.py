@@ -88,6 +88,14 @@ def over_seeds(runs: Sequence[Run]) -> list[str]:
 
 # What a seed chooses of the same data: the part held out for validation, labels that are made wrong.
 SEEDED = re.compile(r"(samples), (?:indices xxh3 [0-9a-f]{32}|seed \d+), of\b")
+# Where the data lay, in a description that has their digest.
+PLACE = re.compile(r" /.*?(?=, [\d,]+ images?\b)")
+
+
+def data_of(description: object) -> str:
+    """What a manifest says of networks and data, without what a seed chooses and where it lay."""
+    text = SEEDED.sub(r"\1, of", json.dumps(description))
+    return PLACE.sub("", text) if "xxh3" in text else text
 
 
 def mixed(runs: Sequence[Run]) -> list[str]:
@@ -97,7 +105,7 @@ def mixed(runs: Sequence[Run]) -> list[str]:
         names: dict[object, list[str]] = {}
         for run in runs:
             if (value := run.manifest.get(key)) not in (None, ""):
-                names.setdefault(SEEDED.sub(r"\1, of", json.dumps(value)), []).append(run.name)
+                names.setdefault(data_of(value), []).append(run.name)
         if len(names) > 1:
             first, *others = names.values()
             few = ", ".join(name for group in others for name in group[:1])

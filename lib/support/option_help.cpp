@@ -29,7 +29,7 @@ constexpr std::array kind_names = {  // in the order of OptionKind
     KindNames{" NAME", "choice"},
     KindNames{" X,X,...", "numbers"}};
 
-constexpr std::array<const char*, 9> role_names = {  // in the order of OptionRole
+constexpr std::array<const char*, 10> role_names = {  // in the order of OptionRole
     "",
     "input",
     "data",
@@ -37,6 +37,7 @@ constexpr std::array<const char*, 9> role_names = {  // in the order of OptionRo
     "overwrite",
     "threads",
     "quiet",
+    "retention",
     "stream_cache",
     "stream_fetches"};
 

@@ -159,7 +159,23 @@ bool means_same(const std::string& a, const std::string& b) {
   return lower_case(a) == lower_case(b) || (number && number == number_in<double>(b));
 }
 
+[[noreturn]] void refuse_removed(const Removed& gone,
+                                 std::string_view what,
+                                 std::string_view source,
+                                 const std::string& value) {
+  refuse("{} the {} is gone, received {}; revision {} is the last that has it; {}",
+         source,
+         what,
+         value.empty() ? "no value" : printable(value),
+         gone.revision,
+         gone.instead);
+}
+
 }  // namespace
+
+void require_old_default(const Removed& option, std::string_view source, const std::string& value) {
+  if (!means_same(value, option.default_value)) refuse_removed(option, "option", source, value);
+}
 
 Option option_row(std::int64_t* field, const Range& range) { return integer_row(field, range); }
 
@@ -278,6 +294,14 @@ Row& Row::alias(std::string name) {
   return *this;
 }
 
+Row& Row::removed_choice(std::string choice, std::string revision, std::string instead) {
+  option_->removed_choices.push_back({.name = std::move(choice),
+                                      .default_value = {},
+                                      .revision = std::move(revision),
+                                      .instead = std::move(instead)});
+  return *this;
+}
+
 Row& Row::locate_after_adoption() {
   option_->waits_for_adoption = true;
   return *this;
@@ -386,6 +410,8 @@ void OptionTable::apply(Option& row,
                         const std::string& text,
                         std::string_view source,
                         OptionOrigin origin) {
+  const auto gone = std::ranges::find(row.removed_choices, text, &Removed::name);
+  if (gone != row.removed_choices.end()) refuse_removed(*gone, "choice", source, text);
   try {
     // An empty flag is as a rule a script's unset variable; in config.toml "" means unset.
     require(row.kind != OptionKind::path || !text.empty() || origin != OptionOrigin::flag,
@@ -446,6 +472,9 @@ std::vector<std::string> OptionTable::adopt(const std::vector<ConfigEntry>& entr
   std::vector<std::string> overridden;
   for (const auto& entry : entries) {
     auto* row = find(entry.name);
+    const auto* gone = find_removed(entry.name);
+    if (gone != nullptr && gone->persists)
+      require_old_default(*gone, formatted("{}: {}:", entry.source, entry.name), entry.text);
     if (row == nullptr || !row->persists) continue;
     if (!row->was_set()) {
       apply(entry);
@@ -472,11 +501,14 @@ void OptionTable::removed(std::string name,
                           std::string revision,
                           std::string instead) {
   check(find(name) == nullptr, "an option that is gone is a row: " + name);
-  removed_.push_back(
-      {std::move(name), std::move(default_value), std::move(revision), std::move(instead)});
+  removed_.push_back({std::move(name),
+                      std::move(default_value),
+                      std::move(revision),
+                      std::move(instead),
+                      defaults_.persists});
 }
 
-const OptionTable::Removed* OptionTable::find_removed(std::string_view name) const {
+const Removed* OptionTable::find_removed(std::string_view name) const {
   const auto found = std::ranges::find(removed_, name, &Removed::name);
   return found == removed_.end() ? nullptr : &*found;
 }
@@ -484,12 +516,7 @@ const OptionTable::Removed* OptionTable::find_removed(std::string_view name) con
 void OptionTable::pass_over(const Removed& option,
                             std::string_view source,
                             const std::string& value) {
-  require(means_same(value, option.default_value),
-          "{} the option is gone, received {}; revision {} is the last that has it; {}",
-          source,
-          value.empty() ? "no value" : printable(value),
-          option.revision,
-          option.instead);
+  require_old_default(option, source, value);
   notices_.push_back(formatted("{} the option is gone, and its old default has no effect", source));
 }
 

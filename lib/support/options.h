@@ -51,6 +51,19 @@ struct RowDefaults {
   std::string chosen_by;    // Option::chosen_by
 };
 
+/// An option that was removed, or a choice of one.
+struct Removed {
+  std::string name;
+  std::string default_value;  // of an option; empty: it had none
+  std::string revision;       // the last that has it
+  std::string instead;        // what a message advises: "docs/x.md has the formulas"
+  bool persists = false;      // Option::persists, as it was
+};
+
+/// Throws std::invalid_argument("source the option is gone, received 2; revision R is the last that
+/// has it; instead") unless `value` means the removed option's old default.
+void require_old_default(const Removed& option, std::string_view source, const std::string& value);
+
 /// One row. `assign` converts and checks a text (throws std::invalid_argument whose text is the
 /// rule alone, e.g. "needs a number in (0, 1)"); `show` prints the field as a TOML value
 /// (empty string: unset, left out of config.toml).
@@ -62,10 +75,11 @@ struct Option {
   std::string limits;  // ">= 1", "in (0, 1)", "robust | dldr"; for --help
   OptionKind kind = OptionKind::text;
   std::vector<std::string> choices;  // of OptionKind::choice
-  bool optional = false;             // the text "none" unsets it
-  bool positional = false;           // bare arguments fill it
-  bool essential = false;            // --help lists it; --help all lists every row
-  bool persists = false;             // a later use of the run's weights takes it over
+  std::vector<Removed> removed_choices;
+  bool optional = false;    // the text "none" unsets it
+  bool positional = false;  // bare arguments fill it
+  bool essential = false;   // --help lists it; --help all lists every row
+  bool persists = false;    // a later use of the run's weights takes it over
   OptionRole role = OptionRole::none;
   bool of_one_rank = false;         // ranks may differ in it
   bool of_this_machine = false;     // a path that no URL may stand for
@@ -115,6 +129,8 @@ class Row {
   Row& positional();
   /// The row may also be given as `name`, by flag or in a file.
   Row& alias(std::string name);
+  /// A choice that the row had until `revision`; it is refused with a line that says so.
+  Row& removed_choice(std::string choice, std::string revision, std::string instead);
   /// How a URL of this row is located, other rows of a file that is adopted may say: parse() and
   /// read_entries() leave it until OptionTable::adopt(), or until locate_all() where nothing is
   /// adopted.
@@ -189,9 +205,9 @@ class OptionTable {
 
   void locate_all();
 
-  /// An option that the command had until `revision`, the last that has it. By flag or in a file,
-  /// its old default ("" : it had none) is passed over with a line of notices(); any other value is
-  /// refused with `instead`: "docs/explanation/scaling.md has the formulas".
+  /// An option that the command had until `revision`, in the present group. By flag or in a file,
+  /// its old default is passed over with a line of notices(); require_old_default() refuses any
+  /// other value. adopt() refuses one of an option that persisted, and says nothing of a default.
   void removed(std::string name,
                std::string default_value,
                std::string revision,
@@ -199,6 +215,7 @@ class OptionTable {
   /// A line for each removed option that was given at its old default, and for a word behind --help
   /// that names no level.
   const std::vector<std::string>& notices() const { return notices_; }
+  const std::vector<Removed>& removed_options() const { return removed_; }
 
   /// Reads flags (and the file behind --config FILE, which flags override). Returns the help text
   /// if --help, or --help with all, json or names, was asked for, else nullopt; other flags beside
@@ -262,9 +279,6 @@ class OptionTable {
   struct Choice {
     std::string chooser;
     std::function<void()> choose;
-  };
-  struct Removed {
-    std::string name, default_value, revision, instead;
   };
 
   Row add_row(std::string name, std::string help, const void* field, Option row);

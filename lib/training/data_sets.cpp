@@ -7,7 +7,6 @@
 #include "checkpoints/run_config.h"
 #include "checkpoints/sealed_json.h"
 #include "data/decode.h"
-#include "data/label_noise.h"
 #include "data/open.h"
 #include "data/resident.h"
 #include "data/samplers.h"
@@ -263,9 +262,6 @@ DataSets load_data(DataOptions& options,
   if (!options.described_by.empty()) return described_data(options, run);
   DataSets data{.global_batch_size = run.global_batch_size.value()};
   const std::uint64_t run_seed = run.seed;
-  const auto seed_of = [&](const std::optional<std::int64_t>& seed) -> std::uint64_t {
-    return seed.value_or(run.seed);
-  };
   open_sets(data, options);
   require_streamable(*data.train, options, preprocessing_of(options, run_seed));
   const auto whole = data.train;
@@ -282,9 +278,7 @@ DataSets load_data(DataOptions& options,
     data.test = resident(some_samples(std::move(data.test), options.test_samples, "test_samples"));
   note_pixels(*data.train, data.record.train);
   if (data.test) note_pixels(*data.test, *data.record.test);
-  data.train = data::with_label_noise(
-      std::move(data.train), options.label_noise, seed_of(options.label_noise_seed));
-  hold_out(data, options, seed_of(options.split_seed));
+  hold_out(data, options, static_cast<std::uint64_t>(options.split_seed.value_or(run.seed)));
   for (auto* set : {&data.train, &data.validation, &data.test})
     *set = with_all_classes(std::move(*set), options);
   normalise_by_data(data, communicator, channels);

@@ -82,16 +82,9 @@ void add_split_options(OptionTable& table, DataOptions& options) {
            "seed of the choice of held-out samples (default: seed)",
            at_least(0))
       .needs(above("validation_fraction"));
-  table.add("label_noise",
-            &options.label_noise,
-            "share of training and validation labels that another class replaces",
-            between(0, 1));
-  table
-      .add("label_noise_seed",
-           &options.label_noise_seed,
-           "seed of the replaced labels (default: seed)",
-           at_least(0))
-      .needs(above("label_noise"));
+  const auto* const write_labels = "write the wrong labels into the data";
+  table.removed("label_noise", "0", "8b694755", write_labels);
+  table.removed("label_noise_seed", "", "8b694755", write_labels);
   table.add("train_samples",
             &options.train_samples,
             "use only N training samples, evenly spread over the set; 0: all",
@@ -103,8 +96,6 @@ void add_split_options(OptionTable& table, DataOptions& options) {
 }
 
 }  // namespace
-
-Condition seed_draws_samples() { return above("validation_fraction") || above("label_noise"); }
 
 void add_data_options(OptionTable& table, DataOptions& options) {
   table.group("Data", {.persists = true});

@@ -111,8 +111,6 @@ void resolve(CommonOptions& options, int ranks, const OptionTable& table) {
           "[deterministic] cudnn_autotune chooses algorithms by time, which "
           "deterministic = true excludes");
   if (!options.data.split_seed) options.data.split_seed = options.run.seed;
-  if (options.data.label_noise > 0 && !options.data.label_noise_seed)
-    options.data.label_noise_seed = options.run.seed;
   resolve_precision(options);
   require_effects(table);
 }

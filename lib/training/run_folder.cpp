@@ -134,7 +134,8 @@ void RunFolder::take(const checkpoints::RunConfig& wanted) {
     if (fs::exists(manifest())) earlier_manifest_ = checkpoints::read_text(manifest());
   }
   earlier_work_ = work();
-  write_file_atomically(config, checkpoints::with_digest(wanted.toml));
+  write_file_atomically(
+      config, checkpoints::with_digest(checkpoints::continued_toml(wanted, earlier_config_)));
   if (!wanted.module.empty() && !fs::exists(path_ / module_file))
     write_file_atomically(path_ / module_file, checkpoints::read_text(wanted.module));
 }

@@ -441,6 +441,42 @@ TEST(RemovedOption, AnotherValueNamesTheLastRevision) {
   EXPECT_EQ(table.help(OptionTable::Help::json).find("speed"), std::string::npos);
 }
 
+TEST(RemovedOption, ThatPersistedIsRefusedWhereARunIsAdopted) {
+  std::int64_t size = 1;
+  OptionTable table("dimred stage1", "");
+  table.group("Data", {.persists = true});
+  table.add("size", &size, "");
+  table.removed("noise", "0", "8b694755", "leave it out");
+  table.group("Run");
+  table.removed("half", "false", "8b694755", "leave it out");
+  const auto entry = [](std::string name, std::string text) {
+    return ConfigEntry{.name = std::move(name), .text = std::move(text), .source = "run.toml:2"};
+  };
+  table.adopt({entry("noise", "0.0"), entry("half", "true"), entry("size", "4")});
+  EXPECT_EQ(size, 4);
+  EXPECT_THAT(table.notices(), ::testing::IsEmpty());
+  EXPECT_EQ(refusal([&] { table.adopt({entry("noise", "0.2")}); }),
+            "run.toml:2: noise: the option is gone, received 0.2; revision 8b694755 is the last "
+            "that has it; leave it out");
+}
+
+TEST(RemovedChoice, IsRefusedByFlagAndFileAndNotShown) {
+  enum class Start { last, mean } start = Start::last;
+  OptionTable table("dimred stage2", "");
+  table.add_choice("start", &start, "", {{"last", Start::last}, {"mean", Start::mean}})
+      .removed_choice("soup", "8b694755", "take mean");
+  const std::string line =
+      "start: the choice is gone, received soup; revision 8b694755 is the last that has it; take "
+      "mean";
+  EXPECT_EQ(refusal([&] { table.parse({"--start", "soup"}); }), "--" + line);
+  const ConfigEntry entry{.name = "start", .text = "soup", .source = "run.toml:4"};
+  EXPECT_EQ(refusal([&] { table.read_entries({entry}); }), "run.toml:4: " + line);
+  EXPECT_EQ(refusal([&] { table.set(&start, "soup"); }), line);
+  EXPECT_EQ(table.help().find("soup"), std::string::npos);
+  table.parse({"--start=mean"});
+  EXPECT_EQ(start, Start::mean);
+}
+
 TEST(Nearest, FindsTypingErrorsAndPartsOfNames) {
   const std::vector<std::string> names = {"batch_size", "learning_rate", "residual_momentum", "to"};
   EXPECT_EQ(nearest("bacth_size", names), "batch_size");  // two letters swapped
