@@ -33,8 +33,9 @@ STORAGES = {
     "Short": "I16",
     "Int": "I32",
     "Long": "I64",
+    "ComplexFloat": "C64",
 }
-BYTES = {"F64": 8, "I64": 8, "F32": 4, "I32": 4, "F16": 2, "BF16": 2, "I16": 2, "BOOL": 1, "U8": 1, "I8": 1}
+BYTES = {"C64": 8, "F64": 8, "I64": 8, "F32": 4, "I32": 4, "F16": 2, "BF16": 2, "I16": 2, "BOOL": 1, "U8": 1, "I8": 1}
 MOST_DIMENSIONS = 64
 MOST_LEVELS = 64  # of dictionaries in one another
 FLOATS = ("F32", "F64", "F16", "BF16")
@@ -129,6 +130,8 @@ class Values(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> Any:
         """Nothing else can be named."""
+        if (module, name) in COMPLEX128:
+            raise Refused("has tensors of complex128, a type that is not read; save them as complex64 or as real parts")
         if (module, name) not in self.allowed:
             raise Refused(f"asks for {module}.{name}, {self.refusal}")
         return self.allowed[module, name]
@@ -196,7 +199,9 @@ DTYPES = {
     "int16": "I16",
     "int32": "I32",
     "int64": "I64",
+    "complex64": "C64",
 }
+COMPLEX128 = (("torch", "ComplexDoubleStorage"), ("torch", "complex128"))  # safetensors has no such type
 
 
 class Distributed(Values):

@@ -31,8 +31,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("data", type=pair, nargs="+", metavar="NAME=DATA[,OPTION=VALUE]...")
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
-    parser.add_argument("--epochs", type=int, default=20, help="of stage 1, as README has it")
-    parser.add_argument("--threads", type=int, default=1, help="of each process")
+    parser.add_argument("--epochs", type=int, default=20, help="epochs of stage 1, as in README")
+    parser.add_argument("--threads", type=int, default=1, help="threads of each process")
     return parser.parse_args(arguments)
 
 

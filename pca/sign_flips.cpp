@@ -11,8 +11,6 @@ namespace dimred::pca {
 namespace {
 
 constexpr std::int64_t draws_at_a_time = 128;  // so that a product's operands stay in the cache
-/// Draws that are equal but for rounding count as equal.
-constexpr double rounding = 1e-11;
 
 }  // namespace
 
@@ -44,7 +42,7 @@ double Tails::two_sided() const { return std::min(1.0, 2 * std::min(above, below
 void TailCounts::add(const Eigen::ArrayXXd& drawn, const Eigen::ArrayXd& measured) {
   const auto width = static_cast<double>(drawn.cols());
   const Eigen::ArrayXXd more = drawn.colwise() - measured;
-  const Eigen::ArrayXd equal = rounding * measured.abs();
+  const Eigen::ArrayXd equal = rounding_of_draws * measured.abs();
   // Negated, so that what is no number is no evidence.
   above += width - (more.colwise() + equal < 0).rowwise().count().cast<double>();
   below += width - (more.colwise() - equal > 0).rowwise().count().cast<double>();

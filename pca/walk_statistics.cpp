@@ -24,6 +24,9 @@ constexpr int power_steps = 5;
 constexpr double upper_normal = 1.645;  // 95 % of a normal distribution lie below
 constexpr double most_cosine = 0.95;    // beyond, a walk may be as straight as a line
 
+constexpr auto undefined = std::numeric_limits<double>::quiet_NaN();
+constexpr AgainstWalk no_statistic{undefined, undefined, undefined, undefined};
+
 /// x_0 .. x_N relative to x_0, [N + 1 x N].
 MatrixXd path(std::int64_t increments) {
   MatrixXd path = MatrixXd::Zero(increments + 1, increments);
@@ -45,30 +48,30 @@ PointView view_of(MatrixXd points) {
   return {std::move(points), std::move(square), std::move(line)};
 }
 
-/// Share and R^2 of the first component.
+/// Share and R^2 of the first component; R^2 is NaN where all points have one coefficient but for
+/// rounding, as behind a single step.
 std::pair<double, double> first_component(const MatrixXd& gram, const PointView& view) {
   const MatrixXd k = view.points * gram * view.points.transpose();
   const auto p = k.rows();
   const auto pairs = eigenpairs(lower_of({k.data(), static_cast<std::size_t>(k.size())}, p, p), p);
   const VectorXd first = Eigen::Map<const VectorXd>(pairs.vectors.data(), p);
   const VectorXd spread = first.array() - first.mean();
+  const double share = pairs.values[0] / k.trace();
+  constexpr double rounding = 1e-20;
+  if (spread.squaredNorm() <= rounding * first.squaredNorm()) return {share, undefined};
   const auto line = times(p);
   const double along = spread.dot(line);
-  return {pairs.values[0] / k.trace(), along * along / (spread.squaredNorm() * line.squaredNorm())};
+  return {share, along * along / (spread.squaredNorm() * line.squaredNorm())};
 }
 
-/// Whether the points are equal but for rounding, as the means of windows as long as a cycle are: a
-/// share of their variance is 0 / 0.
-bool is_one_point(const MatrixXd& gram, const PointView& view) {
+/// The sum of squares at or below which all points are equal but for rounding, as the means of
+/// windows as long as a cycle are: a share of it is 0 / 0. The products that it sums have `terms`.
+double one_point(const MatrixXd& terms) {
   constexpr double rounding = 1e-10;
-  const MatrixXd terms = gram.cwiseProduct(view.square);
-  return terms.sum() <= rounding * terms.cwiseAbs().sum();
+  return rounding * terms.cwiseAbs().sum();
 }
 
-constexpr auto undefined = std::numeric_limits<double>::quiet_NaN();
-constexpr AgainstWalk no_statistic{undefined, undefined, undefined, undefined};
-
-/// The same [2 x draws] by some power steps for K = F sGs F', in terms of u with F u = the vector:
+/// Computes [2 x draws] by some power steps for K = F sGs F', in terms of u with F u = the vector:
 /// sGs F'F has the eigenvalues of K.
 ArrayXXd nearly_first_components(const MatrixXd& gram, const PointView& view, const MatrixXd& s) {
   MatrixXd u = MatrixXd::Ones(s.rows(), s.cols());  // F u is the line in time
@@ -81,14 +84,29 @@ ArrayXXd nearly_first_components(const MatrixXd& gram, const PointView& view, co
     u = next;
     c = transposed_product(view.square, u);
   }
-  const MatrixXd traces = transposed_product(gram.cwiseProduct(view.square), s);
-  shape.row(0) /= s.cwiseProduct(traces).colwise().sum().array();
+  const MatrixXd terms = gram.cwiseProduct(view.square);
+  Eigen::ArrayXd traces = s.cwiseProduct(transposed_product(terms, s)).colwise().sum();
+  traces = (traces > one_point(terms)).select(traces, undefined);
+  shape.row(0) /= traces.transpose();
   const auto p = static_cast<double>(view.points.rows());
   const Eigen::ArrayXXd sums = view.points.colwise().sum() * u;
   const Eigen::ArrayXXd along = view.line.transpose() * u;
   const Eigen::ArrayXXd norms = u.cwiseProduct(c).colwise().sum().array() - sums.square() / p;
   shape.row(1) = along.square() / (norms * times(view.points.rows()).squaredNorm());
+  shape.row(1) = traces.transpose().isNaN().select(undefined, shape.row(1));
   return shape;
+}
+
+/// Cosines between the increments that move, in their order; 0 on the diagonal.
+MatrixXd cosines_of_moving(const MatrixXd& gram) {
+  std::vector<Eigen::Index> moving;
+  for (Eigen::Index i = 0; i < gram.rows(); ++i)
+    if (gram(i, i) > 0) moving.push_back(i);
+  MatrixXd cosines = gram(moving, moving);
+  const VectorXd inverse = cosines.diagonal().array().sqrt().inverse();
+  cosines = inverse.asDiagonal() * cosines * inverse.asDiagonal();
+  cosines.diagonal().setZero();
+  return cosines;
 }
 
 }  // namespace
@@ -111,30 +129,32 @@ PointView view_of_windows(std::int64_t increments, std::int64_t window) {
 LineShape line_shape(const MatrixXd& gram, const PointView& view, const WalkNull& null) {
   const auto n = gram.rows();
   const MatrixXd scaled = gram / gram.trace();
-  if (is_one_point(scaled, view)) return {no_statistic, no_statistic};
+  const MatrixXd terms = scaled.cwiseProduct(view.square);
+  if (terms.sum() <= one_point(terms)) return {no_statistic, no_statistic};
   const auto measured = first_component(scaled, view);
   const auto walk = first_component(MatrixXd::Identity(n, n), view);
   const auto of_signs = [&](const MatrixXd& s) { return nearly_first_components(scaled, view, s); };
   const auto singles = tails_by_signs(null.increments, n, of_signs);
   const auto blocks = tails_by_signs(null.blocks, n, of_signs);
-  return {{measured.first, walk.first, singles[0].above, blocks[0].above},
-          {measured.second, walk.second, singles[1].above, blocks[1].above}};
+  LineShape shape{{measured.first, walk.first, singles[0].above, blocks[0].above},
+                  {measured.second, walk.second, singles[1].above, blocks[1].above}};
+  if (std::isnan(measured.second)) shape.r2 = no_statistic;
+  return shape;
 }
 
 Directions directions(const MatrixXd& gram, std::int64_t lags, const SignFlips& orders) {
-  const auto n = gram.rows();
-  const VectorXd moves = (gram.diagonal().array() > 0).cast<double>();
-  const VectorXd inverse =
-      (gram.diagonal().array() > 0).select(gram.diagonal().array().sqrt().inverse(), 0.0);
-  MatrixXd cosines = inverse.asDiagonal() * gram * inverse.asDiagonal();
-  cosines.diagonal().setZero();
-  const double pairs = moves.sum() * (moves.sum() - 1);
+  MatrixXd cosines = cosines_of_moving(gram);
+  const auto n = cosines.rows();
+  const auto pairs = static_cast<double>(n * (n - 1));
   Directions found{.effective_dimension = pairs / cosines.squaredNorm()};
-  for (std::int64_t lag = 1; lag <= std::min<std::int64_t>(lags, n - 1); ++lag) {
-    const double counted = moves.head(n - lag).dot(moves.tail(n - lag));
-    found.cosines.push_back(counted > 0 ? cosines.diagonal(-lag).sum() / counted : 0);
+  for (std::int64_t lag = 1; lag <= std::min<std::int64_t>(lags, gram.rows() - 1); ++lag)
+    found.cosines.push_back(lag < n ? cosines.diagonal(-lag).mean() : undefined);
+  if (n < 2) {
+    found.p_neighbours = undefined;
+    return found;
   }
   const double measured = cosines.diagonal(-1).sum();
+  const double equal = rounding_of_draws * static_cast<double>(n - 1);
   std::vector<Eigen::Index> order(n);
   std::int64_t as_large = 1;
   Eigen::ArrayXd sums(orders.count);
@@ -145,7 +165,7 @@ Directions directions(const MatrixXd& gram, std::int64_t lags, const SignFlips& 
     for (std::uint32_t i = n - 1; i > 0; --i) std::swap(order[i], order[stream.below(i + 1)]);
     double sum = 0;
     for (Eigen::Index i = 1; i < n; ++i) sum += cosines(order[i], order[i - 1]);
-    if (sum >= measured) ++as_large;
+    if (sum >= measured - equal) ++as_large;
     sums[draw] = sum;
   }
   found.p_neighbours = static_cast<double>(as_large) / static_cast<double>(orders.count + 1);

@@ -33,7 +33,9 @@ PointView view_of_windows(std::int64_t increments, std::int64_t window);
 /// How straight one view of a trajectory is: the first principal component's share of the squared
 /// norm, and R^2 of a line in time through its coefficients.
 struct LineShape {
-  AgainstWalk pc1, r2;  // p-values: the chance of as much or more; NaN where all points are equal
+  /// P-values: the chance of as much or more. NaN where all points are equal; R^2 also where the
+  /// component has the same coefficient at each.
+  AgainstWalk pc1, r2;
 };
 
 /// Both kinds of signs, and what they are drawn for.
@@ -44,7 +46,8 @@ struct WalkNull {
 /// Throws std::runtime_error when LAPACK fails. Cost: some 50 B N^2.
 LineShape line_shape(const Eigen::MatrixXd& gram, const PointView& view, const WalkNull& null);
 
-/// How the directions of increments go together. Increments that are zero are left out.
+/// How the directions of increments go together. Increments that are zero are left out, so that the
+/// ones beside them are neighbours. NaN where too few move.
 struct Directions {
   double effective_dimension = 0;  // 1 / mean of cos^2 between increments
   std::vector<double> cosines;     // mean between increments 1, 2, ... apart

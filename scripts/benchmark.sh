@@ -16,6 +16,10 @@ if [ "${1:-}" = --peer ] && [ "${2:-}" != mindspore ]; then
   echo "benchmark: --peer takes mindspore, received ${2:-nothing}" >&2
   exit 2
 fi
+if [ "${1:-}" != --peer ] && [[ $* != '' && $* != --large ]]; then
+  echo "benchmark: takes --large or --peer mindspore, received $*" >&2
+  exit 2
+fi
 scripts/setup.sh --benchmarks
 out=runs/benchmark
 mkdir -p "$out/scratch"

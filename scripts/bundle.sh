@@ -9,4 +9,7 @@
 #   DIMRED_PYTHON    the Python whose torch it was linked with, default .venv's
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
+# shellcheck source=scripts/needs_build.sh
+. "$root"/scripts/needs_build.sh
+needs_build bundle "${DIMRED_PYTHON:-$root/.venv/bin/python}"
 exec "${DIMRED_PYTHON:-$root/.venv/bin/python}" "$root/scripts/bundle/make.py" "$@"

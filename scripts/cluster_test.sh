@@ -15,4 +15,7 @@ if [ "${1:-}" = --install ]; then
   python3 -m venv .cache/cluster
   exec .cache/cluster/bin/pip install --quiet -r requirements/cluster.txt
 fi
+# shellcheck source=scripts/needs_build.sh
+. scripts/needs_build.sh
+needs_build cluster_test "${DIMRED_PYTHON:-.venv/bin/python}" "${DIMRED_BUILD:-build}/bin/dimred-train"
 PYTHONPATH=tests exec "${DIMRED_PYTHON:-.venv/bin/python}" -m cluster --build "${DIMRED_BUILD:-build}" "$@"

@@ -4,9 +4,13 @@
 # The same command again goes on where it stopped; docs/how-to/compare_fairly.md says what a CONFIG holds.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
+# shellcheck source=scripts/needs_build.sh
+. "$root"/scripts/needs_build.sh
+needs_build compare "$root/.venv/bin/python"
 if [[ " $* " =~ \ --engine[=\ ](dask|slurm)\  ]]; then
   required=$root/requirements/engine.txt stamp=$root/.venv/.requirements-engine
   if ! cmp -s "$required" "$stamp"; then
+    "$root/.venv/bin/python" "$root/experiments/compare.py" --dry_run "$@" >/dev/null # looks at the words first
     "$root/.venv/bin/python" -m pip install -q --disable-pip-version-check -r "$required" >&2
     cp "$required" "$stamp"
   fi

@@ -6,6 +6,10 @@
 #   DIMRED_SEED=2              another seed
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
+if [[ ${1:-} == -* || $# -gt 1 ]]; then
+  echo "demo: takes one folder for its runs, received $*" >&2
+  exit 2
+fi
 out=$(realpath -m "${1:-$root/runs/demo}")
 seed=${DIMRED_SEED:-1}
 cd "$root"

@@ -42,6 +42,9 @@ start() {
     ranks=$(cuda_devices)
     [ "$ranks" = 0 ] || [ -n "$device" ] || arguments+=(--device cuda)
   fi
+  # shellcheck source=scripts/needs_build.sh
+  . "$root/scripts/needs_build.sh"
+  needs_build "run_${arguments[0]/stage/stage_}" "$root/build/bin/dimred"
   if [ "${ranks:-1}" -le 1 ]; then exec "$root/build/bin/dimred" "${arguments[@]}"; fi
   exec "$root/.venv/bin/python" "$root/scripts/local_ranks.py" "$ranks" "$root/build/bin/dimred" "${arguments[@]}"
 }

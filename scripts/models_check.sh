@@ -4,4 +4,7 @@
 # Needs .venv with requirements/test.txt (scripts/setup.sh --tests) and 8 GB of memory; 15 minutes on 2 cores.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+# shellcheck source=scripts/needs_build.sh
+. scripts/needs_build.sh
+needs_build models_check .venv/bin/python
 exec .venv/bin/python experiments/models_check.py "$@"

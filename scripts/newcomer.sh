@@ -6,6 +6,9 @@
 set -uo pipefail
 record=$(realpath "${1:-/dev/null}") photographs=${DATA:+$(realpath "$DATA")}
 cd "$(dirname "$0")/.." || exit
+# shellcheck source=scripts/needs_build.sh
+. scripts/needs_build.sh
+needs_build newcomer "${DIMRED_PYTHON:-.venv/bin/python}" "${DIMRED_BUILD:-build}/bin/dimred-train"
 build=$(realpath "${DIMRED_BUILD:-build}") python=$(realpath -s "${DIMRED_PYTHON:-.venv/bin/python}") tests=$PWD/tests
 place=$(mktemp -d -t dimred_newcomer.XXXXXX)
 trap 'rm -rf "$place"' EXIT
@@ -176,7 +179,7 @@ names 'none.png' dimred predict runs/one none.png
 cp "$image" image.png && mv pictures moved
 does dimred predict runs/one image.png
 does dimred export runs/one
-names '--data PATH says where' dimred evaluate runs/one
+names 'give its place with --data PATH' dimred evaluate runs/one
 does dimred evaluate runs/one --data moved
 mv moved pictures
 

@@ -11,4 +11,7 @@ if [ "${1:-}" = --install ]; then
   run apt-get update -q
   exec env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends fuse3 libfuse3-dev pkg-config gcc
 fi
+# shellcheck source=scripts/needs_build.sh
+. scripts/needs_build.sh
+needs_build shared_folder_test "${DIMRED_PYTHON:-.venv/bin/python}" "${DIMRED_BUILD:-build}/bin/dimred-train"
 PYTHONPATH=tests exec "${DIMRED_PYTHON:-.venv/bin/python}" tests/shared_folder.py --build "${DIMRED_BUILD:-build}" "$@"

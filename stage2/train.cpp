@@ -55,7 +55,7 @@ class SubspaceDescent final : public training::Stage {
   }
 
   bool is_spent(const Position& position) const {
-    return epochs_spent(position.totals, options_.budget_steps) >= options_.budget;
+    return epochs_spent(position.totals, setup_.data.steps_per_epoch()) >= options_.budget;
   }
 
   void open_files(Run& run) override { log_.emplace(run.folder->steps(), steps_prefix_); }
@@ -170,7 +170,7 @@ class SubspaceDescent final : public training::Stage {
               [&] { checkpoints::write_snapshot(run.folder->path() / name, snapshot()); });
   }
 
-  /// What may help, unless stage 1 has left nothing that stage 2 could gain.
+  /// Returns advice, unless stage 1 has left nothing to gain for stage 2.
   std::string advice(std::string otherwise) const {
     if (options_.stage1_rate != 0.0) return otherwise;
     return "nothing is left to average, because stage 1 ended at a learning rate of 0; a stage 1 "
@@ -233,7 +233,7 @@ class SubspaceDescent final : public training::Stage {
     const auto steps = setup_.data.steps_per_epoch();
     const double done =
         epochs() ? 1.0 * (position.epoch * steps + position.step_in_epoch) / (*epochs() * steps)
-                 : epochs_spent(position.totals, options_.budget_steps) / options_.budget;
+                 : epochs_spent(position.totals, steps) / options_.budget;
     return std::min(1.0, done);
   }
 

@@ -12,10 +12,9 @@
 namespace dimred::stage2 {
 
 struct TrainOptions {
-  std::string label;              // of curve.csv: the preset's name, or that of another method
-  std::int64_t epochs = 2;        // 0: only the start is evaluated
-  double budget = 0;              // > 0: ends when it is spent, instead of epochs
-  std::int64_t budget_steps = 0;  // of an epoch of the whole training set, by which it is counted
+  std::string label;        // of curve.csv: the preset's name, or that of another method
+  std::int64_t epochs = 2;  // 0: only the start is evaluated
+  double budget = 0;        // > 0: ends when it is spent, instead of epochs
   method::MethodOptions method;
   method::PenaltyOptions penalty;
   method::AverageOptions average;

@@ -88,6 +88,14 @@ def over_seeds(runs: Sequence[Run]) -> list[str]:
 
 # What a seed chooses of the same data: the part held out for validation, labels that are made wrong.
 SEEDED = re.compile(r"(samples), (?:indices xxh3 [0-9a-f]{32}|seed \d+), of\b")
+# Where the data lay, in a description that has their digest.
+PLACE = re.compile(r" /.*?(?=, [\d,]+ images?\b)")
+
+
+def data_of(description: object) -> str:
+    """What a manifest says of networks and data, without what a seed chooses and where it lay."""
+    text = SEEDED.sub(r"\1, of", json.dumps(description))
+    return PLACE.sub("", text) if "xxh3" in text else text
 
 
 def mixed(runs: Sequence[Run]) -> list[str]:
@@ -97,7 +105,7 @@ def mixed(runs: Sequence[Run]) -> list[str]:
         names: dict[object, list[str]] = {}
         for run in runs:
             if (value := run.manifest.get(key)) not in (None, ""):
-                names.setdefault(SEEDED.sub(r"\1, of", json.dumps(value)), []).append(run.name)
+                names.setdefault(data_of(value), []).append(run.name)
         if len(names) > 1:
             first, *others = names.values()
             few = ", ".join(name for group in others for name in group[:1])
@@ -113,20 +121,24 @@ def comparison(runs: Sequence[Run]) -> list[str]:
     return [*mixed(runs), *(over_seeds(runs) or one_by_one(runs))]
 
 
+def beside(end: float, other: Run) -> str:
+    """The distance in points to another run's result, which stands in brackets."""
+    value = other.result()["test_accuracy"]
+    points = 100 * (end - value)
+    place = "level with" if abs(points) < 0.005 else f"{abs(points):.2f} {'above' if points > 0 else 'below'}"
+    return f"{place} {other.name} ({percent(value)})"
+
+
 def one_by_one(runs: Sequence[Run]) -> list[str]:
-    """One sentence per stage-2 run: where it ends beside its parent and equal-epoch baselines."""
+    """One sentence per stage-2 run: its result beside equal-epoch baselines, else beside its stage 1."""
     sentences = []
     for run in (r for r in runs if r.kind == "stage 2"):
         end = run.result()["test_accuracy"]
         others = [r for r in runs if r.kind in ("continued", "annealed") and r.parent is run.parent]
-        sentence = f"{run.name} ends at {percent(end)} %"
-        if run.parent is not None:
-            start = run.parent.result()["test_accuracy"]
-            sentence += f", from {percent(start)} % after stage 1"
-        for other in others:
-            value = other.result()["test_accuracy"]
-            sentence += f"; {other.name} {percent(value)} % ({100 * (end - value):+.2f} points)"
-        sentences.append(sentence + ".")
+        if run.parent is not None and not others:
+            others = [run.parent]
+        distances = ", ".join(beside(end, other) for other in others)
+        sentences.append(f"{run.name} {percent(end)} %" + (f": {distances}." if distances else "."))
     if len(sentences) > MOST_SENTENCES:  # the table has them all
         return [*sentences[:MOST_SENTENCES], f"And {len(sentences) - MOST_SENTENCES} more runs of stage 2 below."]
     return sentences

@@ -10,6 +10,8 @@
 #include <limits>
 #include <numbers>
 #include <random>
+#include <utility>
+#include <vector>
 
 #include "pca/report.h"
 #include "pca/straightness.h"
@@ -64,7 +66,7 @@ Straightness straightness_of(const Matrix& gram, const WalkNull& null, double co
   return straightness_of_all({&columns, 1}, {&cosine, 1}, null, 1).front();
 }
 
-/// The part of `walks` simulated ones of which the straightness is rejected at 0.05.
+/// The share of `walks` simulated ones whose straightness is rejected at 0.05.
 double rejected(const Simulated& how, int walks, unsigned seed) {
   std::mt19937_64 random(seed);
   int count = 0;
@@ -110,7 +112,7 @@ TEST(Trajectory, DoesNotCallMomentumADrift) {
   }
 }
 
-/// The part of `walks` simulated ones of which the verdict is `drift`.
+/// The share of `walks` simulated ones whose verdict is `drift`.
 double called_drift(const Simulated& how, int walks, unsigned seed) {
   std::mt19937_64 random(seed);
   int count = 0;
@@ -123,7 +125,7 @@ double called_drift(const Simulated& how, int walks, unsigned seed) {
   return static_cast<double>(count) / walks;
 }
 
-/// Where few increments of few dimensions leave much correlation possible, too; a drift is found.
+/// A drift is found even if few increments of few dimensions leave much correlation possible.
 TEST(Trajectory, TellsDriftFromMomentumInFewDimensions) {
   EXPECT_LE(called_drift({.steps = 20, .dimensions = 2, .phi = 0.2}, 400, 10), 0.0125);
   EXPECT_GE(called_drift({.steps = 74, .dimensions = 18, .rho = 3}, 60, 11), 0.75);
@@ -342,7 +344,7 @@ TEST(Trajectory, SaysWhichTestCannotReject) {
   EXPECT_THAT(limits_of(forty)[0], HasSubstr("40 of 40 tensors cannot be tested: needs 12 incr"));
 }
 
-/// What is straighter than both walks with too few blocks is no "no"; one in ten is `correlated` by
+/// A path straighter than both walks with too few blocks is no "no"; one in ten is `correlated` by
 /// chance.
 TEST(Trajectory, DoesNotDenyADriftForItsBlocks) {
   std::mt19937_64 random(13);
@@ -391,15 +393,62 @@ TEST(Trajectory, RefusesWhatIsNone) {
   EXPECT_THROW(measure_trajectory(*source_of(broken)), std::invalid_argument);
 }
 
+/// A snapshot that was saved twice is no step: a walk with momentum has no other verdict for it.
+TEST(Trajectory, PassesOverStepsOfZero) {
+  std::mt19937_64 random(14);
+  const Matrix steps = increments_of({.steps = 39, .dimensions = 50, .phi = 0.9}, random);
+  Matrix repeated = Matrix::Zero(3 * steps.rows(), steps.cols());
+  for (Eigen::Index i = 0; i < steps.rows(); ++i) repeated.row(3 * i) = steps.row(i);
+  const auto once = measure_trajectory(*source_of(snapshots_of(steps)), {.threads = 1}).whole;
+  const auto thrice = measure_trajectory(*source_of(snapshots_of(repeated)), {.threads = 1}).whole;
+  EXPECT_EQ(once.verdict, Verdict::correlated);
+  EXPECT_EQ(thrice.verdict, Verdict::correlated);
+  EXPECT_THAT(thrice.directions.cosines,
+              ::testing::Pointwise(::testing::DoubleNear(1e-9), once.directions.cosines));
+  EXPECT_EQ(thrice.directions.p_neighbours, once.directions.p_neighbours);
+  EXPECT_NEAR(thrice.directions.effective_dimension, once.directions.effective_dimension, 1e-6);
+}
+
+// Cosines of no pairs, and a line through one coefficient, are 0 / 0 as well.
+TEST(Trajectory, HasNoStatisticsOfOneStep) {
+  for (const Eigen::Index at : {0, 7}) {
+    Matrix steps = Matrix::Zero(20, 50);
+    steps.row(at).setRandom();
+    const auto found = measure_trajectory(*source_of(snapshots_of(steps)), {.threads = 1}).whole;
+    EXPECT_TRUE(std::isnan(found.directions.effective_dimension));
+    EXPECT_EQ(found.directions.cosines.size(), 10U);
+    for (const double cosine : found.directions.cosines) EXPECT_TRUE(std::isnan(cosine));
+    EXPECT_TRUE(std::isnan(found.directions.p_neighbours));
+    EXPECT_EQ(std::isnan(found.base.r2.value), at == 0);  // all others stand at one place
+    EXPECT_EQ(std::isnan(found.base.r2.p_value), at == 0);
+    EXPECT_NEAR(found.base.pc1.value, 1, 1e-12);
+    EXPECT_EQ(found.verdict, Verdict::too_few);
+  }
+}
+
+// All orders and signs of equal steps are alike, and signs that bring the means of windows together
+// have no share: rounding decides nothing.
+TEST(Trajectory, CountsEqualDrawsAsEqual) {
+  for (const std::int64_t steps : {4, 6, 30}) {
+    const Matrix line = Matrix::Constant(steps, 50, 0.1);
+    const auto found =
+        measure_trajectory(*source_of(snapshots_of(line)), {.window = 2, .threads = 1}).whole;
+    EXPECT_EQ(found.directions.p_neighbours, 1) << steps;
+    EXPECT_EQ(found.windows.pc1.p_value, 1) << steps;
+    EXPECT_EQ(found.windows.pc1.p_blocks, 1) << steps;
+  }
+}
+
 // Means of windows as long as a cycle are equal: their shares are 0 / 0, not numbers of rounding.
 TEST(Trajectory, HasNoShareOfAVarianceOfNothing) {
   for (const double offset : {0.0, 1000.0}) {
-    for (const std::int64_t period : {2, 4}) {
+    for (const auto& [period, window] : std::vector<std::pair<std::int64_t, std::int64_t>>{
+             {2, 2}, {2, 4}, {3, 3}, {3, 6}, {4, 4}, {5, 10}, {8, 8}}) {
       Matrix cycle = Matrix::Random(period, 50);
       Matrix points(40, 50);
       for (Eigen::Index i = 0; i < points.rows(); ++i)
         points.row(i) = (cycle.row(i % period).array() + offset).cast<float>().cast<double>();
-      const auto report = measure_trajectory(*source_of(points), {.window = period, .threads = 1});
+      const auto report = measure_trajectory(*source_of(points), {.window = window, .threads = 1});
       EXPECT_TRUE(std::isnan(report.whole.windows.pc1.value)) << period;
       EXPECT_TRUE(std::isnan(report.whole.windows.r2.p_value)) << period;
       EXPECT_GT(report.whole.centred.pc1.value, 0) << period;

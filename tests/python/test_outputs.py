@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -216,6 +217,37 @@ def test_a_report_of_a_folder_of_runs(tmp_path: Path, capsys) -> None:
     assert "different training data" in capsys.readouterr().out
 
 
+IDX = "idx {}/train-images-idx3-ubyte, 640 images of 28 x 28, 10 classes, xxh3 images {:032x} labels {:032x}"
+SAME = {
+    "held out by a seed": [
+        f"subset of 576 samples, indices xxh3 {i:032x}, of {IDX.format('/d', 1, 2)}" for i in (1, 2)
+    ],
+    "noise by a seed": [f"label noise on 3 of 640 samples, seed {i}, of {IDX.format('/d', 1, 2)}" for i in (1, 2)],
+    "moved": [IDX.format(place, 1, 2) for place in ("/d", "/home/a, b/d, 3 copies")],
+    "moved folder": [
+        f"folder {p}, 12 images, 2 classes, 0 other files ignored, xxh3 of paths {1:032x}" for p in ("/a", "/b")
+    ],
+}
+OTHER = {
+    "pixels": [IDX.format("/d", i, 2) for i in (1, 3)],
+    "labels": [IDX.format("/d", 1, i) for i in (2, 3)],
+    "held out": [f"subset of {n} samples, indices xxh3 {1:032x}, of {IDX.format('/d', 1, 2)}" for n in (576, 570)],
+    "place without a digest": [f"mock {place}, 12 images" for place in ("/a", "/b")],
+}
+
+
+@pytest.mark.parametrize("name", [*SAME, *OTHER])
+def test_a_report_warns_of_other_data_alone(name: str, tmp_path: Path) -> None:
+    from workbench.summary import mixed
+
+    from dimred.runs import read_runs
+
+    for number, data in enumerate((SAME | OTHER)[name]):
+        write_run(tmp_path / str(number), [row(1, 0.5)], seed=number, train_data=data, test_data=data)
+    warnings = mixed(read_runs([tmp_path / "0", tmp_path / "1"]))
+    assert len(warnings) == (0 if name in SAME else 2), warnings
+
+
 def test_words_are_looked_at_before_a_download(tmp_path: Path) -> None:
     """Without .venv-tensorflow: pip is not there either."""
     copy = tmp_path / "clone"
@@ -228,6 +260,69 @@ def test_words_are_looked_at_before_a_download(tmp_path: Path) -> None:
         assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
         assert rule in done.stderr
     assert not (copy / ".venv-tensorflow").exists()
+
+
+def clone_of_scripts(folder: Path) -> Path:
+    """A clone whose .venv has a Python that notes what it is asked for, and installs nothing."""
+    for name in ("scripts", "requirements"):
+        shutil.copytree(REPOSITORY / name, folder / name)
+    for name in ("experiments", "python"):
+        (folder / name).symlink_to(REPOSITORY / name)
+    python = folder / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f'#!/bin/sh\necho "$*" >> {folder}/asked\n[ "$2" = pip ] || exec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("words", "rule"),
+    [
+        (["compare.sh", "--engine", "dask"], "the following arguments are required: CONFIG"),
+        (["compare.sh", "none.toml", "--engine=slurm", "--jobs=2"], "none.toml"),
+        (["notebooks.sh", "none"], "no folder of runs at none"),
+        (["docs.sh", "--serv"], "unknown option --serv"),
+        (["demo.sh", "--help"], "takes one folder for its runs, received --help"),
+        (["benchmark.sh", "--larg"], "takes --large or --peer mindspore, received --larg"),
+    ],
+)
+def test_other_scripts_look_at_their_words_before_they_install(words: list[str], rule: str, tmp_path: Path) -> None:
+    clone = clone_of_scripts(tmp_path / "clone")
+    command = [clone / "scripts" / words[0], *words[1:]]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
+    assert rule in done.stderr
+    asked = clone / "asked"
+    assert "pip" not in (asked.read_text() if asked.exists() else "")
+    assert not any((clone / name).exists() for name in ("build", "runs", ".venv-notebooks"))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["run_stage_1.sh", "default"],
+        ["run_stage_2.sh", "default", "run"],
+        ["compare.sh", "x.toml"],
+        ["export.sh", "run"],
+        ["recipe.sh", "x.toml"],
+        ["faults.sh"],
+        ["hostile.sh", "--short"],
+        ["newcomer.sh"],
+        ["cluster_test.sh"],
+        ["shared_folder_test.sh"],
+        ["models_check.sh"],
+        ["bundle.sh"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_scripts_without_a_build_say_what_to_run(words: list[str], tmp_path: Path) -> None:
+    shutil.copytree(REPOSITORY / "scripts", tmp_path / "scripts")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("DIMRED_")}
+    command = [tmp_path / "scripts" / words[0], *words[1:]]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
+    assert done.stderr.startswith(words[0].removesuffix(".sh") + ": needs ")
+    assert done.stderr.endswith(": run scripts/setup.sh, then this again\n")
 
 
 def test_lint_says_what_it_needs(tmp_path: Path) -> None:

@@ -28,6 +28,8 @@ from reference import mindspore_checkpoint
 from safetensors.torch import save_file
 from torch import nn
 
+import dimred
+
 READER = REPOSITORY / "checkpoints/read_pickle.py"
 Logits = Callable[[Path], np.ndarray]
 Refused = Callable[[Path], str]
@@ -370,6 +372,29 @@ def test_a_tensor_that_stands_for_the_negative_of_its_storage_is_refused(tmp_pat
     assert "negative.pt" in refused(tmp_path / "negative.pt")
 
 
+def test_complex_tensors_of_every_format_are_copied_or_refused_by_name(tmp_path: Path, refused, fails) -> None:
+    """As safetensors' own C64: equal ones are copied, others and weights of a PCA are refused."""
+    for format in ("pt", "dcp"):
+        for step in (1, 2):
+            state = {"w": torch.ones(2) * step, "table": torch.full((3,), 1 + 2j), "other": torch.full((2,), 1j * step)}
+            if format == "dcp":
+                dcp.save(state, checkpoint_id=tmp_path / f"dcp/step_{step}", no_dist=True)
+            else:
+                (tmp_path / "pt").mkdir(exist_ok=True)
+                torch.save(state, tmp_path / f"pt/step_{step}.pt")
+        words = ("merge", tmp_path / format, "--output", tmp_path / "out")
+        assert '"other" (C64) differs' in fails(2, *words)
+        assert "holds complex weights (C64)" in fails(2, "pca", tmp_path / format, "--output", tmp_path / "p.npy")
+        merged = dimred.merge(tmp_path / format, tmp_path / f"{format}_out", copy_from="latest")
+        assert sorted(merged.copied) == ["other", "table"]
+        table = safetensors.torch.load_file(tmp_path / f"{format}_out/model.safetensors")["table"]
+        assert torch.equal(table, torch.full((3,), 1 + 2j))
+    torch.save({"w": torch.ones(2), "x": torch.ones(2, dtype=torch.complex128)}, tmp_path / "128.pt")
+    assert "has tensors of complex128" in refused(tmp_path / "128.pt")
+    dcp.save({"w": torch.ones(2, dtype=torch.complex128)}, checkpoint_id=tmp_path / "128/step_1", no_dist=True)
+    assert "complex128" in fails(1, "merge", tmp_path / "128", "--output", tmp_path / "x")
+
+
 ELEMENTS = [
     torch.float32,
     torch.float64,
@@ -381,6 +406,7 @@ ELEMENTS = [
     torch.int16,
     torch.int32,
     torch.int64,
+    torch.complex64,
 ]
 
 
@@ -432,7 +458,7 @@ def test_integers_of_any_size_are_taken(tmp_path: Path, execute, binaries: Path)
     torch.save({str(dtype): torch.ones(3).to(dtype) for dtype in ELEMENTS}, tmp_path / "all.pt")
     report = execute("dimred", "inspect", tmp_path / "all.pt", "--tensors")
     assert "PyTorch" in report
-    for kind in ("F64", "F32", "F16", "BF16", "I64", "I32", "I16", "I8", "U8", "BOOL"):
+    for kind in ("F64", "F32", "F16", "BF16", "I64", "I32", "I16", "I8", "U8", "BOOL", "C64"):
         assert len(re.findall(rf"^torch\.\w+ +{kind} +3 ", report, re.MULTILINE)) == 1, kind
 
 
