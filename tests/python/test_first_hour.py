@@ -108,15 +108,31 @@ def test_the_weights_of_the_start_stay(run: Path, tmp_path: Path, execute) -> No
     assert "start.h5" in json.dumps(whole)
 
 
-def test_an_end_below_the_start_is_said_with_the_remedy(run: Path, tmp_path: Path, binaries) -> None:
-    harm = ["--preset=sgd", "--learning_rate=30", "--recalibrate_batchnorm=false"]
-    done = answer(
-        binaries, "stage2", "--checkpoint", run, *harm, "--epochs=1", "--threads=1", "--output", tmp_path / "run2"
-    )
+@pytest.fixture(scope="module")
+def high(tmp_path_factory, execute) -> Path:
+    """A stage-1 run that stopped while its rate was high."""
+    folder = tmp_path_factory.mktemp("first") / "high"
+    execute("dimred", "stage1", *SMALL, "--epochs=2", "--total_epochs=3", "--output", folder)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("start", "remedy"),
+    [
+        ("run", "nothing is left to average, because stage 1 ended at a learning rate of 0"),
+        ("high", "a larger --batch_size, fewer --epochs or another --preset may help"),
+    ],
+)
+def test_an_end_below_the_start_is_said_with_the_remedy(
+    start: str, remedy: str, request: pytest.FixtureRequest, tmp_path: Path, binaries: Path
+) -> None:
+    harm = ["--preset=sgd", "--learning_rate=30", "--recalibrate_batchnorm=false", "--epochs=1", "--threads=1"]
+    checkpoint = request.getfixturevalue(start)
+    done = answer(binaries, "stage2", "--checkpoint", checkpoint, *harm, "--output", tmp_path / "run2")
     assert done.returncode == 0, done.stderr
-    assert re.search(
-        r"stage 2 ended at [\d.]+ %, below the [\d.]+ % of its start, whose weights are in .*start\.h5", done.stderr
-    )
+    said = r"stage 2 ended at [\d.]+ %, below the [\d.]+ % of its start, whose weights are in .*start\.h5; "
+    assert re.search(said + remedy, done.stderr)
+    assert ("--batch_size" in done.stderr) == (start == "high")
 
 
 def test_epochs_whose_searches_all_fail_are_said_once(run: Path, tmp_path: Path, binaries) -> None:
