@@ -14,6 +14,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from recipe_seeds import mean_and_deviation
 from workbench.jobs import REPOSITORY, CommandFailed, flags, pair, run_logged
@@ -58,7 +59,7 @@ def measure(folder: Path, data: str, given: argparse.Namespace, seed: int, arm: 
     return {"rate": float(first.result()["learning_rate"]), **accuracies}
 
 
-def table(rows: Sequence[dict[str, object]]) -> str:
+def table(rows: Sequence[dict[str, Any]]) -> str:
     """A row for each data set and arm; gains are over stage 1's end, paired by seed."""
     header = ["data", "stage 1 ends with", "rate", "stage 1's end", "mean of 10", "gain", "stage 2", "gain"]
     lines = []

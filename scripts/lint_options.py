@@ -39,6 +39,9 @@ EXCEPTIONS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("commands/trainer_main.cpp", ("find_learning_rate",), "which command it is, before it has a table"),
     ("lib/models/autocast.cpp", ("amp_allow", "amp_deny"), "messages of checks that are made without a table, too"),
     ("lib/models/initialization.cpp", ("batch_norm_eps", "batch_norm_momentum"), "the same"),
+    ("lib/models/margin.cpp", ("margin_loss",), "the scope of a message, which a user knows as the option"),
+    ("lib/training/passes/loss_scale.cpp", ("loss_scale",), "the same"),
+    ("pca/basis.cpp", ("pca_mat",), "the same"),
     ("lib/serving/signature.cpp", ("batch_norm_eps",), "a key of signature.json"),
     ("lib/training/data_sets.cpp", ("train_samples", "test_samples"), "messages of checks without a table"),
     (

@@ -16,6 +16,7 @@ import sys
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 LEFT_ALONE = {"help", "h", "total_epochs", "total_steps", "fastnn", "find_learning_rate"}
 RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID")
@@ -59,7 +60,7 @@ def recorded_length(path: str) -> tuple[Path, float] | None:
     return None
 
 
-def choose(options: dict[str, dict]) -> tuple[str, str]:
+def choose(options: dict[str, dict[str, Any]]) -> tuple[str, str]:
     """The length, empty for the program's own, and what to say of it."""
     value = {name: row["value"] for name, row in options.items()}
     falls = options["end_learning_rate"]["acts"]  # only then does the length set the last rate
