@@ -32,10 +32,16 @@ struct Checkpoint {
   RunIdentity run;                    // of a snapshot or a state
   std::optional<FrozenPart> frozen;   // of a snapshot; its tensors are among `tensors`
   bool across_files = false;          // a tensor may lie in several files
+  std::size_t lent =
+      0;            // of `files`, the last ones: another checkpoint's, whose tensors are new here
   FileGuard guard;  // of the files and an index, before the first byte of each was read
 
   /// Whether the weights have a folder of their own, with configuration and tokenizer.
   bool in_folder() const { return path != weights; }
+  /// Whether the tensor lies in a file of this checkpoint.
+  bool owns(const StoredTensor& tensor) const {
+    return lent == 0 || tensor.boxes.empty() || tensor.boxes.front().file + lent < files.size();
+  }
   /// The folder whose side files go with the weights; empty: none.
   std::filesystem::path folder() const;
 };
@@ -52,20 +58,19 @@ struct OpenOptions {
 
 /// Opens one set of weights: of a weight file (read_tensor_table); of shards that an index names,
 /// {"weight_map": {tensor: file beside the index}}; of a distributed checkpoint; of a folder of
-/// files of ranks (read_fsdp_ranks, read_deepspeed_ranks); of a snapshot,
-/// with its frozen part; of a folder with one of these; of a state; of a run, final.h5 or else its
-/// newest state. Throws std::invalid_argument for a path of several sets, naming its newest and
-/// `dimred merge`, for a part of a checkpoint and for a shard that is not there;
-/// std::runtime_error for a damaged file, and for shards whose tensors are not those that the index
-/// names. Cost: headers; of snapshots, states and PyTorch's and MindSpore's files all bytes are
-/// read once, to compare their digests.
+/// files of ranks (read_fsdp_ranks, read_deepspeed_ranks); of a snapshot, with its frozen part; of
+/// a folder with one of these; of a state; of a run, final.h5 or else its newest state. Throws
+/// std::invalid_argument for a path of several sets, naming its newest and `dimred merge`, for a
+/// part of a checkpoint and for a shard that is not there; std::runtime_error for a damaged file,
+/// and for shards whose tensors differ from the index. Cost: headers; of snapshots, states and
+/// PyTorch's and MindSpore's files all bytes are read once, to compare their digests.
 Checkpoint open_checkpoint(const std::filesystem::path& path, const OpenOptions& options = {});
 
 /// Reads the tensors of a file, an index or .metadata, as open_checkpoint() does.
 Checkpoint read_checkpoint(const std::filesystem::path& weights, const OpenOptions& options = {});
 
-/// Throws std::invalid_argument("[scope] ...") for a name that is there twice and for a type that
-/// no safetensors file has.
+/// Throws std::invalid_argument("[scope] ...") for a repeated name and for a type that safetensors
+/// lacks.
 void require_readable(const Checkpoint& checkpoint, std::string_view scope);
 
 /// Reads bytes of a checkpoint's tensors, in any order and from several threads.

@@ -117,8 +117,8 @@ StoredTensor whole_tensor(const RankRow& row) {
   return tensor;
 }
 
-/// A flat vector of a group, or a tensor, of which a rank has a part: elements [begin, begin +
-/// count) lie at `offset` of a file.
+/// A rank's part of a group's flat vector, or of a tensor: elements [begin, begin + count) lie at
+/// `offset` of a file.
 struct Stretch {
   std::int64_t begin = 0, count = 0, offset = 0;
   std::size_t file = 0;
@@ -162,7 +162,8 @@ void read_optimizers(Zero& zero, const std::vector<fs::path>& files) {
   zero.ranks = saved.front().at("partitions");
   zero.paddings = saved.front().at("paddings");
   require(zero.ranks == std::ssize(files),
-          "[DeepSpeed] '{}' is of {} ranks, received {} files of optimizer states in its folder",
+          "[DeepSpeed] '{}' comes from {} ranks, received {} files of optimizer states in its "
+          "folder",
           files.front(),
           zero.ranks,
           files.size());

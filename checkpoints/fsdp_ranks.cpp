@@ -40,7 +40,7 @@ std::vector<fs::path> fsdp_files(const fs::path& folder) {
   std::vector<fs::path> files;
   for (const auto& [file, path] : found) {
     require(file.world_size == world_size,
-            "[FSDP] '{}' is of {} ranks, '{}' of {}; needs the files of one save",
+            "[FSDP] '{}' comes from {} ranks, '{}' from {}; needs the files of one save",
             found.front().second,
             world_size,
             path.filename(),
@@ -109,7 +109,7 @@ void require_place(const fs::path& file,
   const auto coordinate = mesh.coordinate_of(rank);
   const auto& said = saved.at("coordinate");
   require(said.is_null() || said.get<Extents>() == coordinate,
-          "[FSDP] '{}' says that it is at {} of its mesh, where rank {} is at {}",
+          "[FSDP] '{}' gives the place {} in its mesh, rank {} has {}",
           file,
           said.dump(),
           rank,

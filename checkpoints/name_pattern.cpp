@@ -66,6 +66,15 @@ bool NamePattern::searches(const std::string& name) const {
   }
 }
 
+NameChoice::NameChoice(const std::string& include, const std::string& exclude) {
+  if (!include.empty()) include_.emplace(include, "--include");
+  if (!exclude.empty()) exclude_.emplace(exclude, "--exclude");
+}
+
+bool NameChoice::takes(const std::string& name) const {
+  return (!include_ || include_->searches(name)) && !(exclude_ && exclude_->searches(name));
+}
+
 NameReplacement::NameReplacement(NamePattern pattern, std::string_view text)
     : pattern_(std::move(pattern)) {
   for (std::size_t at = 0; at < text.size();) {

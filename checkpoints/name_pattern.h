@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <regex>
 #include <string>
 #include <string_view>
@@ -34,6 +35,16 @@ class NamePattern {
   std::string text_;
   std::string place_;
   std::regex expression_;
+};
+
+/// The names that --include keeps and --exclude does not drop; an empty text does neither.
+class NameChoice {
+ public:
+  NameChoice(const std::string& include, const std::string& exclude);
+  bool takes(const std::string& name) const;
+
+ private:
+  std::optional<NamePattern> include_, exclude_;
 };
 
 /// A pattern and what takes the place of its matches.

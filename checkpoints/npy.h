@@ -19,9 +19,9 @@ struct NpyHeader {
   std::int64_t data_offset = 0;  // bytes
 };
 
-/// Checks magic, header, dtype (`types` ending in their bytes, as NumPy writes them), that shape's
-/// product does not overflow and that the file has exactly the bytes it announces, before anything
-/// is allocated. Throws std::invalid_argument when missing, std::runtime_error("[npy] file: rule,
+/// Checks magic, header, dtype (`types` ending in their bytes, as NumPy writes them), the product
+/// of the shape for overflow, and the file's size against the announced bytes, before anything is
+/// allocated. Throws std::invalid_argument when missing, std::runtime_error("[npy] file: rule,
 /// received ...") otherwise.
 NpyHeader read_npy_header(const std::filesystem::path& path,
                           std::initializer_list<std::string_view> types = {"<f4", "<f8"});

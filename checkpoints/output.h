@@ -33,7 +33,7 @@ void require_unmatched(std::string_view command,
 
 /// A folder or one file that appears under its name when it is whole. Until then it is the folder
 /// NAME.tmp, which a killed process leaves and the next one with the same plan goes on with. It
-/// removes nothing but files that a plan in that folder names.
+/// removes only files named by a plan in that folder.
 class Output {
  public:
   /// Throws std::invalid_argument where something has its name, or NAME.tmp holds what no output

@@ -27,7 +27,8 @@ std::optional<RankFile> rank_file(const std::filesystem::path& file);
 
 /// Returns the first of a folder's rank files, which stands for all of them: of the folder itself,
 /// of the one folder with rank files that its file `latest` names (DeepSpeed), or of the one of its
-/// folders actor and critic that has some (verl). Empty: the folder has none, or several sets.
+/// folders actor and critic that has some (verl). Returns an empty path if the folder has none, or
+/// several sets.
 std::filesystem::path rank_weights_in(const std::filesystem::path& folder);
 
 /// Returns the folder with the configuration and tokenizer of a rank file: huggingface/ beside it

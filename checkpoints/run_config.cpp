@@ -70,8 +70,8 @@ fs::path recorded_at(const fs::path& run, const fs::path& path, std::string& opt
 
 void require_recorded(const OpenedRun& run, const fs::path& from, const std::string& recorded) {
   require_environment(!recorded.empty(),
-                      "[run] {} keeps no options to check {} by: it is of another revision of "
-                      "dimred, which this one does not read",
+                      "[run] {} has no options to check {} against: another revision of dimred "
+                      "wrote it",
                       from,
                       run.source);
   const auto now = values_in(run.source, run.config);
@@ -122,9 +122,28 @@ std::string read_config(const fs::path& folder) {
   return text;
 }
 
+namespace {
+
+/// Runs whose options give one course are one run, so that twins stay equal to the byte.
+RunIdentity first_identity(const RunConfig& config, const OptionTable& table) {
+  std::string course = config.command + '\n';
+  RunIdentity run;
+  for (const auto& row : table.rows()) {
+    const auto value = row.show();
+    if (row.role != OptionRole::retention && !config.may_change.contains(row.name))
+      course += formatted("{} = {}\n", row.name, value);
+    if (row.name == "seed") run.seed = std::stoll(value);
+  }
+  run.id = digest(course);
+  return run;
+}
+
+}  // namespace
+
 RunConfig run_config(const OptionTable& table) {
   RunConfig config{.toml = table.to_toml()};
   config.command = table.command().substr(table.command().rfind(' ') + 1);
+  config.removed = table.removed_options();
   for (const auto& row : table.rows()) {
     if (!row.way_on.empty()) config.ways_on[row.name] = row.way_on;
     if (holds(row.may_change, table)) {
@@ -133,6 +152,7 @@ RunConfig run_config(const OptionTable& table) {
       config.persistent += formatted("{} = {}\n", row.name, row.show());
     }
   }
+  config.run = first_identity(config, table);
   return config;
 }
 
@@ -188,6 +208,27 @@ std::string way_on(const RunConfig& config, const std::string& option, const std
   return text;
 }
 
+const Removed* find_removed(const RunConfig& config, const std::string& option) {
+  const auto found = std::ranges::find(config.removed, option, &Removed::name);
+  return found == config.removed.end() ? nullptr : &*found;
+}
+
+/// The values of `earlier` that options of today have. Throws std::invalid_argument for a removed
+/// option that has another value than its old default.
+std::map<std::string, std::string> values_before(const fs::path& file,
+                                                 const std::string& earlier,
+                                                 const RunConfig& config) {
+  std::map<std::string, std::string> values;
+  for (const auto& entry : read_toml(file, earlier)) {
+    if (const auto* gone = find_removed(config, entry.name)) {
+      require_old_default(*gone, formatted("[run] {}: {}:", file, entry.name), entry.text);
+    } else {
+      values[entry.name] = toml_value(entry);
+    }
+  }
+  return values;
+}
+
 }  // namespace
 
 void require_same_configuration(const fs::path& folder,
@@ -200,7 +241,7 @@ void require_same_configuration(const fs::path& folder,
           command,
           config.command);
   const std::string unset = "(unset)";
-  auto before = values_in(folder / config_name, earlier);
+  auto before = values_before(folder / config_name, earlier, config);
   auto now = values_in(folder / config_name, config.toml);
   for (const auto& [option, value] : before) now.try_emplace(option, unset);
   for (const auto& [option, value] : now) {
@@ -213,6 +254,14 @@ void require_same_configuration(const fs::path& folder,
             value,
             way_on(config, option, was));
   }
+}
+
+std::string continued_toml(const RunConfig& config, const std::string& earlier) {
+  std::string removed;
+  for (const auto& entry : read_toml(config_name, earlier))
+    if (find_removed(config, entry.name) != nullptr)
+      removed += formatted("{} = {}\n", entry.name, toml_value(entry));
+  return config.toml + (removed.empty() ? "" : "\n# Options that were removed since\n" + removed);
 }
 
 }  // namespace dimred::checkpoints

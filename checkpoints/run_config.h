@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoints/runs.h"
 #include "support/options.h"
 #include "support/options_file.h"
 
@@ -22,6 +23,8 @@ struct RunConfig {
   std::set<std::string> may_change = {};            // options whose value may be another one
   std::map<std::string, std::string> ways_on = {};  // Option::way_on
   std::string command = {};                         // stage1 or stage2; empty in tests without
+  std::vector<Removed> removed = {};                // options that earlier revisions had
+  RunIdentity run = {};  // of a run that begins: by its options that may not change
 };
 
 /// The configuration that a table with resolved values gives. Its module is still empty.
@@ -59,9 +62,14 @@ OpenedRun open_run(const std::filesystem::path& path);
 void require_own(const std::filesystem::path& file);
 
 /// Throws std::invalid_argument naming `folder` and the first option whose value is another than in
-/// `earlier`, the TOML of the run there, and may not change.
+/// `earlier`, the TOML of the run there, and may not change; or a removed option there that has
+/// another value than its old default.
 void require_same_configuration(const std::filesystem::path& folder,
                                 const std::string& earlier,
                                 const RunConfig& config);
+
+/// The TOML of a run that goes on: that of `config`, and the removed options that `earlier` has,
+/// which states and snapshots of the earlier revision are checked by.
+std::string continued_toml(const RunConfig& config, const std::string& earlier);
 
 }  // namespace dimred::checkpoints

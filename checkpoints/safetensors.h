@@ -46,8 +46,8 @@ std::int64_t bits_of(std::string_view dtype);
 /// Fills what it is given with the bytes of elements, as their file has them.
 using ReadBytes = std::function<void(std::span<std::byte>)>;
 
-/// out.size() elements of such a tensor, whose bytes `read` gives. What is not finite as float32
-/// stays so.
+/// out.size() elements of such a tensor, whose bytes `read` gives. Values that are not finite as
+/// float32 stay so.
 void read_floats(const ReadBytes& read, std::string_view dtype, std::span<float> out);
 void read_integers(const ReadBytes& read, std::string_view dtype, std::span<std::int64_t> out);
 

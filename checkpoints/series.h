@@ -28,11 +28,11 @@ struct Series {
 /// other weight files (.ckpt, .pt, .pth, .bin), or the weights in each folder within it; of a run
 /// those in its snapshots/; of a text file (.txt) the paths that it lists; of a pattern those of
 /// each path that it matches; else the path itself. Names of unfinished checkpoints
-/// (is_unfinished_name()) are left out with a remark, and so are those that cannot be read but are
-/// called as members are. Throws std::invalid_argument("[scope] ...") for a source without any, one
-/// that is named in .tmp, parts of a checkpoint (checkpoints/part_names.h), merges among others, a
-/// folder that has weights of its own and folders with others; std::runtime_error for a run's
-/// snapshots that differ from its state's list.
+/// (is_unfinished_name()) are left out with a remark, and so are unreadable files with a member's
+/// name. Throws std::invalid_argument("[scope] ...") for a source without any, one that is named in
+/// .tmp, parts of a checkpoint (checkpoints/part_names.h), merges among others, a folder that has
+/// weights of its own and folders with others; std::runtime_error for a run's snapshots that differ
+/// from its state's list.
 Series members(const std::vector<std::filesystem::path>& sources, std::string_view scope);
 
 /// Sorts the members by their steps; those of one step stay in their order, and `unordered` says

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "checkpoints/safetensors.h"
 #include "checkpoints/shape.h"
@@ -34,8 +35,8 @@ std::vector<Shard> divided(std::vector<PlannedTensor> tensors, std::int64_t shar
   return shards;
 }
 
-/// Gives the tensors their places. Where one would not begin at a multiple of its element's size,
-/// the larger elements go first.
+/// Gives the tensors their places. Larger elements go first if a tensor would not begin at a
+/// multiple of its element's size.
 void lay_out(Shard& shard) {
   const auto size_of = [](const PlannedTensor& t) { return bits_of(t.dtype) / 8; };
   std::int64_t end = 0;
@@ -68,8 +69,8 @@ std::string output_stem(const Checkpoint& like) {
 
 /// Hidden ones get another name, as what an output notes for itself in its folder is hidden.
 bool keeps_names(const Checkpoint& like, std::int64_t shard_size) {
-  return like.in_folder() && shard_size == 0 &&
-         std::ranges::all_of(like.files, [](const auto& file) {
+  const auto own = std::span(like.files).first(like.files.size() - like.lent);
+  return like.in_folder() && shard_size == 0 && std::ranges::all_of(own, [](const auto& file) {
            return file.extension() == ".safetensors" && !file.filename().string().starts_with('.');
          });
 }
@@ -114,10 +115,11 @@ std::string index_text(const std::vector<Shard>& shards, const Checkpoint& like)
   return index.dump(2) + "\n";
 }
 
-/// The file of a tensor that lies in one; frozen tensors go with those before them.
+/// The file of a tensor that lies in one; frozen and lent tensors go with those before them.
 std::size_t group_of(const Checkpoint& like, const StoredTensor& tensor, std::size_t before) {
   if (like.across_files) return 0;
-  return tensor.shared || tensor.boxes.empty() ? before : tensor.boxes.front().file;
+  const bool follows = tensor.shared || tensor.boxes.empty() || !like.owns(tensor);
+  return follows ? before : tensor.boxes.front().file;
 }
 
 }  // namespace

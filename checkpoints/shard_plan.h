@@ -42,8 +42,8 @@ bool is_summed(const StoredTensor& tensor);
 /// Bytes that a tensor of this type and shape has.
 std::int64_t bytes_of(std::string_view dtype, const std::vector<std::int64_t>& shape);
 
-/// All tensors of the checkpoint, those that is_summed() takes as `dtype` (empty: as they are), in
-/// groups by file.
+/// All tensors of the checkpoint, in groups by file; is_summed() ones become `dtype` (empty: as
+/// they are).
 std::vector<PlannedTensor> planned_tensors(const Checkpoint& like, std::string_view dtype);
 
 /// Lays the tensors out in shards, in their order, named as those of `like`. `shard_size`: a new

@@ -47,7 +47,7 @@ std::string_view torch_name(std::string_view dtype) {
 }
 
 /// Sets the type that a configuration says, and that of its parts (text_config, vision_config);
-/// false: none says any. What a quantisation says of types is its own.
+/// false: none says any. The types in a quantisation's section stay.
 bool set_dtype(nlohmann::ordered_json& config, std::string_view dtype) {
   bool said = false;
   if (!config.is_object()) return said;
@@ -84,13 +84,23 @@ std::string with_marked_numbers(std::string_view text, const std::string& mark) 
   return result;
 }
 
-/// nullopt: the file says no type.
-std::optional<std::string> with_dtype(const fs::path& config, std::string_view dtype) {
+/// Says that the head is no longer the embedding, also in the part that has the language model.
+bool set_untied(nlohmann::ordered_json& config) {
+  if (!config.is_object()) return false;
+  if (config.contains("text_config")) set_untied(config["text_config"]);
+  config["tie_word_embeddings"] = false;
+  return true;
+}
+
+/// nullopt: nothing changes.
+std::optional<std::string> with_change(const fs::path& config, const ConfigChange& change) {
   const auto text = InputFile(config).text(JsonLimits{}.bytes);
   std::string mark = "number ";
   while (text.find(mark) != text.npos) mark += '#';
   auto json = parse_ordered_json(with_marked_numbers(text, mark), config.string());
-  if (!set_dtype(json, dtype)) return std::nullopt;
+  bool changed = !change.dtype.empty() && set_dtype(json, change.dtype);
+  changed |= change.unties && set_untied(json);
+  if (!changed) return std::nullopt;
   auto result = json.dump(2) + "\n";
   for (const auto number : python_numbers) {
     const auto marked = '"' + mark + std::string(number) + '"';
@@ -100,9 +110,9 @@ std::optional<std::string> with_dtype(const fs::path& config, std::string_view d
   return result;
 }
 
-/// Gives a copy the permissions that `cp` does: the source's, but for those that the process's mask
-/// takes from new files. New files have no execute bits: the mask takes those whose read bits it
-/// takes. Some file systems have no permissions to give.
+/// Gives a copy the permissions that `cp` does: the source's, less the process's mask. New files
+/// have no execute bits: the mask takes those whose read bits it takes. Some file systems have no
+/// permissions to give.
 void copy_permissions(const InputFile& from, const AtomicFile& to) {
   struct stat source {
   }, own{};
@@ -138,11 +148,11 @@ std::vector<std::string> left_behind(const fs::path& folder, const std::vector<f
   return names;
 }
 
-void copy_side_file(const fs::path& from, const fs::path& to, std::string_view dtype) {
+void copy_side_file(const fs::path& from, const fs::path& to, const ConfigChange& change) {
   const InputFile source(from);
   AtomicFile copy(to);
-  const bool config = !dtype.empty() && from.filename() == "config.json";
-  if (const auto text = config ? with_dtype(from, dtype) : std::nullopt) {
+  const bool config = from.filename() == "config.json" && (!change.dtype.empty() || change.unties);
+  if (const auto text = config ? with_change(from, change) : std::nullopt) {
     copy.append(*text);
   } else {
     source.read(0, [&](ByteView part) { copy.append(part); });

@@ -12,11 +12,16 @@ namespace dimred::checkpoints {
 /// The names of a folder's side files, sorted.
 std::vector<std::filesystem::path> side_files(const std::filesystem::path& folder);
 
-/// Copies a side file with its permissions. A configuration's entry for the type of the weights
-/// becomes `dtype` (empty: it stays).
+/// Changes to the configuration of rewritten weights.
+struct ConfigChange {
+  std::string dtype;    // of the weights: F32, BF16, F16; empty: it stays
+  bool unties = false;  // the head is no longer the embedding
+};
+
+/// Copies a side file with its permissions, config.json with the change.
 void copy_side_file(const std::filesystem::path& from,
                     const std::filesystem::path& to,
-                    std::string_view dtype);
+                    const ConfigChange& change);
 
 /// The names of what is neither a side file of the folder, nor one of `weights`, their index or
 /// hidden.

@@ -41,7 +41,7 @@ struct LeftOut {
   bool empty() const { return begin == user_block_bytes; }
 };
 
-/// Whether a file that begins so is a snapshot of a version that is read here.
+/// Returns whether a file with this beginning is a snapshot of a readable version.
 bool has_magic(std::string_view head) {
   if (!head.starts_with(snapshot_magic)) return false;
   head.remove_prefix(snapshot_magic.size());

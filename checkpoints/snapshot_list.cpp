@@ -156,11 +156,10 @@ std::string unlisted(const fs::path& folder) {
 
 void require_snapshots_of_run(const fs::path& folder) {
   const auto different = difference_of_run(folder);
-  require_environment(
-      different.empty(),
-      "[snapshots] {}; put the run's own files back, or list those that are to count "
-      "in a text file (.txt, one a line) and name it in the folder's place",
-      different);
+  require_environment(different.empty(),
+                      "[snapshots] {}; put the run's own files back, or list the wanted ones "
+                      "in a text file (.txt, one a line) and name it in the folder's place",
+                      different);
 }
 
 std::vector<fs::path> listed_paths(const fs::path& list) {

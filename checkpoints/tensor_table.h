@@ -13,10 +13,10 @@
 
 namespace dimred::checkpoints {
 
-/// A box of a tensor in a file. Its element (i_1, ..., i_d), i_j < count_j, is number
-/// begin + sum i_j step_j of the tensor, in the order of the tensor's shape, and number
-/// sum i_j stored_j behind the file's byte `offset`. Of all elements of a tensor, or of a run of
-/// them, one dimension with steps of one is enough.
+/// A box of a tensor in a file. Its element (i_1, ..., i_d), i_j < count_j, is number begin + sum
+/// i_j step_j of the tensor, in the order of the tensor's shape, and number sum i_j stored_j behind
+/// the file's byte `offset`. One dimension with steps of one describes a whole tensor, or a run of
+/// its elements.
 struct StoredBox {
   struct Dimension {
     std::int64_t count = 0;
@@ -85,8 +85,8 @@ using ReadFile =
 
 /// out.size() bytes of the tensor that `boxes` make up, as a file in the shape's order would have
 /// them, from element `first` on; `unit`: bytes of an element (one, where an element has fewer
-/// bits, which one run must hold then). What a box has of them is read at once; where its file has
-/// another order, elements that lie within 64 bytes of one another are. Memory: up to out.size().
+/// bits, which one run must hold then). The elements of a box are read at once; in a file of
+/// another order, elements within 64 bytes of one another are. Memory: up to out.size().
 void read_stored(const ReadFile& read,
                  std::span<const StoredBox> boxes,
                  std::int64_t unit,

@@ -15,7 +15,7 @@ namespace dimred::checkpoints {
 /// blocks. The digests are 0.4 % of the file.
 constexpr std::int64_t weights_per_digest = 512;
 
-/// XXH3-64 of each block, the last of which may be shorter.
+/// XXH3-64 of each block; the last block may be shorter.
 std::vector<std::uint64_t> weight_digests(std::span<const float> weights);
 
 /// The place of contiguous float32 weights and of their digests in a file.
@@ -25,7 +25,7 @@ struct DigestedWeights {
   std::int64_t digests = 0;  // bytes from the start of the file
 };
 
-/// Weights [first, first + out.size()), verified. A block of which a part is wanted is read whole.
+/// Weights [first, first + out.size()), verified. Reads each block that has a wanted weight whole.
 /// Throws std::runtime_error naming the file and the weights of a block that has another digest.
 void read_digested(const InputFile& file,
                    const DigestedWeights& weights,

@@ -68,7 +68,7 @@ constexpr Words<17> of_weight{"moments",
 constexpr Words<8> of_weight_or_module{
     "moment", "momentum", "accum", "accumulation", "stat", "linear", "prev", "sum"};
 
-/// What no weight is called, whatever stands beside it.
+/// Names that no weight has, whatever stands beside them.
 constexpr Words<6> of_any{
     "exp_avg", "exp_avg_sq", "max_exp_avg_sq", "momentum_buffer", "optimizer_state", "fp32_param"};
 
@@ -102,7 +102,7 @@ std::size_t found_without(std::size_t letters,
 
 using Parts = std::vector<std::string_view>;
 
-/// What stands between dots, or between the slashes of TensorFlow.
+/// The words between dots, or between the slashes of TensorFlow.
 Parts parts_of(std::string_view name) {
   Parts parts;
   for (std::size_t begin = 0; begin <= name.size();) {

@@ -9,7 +9,7 @@
 // that reads weights of other programs: pca, evaluate, export, stage 2, transfers, the package.
 namespace dimred::checkpoints {
 
-/// What a tensor of a checkpoint is for the network that it belongs to.
+/// The role of a checkpoint's tensor in its network.
 enum class Role {
   weight,          // and each float that no name tells from one
   adapter,         // of LoRA and its kin: a weight whose product is added to another one

@@ -11,7 +11,7 @@ namespace dimred::commands {
 namespace {
 
 constexpr auto usage =
-    "dimred completion: the completion of commands, options and values for bash and zsh\n\n"
+    "dimred completion: print completion of commands, options and values for bash or zsh\n\n"
     "usage: dimred completion > FILE\n\n"
     "  bash: FILE = ~/.local/share/bash-completion/completions/dimred\n"
     "  zsh:  in ~/.zshrc: autoload -U +X bashcompinit && bashcompinit && source FILE\n";

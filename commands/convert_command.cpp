@@ -31,56 +31,56 @@ void add_tensor_options(OptionTable& table, ConvertArguments& arguments) {
   table.group("Tensors");
   table.add_choice("dtype",
                    &convert.dtype,
-                   "rounds floating tensors to this type, once, to nearest even",
+                   "round floating tensors to this type, to nearest even",
                    std::vector<std::pair<std::string, std::string>>{
                        {"same", ""}, {"float32", "F32"}, {"bfloat16", "BF16"}, {"float16", "F16"}});
   table.add("include",
             &convert.include,
-            "keeps only tensors whose name in SOURCE has a match of this expression");
+            "keep only tensors whose name in SOURCE matches this regular expression anywhere");
   table.add("exclude",
             &convert.exclude,
-            "drops tensors whose name in SOURCE has a match of this expression");
+            "drop tensors whose name in SOURCE matches this regular expression anywhere");
   table.add("rename",
             &arguments.rename,
-            "renames tensors by lines REGEX -> TEXT; the first matching line decides");
-  table.add("adapter", &convert.adapter, "adds the LoRA adapter in this folder to the weights");
+            "rename tensors by lines REGEX -> TEXT; the first matching line decides");
+  table.add("adapter", &convert.adapter, "add the LoRA adapter in this folder to the weights");
   table.add_choice("take",
                    &convert.take,
-                   "chooses raw or averaged weights in a file that holds both",
+                   "choose raw or averaged weights in a file that holds both",
                    std::vector<std::pair<std::string, std::string>>{
                        {"usual", ""}, {"raw", "raw"}, {"averaged", "averaged"}});
 }
 
 OptionTable conversion_table(ConvertArguments& arguments) {
-  OptionTable table("dimred convert", "a checkpoint of any kind as safetensors");
+  OptionTable table("dimred convert", "rewrite a checkpoint of any kind as safetensors");
   table.group("Files");
   table
       .add("source",
            &arguments.source,
-           "reads this checkpoint: file, folder, shards, distributed checkpoint, snapshot, run")
+           "checkpoint to read: file, folder, shards, distributed checkpoint, snapshot or run")
       .role(OptionRole::input)
       .positional();
   table
       .add("output",
            &arguments.output,
-           "writes this folder, or one file where the name ends in .safetensors")
+           "folder to write, or one file if the name ends in .safetensors")
       .role(OptionRole::output);
   table.add("shard_size",
             &arguments.shard_size,
-            "starts a new shard beyond this size, in powers of ten; 0: as SOURCE");
+            "start a new shard beyond this size, such as 20KB or 5 (GB); 0: as SOURCE");
   add_tensor_options(table, arguments);
   table.group("Machine");
   table
       .add("threads",
            &arguments.convert.threads,
-           "reads with this many threads; 0: all cores of this process",
+           "threads that read; 0: all cores of this process",
            between(0, 4096))
       .role(OptionRole::threads);
   table.add("block",
             &arguments.convert.block,
-            "reads this many elements at a time; memory is threads x block x 24 bytes",
+            "elements read at a time; memory is threads x block x 24 bytes",
             between(1, 1 << 28));
-  table.add("quiet", &arguments.quiet, "prints errors only").role(OptionRole::quiet);
+  table.add("quiet", &arguments.quiet, "print errors only").role(OptionRole::quiet);
   add_store_options(table);
   return table;
 }

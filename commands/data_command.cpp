@@ -9,14 +9,15 @@ namespace dimred::commands {
 namespace {
 
 constexpr std::array tools = {
-    Subcommand{"convert", "a data set into TFRecord, Base64 or packed files", data_convert},
+    Subcommand{"convert", "rewrite a data set as TFRecord, Base64 or packed files", data_convert},
     Subcommand{"shuffle-split",
-               "a data set into N Base64 files of equal size, shuffled",
+               "shuffle a data set into N Base64 files of equal size",
                data_shuffle_split},
-    Subcommand{"pack", "a data set into one file that is mapped into memory", data_pack},
-    Subcommand{"preview", "a picture of samples as training sees them", data_preview},
-    Subcommand{"index", "of TFRecord files, so that they can be streamed at once", data_index},
-    Subcommand{"inspect", "what a data set holds: kind, classes, sizes, problems", data_inspect},
+    Subcommand{"pack", "write a data set as one file that is mapped into memory", data_pack},
+    Subcommand{"preview", "draw a picture of samples as training sees them", data_preview},
+    Subcommand{"index", "index TFRecord files, so that they can be streamed at once", data_index},
+    Subcommand{
+        "inspect", "print what a data set holds: kind, classes, sizes, problems", data_inspect},
 };
 
 }  // namespace
@@ -26,7 +27,7 @@ int data_command(const std::vector<std::string>& arguments) {
   const auto& name = arguments.front();
   if (name == "--help" || name == "-h") {
     print(
-        "dimred data: data sets from one form to another\n\n"
+        "dimred data: convert, shuffle, pack, index, preview and inspect data sets\n\n"
         "usage: dimred data TOOL [options]\n\n" +
         summaries(tools, 15) +
         "\n  --help         this text; dimred data TOOL --help lists a tool's options\n");

@@ -28,27 +28,32 @@ struct ConvertOptions {
 };
 
 OptionTable convert_table(ConvertOptions& options) {
-  OptionTable table(
-      "dimred data convert",
-      "writes a data set as TFRecord (train-00000-of-00008, labels.txt), Base64 "
-      "(train/part-..., file_list.txt, labels.txt) or packed files (train.packed). The "
-      "source is only read. Killed, it goes on with the next start: files under their "
-      "final names are whole and kept");
+  OptionTable table("dimred data convert",
+                    "rewrite a data set as TFRecord, Base64 or packed files. A later start keeps "
+                    "every finished file and writes the rest");
   add_source_options(table, options.source);
   table.group("Output");
-  table.add_choice<TargetFormat>("to",
-                                 &options.target,
-                                 "form to write; JPEG and PNG stay as they are, planes become PNG",
-                                 {{"tfrecord", TargetFormat::tfrecord},
-                                  {"base64", TargetFormat::base64},
-                                  {"packed", TargetFormat::packed}});
-  table.add("output", &options.output, "new or empty folder").role(OptionRole::output).positional();
-  table.add("files", &options.files, "of each part, for tfrecord and base64", between(1, 99999))
-      .needs(is("to", {"tfrecord", "base64"}));
-  table.add("shuffle",
-            &options.shuffle,
-            "all samples in the order of one permutation, so that no file holds one class alone");
-  table.add("seed", &options.seed, "of that permutation", at_least(0)).needs(is_on("shuffle"));
+  table
+      .add_choice<TargetFormat>("to",
+                                &options.target,
+                                "form to write; JPEG and PNG keep their bytes, planes become PNG",
+                                {{"tfrecord", TargetFormat::tfrecord},
+                                 {"base64", TargetFormat::base64},
+                                 {"packed", TargetFormat::packed}})
+      .essential();
+  table.add("output", &options.output, "new or empty folder")
+      .role(OptionRole::output)
+      .positional()
+      .essential();
+  table.add("files", &options.files, "number of files for each part", between(1, 99999))
+      .needs(is("to", {"tfrecord", "base64"}))
+      .essential();
+  table
+      .add("shuffle",
+           &options.shuffle,
+           "write all samples in random order, so that no file holds one class alone")
+      .essential();
+  table.add("seed", &options.seed, "seed of that order", at_least(0)).needs(is_on("shuffle"));
   add_store_options(table);
   return table;
 }

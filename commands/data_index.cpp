@@ -25,26 +25,25 @@ struct DataIndexOptions {
 
 OptionTable index_table(DataIndexOptions& options) {
   OptionTable table("dimred data index",
-                    "writes where the records of a training set's TFRecord files lie, as a file "
-                    "that belongs beside them: a run that streams them then begins with the first "
-                    "few of them, in place of one pass over all");
+                    "index the records of TFRecord files, so that a run can stream them without a "
+                    "first pass over all");
   table.group("Data");
   table.add("data", &options.data, "folder, file, list of files or pattern to read")
       .role(OptionRole::data)
       .positional();
   table.add("data_cache",
             &options.cache,
-            "folder for indices and decompressed copies; default: .dimred beside the data, else "
-            "~/.cache/dimred");
+            "folder for indices and decompressed copies (default: .dimred beside the data, else "
+            "~/.cache/dimred)");
   data::add_stream_options(table, options.stream_cache, options.stream_fetches);
   table.add_choice("on_bad_sample",
                    &options.skip_bad,
-                   "a record that cannot be read ends the tool, or is left out and counted",
+                   "end at a record that cannot be read, or skip and count it",
                    {{"fail", false}, {"skip", true}});
   table.group("Output");
-  table.add("output", &options.output, formatted("a new file, named {}", data::shards_index_name))
+  table.add("output", &options.output, formatted("new file, named {}", data::shards_index_name))
       .role(OptionRole::output);
-  table.add("overwrite", &options.overwrite, "replace an index that is there")
+  table.add("overwrite", &options.overwrite, "replace an existing index")
       .role(OptionRole::overwrite);
   table.add("quiet", &options.quiet, "print errors only").role(OptionRole::quiet);
   add_store_options(table, /*uploads=*/false, /*shards_alone=*/true);

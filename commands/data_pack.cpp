@@ -23,28 +23,33 @@ struct DataPackOptions {
 };
 
 OptionTable pack_table(DataPackOptions& options) {
-  OptionTable table(
-      "dimred data pack",
-      "writes a data set as train.packed and test.packed, which are read by mapping "
-      "them into memory. The source is only read. Killed, it keeps a finished file and "
-      "starts the other over with the next start");
+  OptionTable table("dimred data pack",
+                    "write a data set as train.packed and test.packed, which are mapped into "
+                    "memory. A later start keeps finished files");
   add_source_options(table, options.source);
   table.group("Output");
-  table.add("output", &options.output, "new or empty folder").role(OptionRole::output).positional();
-  table.add_choice<PackEncoding>(
-      "encoding",
-      &options.pack.encoding,
-      "keep: JPEG and PNG as they are where they are not resized; planes: "
-      "decoded pixels, nothing to decode later, 5 to 10 times the bytes",
-      {{"keep", PackEncoding::keep},
-       {"planes", PackEncoding::planes},
-       {"jpeg", PackEncoding::jpeg}});
-  table.add("short_side",
-            &options.pack.short_side,
-            "larger images are reduced to it, antialiased; 0: as they are",
-            between(0, 65500));
-  table.add("quality", &options.pack.quality, "of JPEGs that are written", between(1, 100))
-      .needs(is("encoding", {"jpeg"}) || (is("encoding", {"keep"}) && above("short_side")));
+  table.add("output", &options.output, "new or empty folder")
+      .role(OptionRole::output)
+      .positional()
+      .essential();
+  table
+      .add_choice<PackEncoding>(
+          "encoding",
+          &options.pack.encoding,
+          "keep: JPEG and PNG unless resized; planes: decoded pixels, 5 to 10 times the bytes",
+          {{"keep", PackEncoding::keep},
+           {"planes", PackEncoding::planes},
+           {"jpeg", PackEncoding::jpeg}})
+      .essential();
+  table
+      .add("short_side",
+           &options.pack.short_side,
+           "reduce larger images to this short side, antialiased; 0: keep their size",
+           between(0, 65500))
+      .essential();
+  table.add("quality", &options.pack.quality, "quality of written JPEGs", between(1, 100))
+      .needs(is("encoding", {"jpeg"}) || (is("encoding", {"keep"}) && above("short_side")))
+      .essential();
   add_store_options(table);
   return table;
 }

@@ -38,25 +38,35 @@ std::vector<std::string> random_recipes() {
 
 OptionTable preview_table(PreviewOptions& options) {
   OptionTable table("dimred data preview",
-                    "writes a picture of samples as training sees them: a row for each, evenly "
-                    "spread; first as evaluation sees it, then epoch after epoch");
+                    "draw samples as training sees them: one row each, first as in evaluation, "
+                    "then epoch after epoch");
   options.source.split = SplitChoice::train;
   add_source_options(table, options.source);
   table.group("Images");
-  table.add_choice(
-      "preprocessing_name", &options.preprocessing_name, "as of stage1", data::recipe_names());
-  table.add("image_size", &options.image_size, "as of stage1", between(0, 4096));
-  table.add("pad", &options.pad, "as of stage1", between(0, 16));
-  table.add("flip", &options.flip, "as of stage1");
-  table.add("colour_jitter", &options.colour_jitter, "as of stage1", between(0, 10));
-  table.add("seed", &options.seed, "of the random choices", at_least(0))
+  table
+      .add_choice("preprocessing_name",
+                  &options.preprocessing_name,
+                  "crops, augmentation and normalisation, named as in stage1",
+                  data::recipe_names())
+      .essential();
+  table.add("image_size", &options.image_size, "side of the images, as in stage1", between(0, 4096))
+      .essential();
+  table.add("pad", &options.pad, "pixels to pad before a random crop, as in stage1", between(0, 16))
+      .essential();
+  table.add("flip", &options.flip, "flip at random, as in stage1").essential();
+  table.add("colour_jitter",
+            &options.colour_jitter,
+            "range of brightness, contrast and saturation, as in stage1",
+            between(0, 10));
+  table.add("seed", &options.seed, "seed of the random choices", at_least(0))
       .needs(is("preprocessing_name", random_recipes()) || above("pad") || is_on("flip") ||
              has_value("colour_jitter"));
   table.group("Output");
   table.add("output", &options.output, "PNG file; replaces an earlier preview")
-      .role(OptionRole::output);
-  table.add("rows", &options.rows, "samples", between(1, 100));
-  table.add("columns", &options.columns, "pictures of each", between(1, 100));
+      .role(OptionRole::output)
+      .essential();
+  table.add("rows", &options.rows, "number of samples", between(1, 100)).essential();
+  table.add("columns", &options.columns, "pictures of each sample", between(1, 100)).essential();
   add_store_options(table);
   return table;
 }

@@ -21,19 +21,19 @@ struct ShuffleSplitOptions {
 };
 
 OptionTable split_table(ShuffleSplitOptions& options) {
-  OptionTable table(
-      "dimred data shuffle-split",
-      "shuffles a data set and writes it as Base64 files base64_rank_0, base64_rank_1, ... of "
-      "equal size, one a rank, and file_list.txt; where the samples do not divide, random ones are "
-      "repeated. The source is only read, a sample at a time (memory: 24 bytes a sample). Killed, "
-      "it goes on with the next start: files under their final names are whole and kept. "
-      "on_bad_sample = skip leaves out bad records, which are known beforehand; an image file that "
-      "cannot be read ends it, as the files must be of equal size");
+  OptionTable table("dimred data shuffle-split",
+                    "shuffle a data set into one Base64 file a rank, all of equal size. A later "
+                    "start keeps finished files");
   add_source_options(table, options.source);
   table.group("Output");
-  table.add("output", &options.output, "new or empty folder").role(OptionRole::output).positional();
-  table.add("nranks", &options.ranks, "files to write", between(1, 1'000'000));
-  table.add("seed", &options.seed, "of the shuffle and the repeats", at_least(0));
+  table.add("output", &options.output, "new or empty folder")
+      .role(OptionRole::output)
+      .positional()
+      .essential();
+  table.add("nranks", &options.ranks, "number of files to write", between(1, 1'000'000))
+      .essential();
+  table.add("seed", &options.seed, "seed of the shuffle and of repeated samples", at_least(0))
+      .essential();
   add_store_options(table);
   return table;
 }

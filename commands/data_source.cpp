@@ -37,36 +37,48 @@ void add_source_options(OptionTable& table, SourceOptions& options) {
   table.group("Data");
   table.add("data", &dataset.path, "folder, file, list of files or pattern to read")
       .role(OptionRole::data)
-      .positional();
-  table.add("test_data", &dataset.test_path, "of the test set, where it is not at --data");
-  data::add_kind_option(table, dataset.kind, "kind of data set; auto: by what is there");
-  table.add_choice<SplitChoice>(
-      "split",
-      &options.split,
-      "which part",
-      {{"both", SplitChoice::both}, {"train", SplitChoice::train}, {"test", SplitChoice::test}});
-  table.add("num_classes",
-            &dataset.num_classes,
-            "0: what the data says (idx: 10)",
-            between(0, 1'000'000));
+      .positional()
+      .essential();
+  table.add("test_data", &dataset.test_path, "place of the test set, unless it is at --data")
+      .essential();
+  data::add_kind_option(table, dataset.kind, "kind of data set; auto: by its files");
+  table
+      .add_choice<SplitChoice>(
+          "split",
+          &options.split,
+          "part to read",
+          {{"both", SplitChoice::both}, {"train", SplitChoice::train}, {"test", SplitChoice::test}})
+      .essential();
+  table
+      .add("num_classes",
+           &dataset.num_classes,
+           "number of classes; 0: as the data says, 10 for idx",
+           between(0, 1'000'000))
+      .essential();
   table.add("labels_offset",
             &dataset.labels_offset,
-            "of TFRecord and Base64, taken off every label: 1 leaves out a background class 0");
+            "number subtracted from labels of TFRecord and Base64; 1 drops a background class 0");
   table
       .add("data_cache",
            &dataset.cache,
-           "folder for indices and decompressed copies; default: .dimred beside the data, else "
-           "~/.cache/dimred")
+           "folder for indices and decompressed copies (default: .dimred beside the data, else "
+           "~/.cache/dimred)")
       .of_this_machine();
   data::add_stream_options(table, options.stream_cache, options.stream_fetches);
-  table.add_choice("on_bad_sample",
-                   &dataset.skip_bad,
-                   "a sample that cannot be read or decoded ends the tool, or is left out and "
-                   "counted",
-                   {{"fail", false}, {"skip", true}});
+  table
+      .add_choice("on_bad_sample",
+                  &dataset.skip_bad,
+                  "end at a sample that cannot be read or decoded, or skip and count it",
+                  {{"fail", false}, {"skip", true}})
+      .essential();
   table.group("Machine");
-  table.add("threads", &options.threads, "0: all cores of this process", between(0, 4096))
-      .role(OptionRole::threads);
+  table
+      .add("threads",
+           &options.threads,
+           "worker threads; 0: all cores of this process",
+           between(0, 4096))
+      .role(OptionRole::threads)
+      .essential();
   table.add("quiet", &options.quiet, "print errors only").role(OptionRole::quiet);
 }
 

@@ -11,8 +11,8 @@
 namespace dimred::commands {
 namespace {
 
-/// "Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.11 GiB of which 1.50 GiB is free":
-/// from `begin` up to and without `end`, or the first line where torch says it in other words.
+/// The part of torch's message, "... total capacity of 79.11 GiB ... 1.50 GiB is free", from
+/// `begin` up to and without `end`, or the first line where torch says it in other words.
 std::string between_words(const std::string& text,
                           const std::string& begin,
                           const std::string& end) {

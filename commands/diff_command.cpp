@@ -33,50 +33,52 @@ void add_difference_options(OptionTable& table, DiffArguments& arguments) {
   table.group("Comparison");
   table.add("rtol",
             &diff.tolerance.relative,
-            "takes values within atol + rtol x |b| as the same",
+            "relative tolerance: values within atol + rtol x |b| count as equal",
             at_least(0));
   table.add("atol",
             &diff.tolerance.absolute,
-            "takes values within atol + rtol x |b| as the same",
+            "absolute tolerance: values within atol + rtol x |b| count as equal",
             at_least(0));
   table.group("Tensors");
   table.add("rename",
             &arguments.rename,
-            "renames A's tensors by lines REGEX -> TEXT; the first matching line decides");
+            "rename A's tensors by lines REGEX -> TEXT; the first matching line decides");
+  table.add("include",
+            &diff.include,
+            "compare only tensors whose name matches this regular expression anywhere");
   table.add(
-      "include", &diff.include, "compares only tensors whose name has a match of this expression");
-  table.add("exclude", &diff.exclude, "skips tensors whose name has a match of this expression");
+      "exclude", &diff.exclude, "skip tensors whose name matches this regular expression anywhere");
   table.add_choice("take",
                    &diff.take,
-                   "chooses raw or averaged weights where a side holds both",
+                   "choose raw or averaged weights if a side holds both",
                    std::vector<std::pair<std::string, std::string>>{
                        {"named", ""}, {"raw", "raw"}, {"averaged", "averaged"}});
 }
 
 OptionTable diff_table(DiffArguments& arguments) {
   OptionTable table("dimred diff",
-                    "whether two checkpoints hold the same tensors; exit code 0 same, 1 different, "
-                    "2 trouble");
+                    "compare the tensors of two checkpoints; exit code 0: same, 1: different, 2: "
+                    "trouble");
   table.group("Files");
   table
       .add("a",
            &arguments.a,
-           "reads this checkpoint: file, folder, shards, distributed checkpoint, snapshot, run")
+           "first checkpoint: file, folder, shards, distributed checkpoint, snapshot or run")
       .role(OptionRole::input)
       .positional();
-  table.add("b", &arguments.b, "reads this checkpoint, too; its kind may be another")
+  table.add("b", &arguments.b, "second checkpoint; may be of another kind")
       .role(OptionRole::input)
       .positional();
   add_difference_options(table, arguments);
   table.group("Output");
-  table.add("json", &arguments.json, "prints one JSON document with every tensor");
-  table.add("quiet", &arguments.quiet, "prints errors only; the exit code answers")
+  table.add("json", &arguments.json, "print one JSON document with every tensor");
+  table.add("quiet", &arguments.quiet, "print errors only; the exit code answers")
       .role(OptionRole::quiet);
   table.group("Machine");
   table
       .add("threads",
            &arguments.diff.threads,
-           "compares with this many threads; 0: all cores of this process",
+           "threads that compare; 0: all cores of this process",
            between(0, 4096))
       .role(OptionRole::threads);
   add_store_options(table);

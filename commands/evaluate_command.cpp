@@ -52,22 +52,20 @@ void print_calibration(training::Setup& setup) {
 
 int evaluate_command(const std::vector<std::string>& arguments) {
   EvaluateOptions options;
-  OptionTable table("dimred evaluate", "Loss and accuracy of saved weights.");
+  OptionTable table("dimred evaluate", "measure loss and accuracy of saved weights");
   table.group("Evaluate", {.essential = true});
   add_saved_options(table, options);
-  table.add(
-      "fit_temperature",
-      &options.fit_temperature,
-      "also score the logits divided by the temperature with the lowest validation loss, with "
-      "the expected calibration errors");
+  table.add("fit_temperature",
+            &options.fit_temperature,
+            "also score logits divided by the temperature that minimises the validation loss");
   training::add_compute_options(table, options.common.run);
   training::add_data_options(table, options.common.data);
   table
       .add("seed",
            &options.common.run.seed,
-           "of the batches and augmentation that BatchNorm is recalibrated with",
+           "seed of the batches and augmentation that recalibrate BatchNorm",
            at_least(0))
-      .needs(is_on("recalibrate_batchnorm") || training::seed_draws_samples());
+      .needs(is_on("recalibrate_batchnorm") || above("validation_fraction"));
   training::add_model_options(table, options.common.model);
   models::add_options(table, options.common.head);
   launch::add_options(table, options.common.ranks);
@@ -80,12 +78,12 @@ int evaluate_command(const std::vector<std::string>& arguments) {
     const auto& data = setup.data;
     require(
         data.validation || data.test,
-        "[evaluate] needs samples that were not trained on, and {} has no test set: --test_data "
-        "PATH names one, --data PATH other data that has one",
+        "[evaluate] needs a test set, and {} has none; give one with --test_data PATH, or other "
+        "data with --data PATH",
         data.train->title());
     require(!options.fit_temperature || (data.validation && data.test),
-            "[evaluate] fit_temperature needs a test set, and samples that the training held out "
-            "(its --validation_fraction); this has no {} set",
+            "[evaluate] fit_temperature needs a test set and the run's validation set "
+            "(--validation_fraction), received no {} set",
             data.validation ? "test" : "validation");
     if (data.validation) print_scores(setup, *data.validation, "validation");
     if (data.test)

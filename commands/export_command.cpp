@@ -46,8 +46,8 @@ int write(ExportOptions& options, const distributed::Ranks& ranks) {
   auto setup = training::make_setup(options.common, ranks);
   const auto weights = load_saved(setup, options);
   require(!weights.other_normalisation,
-          "[export] needs the data that the weights were trained on, whose mean and deviation an "
-          "export holds: {}; give that data by --data",
+          "[export] needs the training data of the weights for its mean and deviation: {}; give "
+          "its place with --data",
           weights.note);
   auto source = source_of(options, setup, weights);
   if (options.score && !setup.data.test) print("no test set: the export has no test accuracy\n");
@@ -71,7 +71,7 @@ void refuse_precision(const OptionTable& table, const training::ModelOptions& mo
        std::initializer_list<const void*>{&model.precision, &model.amp_allow, &model.amp_deny}) {
     const auto& row = table.at(field);
     require(row.origin != OptionOrigin::flag || row.value() == "float32",
-            "[export] {} has no effect: those who read an export compute in float32",
+            "[export] {} has no effect: readers of an export compute in float32",
             row.name);
   }
 }
@@ -89,16 +89,15 @@ fs::path default_output(const fs::path& weights) {
 int export_command(const std::vector<std::string>& arguments) {
   ExportOptions options;
   OptionTable table("dimred export",
-                    "Weights with a signature in a new version folder, for other programs.");
+                    "write weights and a signature into a new version folder, for other programs");
   table.group("Export", {.essential = true});
   add_saved_options(table, options);
   table
       .add("output",
            &options.output,
-           "folder of the versions 1, 2, ..., each whole or not there (default: export/ in the "
-           "weights' run)")
+           "folder of versions 1, 2, ... (default: export/ in the weights' run)")
       .role(OptionRole::output);
-  table.add("score", &options.score, "also measure the test accuracy, for signature.json");
+  table.add("score", &options.score, "also write the test accuracy into signature.json");
   add_network_options(table, options.common);
   if (printed_help(table, arguments)) return exit_success;
   refuse_precision(table, options.common.model);

@@ -35,36 +35,31 @@ using namespace dimred::commands;
 int complete(const std::vector<std::string>& arguments);
 
 constexpr std::array subcommands = {
-    Subcommand{"stage1", "train conventionally and record weight snapshots", nullptr},
+    Subcommand{"stage1", "train a network and save weight snapshots", nullptr},
     Subcommand{"pca",
-               "snapshots -> k x M projection matrix (pca_mat.npy)",
+               "compute the k x M projection matrix (pca_mat.npy) of snapshots",
                [](const auto& arguments) { return pca_command(arguments); }},
-    Subcommand{"merge", "checkpoints of any size into one, by coefficients", merge_command},
-    Subcommand{"convert", "a checkpoint of any kind as safetensors", convert_command},
-    Subcommand{"diff",
-               "whether two checkpoints hold the same tensors, and how far these lie apart",
-               diff_command,
-               exit_caller},
+    Subcommand{"merge", "merge checkpoints of any size by coefficients", merge_command},
+    Subcommand{"convert", "rewrite a checkpoint of any kind as safetensors", convert_command},
+    Subcommand{"diff", "compare the tensors of two checkpoints", diff_command, exit_caller},
     Subcommand{"stage2", "descend in the k-dimensional subspace of the matrix", nullptr},
-    Subcommand{
-        "evaluate", "loss and accuracy of a snapshot, a state, or a mean of snapshots", nullptr},
-    Subcommand{
-        "export", "weights and a signature in a new version folder, for other programs", nullptr},
-    Subcommand{"predict", "classes of images, by a run's or an export's network", nullptr},
-    Subcommand{
-        "verify", "whether pairs of images show the same, by a network's embeddings", nullptr},
+    Subcommand{"evaluate", "measure loss and accuracy of saved weights", nullptr},
+    Subcommand{"export", "write weights and a signature for other programs", nullptr},
+    Subcommand{"predict", "classify images with a run's or an export's network", nullptr},
+    Subcommand{"verify", "decide whether pairs of images show the same subject", nullptr},
     Subcommand{"model",
-               "a network of timm, torchvision or FastNN as a module that stage1 trains",
+               "write a network of timm, torchvision or FastNN as a module for stage1",
                library_model_command},
-    Subcommand{"data", "data sets from one form to another, and what they hold", data_command},
+    Subcommand{
+        "data", "convert, shuffle, pack, index, preview and inspect data sets", data_command},
     Subcommand{
         "store", "get, put and list files of remote stores (HDFS, S3, GCS, HTTP)", store_command},
     Subcommand{
-        "import", "say what FastNN's or MindSpore's configuration file means here", import_command},
+        "import", "translate FastNN's or MindSpore's configuration into options", import_command},
     Subcommand{
-        "completion", "completion of commands, options and values for bash and zsh", complete},
+        "completion", "print completion of commands, options and values for bash or zsh", complete},
     Subcommand{"inspect",
-               "say what a file or folder of ours holds, and whether it is whole",
+               "print what a file or folder holds, and check that it is whole",
                inspect_command},
 };
 

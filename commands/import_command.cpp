@@ -30,19 +30,17 @@ void write_config(const ResultPlace& place, const imports::Import& import) {
 int import_command(const std::vector<std::string>& arguments) {
   std::filesystem::path file, output;
   bool overwrite = false;
-  OptionTable table(
-      "dimred import",
-      "What a configuration file of FastNN or MindSpore means here, line by line; exit "
-      "code 2 when a line is refused.");
+  OptionTable table("dimred import",
+                    "translate a configuration file of FastNN or MindSpore, line by line. Exit "
+                    "code 2 if a line is refused");
   table.group("What");
   table
       .add("file",
            &file,
            "FastNN's key=value lines, MindSpore's boost dictionary or a rank_table.json")
       .positional();
-  table.add("output", &output, "write what is mapped as a .toml for --config")
-      .role(OptionRole::output);
-  table.add("overwrite", &overwrite, "replace an output that is there")
+  table.add("output", &output, "TOML file to write, for --config").role(OptionRole::output);
+  table.add("overwrite", &overwrite, "replace an existing output")
       .role(OptionRole::overwrite)
       .needs(has_value("output"));
   if (printed_help(table, arguments)) return exit_success;

@@ -37,7 +37,7 @@ std::string inspect_export(const fs::path& folder) {
   return text;
 }
 
-/// What `dimred merge` made the folder of.
+/// The inputs that `dimred merge` made the folder of.
 std::string describe_merge(const fs::path& file) {
   const auto json = merge::verified_record(file.parent_path());
   auto text = text_rows({{"merge.json", "whole, its digest and those of the weights verified"},

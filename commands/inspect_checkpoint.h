@@ -9,7 +9,7 @@
 
 namespace dimred::commands {
 
-/// What to say of one checkpoint beside what it holds.
+/// Questions to answer about a checkpoint, beside its contents.
 struct CheckpointQuestions {
   bool tensors = false;
   bool check = false;
@@ -19,13 +19,14 @@ struct CheckpointQuestions {
   bool any() const { return tensors || check || !manifest.empty() || !write_manifest.empty(); }
 };
 
-/// What one checkpoint of any kind holds, an export's signature and the record of a merge with
-/// their digests, and the answers. `damaged`: a fault was found. Throws as verbs::inspect().
+/// Returns the contents of one checkpoint of any kind, an export's signature and the record of a
+/// merge with their digests, and the answers. `damaged`: a fault was found. Throws as
+/// verbs::inspect().
 InspectedText inspect_checkpoint(const std::filesystem::path& path,
                                  const CheckpointQuestions& questions);
 
-/// What a merge's or an export's record in the folder says of its weights, with their digests;
-/// nothing where the folder has neither.
+/// Returns the weights and digests in the folder's record of a merge or an export; nothing if it
+/// has neither.
 InspectedText own_records(const std::filesystem::path& folder);
 
 /// A line for each tensor: name, type, shape, elements, bytes, role, file.

@@ -28,7 +28,7 @@ struct InspectArguments {
   CheckpointQuestions questions;
 };
 
-/// What a person means by a file that says something only together with its folder.
+/// Returns the folder of a file that has a meaning only together with it.
 fs::path meant_by(fs::path path) {
   for (const auto* name : {"state.json", "config.toml", "manifest.json", "curve.csv", "merge.json"})
     if (path.filename() == name) path = fs::absolute(path).parent_path();
@@ -45,8 +45,9 @@ fs::path meant_by(fs::path path) {
       InputFile(file).placeholder_remark());
 }
 
-/// What a file or folder holds, recognised by its content or name. Throws std::invalid_argument
-/// where it is nothing of ours and no checkpoint, std::runtime_error for a damaged file.
+/// Returns the contents of a file or folder, recognised by content or name. Throws
+/// std::invalid_argument where it is nothing of ours and no checkpoint, std::runtime_error for a
+/// damaged file.
 InspectedText inspect(const fs::path& named, const CheckpointQuestions& questions) {
   require(fs::is_regular_file(named) || fs::is_directory(named),
           "[inspect] needs an existing file or folder, received {}",
@@ -81,37 +82,35 @@ InspectedText inspect(const fs::path& named, const CheckpointQuestions& question
 OptionTable inspection_table(InspectArguments& arguments) {
   auto& [file, landscape, trajectory, schedule, model, questions] = arguments;
   OptionTable table("dimred inspect",
-                    "what a checkpoint, state, run folder, matrix or data set holds, and whether "
-                    "it is whole; exit code 1 when it is damaged");
+                    "print what a checkpoint, state, run, matrix or data set holds. Exit code 1 "
+                    "if it is damaged");
   table.group("What");
   table.add("file", &file, "file or folder to look at").positional();
-  table.add("tensors", &questions.tensors, "list a checkpoint's tensors, a line each");
+  table.add("tensors", &questions.tensors, "list the checkpoint's tensors, one a line");
   table.add("check",
             &questions.check,
-            "read all values; NaN, infinities and a wrong index end with exit code 1");
+            "read all values; exit code 1 for NaN, infinities or a wrong index");
   table
       .add("write_manifest",
            &questions.write_manifest,
-           "write SHA-256 of files and tensors there, for sha256sum -c")
+           "file to write SHA-256 of files and tensors to, for sha256sum -c")
       .of_this_machine();
   table
       .add("manifest",
            &questions.manifest,
-           "compare files and tensors with such a manifest; differences are exit code 1")
+           "compare files and tensors with this manifest; exit code 1 if they differ")
       .of_this_machine();
-  table.add("schedule", &schedule, "draw a learning rate: see dimred inspect --schedule --help");
+  table.add("schedule", &schedule, "draw a learning rate; see dimred inspect --schedule --help");
   table.add("landscape",
             &landscape,
-            "the loss around a run in the plane of two components, as CSV: see dimred inspect "
-            "--landscape --help");
+            "compute the loss in the plane of two components; see dimred inspect --landscape "
+            "--help");
   table.add("trajectory",
             &trajectory,
-            "where a run's snapshots show more than a random walk: see dimred inspect --trajectory "
-            "--help");
-  table.add(
-      "model",
-      &model,
-      "layers, parameters and compute of a network by name: see dimred inspect --model --help");
+            "test a run's snapshots against a random walk; see dimred inspect --trajectory --help");
+  table.add("model",
+            &model,
+            "list a network's layers, parameters and compute; see dimred inspect --model --help");
   table.removed("scale",
                 "",
                 "8b694755",

@@ -5,7 +5,7 @@
 
 namespace dimred::commands {
 
-/// What a .npy file holds, and of a projection matrix what its sidecar says. Throws
+/// Returns the contents of a .npy file, and of a projection matrix's sidecar. Throws
 /// std::runtime_error for a damaged one. Cost: a matrix with a sidecar is read.
 std::string inspect_npy(const std::filesystem::path& file);
 

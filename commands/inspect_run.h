@@ -7,15 +7,15 @@
 
 namespace dimred::commands {
 
-/// What a snapshot of ours holds, verified. Throws std::runtime_error for a damaged one.
+/// Returns the verified contents of a snapshot. Throws std::runtime_error for a damaged one.
 std::string inspect_snapshot(const std::filesystem::path& file);
 
 /// Throws std::runtime_error where a file has the name of a snapshot of ours and does not begin as
 /// one does.
 void require_whole_snapshot(const std::filesystem::path& file);
 
-/// What a folder of ours holds: a run, a state, snapshots, states, or safetensors files that are
-/// checkpoints each. Throws std::invalid_argument for another one.
+/// Returns the contents of a folder of ours: a run, a state, snapshots, states, or safetensors
+/// files that are checkpoints each. Throws std::invalid_argument for another one.
 InspectedText inspect_folder(const std::filesystem::path& folder);
 
 }  // namespace dimred::commands

@@ -142,7 +142,7 @@ std::string title_of(std::span<const Option> rows) {
 int inspect_schedule(const std::vector<std::string>& arguments) {
   DrawingOptions options;
   OptionTable table("dimred inspect --schedule",
-                    "Draws a learning rate as stage1 would have it, from the same options.");
+                    "draw the learning rate that stage1 would use with the same options");
   schedules::add_options(table, options.schedule);
   const auto schedule_rows = table.rows().size();
   table.group("Run");
@@ -154,10 +154,10 @@ int inspect_schedule(const std::vector<std::string>& arguments) {
             between(1, longest));
   table.add("global_batch_size",
             &options.schedule.global_batch_size,
-            "of plsc: samples per step over all ranks",
+            "samples per step over all ranks",
             at_least(0));
   table.group("Drawing");
-  table.add("csv", &options.csv, "write step,epoch,learning_rate of every step to this file")
+  table.add("csv", &options.csv, "file to write step,epoch,learning_rate of every step to")
       .of_this_machine();
   if (printed_help(table, arguments)) return exit_success;
   require_effects(table);

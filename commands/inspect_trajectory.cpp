@@ -106,26 +106,31 @@ int inspect_trajectory(const std::vector<std::string>& arguments) {
   fs::path source;
   pca::TrajectoryOptions options;
   std::int64_t seed = 0;
-  OptionTable table(
-      "dimred inspect --trajectory",
-      "Tests where a trajectory of weight snapshots shows more than a random walk would.");
+  OptionTable table("dimred inspect --trajectory",
+                    "test where a trajectory of weight snapshots shows more than a random walk");
   table.group("What");
-  table.add("trajectory", &source, "snapshots, as dimred pca takes them; the first is the base")
+  table.add("trajectory", &source, "snapshots, as for dimred pca; the first is the base")
       .role(OptionRole::input);
   table.group("Tests");
-  table.add(
-      "flips", &options.flips, "random signs of the increments", between(19, pca::most_flips));
+  table.add("flips",
+            &options.flips,
+            "number of random sign patterns of the increments",
+            between(19, pca::most_flips));
   table.add("block",
             &options.block,
-            "increments that share a sign in the second test; 0: an eighth of them, at least 2",
+            "increments that share a sign in the second test; 0: an eighth, at least 2",
             at_least(0));
   table.add("window",
             &options.window,
-            "snapshots in a mean; 0: a quarter of them, at least 2",
+            "snapshots in a running mean; 0: a quarter, at least 2",
             at_least(0));
-  table.add("seed", &seed, "of the signs", at_least(0));
+  table.add("seed", &seed, "seed of the signs", at_least(0));
   table.group("Machine");
-  table.add("threads", &options.threads, "0: all cores of this process", between(0, 4096))
+  table
+      .add("threads",
+           &options.threads,
+           "worker threads; 0: all cores of this process",
+           between(0, 4096))
       .role(OptionRole::threads);
   add_store_options(table);
   if (printed_help(table, arguments)) return exit_success;

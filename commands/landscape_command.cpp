@@ -215,52 +215,72 @@ struct LandscapeOptions {
 };
 
 void add_plane_options(OptionTable& table, LandscapeOptions& options) {
-  table.group("Landscape", {.essential = true});
-  table.add("landscape",
-            &options.run,
-            "a run folder, state or snapshot: its model and data, its path, and the center");
-  table.add("pca_mat", &options.pca_mat, "matrix whose components span the plane, k x M .npy");
-  table.add("components", &options.components, "two of its rows, counted from 1", between(1, 1e9));
-  table.add_choice("center",
-                   &options.center,
-                   "of the plane: the newest weights of --landscape, or the mean of its snapshots",
-                   {{"last", Center::last}, {"mean", Center::mean}});
-  table.add("center_file", &options.center_file, "or these weights (any that evaluate takes)");
-  table.add(
-      "paths", &options.paths, "more run folders, states or snapshots to project, comma-separated");
+  table.group("Landscape");
+  table
+      .add("landscape",
+           &options.run,
+           "run folder, state or snapshot; gives model, data, path and center")
+      .essential();
+  table.add("pca_mat", &options.pca_mat, "matrix whose components span the plane, k x M .npy")
+      .essential();
+  table
+      .add("components",
+           &options.components,
+           "two rows of the matrix, counted from 1",
+           between(1, 1e9))
+      .essential();
+  table
+      .add_choice("center",
+                  &options.center,
+                  "center of the plane: the newest weights of --landscape, or the mean of its "
+                  "snapshots",
+                  {{"last", Center::last}, {"mean", Center::mean}})
+      .essential();
+  table.add("center_file",
+            &options.center_file,
+            "weights at the center, in any form that evaluate takes");
+  table
+      .add("paths",
+           &options.paths,
+           "more run folders, states or snapshots to project, comma-separated")
+      .essential();
 }
 
 void add_surface_options(OptionTable& table, LandscapeOptions& options) {
-  table.add("grid", &options.grid, "points along a and b", between(1, 1001));
+  table.add("grid", &options.grid, "number of points along a and b", between(1, 1001)).essential();
   table
       .add("margin",
            &options.margin,
-           "of the grid around the paths and the center, as a part of their extent",
+           "border of the grid around paths and center, relative to their extent",
            between(0, 100))
       .needs(!has_value("a_range") || !has_value("b_range"));
-  table.add("a_range", &options.a_range, "LOW,HIGH of a instead");
-  table.add("b_range", &options.b_range, "LOW,HIGH of b instead");
-  table.add_choice(
-      "set",
-      &options.set,
-      "samples to evaluate, without augmentation",
-      {{"train", Samples::train}, {"validation", Samples::validation}, {"test", Samples::test}});
-  table.add("samples", &options.samples, "number of them, drawn by seed; 0: all", at_least(0));
+  table.add("a_range", &options.a_range, "LOW,HIGH of a; replaces the margin");
+  table.add("b_range", &options.b_range, "LOW,HIGH of b; replaces the margin");
+  table
+      .add_choice(
+          "set",
+          &options.set,
+          "samples to evaluate, without augmentation",
+          {{"train", Samples::train}, {"validation", Samples::validation}, {"test", Samples::test}})
+      .essential();
+  table.add("samples", &options.samples, "number of samples, drawn by seed; 0: all", at_least(0))
+      .essential();
   table.add_choice("batchnorm",
                    &options.surface.recalibrate,
-                   "running statistics: estimated again for every point, or kept (the center's on "
-                   "the surface, each one's own on the path)",
+                   "estimate running statistics again for every point, or keep those saved",
                    {{"recalibrate", true}, {"keep", false}});
   table
       .add("batchnorm_batches",
            &options.surface.batchnorm_batches,
-           "of batch_size training samples, to estimate them",
+           "batches of training samples for that estimate",
            at_least(1))
       .needs(is("batchnorm", {"recalibrate"}));
-  table.add("output", &options.output, "surface to write (.csv); the path gets NAME_path.csv")
-      .role(OptionRole::output);
+  table.add("output", &options.output, "surface to write (.csv); the path goes to NAME_path.csv")
+      .role(OptionRole::output)
+      .essential();
   table.add("overwrite", &options.overwrite, "replace existing outputs")
-      .role(OptionRole::overwrite);
+      .role(OptionRole::overwrite)
+      .essential();
   table.add("quiet", &options.common.run.quiet, "print errors only").role(OptionRole::quiet);
 }
 
@@ -422,18 +442,17 @@ int measure(LandscapeOptions& options, const distributed::Ranks& ranks) {
 int landscape_command(const std::vector<std::string>& arguments) {
   LandscapeOptions options;
   OptionTable table("dimred inspect",
-                    "the loss in the plane of two components of a projection matrix, and the "
-                    "paths of runs in it");
+                    "compute the loss, and the paths of runs, in the plane of two components of a "
+                    "projection matrix");
   add_plane_options(table, options);
   add_surface_options(table, options);
   training::add_compute_options(table, options.common.run);
   table
       .add("seed",
            &options.common.run.seed,
-           "of the samples and of BatchNorm's batches",
+           "seed of the samples and of BatchNorm's batches",
            at_least(0))
-      .needs(above("samples") || is("batchnorm", {"recalibrate"}) ||
-             training::seed_draws_samples());
+      .needs(above("samples") || is("batchnorm", {"recalibrate"}) || above("validation_fraction"));
   training::add_data_options(table, options.common.data);
   training::add_model_options(table, options.common.model);
   models::add_options(table, options.common.head);

@@ -28,7 +28,7 @@ struct LearningRateOptions {
 
 void add_finder_options(OptionTable& table, LearningRateOptions& options) {
   table.group("Learning rates", {.essential = true});
-  table.add("find_learning_rate", &options.table, "table to write: rates and losses (.csv)")
+  table.add("find_learning_rate", &options.table, "table of rates and losses to write (.csv)")
       .of_this_machine();
   table.add("overwrite", &options.overwrite, "replace an existing table")
       .role(OptionRole::overwrite);
@@ -36,7 +36,7 @@ void add_finder_options(OptionTable& table, LearningRateOptions& options) {
   table.add("end_rate", &options.finder.end_rate, "rate of the last step", positive());
   table.add("steps",
             &options.finder.steps,
-            "steps from one to the other, each larger by the same factor",
+            "number of steps; each raises the rate by the same factor",
             at_least(20));
   table.add("global_batch_size",
             &options.common.run.global_batch_size,
@@ -44,7 +44,7 @@ void add_finder_options(OptionTable& table, LearningRateOptions& options) {
             at_least(1));
   table.add("seed",
             &options.common.run.seed,
-            "of initial weights, sample order and augmentation",
+            "seed of initial weights, sample order and augmentation",
             at_least(0));
   table.add("quiet", &options.common.run.quiet, "print errors only").role(OptionRole::quiet);
 }
@@ -93,7 +93,7 @@ int find(LearningRateOptions& options, const distributed::Ranks& ranks) {
 int learning_rate_command(const std::vector<std::string>& arguments) {
   LearningRateOptions options;
   OptionTable table("dimred stage1",
-                    "The loss of a network as the learning rate rises from step to step.");
+                    "measure a network's loss while the learning rate rises from step to step");
   add_finder_options(table, options);
   training::add_compute_options(table, options.common.run);
   training::add_data_options(table, options.common.data);

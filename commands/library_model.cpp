@@ -27,24 +27,23 @@ struct LibraryModelOptions {
 };
 
 OptionTable model_table_of(LibraryModelOptions& options) {
-  OptionTable table(
-      "dimred model",
-      "writes a network of timm, torchvision or FastNN as a TorchScript module, which "
-      "stage1 and stage2 train as --model FILE.pt; nothing is downloaded");
+  OptionTable table("dimred model",
+                    "write a network of timm, torchvision or FastNN as a TorchScript module for "
+                    "--model FILE.pt; nothing is downloaded");
   table.group("What");
   table
       .add("name",
            &options.name,
            "timm:NAME, torchvision:NAME, or a name of FastNN's: overfeat, nasnet_mobile, ...")
       .positional();
-  table.add("num_classes", &options.num_classes, "outputs", at_least(2));
-  table.add("channels", &options.channels, "of the images", between(1, 4));
+  table.add("num_classes", &options.num_classes, "number of outputs", at_least(2));
+  table.add("channels", &options.channels, "channels of the images", between(1, 4));
   table.add("image_size",
             &options.image_size,
-            "side of the images that it is tried with; 0: what it was made for",
+            "side of the images for a trial pass; 0: the network's own",
             between(0, 4096));
-  table.add("seed", &options.seed, "of the weights drawn", at_least(0));
-  table.add("output", &options.output, "the file (default: NAME.pt, here)")
+  table.add("seed", &options.seed, "seed of the initial weights", at_least(0));
+  table.add("output", &options.output, "file to write (default: NAME.pt, here)")
       .role(OptionRole::output);
   return table;
 }
@@ -58,7 +57,7 @@ std::string python_with_torch() {
   return fs::exists(python) ? python.string() : "python3";
 }
 
-/// What the program printed, which is one object of JSON.
+/// The program's output, one object of JSON.
 std::string written_by_python(const nlohmann::json& request) {
   const auto python = python_with_torch();
   std::string output;
@@ -91,7 +90,7 @@ int library_model_command(const std::vector<std::string>& arguments) {
   if (options.output.empty())
     options.output = options.name.substr(options.name.rfind(':') + 1) + ".pt";
   require(options.output.extension() == ".pt",
-          "[model] needs a name that ends in .pt, as --model knows a module by it, received {}",
+          "[model] needs an --output that ends in .pt, as stage1's --model does, received {}",
           options.output);
   require_result_place(result_place(table, &options.output));
   const auto made = nlohmann::json::parse(written_by_python({{"name", options.name},

@@ -49,75 +49,87 @@ const std::vector<std::pair<std::string, std::string>>& take_names() {
 void add_recipe_options(OptionTable& table, merge::Recipe& recipe) {
   table.group("Checkpoints");
   auto& window = recipe.window;
-  table.add("from", &window.from, "first step", at_least(0));
-  table.add("to", &window.to, "last step; 0: no limit", at_least(0));
+  table.add("from", &window.from, "first step to merge", at_least(0)).essential();
+  table.add("to", &window.to, "last step to merge; 0: no limit", at_least(0)).essential();
   table.add("stride",
             &window.stride,
-            "1: every checkpoint; N: every Nth, counted backwards from the newest",
+            "merge every Nth checkpoint, counted backwards from the newest",
             at_least(1));
-  table.add("last", &window.last, "number of the newest of these; 0: all", at_least(0));
+  table.add("last", &window.last, "merge only the newest N of these; 0: all", at_least(0))
+      .essential();
   table.group("Coefficients");
-  table.add_choice(
-      "kind",
-      &recipe.coefficients.kind,
-      "mean; linear, cosine, minus-sqrt: what a rate that decays so would have given "
-      "the updates between checkpoints, by their steps; wma: 1, 2, 3, ...; ema: "
-      "decay^age; pma-ema: alpha of each next one and the rest of the sum before; power: "
-      "(step in the name)^gamma",
-      merge::kind_names());
-  table.add("decay", &recipe.coefficients.decay, "of ema", between_open(0, 1))
-      .needs_in_files(is("kind", {"ema"}));
-  table.add("alpha", &recipe.coefficients.alpha, "of pma-ema", positive(1))
+  table
+      .add_choice("kind",
+                  &recipe.coefficients.kind,
+                  "coefficients: mean, those of a learning-rate decay (linear, cosine, "
+                  "minus-sqrt), or a moving average (wma, ema, pma-ema, power)",
+                  merge::kind_names())
+      .essential();
+  table
+      .add("decay",
+           &recipe.coefficients.decay,
+           "weight of a checkpoint relative to the next newer one",
+           between_open(0, 1))
+      .needs_in_files(is("kind", {"ema"}))
+      .essential();
+  table
+      .add("alpha",
+           &recipe.coefficients.alpha,
+           "weight of each newer checkpoint against the mean so far",
+           positive(1))
       .needs_in_files(is("kind", {"pma-ema"}));
   table
       .add("gamma",
            &recipe.coefficients.gamma,
-           "makes the weight of step t grow as t^gamma",
+           "exponent: step t gets a weight that grows as t^gamma",
            between(0, 1000))
       .needs_in_files(is("kind", {"power"}));
-  table.add("coefficients",
-            &recipe.file,
-            "takes a number a line, oldest first, or REGEX: c1 c2 ... by tensors' names");
+  table
+      .add("coefficients",
+           &recipe.file,
+           "file of one number a line, oldest first, or of lines REGEX: c1 c2 ... for tensors")
+      .essential();
 }
 
 void add_output_options(OptionTable& table, MergeOptions& options) {
   auto& merge = options.merge;
   table.group("Output");
   table.add("output", &options.output, "folder to write: safetensors, side files, merge.json")
-      .role(OptionRole::output);
-  table.add_choice("dtype", &merge.dtype, "type of the merged weights", dtype_names());
+      .role(OptionRole::output)
+      .essential();
+  table.add_choice("dtype", &merge.dtype, "type of the merged weights", dtype_names()).essential();
   table.add("shard_size",
             &options.shard_size,
-            "limits each shard, as 20KB or 5 (GB); 0 keeps the shards copied from");
+            "size limit of a shard, such as 20KB or 5 (GB); 0: as copy_from's");
   table.add("copy_from",
             &merge.copy_from,
-            "checkpoint that side files, integers and BatchNorm's statistics are copied from: "
-            "latest, oldest, or its name; given, integers may differ");
+            "checkpoint to copy side files, integers and BatchNorm's statistics from: latest, "
+            "oldest or a name");
   table.add("allow_different_config",
             &merge.allow_different_config,
             "merge weights whose configurations or tokenizers differ");
-  table.add("base", &merge.base, "folds the mean of LoRA adapters into this checkpoint");
-  table.add_choice("take",
-                   &merge.take,
-                   "takes these weights of files that hold raw and averaged ones",
-                   take_names());
-  table.add("sweep",
-            &options.sweep,
-            "several outputs in one reading, in numbered folders of the output: on each line "
-            "key=value words, such as kind=ema decay=0.95 last=8");
+  table.add("base", &merge.base, "fold the mean of LoRA adapters into this checkpoint");
+  table.add_choice(
+      "take", &merge.take, "choose raw or averaged weights in files that hold both", take_names());
+  table
+      .add("sweep",
+           &options.sweep,
+           "file of key=value lines such as kind=ema decay=0.95; each makes a numbered output")
+      .essential();
 }
 
 OptionTable table_of(MergeOptions& options) {
-  OptionTable table("dimred merge", "checkpoints of any size into one");
+  OptionTable table("dimred merge", "merge checkpoints of any size into one");
   table.group("Files");
   table
       .add("source",
            &options.source,
-           "checkpoints: weight files, folders of Hugging Face's, snapshots (.h5), a folder of "
-           "such, a list (.txt) or a quoted pattern; more may follow")
+           "checkpoints: weight files, Hugging Face folders, snapshots (.h5), a folder or list "
+           "(.txt) of these, or a quoted pattern")
       .role(OptionRole::input)
-      .positional();
-  table.rest([&](const std::string& text) {
+      .positional()
+      .essential();
+  table.rest("[SOURCE...]", [&](const std::string& text) {
     require(!looks_like_url(text),
             "[merge] a URL needs to be the one SOURCE, received {}",
             without_credentials(text));
@@ -126,12 +138,15 @@ OptionTable table_of(MergeOptions& options) {
   add_recipe_options(table, options.merge.recipe);
   add_output_options(table, options);
   table.group("Machine");
-  table.add("threads", &options.merge.threads, "0: all cores of this process", between(0, 4096))
+  table
+      .add("threads",
+           &options.merge.threads,
+           "worker threads; 0: all cores of this process",
+           between(0, 4096))
       .role(OptionRole::threads);
   table.add("block",
             &options.merge.block,
-            "elements read at a time; memory is threads x block x 16 bytes, and the result does "
-            "not depend on it",
+            "elements read at a time; memory is threads x block x 16 bytes",
             between(1, 1 << 28));
   table.add("quiet", &options.quiet, "print errors only").role(OptionRole::quiet);
   add_store_options(table);
@@ -179,7 +194,7 @@ void require_one_choice(const OptionTable& table, const MergeOptions& options) {
   add_recipe_options(line, of_a_line);
   for (const auto& row : table.rows())
     require(!row.was_set() || line.row(row.name) == nullptr,
-            "[merge] --{} belongs into the lines of --sweep",
+            "[merge] --{} belongs in the lines of --sweep",
             row.name);
 }
 

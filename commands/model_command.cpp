@@ -35,29 +35,31 @@ std::string model_table(const models::NetworkSummary& summary) {
 
 int model_command(const std::vector<std::string>& arguments) {
   NetworkOptions options;
-  OptionTable table("dimred inspect",
-                    "what a network is made of: layers, shapes, parameters and compute");
+  OptionTable table("dimred inspect", "list a network's layers, shapes, parameters and compute");
   table.group("What");
   table
       .add("model",
            &options.model,
-           "network by name, or a TorchScript module's file (*.pt), whose code is run")
+           "network by name, or a TorchScript file (*.pt), whose code is run")
       .may_name_a_file();
   table.add("module_timeout",
             &models::script_host().timeout,
-            "seconds for a TorchScript module to be loaded and to come back from its first passes",
+            "most seconds for a TorchScript module to load and to finish its first passes",
             positive(1e6));
-  table.add(
-      "channels", &options.channels, "of the images; 0: 3, or 1 for images of 28", at_least(0));
+  table.add("channels",
+            &options.channels,
+            "channels of the images; 0: 3, or 1 for images of 28 pixels",
+            at_least(0));
   table.add("image_size",
             &options.image_size,
-            "height and width of the images; 0: what the network was made for",
+            "height and width of the images; 0: the network's own",
             at_least(0));
   table.add("classes",
             &options.classes,
-            "number of classes; of a TorchScript module, what it has to have",
+            "number of classes; a TorchScript module must have as many",
             at_least(2));
-  if (printed_help(table, arguments)) return exit_success;
+  const auto networks = formatted("\nNetworks: {}\n", name_list(models::network_names()));
+  if (printed_help(table, arguments, networks)) return exit_success;
   const auto info = models::network_info(options.model);
   const bool script = models::is_script(options.model);
   require(!script || options.image_size > 0,

@@ -52,22 +52,24 @@ void add_file_options(OptionTable& table, PcaOptions& options) {
   table
       .add("snapshots",
            &options.snapshots,
-           "run folder, folder of snapshots (.h5) or of weight files (.safetensors, .pt, .pth, "
-           ".bin, MindSpore's .ckpt), a list of such files (.txt, one a line), a pattern in "
-           "quotes, or one n x M .npy")
+           "snapshots: run, folder of .h5 or weight files, list (.txt), quoted pattern, or n x M "
+           ".npy")
       .role(OptionRole::input)
-      .positional();
+      .positional()
+      .essential();
   table
       .add("output",
            &options.output,
-           "matrix to write (.npy); its sidecar .json gets the singular values and digests")
-      .role(OptionRole::output);
+           "matrix to write (.npy), with singular values and digests in a .json beside it")
+      .role(OptionRole::output)
+      .essential();
   table.add("overwrite", &options.overwrite, "replace an existing output")
-      .role(OptionRole::overwrite);
+      .role(OptionRole::overwrite)
+      .essential();
   table
       .add("gram",
            &options.gram,
-           "also write the Gram matrix of the centred snapshots used here (.npy, n x n float64)")
+           "file for the Gram matrix of the centred snapshots (.npy, n x n float64)")
       .needs(is("centre", {"mean"}))
       .role(OptionRole::output)
       .of_this_machine();
@@ -75,53 +77,71 @@ void add_file_options(OptionTable& table, PcaOptions& options) {
 
 void add_matrix_options(OptionTable& table, PcaOptions& options) {
   table.group("Snapshots");
-  table.add("snapshot_from",
-            &options.range.from,
-            "first epoch used (of .npy and weight files, which know no epochs: first snapshot, "
-            "counted from 1); 0: from the first on",
-            at_least(0));
-  table.add(
-      "snapshot_to", &options.range.to, "last epoch or snapshot used; 0: to the last", at_least(0));
-  table.add("snapshot_skip",
-            &options.range.skip,
-            "snapshots left out after each one used: 1 uses every second",
-            at_least(0));
+  table
+      .add("snapshot_from",
+           &options.range.from,
+           "first epoch to use, or first snapshot in files without epochs; 0: the first",
+           at_least(0))
+      .essential();
+  table
+      .add("snapshot_to",
+           &options.range.to,
+           "last epoch or snapshot to use; 0: the last",
+           at_least(0))
+      .essential();
+  table
+      .add("snapshot_skip",
+           &options.range.skip,
+           "snapshots to skip after each one used; 1 uses every second",
+           at_least(0))
+      .essential();
   table.group("Components");
-  table.add("components",
-            &options.components,
-            "k, rows of the matrix; needs n - 1 >= k (span: n >= k); unless given at most n - 1 "
-            "(span: n)",
-            at_least(1));
-  table.add_choice("kind",
-                   &options.kind,
-                   "principal components; span of the snapshots, not centred; random rows; the "
-                   "components with each layer's columns shuffled",
-                   pca::kind_names());
+  table
+      .add("components",
+           &options.components,
+           "rows k of the matrix; unless given, at most snapshots - 1 (span: snapshots)",
+           at_least(1))
+      .essential();
+  table
+      .add_choice("kind",
+                  &options.kind,
+                  "principal components, a basis of the snapshots (span), random rows, or "
+                  "components of shuffled layers",
+                  pca::kind_names())
+      .essential();
   table
       .add_choice("centre",
                   &options.centre,
-                  "base: the components of the differences from the first snapshot, not centred",
+                  "point to subtract: the snapshots' mean, or the first snapshot (base)",
                   {{"mean", Centre::mean}, {"base", Centre::base}})
       .needs(is("kind", {"pca"}));
-  table.add_choice("blocks",
-                   &options.blocks,
-                   "layers: k components for each layer by itself, a block-diagonal matrix",
-                   pca::blocks_names());
-  table.add("seed", &options.seed, "of random and shuffled", at_least(0))
+  table
+      .add_choice("blocks",
+                  &options.blocks,
+                  "one basis for all columns, or k components for each layer alone",
+                  pca::blocks_names())
+      .essential();
+  table.add("seed", &options.seed, "seed of kind = random and shuffled", at_least(0))
       .needs(is("kind", {"random", "shuffled"}));
 }
 
 OptionTable pca_table(PcaOptions& options) {
   OptionTable table("dimred pca",
-                    "principal components of weight snapshots as a k x M projection matrix");
+                    "compute the principal components of weight snapshots as a k x M projection "
+                    "matrix");
   add_file_options(table, options);
   add_matrix_options(table, options);
   table.group("Machine");
-  table.add("threads", &options.threads, "0: all cores of this process", between(0, 4096))
-      .role(OptionRole::threads);
+  table
+      .add("threads",
+           &options.threads,
+           "worker threads; 0: all cores of this process",
+           between(0, 4096))
+      .role(OptionRole::threads)
+      .essential();
   table.add("tile_mb",
             &options.tile_mb,
-            "memory of all column tiles together, in MiB; the result does not depend on it",
+            "MiB of memory for all column tiles together; the result stays the same",
             between(1, 1 << 20));
   table.add("quiet", &options.quiet, "print errors only").role(OptionRole::quiet);
   launch::add_options(table, options.ranks);
@@ -168,7 +188,7 @@ pca::Basis fit_from_first(const PcaOptions& options,
   return pca::fit(*differences, fit, options.output, communicator);
 }
 
-/// What a random walk would show of the same number of snapshots; empty where the report says it.
+/// Returns the figures of a random walk of as many snapshots; empty if the report has them.
 std::string walk_text(const PcaOptions& options, const pca::Sidecar& fitted) {
   if (options.centre == Centre::mean) return {};
   const auto& walk = fitted.random_walk_ratio;

@@ -115,18 +115,20 @@ int predict_with_run(PredictOptions& options, OptionTable& table) {
 int predict_command(const std::vector<std::string>& arguments) {
   PredictOptions options;
   OptionTable table("dimred predict",
-                    "Classes of images, by a run's or an export's network: dimred predict "
-                    "(RUN|EXPORT) IMAGE...; an IMAGE is a file, a folder or a pattern.");
+                    "classify images with a run's or an export's network; an IMAGE is a file, "
+                    "folder or pattern");
   table.group("Predict", {.essential = true});
   add_saved_options(table, options);
   table
-      .add(
-          "top", &options.top, "classes shown for each image, the most probable first", at_least(1))
+      .add("top",
+           &options.top,
+           "number of classes shown for each image, most probable first",
+           at_least(1))
       .alias("k");
-  table.add("csv", &options.csv, "also write image, rank, label, class, probability to this file")
+  table.add("csv", &options.csv, "file to write image, rank, label, class, probability to")
       .of_this_machine();
   add_network_options(table, options.common);
-  table.rest([&](const std::string& image) {
+  table.rest("IMAGE...", [&](const std::string& image) {
     require(!looks_like_url(image),
             "[predict] needs images of this machine, received {}",
             without_credentials(image));

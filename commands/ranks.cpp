@@ -101,7 +101,7 @@ bool names_word(std::string_view text, std::string_view name) {
   return false;
 }
 
-/// Where the options come from whose name and value a message has, and that nobody typed.
+/// Names the origin of untyped options whose name and value a message has.
 std::string origins(const OptionTable& table, std::string_view message) {
   std::string text;
   for (const auto& row : table.rows()) {

@@ -19,7 +19,7 @@ int with_ranks(const std::string& name,
                bool on_gpu,
                const std::function<int(const distributed::Ranks&)>& work);
 
-/// The same for the command of `table` on the device that `options` choose; the ranks have the same
+/// Runs the command of `table` on the device that `options` choose; the ranks have the same
 /// options. A device's memory that is short becomes a std::runtime_error with memory_advice() for
 /// the command's last word.
 int with_ranks(const OptionTable& table,

@@ -220,7 +220,7 @@ fs::path open_output(const stores::Url& url,
   } else {
     const bool replaces = overwrite.value_or(false);
     require(replaces || !fs::exists(unsent_mark(output)),
-            "[stores] what an earlier command made for {} has not been uploaded: {}",
+            "[stores] the output of an earlier command for {} has not been uploaded: {}",
             url,
             remedy(output));
     if (kind == OutputKind::made && !replaces) require_new(output, overwrite.has_value(), options);

@@ -28,7 +28,7 @@ struct RemoteOutput {
   stores::DigestMemory memory;     // of files that were sent ahead
 };
 
-/// Where a checkpoint is set aside while it is sent ahead.
+/// The place of a checkpoint while it is sent ahead.
 inline std::filesystem::path staging_of(const RemoteOutput& output) {
   return output.paths.entry / "staging";
 }

@@ -29,8 +29,8 @@ void add_saved_options(OptionTable& table, SavedOptions& saved) {
   table
       .add("weights",
            &saved.weights,
-           "a run folder, a state, a snapshot, a weight file (safetensors, PyTorch's .pt, "
-           "MindSpore's .ckpt), or a folder of snapshots or a list of them (.txt): their mean")
+           "run, state, snapshot or weight file; or a folder or list (.txt) of snapshots, whose "
+           "mean is used")
       .essential()
       .positional();
   table.add("recalibrate_batchnorm",
@@ -113,9 +113,9 @@ training::Weights load_saved(training::Setup& setup, const SavedOptions& saved) 
   if (weights.needs_recalibration && saved.recalibrate_batchnorm &&
       setup.model.batchnorm_layers > 0) {
     require(setup.data.train->size() > 0,
-            "[weights] a mean of snapshots needs the run's data, which is gone, to estimate "
-            "BatchNorm's statistics; --data PATH says where it is, --recalibrate_batchnorm false "
-            "leaves them as they are");
+            "[weights] a mean of snapshots needs the run's data to estimate BatchNorm's "
+            "statistics, and the data is gone; give its place with --data PATH, or keep the "
+            "statistics with --recalibrate_batchnorm false");
     training::recalibrate_batchnorm(setup);
     weights.source += ", BatchNorm recalibrated";
   }

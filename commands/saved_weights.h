@@ -24,12 +24,13 @@ void add_saved_options(OptionTable& table, SavedOptions& saved);
 /// head. None of the loss: held-out losses have no smoothing.
 void add_network_options(OptionTable& table, training::CommonOptions& common);
 
-/// What a command wants of the run's data: its samples, or classes and normalisation alone.
+/// The part of the run's data that a command wants: its samples, or classes and normalisation
+/// alone.
 enum class DataUse { samples, description };
 
 /// Takes the data, model and head of the run that the weights belong to over, and prints what is
-/// set otherwise. Without a run the table's own options count. Where the run's data are gone, its
-/// manifest stands in for a description. Throws std::invalid_argument when the path is empty or not
+/// set otherwise. Without a run the table's own options count. The run's manifest stands in for a
+/// description of data that are gone. Throws std::invalid_argument when the path is empty or not
 /// there, or samples are wanted that are gone.
 void adopt_run_of(OptionTable& table,
                   SavedOptions& saved,

@@ -30,7 +30,7 @@ void add_save_options(OptionTable& table, stage1::Options& options) {
   table
       .add("snapshots_per_epoch",
            &saves.snapshots_per_epoch,
-           "weights saved for the PCA, evenly spread over an epoch; 0: none",
+           "snapshots to save for the PCA in each epoch, evenly spread; 0: none",
            at_least(0))
       .essential();
   table.add("snapshot_initial",
@@ -42,18 +42,20 @@ void add_save_options(OptionTable& table, stage1::Options& options) {
            "first epoch with snapshots, counted from 1",
            at_least(1))
       .needs(above("snapshots_per_epoch"));
-  table.add("keep_snapshots", &saves.keep_snapshots, "newest snapshots that stay", at_least(1));
+  table.add("keep_snapshots", &saves.keep_snapshots, "newest snapshots to keep", at_least(1))
+      .role(OptionRole::retention);
   table
       .add("yes",
            &saves.yes,
-           "train a network of more than 1e9 parameters, or one whose snapshots may fill the disk")
+           "train a network above 1e9 parameters, or one whose snapshots may fill the disk")
       .may_change();
   table.add("checkpoint_every",
             &saves.checkpoint_every,
             "epochs between full resume states",
             at_least(1));
-  table.add(
-      "keep_checkpoints", &saves.keep_checkpoints, "newest resume states that stay", at_least(1));
+  table
+      .add("keep_checkpoints", &saves.keep_checkpoints, "newest resume states to keep", at_least(1))
+      .role(OptionRole::retention);
   table
       .add("resume_from",
            &options.resume_from,
@@ -67,7 +69,7 @@ void add_control_options(OptionTable& table, stage1::ControlOptions& options) {
   table
       .add("stop_at_step",
            &options.stop_at_step,
-           "ends the run after N steps; 0: by epochs alone",
+           "end the run after N steps; 0: after its epochs",
            at_least(0))
       .may_change();
   table
@@ -79,13 +81,13 @@ void add_control_options(OptionTable& table, stage1::ControlOptions& options) {
   table
       .add("early_stopping_patience",
            &options.early_stopping_patience,
-           "epochs without a better validation accuracy that end the run; 0: off",
+           "end the run after N epochs without better validation accuracy; 0: off",
            at_least(0))
       .needs_in_files(above("validation_fraction"));
   table
       .add("early_stopping_min_delta",
            &options.early_stopping_min_delta,
-           "by how much an accuracy is better",
+           "smallest gain in accuracy that counts as better",
            at_least(0))
       .needs(above("early_stopping_patience"));
   table
@@ -104,13 +106,12 @@ void add_ema_options(OptionTable& table, method::AverageOptions& options) {
   table.group("Control");
   table.add("ema_decay",
             &options.decay,
-            "decay of an exponential mean of the weights, with rows of its own in the curve, saved "
-            "as ema.h5; 0: none",
+            "save an exponential mean of the weights as ema.h5, with this decay; 0: none",
             less_than(1));
   table
       .add("ema_warmup",
            &options.warmup,
-           "of update n at most (1 + n) / (10 + n), so that the mean forgets the beginning")
+           "limit the decay of update n to (1 + n) / (10 + n), so early weights fade")
       .needs(above("ema_decay"));
 }
 
@@ -118,18 +119,17 @@ void add_bucket_options(OptionTable& table, training::BucketOptions& options) {
   table.group("Gradient");
   table.add("bucket_mb",
             &options.bucket_mb,
-            "MiB of gradient summed over ranks at a time, while the backward pass goes on",
+            "MiB of gradient that ranks sum at a time during the backward pass",
             positive());
-  table.add("first_bucket_mb", &options.first_bucket_mb, "the same of the first", positive());
+  table.add("first_bucket_mb", &options.first_bucket_mb, "MiB of the first bucket", positive());
   table.add("allreduce_split",
             &options.split,
-            "or the buckets' ends as numbers of parameters, ascending: 85,160",
+            "ends of the buckets as ascending numbers of parameters, such as 85,160",
             at_least(1));
 }
 
 OptionTable stage1_table(training::CommonOptions& common, stage1::Options& options) {
-  OptionTable table("dimred stage1",
-                    "Conventional training of a network; saves weight snapshots for the PCA.");
+  OptionTable table("dimred stage1", "train a network and save weight snapshots for the PCA");
   training::add_run_options(table, common.run);
   training::add_data_options(table, common.data);
   training::add_model_options(table, common.model);
@@ -153,7 +153,7 @@ constexpr auto finder_help =
     "  --find_learning_rate FILE  instead of training: the loss as the rate rises, as CSV; `dimred "
     "stage1 --find_learning_rate FILE --help` lists its options\n";
 
-/// Measured on a network of the same kind, so that the one that is trained is left alone.
+/// Measures a network of the same kind, and so leaves the trained one alone.
 std::string statistics_of(const training::Setup& setup, const training::ModelOptions& options) {
   const models::InputShape input{
       setup.data.image_shape.channels, setup.data.image_shape.height, setup.data.image_shape.width};
@@ -176,8 +176,8 @@ std::optional<double> rate_of_batch(const stage1::Options& options, std::int64_t
   return options.schedule.learning_rate * static_cast<double>(batch) / training::usual_batch_size;
 }
 
-/// Fills in the rate where nobody gives one, with a remark where it goes with the batch. A run that
-/// is taken up again keeps its own, and one that continues `resumed` goes on as that one chose.
+/// Fills in the rate where nobody gives one, with a remark where it goes with the batch. A resumed
+/// run keeps its own rate, and a run continued from `resumed` keeps the choice of `resumed`.
 void choose_learning_rate(const training::RunOptions& run,
                           const checkpoints::OpenedRun& resumed,
                           stage1::Options& options,
@@ -293,6 +293,7 @@ int stage1_command(const std::vector<std::string>& arguments) {
     auto setup = training::make_setup(common, ranks);
     const auto config = run_config(common, table);
     setup.persistent_options = config.persistent;
+    setup.run = config.run;
     training::require_cache_for_training(setup.data);
     require_consent(setup, resolved, common.run.output);
     const training::RunFolder folder(

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "checkpoints/artifact.h"
+#include "checkpoints/last_rate.h"
 #include "checkpoints/runs.h"
 #include "checkpoints/series.h"
 #include "checkpoints/snapshot.h"
@@ -26,10 +27,8 @@
 #include "support/sampled_digest.h"
 #include "support/stopwatch.h"
 #include "training/data_sets.h"
-#include "training/input/train_on.h"
 #include "training/signals.h"
 #include "training/weights/frozen.h"
-#include "training/weights/soup.h"
 #include "training/weights/weights.h"
 
 namespace dimred::commands {
@@ -85,8 +84,7 @@ std::int64_t snapshots_in(const fs::path& path) {
   return std::ssize(checkpoints::members({path}, "stage2").members);
 }
 
-/// Nobody has said k: it is that of the matrix there is, or fewer than the preset's where the
-/// snapshots allow no more.
+/// Chooses an unset k: the matrix's, or fewer than the preset's if the snapshots allow no more.
 void choose_components(Stage2Plan& plan, std::vector<std::string>& remarks) {
   auto& options = plan.options;
   const auto basis = options.constants.basis;
@@ -125,8 +123,8 @@ bool is_early(const fs::path& snapshot, const fs::path& last) {
   return 2 * step(snapshot) < step(last);
 }
 
-/// A preset's mean is of the snapshots that there are. Where there are none, they reach too far
-/// back, or the checkpoint names weights of its own, the checkpoint is the start.
+/// A preset's mean is of the snapshots that there are. The checkpoint is the start if there are
+/// none, they reach too far back, or it names weights of its own.
 void choose_start(Stage2Plan& plan, const OptionTable& table, std::vector<std::string>& remarks) {
   auto& options = plan.options;
   const auto latest = options.constants.start_latest;
@@ -154,8 +152,8 @@ void choose_start(Stage2Plan& plan, const OptionTable& table, std::vector<std::s
       latest));
 }
 
-/// Where the preset wants more snapshots than there are. A run that is taken up again keeps its
-/// start, which was chosen by snapshots that may be gone since.
+/// Handles a preset that wants more snapshots than exist. A resumed run keeps its start, whose
+/// snapshots may be gone since.
 void fit_to_snapshots(Stage2Plan& plan, OptionTable& table, std::vector<std::string>& remarks) {
   auto& options = plan.options;
   if (!options.n_component) choose_components(plan, remarks);
@@ -168,8 +166,7 @@ void fit_to_snapshots(Stage2Plan& plan, OptionTable& table, std::vector<std::str
 
 /// Whether the start is made of the snapshots.
 bool starts_from_snapshots(method::Start start) {
-  return start == method::Start::mean || start == method::Start::soup ||
-         start == method::Start::first;
+  return start == method::Start::mean || start == method::Start::first;
 }
 
 stage2::StartWeights start_weights(training::Setup& setup, const Stage2Plan& plan) {
@@ -181,11 +178,6 @@ stage2::StartWeights start_weights(training::Setup& setup, const Stage2Plan& pla
     case method::Start::mean:
       return {training::mean_of_series(setup, options.snapshots, options.start_latest.value_or(0)),
               {}};
-    case method::Start::soup: {
-      auto soup = training::greedy_soup(setup, options.snapshots, options.start_latest.value_or(0));
-      const auto batches = soup.images_evaluated / setup.data.global_batch_size;
-      return {std::move(soup.weights), {.forward_passes = batches}};
-    }
     case method::Start::first:
       return {training::load_weights(
                   setup, training::latest_members(options.snapshots).members.front().weights),
@@ -255,7 +247,7 @@ pca::FitOptions fit_options(const Stage2Plan& plan) {
 void say_reuse(const fs::path& matrix, const fs::path& snapshots, Console& console) {
   console.line("reusing " + matrix.string());
   if (const auto different = checkpoints::difference_of_run(snapshots); !different.empty())
-    console.warn(formatted("{}; the matrix is of what was there when it was fitted", different));
+    console.warn(formatted("{}; the matrix was fitted from the snapshots of that time", different));
 }
 
 /// The matrix given, or that of this run folder, or a new one from the snapshots.
@@ -313,11 +305,10 @@ int descend(Stage2Plan& plan,
   auto setup = training::make_setup(plan.common, ranks);
   const auto config = run_config(plan.common, table);
   setup.persistent_options = config.persistent;
+  setup.run = config.run;
   training::require_cache_for_training(setup.data);
   training::load_frozen(setup, plan.options.checkpoint);
   auto start = start_unless_resumed(setup, plan);
-  const auto budget_steps = setup.data.steps_per_epoch();
-  training::train_on(setup, plan.options.train_on);
   const training::RunFolder folder(
       plan.common.run.output, config, *ranks.communicator, plan.common.run.events);
   auto console = console_of(ranks, plan.common.run.quiet);
@@ -338,8 +329,9 @@ int descend(Stage2Plan& plan,
     console.line(formatted("preset {}: {}", plan.options.preset, plan.options.constants.summary));
     auto options = stage2::train_options(plan.options);
     options.epochs = plan.common.run.epochs;
-    options.budget_steps = budget_steps;
     options.hooks = plan.hooks;
+    options.stage1_rate =
+        checkpoints::last_learning_rate(checkpoints::open_run(plan.options.checkpoint).folder);
     return stage2::train(setup,
                          folder,
                          stage2::subspace_of(basis, setup, plan.options.device_algebra),
@@ -351,7 +343,7 @@ int descend(Stage2Plan& plan,
 
 OptionTable stage2_table(Stage2Plan& plan) {
   OptionTable table("dimred stage2",
-                    "Descent in the subspace of a projection matrix, and its baselines.");
+                    "descend in the subspace of a projection matrix, or run one of its baselines");
   training::add_run_options(table, plan.common.run, /*least_epochs=*/0);
   training::add_step_event_options(table, plan.common.run.events);
   stage2::add_options(table, plan.options);

@@ -76,15 +76,18 @@ struct StoreTool {
 };
 
 constexpr std::array store_tools = {
-    StoreTool{"get", "a remote file or folder to this machine", "URL", "file or folder", get},
-    StoreTool{
-        "put", "a file or folder of this machine to a remote place", "file or folder", "URL", put},
-    StoreTool{"ls", "what a remote place holds, with sizes in bytes", "URL", nullptr, list},
+    StoreTool{"get", "copy a remote file or folder to this machine", "URL", "file or folder", get},
+    StoreTool{"put",
+              "copy a file or folder of this machine to a remote place",
+              "file or folder",
+              "URL",
+              put},
+    StoreTool{"ls", "list a remote place, with sizes in bytes", "URL", nullptr, list},
 };
 
 std::string store_help() {
   std::string text =
-      "dimred store: files of remote stores (hdfs, s3, gs, http, https, file)\n\n"
+      "dimred store: get, put and list files of remote stores (hdfs, s3, gs, http, https, file)\n\n"
       "usage: dimred store get URL PATH | put PATH URL | ls URL\n\n";
   for (const auto& tool : store_tools)
     text += formatted(
@@ -96,12 +99,12 @@ int run_tool(const StoreTool& tool, const std::vector<std::string>& arguments) {
   CopyOptions options;
   OptionTable table(formatted("dimred store {}", tool.name), tool.summary);
   table.group("Store");
-  table.add("from", &options.from, formatted("where it is: {}", tool.from)).positional();
+  table.add("from", &options.from, formatted("place to read: {}", tool.from)).positional();
   if (tool.to != nullptr) {
-    table.add("to", &options.to, formatted("where it shall be: {}", tool.to)).positional();
+    table.add("to", &options.to, formatted("place to write: {}", tool.to)).positional();
   }
   if (tool.run == get)
-    table.add("overwrite", &options.overwrite, "replace other files that are there")
+    table.add("overwrite", &options.overwrite, "replace other files that exist")
         .role(OptionRole::overwrite);
   stores::add_options(table, options.stores, /*uploads=*/false);
   if (printed_help(table, arguments)) return exit_success;

@@ -146,7 +146,7 @@ MissingData missing_data(const OptionTable& table, const training::DataOptions& 
 void require_data(const OptionTable& table, const training::DataOptions& data) {
   const auto missing = missing_data(table, data);
   require(missing.option.empty(),
-          "[data] the run's {} is not at {} any more; --{} PATH says where it is now",
+          "[data] the run's {} is not at {} any more; give its place with --{} PATH",
           missing.option == "data" ? "data" : "test data",
           missing.path,
           missing.option);

@@ -14,10 +14,9 @@
 namespace dimred::commands {
 
 /// Takes the data, model and loss of an opened run over into `common`, the table's fields; bfloat16
-/// and float16 only where they are native. Returns a line that begins with `otherwise` for each
-/// option that is set otherwise. The run's stream_cache counts for `data` that
-/// is given by a flag, too: the table must leave that row to be located after this. Without a
-/// configuration the table's own options count.
+/// and float16 only where they are native. Returns a line, beginning with `otherwise`, for each
+/// option set otherwise. The run's stream_cache also counts for `data` given by a flag: the table
+/// must locate that row after this call. Without a configuration the table's own options count.
 std::vector<std::string> adopt_run(OptionTable& table,
                                    const checkpoints::OpenedRun& run,
                                    training::CommonOptions& common,
@@ -37,7 +36,7 @@ void print_default_data(const OptionTable& table,
 /// The config.toml of the run, once make_setup() has filled in what the data decide.
 checkpoints::RunConfig run_config(const training::CommonOptions& common, const OptionTable& table);
 
-/// Where nobody has named a network, photographs get one that was made for them.
+/// Chooses a network made for photographs, if they are the data and no network is named.
 void choose_network_by_data(const OptionTable& table, training::ModelOptions& model);
 
 /// How photographs are prepared and by which network they are trained, where `asked` left it open
@@ -45,7 +44,7 @@ void choose_network_by_data(const OptionTable& table, training::ModelOptions& mo
 std::string describe_choice(const std::optional<data::Recipe>& asked,
                             const training::CommonOptions& common);
 
-/// Data that an adopted configuration names and that are not there any more.
+/// Data of an adopted configuration that are gone.
 struct MissingData {
   std::string option;  // data or test_data; empty: nothing is missing
   std::filesystem::path path;
@@ -55,8 +54,8 @@ MissingData missing_data(const OptionTable& table, const training::DataOptions& 
 /// Throws std::invalid_argument for missing_data(), naming the option that says where it is now.
 void require_data(const OptionTable& table, const training::DataOptions& data);
 
-/// Keeps a run that is taken up again at its own values of those options among `fields` that nobody
-/// sets now: such as were chosen by files that may be gone.
+/// Keeps a resumed run's own values of unset options among `fields`, such as values chosen by files
+/// that may be gone.
 void keep_values(OptionTable& table,
                  const std::filesystem::path& run,
                  std::initializer_list<const void*> fields);

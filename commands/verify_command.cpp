@@ -51,7 +51,7 @@ ResultPlace answer_place(const VerifyOptions& options) {
           .inputs = {options.pairs}};
 }
 
-/// Before the work; a folder that is not there holds nothing that could be replaced.
+/// Checks before the work; a missing folder holds nothing to replace.
 void check_answer_place(const VerifyOptions& options) {
   require_outside_runs(options.output, "--output");
   for (const auto& place : {roc_place(options), answer_place(options)})
@@ -159,18 +159,18 @@ int verify_run(VerifyOptions& options, OptionTable& table, const serving::PairLi
 int verify_command(const std::vector<std::string>& arguments) {
   VerifyOptions options;
   OptionTable table("dimred verify",
-                    "Whether pairs of images show the same, by the distance of their embeddings: "
-                    "dimred verify (RUN|EXPORT) --pairs FILE.");
+                    "decide whether pairs of images show the same subject, by the distance of "
+                    "their embeddings");
   table.group("Verify", {.essential = true});
   add_saved_options(table, options);
   table.add("pairs",
             &options.pairs,
-            "a list, a line \"path_a path_b 0\" or 1 (the same) for each pair; or FILE.bin, a "
-            "pickle of (images, booleans) such as lfw.bin");
+            "lines \"path_a path_b 0\" (or 1: the same), or FILE.bin, a pickle of (images, "
+            "booleans)");
   table
       .add("output",
            &options.output,
-           "where verification.json and roc.csv go; unset: the weights' run folder")
+           "folder of verification.json and roc.csv (default: the weights' run folder)")
       .role(OptionRole::output);
   table.add("with_flipped",
             &options.with_flipped,

@@ -54,19 +54,19 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--jobs", type=int, help="runs at a time (default: cores / threads); of slurm: jobs, each a worker"
     )
-    parser.add_argument("--threads", type=int, default=1, help="of each run (default: %(default)s)")
+    parser.add_argument("--threads", type=int, default=1, help="threads of each run (default: %(default)s)")
     parser.add_argument("--dry_run", action="store_true", help="only check CONFIG and list what would run")
     parser.add_argument("--dimred", type=Path, default=DIMRED)
-    parser.add_argument("--engine", default="local", help="where runs run: local, dask, slurm (default: %(default)s)")
     parser.add_argument(
-        "--scheduler", metavar="ADDRESS", help="of dask: one that is there (default: one with --jobs workers here)"
+        "--engine", default="local", help="place of the runs: local, dask, slurm (default: %(default)s)"
     )
     parser.add_argument(
-        "--cluster", type=Path, metavar="FILE", help="of slurm: TOML of arguments of dask-jobqueue's SLURMCluster"
+        "--scheduler", metavar="ADDRESS", help="existing dask scheduler (default: a new one with --jobs workers)"
     )
     parser.add_argument(
-        "--on_interrupt", help="of dask and slurm: cancel or leave the runs at Ctrl-C (default: cancel)"
+        "--cluster", type=Path, metavar="FILE", help="TOML of arguments for dask-jobqueue's SLURMCluster"
     )
+    parser.add_argument("--on_interrupt", help="cancel or leave the runs of dask or slurm at Ctrl-C (default: cancel)")
     options = parser.parse_args(arguments)
     if options.threads < 1 or (options.jobs is not None and options.jobs < 1):
         parser.error("--jobs and --threads need >= 1")

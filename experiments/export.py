@@ -143,7 +143,7 @@ def state_dict_logits(file: Path, folder: Path, signature: dict[str, Any], image
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="scripts/export.sh", description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("folder", type=Path, help="what `dimred export` wrote: .../export/1")
+    parser.add_argument("folder", type=Path, help="folder that `dimred export` wrote: .../export/1")
     folder = parser.parse_args(arguments).folder
     try:
         for form, difference in write_forms(folder).items():

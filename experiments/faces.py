@@ -178,9 +178,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--identities", type=int, default=200, help="classes of the training set (default: %(default)s)"
     )
-    parser.add_argument("--images", type=int, default=30, help="of each (default: %(default)s)")
+    parser.add_argument("--images", type=int, default=30, help="images of each (default: %(default)s)")
     parser.add_argument("--others", type=int, default=100, help="identities of the pairs (default: %(default)s)")
-    parser.add_argument("--size", type=int, default=32, help="of the square images (default: %(default)s)")
+    parser.add_argument("--size", type=int, default=32, help="side of the square images (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args(arguments)
     for name, least in (("identities", 2), ("images", 2), ("others", 5), ("size", 16), ("seed", 0)):

@@ -197,8 +197,8 @@ def parser(description: str) -> argparse.ArgumentParser:
     """The command line."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("recipe", type=Path, help="a file of experiments/recipes")
-    parser.add_argument("--data", type=Path, help="what the recipe trains on")
-    parser.add_argument("--pretraining_data", type=Path, help="what its backbone trains on")
+    parser.add_argument("--data", type=Path, help="training data of the recipe")
+    parser.add_argument("--pretraining_data", type=Path, help="training data of its backbone")
     parser.add_argument(
         "--backbone",
         type=Path,

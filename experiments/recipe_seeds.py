@@ -51,10 +51,10 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
-    parser.add_argument("--extra_epochs", type=int, default=2, help="of stage 2 and its baselines")
+    parser.add_argument("--extra_epochs", type=int, default=2, help="epochs of stage 2 and its baselines")
     parser.add_argument("--components", type=int, default=32)
     parser.add_argument("--jobs", type=int, default=1, help="seeds at a time")
-    parser.add_argument("--threads", type=int, default=2, help="of each process")
+    parser.add_argument("--threads", type=int, default=2, help="threads of each process")
     parser.add_argument("--dimred", type=Path, default=DIMRED)
     return parser.parse_args(arguments)
 

@@ -89,7 +89,9 @@ def with_batches(step: Step) -> Step:
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The command line: recipe.py's, and ours."""
     parser = recipe.parser(__doc__.splitlines()[0])
-    parser.add_argument("--tolerance", type=float, default=0.1, help="of the first epoch's loss (default: %(default)s)")
+    parser.add_argument(
+        "--tolerance", type=float, default=0.1, help="tolerance of the first epoch's loss (default: %(default)s)"
+    )
     parser.add_argument("--keep_batches", action="store_true", help="leave them in the runs")
     return parser.parse_args(arguments)
 

@@ -100,7 +100,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("comparison", type=Path, help="folder that compare.py wrote")
     parser.add_argument("--output", type=Path, required=True, help="the page")
-    parser.add_argument("--rows", type=Path, help="what compare.py --rows wrote, of runs whose folders are elsewhere")
+    parser.add_argument("--rows", type=Path, help="rows of compare.py --rows, for runs with folders elsewhere")
     options = parser.parse_args(arguments)
     try:
         require_place(options.output, "--output", ("page of experiments/record.py", COUNTED))

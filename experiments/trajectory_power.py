@@ -47,7 +47,7 @@ def found(random: np.random.Generator, snapshots: int, tensors: int, straightnes
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tensors", type=int, default=200, help="of each cell, at least")
+    parser.add_argument("--tensors", type=int, default=200, help="least number of tensors in each cell")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     random = np.random.default_rng(options.seed)

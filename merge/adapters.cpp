@@ -9,6 +9,7 @@
 #include "support/atomic_file.h"
 #include "support/digest.h"
 #include "support/errors.h"
+#include "support/file_limit.h"
 #include "support/json.h"
 #include "support/option_values.h"
 #include "support/parallel.h"
@@ -17,6 +18,10 @@ namespace dimred::merge {
 namespace {
 
 namespace fs = std::filesystem;
+using checkpoints::adapter_config_name;
+using checkpoints::lora_factor;
+using checkpoints::LoraConfig;
+using checkpoints::LoraFactor;
 using checkpoints::StoredTensor;
 using Side = LoraFactor::Side;
 
@@ -95,10 +100,13 @@ void require_same_base(const LoraConfig& a, const LoraConfig& b) {
             name);
 }
 
-std::vector<std::byte> stored_bytes(const Input& input, const StoredTensor& tensor) {
-  std::vector<std::byte> bytes(tensor.bytes());
-  checkpoints::TensorReader(input.files, 1).read(tensor, 0, bytes);
-  return bytes;
+/// Bytes of an element; 1, where an element has fewer bits and bytes are counted.
+std::int64_t unit_of(std::string_view dtype) {
+  return std::max<std::int64_t>(1, checkpoints::bits_of(dtype) / 8);
+}
+
+void require_running(const PassOptions& options) {
+  if (options.stop != nullptr && *options.stop) fail_environment("[merge] stopped");
 }
 
 /// The ranks of a factor in the inputs of a part, summed.
@@ -118,24 +126,31 @@ class MeanTensor {
              const std::vector<Input>& inputs,
              const Adapters& adapters,
              const checkpoints::PlannedTensor& planned)
-      : part_(part), inputs_(inputs), adapters_(adapters), planned_(planned) {}
+      : part_(part),
+        inputs_(inputs),
+        adapters_(adapters),
+        planned_(planned),
+        like_(inputs.front().tensors[planned.index]),
+        axis_(rank_axis(like_)),
+        unit_(unit_of(planned.dtype)),
+        count_(planned.bytes / unit_) {}
 
-  std::vector<std::byte> bytes() {
-    const auto& like = inputs_.front().tensors[planned_.index];
-    if (!checkpoints::is_summed(like)) {
-      return stored_bytes(inputs_[part_.copied_from], source(part_.copied_from));
+  /// Returns the digest of what is written.
+  std::string write(AtomicFile& file, const PassOptions& options) {
+    DigestStream digest;
+    const auto block = block_of(options.block);
+    for (std::int64_t first = 0; first < count_; first += block) {
+      require_running(options);
+      const auto count = std::min(block, count_ - first);
+      stored_.resize(count * unit_);
+      if (checkpoints::is_summed(like_))
+        sum(first, count);
+      else
+        adapters_.readers[part_.copied_from].read(source(part_.copied_from), first, stored_);
+      digest.update(stored_);
+      file.write_at(planned_.offset + first * unit_, stored_);
     }
-    sums_.assign(planned_.bytes / (checkpoints::bits_of(planned_.dtype) / 8), 0);
-    std::int64_t begin = 0;
-    for (std::size_t place = 0; place < part_.inputs.size(); ++place) begin += take(place, begin);
-    std::vector<std::byte> bytes(planned_.bytes);
-    const auto bad = checkpoints::store_rounded(planned_.dtype, sums_, 1, bytes);
-    require(!bad,
-            "[merge] the mean of \"{}\" at element {} is beyond the range of {}",
-            printable(planned_.name),
-            bad.value_or(0),
-            planned_.dtype);
-    return bytes;
+    return digest.hex();
   }
 
  private:
@@ -143,43 +158,127 @@ class MeanTensor {
     return tensor_of(inputs_, adapters_, planned_.index, input);
   }
 
-  /// Adds an input's tensor, or puts its factor behind those before, from rank `begin` on; returns
-  /// its rank.
-  std::int64_t take(std::size_t place, std::int64_t begin) {
-    const auto input = part_.inputs[place];
-    const auto& tensor = source(input);
-    const auto share = share_of(part_, adapters_, inputs_, planned_.index, place);
-    const auto axis = rank_axis(tensor);
-    if (!axis) {
-      add_tensor(inputs_[input], tensor, share, place == 0, sums_);
-      return 0;
-    }
-    std::vector<double> values(tensor.elements());
-    add_tensor(inputs_[input], tensor, share, true, values);
-    put(values, rank_in(tensor), begin, *axis);
-    return rank_in(tensor);
+  /// Elements of the mean behind one place along the axis of ranks.
+  std::int64_t inner() const {
+    const auto places = *axis_ == 0 ? planned_.shape[0] : planned_.shape[0] * planned_.shape[1];
+    return places == 0 ? 0 : count_ / places;
   }
 
-  /// Copies a factor's values to where the mean has ranks [begin, begin + rank).
-  void put(const std::vector<double>& values,
-           std::int64_t rank,
-           std::int64_t begin,
-           std::size_t axis) {
-    const auto all = planned_.shape[axis];
-    const auto outer = axis == 0 ? 1 : planned_.shape[0];
-    const auto inner = rank * outer == 0 ? 0 : std::ssize(values) / (rank * outer);
-    for (std::int64_t i = 0; i < outer; ++i)
-      std::copy_n(values.begin() + i * rank * inner,
-                  rank * inner,
-                  sums_.begin() + (i * all + begin) * inner);
+  /// Whole rows where each one has ranks of all inputs.
+  std::int64_t block_of(std::int64_t most) const {
+    if (!axis_ || *axis_ == 0) return most;
+    const auto row = std::max<std::int64_t>(1, planned_.shape[1] * inner());
+    return std::max<std::int64_t>(1, most / row) * row;
+  }
+
+  void sum(std::int64_t first, std::int64_t count) {
+    sums_.assign(count, 0);
+    std::int64_t begin = 0;
+    for (std::size_t place = 0; place < part_.inputs.size(); ++place)
+      begin += take(place, begin, first);
+    const auto bad = checkpoints::store_rounded(planned_.dtype, sums_, 1, stored_);
+    require(!bad,
+            "[merge] the mean of \"{}\" at element {} is beyond the range of {}",
+            printable(planned_.name),
+            first + bad.value_or(0),
+            planned_.dtype);
+  }
+
+  /// Adds an input's elements, or puts its factor behind those before, from rank `begin` on;
+  /// returns its rank.
+  std::int64_t take(std::size_t place, std::int64_t begin, std::int64_t first) {
+    if (!axis_) {
+      add(place, first, place == 0, sums_);
+      return 0;
+    }
+    const auto rank = rank_in(source(part_.inputs[place]));
+    if (*axis_ == 0)
+      put_ranks(place, rank, begin, first);
+    else
+      put_columns(place, rank, begin, first);
+    return rank;
+  }
+
+  void add(std::size_t place, std::int64_t first, bool replace, std::span<double> sums) const {
+    const auto share = share_of(part_, adapters_, inputs_, planned_.index, place);
+    const auto input = part_.inputs[place];
+    add_elements(inputs_, adapters_, planned_.index, input, first, share, replace, sums);
+  }
+
+  /// The elements of A that lie in the block: the mean has ranks [begin, begin + rank) of it.
+  void put_ranks(std::size_t place, std::int64_t rank, std::int64_t begin, std::int64_t first) {
+    const auto from = std::max(first, begin * inner());
+    const auto to = std::min(first + std::ssize(sums_), (begin + rank) * inner());
+    if (from < to)
+      add(place, from - begin * inner(), true, std::span(sums_).subspan(from - first, to - from));
+  }
+
+  /// The elements of B in the block's rows: the mean has columns [begin, begin + rank) of it.
+  void put_columns(std::size_t place, std::int64_t rank, std::int64_t begin, std::int64_t first) {
+    const auto row = planned_.shape[1] * inner(), own = rank * inner();
+    const auto rows = std::ssize(sums_) / row;
+    values_.resize(rows * own);
+    add(place, first / row * own, true, values_);
+    for (std::int64_t i = 0; i < rows; ++i)
+      std::copy_n(values_.begin() + i * own, own, sums_.begin() + i * row + begin * inner());
   }
 
   const Part& part_;
   const std::vector<Input>& inputs_;
   const Adapters& adapters_;
   const checkpoints::PlannedTensor& planned_;
-  std::vector<double> sums_;
+  const StoredTensor& like_;
+  std::optional<std::size_t> axis_;
+  std::int64_t unit_;
+  std::int64_t count_;
+  std::vector<double> sums_, values_;
+  std::vector<std::byte> stored_;
 };
+
+/// The digest of an input's tensor.
+std::string digest_of_tensor(const Input& input,
+                             const StoredTensor& tensor,
+                             const checkpoints::TensorReader& reader,
+                             const PassOptions& options) {
+  const auto unit = unit_of(tensor.dtype);
+  const auto count = tensor.bytes() / unit;
+  const bool floats = checkpoints::is_float_type(tensor.dtype);
+  std::vector<std::byte> bytes;
+  DigestStream digest;
+  for (std::int64_t first = 0; first < count; first += options.block) {
+    require_running(options);
+    bytes.resize(std::min(options.block, count - first) * unit);
+    reader.read(tensor, first, bytes);
+    const auto bad = floats ? checkpoints::first_not_finite(tensor.dtype, bytes) : std::nullopt;
+    require(!bad,
+            "[merge] '{}': \"{}\" needs finite values, received another at element {}",
+            input.path,
+            printable(tensor.name),
+            first + bad.value_or(0));
+    digest.update(bytes);
+  }
+  return digest.hex();
+}
+
+/// The configuration of the mean: of this rank, with the scale 1. `ranks`: of each module where
+/// they differ, else empty.
+nlohmann::ordered_json config_of_mean(const LoraConfig& like,
+                                      std::int64_t rank,
+                                      std::vector<std::pair<std::string, std::int64_t>> ranks) {
+  auto json = like.json;
+  json["r"] = rank;
+  json["lora_alpha"] = rank;
+  json["use_rslora"] = false;
+  json["init_lora_weights"] = true;
+  // PEFT takes the first whose end matches, so that longer names go first.
+  std::ranges::stable_sort(
+      ranks, std::ranges::greater(), [](const auto& entry) { return entry.first.size(); });
+  auto by_module = nlohmann::ordered_json::object();
+  for (const auto& [module, of_module] : ranks) append_value(by_module, module, of_module);
+  json["rank_pattern"] = by_module;
+  json["alpha_pattern"] = by_module;
+  return json;
+}
 
 /// Takes the ranks of an input's modules, whose two factors have the same.
 void take_ranks(Adapters& adapters, const Input& input) {
@@ -211,12 +310,18 @@ const StoredTensor& tensor_of(const std::vector<Input>& inputs,
   return inputs[input].tensors[adapters.places[tensor][input]];
 }
 
-void add_tensor(const Input& input,
-                const StoredTensor& tensor,
-                double share,
-                bool first,
-                std::span<double> sums) {
-  checkpoints::add_stored(tensor.dtype, stored_bytes(input, tensor), share, first, sums);
+void add_elements(const std::vector<Input>& inputs,
+                  const Adapters& adapters,
+                  std::size_t tensor,
+                  std::size_t input,
+                  std::int64_t first,
+                  double share,
+                  bool replace,
+                  std::span<double> sums) {
+  const auto& stored = tensor_of(inputs, adapters, tensor, input);
+  std::vector<std::byte> bytes(std::ssize(sums) * unit_of(stored.dtype));
+  adapters.readers[input].read(stored, first, bytes);
+  checkpoints::add_stored(stored.dtype, bytes, share, replace, sums);
 }
 
 void require_equal_copies(const Part& part, const std::vector<Input>& inputs, const Digests& read) {
@@ -242,14 +347,17 @@ Adapters read_adapters(std::vector<Input>& inputs, bool may_have_other_bases) {
   Adapters adapters;
   const auto& first = inputs.front();
   adapters.places.resize(first.tensors.size());
+  auto left = most_open_files() / 2;  // a base and what is written have the rest
   for (auto& input : inputs) {
     input.guard.add(input.folder() / adapter_config_name);
-    adapters.configs.push_back(read_lora_config(input.folder()));
+    adapters.configs.push_back(checkpoints::read_lora_config(input.folder(), "merge"));
     require_known_form(input);
     take_ranks(adapters, input);
     const auto places = places_in(first, input);
     for (std::size_t i = 0; i < places.size(); ++i) adapters.places[i].push_back(places[i]);
     if (!may_have_other_bases) require_same_base(adapters.configs.front(), adapters.configs.back());
+    adapters.readers.emplace_back(input.files, left);
+    left -= std::min(left, input.files.size());
   }
   return adapters;
 }
@@ -286,23 +394,12 @@ double share_of(const Part& part,
 
 Digests digests_of(const std::vector<Input>& inputs,
                    const Adapters& adapters,
-                   std::int64_t threads) {
+                   const PassOptions& options) {
   Digests digests(inputs.size());
-  in_parallel(std::ssize(inputs), threads, [&](std::int64_t i) {
-    for (std::size_t t = 0; t < adapters.places.size(); ++t) {
-      const auto& tensor = tensor_of(inputs, adapters, t, i);
-      const auto bytes = stored_bytes(inputs[i], tensor);
-      const bool floats = checkpoints::is_float_type(tensor.dtype);
-      const auto bad = floats ? checkpoints::first_not_finite(tensor.dtype, bytes) : std::nullopt;
-      require(!bad,
-              "[merge] '{}': \"{}\" needs finite values, received another at element {}",
-              inputs[i].path,
-              printable(tensor.name),
-              bad.value_or(0));
-      DigestStream digest;
-      digest.update(bytes);
-      digests[i].push_back(digest.hex());
-    }
+  in_parallel(std::ssize(inputs), options.threads, [&](std::int64_t i) {
+    for (std::size_t t = 0; t < adapters.places.size(); ++t)
+      digests[i].push_back(digest_of_tensor(
+          inputs[i], tensor_of(inputs, adapters, t, i), adapters.readers[i], options));
   });
   return digests;
 }
@@ -351,13 +448,8 @@ std::vector<std::string> write_mean(const Part& part,
   file.reserve(shard.bytes);
   file.write_at(0, shard.head);
   in_parallel(std::ssize(shard.tensors), options.threads, [&](std::int64_t i) {
-    if (options.stop != nullptr && *options.stop) fail_environment("[merge] stopped");
     const auto& planned = shard.tensors[i];
-    const auto bytes = MeanTensor(part, inputs, adapters, planned).bytes();
-    DigestStream digest;
-    digest.update(bytes);
-    digests[planned.index] = digest.hex();
-    file.write_at(planned.offset, bytes);
+    digests[planned.index] = MeanTensor(part, inputs, adapters, planned).write(file, options);
   });
   for (const auto& input : inputs) input.guard.require_unchanged("merge");
   file.commit();

@@ -3,14 +3,15 @@
 #include <atomic>
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "checkpoints/lora_config.h"
 #include "checkpoints/output.h"
 #include "checkpoints/shard_plan.h"
 #include "merge/inputs.h"
-#include "merge/lora_config.h"
 #include "merge/pass.h"
 
 // The mean of LoRA adapters that PEFT has saved: one adapter of the summed rank, as the mean of
@@ -22,9 +23,10 @@ bool is_adapter(const Input& input);
 
 /// Adapters of one form: the same modules, whatever their ranks.
 struct Adapters {
-  std::vector<LoraConfig> configs;               // of each input
+  std::vector<checkpoints::LoraConfig> configs;  // of each input
   std::vector<std::vector<std::size_t>> places;  // [tensor of the first][input]: of its tensors
   std::map<std::string, std::vector<std::int64_t>> ranks;  // of each module [input]
+  std::vector<checkpoints::TensorReader> readers;          // of each input
 };
 
 /// Reads the configurations of inputs whose tensors are read, and guards them. Throws
@@ -42,12 +44,16 @@ const checkpoints::StoredTensor& tensor_of(const std::vector<Input>& inputs,
                                            std::size_t tensor,
                                            std::size_t input);
 
-/// Its values times the share, added to or, where `first`, in the place of `sums`.
-void add_tensor(const Input& input,
-                const checkpoints::StoredTensor& tensor,
-                double share,
-                bool first,
-                std::span<double> sums);
+/// Reads the input's elements from `first` on, times the share: added to `sums`, or in their place
+/// where they `replace` them.
+void add_elements(const std::vector<Input>& inputs,
+                  const Adapters& adapters,
+                  std::size_t tensor,
+                  std::size_t input,
+                  std::int64_t first,
+                  double share,
+                  bool replace,
+                  std::span<double> sums);
 
 /// Throws std::invalid_argument where a tensor that is not summed differs between a part's inputs;
 /// BatchNorm's statistics may.
@@ -60,11 +66,11 @@ double share_of(const Part& part,
                 std::size_t tensor,
                 std::size_t place);
 
-/// The digests of all tensors of all inputs, [input][tensor of the first]. Throws
-/// std::invalid_argument for a value that is not finite.
+/// The digests of all tensors of all inputs, [input][tensor of the first], read block by block.
+/// Throws std::invalid_argument for a value that is not finite.
 Digests digests_of(const std::vector<Input>& inputs,
                    const Adapters& adapters,
-                   std::int64_t threads);
+                   const PassOptions& options);
 
 /// The tensors of the mean, whose factors have the sums of the ranks.
 std::vector<checkpoints::PlannedTensor> planned_mean(const Part& part,
@@ -77,8 +83,8 @@ std::string mean_config_text(const Part& part,
                              const std::vector<Input>& inputs,
                              const Adapters& adapters);
 
-/// Writes its one file; returns the digests of its tensors. Sums are float64, rounded once. Memory:
-/// threads x 24 bytes for each element of a factor.
+/// Writes its one file block by block; returns the digests of its tensors. Sums are float64,
+/// rounded once. Memory: threads x block x 24 bytes.
 std::vector<std::string> write_mean(const Part& part,
                                     const std::vector<Input>& inputs,
                                     const Adapters& adapters,

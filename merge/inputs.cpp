@@ -58,7 +58,7 @@ std::string shape_text(const checkpoints::StoredTensor& tensor) {
                    }));
 }
 
-/// The same but for what says who wrote it.
+/// Compares configurations without the entries that say who wrote them.
 bool same_settings(const fs::path& a, const fs::path& b) {
   if (file_digest(a) == file_digest(b)) return true;
   if (a.extension() != ".json") return false;

@@ -58,7 +58,7 @@ void require_same_tensors(const Input& expected, const Input& received);
 /// std::runtime_error where a file is not the part that they were trained with.
 void require_one_frozen_part(const std::vector<Input>& inputs);
 
-/// The same as for tensors of configurations and tokenizers in their folders, where both have them.
+/// Requires equal configurations and tokenizers in folders that have them.
 void require_same_configuration(const Input& expected, const Input& received);
 
 }  // namespace dimred::merge

@@ -166,7 +166,7 @@ struct Work {
   const Input* like = nullptr;                // whose tensors the output has
   std::optional<Adapters> adapters;           // whose updates are averaged
   std::vector<Input> base;                    // that these are folded into: none or one
-  std::vector<FoldedTensor> folded;           // of the base's tensors
+  checkpoints::LoraFolds folded;              // of the base's tensors
   PassResult written;
 
   /// Whose tensors the inputs have.
@@ -243,7 +243,7 @@ void make_plans(Work& work, const Options& options) {
         planned_mean(part, work.inputs, *work.adapters, options.dtype), *work.like, 0));
 }
 
-/// Decides which rule each tensor follows; of those that are not summed, none.
+/// Decides which rule each tensor follows; tensors that are not summed follow none.
 void take_rules(Part& part, const Input& like) {
   if (part.rules.empty()) return;
   std::vector<std::string> summed;
@@ -303,7 +303,7 @@ checkpoints::OutputPlan output_plan(const Work& work, const Options& options) {
   return plan;
 }
 
-/// What would find the output among its checkpoints when it is read again.
+/// Refuses a source whose next reading would find the output among its checkpoints.
 void require_apart(const std::vector<fs::path>& sources,
                    const std::vector<Input>& inputs,
                    const fs::path& output,
@@ -332,6 +332,14 @@ OrderedJson named_digests(const Input& like, const std::vector<std::string>& dig
   return json;
 }
 
+/// The base that adapters were folded into, without the tensors that these bring.
+OrderedJson recorded_base(const Input& base, const std::vector<std::string>& digests) {
+  auto own = named_digests(base, digests);
+  for (const auto& tensor : base.tensors)
+    if (!base.owns(tensor)) own.erase(tensor.name);
+  return {{"path", place_text(base.path)}, {"tensors", own}};
+}
+
 /// An input's share in a part; null where tensors have their own.
 OrderedJson recorded_share(const Part& part, std::size_t place) {
   return part.rules.empty() ? OrderedJson(part.coefficients.values()[place]) : OrderedJson();
@@ -344,19 +352,21 @@ OrderedJson rules_json(const std::vector<RuleReport>& rules) {
   return json;
 }
 
-OrderedJson provenance(const Work& work, std::size_t place, const Report& report) {
+OrderedJson provenance(const Work& work,
+                       std::size_t place,
+                       const Options& options,
+                       const Report& report) {
   const auto& part = work.parts[place];
   OrderedJson json{{"format", 3},
                    {"program", formatted("dimred {} ({})", version(), revision())},
                    {"kind", part.kind},
+                   {"take", options.take.empty() ? OrderedJson() : OrderedJson(options.take)},
                    {"copied_from", place_text(work.copied_from(part).path)},
                    {"copied", report.copied},
                    {"left_out", report.left_out},
                    {"tensors", named_digests(*work.like, work.written.written[place])}};
   if (!part.rules.empty()) json["rules"] = rules_json(report.parts[place].rules);
-  if (!work.base.empty())
-    json["base"] = OrderedJson{{"path", place_text(work.base.front().path)},
-                               {"tensors", named_digests(*work.like, work.written.base_read)}};
+  if (!work.base.empty()) json["base"] = recorded_base(work.base.front(), work.written.base_read);
   for (std::size_t i = 0; i < part.inputs.size(); ++i) {
     const auto& input = work.inputs[part.inputs[i]];
     json["inputs"].push_back(
@@ -379,18 +389,18 @@ void write_beside(const Work& work,
     const bool is_mean = work.adapters && work.base.empty();
     for (const auto& name : part.side_files) {
       const auto to = output.path(part.folder / name);
-      if (is_mean && name == adapter_config_name)
+      if (is_mean && name == checkpoints::adapter_config_name)
         write_file_atomically(to, mean_config_text(part, work.inputs, *work.adapters));
       else
-        checkpoints::copy_side_file(from / name, to, options.dtype);
+        checkpoints::copy_side_file(from / name, to, {options.dtype, work.folded.unties});
     }
     const auto& plan = work.plan_of(i);
     if (!plan.index_name.empty())
       write_file_atomically(output.path(part.folder / plan.index_name), plan.index);
-    write_file_atomically(
-        output.path(part.folder / provenance_name),
-        provenance(work, i, report).dump(1, ' ', false, OrderedJson::error_handler_t::replace) +
-            "\n");
+    write_file_atomically(output.path(part.folder / provenance_name),
+                          provenance(work, i, options, report)
+                                  .dump(1, ' ', false, OrderedJson::error_handler_t::replace) +
+                              "\n");
   }
 }
 
@@ -425,8 +435,7 @@ void report_parts(Report& report, const Work& work, const fs::path& output) {
   }
 }
 
-/// What a person should know: of the choice in files, of rules that decide nothing, of a merge that
-/// is none.
+/// Remarks on the choice in files, on rules without effect, and on a merge that changes nothing.
 void add_remarks(Report& report, const Work& work) {
   std::set<std::string> said;
   for (const auto* inputs : {&work.inputs, &work.base})
@@ -437,6 +446,7 @@ void add_remarks(Report& report, const Work& work) {
   for (const auto& input : work.inputs) runs.push_back({input.path, input.run});
   if (auto remark = checkpoints::runs_remark(checkpoints::runs_of(runs)); !remark.empty())
     report.remarks.push_back(std::move(remark));
+  std::ranges::copy(work.folded.remarks, std::back_inserter(report.remarks));
   for (const auto& part : report.parts) {
     for (const auto& rule : part.rules)
       if (rule.tensors == 0)
@@ -493,7 +503,7 @@ PassResult write_means(const Work& work,
 PassResult write_adapters(const Work& work,
                           const Options& options,
                           const checkpoints::Output& output) {
-  auto read = digests_of(work.inputs, *work.adapters, options.threads);
+  auto read = digests_of(work.inputs, *work.adapters, pass_options(options));
   for (const auto& part : work.parts)
     if (!options.copy_from_given) require_equal_copies(part, work.inputs, read);
   const auto pass = pass_options(options);

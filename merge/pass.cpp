@@ -42,7 +42,7 @@ std::vector<checkpoints::TensorReader> readers_of(const std::vector<Input>& inpu
   return readers;
 }
 
-/// What all tensors of a pass share.
+/// State that all tensors of a pass share.
 struct Pass {
   const std::vector<Input>* inputs = nullptr;
   const std::vector<Part>* parts = nullptr;

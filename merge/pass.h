@@ -29,8 +29,8 @@ struct Part {
   std::size_t copied_from = 0;                    // the input that gives what is not summed
   std::vector<std::filesystem::path> side_files;  // in the folder of that input
 
-  /// Makes what is added to the sums of a tensor; of tensors without, an empty one. Empty: nothing
-  /// is added.
+  /// Makes what is added to the sums of a tensor; of tensors without, an empty one. An empty
+  /// function adds nothing.
   std::function<Addend(std::size_t tensor)> addend = {};
 
   const Coefficients& coefficients_of_tensor(std::size_t tensor) const {
@@ -43,8 +43,8 @@ struct PassOptions {
   std::int64_t block = 65'536;              // elements read at a time
   bool may_differ = false;                  // what is not summed: somebody has said whose is taken
   const std::atomic<bool>* stop = nullptr;  // true: it ends at the next block
-  /// Called now and then, by one thread at a time, with the bytes of tensors that were read and all
-  /// that will be; empty: nobody asks.
+  /// Called now and then, by one thread at a time, with the bytes read so far and in all; empty:
+  /// nobody asks.
   std::function<void(std::int64_t read, std::int64_t total)> progress = {};
 };
 
@@ -63,12 +63,11 @@ struct PassResult {
 /// of open files allows.
 void require_open_files(const std::vector<Part>& parts, const checkpoints::ShardPlan& plan);
 
-/// Writes all shards of all parts, reading each input once; those that `output` has records of are
-/// left as they are, and not counted. A block never spans tensors; sums are float64 in the order of
-/// the inputs, whatever the threads and blocks. Memory: threads x block x (8 + 8 bytes for each
-/// part). Throws std::invalid_argument for a value that is not finite, and for tensors that are not
-/// summed and differ; std::runtime_error for I/O errors,
-/// and where an input has been written meanwhile.
+/// Writes all shards of all parts, reading each input once; shards recorded in `output` stay as
+/// they are, and are not counted. A block never spans tensors; sums are float64 in the order of the
+/// inputs, whatever the threads and blocks. Memory: threads x block x (8 + 8 bytes for each part).
+/// Throws std::invalid_argument for a value that is not finite, and for tensors that are not summed
+/// and differ; std::runtime_error for I/O errors, and where an input has been written meanwhile.
 PassResult write_shards(const std::vector<Input>& inputs,
                         const std::vector<Part>& parts,
                         const checkpoints::ShardPlan& plan,

@@ -57,7 +57,7 @@ nlohmann::ordered_json verified_record(const std::filesystem::path& folder) {
   checkpoints::require_digest(json, file);
   require_environment(
       json.contains("tensors"),
-      "[inspect] {} is of an earlier revision, which kept no digests of the weights",
+      "[inspect] {} comes from an earlier revision, which kept no digests of the weights",
       file);
   verify(folder, json);
   return json;

@@ -41,7 +41,7 @@ std::span<const double> entry_of(const Method::StateDict& saved,
                                  const std::string& name,
                                  std::size_t count) {
   const auto found = saved.find(name);
-  require(found != saved.end(), "[method] the state is of another method: it has no {}", name);
+  require(found != saved.end(), "[method] the state comes from another method: it has no {}", name);
   require(found->second.size() == count,
           "[method] the state's {} has {} numbers, n_component now needs {}",
           name,

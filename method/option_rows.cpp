@@ -29,22 +29,26 @@ void add_search_options(OptionTable& table, ArmijoOptions& search) {
   table
       .add("rho",
            &search.contraction,
-           "contraction of the step size after a failed trial",
+           "factor of the step size after a failed trial",
            between_open(0, 1))
       .needs(searched);
   table
       .add("sigma",
            &search.sufficient_decrease,
-           "sufficient decrease: loss <= loss + sigma t slope",
+           "sufficient decrease: accept loss(t) <= loss + sigma t slope",
            between_open(0, 1))
       .needs(searched);
-  table.add("trials", &search.trials, "step sizes tried: 1, rho, rho^2, ...", between(1, 100))
+  table
+      .add("trials",
+           &search.trials,
+           "number of step sizes to try: 1, rho, rho^2, ...",
+           between(1, 100))
       .needs(searched);
 }
 
 void add_residual_options(OptionTable& table, ResidualOptions& residual) {
   const auto has_residual = is("method", {"quasi-newton", "psgd"});
-  table.add("gamma", &residual.gamma, "residual momentum: m <- gamma m + r", part)
+  table.add("gamma", &residual.gamma, "decay of the residual momentum: m <- gamma m + r", part)
       .needs(has_residual);
   table.add("alpha", &residual.alpha, "weight of the residual momentum in the step", at_least(0))
       .needs(has_residual);
@@ -55,21 +59,26 @@ void add_curvature_options(OptionTable& table, MethodOptions& method) {
   table
       .add("curvature_floor",
            &method.floors.absolute,
-           "an update of H needs s'y above this",
+           "update H only if s'y is above this",
            at_least(0))
       .needs(learned);
   table
       .add("relative_curvature_floor",
            &method.floors.relative,
-           "and s'y / (|s| |y|) above this",
+           "update H only if s'y / (|s| |y|) is above this",
            part)
       .needs(learned);
-  table.add_choice("update_rule", &method.update_rule, "how H learns", rule_names()).needs(learned);
+  table
+      .add_choice("update_rule",
+                  &method.update_rule,
+                  "formula that updates the inverse Hessian H",
+                  rule_names())
+      .needs(learned);
   table
       .add_choice("curvature",
                   &method.curvature,
-                  "y from two batches, or from the same one before and after the step, "
-                  "Powell-damped (one more gradient)",
+                  "gradient difference y: between two batches, or on the same batch (one more "
+                  "gradient)",
                   {{"between", Curvature::between}, {"same", Curvature::same}})
       .needs(learned);
 }
@@ -82,20 +91,17 @@ void add_rate_options(OptionTable& table, MethodOptions& method) {
   table
       .add_choice("alpha_schedule",
                   &method.alpha_schedule,
-                  "how alpha falls over the budget or epochs",
+                  "decay of alpha over the budget or epochs",
                   decays)
       .needs(is("method", {"quasi-newton", "psgd"}));
   table
       .add_choice(
-          "schedule",
-          &method.schedule,
-          "how learning_rate falls over the budget or epochs; step: a tenth at first_drop and 3/4",
-          decays)
+          "schedule", &method.schedule, "decay of learning_rate over the budget or epochs", decays)
       .needs(has_rate);
   table
       .add("first_drop",
            &method.first_drop,
-           "part of the run at which schedule = step first falls to a tenth, and again at 3/4",
+           "share of the run before a step schedule falls to a tenth; a second fall comes at 3/4",
            part)
       .needs(is("schedule", {"step"}) || is("alpha_schedule", {"step"}));
 }
@@ -105,7 +111,7 @@ void add_rate_options(OptionTable& table, MethodOptions& method) {
 void add_options(OptionTable& table, MethodOptions& method, PenaltyOptions& penalty) {
   table.add_choice("method",
                    &method.kind,
-                   "quasi-newton with a line search, psgd (SGD in the subspace), sgd (in all "
+                   "quasi-newton with a line search, psgd (SGD in the subspace), or sgd (in all "
                    "weights)",
                    method_names());
   add_search_options(table, method.search);
@@ -114,24 +120,24 @@ void add_options(OptionTable& table, MethodOptions& method, PenaltyOptions& pena
   add_rate_options(table, method);
   table.add("weight_decay",
             &penalty.weight_decay,
-            "added to loss and gradient of every method",
+            "L2 penalty added to loss and gradient, in every method",
             at_least(0));
   table
       .add_choice("weight_decay_of",
                   &penalty.weight_decay_all,
-                  "which parameters decay: weights, or biases and BatchNorm's, too",
+                  "parameters that decay: weights alone, or biases and BatchNorm's, too",
                   {{"weights", false}, {"all", true}})
       .needs(above("weight_decay"));
   table.add("sam_radius",
             &penalty.sam_radius,
-            "the loss at w + radius g / |g| instead (SAM); one more gradient",
+            "use the loss at w + radius g / |g| (SAM); costs one more gradient",
             at_least(0));
 }
 
 void add_options(OptionTable& table, AverageOptions& average) {
   table.add_choice("average",
                    &average.kind,
-                   "mean of the iterates as the result: over steps, exponential, or of "
+                   "result: the last iterate, or a mean: uniform, exponential (ema), or of "
                    "schedule-free SGD",
                    {{"none", AverageKind::none},
                     {"uniform", AverageKind::uniform},
@@ -140,10 +146,10 @@ void add_options(OptionTable& table, AverageOptions& average) {
   table
       .add("average_from",
            &average.from,
-           "part of the run before the first iterate that counts",
+           "share of the run before the first iterate in the mean",
            part)
       .needs(is("average", {"uniform", "ema"}));
-  table.add("ema_decay", &average.decay, "decay of average = ema in a step", part)
+  table.add("ema_decay", &average.decay, "decay of the exponential mean in a step", part)
       .needs(is("average", {"ema"}));
 }
 

@@ -30,7 +30,7 @@ enum class FailedSearch {
   dldr,              // the t after the last one tried, rho^trials, is used and kept in s
 };
 
-/// Where y = change of g_k comes from.
+/// Origin of y, the change of g_k.
 enum class Curvature {
   between,  // this step's batch and the last one's, as published: noise and curvature together
   same,     // the same batch before and after the step, Powell-damped: one more gradient a step

@@ -10,8 +10,8 @@
 
 namespace dimred::method {
 
-/// Weights that stage 2 starts from. soup: greedy soup of the snapshots by validation accuracy.
-enum class Start { last, mean, soup, first, file };
+/// Weights that stage 2 starts from.
+enum class Start { last, mean, first, file };
 
 /// The rows of P where no file is given; nullopt: no subspace, only the residual step remains.
 using BasisKind = std::optional<pca::Kind>;

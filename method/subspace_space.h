@@ -34,10 +34,10 @@ struct Line {
 /// Running statistics of the network after a pass.
 enum class Buffers { move, restore };
 
-/// Where a method descends: the weights w [M], the rows of P [k x M], the gradient g and the
-/// residual momentum m [M], wherever they lie. A host implements it, with tensors over ranks or
-/// with a user's arrays. Every call is collective over the host's ranks and returns the same
-/// numbers on all of them; k-sized vectors are whole on each. A step is: gradient, project,
+/// The space in which a method descends: the weights w [M], the rows of P [k x M], the gradient g
+/// and the residual momentum m [M], wherever they lie. A host implements it, with tensors over
+/// ranks or with a user's arrays. Every call is collective over the host's ranks and returns the
+/// same numbers on all of them; k-sized vectors are whole on each. A step is: gradient, project,
 /// set_line, then any number of move_to and loss.
 class SubspaceSpace {
  public:

@@ -35,7 +35,7 @@ std::vector<BasisBlock> memory_blocks(const layout::Layout& layout,
         std::ranges::upper_bound(file_blocks, entry.global_offset, {}, &layout::ColumnRange::begin);
     require_environment(
         after != file_blocks.begin() && entry.global_offset + entry.global_size <= (after - 1)->end,
-        "[pca::load_basis] needs blocks of whole parameters, one of the sidecar's cuts {}",
+        "[pca_mat] needs blocks of whole parameters, one of the sidecar's cuts {}",
         entry.name);
     const auto index =
         indices.emplace(after - file_blocks.begin(), std::ssize(indices)).first->second;
@@ -97,14 +97,14 @@ void check_sidecar(const fs::path& npy,
   }
   require_environment((sidecar.blocks.empty() || covered == sidecar.parameters) &&
                           sidecar.block_components.size() == sidecar.blocks.size(),
-                      "[pca::load_basis] '{}' is damaged: its blocks do not cover the columns",
+                      "[pca_mat] '{}' is damaged: its blocks do not cover the columns",
                       sidecar_path(npy));
   const bool same = header.shape.size() == 2 && header.shape[0] == sidecar.components &&
                     header.shape[1] == sidecar.parameters && header.item_bytes == 4 &&
                     !header.fortran_order;
   require_environment(same && digests == std::ssize(sidecar.digests) && digests > 0 &&
                           std::ssize(sidecar.singular_values) == sidecar.components,
-                      "[pca::load_basis] '{}' describes a float32 matrix of {} x {} in C order, "
+                      "[pca_mat] '{}' describes a float32 matrix of {} x {} in C order, "
                       "'{}' is another one",
                       sidecar_path(npy),
                       sidecar.components,
@@ -118,7 +118,7 @@ layout::Layout layout_of_columns(const fs::path& npy,
                                  const layout::Layout& layout,
                                  const Sidecar& sidecar) {
   require(matrix.columns() == layout.global_size,
-          "[pca::load_basis] needs k x M with M = {} parameters of the model, received {} x {} in "
+          "[pca_mat] needs k x M with M = {} parameters of the model, received {} x {} in "
           "'{}'{}",
           layout.global_size,
           matrix.rows(),
@@ -131,7 +131,7 @@ layout::Layout layout_of_columns(const fs::path& npy,
   const auto moved = at_file_offsets(layout, layout::layout_from_json(sidecar.layout_json));
   if (moved) return *moved;
   const auto difference = layout::first_difference(layout, sidecar.layout_json);
-  refuse("[pca::load_basis] '{}' belongs to another model: {}", npy, difference);
+  refuse("[pca_mat] '{}' belongs to another model: {}", npy, difference);
 }
 
 /// As write_components makes it: from the digests of the rows of `tile`.
@@ -153,7 +153,7 @@ void load_tile(const Load& load, const layout::ColumnRange& columns) {
   require_environment(
       !header.is_known() ||
           digest_of_tile(tile, width) == header.digests[columns.begin / header.digest_columns],
-      "[pca::load_basis] '{}' is damaged: columns {} to {} differ from their digest in {}",
+      "[pca_mat] '{}' is damaged: columns {} to {} differ from their digest in {}",
       load.path,
       columns.begin,
       columns.end,
@@ -163,7 +163,7 @@ void load_tile(const Load& load, const layout::ColumnRange& columns) {
     const auto bad = checkpoints::first_not_finite(row);
     require_environment(
         !bad,
-        "[pca::load_basis] '{}' is damaged: row {} holds a value that is not finite at column {}",
+        "[pca_mat] '{}' is damaged: row {} holds a value that is not finite at column {}",
         load.path,
         j,
         columns.begin + bad.value_or(0));
@@ -200,12 +200,11 @@ std::vector<layout::ColumnRange> tiles_of(const Load& load) {
 
 /// The header of the first `components` rows alone; 0: of all.
 void keep_components(Sidecar& header, std::int64_t components, const fs::path& npy) {
-  require(
-      components >= 0 && components <= header.components,
-      "[pca::load_basis] '{}' has {} components, n_component needs at most that many, received {}",
-      npy,
-      header.components,
-      components);
+  require(components >= 0 && components <= header.components,
+          "[pca_mat] '{}' has {} components, n_component needs at most that many, received {}",
+          npy,
+          header.components,
+          components);
   if (components == 0) return;
   header.components = components;
   for (auto* values :
@@ -220,7 +219,7 @@ Basis load_columns(const fs::path& npy,
                    const layout::Layout& layout,
                    const layout::Shard& shard,
                    const LoadOptions& options) {
-  const auto matrix = npy_matrix(npy, "pca::load_basis");
+  const auto matrix = npy_matrix(npy, "pca_mat");
   Basis basis{.header = read_basis_header(npy), .dtype = options.dtype};
   const auto columns = layout_of_columns(npy, *matrix, layout, basis.header);
   keep_components(basis.header, options.components, npy);
@@ -245,7 +244,7 @@ Basis load_columns(const fs::path& npy,
 Sidecar read_basis_header(const fs::path& npy) {
   const auto header = checkpoints::read_npy_header(npy);
   require(header.shape.size() == 2,
-          "[pca::read_basis_header] needs a matrix of k components x M weights, received an array "
+          "[pca] needs a matrix of k components x M weights, received an array "
           "of {} dimensions in '{}'",
           header.shape.size(),
           npy);
@@ -278,7 +277,7 @@ Basis load_basis(const fs::path& npy,
   const bool small_blocks = basis.block_count() > 1 && basis.dtype == BasisDtype::bfloat16;
   const double limit = small_blocks ? std::max(tolerance, rounded_block) : tolerance;
   require(measured.error <= limit || measured.apparent_blocks < 2,
-          "[pca::load_basis] needs the sidecar {} with its blocks beside '{}': its rows are "
+          "[pca_mat] needs the sidecar {} with its blocks beside '{}': its rows are "
           "orthogonal, of norm sqrt({}), as those of a block-diagonal matrix of {} blocks "
           "(--blocks layers)",
           sidecar_path(npy).filename(),
@@ -286,7 +285,7 @@ Basis load_basis(const fs::path& npy,
           measured.apparent_blocks,
           measured.apparent_blocks);
   require(measured.error <= limit,
-          "[pca::load_basis] needs orthonormal rows, |P P' - I| <= {}, received {} in '{}{}",
+          "[pca_mat] needs orthonormal rows, |P P' - I| <= {}, received {} in '{}{}",
           limit,
           measured.error,
           npy,

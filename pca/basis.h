@@ -31,7 +31,7 @@ struct BasisBlock {
   bool operator==(const BasisBlock&) const = default;
 };
 
-/// What a fit costs; the same on every rank.
+/// Cost of a fit, equal on every rank.
 struct FitReport {
   std::int64_t bytes_read = 0;                      // of W, by all ranks, digests included
   double seconds_gram = 0, seconds_components = 0;  // first pass; second pass, signs and digests
@@ -41,11 +41,11 @@ struct FitReport {
   std::vector<std::string> remarks;   // on the snapshots that were left out; rank 0's
 };
 
-/// A basis P: what a fit returns and a load gives. Of P's values it holds a rank's columns, in
-/// memory order, where it is loaded; none where a fit has written them to a file or an array.
-/// Each of its B blocks of columns is a basis of its own: k orthonormal rows (or fewer, the others
-/// zero). So the subspace has k B directions; projecting onto it gives k numbers a block,
-/// g_k[b] = P[:, b] g[b], back-projecting P[:, b]' d[b]. B = 1 is the usual P.
+/// A basis P: what a fit returns and a load gives. A loaded basis holds a rank's columns of P, in
+/// memory order; a fit's has written them to a file or an array and holds none. Each of its B
+/// blocks of columns is a basis of its own: k orthonormal rows (or fewer, the others zero). So the
+/// subspace has k B directions; projecting onto it gives k numbers a block, g_k[b] = P[:, b] g[b],
+/// back-projecting P[:, b]' d[b]. B = 1 is the usual P.
 struct Basis {
   Sidecar header;                  // of all of P; loaded: of the k rows that are loaded
   FitReport report;                // of the fit that made it

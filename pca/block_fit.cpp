@@ -18,11 +18,11 @@ namespace {
 
 /// Above this, P P' - I is more than the rounding of P to float32 (at most 1.2e-7) explains.
 constexpr double orthonormal = 2.5e-7;
-/// Where zeros may stand for a row, a direction counts above this part of the largest eigenvalue:
-/// a millionth of the largest singular value, well above what its rounding to float32 leaves.
+/// A direction counts above this part of the largest eigenvalue if zeros may stand for a row: a
+/// millionth of the largest singular value, well above what its rounding to float32 leaves.
 constexpr double worth_a_row = 1e-12;
 
-/// C [n x k''], of which the first `rows` columns make rows of P that are not zero: P = C' W.
+/// C [n x k'']; its first `rows` columns make the rows of P that are not zero: P = C' W.
 struct RowsOfBlock {
   std::vector<double> combinations;
   std::int64_t rows = 0;
@@ -54,7 +54,7 @@ std::int64_t count_rows(const Fit& fit, std::int64_t columns, std::span<const do
   const bool all_rows = fit.options.blocks == Blocks::whole;
   const auto directions = count_directions(values, all_rows ? 0.0 : worth_a_row);
   require(directions >= k || !all_rows,
-          "[pca::fit] needs snapshots that span k = {} directions, received {} that span {} (are "
+          "[pca] needs snapshots that span k = {} directions, received {} that span {} (are "
           "some equal?)",
           k,
           values.size(),
@@ -129,7 +129,7 @@ Components write_orthonormal(Fit& fit, const Pass& pass, RowsOfBlock block) {
     error = identity_error(components.gram, block.rows);
     header.reorthonormalized = true;
     require_environment(error <= 1e-6,
-                        "[pca::fit] needs |P P' - I| <= 1e-6 after orthonormalisation, measured {}",
+                        "[pca] needs |P P' - I| <= 1e-6 after orthonormalisation, measured {}",
                         error);
   }
   header.orthonormality_error = std::max(header.orthonormality_error, error);

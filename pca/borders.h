@@ -17,7 +17,7 @@ struct MatrixShape {
   std::int64_t header_bytes = 0;
   std::int64_t page_bytes = 0;
 
-  /// Where a value stands in the file, in bytes.
+  /// Offset of a value in the file, in bytes.
   std::int64_t offset(std::int64_t row, std::int64_t column) const {
     return header_bytes + (row * columns + column) * 4;
   }

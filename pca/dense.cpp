@@ -25,9 +25,8 @@ std::vector<double> dense_of(std::span<const double> lower, std::int64_t n) {
   return dense;
 }
 
-/// Throws std::bad_alloc where there is no room for the buffer that OpenBLAS takes at its first
-/// call and keeps: it would ask for it again for ever. (Each thread
-/// that is in a call at the same time has one, of which this sees the first.)
+/// Throws std::bad_alloc without room for OpenBLAS's lasting buffer of its first call: OpenBLAS
+/// would ask for it again for ever. (Each concurrent thread has one; this sees the first.)
 void require_buffer() {
   constexpr std::size_t bytes = std::size_t{128} << 20;  // BUFFER_SIZE of OpenBLAS 0.3
   static const bool there = [] {
@@ -101,7 +100,7 @@ Eigenpairs eigenpairs(std::span<const double> lower, std::int64_t n) {
                                          order,
                                          support.data());
   require_environment(info == 0 && found == order,
-                      "[pca::fit] LAPACKE_dsyevr failed with info = {}, found {} of {} eigenvalues",
+                      "[pca] LAPACKE_dsyevr failed with info = {}, found {} of {} eigenvalues",
                       info,
                       found,
                       n);
@@ -125,11 +124,11 @@ void orthonormalize(std::span<const double> lower,
   // Row-major lower is column-major upper: U = L'. c row-major is c' column-major [c_stride x
   // rows].
   lapack_int info = LAPACKE_dpotrf(LAPACK_COL_MAJOR, 'U', order, factor.data(), order);
-  require_environment(info == 0, "[pca::fit] LAPACKE_dpotrf failed with info = {}", info);
+  require_environment(info == 0, "[pca] LAPACKE_dpotrf failed with info = {}", info);
   const lapack_int rows = std::ssize(c) / c_stride;
   info = LAPACKE_dtrtrs(
       LAPACK_COL_MAJOR, 'U', 'T', 'N', order, rows, factor.data(), order, c.data(), c_stride);
-  require_environment(info == 0, "[pca::fit] LAPACKE_dtrtrs failed with info = {}", info);
+  require_environment(info == 0, "[pca] LAPACKE_dtrtrs failed with info = {}", info);
 }
 
 double identity_error(std::span<const double> lower, std::int64_t k, bool zeros) {

@@ -36,40 +36,39 @@ std::int64_t components_of(const FitOptions& options, std::int64_t n) {
 void check_components(const FitOptions& options, std::int64_t n, std::int64_t columns) {
   const auto k = components_of(options, n);
   require(n > 1 || !options.fewer_allowed || !is_centred(options.kind),
-          "[pca::fit] needs 2 or more snapshots (dimred stage1 --snapshots_per_epoch), received {}",
+          "[pca] needs 2 or more snapshots (dimred stage1 --snapshots_per_epoch), received {}",
           n);
-  require(k >= 1, "[pca::fit] needs k >= 1, received k = {}", k);
+  require(k >= 1, "[pca] needs k >= 1, received k = {}", k);
   switch (options.kind) {
     case Kind::pca:
     case Kind::shuffled:
       return require(n - 1 >= k,
-                     "[pca::fit] needs n - 1 >= k, received n = {}, k = {}: at most {} components",
+                     "[pca] needs n - 1 >= k, received n = {}, k = {}: at most {} components",
                      n,
                      k,
                      n - 1);
     case Kind::span:
-      return require(n >= k, "[pca::fit] needs n >= k, received n = {}, k = {}", n, k);
+      return require(n >= k, "[pca] needs n >= k, received n = {}, k = {}", n, k);
     case Kind::random:
-      return require(columns >= k, "[pca::fit] needs M >= k, received M = {}, k = {}", columns, k);
+      return require(columns >= k, "[pca] needs M >= k, received M = {}, k = {}", columns, k);
   }
 }
 
 void check_options(const FitOptions& options, const std::vector<layout::ColumnRange>& layers) {
-  require(options.threads >= 0, "[pca::fit] needs threads >= 0, received {}", options.threads);
+  require(options.threads >= 0, "[pca] needs threads >= 0, received {}", options.threads);
   require(options.variance >= 0 && options.variance < 1,
-          "[pca::fit] needs a part of the variance in (0, 1), received {}",
+          "[pca] needs a part of the variance in (0, 1), received {}",
           options.variance);
-  require(
-      options.variance == 0 || (is_centred(options.kind) && options.blocks == Blocks::whole),
-      "[pca::fit] a part of the variance is of kind pca or shuffled in blocks = whole, received "
-      "{} in {}",
-      name_of(options.kind),
-      options.blocks == Blocks::whole ? "whole" : "layers");
+  require(options.variance == 0 || (is_centred(options.kind) && options.blocks == Blocks::whole),
+          "[pca] a part of the variance needs kind = pca or shuffled, and blocks = whole, "
+          "received {} in {}",
+          name_of(options.kind),
+          options.blocks == Blocks::whole ? "whole" : "layers");
   require(options.tile_bytes >= 1 << 20,
-          "[pca::fit] needs tile_bytes >= 1048576, received {}",
+          "[pca] needs tile_bytes >= 1048576, received {}",
           options.tile_bytes);
   require(!layers.empty() || (options.blocks == Blocks::whole && options.kind != Kind::shuffled),
-          "[pca::fit] {} needs snapshots that know their layers (.h5 or safetensors), received "
+          "[pca] {} needs snapshots that know their layers (.h5 or safetensors), received "
           "none with a layout",
           options.blocks == Blocks::whole ? "kind shuffled" : "blocks = layers");
 }
@@ -84,7 +83,7 @@ std::vector<layout::ColumnRange> layers_of(const SourceInfo& source) {
     layers.push_back({entry.file_offset, entry.file_offset + entry.size});
   }
   require_environment(layout.file_size == source.columns,
-                      "[pca::fit] snapshots of {} values carry a table of {}",
+                      "[pca] snapshots of {} values carry a table of {}",
                       source.columns,
                       layout.file_size);
   return layers;
@@ -111,7 +110,7 @@ std::vector<std::string> gathered(Communicator& communicator, const std::vector<
   return all;
 }
 
-/// The same on every rank, or their sums are of different problems.
+/// Returns a text of the problem, which must be equal on all ranks for their sums to mean anything.
 std::string problem_text(const Fit& fit) {
   return formatted(
       "{} x {} snapshots, k = {}, variance {}, kind {}, blocks {}, seed {}, from {} to {} skip "
@@ -169,7 +168,7 @@ void choose_components(Fit& fit) {
   fit.basis.report.seconds_gram += watch.seconds();
 }
 
-/// A fit of which all is known that there is before P is begun; chooses k where the variance does.
+/// A fit with everything known before P is begun; chooses k by the variance if that is asked for.
 Fit begin(const SnapshotSource& source,
           const FitOptions& options,
           const fs::path& output,
@@ -211,7 +210,7 @@ std::vector<std::string> write_blocks(Fit& fit) {
   for (const auto& block : fit.basis.header.blocks) digests = fit_block(fit, block);
   require(
       std::ranges::any_of(fit.basis.header.block_components, [](auto rows) { return rows > 0; }),
-      "[pca::fit] needs snapshots that differ, received {} that span no direction in any layer",
+      "[pca] needs snapshots that differ, received {} that span no direction in any layer",
       fit.snapshots->rows());
   const Stopwatch watch;
   const bool shuffled = fit.options.kind == Kind::shuffled;
@@ -315,7 +314,7 @@ Basis fit_in_memory(const SnapshotSource& source,
   auto fit = begin(source, options, {}, alone());
   const auto& header = fit.basis.header;
   require(std::cmp_greater_equal(matrix.size(), header.components * header.parameters),
-          "[pca::fit_in_memory] needs room for k x M = {} x {} values, received {}",
+          "[pca] needs room for k x M = {} x {} values, received {}",
           header.components,
           header.parameters,
           matrix.size());

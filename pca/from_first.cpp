@@ -13,7 +13,7 @@ namespace {
 
 SourceInfo info_of_differences(SourceInfo info) {
   require(info.rows >= 2,
-          "[pca::from_first] needs 2 or more snapshots, received {} (the first is the base)",
+          "[pca] needs 2 or more snapshots, received {} (the first is the base)",
           info.rows);
   const auto base = info.names.front();
   info.names.erase(info.names.begin());
@@ -82,7 +82,7 @@ std::unique_ptr<SnapshotSource> from_first(const SnapshotSource& source) {
 
 std::vector<double> random_walk_from_first(std::int64_t steps, std::int64_t count) {
   require(count >= 1 && count <= steps,
-          "[pca::random_walk_from_first] needs 1 <= count <= steps, received {} of {}",
+          "[pca] needs 1 <= count <= steps, received {} of {}",
           count,
           steps);
   const auto n = static_cast<double>(steps);

@@ -31,7 +31,7 @@ void require_finite(const SnapshotSource& source, const Tile<Value>& tile, std::
     for (std::int64_t c = 0; c < tile.width; ++c) {
       const Value value = tile.values[i * tile.stride + c];
       if (std::abs(value) <= largest_float32) continue;
-      refuse("[pca::fit] needs finite snapshots, received {} in row {} ({}), column {}{}{}",
+      refuse("[pca] needs finite snapshots, received {} in row {} ({}), column {}{}{}",
              value,
              i,
              source.info().names[i],

@@ -15,8 +15,8 @@ namespace dimred::pca {
 /// Throws std::invalid_argument when a value is not finite (names row and column).
 std::vector<double> gram_matrix(const Pass& pass);
 
-/// Writes a Gram matrix [n, n] of which the lower triangle is given, float64. Returns the durable
-/// file, which the caller commits. Throws std::runtime_error.
+/// Writes a Gram matrix [n, n] from its lower triangle, float64. Returns the durable file, which
+/// the caller commits. Throws std::runtime_error.
 std::unique_ptr<AtomicFile> write_gram(const std::filesystem::path& npy,
                                        std::span<const double> lower,
                                        std::int64_t n);

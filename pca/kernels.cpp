@@ -9,9 +9,9 @@ const Kernels& select_kernels(KernelSet set) {
   const bool has_avx512 = __builtin_cpu_supports("avx512f") != 0;
   const bool has_avx2 = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
   require(set != KernelSet::avx512 || has_avx512,
-          "[pca::fit] needs a processor with AVX-512 for these kernels");
+          "[pca] needs a processor with AVX-512 for these kernels");
   require(set != KernelSet::avx2 || has_avx2,
-          "[pca::fit] needs a processor with AVX2 and FMA for these kernels");
+          "[pca] needs a processor with AVX2 and FMA for these kernels");
   if (set == KernelSet::avx512 || (set == KernelSet::automatic && has_avx512)) {
     return avx512_kernels();
   }
@@ -19,7 +19,7 @@ const Kernels& select_kernels(KernelSet set) {
   return baseline_kernels();
 #else
   require(set == KernelSet::automatic || set == KernelSet::baseline,
-          "[pca::fit] has only its baseline kernels on this kind of processor");
+          "[pca] has only its baseline kernels on this kind of processor");
   return baseline_kernels();
 #endif
 }

@@ -34,7 +34,7 @@ struct Combinations {
   std::int64_t components = 0;
 };
 
-/// Where combined rows go, `stride` apart.
+/// Destination of combined rows, `stride` apart.
 struct CombinedRows {
   float* values = nullptr;
   std::int64_t stride = 0;
@@ -97,8 +97,8 @@ const Kernels& avx512_kernels();    // AVX-512F: registers of 8 doubles, 32 of t
 const Kernels& avx2_kernels();      // AVX2 and FMA: 4 doubles, 16 registers
 const Kernels& baseline_kernels();  // what every processor of the target has
 
-/// automatic: the widest that this processor runs. Throws std::invalid_argument for a set that it
-/// does not run or that was not built.
+/// automatic: the widest that this processor runs. Throws std::invalid_argument for a set it does
+/// not run, or one not built.
 const Kernels& select_kernels(KernelSet set);
 
 }  // namespace dimred::pca

@@ -31,7 +31,7 @@ std::int64_t item_bytes(const std::string& dtype) {
   if (dtype == "F32") return 4;
   if (dtype == "F64") return 8;
   require(dtype == "F16" || dtype == "BF16",
-          "[pca::memory_source] needs float32, float64, float16 or bfloat16, received {}",
+          "[pca] needs float32, float64, float16 or bfloat16, received {}",
           dtype);
   return 2;
 }
@@ -113,7 +113,7 @@ SnapshotRow described(const MemoryRow& from) {
     parameter.name = tensor.name;
     parameter.shape = tensor.shape;
   }
-  require(info.columns > 0, "[pca::memory_source] '{}' holds no float values", from.name);
+  require(info.columns > 0, "[pca] '{}' holds no float values", from.name);
   if (!parameters.front().name.empty()) set_layout(info, parameters);
   return {std::move(info), {}};
 }
@@ -121,7 +121,7 @@ SnapshotRow described(const MemoryRow& from) {
 }  // namespace
 
 std::unique_ptr<SnapshotSource> memory_source(std::vector<MemoryRow> rows) {
-  require(!rows.empty(), "[pca::memory_source] needs at least one snapshot, received none");
+  require(!rows.empty(), "[pca] needs at least one snapshot, received none");
   std::vector<SnapshotRow> descriptions;
   for (MemoryRow& row : rows) {
     std::vector<std::string> left_out;

@@ -75,19 +75,16 @@ double commit(AtomicFile& matrix, const fs::path& output, const Sidecar& sidecar
 
 void check_matrix(const fs::path& output, const SnapshotSource& source) {
   const auto shown = formatted("'{}'", output);
-  require(output.extension() == ".npy",
-          "[pca::fit] needs an output that ends in .npy, received {}",
-          shown);
+  require(
+      output.extension() == ".npy", "[pca] needs an output that ends in .npy, received {}", shown);
   require(fs::is_directory(fs::absolute(output).parent_path()),
-          "[pca::fit] needs the folder of its output to exist, received {}",
+          "[pca] needs the folder of its output to exist, received {}",
           shown);
-  require(!fs::is_directory(output),
-          "[pca::fit] needs a file as output, received the folder {}",
-          shown);
+  require(!fs::is_directory(output), "[pca] needs a file as output, received the folder {}", shown);
   if (fs::exists(output)) {
     for (const auto& file : source.info().files) {
       require(!fs::equivalent(output, file),
-              "[pca::fit] needs an output that is none of its snapshots, received {}",
+              "[pca] needs an output that is none of its snapshots, received {}",
               shown);
     }
   }
@@ -121,7 +118,7 @@ std::unique_ptr<AtomicFile> join_output(const fs::path& output, const std::strin
       read_exactly(file->descriptor(), 0, std::as_writable_bytes(std::span(found)), begun);
   }
   require(found == mark,
-          "[pca::fit] needs a folder that all ranks share, rank {} finds {} '{}' that rank 0 has "
+          "[pca] needs a folder that all ranks share, rank {} finds {} '{}' that rank 0 has "
           "begun",
           rank,
           there ? "another file than the" : "no",
@@ -137,7 +134,7 @@ void check_output(const fs::path& output, const fs::path& gram, const SnapshotSo
   if (gram.empty()) return;
   check_matrix(gram, source);
   require(fs::weakly_canonical(gram) != fs::weakly_canonical(output),
-          "[pca::fit] needs two names for the matrix and the Gram matrix, received '{}' for both",
+          "[pca] needs two names for the matrix and the Gram matrix, received '{}' for both",
           gram);
 }
 

@@ -60,7 +60,7 @@ std::unique_ptr<SnapshotSource> chosen_parameters(std::unique_ptr<SnapshotSource
                                                   const std::vector<std::string>& names) {
   auto info = source->info();
   require(!info.layout_json.empty(),
-          "[pca::chosen_parameters] needs snapshots that name their parameters, received none with "
+          "[pca] needs snapshots that name their parameters, received none with "
           "a layout");
   std::set<std::string> wanted(names.begin(), names.end());
   std::vector<layout::Parameter> parameters;
@@ -73,11 +73,10 @@ std::unique_ptr<SnapshotSource> chosen_parameters(std::unique_ptr<SnapshotSource
     info.columns += entry.size;
   }
   require(wanted.empty(),
-          "[pca::chosen_parameters] needs parameters of the snapshots, received {}",
+          "[pca] needs parameters of the snapshots, received {}",
           wanted.empty() ? "" : *wanted.begin());
-  require(info.columns > 0,
-          "[pca::chosen_parameters] needs a parameter that has values, received {} names",
-          names.size());
+  require(
+      info.columns > 0, "[pca] needs a parameter that has values, received {} names", names.size());
   const auto layout = layout::make_layout(parameters);
   info.layout_hash = layout.hash;
   info.layout_json = layout::to_json(layout);

@@ -14,7 +14,7 @@ namespace dimred::pca {
 /// Columns that one digest of the sidecar covers, and one thread of the second pass writes.
 inline constexpr std::int64_t columns_per_digest = 16384;
 
-/// A pass over a rank's own columns, of which a fit makes some: in blocks of columns, each by one
+/// A pass over a rank's own columns, one of several in a fit: in blocks of columns, each by one
 /// thread, which reads it tile by tile.
 struct Pass {
   const SnapshotSource* rows = nullptr;

@@ -81,7 +81,7 @@ void share_report(Basis& basis, Communicator& communicator) {
 
 std::vector<double> random_walk_ratio(std::int64_t snapshots, std::int64_t count) {
   require(snapshots >= 2 && count >= 1 && count <= snapshots - 1,
-          "[pca::random_walk_ratio] needs 1 <= count <= n - 1, received n = {}, count = {}",
+          "[pca] needs 1 <= count <= n - 1, received n = {}, count = {}",
           snapshots,
           count);
   std::vector<double> ratio;

@@ -9,7 +9,7 @@
 
 namespace dimred::pca {
 
-/// The same report on every rank: bytes_read the sum of theirs, times and kernels rank 0's.
+/// Makes the report equal on every rank: bytes_read the sum of theirs, times and kernels rank 0's.
 void share_report(Basis& basis, Communicator& communicator);
 
 /// Explained variance ratio [count] of an n-step random walk in many dimensions:

@@ -53,8 +53,8 @@ SnapshotRow snapshot_row(const fs::path& path) {
           checkpoints::identity_of(info.run_json)};
 }
 
-/// Where values lie and as what: the same for two names of one weight, as tied weights are in
-/// PyTorch's files.
+/// Place and type of values: equal for two names of one weight, as tied weights are in PyTorch's
+/// files.
 using Values =
     std::tuple<std::string, std::vector<std::int64_t>, std::vector<checkpoints::StoredBox>>;
 
@@ -190,7 +190,7 @@ void take_message(const Json& message, SnapshotRow& row) {
   row.run = run_from(message.at(7));
 }
 
-/// Completes the rows of which each rank has every R-th. As CBOR: a name may hold any bytes.
+/// Completes the rows; each rank has every R-th. As CBOR: a name may hold any bytes.
 void share_rows(std::vector<SnapshotRow>& rows, Communicator& communicator) {
   const std::size_t size = communicator.size();
   const std::size_t own = communicator.rank();

@@ -37,8 +37,8 @@ struct SnapshotRow {
 /// Gives the description of a row the layout of its tensors.
 void set_layout(SourceInfo& row, const std::vector<layout::Parameter>& parameters);
 
-/// What is known of all rows together. Throws std::invalid_argument when two have another layout or
-/// size (names both and the first entry that differs).
+/// Facts about all rows together. Throws std::invalid_argument when two have another layout or size
+/// (names both and the first entry that differs).
 SourceInfo info_of(const std::vector<SnapshotRow>& rows);
 
 /// Columns [begin, begin + out.size()) of a row that `runs` (sorted, gapless) make up, as float32
@@ -52,9 +52,8 @@ void read_runs(std::span<const InputFile> files,
 
 /// The rows of snapshots or of weight files (checkpoints/tensor_table.h), or of shards that a JSON
 /// index names as Hugging Face's do. File i is verified by rank i % R alone, which tells the others
-/// what it found, so that no rank parses a file that nobody has verified: all of it, but for the
-/// values of a snapshot, which read_runs verifies. Throws as read_snapshot_info and
-/// read_tensor_table.
+/// its findings, so that no rank parses an unverified file: all of it, but for the values of a
+/// snapshot, which read_runs verifies. Throws as read_snapshot_info and read_tensor_table.
 std::vector<SnapshotRow> read_rows(const std::vector<std::filesystem::path>& files,
                                    Communicator& communicator);
 

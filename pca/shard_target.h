@@ -15,8 +15,8 @@ namespace dimred::pca {
 std::optional<layout::Layout> at_file_offsets(const layout::Layout& network,
                                               const layout::Layout& file);
 
-/// Where a shard's elements come from (file columns) and go to (columns of a shard-local vector in
-/// memory order).
+/// Source (file columns) and destination (columns of a shard-local vector in memory order) of a
+/// shard's elements.
 class ShardTarget {
  public:
   ShardTarget(const layout::Layout& layout, const layout::Shard& shard);

@@ -58,8 +58,8 @@ std::vector<Tails> tails_by_signs(const SignFlips& flips,
                                   std::int64_t increments,
                                   const Statistics& statistics);
 
-/// P-values of T tests together, adjusted so that the chance of any wrong rejection is at most that
-/// of one. Source: Holm, "A simple sequentially rejective multiple test procedure", 1979.
+/// P-values of T tests together, adjusted so that any wrong rejection among them is as unlikely as
+/// in one test. Source: Holm, "A simple sequentially rejective multiple test procedure", 1979.
 std::vector<double> adjusted_by_holm(const std::vector<double>& p_values);
 
 }  // namespace dimred::pca

@@ -67,7 +67,7 @@ std::vector<std::int64_t> positions_of(const SourceInfo& info) {
 std::vector<std::int64_t> rows_in(const SourceInfo& info, const SnapshotRange& range) {
   require(range.from >= 0 && range.to >= 0 && range.skip >= 0 &&
               (range.to == 0 || range.from <= range.to),
-          "[pca::fit] needs 0 <= from <= to (or to = 0) and skip >= 0, received from = {}, to = "
+          "[pca] needs 0 <= from <= to (or to = 0) and skip >= 0, received from = {}, to = "
           "{}, skip = {}",
           range.from,
           range.to,
@@ -83,14 +83,13 @@ std::vector<std::int64_t> rows_in(const SourceInfo& info, const SnapshotRange& r
     left_out = 0;
   }
   const auto [first, last] = std::ranges::minmax(positions);
-  require(
-      !rows.empty(),
-      "[pca::fit] needs snapshots in the range given, received from = {}, to = {} of {}{} to {}",
-      range.from,
-      range.to,
-      info.epochs.empty() ? "snapshots " : "epochs ",
-      first,
-      last);
+  require(!rows.empty(),
+          "[pca] needs snapshots in the range given, received from = {}, to = {} of {}{} to {}",
+          range.from,
+          range.to,
+          info.epochs.empty() ? "snapshots " : "epochs ",
+          first,
+          last);
   return rows;
 }
 
@@ -107,7 +106,7 @@ class FilesSource final : public SnapshotSource {
     }
   }
   void require_unchanged(std::int64_t row) const override {
-    rows_[row].guard.require_unchanged("pca::fit");
+    rows_[row].guard.require_unchanged("pca");
   }
   void read(std::int64_t row, std::int64_t begin, std::span<float> out) const override {
     read_row(row, begin, out);
@@ -141,7 +140,7 @@ class NpyMatrix final : public SnapshotSource {
         file_(this->info().files.front()),
         data_offset_(header.data_offset),
         fortran_(header.fortran_order) {}
-  void require_unchanged(std::int64_t) const override { guard_.require_unchanged("pca::fit"); }
+  void require_unchanged(std::int64_t) const override { guard_.require_unchanged("pca"); }
   void read(std::int64_t row, std::int64_t begin, std::span<float> out) const override {
     read_row(row, begin, out);
   }
@@ -234,8 +233,8 @@ void require_different_files(const std::vector<SnapshotRow>& rows) {
            rows[same->second].info.names.front());
 }
 
-/// What rank 0 finds at a path, so that a folder which grows meanwhile is the same for all.
-/// Remarks and order are rank 0's to say.
+/// Rank 0's findings at a path, so that a growing folder is the same for all. Remarks and order are
+/// rank 0's to say.
 struct FoundFiles {
   std::vector<fs::path> files;
   std::vector<std::string> remarks;

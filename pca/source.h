@@ -14,7 +14,7 @@
 
 namespace dimred::pca {
 
-/// What is known of a snapshot matrix W [n x M] beside its values.
+/// Facts about a snapshot matrix W [n x M] beside its values.
 struct SourceInfo {
   std::int64_t rows = 0, columns = 0;        // n, M
   std::vector<std::string> names;            // file of each row, or "FILE.npy[3]"; for pca_mat.json
@@ -91,8 +91,8 @@ inline void read_tile(const SnapshotSource& source,
   source.read_float64_tile(begin, width, out, stride);
 }
 
-/// Which snapshots of a source a fit uses. Epochs are those that the snapshots carry; where they
-/// carry none, their places in the order taken, counted from 1.
+/// Which snapshots of a source a fit uses. Epochs are the snapshots' own; snapshots without have
+/// their places in the order taken, counted from 1.
 struct SnapshotRange {
   std::int64_t from = 0;  // first epoch; 0: from the first snapshot on
   std::int64_t to = 0;    // last epoch, included; 0: to the last snapshot
@@ -107,9 +107,9 @@ std::unique_ptr<SnapshotSource> selected(const SnapshotSource& source, const Sna
 
 /// The snapshots of a folder, run, list or pattern (checkpoints/series.h), by their steps where
 /// their names have some, those of a list in its order; or the rows of one n x M .npy (C or Fortran
-/// order, float32 or float64). Of weight files (PyTorch's, MindSpore's, safetensors, whole or in
-/// shards that an index names): the weights in file order (checkpoints/weight_names.h); the sidecar
-/// says which order, and load_basis finds each by its name. Digests are verified here, in
+/// order, float32 or float64). Weight files (PyTorch's, MindSpore's, safetensors, whole or in
+/// shards that an index names) give the weights in file order (checkpoints/weight_names.h); the
+/// sidecar says which order, and load_basis finds each by its name. Digests are verified here, in
 /// parallel; with several ranks, each verifies every R-th file of rank 0's list, and what one of
 /// them throws, all throw. Those of the values of snapshots are verified by whoever reads these.
 /// Throws as checkpoints::members, std::invalid_argument when empty, mixed, of different layouts

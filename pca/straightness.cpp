@@ -66,7 +66,7 @@ MatrixXd products_of_signs(const SignFlips& flips,
   return products;
 }
 
-/// What is counted of T trajectories.
+/// Counts over T trajectories.
 struct Counted {
   TailCounts plain;      // the draws as they are
   TailCounts stretched;  // times the factors; 0 without any

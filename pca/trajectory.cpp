@@ -18,12 +18,12 @@ namespace {
 using Eigen::MatrixXd;
 
 constexpr std::int64_t most_lags = 10;
-/// What is straighter than a walk is a drift only where neighbours are uncorrelated by a p-value
-/// above this one, and a walk whose neighbours correlate as much as they still may is not as
-/// straight. Simulated 2,000 times,
-/// AR(0.2) without drift is then called `drift` in at most 0.6 % (20, 40, 74 increments, 2, 5, 18
-/// dimensions; by this p-value alone at 0.2 in 1.9 %), a drift of three times the noise in 87 %
-/// (74 increments, 18 dimensions; 75 %), one as large as the noise in 36 % (34 %).
+/// A straighter path than a walk's is a drift only if neighbours are uncorrelated by a p-value
+/// above this one, and if a walk whose neighbours correlate as much as they still may is not as
+/// straight. Simulated 2,000 times, AR(0.2) without drift is then called `drift` in at most 0.6 %
+/// (20, 40, 74 increments, 2, 5, 18 dimensions; by this p-value alone at 0.2 in 1.9 %), a drift of
+/// three times the noise in 87 % (74 increments, 18 dimensions; 75 %), one as large as the noise in
+/// 36 % (34 %).
 constexpr double uncorrelated_p = 0.1;
 constexpr std::int64_t bytes_of_tiles = 32 << 20;
 
@@ -91,7 +91,7 @@ TrajectoryOptions with_defaults(TrajectoryOptions options, std::int64_t n) {
   return options;
 }
 
-/// What all parts are measured with.
+/// State shared by the measures of all parts.
 struct FlipPlan {
   TrajectoryOptions options;
   std::array<PointView, 3> views;  // from the base, centred, of windows
@@ -141,7 +141,7 @@ void measure(const MatrixXd& gram, const FlipPlan& plan, Trajectory& found) {
   found.verdict = Verdict::random_walk;
 }
 
-/// The straightness of those that move, grams [i] of found[i].
+/// The straightness of moving tensors, grams [i] of found[i].
 void test_straightness(std::vector<MatrixXd> grams,
                        std::span<Trajectory> found,
                        const WalkNull& null,
@@ -171,7 +171,7 @@ void test_straightness(std::vector<MatrixXd> grams,
   }
 }
 
-/// What is straighter than random signs explain.
+/// Names the parts that are straighter than random signs explain.
 Verdict verdict_beyond_signs(const Trajectory& found) {
   if (found.p_momentum >= significant_p) return Verdict::unclear;
   if (found.straightness.p_blocks < significant_p) return Verdict::drift;

@@ -27,7 +27,7 @@ struct TrajectoryOptions {
   const std::atomic<bool>* stop = nullptr;
 };
 
-/// What the increments of a trajectory are.
+/// Verdict on the increments of a trajectory.
 enum class Verdict {
   still,           // zero
   random_walk,     // no straighter than independent steps would be
@@ -72,8 +72,8 @@ struct TrajectoryReport {
 /// be below 0.05. A test that cannot reject for too few flips or snapshots never gives
 /// `random_walk` or `unclear`. The null hypothesis of the p-values is independent, symmetric
 /// increments, and momentum alone breaks it: where neighbours correlate, the verdict is never
-/// `drift`. Throws std::invalid_argument for fewer snapshots, options out of range, snapshots that
-/// are all equal or a value that is not finite; std::runtime_error on I/O failure, or stopped.
+/// `drift`. Throws std::invalid_argument for fewer snapshots, options out of range, equal snapshots
+/// or a value that is not finite; std::runtime_error on I/O failure, or stopped.
 TrajectoryReport measure_trajectory(const SnapshotSource& source,
                                     const TrajectoryOptions& options = {});
 

@@ -39,10 +39,10 @@ ReportJson json_of(const Trajectory& found) {
           {"verdict", text_of(found.verdict)}};
 }
 
-/// B of which Holm's least p-value for T tensors, 2 T / (B + 1), is below 0.05.
+/// The B at which Holm's least p-value for T tensors, 2 T / (B + 1), is below 0.05.
 std::int64_t least_flips(std::int64_t tensors) { return 40 * tensors; }
 
-/// Signs of which the measured ones and their opposites, 4 T / 2^N, are rare enough.
+/// The number of signs at which the measured ones and their opposites, 4 T / 2^N, are rare enough.
 std::int64_t least_units(std::int64_t tensors) {
   std::int64_t units = 1;
   while (std::ldexp(4.0 * static_cast<double>(tensors), -static_cast<int>(units)) >= significant_p)

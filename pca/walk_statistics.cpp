@@ -71,7 +71,7 @@ double one_point(const MatrixXd& terms) {
   return rounding * terms.cwiseAbs().sum();
 }
 
-/// The same [2 x draws] by some power steps for K = F sGs F', in terms of u with F u = the vector:
+/// Computes [2 x draws] by some power steps for K = F sGs F', in terms of u with F u = the vector:
 /// sGs F'F has the eigenvalues of K.
 ArrayXXd nearly_first_components(const MatrixXd& gram, const PointView& view, const MatrixXd& s) {
   MatrixXd u = MatrixXd::Ones(s.rows(), s.cols());  // F u is the line in time

@@ -391,7 +391,7 @@ void translate(const std::exception_ptr& exception, void*) {
   }
 }
 
-/// What reads all snapshots of a source.
+/// Reader of all snapshots of a source.
 void bind_statistics(nb::module_& module) {
   module.def("fit",
              fit,
@@ -484,7 +484,7 @@ void bind_merge(nb::module_& module) {
   module.def("byte_size", [](const std::string& text) { return parse_byte_size(text).bytes; });
 }
 
-/// Files that Python writes by the rules of those that we write here.
+/// Files that Python writes by the rules for files written here.
 void bind_results(nb::module_& module) {
   module.def(
       "require_result_place",

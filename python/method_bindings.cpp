@@ -81,7 +81,7 @@ class PythonSpace final : public method::SubspaceSpace {
 };
 
 /// A preset that a step here can take: not schedule-free, which moves the weights between the mean
-/// and its iterates. Throws std::invalid_argument for another name, with those that it takes.
+/// and its iterates. Throws std::invalid_argument for another name, with the valid ones.
 method::Preset preset_of_steps(const std::string& name) {
   std::vector<std::string> names;
   for (const auto& preset : method::presets()) {

@@ -85,34 +85,30 @@ double learning_rate(const ScheduleOptions& options, double step, double steps_p
 namespace {
 
 void add_rates(OptionTable& table, ScheduleOptions& options) {
-  table
-      .add_choice("schedule",
-                  &options.kind,
-                  "shape of the learning rate after the warm-up",
-                  schedule_kinds())
-      .essential();
+  table.add_choice(
+      "schedule", &options.kind, "shape of the learning rate after the warm-up", schedule_kinds());
   table
       .add("learning_rate",
            &options.learning_rate,
-           "after the warm-up; unless given 0.001 for adam and adamweightdecay, 0.01 for adagrad "
-           "and rmsprop, 1 for adadelta, less for SGD's batches below 64",
+           "rate after the warm-up (default: 0.1, adam and adamweightdecay 0.001, adagrad and "
+           "rmsprop 0.01, adadelta 1; less for SGD's batches below 64)",
            positive())
       .needs(!is("schedule", {"piecewise"}) || above("warmup_epochs") || above("warmup_steps"))
       .essential();
   table.add("warmup_epochs",
             &options.warmup_epochs,
-            "linear warm-up from start_learning_rate",
+            "epochs of linear warm-up from start_learning_rate",
             at_least(0));
   table
       .add("start_learning_rate",
            &options.start_learning_rate,
-           "where the warm-up starts",
+           "rate at which the warm-up starts",
            at_least(0))
       .needs(above("warmup_epochs") || above("warmup_steps"));
   table
       .add("end_learning_rate",
            &options.end_learning_rate,
-           "at the end of the schedule",
+           "rate at the end of the schedule",
            at_least(0))
       .needs(is("schedule", {"linear", "cosine", "polynomial", "fastnn-polynomial"}));
   table
@@ -123,18 +119,18 @@ void add_rates(OptionTable& table, ScheduleOptions& options) {
       .way_on(
           "; its schedule ends there: with --total_epochs {} more --epochs go on at the last rate, "
           "and another --output starts from the beginning");
-  table.add("power", &options.power, "of the polynomial schedule", positive())
+  table.add("power", &options.power, "power of the polynomial schedule", positive())
       .needs(is("schedule", {"polynomial"}));
   table
       .add("factor",
            &options.factor,
-           "of the step schedule and plsc at each milestone, of exponential at each decay",
+           "factor of the rate at each milestone, or at each decay of exponential",
            positive(1))
       .needs(is("schedule", {"step", "exponential", "plsc"}));
   table
       .add("milestones",
            &options.milestones,
-           "epochs of the step schedule and plsc, ascending",
+           "ascending epochs at which the rate falls",
            at_least(0))
       .needs(is("schedule", {"step", "plsc"}));
 }
@@ -143,23 +139,27 @@ void add_published(OptionTable& table, ScheduleOptions& options) {
   table
       .add_choice("milestone_unit",
                   &options.steps.milestones,
-                  "what milestones count",
+                  "unit of the milestones",
                   {{"epochs", false}, {"steps", true}})
       .needs(has_value("milestones"));
-  table.add(
-      "warmup_steps", &options.steps.warmup, "instead of warmup_epochs; 0: those", at_least(0));
-  table.add("total_steps", &options.steps.total, "instead of total_epochs; 0: those", at_least(0));
+  table.add("warmup_steps",
+            &options.steps.warmup,
+            "length of the warm-up in steps; 0: warmup_epochs",
+            at_least(0));
+  table.add("total_steps",
+            &options.steps.total,
+            "length of the schedule in steps; 0: total_epochs",
+            at_least(0));
   table
       .add_choice("warmup_scheme",
                   &options.warmup_scheme,
-                  "linear, or t2t: exponentially from a hundredth of learning_rate",
+                  "linear, or t2t: exponential from a hundredth of learning_rate",
                   {{"linear", WarmupScheme::linear}, {"t2t", WarmupScheme::t2t}})
       .needs(above("warmup_epochs") || above("warmup_steps"));
   table
       .add_choice("decay_scheme",
                   &options.decay_scheme,
-                  "of exponential, polynomial and fastnn-polynomial: starts at half the schedule "
-                  "(luong234: 2/3), and comes in 5, 10 or 4 times",
+                  "decay 5, 10 or 4 times after half the schedule (luong234: after two thirds)",
                   {{"none", DecayScheme::none},
                    {"luong5", DecayScheme::luong5},
                    {"luong10", DecayScheme::luong10},
@@ -168,8 +168,7 @@ void add_published(OptionTable& table, ScheduleOptions& options) {
   table
       .add("pieces",
            &options.pieces,
-           "of the piecewise schedule: end epoch and rate, -> linear, => exponential: "
-           "5:0.1->0.4,10:0.4=>0.8,20:0.08")
+           "end epoch and rate of each piece, -> linear, => exponential: 5:0.1->0.4,10:0.4=>0.8")
       .needs(is("schedule", {"piecewise"}));
 }
 
@@ -180,11 +179,11 @@ void add_options(OptionTable& table, ScheduleOptions& options) {
   add_rates(table, options);
   table.add("anneal_from_epoch",
             &options.anneal_from_epoch,
-            "from here the rate goes linearly to 0 at anneal_to_epoch; -1: off",
+            "epoch from which the rate falls linearly to 0; -1: off",
             at_least(-1));
   table.add("anneal_to_epoch",
             &options.anneal_to_epoch,
-            "where the annealed rate reaches 0; -1: the last epoch",
+            "epoch at which the annealed rate reaches 0; -1: the last",
             at_least(-1));
   add_published(table, options);
 }

@@ -39,6 +39,9 @@ EXCEPTIONS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("commands/trainer_main.cpp", ("find_learning_rate",), "which command it is, before it has a table"),
     ("lib/models/autocast.cpp", ("amp_allow", "amp_deny"), "messages of checks that are made without a table, too"),
     ("lib/models/initialization.cpp", ("batch_norm_eps", "batch_norm_momentum"), "the same"),
+    ("lib/models/margin.cpp", ("margin_loss",), "the scope of a message, which a user knows as the option"),
+    ("lib/training/passes/loss_scale.cpp", ("loss_scale",), "the same"),
+    ("pca/basis.cpp", ("pca_mat",), "the same"),
     ("lib/serving/signature.cpp", ("batch_norm_eps",), "a key of signature.json"),
     ("lib/training/data_sets.cpp", ("train_samples", "test_samples"), "messages of checks without a table"),
     (
@@ -52,6 +55,7 @@ EXCEPTIONS: tuple[tuple[str, tuple[str, ...], str], ...] = (
         "keys of files of a run",
     ),
     ("experiments/workbench/files.py", ("checkpoints", "snapshots"), "folders of a run"),
+    ("checkpoints/last_rate.cpp", ("learning_rate",), "a column of curve.csv"),
     ("checkpoints/state.h", ("weights", "momentum"), "vectors of a state"),
     (
         "checkpoints/weight_names.cpp",
@@ -63,6 +67,11 @@ EXCEPTIONS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("lib/training/run_folder.cpp", ("best", "checkpoints"), "folders of a run"),
     ("scripts/bundle/make.py", ("device_algebra",), "a program of ours"),
     ("scripts/lint_options.py", (), "this list"),
+    (
+        "scripts/schedule_length.py",
+        ("total_epochs", "total_steps", "find_learning_rate"),
+        "flags that leave the schedule alone, also where a value is the default",
+    ),
     ("python/bindings.cpp", ("copy_from", "allow_different_config", "shard_size"), "names of Python arguments"),
     ("python/inspect_bindings.cpp", ("write_manifest",), "names of Python arguments"),
     ("python/dimred/_arguments.py", ("decay", "alpha", "gamma"), "names of Python arguments"),

@@ -4,7 +4,8 @@ universal-ctags.
 C++: a reference as a member of a struct, which ties a plain value to the lifetime of what it was filled with (C++ Core
 Guidelines, C.12); std::thread, which ends the program where its scope is left by an exception; and volatile, which is
 no way for threads and signal handlers to share a value.
-Comments, messages and pages: phrases that a reader must translate, and comments that begin with the end of a sentence.
+Comments, messages and pages: phrases that a reader must translate, comments that begin with the end of a sentence, and
+sentences that must be read twice (lint_words.py).
 """
 
 import json
@@ -14,9 +15,16 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
+import lint_words
+
 PHRASES = re.compile(r"\b(?:of before|what of|so many|likewise|anew)\b", re.IGNORECASE)
 FRAGMENT = re.compile(r'(?:^|\s)(?://+|#|"""|/\*)\s*(?:Of|As with|Those|Until)\b')
-OLD_WORDS = ("scripts/lint_source.py", "tests/python/test_lint.py", "experiments/records/")  # they quote the phrases
+OLD_WORDS = (
+    "scripts/lint_source.py",
+    "scripts/lint_words.py",
+    "tests/python/test_lint.py",
+    "experiments/records/",
+)  # they quote the phrases
 COMMENT_OR_TEXT = re.compile(r'//.*|"(?:\\.|[^"\\])*"')
 
 
@@ -57,6 +65,9 @@ def main() -> int:
     files = sys.argv[1:]
     cpp = [file for file in files if is_cpp(file)]
     found = [(file, *finding) for file in files if not file.startswith(OLD_WORDS) for finding in dialect(file)]
+    found += [
+        (file, *finding) for file in files if not file.startswith(OLD_WORDS) for finding in lint_words.findings(file)
+    ]
     found += [(file, *finding) for file in cpp for finding in risky_code(file)]
     found = sorted(found + list(reference_members(cpp)))
     print("".join(f"{file}:{line}: {text}\n" for file, line, text in found), end="")

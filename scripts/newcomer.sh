@@ -179,7 +179,7 @@ names 'none.png' dimred predict runs/one none.png
 cp "$image" image.png && mv pictures moved
 does dimred predict runs/one image.png
 does dimred export runs/one
-names '--data PATH says where' dimred evaluate runs/one
+names 'give its place with --data PATH' dimred evaluate runs/one
 does dimred evaluate runs/one --data moved
 mv moved pictures
 

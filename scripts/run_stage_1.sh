@@ -3,16 +3,23 @@
 # DATA is a folder, list, pattern or URL of images, or "default" for Debian's Fashion-MNIST.
 # R ranks of this machine train it; without --ranks one for each CUDA device, else one.
 # The run folder is runs/stage1 unless --output or a --config says another.
+# A new run stops at 70 of 90 parts of its schedule, while the learning rate is high, unless --total_epochs is given.
 set -euo pipefail
 if [ $# -lt 1 ]; then
   echo "usage: scripts/run_stage_1.sh DATA [--ranks R] [options]   (options: dimred stage1 --help all)" >&2
   exit 2
 fi
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # shellcheck source=scripts/local_ranks.sh
-. "$(dirname "${BASH_SOURCE[0]}")/local_ranks.sh"
+. "$root/scripts/local_ranks.sh"
 data=()
 [ "$1" = default ] || data=(--data "$1")
 shift
 output=(--output runs/stage1)
 for option in "$@"; do case $option in --output | --output=* | --config | --config=*) output=() ;; esac; done
-start stage1 "${data[@]}" "${output[@]}" "$@"
+said=$("$root/.venv/bin/python" "$root/scripts/schedule_length.py" "$root/build/bin/dimred" "${data[@]}" "${output[@]}" "$@")
+{ read -r total; read -r line; } <<<"$said" || true
+[ -z "$line" ] || echo "$line"
+length=()
+[ -z "$total" ] || length=(--total_epochs "$total")
+start stage1 "${data[@]}" "${output[@]}" "$@" "${length[@]}"

@@ -39,8 +39,8 @@ struct Suggestion {
 Suggestion suggest(const std::vector<FinderPoint>& points, std::int64_t steps);
 
 /// The sweep's points up to its end, or to where the smoothed loss is more than 4 times its
-/// smallest so far, or the loss is not finite. The batches are those that a run of the same seed
-/// starts with. The network is trained by it. Called by all ranks, equal on all.
+/// smallest so far, or the loss is not finite. The batches are the first ones of a run of the same
+/// seed. The network is trained by it. Called by all ranks, equal on all.
 std::vector<FinderPoint> sweep(training::Setup& setup,
                                const FinderOptions& options,
                                const optimizers::OptimizerOptions& optimizer,

@@ -27,8 +27,7 @@ struct Descent {
 };
 
 /// Loss and gradient of the batch over all ranks, then the optimiser's step `number` (counted from
-/// 1). A loss that is not finite and a scaled gradient that overflows leave the weights as they
-/// are.
+/// 1). An infinite or NaN loss and an overflowing scaled gradient leave the weights as they are.
 training::BatchResult descend(Descent& descent,
                               const training::Step& step,
                               double learning_rate,

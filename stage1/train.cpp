@@ -82,8 +82,7 @@ class Conventional final : public training::Stage {
   void restore(Run& run, const checkpoints::State& state) override {
     const auto saved = state.scalars.at("optimizer").get<std::string>();
     require(method_of(saved) == method_of(optimizer_),
-            "[stage1] the state is of optimizer = {}, whose vectors are its own; received "
-            "optimizer = {}",
+            "[stage1] the state comes from optimizer = {}, received optimizer = {}",
             saved,
             optimizer_);
     for (auto& [name, vector] : vectors_)

@@ -15,7 +15,7 @@ static void run(void (*kernel)(In), std::int64_t blocks, const In& in, void* str
   kernel<<<static_cast<unsigned>(blocks), threads, 0, static_cast<cudaStream_t>(stream)>>>(in);
   const cudaError_t code = cudaGetLastError();
   if (code != cudaSuccess)
-    throw std::runtime_error(std::string("[stage2::fused] CUDA: ") + cudaGetErrorString(code));
+    throw std::runtime_error(std::string("[stage2] CUDA: ") + cudaGetErrorString(code));
 }
 
 void launch(const Products& in, void* stream) {

@@ -23,30 +23,28 @@ void add_checkpoint_options(OptionTable& table, Options& options) {
   table
       .add("checkpoint",
            &options.checkpoint,
-           "where it starts: a run folder, a state, a snapshot or a safetensors file")
+           "weights to start from: run folder, state, snapshot or safetensors file")
       .role(OptionRole::input)
       .essential()
       .positional();
   table
       .add("pca_mat",
            &options.pca_mat,
-           "projection matrix to reuse, k x M .npy; without one it is made from the snapshots")
+           "projection matrix to reuse, k x M .npy (default: made from the snapshots)")
       .role(OptionRole::input)
       .essential();
   table
-      .add(
-          "snapshots",
-          &options.snapshots,
-          "folder of snapshots, or a list of them (.txt, one a line), for the matrix and for start "
-          "= mean, soup or first (default: those of the checkpoint's run)")
+      .add("snapshots",
+           &options.snapshots,
+           "folder or list (.txt) of snapshots, for the matrix and the start (default: the "
+           "checkpoint's run's)")
       .role(OptionRole::input)
       .essential();
   table
-      .add(
-          "preset",
-          &options.preset,
-          "robust-mean and robust (ours), mindspore-latest, mindspore-first, dldr, psgd, twa, sgd, "
-          "swa, ema or schedule-free; it sets every constant below that is not given")
+      .add("preset",
+           &options.preset,
+           "set of constants: robust-mean, robust, mindspore-latest, mindspore-first, dldr, psgd, "
+           "twa, sgd, swa, ema or schedule-free; given options win")
       .essential();
   table.choose_defaults("preset",
                         [&options] { options.constants = method::preset(options.preset); });
@@ -59,55 +57,57 @@ void add_basis_options(OptionTable& table, Options& options) {
   table
       .add("n_component",
            &options.n_component,
-           "components k (default: the preset's, or all of a --pca_mat)",
+           "number of components k (default: the preset's, or all of a --pca_mat)",
            at_least(1))
       .needs(with_basis)
       .essential();
   table
       .add_choice("basis",
                   &options.constants.basis,
-                  "matrix made where none is given, as `dimred pca --kind`; none: no subspace",
+                  "matrix to make if none is given, as dimred pca --kind; none: no subspace",
                   basis_names())
       .chosen_by("preset")
-      .needs_in_files(!has_value("pca_mat"))
-      .essential();
+      .needs_in_files(!has_value("pca_mat"));
   table
       .add_choice("basis_blocks",
                   &options.basis_blocks,
-                  "of that matrix: one for all columns, or k components of each layer",
+                  "one basis for all columns, or k components for each layer",
                   pca::blocks_names())
       .needs_in_files(made_here);
   table
       .add("basis_seed",
            &options.basis_seed,
-           "of basis = random and shuffled (default: the run's seed)",
+           "seed of basis = random and shuffled (default: the run's seed)",
            at_least(0))
       .needs_in_files(!has_value("pca_mat") && is("basis", {"random", "shuffled"}));
   table
       .add("snapshot_from",
            &options.range.from,
-           "first epoch whose snapshots that matrix is made of; 0: the first",
+           "first epoch of the matrix's snapshots; 0: the first",
            at_least(0))
       .needs_in_files(made_here);
-  table.add("snapshot_to", &options.range.to, "last such epoch; 0: the last", at_least(0))
+  table
+      .add("snapshot_to",
+           &options.range.to,
+           "last epoch of the matrix's snapshots; 0: the last",
+           at_least(0))
       .needs_in_files(made_here);
   table
       .add("snapshot_skip",
            &options.range.skip,
-           "snapshots left out after each one taken",
+           "snapshots to skip after each one used",
            at_least(0))
       .needs_in_files(made_here);
   table
       .add_choice("basis_dtype",
                   &options.basis_dtype,
-                  "P in memory; bfloat16 is half the memory and half the bytes read a step",
+                  "type of P in memory; bfloat16 halves memory and bytes read",
                   {{"float32", pca::BasisDtype::float32}, {"bfloat16", pca::BasisDtype::bfloat16}})
       .needs(with_basis);
   table
       .add_choice("device_algebra",
                   &options.device_algebra,
-                  "products with P on a CUDA device: ATen's, or our own kernels, which no device "
-                  "has shown to be faster",
+                  "products with P on CUDA by ATen, or by our own kernels",
                   {{"aten", DeviceAlgebra::aten}, {"fused", DeviceAlgebra::fused}})
       .needs(with_basis);
 }
@@ -119,31 +119,28 @@ void add_run_options(OptionTable& table, Options& options) {
                   "weights to start from",
                   {{"last", Start::last},
                    {"mean", Start::mean},
-                   {"soup", Start::soup},
                    {"first", Start::first},
                    {"file", Start::file}})
+      .removed_choice("soup",
+                      "8b694755",
+                      "dimred.average(FILES, \"greedy\") of Python makes one, which --start file "
+                      "--start_file FILE begins from")
       .chosen_by("preset")
       .essential();
   table
       .add("start_latest",
            &options.start_latest,
-           "with start = mean or soup: only the latest N snapshots; 0: all (default: the preset's "
-           "for its own start, else all)",
+           "use only the latest N snapshots; 0: all (default: the preset's for its own start, "
+           "else all)",
            at_least(0))
-      .needs(is("start", {"mean", "soup"}));
-  table.add("start_file", &options.start_file, "the weights of start = file")
+      .needs(is("start", {"mean"}));
+  table.add("start_file", &options.start_file, "weights of start = file")
       .needs(is("start", {"file"}));
-  table.add(
-      "budget",
-      &options.budget,
-      "instead of epochs: ends when forward + 2 backward passes are those of N epochs of plain "
-      "SGD; 0: epochs",
-      at_least(0));
-  table.add_choice(
-      "train_on",
-      &options.train_on,
-      "the training set, or half of the validation split (the other half stays)",
-      {{"train", training::TrainOn::train}, {"validation", training::TrainOn::validation}});
+  table.add("budget",
+            &options.budget,
+            "end when forward and backward passes equal N epochs of SGD; 0: after epochs",
+            at_least(0));
+  table.removed("train_on", "train", "8b694755", "give the samples to train on as --data");
 }
 
 }  // namespace
@@ -159,12 +156,13 @@ void add_options(OptionTable& table, Options& options) {
   table.group("Stage 2");
   table.add_choice("trial_batchnorm",
                    &options.trial_batchnorm_moving,
-                   "running statistics after a trial: restored, or moving (as published)",
+                   "restore running statistics after a trial, or let them move (as published)",
                    {{"restored", false}, {"moving", true}});
   table.add("recalibrate_batchnorm",
             &options.recalibrate_batchnorm,
             "estimate BatchNorm's running statistics again at the end");
-  table.add("keep_checkpoints", &options.keep_checkpoints, "resume states that stay", at_least(1));
+  table.add("keep_checkpoints", &options.keep_checkpoints, "resume states to keep", at_least(1))
+      .role(OptionRole::retention);
 }
 
 namespace {
@@ -175,9 +173,8 @@ void require_fitting_constants(const Options& options) {
   const auto& [constants, preset] = std::tie(options.constants, options.preset);
   require((constants.start == Start::file) == !options.start_file.empty(),
           "[stage2] start = file and --start_file need each other");
-  require(*options.start_latest == 0 || constants.start == Start::mean ||
-              constants.start == Start::soup,
-          "[stage2] start_latest needs start = mean or soup");
+  require(*options.start_latest == 0 || constants.start == Start::mean,
+          "[stage2] start_latest needs start = mean");
   require(constants.basis || options.pca_mat.empty(),
           "[stage2] preset {} has no subspace and takes no --pca_mat",
           preset);

@@ -10,7 +10,6 @@
 #include "pca/source.h"
 #include "stage2/train.h"
 #include "support/options.h"
-#include "training/input/train_on.h"
 
 namespace dimred::stage2 {
 
@@ -27,9 +26,8 @@ struct Options {
   pca::Blocks basis_blocks = pca::Blocks::whole;
   std::optional<std::int64_t> basis_seed;    // of random and shuffled; unset: the run's seed
   pca::SnapshotRange range;                  // of the snapshots that the matrix is made of
-  std::optional<std::int64_t> start_latest;  // of mean and soup: the latest snapshots; 0: all
+  std::optional<std::int64_t> start_latest;  // of mean: the latest snapshots; 0: all
   std::filesystem::path start_file;          // with start = file
-  training::TrainOn train_on = training::TrainOn::train;
   double budget = 0;
   bool trial_batchnorm_moving = false;  // published quirk: running statistics move in trials
   bool recalibrate_batchnorm = true;

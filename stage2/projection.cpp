@@ -11,7 +11,7 @@ namespace {
 /// Checks the columns of a basis, or of a vector that is multiplied with another.
 void require_columns(const torch::Tensor& rows, std::int64_t columns) {
   require(rows.size(-1) == columns,
-          "[stage2::project] needs the vector's {} columns, received {}",
+          "[stage2] needs the vector's {} columns, received {}",
           columns,
           rows.sizes());
 }
@@ -39,7 +39,7 @@ std::vector<float> rounded(std::span<const double> values) {
 std::vector<double> project_on_host(const std::vector<Product>& products) {
   std::vector<double> sums;
   const auto append = [&sums](const torch::Tensor& rows, const torch::Tensor& vector) {
-    for (const auto& values : {rows, vector}) require_contiguous(values, "stage2::project");
+    for (const auto& values : {rows, vector}) require_contiguous(values, "stage2");
     const auto part = with_values(rows, [&](const auto* p) {
       const auto columns = vector.numel();
       // A vector is a basis of one component: the same blocks, the same order.
@@ -90,12 +90,12 @@ std::pair<torch::Tensor, torch::Tensor> back_project(const torch::Tensor& basis,
                                                      std::span<const double> second) {
   const auto k = basis.size(0);
   require(std::ssize(first) == k && std::ssize(second) == k,
-          "[stage2::back_project] needs {} coefficients, received {} and {}",
+          "[stage2] needs {} coefficients, received {} and {}",
           k,
           first.size(),
           second.size());
   if (basis.is_cuda()) return device::back_project(basis, first, second);
-  require_contiguous(basis, "stage2::back_project");
+  require_contiguous(basis, "stage2");
   auto one = torch::empty({basis.size(1)}, basis.options().dtype(torch::kFloat32));
   auto two = torch::empty_like(one);
   const auto a = rounded(first);

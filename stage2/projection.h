@@ -42,7 +42,7 @@ struct Product {
 /// P v and every o'v of each product, one product after the other, by project() and
 /// inner_product(). On a device the host waits once for all products.
 std::vector<double> project(const std::vector<Product>& products);
-/// The same [numbers] float64, under way on a device.
+/// The projection [numbers] in float64, under way on a device.
 training::HostCopy start_project(const std::vector<Product>& products);
 
 }  // namespace dimred::stage2

@@ -27,7 +27,7 @@ void require_same_basis(const nlohmann::json& scalars,
   const auto saved = scalars.at("coordinates").get<std::vector<double>>();
   const auto now = coordinates(setup, subspace);
   require(saved.size() == now.size(),
-          "[stage2::state] the state was made with {} components, n_component now is {}",
+          "[stage2] the state was made with {} components, n_component now is {}",
           saved.size(),
           now.size());
   const double tolerance = 1e-5 * setup.model.flat.weights.norm().item<double>();
@@ -35,7 +35,7 @@ void require_same_basis(const nlohmann::json& scalars,
   for (std::size_t i = 0; same && i < now.size(); ++i)
     same = std::abs(saved[i] - now[i]) <= tolerance;
   require(same,
-          "[stage2::state] the state belongs to another projection matrix; restore that one, or "
+          "[stage2] the state belongs to another projection matrix; restore that one, or "
           "choose another --output");
 }
 
@@ -49,7 +49,7 @@ void restore_own(const training::Setup& setup,
                  torch::Tensor own) {
   const auto found = saved.vectors.find(name);
   require(found != saved.vectors.end(),
-          "[stage2::state] the state is of another method: it has no {}; choose another --output",
+          "[stage2] the state comes from another method: it has no {}; choose another --output",
           name);
   auto whole = torch::zeros_like(setup.model.flat.weights);
   models::from_file(setup.model.flat.layout, found->second, whole);
@@ -75,7 +75,7 @@ void restore(const checkpoints::State& state,
   const auto& scalars = state.scalars;
   const double length = scalars.at("length");
   require(!descent.depends_on_length || length == descent.length,
-          "[stage2::state] the rates of this run fall over {} epochs or passes, received {}; "
+          "[stage2] the rates of this run fall over {} epochs or passes, received {}; "
           "choose another --output",
           length,
           descent.length);

@@ -35,7 +35,7 @@ struct Subspace {
   std::int64_t bytes() const;
 };
 
-/// The same rows cut into `ranges` of own columns, ascending and disjoint; columns outside all of
+/// Loads the rows cut into `ranges` of own columns, ascending and disjoint; columns outside all of
 /// them (padding) must be zero. Cost: a copy of P, block by block, on `device`.
 Subspace by_blocks(const torch::Tensor& basis,
                    const std::vector<layout::ColumnRange>& ranges,

@@ -36,7 +36,7 @@ void StepLog::append(const training::Position& position, const method::StepRepor
 training::FilePrefix StepLog::prefix() {
   if (path_.empty()) return {};
   out_.flush();
-  require_environment(out_.good(), "[stage2::steps] cannot write {}: disk full?", path_);
+  require_environment(out_.good(), "[stage2] cannot write {}: disk full?", path_);
   return training::prefix_of(path_);
 }
 

@@ -55,7 +55,7 @@ class SubspaceDescent final : public training::Stage {
   }
 
   bool is_spent(const Position& position) const {
-    return epochs_spent(position.totals, options_.budget_steps) >= options_.budget;
+    return epochs_spent(position.totals, setup_.data.steps_per_epoch()) >= options_.budget;
   }
 
   void open_files(Run& run) override { log_.emplace(run.folder->steps(), steps_prefix_); }
@@ -106,9 +106,9 @@ class SubspaceDescent final : public training::Stage {
     run.console->line(counts_.describe());
     if (!searches_warned_ && counts_.trials > 0 && counts_.failed == counts_.steps) {
       searches_warned_ = true;
-      run.console->warn(
-          "no line search of this epoch found a lower loss; a larger --batch_size, more "
-          "--trials or a smaller --alpha may help");
+      run.console->warn("no line search of this epoch found a lower loss; " +
+                        advice("a larger --batch_size, more --trials or a smaller --alpha may "
+                               "help"));
     }
     counts_ = {};
   }
@@ -170,6 +170,13 @@ class SubspaceDescent final : public training::Stage {
               [&] { checkpoints::write_snapshot(run.folder->path() / name, snapshot()); });
   }
 
+  /// Returns advice, unless stage 1 has left nothing to gain for stage 2.
+  std::string advice(std::string otherwise) const {
+    if (options_.stage1_rate != 0.0) return otherwise;
+    return "nothing is left to average, because stage 1 ended at a learning rate of 0; a stage 1 "
+           "with more --total_epochs than --epochs stops while the rate is high";
+  }
+
   /// Says what a person would otherwise find out by comparing rows of the curve.
   void warn_of_harm(const Run& run) const {
     constexpr std::int64_t few_steps = 100;
@@ -178,12 +185,11 @@ class SubspaceDescent final : public training::Stage {
     const auto steps = run.position.step;
     const bool few = space_.subspace().components() > 0 && steps > 0 && steps < few_steps;
     if (few)
-      run.console->line(formatted(
-          "{} {} few for stage 2, whose recipes take {} or more; more --epochs or a smaller "
-          "--batch_size makes more",
-          counted(steps, "step"),
-          steps == 1 ? "is" : "are",
-          few_steps));
+      run.console->line(formatted("{} {} few for stage 2, whose recipes take {} or more; {}",
+                                  counted(steps, "step"),
+                                  steps == 1 ? "is" : "are",
+                                  few_steps,
+                                  advice("more --epochs or a smaller --batch_size makes more")));
     if (!first_ || !last_ || steps == 0) return;
     if (last_->accuracy < first_->accuracy - noise)
       run.console->warn(formatted(
@@ -191,7 +197,9 @@ class SubspaceDescent final : public training::Stage {
           percent(last_->accuracy),
           percent(first_->accuracy),
           (run.folder->path() / "start.h5").string(),
-          few ? "" : "; a larger --batch_size, fewer --epochs or another --preset may help"));
+          few ? ""
+              : "; " + advice("a larger --batch_size, fewer --epochs or another --preset may "
+                              "help")));
     else if (last_->loss > clear_rise * first_->loss)
       run.console->warn(formatted(
           "the loss rose from {} to {} while the accuracy held: the network is over-confident; "
@@ -225,7 +233,7 @@ class SubspaceDescent final : public training::Stage {
     const auto steps = setup_.data.steps_per_epoch();
     const double done =
         epochs() ? 1.0 * (position.epoch * steps + position.step_in_epoch) / (*epochs() * steps)
-                 : epochs_spent(position.totals, options_.budget_steps) / options_.budget;
+                 : epochs_spent(position.totals, steps) / options_.budget;
     return std::min(1.0, done);
   }
 

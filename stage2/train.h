@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+
 #include "method/method.h"
 #include "method/presets.h"
 #include "stage2/subspace.h"
@@ -10,16 +12,16 @@
 namespace dimred::stage2 {
 
 struct TrainOptions {
-  std::string label;              // of curve.csv: the preset's name, or that of another method
-  std::int64_t epochs = 2;        // 0: only the start is evaluated
-  double budget = 0;              // > 0: ends when it is spent, instead of epochs
-  std::int64_t budget_steps = 0;  // of an epoch of the whole training set, by which it is counted
+  std::string label;        // of curve.csv: the preset's name, or that of another method
+  std::int64_t epochs = 2;  // 0: only the start is evaluated
+  double budget = 0;        // > 0: ends when it is spent, instead of epochs
   method::MethodOptions method;
   method::PenaltyOptions penalty;
   method::AverageOptions average;
   bool trial_batchnorm_moving = false;
   bool recalibrate_batchnorm = true;
   std::int64_t keep_checkpoints = 2;
+  std::optional<double> stage1_rate;  // at the end of the run it starts from; unset: not known
   training::HookOptions hooks;
 };
 

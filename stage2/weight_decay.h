@@ -13,7 +13,7 @@ struct PendingDecay {
   training::HostCopy sharded;     // of own columns; none where nothing is sharded
   std::shared_ptr<distributed::TensorCommunicator> communicator;
 
-  /// The same bits on every rank; all ask at the same point.
+  /// Gives the same bits on every rank; all ask at the same point.
   double get() const;
 };
 

@@ -153,7 +153,7 @@ ValueCounts count_integers(ByteView stored) {
   return counts;
 }
 
-/// Pairs of float32. Of an element with a NaN and an infinity the NaN counts.
+/// Pairs of float32. An element with a NaN and an infinity counts as NaN.
 ValueCounts count_complex(ByteView stored) {
   auto counts = count_integers<std::uint64_t>(stored);
   const auto parts = words_of<std::uint32_t>(stored);
@@ -233,7 +233,7 @@ std::vector<FilePlace> file_places_of(const std::vector<StoredTensor>& tensors) 
   return places;
 }
 
-/// Tensors of the same places, of which each list has two or more.
+/// Lists of two or more tensors of the same places.
 std::vector<std::vector<std::string>> shared_places(const std::vector<StoredTensor>& tensors) {
   std::map<std::pair<std::string, std::vector<StoredBox>>, std::vector<std::string>> names;
   for (const auto& tensor : tensors)

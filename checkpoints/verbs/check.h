@@ -13,7 +13,7 @@
 // Values and places of a checkpoint that no network should have.
 namespace dimred::verbs {
 
-/// What a run of stored elements holds. Runs that follow each other are added by add().
+/// Counts and extremes of a run of stored elements; add() joins runs that follow each other.
 struct ValueCounts {
   std::int64_t elements = 0;
   std::int64_t nan = 0;
@@ -38,7 +38,7 @@ struct ValueCounts {
 /// `stored`.
 ValueCounts count_values(std::string_view dtype, ByteView stored);
 
-/// What a check has found, a line each.
+/// The findings of a check, a line each.
 struct CheckReport {
   std::vector<std::string> faults;
   std::vector<std::string> remarks;

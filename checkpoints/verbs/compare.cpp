@@ -108,7 +108,7 @@ std::int64_t count_different(std::span<const A> a,
   return different;
 }
 
-/// What elements add to a distance.
+/// The contribution of elements to a distance.
 struct ElementSums {
   double product = 0, square_a = 0, square_b = 0, max_abs = 0, max_rel = 0;
 };

@@ -49,8 +49,8 @@ bool are_comparable(std::string_view dtype_a, std::string_view dtype_b);
 /// if their values are, where any NaN is any other and -0 is not 0. Within a tolerance, two NaN are
 /// the same, an infinity is itself alone, and -0 is 0. A NaN in one of two elements makes max_abs
 /// and max_rel NaN, and leaves max_ulp without a value. Types of less than a byte, float8 and
-/// complex numbers are compared by bits alone. Of types that are not comparable only the number of
-/// elements is known.
+/// complex numbers are compared by bits alone. Types that cannot be compared give only the number
+/// of elements.
 Distance compare(const StoredElements& a, const StoredElements& b, const Tolerance& tolerance = {});
 
 }  // namespace dimred::verbs

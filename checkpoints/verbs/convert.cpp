@@ -38,11 +38,11 @@ using RecordJson = nlohmann::ordered_json;
 
 constexpr auto convert_record_name = "convert.json";
 
-/// What is known before a value is read.
+/// The plan of a conversion, known before a value is read.
 struct ConvertWork {
   Checkpoint source;
   std::optional<Adapter> adapter;
-  Folds folds;
+  checkpoints::LoraFolds folds;
   checkpoints::ShardPlan plan;
   std::vector<fs::path> side_files;
   bool one_file = false;
@@ -54,14 +54,10 @@ bool is_one_file(const fs::path& output) { return output.extension() == ".safete
 std::vector<PlannedTensor> chosen_tensors(const Checkpoint& source,
                                           const ConversionOptions& options,
                                           ConvertReport& report) {
-  std::optional<checkpoints::NamePattern> include, exclude;
-  if (!options.include.empty()) include.emplace(options.include, "--include");
-  if (!options.exclude.empty()) exclude.emplace(options.exclude, "--exclude");
+  const checkpoints::NameChoice choice(options.include, options.exclude);
   std::vector<PlannedTensor> chosen;
   for (auto& tensor : checkpoints::planned_tensors(source, "")) {
-    const bool taken = (!include || include->searches(tensor.name)) &&
-                       !(exclude && exclude->searches(tensor.name));
-    if (taken)
+    if (choice.takes(tensor.name))
       chosen.push_back(std::move(tensor));
     else
       report.excluded.push_back(tensor.name);
@@ -84,31 +80,18 @@ void give_type(PlannedTensor& tensor, const std::string& dtype, ConvertReport& r
 void rename_tensors(std::vector<PlannedTensor>& tensors,
                     const RenameRules& rules,
                     ConvertReport& report) {
-  std::map<std::string, std::string> sources;
-  std::vector<bool> used(rules.size() + 1);
-  for (auto& tensor : tensors) {
-    auto [name, rule] = renamed(rules, tensor.name);
-    used[rule] = true;
-    require(!name.empty(), "[convert] --rename leaves \"{}\" no name", printable(tensor.name));
-    const auto [other, fresh] = sources.emplace(name, tensor.name);
-    require(fresh,
-            "[convert] --rename gives \"{}\" and \"{}\" one name, \"{}\"",
-            printable(other->second),
-            printable(tensor.name),
-            printable(name));
-    if (name != tensor.name) report.renamed.emplace_back(tensor.name, name);
-    tensor.name = std::move(name);
+  std::vector<std::string> names;
+  for (const auto& tensor : tensors) names.push_back(tensor.name);
+  auto changed = renamed(names, rules, "convert", "", report.remarks);
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (changed[i] != names[i]) report.renamed.emplace_back(names[i], changed[i]);
+    tensors[i].name = std::move(changed[i]);
   }
-  for (std::size_t i = 0; i < rules.size(); ++i)
-    if (!used[i])
-      report.remarks.push_back(formatted("{}: \"{}\" decides no tensor's name",
-                                         rules[i].pattern().place(),
-                                         printable(rules[i].pattern().text())));
 }
 
 /// The tensor of the adapter that takes the place of one of the source.
 std::optional<std::size_t> replacement_of(const ConvertWork& work, std::size_t tensor) {
-  return tensor < work.folds.tensors.size() ? work.folds.tensors[tensor].replacement : std::nullopt;
+  return tensor < work.folds.tensors.size() ? work.folds.tensors[tensor].instead : std::nullopt;
 }
 
 void report_tied(const ConvertWork& work,
@@ -129,8 +112,9 @@ void report_tied(const ConvertWork& work,
 void open_fold(ConvertWork& work, const fs::path& folder, ConvertReport& report) {
   if (folder.empty()) return;
   work.adapter = open_adapter(folder);
-  work.folds = folds_of(*work.adapter, work.source);
-  if (!work.folds.remark.empty()) report.remarks.push_back(work.folds.remark);
+  const auto& [adapter, guard, config] = *work.adapter;
+  work.folds = checkpoints::lora_folds(adapter, config, work.source);
+  std::ranges::copy(work.folds.remarks, std::back_inserter(report.remarks));
 }
 
 void report_folded(const ConvertWork& work,
@@ -172,7 +156,7 @@ std::string plan_digest(const ConvertWork& work, const ConversionOptions& option
   json.push_back({work.source.path.string(), states_of(work.source.guard)});
   json.push_back({options.dtype, options.take});
   if (work.adapter)
-    json.push_back({states_of(work.adapter->checkpoint.guard), states_of(work.adapter->config)});
+    json.push_back({states_of(work.adapter->checkpoint.guard), states_of(work.adapter->guard)});
   for (const auto& shard : work.plan.shards) {
     auto tensors = RecordJson::array();
     for (const auto& tensor : shard.tensors) tensors.push_back(tensor.index);
@@ -235,7 +219,8 @@ void write_beside(const ConvertWork& work,
                   const checkpoints::Output& output) {
   if (work.one_file) return;
   for (const auto& name : work.side_files)
-    checkpoints::copy_side_file(work.source.folder() / name, output.path(name), options.dtype);
+    checkpoints::copy_side_file(
+        work.source.folder() / name, output.path(name), {options.dtype, work.folds.unties});
   if (!work.plan.index_name.empty())
     write_file_atomically(output.path(work.plan.index_name), work.plan.index);
   write_file_atomically(output.path(convert_record_name),
@@ -268,7 +253,7 @@ void write_files(const ConvertWork& work,
   }
 }
 
-/// Who reads a folder that is a source again would read the output, too.
+/// A later reader of a source folder would read the output, too.
 void require_apart(const fs::path& source,
                    const ConversionOptions& options,
                    const fs::path& output) {

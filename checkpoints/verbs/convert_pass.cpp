@@ -93,12 +93,10 @@ class TensorConversion {
   }
 
  private:
-  void take_fold(const TensorFold& fold, const checkpoints::TensorReader& adapter) {
-    for (const auto update : fold.updates)
-      updates_.push_back(read_update(*pass_.adapter, pass_.adapter->updates[update], adapter));
-    if (!fold.replacement) return;
-    const auto tensor = pass_.adapter->replacements[*fold.replacement].tensor;
-    origin_ = &pass_.adapter->checkpoint.tensors[tensor];
+  void take_fold(const checkpoints::LoraFold& fold, const checkpoints::TensorReader& adapter) {
+    updates_ = read_updates(*pass_.adapter, fold, adapter);
+    if (!fold.instead) return;
+    origin_ = &pass_.adapter->checkpoint.tensors[*fold.instead];
     reader_ = &adapter;
   }
 
@@ -162,7 +160,7 @@ void finish_shard(const ConvertPass& pass,
   pass.source->guard.require_unchanged("convert");
   if (pass.adapter != nullptr) {
     pass.adapter->checkpoint.guard.require_unchanged("convert");
-    pass.adapter->config.require_unchanged("convert");
+    pass.adapter->guard.require_unchanged("convert");
   }
   file.commit();
   auto record = nlohmann::json::array();

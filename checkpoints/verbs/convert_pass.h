@@ -16,12 +16,12 @@ namespace dimred::verbs {
 /// Called with the bytes of tensors that are read and those of all, by one thread at a time.
 using ConvertProgress = std::function<void(std::int64_t done, std::int64_t total)>;
 
-/// What all tensors of a conversion share.
+/// State that all tensors of a conversion share.
 struct ConvertPass {
   const checkpoints::Checkpoint* source = nullptr;
   const checkpoints::ShardPlan* plan = nullptr;
-  const Adapter* adapter = nullptr;  // null: none is folded
-  const Folds* folds = nullptr;      // of the adapter
+  const Adapter* adapter = nullptr;               // null: none is folded
+  const checkpoints::LoraFolds* folds = nullptr;  // of the adapter
   std::int64_t threads = 1;
   std::int64_t block = 65'536;              // elements read at a time
   const std::atomic<bool>* stop = nullptr;  // true: it ends at the next block
@@ -34,9 +34,9 @@ struct ConvertedBytes {
   std::int64_t written = 0;          // of shards
 };
 
-/// Writes all shards of the plan, block by block; those that `output` has records of are left as
-/// they are, and not counted. A tensor of its own type is copied; another one is summed in float64
-/// and rounded once. Memory: threads x block x 24 bytes, and the factors of the updates that are
+/// Writes all shards of the plan, block by block; shards recorded in `output` stay as they are, and
+/// are not counted. A tensor of its own type is copied; another one is summed in float64 and
+/// rounded once. Memory: threads x block x 24 bytes, and the factors of the updates that are
 /// folded. Throws std::invalid_argument for a value beyond the range of its new type;
 /// std::runtime_error for I/O errors, and where a file has been written meanwhile.
 ConvertedBytes write_converted(const ConvertPass& pass, const checkpoints::Output& output);

@@ -12,7 +12,6 @@
 #include "checkpoints/weight_names.h"
 #include "support/errors.h"
 #include "support/file_state.h"
-#include "support/option_values.h"
 
 namespace dimred::verbs {
 namespace {
@@ -22,56 +21,14 @@ using checkpoints::Checkpoint;
 using checkpoints::StoredBox;
 using checkpoints::StoredTensor;
 
-/// A tensor of a checkpoint and the name by which it looks for its partner.
-struct SideTensor {
-  const StoredTensor* tensor = nullptr;
-  std::string name;
-};
-
 /// The tensors that the expressions choose, by the names that the checkpoint has.
 std::vector<const StoredTensor*> chosen_of(const Checkpoint& checkpoint,
                                            const DiffOptions& options) {
-  std::optional<checkpoints::NamePattern> include, exclude;
-  if (!options.include.empty()) include.emplace(options.include, "--include");
-  if (!options.exclude.empty()) exclude.emplace(options.exclude, "--exclude");
+  const checkpoints::NameChoice choice(options.include, options.exclude);
   std::vector<const StoredTensor*> chosen;
   for (const auto& tensor : checkpoint.tensors)
-    if ((!include || include->searches(tensor.name)) &&
-        !(exclude && exclude->searches(tensor.name)))
-      chosen.push_back(&tensor);
+    if (choice.takes(tensor.name)) chosen.push_back(&tensor);
   return chosen;
-}
-
-void remark_on_unused(const RenameRules& rules,
-                      const std::vector<bool>& used,
-                      std::vector<std::string>& remarks) {
-  for (std::size_t i = 0; i < rules.size(); ++i)
-    if (!used[i])
-      remarks.push_back(formatted("{}: \"{}\" decides no name of A",
-                                  rules[i].pattern().place(),
-                                  printable(rules[i].pattern().text())));
-}
-
-/// A's tensors under their new names. Throws where two get the same one.
-std::vector<SideTensor> renamed_tensors(const std::vector<const StoredTensor*>& tensors,
-                                        const RenameRules& rules,
-                                        std::vector<std::string>& remarks) {
-  std::map<std::string, std::string> sources;
-  std::vector<bool> used(rules.size() + 1);
-  std::vector<SideTensor> named;
-  for (const auto* tensor : tensors) {
-    auto [name, rule] = renamed(rules, tensor->name);
-    used[rule] = true;
-    const auto [other, fresh] = sources.emplace(name, tensor->name);
-    require(fresh,
-            "[diff] --rename gives \"{}\" and \"{}\" of A one name, \"{}\"",
-            printable(other->second),
-            printable(tensor->name),
-            printable(name));
-    named.push_back({tensor, std::move(name)});
-  }
-  remark_on_unused(rules, used, remarks);
-  return named;
 }
 
 /// Places in A's files for each of B's files: the same file under any name, or none.
@@ -158,10 +115,13 @@ TensorPairs paired(const Checkpoint& a,
           "[diff] --include and --exclude leave no tensor of A or B");
   std::map<std::string_view, const StoredTensor*> partners;
   for (const auto* tensor : chosen_b) partners.emplace(tensor->name, tensor);
+  std::vector<std::string> names;
+  for (const auto* tensor : chosen_a) names.push_back(tensor->name);
+  names = renamed(names, options.renames, "diff", " of A", difference.remarks);
   TensorPairs pairs;
-  for (const auto& [tensor, name] :
-       renamed_tensors(chosen_a, options.renames, difference.remarks)) {
-    const auto found = partners.find(name);
+  for (std::size_t i = 0; i < chosen_a.size(); ++i) {
+    const auto* tensor = chosen_a[i];
+    const auto found = partners.find(names[i]);
     if (found == partners.end()) {
       difference.only_a.push_back(side_of(*tensor));
       continue;

@@ -64,8 +64,8 @@ struct Difference {
   std::int64_t bytes = 0;            // of A's tensors that are compared
 };
 
-/// Compares two checkpoints that open_checkpoint() takes. What lies in the same place of the same
-/// file on both sides is not read. Training state is left out, with a remark. Memory: threads x
+/// Compares two checkpoints that open_checkpoint() takes. Elements in the same place of the same
+/// file on both sides are not read. Training state is left out, with a remark. Memory: threads x
 /// 1.5 MB. Throws std::invalid_argument for a caller's fault, std::runtime_error for damaged or
 /// changing files and I/O errors.
 Difference diff(const std::filesystem::path& a,

@@ -25,7 +25,7 @@ struct DiffPiece {
   std::int64_t count = 0;
 };
 
-/// What the threads share.
+/// State that the threads share.
 class DiffPass {
  public:
   DiffPass(const Checkpoint& a, const Checkpoint& b, const DiffOptions& options)

@@ -1,7 +1,6 @@
 #include "checkpoints/verbs/fold.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "support/fast_clones.h"
 
@@ -14,11 +13,6 @@ DIMRED_FAST_CLONES void add_multiple(double factor, const double* row, std::span
 }
 
 }  // namespace
-
-double lora_scale(double alpha, std::int64_t rank, bool rank_stabilised) {
-  const auto ranks = static_cast<double>(rank);
-  return rank_stabilised ? alpha / std::sqrt(ranks) : alpha / ranks;
-}
 
 std::vector<double> transposed(std::span<const double> matrix, std::int64_t rows) {
   const auto columns = rows == 0 ? 0 : std::ssize(matrix) / rows;

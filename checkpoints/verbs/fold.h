@@ -8,10 +8,6 @@
 // to.
 namespace dimred::verbs {
 
-/// Returns the factor that LoRA puts before B A: alpha / rank, or alpha / sqrt(rank) where it is
-/// rank-stabilised (Kalajdzievski, 2023).
-double lora_scale(double alpha, std::int64_t rank, bool rank_stabilised);
-
 /// scale * left right, [rows, columns]; both factors row by row.
 struct LowRankUpdate {
   double scale = 1;

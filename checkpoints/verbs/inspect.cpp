@@ -128,7 +128,7 @@ Inspection contents_of(const Checkpoint& checkpoint) {
   return result;
 }
 
-/// What `check` throws for the environment's fault, as a line.
+/// Adds the environment's fault thrown by `check`, as a line.
 template <class Check>
 void add_fault(Inspection& result, const Check& check) {
   try {
@@ -167,9 +167,10 @@ ResultPlace manifest_place(const fs::path& file, std::vector<fs::path> inputs) {
 std::vector<FileDigest> file_digests(const Inspection& result,
                                      const Checkpoint& checkpoint,
                                      const fs::path& manifest,
+                                     const std::vector<FileDigest>& listed,
                                      const Reading& reading) {
   const auto names = manifest_files(
-      result.folder, fs::is_directory(checkpoint.path), own_files(checkpoint), manifest);
+      result.folder, fs::is_directory(checkpoint.path), own_files(checkpoint), manifest, listed);
   return digest_files(result.folder, names, reading);
 }
 
@@ -184,7 +185,7 @@ void write_manifest(Inspection& result,
   const auto& [check, none, file, reading] = options;
   const auto place = manifest_place(file, own_files(checkpoint));
   require_result_place(place);
-  const Manifest manifest{file_digests(result, checkpoint, file, reading),
+  const Manifest manifest{file_digests(result, checkpoint, file, {}, reading),
                           digest_tensors(checkpoint, reading)};
   checkpoint.guard.require_unchanged(inspect_scope);
   write_result(place, manifest_text(manifest));
@@ -200,7 +201,8 @@ void compare_manifest(Inspection& result,
                       const Checkpoint& checkpoint,
                       const Manifest& manifest,
                       const InspectionOptions& options) {
-  Manifest now{file_digests(result, checkpoint, options.manifest, options.reading), {}};
+  Manifest now{file_digests(result, checkpoint, options.manifest, manifest.files, options.reading),
+               {}};
   const bool read = !checkpoint.tensors.empty();
   if (!manifest.tensors.empty() && read)
     add_fault(result, [&] { now.tensors = digest_tensors(checkpoint, options.reading); });
@@ -243,7 +245,7 @@ Inspection inspect(const fs::path& path, const InspectionOptions& options) {
   if (writes) require_result_place(manifest_place(options.write_manifest, {}));
   auto [checkpoint, faults] = opened_with_faults(path, options, manifest);
   require_environment(!writes || faults.empty(),
-                      "[inspect] writes no manifest of a checkpoint that is not whole: {}",
+                      "[inspect] a manifest needs a whole checkpoint: {}",
                       faults.empty() ? "" : faults.front());
   auto result = contents_of(checkpoint);
   result.faults = std::move(faults);

@@ -28,7 +28,7 @@ struct InspectedTensor {
   checkpoints::Role role = checkpoints::Role::weight;
 };
 
-/// What a checkpoint holds, and what is wrong with it.
+/// Contents of a checkpoint, and its faults.
 struct Inspection {
   std::filesystem::path path;           // as a person calls it
   std::filesystem::path folder;         // that names of files are relative to

@@ -96,7 +96,7 @@ std::optional<std::vector<std::int64_t>> parsed_shape(std::string_view text) {
   return shape;
 }
 
-/// What stands behind the mark: DIGEST DTYPE [2,3] NAME.
+/// The text behind the mark: DIGEST DTYPE [2,3] NAME.
 std::optional<TensorDigest> parsed_tensor(std::string_view text) {
   TensorDigest tensor{.sha256 = digest_at_start(text)};
   if (tensor.sha256.empty() || text.substr(digest_digits, 1) != " ") return std::nullopt;
@@ -136,6 +136,11 @@ std::vector<fs::path> visible_files_below(const fs::path& folder) {
     }
   }
   return files;
+}
+
+/// Whether a normal name leads out of the folder that names are relative to.
+bool leaves_folder(const fs::path& name) {
+  return name.is_absolute() || (!name.empty() && *name.begin() == "..");
 }
 
 /// Whether two paths lead to one file, which may not be there.
@@ -211,6 +216,7 @@ Manifest parse_manifest(std::string_view text, std::string_view source) {
     } else {
       auto file = parsed_file(line);
       if (!file) refuse_line("a line of sha256sum, DIGEST and NAME");
+      if (leaves_folder(file->name)) refuse_line("a name within the checkpoint's folder");
       manifest.files.push_back(std::move(*file));
     }
   }
@@ -222,7 +228,8 @@ Manifest parse_manifest(std::string_view text, std::string_view source) {
 std::vector<std::string> manifest_files(const fs::path& folder,
                                         bool whole_folder,
                                         const std::vector<fs::path>& own,
-                                        const fs::path& manifest) {
+                                        const fs::path& manifest,
+                                        const std::vector<FileDigest>& listed) {
   auto files = whole_folder ? visible_files_below(folder) : std::vector<fs::path>();
   for (const auto& file : own)
     if (fs::is_regular_file(file)) files.push_back(file);
@@ -230,6 +237,8 @@ std::vector<std::string> manifest_files(const fs::path& folder,
   for (const auto& file : files)
     if (manifest.empty() || !is_same_file(file, manifest))
       names.insert(fs::absolute(file).lexically_relative(fs::absolute(folder)).string());
+  for (const auto& file : listed)
+    if (fs::is_regular_file(folder / file.name)) names.insert(file.name);
   return {names.begin(), names.end()};
 }
 

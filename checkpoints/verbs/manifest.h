@@ -41,17 +41,19 @@ struct Manifest {
 std::string manifest_text(const Manifest& manifest);
 
 /// Reads such a text, or one of sha256sum's own, which has no tensors. Blank lines and other
-/// comments are passed over. Throws std::invalid_argument("SOURCE:LINE: ...") for another line and
-/// for a name that is there twice.
+/// comments are passed over. Throws std::invalid_argument("SOURCE:LINE: ...") for another line, an
+/// absolute name, one that leaves the folder by "..", and a name that is there twice.
 Manifest parse_manifest(std::string_view text, std::string_view source);
 
 /// The files of a checkpoint whose paths a manifest has, by name: `own` (weights, an index) and, of
 /// a checkpoint that is a folder, every regular file in it and in folders below, but hidden ones,
-/// what ends in .tmp, and `manifest` itself. Names are relative to `folder`.
+/// what ends in .tmp, and `manifest` itself. Names are relative to `folder`. Files that an existing
+/// manifest has `listed` are among them wherever they lie, as for `sha256sum -c`.
 std::vector<std::string> manifest_files(const std::filesystem::path& folder,
                                         bool whole_folder,
                                         const std::vector<std::filesystem::path>& own,
-                                        const std::filesystem::path& manifest);
+                                        const std::filesystem::path& manifest,
+                                        const std::vector<FileDigest>& listed = {});
 
 /// Digests files of a folder. Throws std::runtime_error for one that cannot be read. Cost: each
 /// file is read once, several at a time.

@@ -11,7 +11,7 @@
 // Reads of whole checkpoints, with threads, progress and an end before time.
 namespace dimred::verbs {
 
-/// Bytes that are to be read and that were, for another thread to look at.
+/// Numbers of bytes to read and of bytes read, for another thread to look at.
 struct ReadingProgress {
   std::atomic<std::int64_t> total{0};
   std::atomic<std::int64_t> done{0};

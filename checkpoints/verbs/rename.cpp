@@ -1,10 +1,12 @@
 #include "checkpoints/verbs/rename.h"
 
 #include <cstdint>
+#include <map>
 #include <sstream>
 
 #include "support/atomic_file.h"
 #include "support/errors.h"
+#include "support/option_values.h"
 #include "support/text.h"
 
 namespace dimred::verbs {
@@ -17,6 +19,17 @@ constexpr std::int64_t most_rule_bytes = std::int64_t{1} << 20;
 checkpoints::NameReplacement rule_of(const std::pair<std::string, std::string>& sides,
                                      const std::string& place) {
   return {checkpoints::NamePattern(sides.first, place), sides.second};
+}
+
+std::string renamed_by_first(const RenameRules& rules,
+                             const std::string& name,
+                             std::vector<bool>& used) {
+  for (std::size_t i = 0; i < rules.size(); ++i) {
+    if (!rules[i].pattern().searches(name)) continue;
+    used[i] = true;
+    return rules[i].replaced(name);
+  }
+  return name;
 }
 
 }  // namespace
@@ -44,10 +57,35 @@ RenameRules rename_rules(const std::vector<std::pair<std::string, std::string>>&
   return rules;
 }
 
-Renamed renamed(const RenameRules& rules, const std::string& name) {
+std::vector<std::string> renamed(const std::vector<std::string>& names,
+                                 const RenameRules& rules,
+                                 std::string_view scope,
+                                 std::string_view whose,
+                                 std::vector<std::string>& remarks) {
+  std::vector<std::string> result;
+  std::map<std::string_view, std::string_view> sources;
+  std::vector<bool> used(rules.size());
+  result.reserve(names.size());  // so that the views stay
+  for (const auto& name : names) {
+    result.push_back(renamed_by_first(rules, name, used));
+    const auto& changed = result.back();
+    require(
+        !changed.empty(), "[{}] --rename leaves \"{}\"{} no name", scope, printable(name), whose);
+    const auto [other, fresh] = sources.emplace(changed, name);
+    require(fresh,
+            "[{}] --rename gives \"{}\" and \"{}\"{} one name, \"{}\"",
+            scope,
+            printable(std::string(other->second)),
+            printable(name),
+            whose,
+            printable(changed));
+  }
   for (std::size_t i = 0; i < rules.size(); ++i)
-    if (rules[i].pattern().searches(name)) return {rules[i].replaced(name), i};
-  return {name, rules.size()};
+    if (!used[i])
+      remarks.push_back(formatted("{}: \"{}\" decides no tensor's name",
+                                  rules[i].pattern().place(),
+                                  printable(rules[i].pattern().text())));
+  return result;
 }
 
 }  // namespace dimred::verbs

@@ -1,8 +1,8 @@
 #pragma once
 
-#include <cstddef>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -21,14 +21,14 @@ RenameRules read_rename_rules(const std::filesystem::path& file);
 RenameRules rename_rules(const std::vector<std::pair<std::string, std::string>>& pairs,
                          const std::string& place);
 
-/// A name under the rules, and the rule that decided it.
-struct Renamed {
-  std::string name;
-  std::size_t rule = 0;  // the number of rules: none matches
-};
-
-/// Returns the name under the first rule whose expression is found in it, replaced everywhere, as
-/// Python's re.sub does.
-Renamed renamed(const RenameRules& rules, const std::string& name);
+/// Returns the names under the rules: the first one whose expression is found in a name replaces
+/// all its matches, as Python's re.sub does. A rule that decides no name has a line in `remarks`.
+/// `whose`, such as " of A", stands behind names in messages. Throws
+/// std::invalid_argument("[scope] ...") where two names become one, or one becomes empty.
+std::vector<std::string> renamed(const std::vector<std::string>& names,
+                                 const RenameRules& rules,
+                                 std::string_view scope,
+                                 std::string_view whose,
+                                 std::vector<std::string>& remarks);
 
 }  // namespace dimred::verbs

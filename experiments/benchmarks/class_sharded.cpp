@@ -97,11 +97,15 @@ nlohmann::json measured(const Options& options, distributed::TensorCommunicator&
 
 int work(const std::vector<std::string>& arguments) {
   Options options;
-  OptionTable table("class_sharded", "memory, bytes and seconds of a class-sharded softmax");
-  table.add("classes", &options.classes, "C", at_least(1));
-  table.add("global_batch_size", &options.global_batch_size, "N", at_least(1));
-  table.add("steps", &options.steps, "measured", at_least(1));
-  table.add("seed", &options.seed, "of the sample of classes", at_least(0));
+  OptionTable table("class_sharded",
+                    "measure memory, bytes and seconds of a class-sharded softmax");
+  table.add("classes", &options.classes, "number of classes", at_least(1));
+  table.add("global_batch_size",
+            &options.global_batch_size,
+            "samples per step over all ranks",
+            at_least(1));
+  table.add("steps", &options.steps, "number of measured steps", at_least(1));
+  table.add("seed", &options.seed, "seed of the sample of classes", at_least(0));
   models::add_options(table, options.head);
   if (const auto help = table.parse(arguments)) {
     std::cout << *help;

@@ -44,7 +44,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=20, help="over which memory is watched")
-    parser.add_argument("--packages", type=Path, default=PACKAGES, help="where torchvision is installed")
+    parser.add_argument("--packages", type=Path, default=PACKAGES, help="folder of the installed torchvision")
     parser.add_argument("--json", type=Path)
     return parser.parse_args()
 

@@ -20,15 +20,33 @@ import struct
 import subprocess
 import tempfile
 import time
+from collections.abc import Collection
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-LAYERS, WIDTH, VOCABULARY = 12, 1024, 4096
-SHARDS = 4
+VOCABULARY = 4096
 BYTES = 2  # of bfloat16
 POOL = (np.random.default_rng(1).standard_normal(1 << 22, np.float32).view(np.uint32) >> 16).astype(np.uint16)
 Shapes = dict[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class Form:
+    """What a Llama and its files have beside a number of parameters."""
+
+    layers: int = 12
+    width: int = 1024
+    shards: int = 4
+
+    def intermediate(self, parameters: int) -> int:
+        """The width of the perceptrons that fills up to a number of parameters, 64 at least."""
+        fixed = sum(math.prod(shape) for shape in shapes_of(self, 0).values())
+        return max(64, (parameters - fixed) // (3 * self.layers * self.width))
+
+
+SMALL = Form()
 
 
 def header_of(shapes: Shapes) -> bytes:
@@ -43,29 +61,30 @@ def header_of(shapes: Shapes) -> bytes:
     return struct.pack("<Q", len(text)) + text
 
 
-def shapes_of(intermediate: int) -> Shapes:
+def shapes_of(form: Form, intermediate: int) -> Shapes:
     """The tensors of a Llama."""
-    shapes: Shapes = {"model.embed_tokens.weight": (VOCABULARY, WIDTH)}
-    for layer in range(LAYERS):
+    width = form.width
+    shapes: Shapes = {"model.embed_tokens.weight": (VOCABULARY, width)}
+    for layer in range(form.layers):
         inside = f"model.layers.{layer}"
-        shapes |= {f"{inside}.self_attn.{part}_proj.weight": (WIDTH, WIDTH) for part in "qkvo"}
-        shapes |= {f"{inside}.mlp.{part}_proj.weight": (intermediate, WIDTH) for part in ("gate", "up")}
-        shapes[f"{inside}.mlp.down_proj.weight"] = (WIDTH, intermediate)
-        shapes |= {f"{inside}.{part}_layernorm.weight": (WIDTH,) for part in ("input", "post_attention")}
-    return shapes | {"model.norm.weight": (WIDTH,), "lm_head.weight": (VOCABULARY, WIDTH)}
+        shapes |= {f"{inside}.self_attn.{part}_proj.weight": (width, width) for part in "qkvo"}
+        shapes |= {f"{inside}.mlp.{part}_proj.weight": (intermediate, width) for part in ("gate", "up")}
+        shapes[f"{inside}.mlp.down_proj.weight"] = (width, intermediate)
+        shapes |= {f"{inside}.{part}_layernorm.weight": (width,) for part in ("input", "post_attention")}
+    return shapes | {"model.norm.weight": (width,), "lm_head.weight": (VOCABULARY, width)}
 
 
-def write_settings(folder: Path, intermediate: int) -> None:
+def write_settings(folder: Path, form: Form, intermediate: int) -> None:
     """A configuration and a tokenizer that transformers takes."""
     config = {
         "architectures": ["LlamaForCausalLM"],
         "model_type": "llama",
         "dtype": "bfloat16",
-        "hidden_size": WIDTH,
+        "hidden_size": form.width,
         "intermediate_size": intermediate,
-        "num_hidden_layers": LAYERS,
-        "num_attention_heads": WIDTH // 64,
-        "num_key_value_heads": WIDTH // 64,
+        "num_hidden_layers": form.layers,
+        "num_attention_heads": form.width // 64,
+        "num_key_value_heads": form.width // 64,
         "vocab_size": VOCABULARY,
         "tie_word_embeddings": False,
     }
@@ -75,18 +94,17 @@ def write_settings(folder: Path, intermediate: int) -> None:
     (folder / "tokenizer_config.json").write_text('{"tokenizer_class": "PreTrainedTokenizerFast"}\n')
 
 
-def write_checkpoint(folder: Path, parameters: int, seed: int) -> None:
+def write_checkpoint(folder: Path, parameters: int, seed: int, form: Form = SMALL) -> None:
     """A Llama of random bfloat16 weights in shards with an index, as transformers writes one."""
     folder.mkdir(parents=True)
-    fixed = sum(math.prod(shape) for shape in shapes_of(0).values())
-    intermediate = max(64, (parameters - fixed) // (3 * LAYERS * WIDTH))
-    shapes = shapes_of(intermediate)
-    names = list(shapes)
+    intermediate = form.intermediate(parameters)
+    shapes = shapes_of(form, intermediate)
+    names, shards = list(shapes), form.shards
     places: dict[str, str] = {}
-    for shard in range(SHARDS):
-        file_name = f"model-{shard + 1:05}-of-{SHARDS:05}.safetensors"
+    for shard in range(shards):
+        file_name = f"model-{shard + 1:05}-of-{shards:05}.safetensors"
         of_shard = {
-            name: shapes[name] for name in names[shard * len(names) // SHARDS : (shard + 1) * len(names) // SHARDS]
+            name: shapes[name] for name in names[shard * len(names) // shards : (shard + 1) * len(names) // shards]
         }
         places |= dict.fromkeys(of_shard, file_name)
         with open(folder / file_name, "wb") as file:
@@ -97,15 +115,15 @@ def write_checkpoint(folder: Path, parameters: int, seed: int) -> None:
     total = BYTES * sum(math.prod(shape) for shape in shapes.values())
     index = {"metadata": {"total_size": total}, "weight_map": places}
     (folder / "model.safetensors.index.json").write_text(json.dumps(index, indent=2, sort_keys=True) + "\n")
-    write_settings(folder, intermediate)
+    write_settings(folder, form, intermediate)
 
 
 class Cost(dict[str, float]):
-    """What a command took: seconds, processor seconds, peak resident bytes, bytes read and written."""
+    """What a command took: seconds, processor seconds, peak resident bytes, bytes read, written, and read from disk."""
 
 
-def measured(command: list[str], *, cold: list[Path] | None = None) -> Cost:
-    """The cost of one run; `cold`: files that the page cache forgets before it."""
+def measured(command: list[str], *, cold: list[Path] | None = None, codes: Collection[int] = (0,)) -> Cost:
+    """The cost of one run that ends with one of `codes`; `cold`: files that the page cache forgets before it."""
     for file in cold or []:
         with open(file, "rb") as opened:
             os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
@@ -120,7 +138,7 @@ def measured(command: list[str], *, cold: list[Path] | None = None) -> Cost:
         counts = dict(line.split(": ") for line in Path(f"/proc/{child.pid}/io").read_text().splitlines())
         _, status, usage = os.wait4(child.pid, 0)
         child.returncode = os.waitstatus_to_exitcode(status)
-    if child.returncode:
+    if child.returncode not in codes:
         raise SystemExit(f"{command[0]} ended with {child.returncode}")
     return Cost(
         seconds=seconds,
@@ -128,30 +146,43 @@ def measured(command: list[str], *, cold: list[Path] | None = None) -> Cost:
         peak=peak,
         read=int(counts["rchar"]),
         written=int(counts["wchar"]),
+        from_disk=int(counts["read_bytes"]),
     )
+
+
+def bytes_of(folder: Path, tensor: str) -> bytes:
+    """The bytes of a tensor in the safetensors files of a folder."""
+    for file in folder.glob("*.safetensors"):
+        with open(file, "rb") as opened:
+            (length,) = struct.unpack("<Q", opened.read(8))
+            found = json.loads(opened.read(length)).get(tensor)
+            if found is not None:
+                begin, end = found["data_offsets"]
+                opened.seek(8 + length + begin)
+                return opened.read(end - begin)
+    raise SystemExit(f"{folder} has no {tensor}")
+
+
+def floats_of(bits: np.ndarray) -> np.ndarray:
+    """The values of bfloat16 bits, in float64."""
+    return (bits.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+
+
+def share_not_nearest(exact: np.ndarray, received: np.ndarray) -> float:
+    """The share of bfloat16 bits that are not exact values rounded once."""
+    below = (exact.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+    near = np.stack([floats_of(below - np.uint16(1)), floats_of(below), floats_of(below + np.uint16(1))])
+    return float(np.mean(np.abs(floats_of(received) - exact) > np.abs(near - exact).min(0)))
 
 
 def wrongly_rounded(folders: list[Path], merged: Path, values: int = 400_000) -> float:
     """The share of the first values of the first tensor that are not the float64 mean, rounded once to bfloat16."""
 
     def first_values(folder: Path) -> np.ndarray:
-        for file in folder.glob("*.safetensors"):
-            with open(file, "rb") as opened:
-                (length,) = struct.unpack("<Q", opened.read(8))
-                tensor = json.loads(opened.read(length)).get("model.embed_tokens.weight")
-                if tensor is not None:
-                    opened.seek(8 + length + tensor["data_offsets"][0])
-                    return np.frombuffer(opened.read(BYTES * values), np.uint16)
-        raise SystemExit(f"{folder} has no model.embed_tokens.weight")
+        return np.frombuffer(bytes_of(folder, "model.embed_tokens.weight"), np.uint16)[:values]
 
-    def floats(bits: np.ndarray) -> np.ndarray:
-        return (bits.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
-
-    mean = np.asarray(sum(floats(first_values(folder)) for folder in folders)) / len(folders)
-    received = first_values(merged)
-    below = (mean.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
-    near = np.stack([floats(below - np.uint16(1)), floats(below), floats(below + np.uint16(1))])
-    return float(np.mean(np.abs(floats(received) - mean) > np.abs(near - mean).min(0)))
+    mean = np.asarray(sum(floats_of(first_values(folder)) for folder in folders)) / len(folders)
+    return share_not_nearest(mean, first_values(merged))
 
 
 def by_mergekit(program: Path, folders: list[Path], folder: Path) -> tuple[list[str], Path]:

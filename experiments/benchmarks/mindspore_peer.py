@@ -55,11 +55,11 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--scratch", type=Path, default=Path("/tmp"), help="folder for W, P and runs")
     parser.add_argument("--parts", nargs="*", default=list(PARTS), choices=PARTS)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--threads", type=int, default=1, help="of both sides")
+    parser.add_argument("--threads", type=int, default=1, help="threads of both sides")
     parser.add_argument("--rows", type=int, default=60, help="pca: n of a random walk")
     parser.add_argument("--columns", type=int, default=2_560_000, help="pca: its M")
     parser.add_argument("--batch_size", type=int, default=64)
-    parser.add_argument("--steps", type=int, default=100, help="that MindSpore makes in epoch and step")
+    parser.add_argument("--steps", type=int, default=100, help="steps of MindSpore in epoch and step")
     parser.add_argument("--train_samples", type=int, default=4096, help="step, recipe: of Fashion-MNIST, evenly spread")
     parser.add_argument("--test_samples", type=int, default=2000)
     parser.add_argument(

@@ -48,7 +48,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--dimred", type=Path, default=REPOSITORY / "build" / "bin" / "dimred")
     parser.add_argument("--cases", nargs="*", choices=CASES, default=list(CASES), metavar="NAME")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=0, help="that count; 0: the case's own")
+    parser.add_argument("--steps", type=int, default=0, help="measured steps; 0: the case's own")
     parser.add_argument("--warm_up", type=int, default=3, help="steps that do not")
     parser.add_argument("--threads", type=int, default=0, help="0: all")
     parser.add_argument("--device", default="cpu")

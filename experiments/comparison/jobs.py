@@ -67,12 +67,6 @@ class Entry:
     matrix: Job | None = field(default=None, compare=False)
     start: Job | None = field(default=None, compare=False)
 
-    @property
-    def saw_validation(self) -> bool:
-        """Whether its weights depend on the validation set, which then cannot rank it against others."""
-        options = dict(self.job.options)
-        return options.get("start") == "soup" or options.get("train_on") == "validation"
-
 
 def sweep(table: dict[str, list[Any]]) -> list[Options]:
     """The cartesian product: one set of options for each combination."""

@@ -67,15 +67,9 @@ def choose(groups: Groups) -> dict[str, str]:
 
 
 def ranking(groups: Groups) -> Ranked:
-    """The baselines that finished, the one that validation prefers in the metric first. One that chose or trained by
-    the validation set comes after all others: its own validation scores are too good."""
+    """The baselines that finished, the one that validation prefers in the metric first."""
     found = [key for key, group in groups.items() if group[0].entry.role == "baseline" and finished(group)]
-    return {
-        metric: sorted(
-            found, key=lambda key: (not groups[key][0].entry.saw_validation, score(groups[key], metric)), reverse=True
-        )
-        for metric in METRICS
-    }
+    return {metric: sorted(found, key=lambda key: score(groups[key], metric), reverse=True) for metric in METRICS}
 
 
 def mean_cost(group: Sequence[Outcome], cost: str) -> float:
@@ -292,6 +286,5 @@ def amount(value: float, cost: str | None) -> str:
 NOTES = """Differences are paired by seed, in points, to the baseline of highest validation accuracy, at each
 run's own end; at no more epochs, passes or seconds, to the best of those baselines that cost no more
 (`against`); of losses, to the baseline of lowest validation loss: below 0 is better. The loss is the mean
-negative log-likelihood. A soup, or what trained on the validation set, is that baseline only where there is
-no other. Holm's correction is over all tests of a table's metric. Seconds include the matrix's. * the
-variant that validation chose."""
+negative log-likelihood. Holm's correction is over all tests of a table's metric. Seconds include the
+matrix's. * the variant that validation chose."""

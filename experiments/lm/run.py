@@ -149,8 +149,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("records", nargs="*", default=list(RECORDS), metavar="RECORD")
     parser.add_argument("--seeds", type=int, nargs="+", default=list(range(1, 9)))
-    parser.add_argument("--folder", type=Path, default=Path("runs/lm"), help="of snapshots and states")
-    parser.add_argument("--rows", type=Path, default=EXPERIMENTS / "records", metavar="FOLDER", help="of the rows")
+    parser.add_argument("--folder", type=Path, default=Path("runs/lm"), help="folder of snapshots and states")
+    parser.add_argument(
+        "--rows", type=Path, default=EXPERIMENTS / "records", metavar="FOLDER", help="folder of the rows"
+    )
     options = parser.parse_args()
     if unknown := set(options.records) - set(RECORDS):
         parser.error(f"RECORD is one of {', '.join(RECORDS)}, received {', '.join(sorted(unknown))}")

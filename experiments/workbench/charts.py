@@ -41,20 +41,9 @@ def accuracy_charts(runs: Sequence[Run]) -> list[Chart]:
     measured = "test" if any(run.is_tested for run in runs) else "validation"
     title = f"{measured.capitalize()} accuracy"
     series = curve_series(runs, f"{measured}_accuracy", 100.0)
-    values = sorted(y for s in series for _, y in s.points)
     start = branch_epoch(runs)
-    low = values[len(values) // 10] - 1.5 if len(values) > 10 else None  # first epochs may fall off
     whole = Chart(
-        title,
-        "epoch",
-        "%",
-        series,
-        y_limits=(low, None),
-        whole_x=True,
-        y_format="{:.4g}".format,
-        width=1040,
-        height=380,
-        x_line=start,
+        title, "epoch", "%", series, whole_x=True, y_format="{:.4g}".format, width=1040, height=380, x_line=start
     )
     if start is None:
         return [whole]

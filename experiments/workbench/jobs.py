@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dimred.runs import is_finished
@@ -24,15 +24,19 @@ def flags(options: Mapping[str, object]) -> list[str]:
 
 def execute(binary: Path, command: str, options: Mapping[str, object], log: Path) -> None:
     """Runs `dimred command`, appending what it prints to `log`. Raises CommandFailed."""
+    run_logged([str(binary), command, *flags(options)], log, f"dimred {command}")
+
+
+def run_logged(arguments: Sequence[str], log: Path, name: str | None = None) -> None:
+    """Runs a command, appending what it prints to `log`. Raises CommandFailed."""
     log.parent.mkdir(parents=True, exist_ok=True)
-    arguments = [str(binary), command, *flags(options)]
     with log.open("a") as stream:
         stream.write("$ " + " ".join(arguments) + "\n")
         stream.flush()
         done = subprocess.run(arguments, stdout=stream, stderr=subprocess.STDOUT, check=False)
     if done.returncode:
         lines = log.read_text().splitlines()
-        raise CommandFailed(f"dimred {command} ended with {done.returncode}: {lines[-1]} ({log})")
+        raise CommandFailed(f"{name or arguments[0]} ended with {done.returncode}: {lines[-1]} ({log})")
 
 
 def train(binary: Path, stage: str, folder: Path, options: Mapping[str, object]) -> None:

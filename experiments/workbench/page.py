@@ -147,6 +147,14 @@ def differences_section(runs: Sequence[Run]) -> str:
     return f"<h2>What differs</h2>{html_of(table, first_columns=2)}"
 
 
+GUARDS_NOTE = (
+    "<p class='quiet'>Guards at work counts the steps so far in which a guard of the method acted. A search fails if "
+    "no trial lowers the loss enough. An update of H, the inverse Hessian, is skipped if its curvature is too small. "
+    "H is reset to the identity if its direction does not descend. The residual, the momentum outside the subspace, is "
+    "left out if the direction does not descend with it.</p>"
+)
+
+
 def telemetry_section(runs: Sequence[Run]) -> str:
     """Step by step, for the first run of each group of stage 2 that kept its steps.csv."""
     chosen = colours(runs)
@@ -156,7 +164,7 @@ def telemetry_section(runs: Sequence[Run]) -> str:
         if drawn := charts.telemetry_charts(run, chosen[run.name]):
             seeds = f", first of {len(members)} seeds" if len(members) > 1 else ""
             parts.append(f"<h2>{escape(f'Steps of {name} ({run.method}{seeds})')}</h2>{figures(drawn)}")
-    return "\n".join(parts)
+    return "\n".join([*parts, GUARDS_NOTE] if parts else parts)
 
 
 def not_shown(runs: Sequence[Run], few: Sequence[Run]) -> str:

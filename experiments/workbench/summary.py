@@ -121,20 +121,24 @@ def comparison(runs: Sequence[Run]) -> list[str]:
     return [*mixed(runs), *(over_seeds(runs) or one_by_one(runs))]
 
 
+def beside(end: float, other: Run) -> str:
+    """The distance in points to another run's result, which stands in brackets."""
+    value = other.result()["test_accuracy"]
+    points = 100 * (end - value)
+    place = "level with" if abs(points) < 0.005 else f"{abs(points):.2f} {'above' if points > 0 else 'below'}"
+    return f"{place} {other.name} ({percent(value)})"
+
+
 def one_by_one(runs: Sequence[Run]) -> list[str]:
-    """One sentence per stage-2 run: where it ends beside its parent and equal-epoch baselines."""
+    """One sentence per stage-2 run: its result beside equal-epoch baselines, else beside its stage 1."""
     sentences = []
     for run in (r for r in runs if r.kind == "stage 2"):
         end = run.result()["test_accuracy"]
         others = [r for r in runs if r.kind in ("continued", "annealed") and r.parent is run.parent]
-        sentence = f"{run.name} ends at {percent(end)} %"
-        if run.parent is not None:
-            start = run.parent.result()["test_accuracy"]
-            sentence += f", from {percent(start)} % after stage 1"
-        for other in others:
-            value = other.result()["test_accuracy"]
-            sentence += f"; {other.name} {percent(value)} % ({100 * (end - value):+.2f} points)"
-        sentences.append(sentence + ".")
+        if run.parent is not None and not others:
+            others = [run.parent]
+        distances = ", ".join(beside(end, other) for other in others)
+        sentences.append(f"{run.name} {percent(end)} %" + (f": {distances}." if distances else "."))
     if len(sentences) > MOST_SENTENCES:  # the table has them all
         return [*sentences[:MOST_SENTENCES], f"And {len(sentences) - MOST_SENTENCES} more runs of stage 2 below."]
     return sentences

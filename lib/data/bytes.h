@@ -20,7 +20,7 @@ namespace dimred::data {
 
 static_assert(std::endian::native == std::endian::little, "files are read as they lie in memory");
 
-/// What is written as it lies in memory: numbers, and rows of them without gaps.
+/// Types that are written as they lie in memory: numbers, and rows of them without gaps.
 template <class Value>
 concept Plain = std::has_unique_object_representations_v<Value>;
 

@@ -42,7 +42,7 @@ std::string composed(std::string_view name, utf8proc_option_t option = UTF8PROC_
   return {reinterpret_cast<const char*>(text), static_cast<std::size_t>(size)};
 }
 
-/// Where two of the names differ in how their accents are written alone.
+/// Returns a remark on two names that differ only in how their accents are written.
 std::string accents_remark(const std::vector<std::string>& names) {
   std::map<std::string, std::string> seen;
   for (const auto& name : names) {

@@ -27,7 +27,7 @@ std::vector<std::string> ordered_classes(std::vector<std::string> names,
 /// stands there twice (in NFC), is not UTF-8 or holds control characters.
 std::vector<std::string> read_class_names(const std::filesystem::path& file);
 
-/// The same of such a file's text; `file` names it in messages.
+/// Parses such a file's text; `file` names it in messages.
 std::vector<std::string> parse_class_names(std::string_view text, const std::string& file);
 
 /// labels.txt or classes.txt in the folder, or an empty path.

@@ -41,7 +41,7 @@ ContactSheet contact_sheet(const Dataset& dataset,
                            const Preprocessing& preprocessing,
                            const std::vector<std::int64_t>& indices,
                            std::int64_t columns) {
-  require(columns >= 1, "[data::contact_sheet] needs at least one column, received {}", columns);
+  require(columns >= 1, "[data] needs at least one column, received {}", columns);
   const auto shape = prepared_shape(preprocessing, dataset);
   const Preparer augmented(preprocessing, shape, PixelOrder::interleaved);
   const Preparer plain(without_augmentation(preprocessing), shape, PixelOrder::interleaved);
@@ -50,7 +50,7 @@ ContactSheet contact_sheet(const Dataset& dataset,
   sheet.shape = {
       shape.channels, rows * (shape.height + gap) + gap, columns * (shape.width + gap) + gap};
   require(sheet.shape.height <= largest_image / sheet.shape.width,
-          "[data::contact_sheet] needs at most {} megapixels, received {} x {}",
+          "[data] needs at most {} megapixels, received {} x {}",
           largest_image / 1'000'000,
           sheet.shape.height,
           sheet.shape.width);

@@ -13,8 +13,7 @@ double drawn_between(double low, double high, RandomStream& stream) {
   return low + (high - low) * stream.uniform();
 }
 
-/// Uniform in [0, count), or in [0, 2^32) where that is less: of a strip that resizing would make
-/// longer than that, the rest is not drawn.
+/// Uniform in [0, count), or in [0, 2^32) if less: the rest of a longer strip is never drawn.
 std::int64_t below(std::int64_t count, RandomStream& stream) {
   constexpr std::int64_t most = std::numeric_limits<std::uint32_t>::max();
   return stream.below(std::min(count, most));
@@ -85,26 +84,26 @@ void validate(const CropOptions& crop) {
   if (crop.cut == CropMode::none) return;
   constexpr std::int64_t longest = 1 << 14;
   require(crop.size >= 1 && crop.size <= longest,
-          "[data::CropOptions] needs a size in [1, {}], received {}",
+          "[preprocessing_name] needs a size in [1, {}], received {}",
           longest,
           crop.size);
   require(crop.area_low > 0 && crop.area_low <= crop.area_high && crop.area_high <= 1,
-          "[data::CropOptions] needs 0 < area_low <= area_high <= 1, received {} and {}",
+          "[preprocessing_name] needs 0 < area_low <= area_high <= 1, received {} and {}",
           crop.area_low,
           crop.area_high);
   require(
       crop.aspect_low > 0 && crop.aspect_low <= crop.aspect_high && std::isfinite(crop.aspect_high),
-      "[data::CropOptions] needs 0 < aspect_low <= aspect_high, received {} and {}",
+      "[preprocessing_name] needs 0 < aspect_low <= aspect_high, received {} and {}",
       crop.aspect_low,
       crop.aspect_high);
   require(crop.cut != CropMode::random_side ||
               (crop.side_low >= crop.size && crop.side_high >= crop.side_low),
-          "[data::CropOptions] needs size <= side_low <= side_high, received {}, {}, {}",
+          "[preprocessing_name] needs size <= side_low <= side_high, received {}, {}, {}",
           crop.size,
           crop.side_low,
           crop.side_high);
   require(crop.centre_part > 0 && crop.centre_part <= 1,
-          "[data::CropOptions] needs centre_part in (0, 1], received {}",
+          "[preprocessing_name] needs centre_part in (0, 1], received {}",
           crop.centre_part);
 }
 

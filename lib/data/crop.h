@@ -25,10 +25,10 @@ struct CropOptions {
   bool keeps_aspect = true;    // centre: false resizes the middle part of both sides to the square
 };
 
-/// Throws std::invalid_argument("[data::CropOptions] rule, received ...").
+/// Throws std::invalid_argument("[preprocessing_name] rule, received ...").
 void validate(const CropOptions& crop);
 
-/// The region of the image is resized to `resized`, of which `window` (size x size) is the result.
+/// The region of the image is resized to `resized`; its `window` (size x size) is the result.
 struct CropPlan {
   Region region;
   Size resized;

@@ -24,7 +24,7 @@ class Subset : public DatasetView {
       : DatasetView(std::move(whole)), indices_(std::move(indices)) {
     for (const auto index : indices_) {
       require(index >= 0 && index < whole_->size(),
-              "[data::subset] needs indices in [0, {}), received {}",
+              "[data] needs indices in [0, {}), received {}",
               whole_->size(),
               index);
     }
@@ -68,9 +68,7 @@ class Subset : public DatasetView {
   }
 
  private:
-  std::int64_t in_whole(std::int64_t index) const {
-    return indices_[checked(index, "data::subset")];
-  }
+  std::int64_t in_whole(std::int64_t index) const { return indices_[checked(index, "data")]; }
 
   std::vector<std::int64_t> indices_;
 };
@@ -147,9 +145,9 @@ std::shared_ptr<const Dataset> with_unused_classes(std::shared_ptr<const Dataset
 }
 
 Split split_indices(std::int64_t size, double fraction, std::uint64_t seed) {
-  require(size >= 1, "[data::split_indices] needs size >= 1, received {}", size);
+  require(size >= 1, "[validation_fraction] needs size >= 1, received {}", size);
   require(fraction >= 0 && fraction < 1,
-          "[data::split_indices] needs a fraction in [0, 1), received {}",
+          "[validation_fraction] needs a fraction in [0, 1), received {}",
           fraction);
   const std::int64_t product = std::floor(fraction * size + 1e-6);
   std::vector<bool> held(size, false);

@@ -46,7 +46,7 @@ class Dataset {
   /// Throws std::invalid_argument unless 0 <= index < size(), std::runtime_error (with origin) when
   /// the environment fails.
   virtual Sample read(std::int64_t index, std::vector<std::uint8_t>& scratch) const = 0;
-  /// Where a sample comes from, for messages: "file" or "file, offset N".
+  /// The origin of a sample, for messages: "file" or "file, offset N".
   virtual std::string origin(std::int64_t index) const = 0;
   /// Findings while reading that a person should know, a line each.
   virtual std::vector<std::string> notes() const { return {}; }
@@ -54,7 +54,7 @@ class Dataset {
   virtual std::vector<std::int64_t> shard_sizes() const { return {size()}; }
   /// One line for manifest.json: kind, path, size, digest of the content.
   virtual std::string description() const = 0;
-  /// The same without digests, for messages.
+  /// The description without digests, for messages.
   std::string title() const;
   /// Tells these samples from others, as far as that is known without a further pass: of the
   /// content, or of paths and labels. Wherever the files lie, and whether or not they are kept
@@ -63,7 +63,8 @@ class Dataset {
     return facts_.digest.empty() ? description() : facts_.digest;
   }
   /// The state of files that are known by their paths, which the description lacks: changes when
-  /// one of them is written to. Cost: a stat(2) a file. Empty where a file's content is known.
+  /// one of them is written to. Cost: a stat(2) a file. Returns an empty text if the content of
+  /// files is known.
   virtual std::string files_state() const { return {}; }
   /// The digest of all decoded pixels, where they are kept (data/resident.h); empty elsewhere.
   virtual std::string pixel_digest() const { return {}; }
@@ -77,7 +78,7 @@ class Dataset {
   /// received ...").
   std::size_t checked(std::int64_t index, std::string_view scope) const;
 
-  /// What the functions of these names say, unless they are overridden.
+  /// Default return values of the functions above.
   struct Facts {
     std::int64_t size = 0;
     std::vector<std::string> class_names;

@@ -33,7 +33,7 @@ ImageShape seen(const EncodedHeader& header) {
   return shape;
 }
 
-/// Where pixel (y, x) as seen is stored; `stored` is the size there.
+/// Returns the stored place of pixel (y, x) as seen; `stored` is the size there.
 std::pair<std::int64_t, std::int64_t> stored_place(int orientation,
                                                    const ImageShape& stored,
                                                    std::int64_t y,
@@ -49,7 +49,7 @@ std::pair<std::int64_t, std::int64_t> stored_place(int orientation,
 void copy_planes(const Sample& sample, const Region& region, int channels, Image& image) {
   const auto [planes, height, width] = sample.shape;
   require(planes == channels || planes == 1,
-          "[data::decode] needs {} channels or 1, received {}",
+          "[data] needs {} channels or 1, received {}",
           channels,
           planes);
   const auto plane_size = height * width;
@@ -177,7 +177,7 @@ void decode(const Sample& sample, const Region& region, Size at_least, int chann
   require(region.top >= 0 && region.left >= 0 && region.height >= 1 && region.width >= 1 &&
               region.height <= shape.height - region.top &&
               region.width <= shape.width - region.left,
-          "[data::decode] needs a region within {} x {}, received {} x {} at {}, {}",
+          "[data] needs a region within {} x {}, received {} x {} at {}, {}",
           shape.height,
           shape.width,
           region.height,

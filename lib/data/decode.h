@@ -70,7 +70,7 @@ ImageShape encoded_shape(const Sample& sample);
 /// coefficient: together at most decode_memory and 16 MB.
 void decode(const Sample& sample, const Region& region, Size at_least, int channels, Image& image);
 
-/// The same for a whole image at full size.
+/// Decodes a whole image at full size.
 Image decoded(const Sample& sample, int channels);
 
 }  // namespace dimred::data

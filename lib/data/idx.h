@@ -18,14 +18,14 @@ struct IdxArray {
   Bytes span() const { return {bytes.get(), size}; }
 };
 
-/// Reads an IDX file of `rank` dimensions (1 to 3), plain or gz by its content. Checked before the
-/// data is allocated: magic number, dimensions >= 1, that their product does not overflow and that
-/// the file can hold it (plain: exact size; gz: deflate's largest ratio, and at most 100 times
-/// its bytes + 64 MB). Then: exactly the announced bytes and, for gz, its checksum; at most one
-/// byte beyond them is asked for. Throws std::runtime_error("[idx] file: rule, received ...").
+/// Reads an IDX file of `rank` dimensions (1 to 3), plain or gz by its content. Checks before the
+/// data is allocated: magic number, dimensions >= 1, their product for overflow, and the file's
+/// room for it (plain: exact size; gz: deflate's largest ratio, and at most 100 times its bytes +
+/// 64 MB). Then: exactly the announced bytes and, for gz, its checksum; at most one byte beyond
+/// them is asked for. Throws std::runtime_error("[idx] file: rule, received ...").
 IdxArray read_idx_array(const std::filesystem::path& path, std::size_t rank);
 
-/// Where Debian's package dataset-fashion-mnist puts its four files.
+/// Folder of the four files of Debian's package dataset-fashion-mnist.
 std::filesystem::path default_fashion_mnist_folder();
 
 /// IDX images + labels (MNIST, Fashion-MNIST), resident in memory. `folder` holds

@@ -42,15 +42,15 @@ struct ImageFileList {
 };
 
 /// The files as a data set. A file is opened when it is read, JPEG or PNG by its first bytes
-/// whatever its name says (notes() counts those that differ).
+/// whatever its name says (notes() counts the other names).
 std::unique_ptr<Dataset> image_files(ImageFileList list);
 
 /// Images as torchvision's ImageFolder has them: folder/CLASS/**/*.{jpg,jpeg,png} in any case, not
 /// hidden, links followed. Classes by their names' bytes (so label_10 comes before label_2), or in
-/// the order of `class_names` where that is not empty: then the folders must be those. Files by
-/// path. Throws std::invalid_argument for no folder, no class, an empty class, classes whose names
-/// differ in case alone, or others than class_names; std::runtime_error for names that are not
-/// UTF-8 and a folder that cannot be read; each names the path.
+/// the order of non-empty `class_names`, which the folders must match. Files by path. Throws
+/// std::invalid_argument for no folder, no class, an empty class, classes whose names differ in
+/// case alone, or others than class_names; std::runtime_error for names outside UTF-8 and an
+/// unreadable folder; each names the path.
 std::unique_ptr<Dataset> open_image_folder(const std::filesystem::path& folder,
                                            const std::vector<std::string>& class_names = {});
 

@@ -76,7 +76,7 @@ void find_images(const fs::path& folder,
   });
 }
 
-/// What a folder of class folders holds, as far as it matters whether these are classes.
+/// Contents of a folder of class folders, as far as they tell classes from others.
 struct ClassFolder {
   std::set<std::string> folders;
   bool has_images = false;
@@ -122,8 +122,8 @@ void refuse_parts(const fs::path& root) {
     return name_list(few) + (std::ssize(all) > most ? ", ..." : "");
   };
   refuse(
-      "[image_folder] {}: {} may be the classes, or parts of the data set whose classes are {}; "
-      "--data {} (and --test_data) takes a part, --dataset folder takes them as classes",
+      "[image_folder] {}: {} may be the classes, or parts of a data set with the classes {}; give "
+      "--data {} (and --test_data) for a part, or --dataset folder for classes",
       root,
       shown(names),
       shown(inner.front().folders),

@@ -47,8 +47,8 @@ std::optional<double> number_of_text(std::string_view text) {
   return read.ptr == end && !digits.empty() ? std::optional(number) : std::nullopt;
 }
 
-/// The number that a label is in any of the spellings that tables have: 2, 2.0, +2, "2", 2e0, 0x2.
-/// NaN for 2,0, which may be 2 or 20; nullopt for a name.
+/// The number of a label, in any spelling of tables: 2, 2.0, +2, "2", 2e0, 0x2. NaN for 2,0, which
+/// may be 2 or 20; nullopt for a name.
 std::optional<double> number_in_label(std::string_view label) {
   constexpr std::string_view around = "\"'()[],;";
   const auto first = label.find_first_not_of(around);

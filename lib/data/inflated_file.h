@@ -22,8 +22,8 @@ constexpr std::uint64_t deflate_ratio = 1032;
 std::filesystem::path inflated(const std::filesystem::path& file,
                                const std::filesystem::path& cache);
 
-/// The same of a file that may be changed: its decompressed content takes its place. `name` stands
-/// for it in messages.
+/// Decompresses a file that may be changed: its content takes its place. `name` stands for it in
+/// messages.
 void inflate_in_place(const std::filesystem::path& file, const std::string& name);
 
 /// Up to `count` bytes that the file, plain or gz, begins with. Throws as above.

@@ -28,7 +28,7 @@ namespace {
 
 constexpr int most_scans = 200;  // a progressive file needs about 10; each costs a pass
 
-/// Where an error goes, and what it says.
+/// The way out of an error, and its text.
 struct Errors {
   jpeg_error_mgr manager{};
   std::jmp_buf failed{};
@@ -390,9 +390,8 @@ void decode_jpeg(
 
 std::string to_jpeg(Bytes pixels, const ImageShape& shape, int quality) {
   require_shape(pixels, shape);
-  require(quality >= 1 && quality <= 100,
-          "[data::to_jpeg] needs a quality in [1, 100], received {}",
-          quality);
+  require(
+      quality >= 1 && quality <= 100, "[data] needs a quality in [1, 100], received {}", quality);
   unsigned char* file = nullptr;
   unsigned long size = 0;
   Errors error;

@@ -21,19 +21,18 @@ std::uint64_t next_number() {
 
 /// Throws std::invalid_argument unless the options are in range and the order is of `size` samples.
 void validate_loading(const LoaderOptions& options, const Order& order, std::int64_t size) {
-  require(
-      options.prefetch >= 1, "[data::Loader] needs prefetch >= 1, received {}", options.prefetch);
-  require(options.threads >= 1, "[data::Loader] needs threads >= 1, received {}", options.threads);
+  require(options.prefetch >= 1, "[data] needs prefetch >= 1, received {}", options.prefetch);
+  require(options.threads >= 1, "[data] needs threads >= 1, received {}", options.threads);
   require(options.parallel_batches >= 0 && options.memory >= 0,
-          "[data::Loader] needs parallel_batches and memory >= 0, received {} and {}",
+          "[data] needs parallel_batches and memory >= 0, received {} and {}",
           options.parallel_batches,
           options.memory);
   require(options.ranks >= 1 && options.rank >= 0 && options.rank < options.ranks,
-          "[data::Loader] needs 0 <= rank < ranks, received rank = {}, ranks = {}",
+          "[data] needs 0 <= rank < ranks, received rank = {}, ranks = {}",
           options.rank,
           options.ranks);
   require(order.size == size,
-          "[data::Loader] needs an order of the dataset's {} samples, received one of {}",
+          "[data] needs an order of the dataset's {} samples, received one of {}",
           size,
           order.size);
 }
@@ -73,20 +72,20 @@ Loader::Loader(const Dataset& dataset,
       next_step_(first_step) {
   validate_loading(options_, order_, dataset_.size());
   require(steps_ >= 1,
-          "[data::Loader] needs at least one batch of {}{}, received {} samples",
+          "[data] needs at least one batch of {}{}, received {} samples",
           options_.batch_size,
           options_.drop_last ? " (whole)" : "",
           dataset_.size());
-  require(epoch_ >= 0, "[data::Loader] needs epoch >= 0, received {}", epoch_);
+  require(epoch_ >= 0, "[data] needs epoch >= 0, received {}", epoch_);
   require(first_step >= 0 && first_step <= steps_,
-          "[data::Loader] needs 0 <= first_step <= {}, received {}",
+          "[data] needs 0 <= first_step <= {}, received {}",
           steps_,
           first_step);
   options_.prefetch = bounded_prefetch(options_, preparer_.shape());
   if (options_.parallel_batches == 0) options_.parallel_batches = options_.prefetch;
   if (options_.pool == nullptr) options_.pool = std::make_shared<BatchPool>();
   threads_ = start_threads(
-      "data::Loader", options_.threads, [this](std::int64_t) { work(); }, [this] { stop(); });
+      "data", options_.threads, [this](std::int64_t) { work(); }, [this] { stop(); });
 }
 
 void Loader::stop() {
@@ -256,7 +255,7 @@ void Loader::fill(Batch& batch, std::size_t slot, Worker& worker) const {
       const auto failure = with_origin(error, dataset_.origin(index));
       if (options_.bad_sample == BadSample::fail) throw failure;
       require_environment(attempt < most_replacements,
-                          "[data::Loader] gives up: {} bad samples one after another; the last: {}",
+                          "[data] gives up: {} bad samples one after another; the last: {}",
                           most_replacements + 1,
                           failure.what());
       ++worker.report.bad_samples;

@@ -48,12 +48,12 @@ class Mock : public Dataset {
 std::unique_ptr<Dataset> open_mock(const DatasetRequest& request) {
   const auto& numbers = request.options.mock_shape;
   require(numbers.size() == 3,
-          "[data::open] mock_shape needs channels, height, width, received {} numbers",
+          "[data] mock_shape needs channels, height, width, received {} numbers",
           numbers.size());
   constexpr std::int64_t longest = 1 << 15;
   for (const auto number : numbers)
     require(number == std::floor(number),
-            "[data::open] mock_shape needs whole numbers, received {}",
+            "[data] mock_shape needs whole numbers, received {}",
             number_text(number));
   const auto fits = [](double side) { return side >= 1 && side <= longest; };
   require(numbers[0] >= 1 && numbers[0] <= 64 && fits(numbers[1]) && fits(numbers[2]),

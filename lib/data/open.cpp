@@ -35,18 +35,14 @@ const std::vector<DatasetFormat>& registry() {
 
 const DatasetFormat& format_of(const std::string& kind) {
   const auto found = std::ranges::find(registry(), kind, &DatasetFormat::name);
-  require(found != registry().end(), "[data::open] knows no data set of the kind {}", kind);
+  require(found != registry().end(), "[data] knows no data set of the kind {}", kind);
   return *found;
 }
 
 /// Options that would have no effect are a misunderstanding; what lies at the path decides it.
 void refuse_idle_options(const DatasetOptions& options, const DatasetFormat& format) {
   const auto need = [&](bool holds, const char* rule, const auto& received) {
-    require(holds,
-            "[data::open] {}, received {} with data of the kind {}",
-            rule,
-            received,
-            format.name);
+    require(holds, "[data] {}, received {} with data of the kind {}", rule, received, format.name);
   };
   const bool mock = format.name == "mock";
   need(options.labels_offset == 0 || format.has_records,
@@ -69,18 +65,18 @@ void require_as_announced(const Dataset& dataset,
                           const std::vector<std::string>& class_names) {
   const auto classes = dataset.classes();
   require(!train || options.num_samples == 0 || options.num_samples == dataset.size(),
-          "[data::open] num_samples needs what the training set has ({}, in {}), received {}",
+          "[data] num_samples needs the size of the training set ({}, in {}), received {}",
           dataset.size(),
           dataset.title(),
           options.num_samples);
   require(options.num_classes == 0 || options.num_classes >= classes,
-          "[data::open] num_classes needs at least what the {} set has ({}, in {}), received {}",
+          "[data] num_classes needs at least the classes of the {} set ({}, in {}), received {}",
           split_text(train),
           classes,
           dataset.title(),
           options.num_classes);
   require(class_names.empty() || class_names == dataset.class_names(),
-          "[data::open] needs the training set's {} classes in the test set, received the {} of {}",
+          "[data] needs the training set's {} classes in the test set, received the {} of {}",
           class_names.size(),
           classes,
           dataset.title());
@@ -89,7 +85,7 @@ void require_as_announced(const Dataset& dataset,
 [[noreturn]] void refuse_missing_part(const DatasetFormat& format,
                                       bool train,
                                       const std::filesystem::path& path) {
-  refuse("[data::open] needs {} for the {} set, received {}{}{}",
+  refuse("[data] needs {} for the {} set, received {}{}{}",
          train ? format.train_files : format.test_files,
          split_text(train),
          path,
@@ -112,7 +108,7 @@ std::unique_ptr<Dataset> open_part(const DatasetOptions& options,
   const bool streamed = source_of(path) != nullptr;
   if (kind == "auto") kind = streamed ? "tfrecord" : kind_of(path);
   require(!streamed || kind == "tfrecord",
-          "[data::open] streams TFRecord files, received dataset = {}",
+          "[data] streams TFRecord files, received dataset = {}",
           kind);
   const auto& format = format_of(kind);
   if (train) refuse_idle_options(options, format);
@@ -134,7 +130,7 @@ std::string kind_of(const fs::path& path) {
   const auto found = std::ranges::find_if(
       registry(), [&](const DatasetFormat& format) { return format.holds(path); });
   require(found != registry().end(),
-          "[data::open] needs a folder, a list or a pattern, received {}{}",
+          "[data] needs a folder, a list or a pattern, received {}{}",
           path,
           fs::exists(path) ? ", which is none of them"
                            : ", which does not exist (without --data it is Fashion-MNIST)");
@@ -162,16 +158,14 @@ void add_stream_options(OptionTable& table, double& cache, std::int64_t& fetches
   table
       .add("stream_cache",
            &cache,
-           "GB of disk in store_cache through which the TFRecord files of a data URL are streamed "
-           "while they are used, 0: all are downloaded first; less than the data set needs "
-           "shuffle_buffer_size in training",
+           "GB of disk to stream a URL's TFRecord files through; 0: download all first",
            between(0, 1e9))
       .role(OptionRole::stream_cache)
       .may_change();
   table
       .add("stream_fetches",
            &fetches,
-           "of these files that each rank fetches at a time",
+           "streamed files that each rank fetches at a time",
            between(1, 256))
       .role(OptionRole::stream_fetches)
       .may_change();

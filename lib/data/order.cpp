@@ -8,15 +8,15 @@
 namespace dimred::data {
 
 std::int64_t Order::at(std::int64_t epoch, std::int64_t position) const {
-  require(epoch >= 0, "[data::Order] needs epoch >= 0, received {}", epoch);
+  require(epoch >= 0, "[data] needs epoch >= 0, received {}", epoch);
   require(position >= 0 && position < size,
-          "[data::Order] needs 0 <= position < {}, received {}",
+          "[data] needs 0 <= position < {}, received {}",
           size,
           position);
   if (!shuffled) return position;
   if (sampler) {
     require(sampler->size() == size,
-            "[data::Order] needs a sampler of {} samples, received one of {}",
+            "[data] needs a sampler of {} samples, received one of {}",
             size,
             sampler->size());
     return sampler->at(seed, epoch, position);

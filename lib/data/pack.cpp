@@ -99,7 +99,7 @@ WriteReport pack(const Dataset& dataset,
                  const PackOptions& options,
                  const Progress& progress) {
   require(options.short_side >= 0 && options.quality >= 1 && options.quality <= 100,
-          "[data::pack] needs short_side >= 0 and quality in [1, 100], received {} and {}",
+          "[data] needs short_side >= 0 and quality in [1, 100], received {} and {}",
           options.short_side,
           options.quality);
   constexpr std::int64_t part = 64;
@@ -120,7 +120,7 @@ WriteReport pack(const Dataset& dataset,
     if (progress) progress(size);
   }
   require_environment(
-      report.samples > 0, "[data::pack] no sample can be decoded; the first: {}", report.first_bad);
+      report.samples > 0, "[data] no sample can be decoded; the first: {}", report.first_bad);
   writer.finish(source_text(dataset, options), dataset.class_names());
   return report;
 }

@@ -29,9 +29,9 @@ struct WriteReport {
 
 /// Writes all samples of a data set, in its order, as a packed file (data/packed.h). An image is
 /// reduced to height or width = short_side (the other side rounded down), never enlarged; what is
-/// then encoded again is JPEG when the encoding is jpeg or the sample was a JPEG, else planes. The
-/// same file for any number of threads. Memory: 64 encoded samples, and one decoded image a thread.
-/// Killed, it leaves a .tmp file that the next start overwrites: it starts over. Throws
+/// then encoded again is JPEG when the encoding is jpeg or the sample was a JPEG, else planes. Any
+/// number of threads writes the same file. Memory: 64 encoded samples, and one decoded image a
+/// thread. Killed, it leaves a .tmp file that the next start overwrites: it starts over. Throws
 /// std::runtime_error naming the sample that cannot be read or decoded, or when none can.
 WriteReport pack(const Dataset& dataset,
                  const std::filesystem::path& file,

@@ -29,7 +29,7 @@ struct PackedSample {
   Encoding encoding = Encoding::planes;
 };
 
-/// Where the description of a packed file lies, and what it holds; views of the file.
+/// Place and contents of a packed file's description; views of the file.
 struct PackedLayout {
   std::string source;
   std::vector<std::string> class_names;

@@ -29,7 +29,7 @@ RandomStream stream_of(const Preprocessing& preprocessing, std::int64_t epoch, s
   return RandomStream(preprocessing.seed, RandomPurpose::augmentation, epoch, index);
 }
 
-/// Bytes of an image of which value (channel, y, x) is at channel * of_channel + y * of_row + x *
+/// Bytes of an image, whose value (channel, y, x) is at channel * of_channel + y * of_row + x *
 /// of_column; so it can be read as planes or interleaved.
 struct Strides {
   std::int64_t of_channel, of_row, of_column;
@@ -115,7 +115,7 @@ void decode_and_crop(const Sample& sample,
   const auto cutting = cut(crop, size, stream);
   if (crop.cut == CropMode::none) {
     require_environment(size == Size{shape.height, shape.width},
-                        "[data::prepare] needs an image of {} x {}, received {} x {}",
+                        "[data] needs an image of {} x {}, received {} x {}",
                         shape.height,
                         shape.width,
                         size.height,
@@ -158,23 +158,23 @@ void standardise(std::span<float> values) {
 void validate(const Preprocessing& preprocessing, const ImageShape& shape) {
   const std::size_t channels = shape.channels;
   require(preprocessing.mean.size() == channels && preprocessing.deviation.size() == channels,
-          "[data::Preprocessing] needs one mean and one deviation per channel, received {} and {} "
+          "[preprocessing_name] needs one mean and one deviation per channel, received {} and {} "
           "for {} channels",
           preprocessing.mean.size(),
           preprocessing.deviation.size(),
           channels);
   for (const auto mean : preprocessing.mean) {
-    require(std::isfinite(mean), "[data::Preprocessing] needs finite means, received {}", mean);
+    require(std::isfinite(mean), "[preprocessing_name] needs finite means, received {}", mean);
   }
   for (const auto deviation : preprocessing.deviation) {
     require(deviation != 0,
-            "[data::Preprocessing] a channel of all training images has one constant value");
+            "[preprocessing_name] a channel of all training images has one constant value");
     require(std::isfinite(deviation) && deviation > 0,
-            "[data::Preprocessing] needs deviations > 0, received {}",
+            "[preprocessing_name] needs deviations > 0, received {}",
             deviation);
   }
   require(preprocessing.pad >= 0 && preprocessing.pad < std::min(shape.height, shape.width),
-          "[data::Preprocessing] needs 0 <= pad < height and width, received pad = {} for images "
+          "[preprocessing_name] needs 0 <= pad < height and width, received pad = {} for images "
           "of {} x {}",
           preprocessing.pad,
           shape.height,
@@ -197,7 +197,7 @@ ImageShape prepared_shape(const Preprocessing& preprocessing, const Dataset& dat
   }
   const auto shape = dataset.shape();
   require(shape.has_value(),
-          "[data::Preprocessing] images of differing (or not yet known) sizes need a crop: "
+          "[preprocessing_name] images of differing (or not yet known) sizes need a crop: "
           "--preprocessing_name imagenet --image_size 224, or those of the network; received {}",
           dataset.title());
   return *shape;

@@ -44,11 +44,11 @@ struct Preprocessing {
   }
 };
 
-/// Throws std::invalid_argument("[data::Preprocessing] rule, received ..."). `shape` is of the
+/// Throws std::invalid_argument("[preprocessing_name] rule, received ..."). `shape` is of the
 /// prepared images.
 void validate(const Preprocessing& preprocessing, const ImageShape& shape);
 
-/// The same normalisation without random choices, for evaluation; a crop becomes the centre's.
+/// The normalisation without random choices, for evaluation; a crop becomes the centre's.
 Preprocessing without_augmentation(Preprocessing preprocessing);
 
 /// The shape of the prepared images: that of the crop, or of the data set. Throws
@@ -63,7 +63,7 @@ PixelTable pixel_table(const Preprocessing& preprocessing);
 /// How an image's values lie: channels x height x width, or height x width x channels.
 enum class PixelOrder { planes, interleaved };
 
-/// Where an output image takes its pixels: from row y + row_shift and column x + column_shift,
+/// The origin of an output image's pixels: from row y + row_shift and column x + column_shift,
 /// where x is counted from the right with `flip`; outside is padding.
 struct Augmentation {
   std::int64_t row_shift = 0, column_shift = 0;

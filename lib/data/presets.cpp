@@ -115,7 +115,7 @@ PixelChange pixel_change(const std::string& name) {
       named_preprocessings, [&](const NamedPreprocessing& entry) { return name == entry.name; });
   const auto change = found != named_preprocessings.end() ? found->make(0).change : nullptr;
   require_environment(change != nullptr,
-                      "[data::Preprocessing] needs the preprocessing {}, which this program does "
+                      "[preprocessing_name] needs the preprocessing {}, which this program does "
                       "not have",
                       name);
   return change;
@@ -134,7 +134,7 @@ const std::vector<std::pair<std::string, Recipe>>& recipe_names() {
 void apply(const std::vector<double>& strengths, JitterOptions& jitter) {
   if (strengths.empty()) return;
   require(strengths.size() == 3,
-          "[data::JitterOptions] colour_jitter needs brightness, contrast, saturation, received {} "
+          "[colour_jitter] colour_jitter needs brightness, contrast, saturation, received {} "
           "numbers",
           strengths.size());
   jitter.brightness = strengths[0];

@@ -17,9 +17,8 @@ enum class Recipe {
 #undef DIMRED_PREPROCESSING
 };
 
-/// Each gives the Preprocessing for images of `image_size` x `image_size` (0: its own). Where mean
-/// and deviation are empty, the training set's are meant; where the mean alone is, 0 for each of
-/// the data's channels.
+/// Each gives the Preprocessing for images of `image_size` x `image_size` (0: its own). If mean and
+/// deviation are empty, the training set's are meant; an empty mean alone is 0 for each channel.
 namespace preprocessings {
 #define DIMRED_PREPROCESSING(name) Preprocessing name(std::int64_t image_size);
 #include "data/preprocessings.inc"

@@ -14,7 +14,7 @@ void read_file(const std::string& path,
                std::vector<std::uint8_t>& bytes,
                std::int64_t most = std::int64_t{1} << 30);
 
-/// The same as a text in UTF-8, without a byte-order mark.
+/// Reads a file as a text in UTF-8, without a byte-order mark.
 std::string read_text(const std::filesystem::path& path, const char* scope);
 
 }  // namespace dimred::data

@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 // table of 2^63 names.
 constexpr std::int64_t most_unnamed_classes = 10'000'000;
 
-/// The class names of labels.txt, without those that labels_offset leaves out.
+/// The class names of labels.txt, less the first labels_offset ones.
 std::vector<std::string> names_in(const fs::path& file,
                                   const RecordOptions& options,
                                   std::string_view format) {
@@ -127,7 +127,7 @@ std::optional<StreamCapacity> RecordDataset::stream_capacity() const {
   return streamed_->room();
 }
 
-/// What the pass has found out about the files.
+/// The pass's findings about the files.
 void RecordDataset::look_at(const std::vector<RecordShard>& shards) {
   std::string digests, first;
   std::set<std::string> remarks;

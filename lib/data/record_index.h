@@ -69,14 +69,14 @@ RecordIndex load_or_build_index(const RecordFormat& format,
                                 const std::vector<MappedFile>& files,
                                 const std::filesystem::path& cache);
 
-/// What a cache file holds; no shards where it cannot be used and has to be made again.
+/// Returns the contents of a cache file; no shards if it has to be made again.
 RecordIndex cached_index(const std::filesystem::path& file);
 
 /// The pass alone.
 RecordIndex build_index(const RecordFormat& format, const std::vector<MappedFile>& files);
 
-/// The message about `count` problems, the first of which lies in the file `origin`: "[format]
-/// ORIGIN, offset N: rule; and K more problems (...)".
+/// The message about `count` problems; the first one lies in the file `origin`: "[format] ORIGIN,
+/// offset N: rule; and K more problems (...)".
 std::string problem_text(std::string_view format,
                          const std::string& origin,
                          const RecordProblem& first,

@@ -64,7 +64,7 @@ class Resident : public DatasetView {
   std::optional<ImageShape> shape() const override { return shape_; }
 
   Sample read(std::int64_t index, std::vector<std::uint8_t>& /*scratch*/) const override {
-    const auto at = checked(index, "data::resident");
+    const auto at = checked(index, "data");
     if (bad_.has(at)) throw std::runtime_error(std::string(bad_.text(at)));
     return {.shape = shape_,
             .bytes = std::span(planes_).subspan(at * shape_.size(), shape_.size()),
@@ -87,7 +87,7 @@ class Resident : public DatasetView {
     if (differs_) return false;
     const auto bad = bad_.count();
     require_environment(bad == 0 || (skip_bad && bad < size()),
-                        "[data::resident] {}{}",
+                        "[data] {}{}",
                         bad_.text(),
                         bad > 1 ? formatted(" (and {} more)", bad - 1) : "");
     digest_ = digest_of(planes_);

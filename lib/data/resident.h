@@ -14,7 +14,7 @@ namespace dimred::data {
 /// returns, `threads` at a time; as soon as one differs in size the rest is left. Samples that
 /// cannot be decoded throw std::runtime_error naming their origin (of several, the one of lowest
 /// index); with `skip_bad` reading such a sample throws it instead, as from files, unless none is
-/// good. Sample::damage tells of those that were used as far as they go. Cost: the decoding, and
+/// good. Sample::damage tells of partly decoded samples that were used. Cost: the decoding, and
 /// size x channels x height x width bytes.
 SharedDataset resident(SharedDataset whole,
                        std::int64_t memory,

@@ -102,12 +102,12 @@ DIMRED_FAST_CLONES void round_to_bytes(const std::int32_t* sums,
 void require_inside(const Image& image, const Box& box, Size out, const Region& window) {
   constexpr double slack = 1e-6;
   require(image.channels == 1 || image.channels == 3,
-          "[data::resize] needs 1 or 3 channels, received {}",
+          "[data] needs 1 or 3 channels, received {}",
           image.channels);
   require(box.height > 0 && box.width > 0 && box.top >= 0 && box.left >= 0 &&
               box.top + box.height <= image.height + slack &&
               box.left + box.width <= image.width + slack,
-          "[data::resize] needs a box within {} x {}, received {} x {} at {}, {}",
+          "[data] needs a box within {} x {}, received {} x {} at {}, {}",
           image.height,
           image.width,
           box.height,
@@ -116,7 +116,7 @@ void require_inside(const Image& image, const Box& box, Size out, const Region& 
           box.left);
   require(window.top >= 0 && window.left >= 0 && window.height >= 1 && window.width >= 1 &&
               window.top + window.height <= out.height && window.left + window.width <= out.width,
-          "[data::resize] needs a window within {} x {}, received {} x {}",
+          "[data] needs a window within {} x {}, received {} x {}",
           out.height,
           out.width,
           window.height,

@@ -28,10 +28,10 @@ struct ResizeScratch {
   std::vector<std::int32_t> sums;
 };
 
-/// Antialiased bilinear: the box of the image is resized to out.height x out.width pixels, of which
-/// `window` is written to `result`, interleaved (window.height x window.width x channels). The
-/// triangle's half width is max(1, box / out) input pixels; weights beyond the box are left out and
-/// the others scaled to sum 1. Columns first, then rows, both in 22-bit fixed point with 8 bits
+/// Antialiased bilinear: the box of the image is resized to out.height x out.width pixels, and
+/// `window` of these is written to `result`, interleaved (window.height x window.width x channels).
+/// The triangle's half width is max(1, box / out) input pixels; weights beyond the box are left out
+/// and the others scaled to sum 1. Columns first, then rows, both in 22-bit fixed point with 8 bits
 /// between: what Pillow's resize(BILINEAR) of image.crop(box) gives where the box is whole pixels,
 /// bit for bit, or to one level where Pillow (from 13 on) takes rows first. Throws
 /// std::invalid_argument unless the box lies in the image and the window in the output. Source:

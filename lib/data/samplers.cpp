@@ -28,12 +28,12 @@ class Windowed : public Sampler {
  public:
   Windowed(std::vector<std::int64_t> sizes, std::int64_t window)
       : sizes_(std::move(sizes)), window_(window), starts_(sizes_.size(), 0) {
-    require(window >= 1, "[data::windowed_shuffle] needs a window >= 1, received {}", window);
+    require(window >= 1, "[shuffle_buffer_size] needs a window >= 1, received {}", window);
     for (const auto size : sizes_)
-      require(size >= 0, "[data::windowed_shuffle] needs sizes >= 0, received {}", size);
+      require(size >= 0, "[shuffle_buffer_size] needs sizes >= 0, received {}", size);
     std::exclusive_scan(sizes_.begin(), sizes_.end(), starts_.begin(), std::int64_t{0});
     size_ = std::accumulate(sizes_.begin(), sizes_.end(), std::int64_t{0});
-    require(size_ >= 1, "[data::windowed_shuffle] needs at least one sample");
+    require(size_ >= 1, "[shuffle_buffer_size] needs at least one sample");
   }
 
   std::int64_t size() const override { return size_; }
@@ -79,9 +79,9 @@ class FileShares : public Sampler {
  public:
   FileShares(std::int64_t share, int ranks, std::int64_t global_batch)
       : share_(share), ranks_(ranks), batch_(global_batch) {
-    require(share >= 1, "[data::file_shares] needs a share >= 1, received {}", share);
+    require(share >= 1, "[shard] needs a share >= 1, received {}", share);
     require(ranks >= 1 && global_batch >= 1 && global_batch % ranks == 0,
-            "[data::file_shares] needs a global batch that is a multiple of the ranks, received {} "
+            "[shard] needs a global batch that is a multiple of the ranks, received {} "
             "and {}",
             global_batch,
             ranks);
@@ -120,10 +120,10 @@ std::shared_ptr<const Sampler> file_shares(std::int64_t share,
 std::vector<std::int64_t> even_shares(const std::vector<std::int64_t>& shard_sizes,
                                       int ranks,
                                       std::uint64_t seed) {
-  require(ranks >= 1, "[data::even_shares] needs ranks >= 1, received {}", ranks);
+  require(ranks >= 1, "[shard] needs ranks >= 1, received {}", ranks);
   const auto filled = std::ranges::count_if(shard_sizes, [](auto size) { return size > 0; });
   require(filled >= ranks,
-          "[data::even_shares] needs a file for each of {} ranks, received {} (dimred data "
+          "[shard] needs a file for each of {} ranks, received {} (dimred data "
           "shuffle-split makes as "
           "many as there are ranks)",
           ranks,

@@ -31,8 +31,8 @@ std::shared_ptr<const Sampler> file_shares(std::int64_t share,
 
 /// The indices behind file_shares: rank r gets files r, r + ranks, r + 2 ranks, ..., all their
 /// samples in order, and repeats of random ones of them (each at most once more than another),
-/// until it has as many as the largest share has; rank after rank. Throws std::invalid_argument
-/// unless there are at least as many files that hold samples as ranks, naming both.
+/// until it has as many as the largest share has; rank after rank. Throws std::invalid_argument for
+/// fewer non-empty files than ranks, naming both.
 std::vector<std::int64_t> even_shares(const std::vector<std::int64_t>& shard_sizes,
                                       int ranks,
                                       std::uint64_t seed);

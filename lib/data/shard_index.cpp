@@ -77,7 +77,7 @@ RecordIndex scan(const RecordFormat& format,
 
 bool is_known(const RecordIndex& index) { return index.shards.size() == 1; }
 
-/// What needs no fetch; the others are not known.
+/// Entries that need no fetch; the others are not known.
 std::vector<RecordIndex> known_indices(const RecordFormat& format,
                                        const ShardSource& source,
                                        const ShardIndices& beside,

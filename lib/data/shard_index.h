@@ -26,13 +26,14 @@ std::string to_bytes(const ShardIndices& indices);
 /// Throws std::runtime_error("[index] ...") unless the bytes are whole.
 ShardIndices indices_from_bytes(Bytes bytes);
 
-/// Where indices of a source's files are kept: `chosen`, or a folder of the source's. Created.
+/// Returns the folder for indices of a source's files: `chosen`, or a folder of the source's.
+/// Created.
 std::filesystem::path index_cache(const ShardSource& source, const std::filesystem::path& chosen);
 
-/// The index of all files of the source. Of each: that in `cache` of this version of the file; else
-/// that in `beside` (a shards.index, which may not be there) of a file of this length; else by
-/// fetching the file and one pass over it, which is written to `cache`. One process of a host does
-/// it, the others wait. Throws FetchFailed, and std::runtime_error for a damaged `beside`.
+/// The index of all files of the source. Each entry comes from `cache` for this version of the
+/// file; else from `beside` (a shards.index, which may not be there) of a file of this length; else
+/// by fetching the file and one pass over it, which is written to `cache`. One process of a host
+/// does it, the others wait. Throws FetchFailed, and std::runtime_error for a damaged `beside`.
 RecordIndex load_or_build_index(const RecordFormat& format,
                                 ShardSource& source,
                                 const std::filesystem::path& beside,

@@ -140,8 +140,8 @@ void require_all_parts(const std::vector<fs::path>& files) {
 }
 
 /// The files of a split among the shards in a folder and in its folder of that split, sorted.
-/// Where neither is there, the training set is all in the folder that `is_plain` takes but the
-/// test set's.
+/// Without either, the training set is all that `is_plain` takes in the folder, except the test
+/// set's.
 std::vector<fs::path> files_of_split(std::vector<fs::path> beside,
                                      std::vector<fs::path> inside,
                                      bool train,

@@ -9,15 +9,15 @@
 namespace dimred::data {
 
 /// The shards behind a path: a file, a pattern with * ? [ ] {a,b}, a list of them (.txt, one a
-/// line, relative to its folder), or a folder, of which the files of the training or the other
-/// split are taken by whole words of their names (data/splits.h: latest-train-00000-of-00010,
-/// flowers_validation_00000-of-00005.tfrecord), or else the files of its split_folder. Where no
-/// name and no subfolder says train, all are of the training set but those of the other split. In
-/// natural number order. Throws std::invalid_argument when there are none, a name says both splits,
-/// a split is both in the folder and in a subfolder, or a folder lacks some of the shards that
+/// line, relative to its folder), or a folder, whose training or other files are taken by whole
+/// words of their names (data/splits.h: latest-train-00000-of-00010,
+/// flowers_validation_00000-of-00005.tfrecord), or else the files of its split_folder. If no name
+/// and no subfolder says train, all files outside the other split are training files. In natural
+/// number order. Throws std::invalid_argument when there are none, a name says both splits, a split
+/// is both in the folder and in a subfolder, or a folder lacks some of the shards that
 /// -of-00010 in a name announces.
 std::vector<std::filesystem::path> find_shards(const std::filesystem::path& where, bool train);
-/// The same; empty when there are none.
+/// Returns the shards as above; empty when there are none.
 std::vector<std::filesystem::path> shards_at(const std::filesystem::path& where, bool train);
 
 /// The shards among the files below a folder, given by name ("train/a" for one in a folder of it):
@@ -29,7 +29,7 @@ std::vector<std::string> training_shards(std::vector<std::string> names, bool pa
 /// it names none, or one that is no file.
 std::vector<std::filesystem::path> read_file_list(const std::filesystem::path& list);
 
-/// The same of a list's text; `list` gives the folder and the name in messages.
+/// Returns the shards of a list's text; `list` gives the folder and the name in messages.
 std::vector<std::filesystem::path> parse_file_list(std::string_view text,
                                                    const std::filesystem::path& list,
                                                    bool (*is_file)(const std::filesystem::path&));

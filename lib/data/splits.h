@@ -28,10 +28,10 @@ std::filesystem::path split_entry(const std::filesystem::path& path,
                                   std::string_view ending,
                                   bool (*is_there)(const std::filesystem::path&));
 
-/// The same of folders.
+/// Chooses among folders as above.
 std::filesystem::path split_folder(const std::filesystem::path& path, bool train);
 
-/// The same of regular files that end in `ending`.
+/// Chooses as above among regular files that end in `ending`.
 std::filesystem::path split_file(const std::filesystem::path& path,
                                  bool train,
                                  std::string_view ending);

@@ -49,17 +49,17 @@ std::int64_t for_good_samples(const Dataset& dataset, std::int64_t count, const 
   return good;
 }
 
-void require_good(const char* place, std::int64_t good, std::int64_t count, const Dataset& whole) {
+void require_good(std::int64_t good, std::int64_t count, const Dataset& whole) {
   require_environment(
-      good > 0, "[data::{}] none of {} samples of {} can be read", place, count, whole.title());
+      good > 0, "[data] none of {} samples of {} can be read", count, whole.title());
 }
 
 }  // namespace
 
 ChannelStatistics channel_statistics(const Dataset& dataset) {
-  require(dataset.size() >= 1, "[data::channel_statistics] needs at least one sample");
+  require(dataset.size() >= 1, "[data] needs at least one sample");
   require(dataset.shape().has_value(),
-          "[data::channel_statistics] needs images of one size, received those of {}",
+          "[data] needs images of one size, received those of {}",
           dataset.title());
   const auto shape = *dataset.shape();
   const std::size_t plane = shape.height * shape.width;
@@ -72,7 +72,7 @@ ChannelStatistics channel_statistics(const Dataset& dataset) {
           sums[channel].squares += part.squares;
         }
       });
-  require_good("channel_statistics", good, dataset.size(), dataset);
+  require_good(good, dataset.size(), dataset);
   using Wide = unsigned __int128;
   const auto count = good * plane;
   const auto scale = 255.0 * count;
@@ -89,7 +89,7 @@ ChannelStatistics prepared_statistics(const Dataset& dataset,
                                       const Preprocessing& preprocessing,
                                       std::int64_t channels,
                                       std::int64_t samples) {
-  require(dataset.size() >= 1, "[data::prepared_statistics] needs at least one sample");
+  require(dataset.size() >= 1, "[data] needs at least one sample");
   const std::size_t count = channels;
   auto plain = without_augmentation(preprocessing);
   plain.mean.assign(count, 0);
@@ -109,7 +109,7 @@ ChannelStatistics prepared_statistics(const Dataset& dataset,
       squares[at * count / values.size()] += value * value;
     }
   });
-  require_good("prepared_statistics", good, taken, dataset);
+  require_good(good, taken, dataset);
   const double pixels = good * shape.height * shape.width;
   ChannelStatistics result;
   for (std::size_t channel = 0; channel < count; ++channel) {

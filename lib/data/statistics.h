@@ -20,16 +20,16 @@ struct ChannelStatistics {
 /// std::invalid_argument for an empty dataset, std::runtime_error when none can be read.
 ChannelStatistics channel_statistics(const Dataset& dataset);
 
-/// The same of images as `preprocessing` prepares them for evaluation (its mean and deviation are
-/// not used), from `samples` of them at even distances: for images of differing sizes. In float64,
-/// in the order of the indices. Cost: decoding them on one thread.
+/// Returns mean and deviation of images as `preprocessing` prepares them for evaluation (its mean
+/// and deviation are not used), from `samples` of them at even distances: for images of differing
+/// sizes. In float64, in the order of the indices. Cost: decoding them on one thread.
 ChannelStatistics prepared_statistics(const Dataset& dataset,
                                       const Preprocessing& preprocessing,
                                       std::int64_t channels,
                                       std::int64_t samples = 2000);
 
-/// The shapes, by their headers, of at most `looks` samples at even distances; those that cannot be
-/// read are left out.
+/// The shapes, by their headers, of at most `looks` samples at even distances; unreadable ones are
+/// left out.
 std::vector<ImageShape> some_shapes(const Dataset& dataset, std::int64_t looks);
 
 /// The channels of decoded images: the shape's, or 1 if 16 samples at even distances are all grey,

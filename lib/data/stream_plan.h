@@ -59,7 +59,7 @@ class StreamPlan {
 std::int64_t bytes_at_a_time(const std::vector<std::int64_t>& samples,
                              const std::vector<std::int64_t>& bytes,
                              std::int64_t span);
-/// The same with what they need while they come: the least room for such spans.
+/// Returns the least room for such spans, including their needs while they come.
 std::int64_t bytes_at_a_time(const std::vector<std::int64_t>& samples,
                              const StreamCapacity& files,
                              std::int64_t span);

@@ -34,9 +34,9 @@ class StreamedFiles {
   };
   /// Throws std::runtime_error unless the bytes are what was asked for.
   using Verify = void (*)(Bytes bytes);
-  /// Waits for the file where it is not here. One that is here and is not of the length that the
-  /// index says, cannot be read, or holds other bytes, is fetched again, once: whatever it is, it
-  /// is no sample's fault. Throws FetchFailed, and ReadingStopped.
+  /// Waits for the file where it is not here. A local file of a length other than the index's,
+  /// unreadable, or with other bytes, is fetched again, once: whatever it is, it is no sample's
+  /// fault. Throws FetchFailed, and ReadingStopped.
   Part read(std::size_t shard,
             std::uint64_t offset,
             std::size_t size,

@@ -81,10 +81,7 @@ Survey survey(const Dataset& dataset,
               const Progress& progress,
               bool decode) {
   const auto size = dataset.size();
-  require(count >= 1 && count <= size,
-          "[data::survey] needs 1 to {} samples, received {}",
-          size,
-          count);
+  require(count >= 1 && count <= size, "[data] needs 1 to {} samples, received {}", size, count);
   // One part a thread, so that the problems kept are the first of each by index.
   const auto parts = std::min(threads, count);
   std::vector<Survey> found(parts, nothing_yet(dataset));

@@ -14,7 +14,7 @@ namespace {
 using protobuf::Field;
 using protobuf::Wire;
 
-/// Errors of which name this format.
+/// Errors name this format.
 struct ExampleFields : protobuf::Fields {
   ExampleFields(Bytes message, const std::uint8_t* origin)
       : protobuf::Fields(message, origin, "tf.Example") {}

@@ -15,8 +15,8 @@
 // Source: tensorflow/core/lib/io/record_writer.h, tsl/lib/hash/crc32c.h.
 namespace dimred::data {
 
-/// The checksum c as the format stores it: rotated right by 15 bits, plus 0xA282EAD8, so that a
-/// checksum of data that holds checksums keeps its worth.
+/// The checksum c as the format stores it: rotated right by 15 bits, plus 0xA282EAD8, so a checksum
+/// of data with checksums in them keeps its worth.
 std::uint32_t masked_crc32c(ByteView bytes);
 
 /// `payload` as one record.

@@ -25,7 +25,7 @@ std::string rule_of(const std::exception& error) {
   return end == std::string::npos ? text : text.substr(end + 2);
 }
 
-/// What stands between length and checksum.
+/// The bytes between length and checksum.
 Bytes payload_of(Bytes record) {
   return record.subspan(tfrecord_overhead - 4, record.size() - tfrecord_overhead);
 }
@@ -158,7 +158,7 @@ std::vector<fs::path> tfrecord_files(const DatasetRequest& request) {
   return find_shards(path, train);
 }
 
-/// Where they would lie if they were here; `path` is their folder, or a pattern in it.
+/// The places that they would have here; `path` is their folder, or a pattern in it.
 std::vector<fs::path> files_of(const ShardSource& source, const fs::path& path) {
   const auto folder = fs::is_directory(path) ? path : path.parent_path();
   std::vector<fs::path> files;

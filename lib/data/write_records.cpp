@@ -152,7 +152,7 @@ RecordPlan conversion_plan(RecordForm form,
 
 RecordPlan shuffle_split_plan(std::int64_t size, std::int64_t ranks, std::uint64_t seed) {
   require(size >= 1 && ranks >= 1,
-          "[data::shuffle_split] needs at least one sample and one rank, received {} and {}",
+          "[data] needs at least one sample and one rank, received {} and {}",
           size,
           ranks);
   RecordPlan plan{.form = RecordForm::base64, .count = ceiling(size, ranks) * ranks};

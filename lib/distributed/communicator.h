@@ -48,7 +48,7 @@ class TensorCommunicator : public Communicator {
  public:
   /// Sum over ranks of a contiguous vector, in place.
   void all_reduce(torch::Tensor& values) { start_all_reduce(values)->wait(); }
-  /// The same in the background: `values` must be left alone until wait() returns.
+  /// Sums in the background: `values` must be left alone until wait() returns.
   virtual std::unique_ptr<Pending> start_all_reduce(torch::Tensor values) = 0;
   /// Largest of the ranks' values at each place, in place.
   virtual void all_reduce_maximum(torch::Tensor& values) = 0;

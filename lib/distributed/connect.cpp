@@ -20,7 +20,7 @@ Store keys_of(const Store& job, const std::string& start, const char* part) {
 }
 
 /// Ranks of each node where they lie node by node and every node has as many, as launchers place
-/// them; else all, so that nothing is taken for near that is not.
+/// them; else all, so that no far rank is taken for a near one.
 int node_size_of(c10d::Backend& host, const launch::RankInfo& rank_info) {
   const auto size = rank_info.size;
   auto placed = torch::zeros({size, 2}, torch::kInt64);

@@ -68,9 +68,9 @@ class ProcessGroup final : public TensorCommunicator {
     if (!there.is_same(values)) values.copy_(there);
   }
 
-  /// Within the node, each rank adds the columns of those that have its place on their nodes; then
-  /// these exchange what their nodes have summed, part by part, while the next parts come in. On
-  /// one node the columns go straight to their owners.
+  /// Within the node, each rank adds the columns of ranks with its place on their nodes; then these
+  /// exchange what their nodes have summed, part by part, while the next parts come in. On one node
+  /// the columns go straight to their owners.
   torch::Tensor reduce_scatter(const torch::Tensor& full,
                                const std::vector<layout::Shard>& shards) override {
     const auto there = staged(full);

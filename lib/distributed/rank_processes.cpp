@@ -17,7 +17,8 @@ namespace {
 
 std::string process_key(int rank) { return formatted("process{}", rank); }
 
-/// Where a process number means the same process: one start of a kernel, one namespace of numbers.
+/// The scope in which a process number means one process: one start of a kernel, one namespace of
+/// numbers.
 std::string scope_of_numbers() {
   std::string boot;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;

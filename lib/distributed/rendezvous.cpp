@@ -41,9 +41,9 @@ std::string text_at(c10d::Store& store, const std::string& key) {
   return {bytes.begin(), bytes.end()};
 }
 
-/// Rank 0's side of the rendezvous. Every rank joins under a unique name, and the reply under
-/// that name is the start that rank 0 stands for. So what earlier starts left in the store is never
-/// taken for a rank that has come, however torchrun's agents count their restarts.
+/// Rank 0's side of the rendezvous. Every rank joins under a unique name, and the reply under that
+/// name is rank 0's start. So what earlier starts left in the store is never taken for a rank that
+/// has come, however torchrun's agents count their restarts.
 class RendezvousHost {
  public:
   RendezvousHost(c10d::Store& store, const launch::RankInfo& rank_info)
@@ -122,8 +122,8 @@ void answer_late(RendezvousHost& host, double patience) {
   }
 }
 
-/// Tells the others why nobody starts. A store of rank 0's own stays for those that are late; an
-/// agent's stays anyway, and the agent may end rank 0 at any moment.
+/// Tells the others why nobody starts. Rank 0's own store stays for late ranks; an agent's stays
+/// anyway, and the agent may end rank 0 at any moment.
 void publish_reason(RendezvousHost& host, const std::string& reason, bool own_store) {
   host.publish(reason);
   if (!own_store) return;

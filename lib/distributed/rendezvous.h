@@ -19,8 +19,8 @@ class ReportedByRank0 : public std::runtime_error {
 /// ReportedByRank0 on the others.
 std::string rendezvous(c10d::Store& job, const launch::RankInfo& rank_info, double timeout);
 
-/// Reports to the rank that waits at the rendezvous that this one cannot start: to rank 0, or on
-/// rank 0 to all others that come within `patience` seconds.
+/// Reports at the rendezvous this rank's failure to start: to rank 0, or on rank 0 to all others
+/// that come within `patience` seconds.
 void decline_rendezvous(c10d::Store& job,
                         const launch::RankInfo& rank_info,
                         const std::string& reason,

@@ -85,8 +85,8 @@ constexpr Key keys[] = {
      "there is no scale by layer; loss_scale and use_dynamic_loss_scaling scale the whole loss"},
 };
 
-/// Where both spellings of the number of components are there, one of them counts. Throws
-/// std::invalid_argument where they differ.
+/// Keeps one of two spellings of the number of components. Throws std::invalid_argument if they
+/// differ.
 void take_one_spelling(const std::string& file,
                        const json& reduction,
                        std::vector<ImportedKey>& lines) {

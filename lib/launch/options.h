@@ -22,23 +22,21 @@ inline void add_options(OptionTable& table, ConnectOptions& options) {
   table.add_choice(
       "backend",
       &options.backend,
-      "of collectives on a GPU; auto: nccl where it is built in, gloo through host memory else",
+      "library for sums between GPUs; auto: nccl if built in, else gloo through host memory",
       {{"auto", Backend::automatic}, {"gloo", Backend::gloo}, {"nccl", Backend::nccl}});
   table.add("rendezvous_timeout",
             &options.rendezvous_timeout,
-            "seconds for all ranks to come",
+            "most seconds until all ranks have come",
             positive(longest));
   table.add("collective_timeout",
             &options.collective_timeout,
-            "seconds that a healthy rank may let the others wait",
+            "most seconds that a healthy rank may let the others wait",
             positive(longest));
   table.add("heartbeat_timeout",
             &options.heartbeat_timeout,
-            "seconds without a sign of life after which a rank is dead and all end; 0: never",
+            "end all ranks after a rank is silent for N seconds; 0: never",
             between(0, longest));
-  table.add("check_options",
-            &options.check_options,
-            "checks the options alone and ends, as scripts do before they start several ranks");
+  table.add("check_options", &options.check_options, "check the options and end");
 }
 
 }  // namespace dimred::launch

@@ -35,7 +35,7 @@ int number_or(const Lookup& variable, const char* name, int otherwise) {
 }
 
 /// MASTER_PORT, else one of 20000 ports by the job, so that two jobs on a machine rarely use the
-/// same; below those that Linux gives to programs that ask for any port (32768 and up).
+/// same; below the ports that Linux gives to programs asking for any (32768 and up).
 int port_of(const Lookup& variable, const std::string& job) {
   constexpr int first = 12000;
   constexpr std::size_t count = 20000;

@@ -61,7 +61,7 @@ std::vector<Shard> consecutive(const std::vector<std::int64_t>& sizes) {
 
 Shard shard_of(const Layout& layout, int rank, int ranks) {
   require(ranks >= 1 && rank >= 0 && rank < ranks,
-          "[layout::shard_of] needs 0 <= rank < ranks, received rank = {}, ranks = {}",
+          "[layout] needs 0 <= rank < ranks, received rank = {}, ranks = {}",
           rank,
           ranks);
   const ColumnRange range{boundary(layout, rank, ranks), boundary(layout, rank + 1, ranks)};
@@ -85,7 +85,7 @@ std::vector<Piece> pieces_of(const Layout& layout, const Shard& shard) {
       if (begin >= end) continue;
       const auto unit = entry.memory_format == MemoryFormat::channels_last ? cut_unit(entry) : 1;
       require(begin % unit == 0 && end % unit == 0,
-              "[layout::pieces_of] '{}' needs cuts at multiples of {} elements, received [{}, {})",
+              "[layout] '{}' needs cuts at multiples of {} elements, received [{}, {})",
               entry.name,
               unit,
               begin,

@@ -46,7 +46,7 @@ std::vector<std::string> meant(std::vector<std::string> names) {
 void require_operators(const char* list, const std::vector<std::string>& names) {
   for (const auto& name : names) {
     if (forms_of(name).empty())
-      refuse("[models::autocast] {} needs ATen operators that give new tensors, received {}{}",
+      refuse("[precision] {} needs ATen operators that give new tensors, received {}{}",
              list,
              printable(name),
              suggestion(name, operator_names()));
@@ -110,10 +110,9 @@ void validate(const AmpLists& lists) {
   require_operators("amp_deny", lists.deny);
   const auto denied = meant(lists.deny);
   for (const auto& name : meant(lists.allow)) {
-    require(
-        std::ranges::find(denied, name) == denied.end(),
-        "[models::autocast] needs each operator in one list, received {} in amp_allow and amp_deny",
-        name);
+    require(std::ranges::find(denied, name) == denied.end(),
+            "[precision] needs each operator in one list, received {} in amp_allow and amp_deny",
+            name);
   }
 }
 

@@ -5,8 +5,7 @@
 namespace dimred::models {
 
 /// Returns Function::apply(arguments...) of a torch::autograd::Function. It reserves an empty
-/// std::vector<bool>, of which g++ 13 and 14 believe that more than it holds is copied (GCC
-/// 110498).
+/// std::vector<bool>: g++ 13 and 14 believe to see a copy beyond its end (GCC 110498).
 template <class Function, class... Arguments>
 auto applied(Arguments&&... arguments) {
 #pragma GCC diagnostic push

@@ -16,8 +16,8 @@ struct BatchNormTensors {
   torch::Tensor counter;                                  // num_batches_tracked
 };
 
-/// Normalises [B, C, ...] in train mode by the statistics of all ranks' batches, of which this
-/// rank's may be empty; running statistics move by `momentum` (unset: 1 / counter) towards them.
+/// Normalises [B, C, ...] in train mode by the statistics of all ranks' batches (this rank's may be
+/// empty); running statistics move by `momentum` (unset: 1 / counter) towards them.
 torch::Tensor global_batch_norm(const torch::Tensor& input,
                                 const BatchNormTensors& layer,
                                 std::optional<double> momentum,

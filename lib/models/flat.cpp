@@ -11,7 +11,7 @@ layout::Layout layout_of(const std::vector<NamedTensor>& parameters, layout::Mem
   for (const auto& parameter : parameters) {
     const auto& tensor = parameter.tensor;
     require(tensor.scalar_type() == torch::kFloat32,
-            "[models::flatten] needs float32 parameters, received {} of {}",
+            "[model] needs float32 parameters, received {} of {}",
             parameter.name,
             tensor.scalar_type());
     const bool sharded = parameter.global_rows > 0;
@@ -100,7 +100,7 @@ std::vector<float> to_file(const layout::Layout& layout, const torch::Tensor& me
 
 void from_file(const layout::Layout& layout, std::span<const float> file, torch::Tensor& memory) {
   require(std::ssize(file) == layout.file_size,
-          "[models::from_file] needs {} weights, received {}",
+          "[model] needs {} weights, received {}",
           layout.file_size,
           file.size());
   std::vector<float> host(layout.memory_size);
@@ -120,7 +120,7 @@ template <class T>
 void assign_values(torch::Tensor& target, std::span<const T> values) {
   const torch::NoGradGuard no_grad;
   require(std::ssize(values) == target.numel(),
-          "[models::assign] needs {} values, received {}",
+          "[model] needs {} values, received {}",
           target.numel(),
           values.size());
   // from_blob wants a mutable pointer; the tensor is only read.

@@ -17,7 +17,7 @@ struct BranchStep {
   ConvWindow window;
 };
 
-/// Convolutions one behind the other, and those that all take what these give.
+/// Convolutions one behind the other, and parallel ones that take their output.
 struct Branch {
   std::vector<BranchStep> steps;
   std::vector<BranchStep> ends = {};

@@ -16,7 +16,7 @@ enum class Initialization { network, mindspore };
 /// Draws the weights of all layers below `network` from the current generator.
 void initialise_as_mindspore(torch::nn::Module& network);
 
-/// What BatchNorm layers use in the place of their network's own constants.
+/// Constants of BatchNorm layers in the place of their network's own.
 struct BatchNormConstants {
   std::optional<double> eps;       // > 0, is added to the variance
   std::optional<double> momentum;  // (0, 1], part of a batch in the running statistics

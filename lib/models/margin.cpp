@@ -21,31 +21,27 @@ const std::vector<std::pair<std::string, MarginKind>> margin_kinds = {
     {"combined", MarginKind::combined}};
 
 void add_margin_options(OptionTable& table, MarginOptions& margin) {
-  table.add("margin_scale", &margin.scale, "of all cosines; unset: 64", positive(300))
+  table.add("margin_scale", &margin.scale, "factor of all cosines (default: 64)", positive(300))
       .needs(is("margin_loss", {"arcface", "cosface", "combined"}));
-  table
-      .add("margin_m1",
-           &margin.m1,
-           "the target's angle is multiplied by this; unset: 1",
-           between(1, 4))
+  table.add("margin_m1", &margin.m1, "factor of the target's angle (default: 1)", between(1, 4))
       .needs(is("margin_loss", {"combined"}));
   table
       .add("margin_m2",
            &margin.m2,
-           "added to the target's angle, in radians; unset: 0.5",
+           "angle added to the target's, in radians (default: 0.5)",
            less_than(pi))
       .needs(is("margin_loss", {"arcface", "combined"}));
   table
       .add("margin_m3",
            &margin.m3,
-           "taken off the target's cosine; unset: 0.35 of cosface",
+           "number subtracted from the target's cosine (default: 0.35 for cosface, else 0)",
            less_than(2))
       .needs(is("margin_loss", {"cosface", "combined"}));
   table
       .add_choice("margin_beyond_pi",
                   &margin.beyond,
-                  "a target of m1 theta + m2 > pi: linear cos theta - m2 sin m2 (insightface), "
-                  "cosine the formula as it is (PLSC); automatic: linear where m1 = 1",
+                  "continue cos(m1 theta + m2) linearly beyond pi, or as a cosine; automatic: "
+                  "linear if m1 = 1",
                   {{"automatic", BeyondPi::automatic},
                    {"linear", BeyondPi::linear},
                    {"cosine", BeyondPi::cosine}})
@@ -63,7 +59,7 @@ Margin resolved(const MarginOptions& options) {
   HeadOptions head{.margin = options};
   OptionTable table("models", "");
   add_options(table, head);
-  require_ranges(table, "models::margin");
+  require_ranges(table, "margin_loss");
   const bool normalized = options.kind != MarginKind::softmax;
   const bool arcface = options.kind == MarginKind::arcface;
   const bool cosface = options.kind == MarginKind::cosface;
@@ -77,7 +73,7 @@ Margin resolved(const MarginOptions& options) {
                   : margin.m1 == 1                      ? BeyondPi::linear
                                                         : BeyondPi::cosine;
   require(margin.beyond == BeyondPi::cosine || margin.m1 == 1,
-          "[models::margin] margin_beyond_pi = linear needs m1 = 1, received {}",
+          "[margin_loss] margin_beyond_pi = linear needs m1 = 1, received {}",
           margin.m1);
   return margin;
 }
@@ -85,28 +81,19 @@ Margin resolved(const MarginOptions& options) {
 void add_options(OptionTable& table, HeadOptions& options) {
   auto& margin = options.margin;
   table.group("Head", {.persists = true});
-  table.add_choice(
-      "margin_loss",
-      &margin.kind,
-      "none: the network's own last layer and cross-entropy; else the network puts out "
-      "features x, and class weights w behind it, sharded over ranks, make softmax: "
-      "plain logits x w, or cosines of normalised x and w, times margin_scale, the "
-      "target's with a margin: arcface of the angle, cosface of the cosine, combined "
-      "both",
-      margin_kinds);
+  table.add_choice("margin_loss",
+                   &margin.kind,
+                   "train embeddings by a class-sharded softmax with this margin; none: the "
+                   "network's own last layer",
+                   margin_kinds);
   add_margin_options(table, margin);
   const auto has_head = !is("margin_loss", {"none"});
-  table
-      .add("embedding_size",
-           &options.embedding_size,
-           "numbers in a feature and in a class's weights",
-           between(1, 65536))
+  table.add("embedding_size", &options.embedding_size, "numbers in an embedding", between(1, 65536))
       .needs(has_head);
   table
       .add("class_sampling_ratio",
            &options.sampling_ratio,
-           "part of the classes that the softmax runs over, drawn at each step beside the batch's "
-           "own; 1: all",
+           "share of the classes drawn for each step's softmax; the batch's own are always in",
            positive(1))
       .needs(has_head);
 }

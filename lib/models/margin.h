@@ -46,9 +46,8 @@ struct Margin {
   BeyondPi beyond = BeyondPi::linear;
 };
 
-/// The numbers meant; those that the kind does not have are left out. Throws
-/// std::invalid_argument("[models::margin] rule, received ...") for a number out of its range, and
-/// for linear with m1 != 1.
+/// The numbers meant, without those of other kinds. Throws std::invalid_argument("[margin_loss]
+/// rule, received ...") for a number out of its range, and for linear with m1 != 1.
 Margin resolved(const MarginOptions& options);
 
 /// The rows of the group "Head".

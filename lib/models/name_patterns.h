@@ -7,12 +7,12 @@
 
 namespace dimred::models {
 
-/// A comma-separated list of regular expressions (ECMAScript), each of which may match anywhere in
-/// a tensor's name, so that a plain word is a substring: "conv1,bn1" or "^layer[12]\\.". The word
+/// A comma-separated list of regular expressions (ECMAScript). Each may match anywhere in a
+/// tensor's name, so that a plain word is a substring: "conv1,bn1" or "^layer[12]\\.". The word
 /// `logits` stands for the network's last layers. `global_step` is passed over: MoXing's lists have
-/// it for a step count that here always starts at 0.
-/// Source: MoXing's checkpoint_exclude_patterns and its like, whose documentation does not say
-/// whether patterns are anchored, but uses plain words as parts of names.
+/// it for a step count that here always starts at 0. Source: MoXing's checkpoint_exclude_patterns
+/// and its like, whose documentation does not say whether patterns are anchored, but uses plain
+/// words as parts of names.
 class NamePatterns {
  public:
   /// `option` begins the messages; `logits` as NetworkInfo has it: "fc,AuxLogits.fc". Throws

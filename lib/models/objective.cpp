@@ -73,9 +73,9 @@ class Classifier final : public Objective {
 
   void freeze(const std::function<bool(const std::string&)>& is_frozen) override {
     require(!network_->operator_norms || network_->operator_norms->layers.empty(),
-            "[models] a TorchScript module whose BatchNorm trains cannot be frozen in part, since "
-            "a graph does not tell which layer a statistic belongs to; write it with fixed "
-            "statistics (torchvision's FrozenBatchNorm2d), or train all of it");
+            "[models] a TorchScript module whose BatchNorm trains cannot be frozen in part: its "
+            "graph does not tell the layer of a statistic; write it with fixed statistics "
+            "(torchvision's FrozenBatchNorm2d), or train all of it");
     for (auto& item : network_->named_parameters())
       if (is_frozen(item.key())) item.value().requires_grad_(false);
     for (auto& item : network_->named_modules("", /*include_self=*/false)) {
@@ -119,7 +119,7 @@ class Classifier final : public Objective {
     }
     auto& operators = network_->operator_norms;
     require(!operators || operators->others.empty(),
-            "[models] batchnorm_statistics = synchronized needs a network of which BatchNorm alone "
+            "[models] batchnorm_statistics = synchronized needs a network whose BatchNorm alone "
             "moves buffers in training; averaged and rank0 take any");
     if (operators) operators->sum_over_ranks = sum;
     synchronized_ = true;

@@ -44,7 +44,7 @@ struct ScriptNetwork final : Network {
   torch::Tensor forward(torch::Tensor images) override {
     const auto output = run(images, *operator_norms);
     require(output.isTensor(),
-            "[models::script] needs a forward that gives logits [batch, classes] alone, received a "
+            "[model] needs a forward that gives logits [batch, classes] alone, received a "
             "{}; wrap the module in one that returns the logits",
             output.tagKind());
     return output.toTensor();
@@ -62,10 +62,10 @@ struct ScriptNetwork final : Network {
 constexpr auto remedy = "save one with torch.jit.script(model).save(\"model.pt\")";
 
 jit::Module read_module(const std::string& file) {
-  require(std::filesystem::is_regular_file(file), "[models::script] no such file: {}", file);
+  require(std::filesystem::is_regular_file(file), "[model] no such file: {}", file);
   try {
     // torch does not compare the records' CRCs.
-    checkpoints::read_pickle("archive", "models::script", file, [](auto) {});
+    checkpoints::read_pickle("archive", "model", file, [](auto) {});
   } catch (const checkpoints::Unreadable& error) {
     refuse("{}; {}", error.what(), remedy);
   }
@@ -75,11 +75,11 @@ jit::Module read_module(const std::string& file) {
   } catch (const std::exception& error) {  // torch's own text is about its archive's parts
     const auto name = unknown_operator(error.what());
     require(name.empty(),
-            "[models::script] {} uses the operator {}; modules have those alone that compute "
+            "[model] {} uses the operator {}; modules have those alone that compute "
             "(aten, prim), without files, processes and other machines",
             file,
             name);
-    refuse("[models::script] {} is no TorchScript module (a state dict or a pickled module?); {}",
+    refuse("[model] {} is no TorchScript module (a state dict or a pickled module?); {}",
            file,
            remedy);
   }
@@ -91,7 +91,7 @@ std::unique_ptr<TimeLimit> limit_of(const std::string& file) {
   if (!host.end) return nullptr;
   return std::make_unique<TimeLimit>(host.timeout, [file, seconds = host.timeout, end = host.end] {
     end(
-        formatted("[models::script] the module {} has not come back from its first passes within "
+        formatted("[model] the module {} has not come back from its first passes within "
                   "{} s (--module_timeout)",
                   file,
                   seconds));
@@ -107,25 +107,25 @@ void check_parameters(const Network& network, const std::string& file) {
   std::map<const void*, std::string> owners;
   const auto parameters = network.named_parameters();
   require(!parameters.is_empty(),
-          "[models::script] {} has no parameters; script the model itself, without "
+          "[model] {} has no parameters; script the model itself, without "
           "torch.jit.freeze or optimize_for_inference",
           file);
   for (const auto& item : parameters) {
     const auto& tensor = item.value();
     require(tensor.scalar_type() == torch::kFloat32,
-            "[models::script] {}: needs float32 parameters, received {} of {}; call model.float() "
+            "[model] {}: needs float32 parameters, received {} of {}; call model.float() "
             "before scripting",
             file,
             item.key(),
             tensor.scalar_type());
     require(tensor.requires_grad(),
-            "[models::script] {}: needs parameters that are trained, received {} with "
+            "[model] {}: needs parameters that are trained, received {} with "
             "requires_grad = False; make it a buffer, or requires_grad_(True)",
             file,
             item.key());
     const auto [other, is_new] = owners.emplace(tensor.storage().data(), item.key());
     require(is_new || tensor.numel() == 0,
-            "[models::script] {}: needs parameters of their own, received {} and {} that share one "
+            "[model] {}: needs parameters of their own, received {} and {} that share one "
             "storage (tied weights)",
             file,
             other->second,
@@ -137,7 +137,7 @@ void check_buffers(const Network& network, const std::string& file) {
   for (const auto& item : network.named_buffers()) {
     const auto type = item.value().scalar_type();
     require(type == torch::kFloat32 || type == torch::kInt64,
-            "[models::script] {}: needs buffers of float32 or int64, received {} of {}; convert "
+            "[model] {}: needs buffers of float32 or int64, received {} of {}; convert "
             "it, or keep it as a plain attribute",
             file,
             item.key(),
@@ -159,7 +159,7 @@ void check_logits(const torch::Tensor& logits, std::int64_t classes, const std::
   const bool shaped = logits.dim() == 2 && logits.size(0) == 2 && logits.is_floating_point() &&
                       (classes == 0 || logits.size(1) == classes);
   require(shaped,
-          "[models::script] {}: needs to give logits [batch, {}], received {} {} for 2 images",
+          "[model] {}: needs to give logits [batch, {}], received {} {} for 2 images",
           file,
           classes == 0 ? "classes" : std::to_string(classes),
           logits.scalar_type(),
@@ -198,7 +198,7 @@ void check_independence(Network& network,
       torch::allclose(
           alone, first, rounding, rounding * std::max(1.0, largest), /*equal_nan=*/true);
   require(same,
-          "[models::script] {} gives an image other logits in another batch in evaluation: a "
+          "[model] {} gives an image other logits in another batch in evaluation: a "
           "BatchNorm without running statistics? Use track_running_stats=True",
           file);
 }
@@ -213,7 +213,7 @@ void check_evaluation(Network& network, const torch::Tensor& images, const std::
   for (std::size_t i = 0; i < buffers.size(); ++i)
     same = same && torch::equal(buffers[i], before[i]);
   require(same,
-          "[models::script] {} draws or moves buffers in evaluation, too: traced in training mode? "
+          "[model] {} draws or moves buffers in evaluation, too: traced in training mode? "
           "Use torch.jit.script, or trace after model.eval()",
           file);
   check_independence(network, images, first, file);
@@ -243,7 +243,7 @@ void learn_buffers(ScriptNetwork& network, const torch::Tensor& images, const st
   try_images(network, images, file);
   const auto moved_name = unsaved.difference(UnsavedState(network.module));
   require(moved_name.empty(),
-          "[models::script] {}{}",
+          "[model] {}{}",
           file,
           unsaved.is_buffer(moved_name)
               ? formatted(": needs buffers that are changed in place, received {}, which training "

@@ -43,13 +43,13 @@ class Warnings final : public c10::WarningHandler {
 
 ScriptForward::ScriptForward(const jit::Module& module) : module_(module) {
   const auto method = module.find_method("forward");
-  require(method.has_value(), "[models::script] needs a module with a forward method");
+  require(method.has_value(), "[model] needs a module with a forward method");
   auto& function = method->function();
   const auto& arguments = function.getSchema().arguments();  // self, images, ...
-  require(arguments.size() >= 2, "[models::script] needs forward(images), received forward()");
+  require(arguments.size() >= 2, "[model] needs forward(images), received forward()");
   for (std::size_t i = 2; i < arguments.size(); ++i)
     require(arguments[i].default_value().has_value(),
-            "[models::script] needs forward(images), received one that also wants {}",
+            "[model] needs forward(images), received one that also wants {}",
             arguments[i].name());
   function.ensure_defined();
   auto graph = jit::toGraphFunction(function).graph()->copy();
@@ -69,7 +69,7 @@ torch::IValue ScriptForward::operator()(const torch::Tensor& images, OperatorNor
   try {
     return (*function_)({module_._ivalue(), images});
   } catch (const std::exception& error) {
-    fail_environment("[models::script] the module's forward failed: {}", reason_of(error));
+    fail_environment("[model] the module's forward failed: {}", reason_of(error));
   }
 }
 

@@ -4,8 +4,8 @@
 
 namespace dimred::models {
 
-/// Takes from TorchScript, for the rest of this process, all operators but those that compute
-/// (namespaces aten, prim and our own), and of these the few that touch files, other processes or
+/// Takes from TorchScript, for the rest of this process, all operators outside the computing
+/// namespaces (aten, prim and our own), and of these the few that touch files, other processes or
 /// the terminal: aten::from_file, aten::save, aten::_print, prim::rpc_*. Before a module is loaded,
 /// since loading runs code of the file already (default arguments, __setstate__), which no look at
 /// the loaded graph would find in time. Call it as often as you like; the first takes 0.1 s.

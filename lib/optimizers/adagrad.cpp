@@ -2,7 +2,7 @@
 
 namespace dimred::optimizers {
 
-/// a <- a + g^2, from a = initial;  w <- w - lr g / sqrt(a). Where a is 0, so is g, and w stays.
+/// a <- a + g^2, from a = initial;  w <- w - lr g / sqrt(a). If a is 0, so is g, and w stays.
 /// Source: Duchi et al. 2011; tf.train.AdagradOptimizer.
 Rule adagrad(double initial) {
   Rule rule{.state = {{"accumulator", initial}}};

@@ -2,10 +2,10 @@
 
 namespace dimred::optimizers {
 
-/// n = a + g^2, from a = initial;  z <- z + g - (n^-p - a^-p) / lr * w,  a <- n, with
-/// p = learning_rate_power;  w <- (l1 sign(z) - z) / (n^-p / lr + 2 l2) where |z| > l1, else 0.
-/// Source: McMahan et al. 2013; tf.train.FtrlOptimizer. A step at rate 0, of which the
-/// formula makes 0/0, changes nothing.
+/// n = a + g^2, from a = initial;  z <- z + g - (n^-p - a^-p) / lr * w,  a <- n, with p =
+/// learning_rate_power;  w <- (l1 sign(z) - z) / (n^-p / lr + 2 l2) where |z| > l1, else 0. Source:
+/// McMahan et al. 2013; tf.train.FtrlOptimizer. A step at rate 0, for which the formula is 0/0,
+/// changes nothing.
 Rule ftrl(const FtrlOptions& options) {
   Rule rule{.state = {{"accumulator", options.initial_accumulator}, {"linear"}},
             .needs_rate = true};

@@ -44,7 +44,7 @@ const std::vector<std::pair<std::string, OptimizerKind>>& optimizer_kinds() { re
 std::string name_of(OptimizerKind kind) { return kinds.at(static_cast<std::size_t>(kind)).first; }
 
 void validate(OptimizerOptions options) {
-  OptionTable table("optimizer", "");
+  OptionTable table("optimizer", "rule that updates the weights; momentum is SGD with momentum");
   add_options(table, options);
   require_ranges(table, "optimizers");
   const auto sgd = sgd_options(options);
@@ -109,72 +109,90 @@ void add_accumulators(OptionTable& table, OptimizerOptions& options) {
   table
       .add("adagrad_initial_accumulator_value",
            &options.accumulator.adagrad_initial,
-           "where adagrad's sums of squares start",
+           "initial sums of squares in adagrad",
            at_least(0))
       .needs(is("optimizer", {"adagrad"}));
   table.add("adadelta_rho", &options.accumulator.adadelta_rho, "decay of adadelta's means", part)
       .needs(is("optimizer", {"adadelta"}));
-  table.add("rmsprop_momentum", &options.rmsprop.momentum, "of rmsprop", part)
+  table.add("rmsprop_momentum", &options.rmsprop.momentum, "momentum of rmsprop", part)
       .needs(is("optimizer", {"rmsprop"}));
-  table.add("rmsprop_decay", &options.rmsprop.decay, "of rmsprop's mean square", part)
+  table.add("rmsprop_decay", &options.rmsprop.decay, "decay of rmsprop's mean square", part)
       .needs(is("optimizer", {"rmsprop"}));
   auto& ftrl = options.ftrl;
   table
       .add("ftrl_learning_rate_power",
            &ftrl.learning_rate_power,
-           "of ftrl's rate in its sums of squares",
+           "power of ftrl's sums of squares in the rate",
            {.high = 0})
       .needs(is("optimizer", {"ftrl"}));
   table
       .add("ftrl_initial_accumulator_value",
            &ftrl.initial_accumulator,
-           "where ftrl's sums of squares start",
+           "initial sums of squares in ftrl",
            positive())
       .needs(is("optimizer", {"ftrl"}));
-  table.add("ftrl_l1", &ftrl.l1, "of ftrl", at_least(0)).needs(is("optimizer", {"ftrl"}));
-  table.add("ftrl_l2", &ftrl.l2, "of ftrl", at_least(0)).needs(is("optimizer", {"ftrl"}));
+  table.add("ftrl_l1", &ftrl.l1, "L1 penalty of ftrl", at_least(0))
+      .needs(is("optimizer", {"ftrl"}));
+  table.add("ftrl_l2", &ftrl.l2, "L2 penalty of ftrl", at_least(0))
+      .needs(is("optimizer", {"ftrl"}));
 }
 
 }  // namespace
 
 void add_options(OptionTable& table, OptimizerOptions& options) {
   table.group("Optimizer");
-  table.add_choice("optimizer", &options.kind, "momentum: SGD with momentum", optimizer_kinds())
+  table
+      .add_choice("optimizer",
+                  &options.kind,
+                  "rule that updates the weights; momentum is SGD with momentum",
+                  optimizer_kinds())
       .essential();
-  table.add("momentum", &options.sgd.momentum, "of momentum, nesterov and lars", part)
+  table.add("momentum", &options.sgd.momentum, "momentum of momentum, nesterov and lars", part)
       .needs(is("optimizer", {"momentum", "nesterov", "lars"}));
-  table
-      .add("weight_decay",
-           &options.sgd.weight_decay,
-           "L2 (adamweightdecay: decoupled), not applied to biases and BatchNorm",
-           at_least(0))
-      .essential();
-  table.add("nesterov", &options.sgd.nesterov, "Nesterov's form of the momentum")
+  table.add("weight_decay",
+            &options.sgd.weight_decay,
+            "L2 penalty on weights (decoupled in adamweightdecay); biases and BatchNorm have none",
+            at_least(0));
+  table.add("nesterov", &options.sgd.nesterov, "use Nesterov's form of the momentum")
       .needs(is("optimizer", {"momentum"}));
-  table.add("adam_beta1", &options.adam.beta1, "of adam and adamweightdecay", part)
-      .needs(is("optimizer", {"adam", "adamweightdecay"}));
-  table.add("adam_beta2", &options.adam.beta2, "of adam and adamweightdecay", part)
+  table
+      .add("adam_beta1",
+           &options.adam.beta1,
+           "decay of the mean gradient in adam and adamweightdecay",
+           part)
       .needs(is("optimizer", {"adam", "adamweightdecay"}));
   table
-      .add(
-          "opt_epsilon",
-          &options.epsilon,
-          "added to the root in adam, adamweightdecay, adadelta and rmsprop; a FastNN file means 1",
-          positive())
+      .add("adam_beta2",
+           &options.adam.beta2,
+           "decay of the mean square in adam and adamweightdecay",
+           part)
+      .needs(is("optimizer", {"adam", "adamweightdecay"}));
+  table
+      .add("opt_epsilon",
+           &options.epsilon,
+           "number added to the root in adam, adamweightdecay, adadelta and rmsprop",
+           positive())
       .needs(is("optimizer", {"adam", "adamweightdecay", "adadelta", "rmsprop"}));
   add_accumulators(table, options);
-  table.add("lars_coefficient", &options.lars.coefficient, "trust in a layer's norms", positive())
+  table
+      .add("lars_coefficient",
+           &options.lars.coefficient,
+           "trust coefficient of lars's layer-wise rate",
+           positive())
       .needs(is("optimizer", {"lars"}));
   table
-      .add("lars_epsilon", &options.lars.epsilon, "beside lars's norm of the gradient", at_least(0))
+      .add("lars_epsilon",
+           &options.lars.epsilon,
+           "number added to the gradient's norm in lars",
+           at_least(0))
       .needs(is("optimizer", {"lars"}));
   table.add("max_gradient_norm",
             &options.gradient.max_gradient_norm,
-            "longer gradients are scaled to it, over all weights and ranks",
+            "scale longer gradients to this norm, over all weights and ranks",
             positive());
   table.add("gradient_centralization",
             &options.gradient.centralize,
-            "each output channel's gradient less its mean");
+            "subtract each output channel's mean from its gradient");
 }
 
 }  // namespace dimred::optimizers

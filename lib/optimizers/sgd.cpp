@@ -26,7 +26,7 @@ class FusedSgd : public Optimizer {
   std::map<std::string, torch::Tensor> vectors() override { return {{"momentum", momentum_}}; }
 
  private:
-  /// A call for weights that decay and one for those that do not; `rate` is a number or [].
+  /// A call for decaying weights and one for the others; `rate` is a number or [].
   template <class Rate>
   void step_at(const Rate& rate, torch::Tensor& weights, const torch::Tensor& gradient) {
     const torch::NoGradGuard no_grad;

@@ -18,7 +18,7 @@ torch::Tensor find(models::Objective& objective, const std::string& name) {
 void append(std::vector<double>& numbers, const torch::Tensor& output) {
   const auto values = output.to(torch::kFloat64).cpu().contiguous();
   require_environment(values.isfinite().all().item<bool>(),
-                      "[serving::embeddings] the network gives numbers that are not finite");
+                      "[verify] the network gives numbers that are not finite");
   const auto* first = values.const_data_ptr<double>();
   numbers.insert(numbers.end(), first, first + values.numel());
 }
@@ -31,7 +31,7 @@ EmbeddingScope::EmbeddingScope(training::Setup& setup) {
   if (name.empty() || setup.model.objective->head() != nullptr) return;
   const auto weight = find(*setup.model.objective, name + ".weight");
   require(weight.defined() && weight.dim() == 2,
-          "[serving::embeddings] needs a network whose last layer is linear; {} is not",
+          "[verify] needs a network whose last layer is linear; {} is not",
           name);
   swap(weight, torch::eye(weight.size(1), weight.options().requires_grad(false)));
   const auto bias = find(*setup.model.objective, name + ".bias");
@@ -58,7 +58,7 @@ Embeddings embeddings_of(training::Setup& setup,
     const auto bad = std::ranges::find_if(errors, [](const auto& text) { return !text.empty(); });
     if (bad != errors.end()) {
       const auto& image = images[first + (bad - errors.begin())];
-      fail_environment("[serving::embeddings] {}: {}", image.file, *bad);
+      fail_environment("[verify] {}: {}", image.file, *bad);
     }
     const auto output = setup.model.objective->logits(pixels, models::Mode::evaluate);
     result.size = output.size(1);

@@ -48,8 +48,7 @@ torch::Tensor reference_batch(training::Setup& setup) {
                       /*epoch=*/0);
   auto batch = loader.next();
   while (batch && batch->count() == 0) batch = loader.next();
-  require_environment(
-      batch.has_value(), "[serving::export] {} has no readable image", dataset.title());
+  require_environment(batch.has_value(), "[export] {} has no readable image", dataset.title());
   return training::to_minibatch(setup.model, *batch).images.clone();  // of the loader's memory
 }
 

@@ -27,7 +27,7 @@ std::vector<fs::path> below(const fs::path& folder) {
 }
 
 std::vector<fs::path> matches(const std::string& pattern) {
-  auto files = paths_matching(pattern, "serving::images");
+  auto files = paths_matching(pattern, "predict");
   std::erase_if(files, [](const auto& file) { return !fs::is_regular_file(file); });
   return files;
 }
@@ -46,7 +46,7 @@ std::vector<fs::path> find_images(const std::vector<std::string>& arguments) {
       found = matches(argument);
     }
     require(!found.empty(),
-            "[serving::images] needs an image, a folder with images or a pattern that files match, "
+            "[predict] needs an image, a folder with images or a pattern that files match, "
             "received {}",
             printable(argument));
     images.insert(images.end(), found.begin(), found.end());

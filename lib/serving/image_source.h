@@ -18,9 +18,9 @@ struct ImageSource {
   std::span<const std::uint8_t> bytes = {};  // of what `file` then only names
 };
 
-/// Images as evaluation prepares them, in batches of up to 64; calls
-/// take(first, images [n, C, H, W] on the setup's device, errors [n]) for each, in order. Where an
-/// image cannot be used its error says why, and its values are zeros. Memory: a batch.
+/// Images as evaluation prepares them, in batches of up to 64; calls take(first, images [n, C, H,
+/// W] on the setup's device, errors [n]) for each, in order. An unusable image has an error that
+/// says why, and zeros as values. Memory: a batch.
 using TakeImages = std::function<void(
     std::size_t first, const torch::Tensor& images, const std::vector<std::string>& errors)>;
 void prepare_images(const training::Setup& setup,

@@ -29,7 +29,7 @@ void predict(training::Setup& setup,
              const std::vector<fs::path>& images,
              std::int64_t top,
              const std::function<void(const Prediction&)>& take) {
-  require(top >= 1, "[serving::predict] top needs at least 1, received {}", top);
+  require(top >= 1, "[predict] top needs at least 1, received {}", top);
   std::vector<ImageSource> sources;
   for (const auto& image : images) sources.push_back({image});
   prepare_images(setup, sources, [&](std::size_t first, const auto& pixels, const auto& errors) {

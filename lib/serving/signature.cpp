@@ -37,7 +37,7 @@ data::CropOptions crop_of(const Json& json) {
 Signature parsed(const Json& json) {
   const auto format = json.at("format").get<int>();
   require_environment(format == format_version || format == unsealed_version,
-                      "[serving::signature] needs format {} or {}, received {}",
+                      "[export] needs format {} or {}, received {}",
                       unsealed_version,
                       format_version,
                       format);
@@ -60,12 +60,11 @@ Signature parsed(const Json& json) {
   }
   signature.source = json.at("source");
   const auto& classes = signature.classes;
-  require_environment(
-      signature.outputs >= 2 &&
-          (classes.empty() || std::cmp_equal(classes.size(), signature.outputs)),
-      "[serving::signature] needs at least 2 classes, and as many logits, received {} and {}",
-      classes.size(),
-      signature.outputs);
+  require_environment(signature.outputs >= 2 &&
+                          (classes.empty() || std::cmp_equal(classes.size(), signature.outputs)),
+                      "[export] needs at least 2 classes, and as many logits, received {} and {}",
+                      classes.size(),
+                      signature.outputs);
   data::validate(signature.preprocessing, signature.input);
   return signature;
 }
@@ -105,7 +104,7 @@ Json to_json(const Signature& signature) {
 Signature read_signature(const std::filesystem::path& folder) {
   const auto file = folder / signature_file;
   const auto text = InputFile(file).text(JsonLimits{}.bytes);
-  const auto damaged = formatted("[serving::signature] {} is damaged", file);
+  const auto damaged = formatted("[export] {} is damaged", file);
   const auto json = parse_ordered_json(text, damaged);
   Signature signature;
   try {

@@ -107,14 +107,14 @@ Eigen::Map<const Rows> rows_of(std::span<const double> numbers, std::int64_t siz
 
 void require_folds(std::span<const Pair> pairs) {
   require(pairs.size() >= verification_folds,
-          "[serving::verify] needs at least 10 pairs, received {}",
+          "[verify] needs at least 10 pairs, received {}",
           pairs.size());
   std::size_t begin = 0;
   for (std::size_t number = 0; number < verification_folds; ++number) {
     const auto size = fold_size(pairs.size(), number);
     const auto same = std::ranges::count(pairs.subspan(begin, size), true, &Pair::same);
     require(same > 0 && std::cmp_less(same, size),
-            "[serving::verify] needs pairs of both kinds in each tenth of the list, received {} "
+            "[verify] needs pairs of both kinds in each tenth of the list, received {} "
             "among pairs {} to {}; mix the list",
             same == 0 ? "none that are the same" : "none that differ",
             begin + 1,
@@ -127,9 +127,8 @@ Verification verify(std::span<const double> distances, std::span<const Pair> pai
   check(distances.size() == pairs.size(), "a distance for each pair");
   require_folds(pairs);
   for (std::size_t i = 0; i < distances.size(); ++i)
-    require(std::isfinite(distances[i]),
-            "[serving::verify] needs finite embeddings, not so in pair {}",
-            i + 1);
+    require(
+        std::isfinite(distances[i]), "[verify] needs finite embeddings, not so in pair {}", i + 1);
   Verification result;
   for (std::int64_t i = 0; i < accuracy_grid.size; ++i) result.roc.push_back({accuracy_grid[i]});
   std::size_t begin = 0;

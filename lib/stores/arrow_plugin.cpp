@@ -51,7 +51,7 @@ T value_of(arrow::Result<T> result, const Url& url, const char* doing) {
   return std::move(result).ValueUnsafe();
 }
 
-/// Where Arrow cannot read a URL, it says all of it, password and all.
+/// Arrow prints a URL it cannot read whole, password and all.
 template <class T>
 T parsed(arrow::Result<T> result, const Url& url) {
   if (result.status().IsInvalid() && !url.user.empty())

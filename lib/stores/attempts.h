@@ -7,7 +7,7 @@
 namespace dimred::stores {
 
 /// Seconds before attempt `made` + 1: first_wait 2^(made - 1), at most longest_wait, times `jitter`
-/// in [0.5, 1], so that ranks that failed together do not come back together.
+/// in [0.5, 1], so that ranks with a common failure do not come back together.
 double wait_before_next(const StoreOptions& options, std::int64_t made, double jitter);
 
 /// Does `work` until it ends without Passing, store_attempts times at most; the last error says how
@@ -18,7 +18,7 @@ void with_attempts(
     const std::function<void()>& work,
     const std::function<std::int64_t()>& reached = [] { return 0; });
 
-/// What `question` returns, asked with such attempts.
+/// Returns the answer of `question`, asked with such attempts.
 template <class Question>
 auto ask(const Store& store, Question question) {
   std::optional<decltype(question())> answer;

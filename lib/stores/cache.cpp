@@ -32,8 +32,8 @@ Copy copy_of(const fs::path& entry, int number) {
   return {entry / ("content" + end), entry / ("files" + end + ".jsonl"), entry / ("use" + end)};
 }
 
-/// Null while another process has the copy in a way that excludes this. It is opened again each
-/// time, so that a lock of this process that is in use is never given up for another kind.
+/// Returns null while another process holds an excluding lock on the copy. Opens the file each
+/// time, so that this process never gives up a used lock for another kind.
 std::unique_ptr<FileLock> try_hold(const Copy& copy, LockKind kind) {
   auto lock = std::make_unique<FileLock>(copy.use);
   if (!lock->try_take(kind)) lock.reset();
@@ -225,8 +225,8 @@ StreamedFolder open_stream(const Url& url,
   require(!place.shards.empty(), "[stores] nothing to stream at {}", url);
   for (const auto& shard : place.shards)
     require(!shard.item.etag.empty(),
-            "[stores] needs a store that tells one version of a file from another, to stream {} "
-            "(no etag and no time, or HDFS and written in this minute)",
+            "[stores] streaming needs versions of files, and {} has neither etag nor time, or was "
+            "written to HDFS in this minute",
             shard.url);
   if (!rest.wanted) {
     place.rest.path = place.entry / "none" / last_name(url);

@@ -9,7 +9,7 @@
 
 namespace dimred::stores {
 
-/// Where what `url` names lies in the cache: <cache>/<kind>/<hash of the URL>/content/<last name>.
+/// Returns the place of `url` in the cache: <cache>/<kind>/<hash of the URL>/content/<last name>.
 struct CachePaths {
   std::filesystem::path entry;
   std::filesystem::path content;
@@ -22,15 +22,14 @@ struct Brought {
   Transfer transfer;
 };
 
-/// Brings what lies at `url` into the cache, or up to date there. Of several
-/// processes of this machine one does it while the others wait, and take what it came to: the copy,
-/// or its failure. A copy that a process has got stays as it is until that process ends; who finds
-/// other data at the URL meanwhile gets another copy, and the same process is given the same one.
-/// A single .npy brings the .json beside it. Our caches that others have uploaded stay there.
+/// Brings what lies at `url` into the cache, or up to date there. One process of this machine does
+/// it while the others wait, and take its result: the copy, or its failure. A process keeps its
+/// copy unchanged until it ends; another process gets another copy if the data at the URL change
+/// meanwhile. A single .npy brings the .json beside it. Uploaded caches of ours stay there.
 Brought bring(const Url& url, const StoreOptions& options);
 
-/// Which files of a folder (names below it) are streamed, in order. `pattern`: the names are those
-/// that the URL's pattern matches.
+/// Which files of a folder (names below it) are streamed, in order. `pattern`: the names match the
+/// URL's pattern.
 using PickStreamed =
     std::function<std::vector<std::string>(std::vector<std::string> names, bool pattern)>;
 
@@ -41,9 +40,8 @@ struct StreamedFolder {
   Brought rest;                 // local, where the others are: the folder, or the pattern in it
 };
 
-/// The files that are downloaded beside those that are streamed: none, or of a folder all but our
-/// caches
-/// (.dimred) and of a pattern those of `beside` that lie beside its files.
+/// The files to download beside the streamed ones: none; or all of a folder except our caches
+/// (.dimred); or those of `beside` that lie beside a pattern's files.
 struct Rest {
   bool wanted = true;
   std::vector<std::string> beside = {};
@@ -51,7 +49,7 @@ struct Rest {
 
 /// Looks at `url`, a folder or a pattern, parts what `pick` chooses from the rest and brings the
 /// rest as far as it is wanted. Throws as bring(); std::invalid_argument when nothing is chosen, or
-/// a chosen file has no etag, so that nobody could tell that it changes.
+/// a chosen file has no etag, so that a change would go unseen.
 StreamedFolder open_stream(const Url& url,
                            const PickStreamed& pick,
                            const Rest& rest,

@@ -80,7 +80,7 @@ void require_unchanged(Store& store, const Found& found, PartFile& part) {
   throw Changed("{} has changed while it was read", found.url);
 }
 
-/// The same, and Passing where the part is not the whole file; what would be of no use is cleared.
+/// Requires as above, and throws Passing if the part is not the whole file; clears useless parts.
 void require_right(Store& store, const Found& found, PartFile& part) {
   const auto size = part.size();
   const bool whole = size == found.item.size;
@@ -91,8 +91,8 @@ void require_right(Store& store, const Found& found, PartFile& part) {
   throw Passing("{} gave {} bytes of {}", found.url, size, found.item.size);
 }
 
-/// Brings files by one request, which is made again for those that are not whole, and goes on where
-/// the part of a single one ends; each that is whole is `noted` at once.
+/// Brings files by one request, repeats it for incomplete ones, and goes on at the end of a single
+/// file's part; each that is whole is `noted` at once.
 class Fetch {
  public:
   using Noted = std::function<void(const Wanted&)>;
@@ -222,7 +222,7 @@ bool is_behind_link(const fs::path& root, fs::path folder) {
   return false;
 }
 
-/// What is there is that very file, by its digest, or nothing.
+/// Requires that nothing lies there, or that very file by its digest.
 void require_no_other_file(const Wanted& wanted) {
   const auto& [found, to] = wanted;
   if (!fs::is_regular_file(to) || fs::file_size(to) == 0) return;

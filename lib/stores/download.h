@@ -25,20 +25,20 @@ std::vector<Wanted> placed_at(const Url& url,
                               const std::vector<Found>& found,
                               const std::filesystem::path& local);
 
-/// Brings those that the journal (null: none) does not know, and notes each when it is whole.
+/// Brings files that the journal (null: none) does not know, and notes each when it is whole.
 /// Throws as download().
 class Journal;
 Transfer bring_files(Store& store, const std::vector<Wanted>& wanted, Journal* journal);
 
-/// What was found at `url` as `local`. Another file that is there already is replaced for
-/// `overwrite` alone; the same file is known by its listed digest, and the files of a call that was
-/// cut by its note. A file appears under its name when it is whole and, where
-/// the folder has a _COMPLETE listing, has the listed digest; until then it is NAME.part, which a
-/// later call continues when size and etag are still the same. Files that a call that was cut has
-/// brought of a folder is not brought again (it is noted in .part.of there until all is), nor a
-/// file of the listed digest. A pattern's `local` is a folder. Throws StoreError;
-/// std::invalid_argument when nothing was found, or a file where a folder lies here or the other
-/// way round; std::runtime_error for the local disk.
+/// Brings the files found at `url` to `local`. Replaces another existing file only for `overwrite`;
+/// knows an equal file by its listed digest, and the files of an interrupted call by its note. A
+/// file appears under its name when it is whole and, where the folder has a _COMPLETE listing, has
+/// the listed digest; until then it is NAME.part, which a later call continues when size and etag
+/// are still the same. Files of a folder that an interrupted call has brought are not brought again
+/// (they are noted in .part.of until all are there), nor is a file of the listed digest. A
+/// pattern's `local` is a folder. Throws StoreError; std::invalid_argument when nothing was found,
+/// or a file where a folder lies here or the other way round; std::runtime_error for the local
+/// disk.
 Transfer download(Store& store,
                   const Url& url,
                   const std::vector<Found>& found,

@@ -33,7 +33,7 @@ Reason reason_of(const std::string& errors, const std::string& command) {
   return reason;
 }
 
-/// What the client's error means.
+/// Throws the error that the client's text means.
 [[noreturn]] void fail_hadoop(const char* doing, const Url& url, const std::string& text) {
   // A file's name that says "quota" is no reason.
   const auto reason = std::regex_replace(text, std::regex(R"(\S*/\S*)"), "");
@@ -194,7 +194,7 @@ class HadoopStore : public Store {
     fail_hadoop(doing, url, formatted("{} ended with code {}", program_, end.code));
   }
 
-  /// The same, with all that it prints; nullopt when there is no such file or folder.
+  /// Runs it as above and returns its output; nullopt when there is no such file or folder.
   std::optional<std::string> run(const Url& url, const char* doing, const Words& words) const {
     std::string text;
     if (!run(url, doing, words, options().timeout, into(text))) return {};

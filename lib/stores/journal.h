@@ -14,8 +14,8 @@ namespace dimred::stores {
 class Journal {
  public:
   /// Reads `file`; damaged and foreign lines count as none: everything is looked at again. `of`:
-  /// where the files come from, in the first line; a journal of another place is begun again.
-  /// Empty: `file` can only be of one place.
+  /// where the files come from, in the first line; a journal of another place is begun again. An
+  /// empty `of` means a `file` of one place only.
   Journal(std::filesystem::path file, std::filesystem::path root, const std::string& of = {});
 
   /// Whether `file` is the journal of files that come from `of`: a call that was cut has left it.
@@ -24,8 +24,8 @@ class Journal {
   /// Whether `to` is still that file, by size, etag and the local file's time; or by the digest of
   /// a listing.
   bool knows(const Wanted& wanted) const;
-  /// Whether these, and no others, were brought and are still those files. What only a digest could
-  /// tell is noted, so that it is read once.
+  /// Whether these, and no others, were brought and are still those files. Notes answers that need
+  /// a digest, so that each file is read once.
   bool knows_just(const std::vector<Wanted>& all);
   void note(const Wanted& wanted);
 

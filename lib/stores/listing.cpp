@@ -64,7 +64,7 @@ std::vector<Found> look_in_folder(Store& store, const Url& url) {
   return found;
 }
 
-/// Where nothing can be listed, a folder is what its listing says. A server may answer that address
+/// A folder that cannot be listed is what its listing file says. A server may answer that address
 /// with a refusal, or a page of its own, though the file may be had.
 std::vector<Found> by_listing(Store& store, const Url& url) {
   return looking_again([&]() -> std::vector<Found> {

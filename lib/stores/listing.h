@@ -41,7 +41,7 @@ Listing parse_listing(const std::string& text, const std::string& place);
 /// server's page. Throws Changed when it is damaged, or another by now.
 std::optional<Listing> read_if_listing(Store& store, const Url& url, const Item& item);
 
-/// The same, where nothing else can be.
+/// Reads a listing as above; any other text counts as damaged.
 Listing read_listing(Store& store, const Url& url, const Item& item);
 
 /// Whether a name stays below the folder that it is joined to.
@@ -50,16 +50,16 @@ bool is_inside(const std::string& name);
 /// The remote files: those below a folder, or the one file with an empty name; empty for nothing.
 std::vector<Found> find(Store& store, const Url& url);
 
-/// The same of all files of a folder that can be listed.
+/// Lists all files of a folder as above, if it can be listed.
 std::vector<Found> find_in_folder(Store& store, const Url& folder);
 
-/// Whether that is the one file that the URL names.
+/// Returns whether that is the URL's one file.
 bool is_single(const std::vector<Found>& found);
 
 /// Whether the URL's last part is a pattern.
 bool is_pattern(const Url& url);
 
-/// Whether it is that pattern's.
+/// Returns whether that pattern matches it.
 bool matches_pattern(const Url& url, const std::string& name);
 
 }  // namespace dimred::stores

@@ -22,8 +22,8 @@ bool has_vanished(int error) { return error == ENOENT || error == ENOTDIR; }
   throw fs::filesystem_error(doing, path, std::error_code(error, std::generic_category()));
 }
 
-/// What a path leads to; nullopt where it has vanished, or is a link to nothing or in a circle.
-/// Where nobody can tell, it may be a file, and leaving it out would make a folder of a part of it.
+/// Returns the type behind a path; nullopt if it has vanished, or is a link to nothing or in a
+/// circle. An unknown type may be a file; a folder without it would be incomplete.
 std::optional<struct stat> target_of(const fs::path& path) {
   struct stat state {};
   if (::stat(path.c_str(), &state) == 0) return state;

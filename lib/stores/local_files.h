@@ -15,8 +15,7 @@ struct Walked {
 };
 
 /// Files that vanish meanwhile are left out. Throws std::filesystem::filesystem_error, also for a
-/// name of which nobody can tell what it is; std::runtime_error for a link to a folder that it lies
-/// in.
+/// name of unknown type; std::runtime_error for a link to a folder that it lies in.
 Walked walk(const std::filesystem::path& folder);
 
 /// Whether a name below a folder is in a folder `.dimred`, where a data set's indices and

@@ -11,44 +11,48 @@ void add_options(OptionTable& table, StoreOptions& options, bool uploads) {
   table
       .add("store_cache",
            &options.cache,
-           "folder for what URLs (hdfs, s3, gs, oss, http, https, file) name: downloads, and "
-           "outputs before their upload (default: $XDG_CACHE_HOME/dimred/stores)")
+           "folder for downloads, and for outputs before their upload (default: "
+           "$XDG_CACHE_HOME/dimred/stores)")
       .of_this_machine()
       .may_change();
   table
       .add("store_timeout",
            &options.timeout,
-           "seconds without progress after which a request to a store has failed",
+           "seconds without progress after which a request fails",
            at_least(1))
       .may_change();
-  table.add("store_attempts", &options.attempts, "of each request to a store", between(1, 100))
+  table
+      .add("store_attempts",
+           &options.attempts,
+           "attempts for each request to a store",
+           between(1, 100))
       .may_change();
   table
       .add("store_first_wait",
            &options.first_wait,
-           "seconds before the second attempt; twice as long before each further one, with jitter",
+           "seconds before the second attempt; each further wait doubles",
            at_least(0))
       .may_change();
   table
       .add("store_longest_wait",
            &options.longest_wait,
-           "seconds that the wait between attempts grows to",
+           "longest wait between two attempts, in seconds",
            at_least(0))
       .may_change();
   table.add("store_endpoint",
             &options.endpoint,
-            "host of oss://BUCKET/... where the URL names none (default: $OSS_ENDPOINT)");
+            "host of oss:// URLs that name none (default: $OSS_ENDPOINT)");
   table
       .add("store_hadoop",
            &options.hadoop,
-           "the site's `hadoop` program, for hdfs:// (default: of $HADOOP_HOME/bin, else of $PATH)")
+           "program `hadoop` for hdfs:// URLs (default: in $HADOOP_HOME/bin, else in $PATH)")
       .of_this_machine()
       .may_change();
   if (uploads) {
     table
         .add("upload_checkpoints",
              &options.upload_checkpoints,
-             "with an --output that is a URL: upload after each checkpoint, too, in the background")
+             "also upload an --output URL after each checkpoint, in the background")
         .may_change();
   }
 }

@@ -9,7 +9,8 @@ namespace {
 
 constexpr std::string_view plain = "http://", secured = "https://";
 
-/// What the option or the environment says; without a scheme, of which http alone counts.
+/// Returns the option's or the environment's host without its scheme; sets `https` to false for
+/// http.
 std::string named_endpoint(const StoreOptions& options, bool& https) {
   const auto* const set = std::getenv("OSS_ENDPOINT");
   std::string endpoint = !options.endpoint.empty() ? options.endpoint : set != nullptr ? set : "";

@@ -8,8 +8,8 @@
 // Alibaba's object store, which FastNN's files name, through its S3-compatible interface.
 namespace dimred::stores {
 
-/// Where a bucket of oss:// lies. Its store wants the bucket in the host name; others that speak S3
-/// may want it in the path.
+/// The place of a bucket of oss://. Its store wants the bucket in the host name; others that speak
+/// S3 may want it in the path.
 struct OssBucket {
   std::string name;
   std::string endpoint;  // host, or host:port

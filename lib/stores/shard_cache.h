@@ -27,9 +27,9 @@ struct ShardCacheOptions {
   std::int64_t fetches = 4;      // at a time, of this process, >= 1
 };
 
-/// Files of a remote place, a part of which is here at any time: those that somebody waits for and,
-/// in the background, those that are said to be needed next. Each comes as bring_files() brings it,
-/// by one process of the machine.
+/// Files of a remote place, held here in part: files that are waited for and, in the background,
+/// the files announced as next. Each comes as bring_files() brings it, by one process of the
+/// machine.
 class ShardCache {
  public:
   /// One for each thread, with options that end what it does with the cache.

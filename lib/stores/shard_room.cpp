@@ -20,7 +20,7 @@ constexpr auto fresh_name = "new";    // and new.part while it comes
 constexpr auto claim_name = "bytes";  // that are set aside for it
 constexpr auto lock_name = "lock";    // of who fetches it; in the folder of all, of who makes room
 
-/// The bytes there are of a file that is not whole.
+/// The present bytes of an incomplete file.
 std::vector<fs::path> begun_files(const fs::path& folder) {
   std::vector<fs::path> files;
   for (const auto& item : fs::directory_iterator(folder))

@@ -19,9 +19,9 @@ struct CachedFile {
   bool fixed = false;      // it is being fetched
 };
 
-/// The keys to remove, so that `bytes` more fit in `room`: first those that are not `wanted`, the
-/// oldest first; where it is `urgent` then those that are, from the last one on. No more than are
-/// needed. nullopt when that is not enough.
+/// The keys to remove, so that `bytes` more fit in `room`: first the keys outside `wanted`, the
+/// oldest first; if `urgent`, then the wanted ones, from the last one on. No more than are needed.
+/// nullopt when that is not enough.
 std::optional<std::vector<std::string>> evictions(const std::vector<CachedFile>& cached,
                                                   std::int64_t bytes,
                                                   std::int64_t room,
@@ -31,8 +31,7 @@ std::optional<std::vector<std::string>> evictions(const std::vector<CachedFile>&
 /// Files that come and go within a bound of bytes, shared by the processes of this machine:
 /// <folder>/<key>/shard for each that is here. A process that has a file open keeps it when the
 /// file gives way. Which one is being fetched, and how many bytes it will have, stands beside it
-/// under a lock, so that the kernel ends the claim of a process that is killed. Needs a file system
-/// with locks.
+/// under a lock, so the kernel ends a killed process's claim. Needs a file system with locks.
 class ShardRoom {
  public:
   /// `room` in bytes. Creates the folder. Throws std::runtime_error.
@@ -53,7 +52,7 @@ class ShardRoom {
 
     /// Sets `bytes` aside; others give way as evictions() says. False where there is no room now.
     bool reserve(std::int64_t bytes, const std::vector<std::string>& wanted, bool urgent);
-    /// Where it is to be written; what lies beside it as `fresh`.* is removed with it.
+    /// The place to write; files beside it named `fresh`.* are removed with it.
     std::filesystem::path fresh() const;
     /// `fresh` is whole: it appears under its name.
     void commit();

@@ -118,7 +118,7 @@ class Store {
   virtual void require_name(const Url&) const {}
   /// How many names go in one request.
   virtual std::ptrdiff_t together() const { return 1; }
-  /// No error for those that are not there.
+  /// Missing ones are no error.
   virtual void remove(const std::vector<Url>& urls) = 0;
 
  private:

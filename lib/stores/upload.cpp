@@ -79,8 +79,8 @@ void require_names(const Store& store, const Url& url, const Names& names) {
   }
 }
 
-/// The same for names under which others' files lie there, and where putting one would overwrite
-/// a file that a download gets now.
+/// Refuses names of others' files there, and a name whose upload would overwrite a file being
+/// downloaded.
 void require_free(const std::string& ending,
                   const Url& url,
                   const Before& before,
@@ -89,7 +89,8 @@ void require_free(const std::string& ending,
     const auto place = child(url, name);
     require(
         !before.objects.contains(name) || before.ours.contains(name),
-        "[stores] {} is there already and of no upload of ours; remove it or choose another place",
+        "[stores] {} exists already, and no upload of ours wrote it; remove it or choose another "
+        "place",
         place);
     require(ending.empty() || !before.complete.contains(name + ending),
             "[stores] {} is put as {}, which is a file of the earlier upload; choose another place",
@@ -263,7 +264,7 @@ class FolderUpload {
     });
   }
 
-  /// Where put() leaves nothing there for a moment, the second name holds meanwhile.
+  /// The second name holds the content while put() leaves nothing there for a moment.
   void put_text(const std::string& name, const std::string& text, bool replaces) {
     auto file = (fs::temp_directory_path() / "dimred-XXXXXX").string();
     const int descriptor = mkstemp(file.data());

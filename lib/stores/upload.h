@@ -36,7 +36,7 @@ Transfer upload(const std::filesystem::path& local,
                 Sending sending,
                 DigestMemory* memory = nullptr);
 
-/// The same of a file or folder that is there, through a store that is open already.
+/// Uploads an existing file or folder through an open store.
 Transfer upload(Store& store,
                 const std::filesystem::path& local,
                 const Url& url,

@@ -23,7 +23,7 @@ std::string shown(const Url& url);
 /// All of it, for the library that takes the request; never for a message.
 std::string whole(const Url& url);
 
-/// The same place without user and password: what a cache and a config.toml go by.
+/// The place without user and password, as in a cache and a config.toml.
 std::string identity(const Url& url);
 
 /// The object `name` ("a/b.h5") below the folder `url`; percent-encoded where the scheme wants it.

@@ -16,9 +16,9 @@ namespace dimred {
 /// the same folder, then fsync, rename, fsync of the folder. Destroyed without commit(), it leaves
 /// nothing behind; what a killed process left is overwritten by the next writer of the same name.
 /// The temporary file is locked (flock), so two writers of one name at once are refused, not mixed.
-/// What is no regular file under the final name (a folder, a device, a pipe, a link) is refused,
-/// not replaced. Several processes may write one file: one creates it, the others Join it. Every
-/// failed call throws std::runtime_error with call, path and errno.
+/// Anything but a regular file under the final name (a folder, a device, a pipe, a link) is
+/// refused, not replaced. Several processes may write one file: one creates it, the others Join it.
+/// Every failed call throws std::runtime_error with call, path and errno.
 class AtomicFile {
  public:
   /// Asks for a part in a file that another process creates, keeps and commits.
@@ -87,7 +87,7 @@ class InputFile {
   void read(std::int64_t offset, std::span<std::byte> out) const;
   /// Bytes [begin, end) go to `sink` in parts of 1 MiB at most.
   void read(std::int64_t begin, std::int64_t end, const ByteSink& sink) const;
-  /// The same from `offset` to the end of the file.
+  /// Reads as above from `offset` to the end of the file.
   void read(std::int64_t offset, const ByteSink& sink) const { read(offset, size_, sink); }
   /// All of it. Throws std::runtime_error when it is larger than `most` bytes.
   std::string text(std::int64_t most) const;

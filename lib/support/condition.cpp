@@ -57,7 +57,7 @@ Condition combined(Test test, Condition left, Condition right) {
   return whole;
 }
 
-/// What stands behind the row's name.
+/// The text behind the row's name.
 std::string tail_text(const Condition& condition) {
   if (condition.test == Test::is) return " = " + alternatives(condition.values);
   return condition.test == Test::above ? formatted(" > {}", condition.bound) : "";

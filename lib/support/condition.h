@@ -40,8 +40,8 @@ bool holds(const Condition& condition, const OptionTable& table);
 /// "schedule = step, exponential or plsc", "warmup_epochs or warmup_steps", "pca_mat to be unset".
 std::string condition_text(const Condition& condition);
 
-/// The names of the rows that decide it, each once: those it names, those that these
-/// need, and the choosers of their defaults.
+/// The names of the rows that decide it, each once: its own, the rows these need, and the choosers
+/// of their defaults.
 std::vector<std::string> deciding_rows(const Condition& condition, const OptionTable& table);
 
 }  // namespace dimred

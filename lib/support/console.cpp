@@ -76,8 +76,8 @@ std::size_t columns_of(std::string_view line) {
   return std::ranges::count_if(line, [](char c) { return c != '\n' && (c & 0xC0) != 0x80; });
 }
 
-/// Where what does not fit in a line of `width` goes on: under its second column, if that leaves
-/// half of the width.
+/// The column at which a line longer than `width` goes on: the second one, if that leaves half of
+/// the width.
 std::size_t continuation_of(std::string_view line, std::size_t width) {
   const auto first = line.find_first_not_of(' ');
   if (first == std::string_view::npos) return 0;

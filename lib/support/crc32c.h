@@ -12,7 +12,7 @@ namespace dimred {
 /// Source: RFC 3720, 12.1.
 std::uint32_t crc32c(std::span<const std::byte> bytes);
 
-/// The same on any processor: 8 bytes a turn, about 2 GB/s. Source: slicing by 8 of Kounavis and
+/// Computes it on any processor: 8 bytes a turn, about 2 GB/s. Source: slicing by 8 of Kounavis and
 /// Berry, ISCC 2005.
 std::uint32_t crc32c_by_tables(std::span<const std::byte> bytes);
 

@@ -16,7 +16,7 @@ class Descriptor {
   ~Descriptor() { close(); }
   operator int() const { return number_; }  // NOLINT: stands for the number in every call
 
-  /// What close(2) returns; 0 where there is none.
+  /// Returns close(2)'s result; 0 without a descriptor.
   int close() { return number_ < 0 ? 0 : ::close(std::exchange(number_, -1)); }
 
  private:

@@ -17,7 +17,7 @@ namespace dimred {
 /// XXH3-128 of `bytes` as 32 hexadecimal digits (canonical, big-endian).
 std::string digest(ByteView bytes);
 
-/// The same, for a class that has a digest() of its own.
+/// Returns digest(bytes), for a class that has a digest() of its own.
 inline std::string digest_of(ByteView bytes) { return digest(bytes); }
 
 /// XXH3-64 of `bytes`.

@@ -11,7 +11,7 @@
 //   the environment's   -> std::runtime_error     (exit code 1)   require_environment(),
 //                                                                 fail_environment()
 //   our own bug         -> std::logic_error       (exit code 1)   check()
-// A text starts with its scope: "[pca::fit] needs n - 1 >= k, received n = 20, k = 32".
+// A text starts with its scope: "[pca] needs n - 1 >= k, received n = 20, k = 32".
 namespace dimred {
 
 /// Throws std::invalid_argument(formatted(rule, values...)).
@@ -54,7 +54,7 @@ inline void check(bool holds,
   if (!holds) throw std::logic_error(formatted("internal: {} ({}:{})", what, file, line));
 }
 
-/// Runs `work`; the error that it throws as a text that keeps its kind, empty when it throws none.
+/// Runs `work`; returns its error as a text with its kind, empty when it throws none.
 std::string failure_of(const std::function<void()>& work);
 
 /// Throws it again, as std::invalid_argument, std::logic_error or else std::runtime_error.

@@ -13,9 +13,9 @@ struct stat;
 
 namespace dimred {
 
-/// What tells a file from others, whatever their names, and changes when somebody writes it: links
-/// of both kinds have their file's. (A file system that has no numbers of its own still tells sizes
-/// and times.)
+/// Numbers that tell a file from others, whatever their names, and that change when it is written:
+/// links of both kinds have their file's. (A file system that has no numbers of its own still tells
+/// sizes and times.)
 struct FileState {
   std::int64_t device = 0, number = 0, bytes = 0, seconds = 0, nanoseconds = 0;
   auto operator<=>(const FileState&) const = default;
@@ -37,7 +37,7 @@ class FileGuard {
  public:
   FileGuard() = default;
   explicit FileGuard(const std::vector<std::filesystem::path>& files);
-  /// Guards one more, of which nothing has been read yet.
+  /// Guards one more file, before its first read.
   void add(const std::filesystem::path& file);
   /// Throws std::runtime_error("[scope] 'FILE' has changed ...") where a file has been written or
   /// replaced meanwhile. One that is gone was read as it was.

@@ -107,9 +107,8 @@ class Measure {
   std::vector<Container> open_;
 };
 
-/// Builds the value; throws for a name that an object has twice, of which the parser alone would
-/// keep the last. (The library's own builder looks for each name of an ordered object among all
-/// before it.)
+/// Builds the value; throws for a name that an object has twice (the parser alone would keep the
+/// last). (The library's own builder looks for each name of an ordered object among all before it.)
 template <class Json>
 class Builder {
  public:

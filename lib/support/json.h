@@ -29,7 +29,7 @@ nlohmann::json parse_json(std::string_view text,
                           std::string_view source,
                           const JsonLimits& limits = {});
 
-/// The same with objects' names in the text's order.
+/// Parses with objects' names in the text's order.
 nlohmann::ordered_json parse_ordered_json(std::string_view text,
                                           std::string_view source,
                                           const JsonLimits& limits = {});

@@ -47,7 +47,7 @@ std::string without_credentials(std::string_view text);
 /// The text of a path option's field: of a local path that stands for a URL, the URL.
 std::string location_text(const std::filesystem::path& path);
 
-/// Gives every row whose text is a URL its local path, but for those that wait for what is adopted.
+/// Gives every row whose text is a URL its local path, except rows that wait for an adopted file.
 /// Each URL is located once in a process.
 void locate(std::vector<Option>& rows, const OptionTable& table);
 

@@ -40,10 +40,10 @@ void sync_folder(const std::filesystem::path& folder);
 /// Creates the folder and its missing parents, durably. No-op when it exists.
 void create_folders(const std::filesystem::path& folder);
 
-/// The same below `root`, where a folder that is a link is refused. Throws std::runtime_error.
+/// Creates folders below `root`, and refuses a folder that is a link. Throws std::runtime_error.
 void create_folders_inside(const std::filesystem::path& root, const std::filesystem::path& folder);
 
-/// The same for `folder` in its parent, which has to be there: somebody has removed it otherwise.
+/// Creates `folder` in its parent, which has to exist: somebody has removed it otherwise.
 void create_folder_in_existing(const std::filesystem::path& folder);
 
 }  // namespace dimred

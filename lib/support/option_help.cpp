@@ -29,7 +29,7 @@ constexpr std::array kind_names = {  // in the order of OptionKind
     KindNames{" NAME", "choice"},
     KindNames{" X,X,...", "numbers"}};
 
-constexpr std::array<const char*, 9> role_names = {  // in the order of OptionRole
+constexpr std::array<const char*, 10> role_names = {  // in the order of OptionRole
     "",
     "input",
     "data",
@@ -37,6 +37,7 @@ constexpr std::array<const char*, 9> role_names = {  // in the order of OptionRo
     "overwrite",
     "threads",
     "quiet",
+    "retention",
     "stream_cache",
     "stream_fetches"};
 
@@ -62,14 +63,30 @@ std::string plain_default(const Option& row) {
   return text;
 }
 
-std::string suffix(const Option& row) {
-  const auto value = plain_default(row);
+/// A row's help, and the default in words at its end.
+struct HelpText {
+  std::string text;
+  std::string default_value;
+};
+
+HelpText help_text(const Option& row) {
+  constexpr std::string_view opening = " (default: ";
+  const auto at = row.help.rfind(opening);
+  if (at == row.help.npos || !row.help.ends_with(')')) return {row.help, plain_default(row)};
+  auto value = row.help.substr(at + opening.size());
+  value.pop_back();
+  return {row.help.substr(0, at), value};
+}
+
+/// The help with range, choices, default and condition in brackets behind it.
+std::string described(const Option& row) {
+  const auto& [text, value] = help_text(row);
   std::vector<std::string> parts;
   if (!row.limits.empty()) parts.push_back(row.limits);
   if (!value.empty()) parts.push_back("default " + value);
   if (row.needs.test != Condition::Test::always)
     parts.push_back("needs " + condition_text(row.needs));
-  return parts.empty() ? "" : formatted(" ({})", joined(parts, "; "));
+  return parts.empty() ? text : formatted("{} ({})", text, joined(parts, "; "));
 }
 
 /// The words of `text` from `column` on, wrapped before page_width(); later lines start at
@@ -163,6 +180,7 @@ std::string text_help(const OptionTable& table, bool all) {
   for (const auto& row : table.rows()) {
     if (row.positional) out += ' ' + upper(row.name);
   }
+  if (!table.rest_name().empty()) out += ' ' + table.rest_name();
   out += " [options]\n";
   const bool shortened = !all && has_essential(table);
   const std::string* group = nullptr;
@@ -170,7 +188,7 @@ std::string text_help(const OptionTable& table, bool all) {
     if (shortened && !row.essential) continue;
     if (group == nullptr || *group != row.group) out += formatted("\n{}:\n", row.group);
     group = &row.group;
-    out += hanging(formatted("--{}{}", row.name, names_of(row).metavar), row.help + suffix(row));
+    out += hanging(formatted("--{}{}", row.name, names_of(row).metavar), described(row));
   }
   out += "\nAlways:\n";
   out += hanging("--config PATH", table.config().help);

@@ -95,7 +95,7 @@ void append_escaped(std::string& out, unsigned code) {
 bool is_control(unsigned code) { return code < 0x20 || code == 0x7F; }
 
 /// Characters that a terminal obeys instead of showing them: control characters, the eight-bit ones
-/// too, line separators, and those that turn the direction of the text around.
+/// too, line separators, and marks that turn the direction of the text.
 bool is_obeyed(std::string_view character) {
   const auto code = code_point(character);
   return is_control(code) || (code >= 0x80 && code <= 0x9F) || (code >= 0x2028 && code <= 0x202E) ||

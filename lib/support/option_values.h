@@ -40,7 +40,7 @@ std::string utf8_text(std::string_view text);
 
 /// Shortest text that reads back as the same double: 0.1, 1e-05, 64.
 std::string number_text(double value);
-/// The same as a TOML float: 64.0.
+/// Returns the number as a TOML float: 64.0.
 std::string toml_number(double value);
 /// A TOML basic string, quoted and escaped.
 std::string toml_string(std::string_view text);

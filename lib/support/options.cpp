@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What the value of a row has to be, as messages call it, and in a TOML file.
+/// The type of a row's value, in the words of messages and in a TOML file.
 struct KindWords {
   std::string_view noun;
   ConfigType type;
@@ -109,8 +109,14 @@ bool is_truth(const std::string& text) {
   return text == "true" || text == "false" || text == "True" || text == "False";
 }
 
-/// Takes --help, and the word behind it that says which, out of the arguments.
-std::optional<OptionTable::Help> take_help(std::vector<std::string>& arguments) {
+/// A request for --help.
+struct HelpRequest {
+  OptionTable::Help level;
+  std::string unknown;  // the word behind it, where that names no level
+};
+
+/// Takes --help, and the level behind it, out of the arguments.
+std::optional<HelpRequest> take_help(std::vector<std::string>& arguments) {
   using enum OptionTable::Help;
   constexpr std::array words{
       std::pair("all", all), std::pair("names", names), std::pair("json", json)};
@@ -121,9 +127,10 @@ std::optional<OptionTable::Help> take_help(std::vector<std::string>& arguments) 
   const auto* const word = std::ranges::find_if(
       words, [&](const auto& known) { return next != arguments.end() && *next == known.first; });
   const bool found = word != words.end();
-  const auto what = found ? word->second : essential;
+  HelpRequest request{.level = found ? word->second : essential};
+  if (!found && next != arguments.end() && !next->starts_with('-')) request.unknown = *next;
   arguments.erase(asked, next + (found ? 1 : 0));
-  return what;
+  return request;
 }
 
 bool looks_named(const std::string& text) { return text.size() > 1 && text.front() == '-'; }
@@ -152,7 +159,23 @@ bool means_same(const std::string& a, const std::string& b) {
   return lower_case(a) == lower_case(b) || (number && number == number_in<double>(b));
 }
 
+[[noreturn]] void refuse_removed(const Removed& gone,
+                                 std::string_view what,
+                                 std::string_view source,
+                                 const std::string& value) {
+  refuse("{} the {} is gone, received {}; revision {} is the last that has it; {}",
+         source,
+         what,
+         value.empty() ? "no value" : printable(value),
+         gone.revision,
+         gone.instead);
+}
+
 }  // namespace
+
+void require_old_default(const Removed& option, std::string_view source, const std::string& value) {
+  if (!means_same(value, option.default_value)) refuse_removed(option, "option", source, value);
+}
 
 Option option_row(std::int64_t* field, const Range& range) { return integer_row(field, range); }
 
@@ -189,7 +212,7 @@ OptionTable::OptionTable(std::string command, std::string summary)
     : command_(std::move(command)), summary_(std::move(summary)) {
   config_.name = "config";
   config_.kind = OptionKind::path;
-  config_.help = "options of a file: TOML, or key=value lines; flags override it";
+  config_.help = "file of options (TOML or key=value lines); flags override it";
 }
 
 std::string Option::value() const {
@@ -271,6 +294,14 @@ Row& Row::alias(std::string name) {
   return *this;
 }
 
+Row& Row::removed_choice(std::string choice, std::string revision, std::string instead) {
+  option_->removed_choices.push_back({.name = std::move(choice),
+                                      .default_value = {},
+                                      .revision = std::move(revision),
+                                      .instead = std::move(instead)});
+  return *this;
+}
+
 Row& Row::locate_after_adoption() {
   option_->waits_for_adoption = true;
   return *this;
@@ -336,7 +367,10 @@ void OptionTable::apply_choices() {
   }
 }
 
-void OptionTable::rest(std::function<void(const std::string&)> take) { rest_ = std::move(take); }
+void OptionTable::rest(std::string name, std::function<void(const std::string&)> take) {
+  rest_name_ = std::move(name);
+  rest_ = std::move(take);
+}
 
 void OptionTable::locate_all() {
   for (auto& row : rows_) row.waits_for_adoption = false;
@@ -376,6 +410,8 @@ void OptionTable::apply(Option& row,
                         const std::string& text,
                         std::string_view source,
                         OptionOrigin origin) {
+  const auto gone = std::ranges::find(row.removed_choices, text, &Removed::name);
+  if (gone != row.removed_choices.end()) refuse_removed(*gone, "choice", source, text);
   try {
     // An empty flag is as a rule a script's unset variable; in config.toml "" means unset.
     require(row.kind != OptionKind::path || !text.empty() || origin != OptionOrigin::flag,
@@ -436,6 +472,9 @@ std::vector<std::string> OptionTable::adopt(const std::vector<ConfigEntry>& entr
   std::vector<std::string> overridden;
   for (const auto& entry : entries) {
     auto* row = find(entry.name);
+    const auto* gone = find_removed(entry.name);
+    if (gone != nullptr && gone->persists)
+      require_old_default(*gone, formatted("{}: {}:", entry.source, entry.name), entry.text);
     if (row == nullptr || !row->persists) continue;
     if (!row->was_set()) {
       apply(entry);
@@ -462,11 +501,14 @@ void OptionTable::removed(std::string name,
                           std::string revision,
                           std::string instead) {
   check(find(name) == nullptr, "an option that is gone is a row: " + name);
-  removed_.push_back(
-      {std::move(name), std::move(default_value), std::move(revision), std::move(instead)});
+  removed_.push_back({std::move(name),
+                      std::move(default_value),
+                      std::move(revision),
+                      std::move(instead),
+                      defaults_.persists});
 }
 
-const OptionTable::Removed* OptionTable::find_removed(std::string_view name) const {
+const Removed* OptionTable::find_removed(std::string_view name) const {
   const auto found = std::ranges::find(removed_, name, &Removed::name);
   return found == removed_.end() ? nullptr : &*found;
 }
@@ -474,12 +516,7 @@ const OptionTable::Removed* OptionTable::find_removed(std::string_view name) con
 void OptionTable::pass_over(const Removed& option,
                             std::string_view source,
                             const std::string& value) {
-  require(means_same(value, option.default_value),
-          "{} the option is gone, received {}; revision {} is the last that has it; {}",
-          source,
-          value.empty() ? "no value" : printable(value),
-          option.revision,
-          option.instead);
+  require_old_default(option, source, value);
   notices_.push_back(formatted("{} the option is gone, and its old default has no effect", source));
 }
 
@@ -584,7 +621,14 @@ std::string OptionTable::help_beside(const std::vector<std::string>& arguments, 
 
 std::optional<std::string> OptionTable::parse(const std::vector<std::string>& arguments) {
   auto others = arguments;
-  if (const auto what = take_help(others)) return help_beside(others, *what);
+  if (const auto request = take_help(others)) {
+    if (!request->unknown.empty())
+      notices_.push_back(
+          formatted("--help: needs all, json, names or nothing behind it, received {}; --help all "
+                    "lists every option",
+                    printable(request->unknown)));
+    return help_beside(others, request->level);
+  }
   read(arguments);
   locate(rows_, *this);
   return std::nullopt;

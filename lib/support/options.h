@@ -28,8 +28,8 @@ enum class OptionOrigin { default_value, file, flag };
 /// The type of an option's TOML value, and of its value in --help.
 enum class OptionKind { integer, number, boolean, text, path, choice, numbers };
 
-/// What a row is to those who call any command: a place that another command has made (input), the
-/// data set, where this one writes, and so on.
+/// The meaning of a row for callers of any command: a place that another command has made (input),
+/// the data set, where this one writes, and so on.
 enum class OptionRole {
   none,
   input,
@@ -38,11 +38,12 @@ enum class OptionRole {
   overwrite,
   threads,
   quiet,
+  retention,  // how many of the files of a run stay
   stream_cache,
   stream_fetches
 };
 
-/// What the rows of a group have in common.
+/// Properties that the rows of a group share.
 struct RowDefaults {
   bool persists = false;    // Option::persists
   bool may_change = false;  // Option::may_change, always
@@ -50,20 +51,35 @@ struct RowDefaults {
   std::string chosen_by;    // Option::chosen_by
 };
 
+/// An option that was removed, or a choice of one.
+struct Removed {
+  std::string name;
+  std::string default_value;  // of an option; empty: it had none
+  std::string revision;       // the last that has it
+  std::string instead;        // what a message advises: "docs/x.md has the formulas"
+  bool persists = false;      // Option::persists, as it was
+};
+
+/// Throws std::invalid_argument("source the option is gone, received 2; revision R is the last that
+/// has it; instead") unless `value` means the removed option's old default.
+void require_old_default(const Removed& option, std::string_view source, const std::string& value);
+
 /// One row. `assign` converts and checks a text (throws std::invalid_argument whose text is the
 /// rule alone, e.g. "needs a number in (0, 1)"); `show` prints the field as a TOML value
 /// (empty string: unset, left out of config.toml).
 struct Option {
   std::string name;    // snake_case: --batch_size, and batch_size = 64 in a file
   std::string group;   // heading in --help and config.toml
-  std::string help;    // one line; the default, range and choices are appended by the table
+  std::string help;    // one line; the table appends range, choices and default; " (default: X)" at
+                       // its end says in words what the default is
   std::string limits;  // ">= 1", "in (0, 1)", "robust | dldr"; for --help
   OptionKind kind = OptionKind::text;
   std::vector<std::string> choices;  // of OptionKind::choice
-  bool optional = false;             // the text "none" unsets it
-  bool positional = false;           // bare arguments fill it
-  bool essential = false;            // --help lists it; --help all lists every row
-  bool persists = false;             // a later use of the run's weights takes it over
+  std::vector<Removed> removed_choices;
+  bool optional = false;    // the text "none" unsets it
+  bool positional = false;  // bare arguments fill it
+  bool essential = false;   // --help lists it; --help all lists every row
+  bool persists = false;    // a later use of the run's weights takes it over
   OptionRole role = OptionRole::none;
   bool of_one_rank = false;         // ranks may differ in it
   bool of_this_machine = false;     // a path that no URL may stand for
@@ -113,6 +129,8 @@ class Row {
   Row& positional();
   /// The row may also be given as `name`, by flag or in a file.
   Row& alias(std::string name);
+  /// A choice that the row had until `revision`; it is refused with a line that says so.
+  Row& removed_choice(std::string choice, std::string revision, std::string instead);
   /// How a URL of this row is located, other rows of a file that is adopted may say: parse() and
   /// read_entries() leave it until OptionTable::adopt(), or until locate_all() where nothing is
   /// adopted.
@@ -177,24 +195,27 @@ class OptionTable {
   /// The row of a field, to go on with its definition. Throws std::logic_error where it has none.
   Row of(const void* field);
 
-  /// The rows that name `chooser` as chosen_by have the defaults that its value decides: `choose`
-  /// sets their fields (and others) by it. Called whenever something was read; what was set stays.
+  /// The value of `chooser` decides the defaults of rows that name it as chosen_by: `choose` sets
+  /// their fields (and others). Called whenever something was read; what was set stays.
   void choose_defaults(std::string chooser, std::function<void()> choose);
 
-  /// Bare arguments beyond the positional rows', in any place among the flags, go to `take`.
-  void rest(std::function<void(const std::string&)> take);
+  /// Bare arguments beyond the positional rows', in any place among the flags, go to `take`. The
+  /// usage line calls them `name`: "IMAGE...".
+  void rest(std::string name, std::function<void(const std::string&)> take);
 
   void locate_all();
 
-  /// An option that the command had until `revision`, the last that has it. By flag or in a file,
-  /// its old default ("" : it had none) is passed over with a line of notices(); any other value is
-  /// refused with `instead`: "docs/explanation/scaling.md has the formulas".
+  /// An option that the command had until `revision`, in the present group. By flag or in a file,
+  /// its old default is passed over with a line of notices(); require_old_default() refuses any
+  /// other value. adopt() refuses one of an option that persisted, and says nothing of a default.
   void removed(std::string name,
                std::string default_value,
                std::string revision,
                std::string instead);
-  /// A line for each removed option that was given at its old default.
+  /// A line for each removed option that was given at its old default, and for a word behind --help
+  /// that names no level.
   const std::vector<std::string>& notices() const { return notices_; }
+  const std::vector<Removed>& removed_options() const { return removed_; }
 
   /// Reads flags (and the file behind --config FILE, which flags override). Returns the help text
   /// if --help, or --help with all, json or names, was asked for, else nullopt; other flags beside
@@ -210,7 +231,7 @@ class OptionTable {
   /// Reads one TOML or key=value file as parse's --config does. Options set by a flag already stay.
   void read_file(const std::filesystem::path& file);
 
-  /// The same with what another reader found, such as one of a foreign file.
+  /// Reads the entries of another reader, such as one of a foreign file.
   void read_entries(const std::vector<ConfigEntry>& entries);
 
   /// Reads key=value words between blanks; `source` begins the messages. A key is given once. A
@@ -242,6 +263,7 @@ class OptionTable {
   std::string to_toml() const;  // every option with its resolved value, by group
   const std::string& command() const { return command_; }
   const std::string& summary() const { return summary_; }
+  const std::string& rest_name() const { return rest_name_; }  // empty: it takes no such arguments
   /// The last word of the command: stage1.
   std::string scope() const;
   const std::vector<Option>& rows() const { return rows_; }
@@ -257,9 +279,6 @@ class OptionTable {
   struct Choice {
     std::string chooser;
     std::function<void()> choose;
-  };
-  struct Removed {
-    std::string name, default_value, revision, instead;
   };
 
   Row add_row(std::string name, std::string help, const void* field, Option row);
@@ -289,6 +308,7 @@ class OptionTable {
   std::vector<Removed> removed_;
   std::vector<std::string> notices_;
   std::vector<Option> rows_;
+  std::string rest_name_;
   std::function<void(const std::string&)> rest_;
   Option config_;  // --config itself: a flag, but no key of a file
 };

@@ -23,7 +23,7 @@ std::string toml_value(const ConfigEntry& entry);
 /// Throws std::invalid_argument("file:line:column: what") when it is missing or cannot be parsed.
 std::vector<ConfigEntry> read_config_file(const std::filesystem::path& file);
 
-/// The same of a TOML text that `file` holds.
+/// Reads the TOML text of `file`.
 std::vector<ConfigEntry> read_toml(const std::filesystem::path& file, const std::string& text);
 
 }  // namespace dimred

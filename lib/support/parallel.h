@@ -15,9 +15,9 @@ void in_parallel(std::int64_t count,
                  std::int64_t threads,
                  const std::function<void(std::int64_t)>& work);
 
-/// Starts `count` threads, of which number i calls work(i): all or none. Where one cannot start,
-/// `stop` is called, which has to end the work of the others, they are joined, and
-/// std::runtime_error("[scope] cannot start thread K of N: reason") is thrown.
+/// Starts `count` threads; number i calls work(i): all or none. If one cannot start, `stop` has to
+/// end the work of the others, they are joined, and std::runtime_error("[scope] cannot start thread
+/// K of N: reason") is thrown.
 std::vector<std::jthread> start_threads(const char* scope,
                                         std::int64_t count,
                                         const std::function<void(std::int64_t)>& work,
@@ -29,8 +29,8 @@ std::vector<std::jthread> start_threads(const char* scope,
 /// (experiments/benchmarks/busy_machine.py).
 inline constexpr auto openmp_spin_count = "10000";
 
-/// Gives what this process executes that many, unless the user has chosen a wait policy. Of no use
-/// once libgomp is loaded, which reads it then.
+/// Gives what this process executes that many, unless the user has chosen a wait policy. Has no
+/// effect once libgomp is loaded, which reads it then.
 void share_cores();
 
 /// Cores that this process may run on (its affinity mask, which a container or a launcher narrows),

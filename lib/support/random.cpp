@@ -78,7 +78,7 @@ std::uint32_t RandomStream::next() {
 }
 
 std::uint32_t RandomStream::below(std::uint32_t bound) {
-  require(bound >= 1, "[support::RandomStream::below] needs bound >= 1, received 0");
+  require(bound >= 1, "[random] needs bound >= 1, received 0");
   std::uint64_t product = std::uint64_t{next()} * bound;
   if (low_word(product) < bound) {
     // 2^32 mod bound of the low words belong to no complete group of values.
@@ -94,7 +94,7 @@ std::uint64_t permuted(std::uint64_t position,
                        RandomPurpose purpose,
                        std::uint64_t epoch) {
   require(position < size,
-          "[support::permuted] needs position < size, received position = {}, size = {}",
+          "[random] needs position < size, received position = {}, size = {}",
           position,
           size);
   const auto key = derived_key(seed, purpose, epoch, KeyUse::permutation);

@@ -14,8 +14,7 @@ enum class RandomPurpose : std::uint32_t {
   initialization = 3,
   forward = 4,
   split = 5,
-  label_noise = 6,
-  subset = 7,    // which samples stand for all
+  subset = 7,    // which samples stand for all; 6 was label noise's, until 8b694755
   basis = 8,     // random rows of a projection matrix
   shuffle = 9,   // of its columns
   shards = 10,   // the order of files

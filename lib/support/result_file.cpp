@@ -70,7 +70,7 @@ fs::path owner_of(const fs::path& path) {
   return {};
 }
 
-/// Whether it is an earlier output, or holds nothing that could be lost.
+/// Returns whether the file is an earlier output, or holds nothing to lose.
 bool is_ours(const fs::path& path, const ResultMark& mark) {
   const InputFile file(path);
   if (file.size() == 0 || mark.text.empty()) return file.size() == 0;

@@ -3,7 +3,7 @@
 namespace dimred {
 
 /// Opens /dev/null in the place of each closed one of the descriptors 0 to 2, so that no file of
-/// ours takes its number and the texts that are printed. For the first line of a program.
+/// ours takes its number and the printed texts. For the first line of a program.
 void reserve_standard_streams();
 
 }  // namespace dimred

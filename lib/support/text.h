@@ -14,7 +14,7 @@ namespace dimred {
 /// `text` without white space at its ends.
 std::string_view trimmed(std::string_view text);
 
-/// What editors of Windows put before a text in UTF-8.
+/// The mark that editors of Windows put before a text in UTF-8.
 inline constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
 
 /// The text of a file in UTF-8 without the byte-order mark that it may begin with. Throws
@@ -24,7 +24,7 @@ std::string_view without_byte_order_mark(std::string_view text, std::string_view
 /// The environment variable; empty where it is not set.
 std::string environment_text(const char* name);
 
-/// What stands before the first line end: libraries' messages go on with a stack.
+/// Returns the text before the first line end: libraries' messages go on with a stack.
 std::string head_line(std::string_view text);
 
 /// With a-z in the place of A-Z, whatever the locale; other bytes stay.
@@ -46,7 +46,7 @@ std::optional<Number> number_in(std::string_view text) {
   return whole ? std::optional(number) : std::nullopt;
 }
 
-/// What `text` says of each item (by default the item, a text), with `separator` between.
+/// Joins `text` of each item (by default the item, a text) with `separator`.
 template <class Items, class Text = std::identity>
 std::string joined(const Items& items, std::string_view separator, const Text& text = {}) {
   std::string all;
@@ -58,7 +58,7 @@ std::string joined(const Items& items, std::string_view separator, const Text& t
   return all;
 }
 
-/// What `text` says of each item, as joined() asks it.
+/// Returns `text` of each item, as joined() takes it.
 template <class Items, class Text>
 std::vector<std::string> texts_of(const Items& items, const Text& text) {
   std::vector<std::string> texts;

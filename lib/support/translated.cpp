@@ -11,7 +11,7 @@ struct Name {
 };
 
 /// Options of PyTorch's examples, timm's train.py, Lightning's Trainer and Hugging Face's
-/// TrainingArguments. Where a command has several, the first that it has counts.
+/// TrainingArguments. The first name that a command has counts.
 constexpr std::array names = {
     Name{"accelerator", "device"},
     Name{"accum_iter", "gradient_accumulation"},

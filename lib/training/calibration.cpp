@@ -28,8 +28,7 @@ double sum_over_ranks(double value, Communicator& communicator) {
 Predictions predictions(Setup& setup, const data::Dataset& dataset) {
   auto& objective = *setup.model.objective;
   require(!objective.head(),
-          "[training::calibration] needs a network whose outputs are logits; this one has a head, "
-          "whose loss has a scale of its own");
+          "[fit_temperature] needs a network with logits as outputs; this one has a margin_loss");
   const torch::NoGradGuard no_grad;
   std::vector<torch::Tensor> logits, labels;
   for_each_batch(setup, dataset, [&](const models::Minibatch& batch, Batches&) {
@@ -51,7 +50,7 @@ double best_temperature(const Predictions& found, Communicator& communicator) {
     const auto expected = (torch::softmax(std::exp(middle) * logits, 1) * logits).sum();
     const double slope = sum_over_ranks(number(expected) - of_labels, communicator);
     require_environment(std::isfinite(slope),
-                        "[training::calibration] a logit is not finite: no temperature fits");
+                        "[fit_temperature] a logit is not finite: no temperature fits");
     (slope > 0 ? high : low) = middle;
   }
   return std::exp(-(low + high) / 2);

@@ -7,7 +7,7 @@
 // The confidence of a classifier, the probability of its first class, against its accuracy.
 namespace dimred::training {
 
-/// What a network says of this rank's samples of a set.
+/// A network's outputs for this rank's samples of a set.
 struct Predictions {
   torch::Tensor logits;  // [n, C] float32, on the processor
   torch::Tensor labels;  // [n] int64

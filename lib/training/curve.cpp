@@ -35,15 +35,15 @@ void keep_prefix(const fs::path& path, const FilePrefix& prefix) {
                 path.parent_path());
   require_environment(
       size >= prefix.length,
-      "[training::curve] {} needs the {} bytes that the resume state counts, received {}{}",
+      "[curve.csv] {} needs the {} bytes that the resume state counts, received {}{}",
       path,
       prefix.length,
       size,
       remedy);
   require_environment(
       prefix.digest.empty() || digest(InputFile(path).part(0, prefix.length)) == prefix.digest,
-      "[training::curve] {} is damaged: its first {} bytes are not those that the "
-      "resume state counts{}",
+      "[curve.csv] {} is damaged: its first {} bytes differ from the resume "
+      "state's record{}",
       path,
       prefix.length,
       remedy);
@@ -94,7 +94,7 @@ std::ofstream open_csv(const fs::path& path,
   if (!fresh) keep_prefix(path, prefix);
   auto out = open_output(path, fresh ? std::ios::trunc : std::ios::app);
   if (fresh) out << header_line << std::flush;
-  require_environment(out.good(), "[training::curve] cannot write {}", path);
+  require_environment(out.good(), "[curve.csv] cannot write {}", path);
   return out;
 }
 
@@ -124,7 +124,7 @@ void CurveWriter::append(const CurveRow& row) {
                               t.basis_bytes_read,
                               t.wire_bytes);
   out_ << line << std::flush;
-  require_environment(out_.good(), "[training::curve] cannot write {}: disk full?", path_);
+  require_environment(out_.good(), "[curve.csv] cannot write {}: disk full?", path_);
   events_.append(line);
 }
 

@@ -7,7 +7,6 @@
 #include "checkpoints/run_config.h"
 #include "checkpoints/sealed_json.h"
 #include "data/decode.h"
-#include "data/label_noise.h"
 #include "data/open.h"
 #include "data/resident.h"
 #include "data/samplers.h"
@@ -26,7 +25,7 @@ data::SharedDataset some_samples(data::SharedDataset whole,
                                  const char* option) {
   if (count == 0) return whole;
   require(count <= whole->size(),
-          "[training::data] {} needs at most the {} samples of {}, received {}",
+          "[data] {} needs at most the {} samples of {}, received {}",
           option,
           whole->size(),
           whole->title(),
@@ -71,8 +70,8 @@ data::Preprocessing preprocessing_of(const DataOptions& options, std::uint64_t s
   return result;
 }
 
-/// Whether a few samples, spread over the set, differ in size by their headers; those that cannot
-/// be read do not count.
+/// Whether a few samples, spread over the set, differ in size by their headers; unreadable ones do
+/// not count.
 bool sizes_differ(const data::Dataset& dataset) {
   const auto shapes = data::some_shapes(dataset, 64);
   return std::ranges::any_of(shapes, [&](const data::ImageShape& shape) {
@@ -88,8 +87,8 @@ void choose_preprocessing(DataOptions& options, const data::Dataset& train) {
   options.image_size = options.photograph_size;
 }
 
-/// Mean and deviation of the training set, where the preprocessing has none: those that rank 0
-/// sees, for all. A disk that lets one rank down must not give it other inputs than the others'.
+/// Mean and deviation of the training set as rank 0 sees it, for preprocessing without its own. A
+/// disk that lets one rank down must not give it other inputs than the others'.
 void normalise_by_data(DataSets& data, Communicator& communicator, std::int64_t channels) {
   auto& preprocessing = data.preprocessing;
   if (!preprocessing.mean.empty()) return;
@@ -133,7 +132,7 @@ std::optional<data::StreamCapacity> scarce_room(const data::Dataset& train) {
 
 void require_of_stream(bool holds, const data::StreamCapacity& files, const std::string& rule) {
   require(holds,
-          "[training::data] a stream_cache of {} for {} of data needs {}",
+          "[data] a stream_cache of {} for {} of data needs {}",
           bytes_text(files.room),
           bytes_text(files.total()),
           rule);
@@ -143,7 +142,7 @@ void require_streamable(const data::Dataset& train,
                         const DataOptions& options,
                         const data::Preprocessing& preprocessing) {
   require(options.stream_cache == 0 || train.stream_capacity(),
-          "[training::data] stream_cache needs data at a URL, received {}",
+          "[data] stream_cache needs data at a URL, received {}",
           train.title());
   if (const auto files = scarce_room(train))
     require_of_stream(!preprocessing.mean.empty(),
@@ -157,18 +156,17 @@ void require_streamable(const data::Dataset& train,
 void arrange(DataSets& data, const DataOptions& options, std::uint64_t seed, int ranks) {
   const auto sizes = data.train->shard_sizes();
   require(options.shuffle_buffer_size == 0 || sizes.size() > 1,
-          "[training::data] shuffle_buffer_size needs data in several TFRecord or Base64 files, "
+          "[data] shuffle_buffer_size needs data in several TFRecord or Base64 files, "
           "received {} for {}",
           options.shuffle_buffer_size,
           data.train->title());
   require(options.shuffle_buffer_size == 0 || options.shard != Sharding::files,
-          "[training::data] shuffle_buffer_size needs shard = samples, received {} with shard = "
+          "[data] shuffle_buffer_size needs shard = samples, received {} with shard = "
           "files, which shuffles each rank's share as a whole",
           options.shuffle_buffer_size);
-  require(
-      options.shard != Sharding::files || sizes.size() > 1,
-      "[training::data] shard = files needs data in several TFRecord or Base64 files, received {}",
-      data.train->title());
+  require(options.shard != Sharding::files || sizes.size() > 1,
+          "[data] shard = files needs data in several TFRecord or Base64 files, received {}",
+          data.train->title());
   if (options.shard == Sharding::files) {
     auto shares = data::even_shares(sizes, ranks, seed);
     data.train = data::subset(data.train, std::move(shares));
@@ -192,7 +190,7 @@ void open_sets(DataSets& data, const DataOptions& options) {
   data.train = data::open_dataset(opened, /*train=*/true);
   data.test = data::open_test_set_if_any(opened, data.train->class_names());
   require(data.test || options.test_samples == 0,
-          "[training::data] test_samples needs a test set, received {} for {}, which has none",
+          "[data] test_samples needs a test set, received {} for {}, which has none",
           options.test_samples,
           data.train->title());
   data.record =
@@ -204,7 +202,7 @@ void hold_out(DataSets& data, const DataOptions& options, std::uint64_t seed) {
   if (options.validation_fraction == 0) return;
   auto split = data::split_indices(data.train->size(), options.validation_fraction, seed);
   require(!split.held_out.empty(),
-          "[training::data] validation_fraction {} of {} samples holds out none",
+          "[data] validation_fraction {} of {} samples holds out none",
           options.validation_fraction,
           data.train->size());
   data.validation = data::subset(data.train, std::move(split.held_out));
@@ -225,23 +223,23 @@ void require_alike(const DataSets& data) {
   const bool fits = !stored || *stored == wanted ||
                     (cuts && (stored->channels == wanted.channels || stored->channels == 1));
   require(fits && data::prepared_shape(data.preprocessing, *data.test) == wanted,
-          "[training::data] the test set needs the training set's images of {} (channels, height, "
+          "[data] the test set needs the training set's images of {} (channels, height, "
           "width), received {} in {}; resize them, or name another test set with --test_data",
           shape_text(wanted),
           stored ? shape_text(*stored) : "others",
           data.test->title());
 }
 
-/// What the manifest of a run knows of data that are gone.
+/// The manifest's record of data that are gone.
 DataSets described_data(const DataOptions& options, const RunOptions& run) {
   const auto file = options.described_by / "manifest.json";
   const auto manifest =
-      parse_ordered_json(checkpoints::read_text(file), formatted("[training::data] {}", file));
+      parse_ordered_json(checkpoints::read_text(file), formatted("[data] {}", file));
   checkpoints::require_digest(manifest, file);
   const auto known = {"class_names", "image_shape", "mean", "deviation", "train_data"};
   require(std::ranges::all_of(known, [&](const char* key) { return manifest.contains(key); }),
-          "[training::data] {} is of a revision that did not note the images' shape; --data PATH "
-          "has to say where the run's data is",
+          "[data] {} has no shape of images, as an earlier revision wrote it; give the place of "
+          "the run's data with --data PATH",
           file);
   DataSets data{.global_batch_size = run.global_batch_size.value()};
   data.train = data::without_samples(manifest["class_names"], manifest["train_data"]);
@@ -249,7 +247,7 @@ DataSets described_data(const DataOptions& options, const RunOptions& run) {
   manifest["mean"].get_to(data.preprocessing.mean);
   manifest["deviation"].get_to(data.preprocessing.deviation);
   const std::vector<std::int64_t> shape = manifest["image_shape"];
-  require(shape.size() == 3, "[training::data] {} has no image_shape of three sides", file);
+  require(shape.size() == 3, "[data] {} has no image_shape of three sides", file);
   data.image_shape = {shape[0], shape[1], shape[2]};
   validate(data.preprocessing, data.image_shape);
   return data;
@@ -264,9 +262,6 @@ DataSets load_data(DataOptions& options,
   if (!options.described_by.empty()) return described_data(options, run);
   DataSets data{.global_batch_size = run.global_batch_size.value()};
   const std::uint64_t run_seed = run.seed;
-  const auto seed_of = [&](const std::optional<std::int64_t>& seed) -> std::uint64_t {
-    return seed.value_or(run.seed);
-  };
   open_sets(data, options);
   require_streamable(*data.train, options, preprocessing_of(options, run_seed));
   const auto whole = data.train;
@@ -283,9 +278,7 @@ DataSets load_data(DataOptions& options,
     data.test = resident(some_samples(std::move(data.test), options.test_samples, "test_samples"));
   note_pixels(*data.train, data.record.train);
   if (data.test) note_pixels(*data.test, *data.record.test);
-  data.train = data::with_label_noise(
-      std::move(data.train), options.label_noise, seed_of(options.label_noise_seed));
-  hold_out(data, options, seed_of(options.split_seed));
+  hold_out(data, options, static_cast<std::uint64_t>(options.split_seed.value_or(run.seed)));
   for (auto* set : {&data.train, &data.validation, &data.test})
     *set = with_all_classes(std::move(*set), options);
   normalise_by_data(data, communicator, channels);

@@ -40,7 +40,7 @@ struct DataSets {
   std::int64_t steps_per_epoch() const;
 };
 
-/// Opens the data sets, keeps small images decoded in memory, cuts, adds label noise, splits, and
+/// Opens the data sets, keeps small images decoded in memory, cuts, splits, and
 /// determines how images are prepared (mean and deviation of the training set unless a preset says
 /// them). `threads` is this rank's share of the cores. preprocessing_name and image_size are chosen
 /// where they are unset. Throws std::invalid_argument for options

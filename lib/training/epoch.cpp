@@ -68,7 +68,7 @@ void take_step(Run& run, Stage& stage, Batches& batches) {
   batches.recycle(std::move(*batch));
 }
 
-/// What an epoch under way costs, on top of what the run has cost before.
+/// Cost of an epoch under way, on top of the run's earlier cost.
 class EpochCosts {
  public:
   EpochCosts(const Setup& setup, Totals& totals, const Batches& batches)

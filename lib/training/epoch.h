@@ -13,7 +13,7 @@ namespace dimred::training {
 struct Run;  // train.h
 class Stage;
 
-/// Where a run stands; with the weights and optimiser vectors it is the whole resume state.
+/// Position of a run; with the weights and optimiser vectors it is the whole resume state.
 struct Position {
   std::int64_t epoch = 0;          // finished epochs
   std::int64_t step_in_epoch = 0;  // steps done of the epoch under way

@@ -42,7 +42,7 @@ void warn(const Score& score,
 void require_variances(models::Objective& objective) {
   for (const auto& [name, tensor, rows, first_row] : models::all_tensors(objective))
     require_environment(!name.ends_with("running_var") || !(tensor < 0).any().item<bool>(),
-                        "[training::evaluate] needs running variances >= 0, received one below 0 "
+                        "[evaluate] needs running variances >= 0, received one below 0 "
                         "in {}",
                         name);
 }
@@ -99,7 +99,7 @@ Score evaluate(Setup& setup, const data::Dataset& dataset) {
       if (score.first_bad.empty()) score.first_bad = text;
   }
   require_environment(score.samples > 0,
-                      "[training::evaluate] none of the {} samples can be decoded; the first: {}",
+                      "[evaluate] none of the {} samples can be decoded; the first: {}",
                       dataset.size(),
                       score.first_bad);
   score.loss = sums[0] / sums[2];
@@ -110,7 +110,7 @@ Score evaluate(Setup& setup, const data::Dataset& dataset) {
 Score finite_score(Setup& setup, const data::Dataset& dataset, const char* set) {
   auto score = evaluate(setup, dataset);
   require_environment(std::isfinite(score.loss),
-                      "[training::evaluate] needs weights with a finite loss, received the loss {} "
+                      "[evaluate] needs weights with a finite loss, received the loss {} "
                       "on the {} set, {}",
                       not_finite_text(score.loss),
                       set,

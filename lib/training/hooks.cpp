@@ -78,12 +78,12 @@ void add_options(OptionTable& table, HookOptions& options) {
   table
       .add("profile_every_n_iters",
            &options.profile_every_n_iters,
-           formatted("every Nth step is profiled into trace_STEP.json (Chrome's format, opens in "
-                     "Perfetto), {} of a run; 0: none",
-                     most_traces),
+           formatted(
+               "profile every Nth step, at most {}, into trace_STEP.json for Perfetto; 0: none",
+               most_traces),
            at_least(0))
       .may_change();
-  table.add("profile_at_task", &options.profile_at_task, "the rank that is profiled", at_least(0))
+  table.add("profile_at_task", &options.profile_at_task, "rank to profile", at_least(0))
       .needs(above("profile_every_n_iters"))
       .may_change();
   table
@@ -91,7 +91,7 @@ void add_options(OptionTable& table, HookOptions& options) {
            &options.time_history,
            "write each step's seconds, images/s and wait for data into step_times.csv")
       .may_change();
-  table.add("hooks", &options.hooks, "more hooks by name, comma-separated: " + name_list(names()));
+  table.add("hooks", &options.hooks, "hooks to add, comma-separated: " + name_list(names()));
 }
 
 void validate(const HookOptions& options, int ranks) {

@@ -7,9 +7,9 @@ namespace dimred::training {
 models::Precision choose_precision(PrecisionChoice choice, torch::Device device) {
   const bool native = models::has_native_bfloat16(device);
   require(choice != PrecisionChoice::bfloat16 || native,
-          "[training::precision] bfloat16 is not native on this processor; use float32 or auto");
+          "[precision] bfloat16 is not native on this processor; use float32 or auto");
   require(choice != PrecisionChoice::float16 || device.is_cuda(),
-          "[training::precision] float16 needs a CUDA device (on a processor LibTorch's backward "
+          "[precision] float16 needs a CUDA device (on a processor LibTorch's backward "
           "convolutions take hundreds of times as long in it); use bfloat16, float32 or auto");
   if (choice == PrecisionChoice::float16) return models::Precision::float16;
   const bool bfloat16 =

@@ -37,11 +37,9 @@ struct DataOptions {
   double cache_memory = 4;                    // of the two sets each up to this number of GB
   double validation_fraction = 0;             // [0, 1), held out of the training set by split_seed
   std::optional<std::int64_t> split_seed;     // unset: the run's seed
-  double label_noise = 0;  // [0, 1], part of the training labels that are replaced by another class
-  std::optional<std::int64_t> label_noise_seed;    // unset: the run's seed
-  std::int64_t num_samples = 0;                    // 0: not checked; of the mock set: 50,000
-  std::int64_t train_samples = 0;                  // 0: all; else this number, evenly spread
-  std::int64_t test_samples = 0;                   // the same
+  std::int64_t num_samples = 0;               // 0: not checked; of the mock set: 50,000
+  std::int64_t train_samples = 0;             // 0: all; else this number, evenly spread
+  std::int64_t test_samples = 0;              // the same
   std::optional<data::Recipe> preprocessing_name;  // unset (auto): as the data needs it
   std::int64_t image_size = 0;  // 0: the recipe's own where it cuts, or the data's
   /// For photographs, where preprocessing_name and image_size are unset: what the network was made
@@ -80,7 +78,7 @@ struct ModelOptions {
   std::string trainable_exclude_patterns;  // of these; the others are frozen and leave M
 };
 
-/// Where batches are made. automatic: on a CUDA device, of sets that can be kept there.
+/// Place at which batches are made. automatic: on a CUDA device, of sets that can be kept there.
 enum class DataOnDevice { automatic, yes, no };
 
 /// TensorBoard's event files in the run folder.
@@ -126,8 +124,6 @@ struct CommonOptions {
 };
 
 void add_data_options(OptionTable& table, DataOptions& options);
-/// When the run's seed is also what samples are held out or mislabelled by.
-Condition seed_draws_samples();
 /// The operators of both texts; models::validate() says which are none.
 models::AmpLists amp_lists(const ModelOptions& options);
 
@@ -140,7 +136,7 @@ void add_step_event_options(OptionTable& table, EventOptions& options);
 
 /// Determines values that depend on the run's other options, on the machine or on the number of
 /// ranks, so that config.toml says it and a command that adopts the options means the same:
-/// split_seed, label_noise_seed, precision = auto, float16's loss scale, both batch sizes, a
+/// split_seed, precision = auto, float16's loss scale, both batch sizes, a
 /// TorchScript module's place and digest, an image_size that `table` was not given. Throws
 /// std::invalid_argument for batch sizes that the ranks do not fit, for options that contradict
 /// each other, and for a module that is not there or has another digest than the one given.

@@ -31,22 +31,21 @@ void resolve_precision(CommonOptions& options) {
 
 void resolve_batch_sizes(RunOptions& options, int ranks) {
   if (options.global_batch_size && !options.batch_size) {
-    require(
-        *options.global_batch_size % ranks == 0,
-        "[training::batch_size] global_batch_size needs a multiple of the {} ranks, received {}",
-        ranks,
-        *options.global_batch_size);
+    require(*options.global_batch_size % ranks == 0,
+            "[batch_size] global_batch_size needs a multiple of the {} ranks, received {}",
+            ranks,
+            *options.global_batch_size);
     options.batch_size = *options.global_batch_size / ranks;
   }
   if (!options.batch_size) options.batch_size = usual_batch_size;
   const auto total = *options.batch_size * ranks;
   require(!options.global_batch_size || *options.global_batch_size == total,
-          "[training::batch_size] global_batch_size needs batch_size x ranks = {}, received {}",
+          "[batch_size] global_batch_size needs batch_size x ranks = {}, received {}",
           total,
           options.global_batch_size.value_or(0));
   options.global_batch_size = total;
   require(options.gradient_accumulation <= *options.batch_size,
-          "[training::batch_size] gradient_accumulation needs at most batch_size = {} passes, "
+          "[batch_size] gradient_accumulation needs at most batch_size = {} passes, "
           "received {}",
           *options.batch_size,
           options.gradient_accumulation);
@@ -56,16 +55,16 @@ void resolve_batch_sizes(RunOptions& options, int ranks) {
 void resolve_script(ModelOptions& options) {
   if (!models::is_script(options.model)) {
     require(options.model_digest.empty(),
-            "[training::model] model_digest belongs to a TorchScript module, received --model {}",
+            "[model] model_digest belongs to a TorchScript module, received --model {}",
             options.model);
     return;
   }
   const auto file = std::filesystem::absolute(options.model).lexically_normal();
-  require(std::filesystem::is_regular_file(file), "[training::model] no such file: {}", file);
+  require(std::filesystem::is_regular_file(file), "[model] no such file: {}", file);
   options.model = file.string();
   const auto digest = file_digest(file);
   require(options.model_digest.empty() || options.model_digest == digest,
-          "[training::model] needs the module with the digest {} (model_digest of the run), "
+          "[model] needs the module with the digest {} (model_digest of the run), "
           "received {} with {}",
           options.model_digest,
           options.model,
@@ -82,8 +81,8 @@ void choose_photograph_recipe(DataOptions& data, const std::string& model) {
   data.photograph_size = models::network_info(model).image_size;
 }
 
-/// Where the recipe cuts images out and nobody has said a size, it is the one that the network was
-/// made for. A size of 0 that was given or stays means the recipe's own.
+/// An unset size is the network's own if the recipe cuts images out. A size of 0 that was given or
+/// stays means the recipe's own.
 void resolve_image_size(DataOptions& data, const std::string& model) {
   if (!data.preprocessing_name) return choose_photograph_recipe(data, model);
   const auto crop = data::recipe(*data.preprocessing_name, 0).crop;
@@ -98,7 +97,7 @@ void resolve(CommonOptions& options, int ranks, const OptionTable& table) {
   resolve_batch_sizes(options.run, ranks);
   models::resolved(options.head.margin);  // refused before anything is loaded
   require(options.head.margin.kind == models::MarginKind::none || options.loss.label_smoothing == 0,
-          "[training::loss] a margin_loss takes no label_smoothing, received {}",
+          "[loss] a margin_loss takes no label_smoothing, received {}",
           options.loss.label_smoothing);
   resolve_script(options.model);
   const auto& model = options.model;
@@ -106,14 +105,12 @@ void resolve(CommonOptions& options, int ranks, const OptionTable& table) {
   if (!table.was_set(&options.data.image_size))
     resolve_image_size(options.data, open ? model.for_photographs : model.model);
   require(!options.run.deterministic || options.run.threads > 0,
-          "[training::deterministic] deterministic needs threads >= 1, because sums depend on "
+          "[deterministic] deterministic needs threads >= 1, because sums depend on "
           "their number, received 0 (all of the machine)");
   require(!options.run.deterministic || !options.run.cudnn_autotune,
-          "[training::deterministic] cudnn_autotune chooses algorithms by time, which "
+          "[deterministic] cudnn_autotune chooses algorithms by time, which "
           "deterministic = true excludes");
   if (!options.data.split_seed) options.data.split_seed = options.run.seed;
-  if (options.data.label_noise > 0 && !options.data.label_noise_seed)
-    options.data.label_noise_seed = options.run.seed;
   resolve_precision(options);
   require_effects(table);
 }

@@ -39,7 +39,8 @@ bool holds_nothing(const fs::path& folder) {
   });
 }
 
-/// Files that a run writes before it has trained: of no use without those that would have followed.
+/// Files that a run writes before it has trained: of no use without the files that would have
+/// followed.
 constexpr std::array beginnings{"config.toml",
                                 "manifest.json",
                                 "curve.csv",
@@ -75,7 +76,7 @@ constexpr std::array parts{"config.toml",
 constexpr std::array without_digest{
     "step_times.csv", module_file, frozen_file_name, initialization_file_name};
 
-/// Bytes of each file, so that one that is gone, empty, cut or longer afterwards is known.
+/// Bytes of each file, so that a missing, empty, cut or longer file is known.
 nlohmann::json sizes_of_parts(const fs::path& run) {
   auto sizes = nlohmann::json::object();
   for (const auto* name : parts)
@@ -118,15 +119,12 @@ RunFolder::RunFolder(fs::path path,
 }
 
 void RunFolder::take(const checkpoints::RunConfig& wanted) {
-  require(!path_.empty(), "[training::run_folder] needs --output FOLDER");
-  require(!fs::exists(path_) || fs::is_directory(path_),
-          "[training::run_folder] {} is not a folder",
-          path_);
+  require(!path_.empty(), "[output] needs --output FOLDER");
+  require(!fs::exists(path_) || fs::is_directory(path_), "[output] {} is not a folder", path_);
   const auto config = path_ / "config.toml";
-  require(
-      checkpoints::is_run(path_) || holds_nothing(path_),
-      "[training::run_folder] {} holds files that are not a run of ours; choose another --output",
-      path_);
+  require(checkpoints::is_run(path_) || holds_nothing(path_),
+          "[output] {} holds files that are not a run of ours; choose another --output",
+          path_);
   created_ = fs::create_directories(path_);
   lock_ = std::make_unique<checkpoints::FolderLock>(path_);
   new_run_ = !checkpoints::is_run(path_);
@@ -136,7 +134,8 @@ void RunFolder::take(const checkpoints::RunConfig& wanted) {
     if (fs::exists(manifest())) earlier_manifest_ = checkpoints::read_text(manifest());
   }
   earlier_work_ = work();
-  write_file_atomically(config, checkpoints::with_digest(wanted.toml));
+  write_file_atomically(
+      config, checkpoints::with_digest(checkpoints::continued_toml(wanted, earlier_config_)));
   if (!wanted.module.empty() && !fs::exists(path_ / module_file))
     write_file_atomically(path_ / module_file, checkpoints::read_text(wanted.module));
 }

@@ -25,8 +25,8 @@ class RunFolder {
   /// Creates the folder, or takes it up again when its config.toml says the same (how far the run
   /// goes and how it is shown aside: epochs, threads, prefetch, quiet). Throws
   /// std::invalid_argument naming the first option that differs, or when the folder holds something
-  /// that is not a run of ours; std::runtime_error while another process trains in it. Of several
-  /// ranks, rank 0 alone creates, locks and writes; what it meets, all throw.
+  /// that is not a run of ours; std::runtime_error while another process trains in it. Rank 0 alone
+  /// creates, locks and writes; all ranks throw its error.
   RunFolder(std::filesystem::path path,
             const checkpoints::RunConfig& config,
             Communicator& communicator,

@@ -44,7 +44,7 @@ void freeze(models::Objective& objective, const ModelOptions& options, const std
   trains.include.require_matches(names);
   trains.exclude.require_matches(names);
   require(std::ranges::any_of(names, trains),
-          "[training::model] trainable_include_patterns and trainable_exclude_patterns leave no "
+          "[model] trainable_include_patterns and trainable_exclude_patterns leave no "
           "parameter to train");
   objective.freeze([&](const std::string& name) { return !trains(name); });
 }
@@ -83,7 +83,7 @@ void attach_network(Setup& setup,
       models::make_network(model.model, {shape.channels, shape.height, shape.width}, outputs);
   if (model.initialization == models::Initialization::mindspore) {
     require(!models::is_script(model.model),
-            "[training::setup] initialization draws a network's weights; the TorchScript module {} "
+            "[data] initialization draws a network's weights; the TorchScript module {} "
             "brings its own",
             model.model);
     models::initialise_as_mindspore(*network);

@@ -7,7 +7,8 @@
 
 namespace dimred::training {
 
-/// Everything a stage trains with, made from the options alone. What needs one part takes that.
+/// Everything a stage trains with, made from the options alone. Functions in need of one part take
+/// it alone.
 struct Setup {
   std::shared_ptr<distributed::TensorCommunicator> communicator;
   std::uint64_t seed = 0;

@@ -17,8 +17,8 @@ bool stop_received();
 /// True on every rank when any has received one: to be asked at the same step by all.
 bool stop_agreed(Communicator& communicator);
 
-/// Whether the stop that all agreed to came from the processes that started the ranks alone: an
-/// agent of torchrun ends its ranks so to restart them with the nodes that have come or gone.
+/// Returns whether the agreed stop came only from the processes that started the ranks: an agent of
+/// torchrun ends its ranks so to restart them with the nodes that have come or gone.
 bool stopped_by_launcher();
 
 /// The exception that a pass without steps (an evaluation, a recalibration) throws on every rank

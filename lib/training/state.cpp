@@ -138,23 +138,22 @@ Position restore_network(const checkpoints::State& saved, const std::string& sta
   const auto& scalars = saved.scalars;
   auto& model = setup.model;
   require(scalars.at("stage") == stage,
-          "[training::state] needs a state of {}, received one of {}",
+          "[state] needs a state of {}, received one of {}",
           stage,
           scalars.at("stage").get<std::string>());
   const auto difference = layout::first_difference(model.flat.layout, scalars.at("layout").dump());
-  require(
-      difference.empty(), "[training::state] the state belongs to another model: {}", difference);
+  require(difference.empty(), "[state] the state belongs to another model: {}", difference);
   require_same_frozen(model, scalars.at("layout").dump(), "the state");
   const auto data = scalars.value("data", nlohmann::json());
-  require_same_classes(data, setup.data.record, "training::state");
+  require_same_classes(data, setup.data.record, "state");
   const auto different = other_samples(data, setup.data.record);
   require(different.empty(),
-          "[training::state] a run goes on with the data that it began with, but {}; choose "
-          "another --output for other data",
+          "[state] a resumed run needs its own data, but {}; choose another --output for other "
+          "data",
           different);
   keep_pixels(data, setup.data.record);
   require(scalars.at("steps_per_epoch") == setup.data.steps_per_epoch(),
-          "[training::state] the state has {} steps an epoch, data and batch size now give {}",
+          "[state] the state has {} steps an epoch, data and batch size now give {}",
           scalars.at("steps_per_epoch").get<std::int64_t>(),
           setup.data.steps_per_epoch());
   models::assign(model.flat,
@@ -165,7 +164,7 @@ Position restore_network(const checkpoints::State& saved, const std::string& sta
   setup.run = checkpoints::identity_of(scalars.dump());  // that of an older run is not known
   const auto position = position_from_json(scalars.at("position"));
   require_environment(position.step_in_epoch <= setup.data.steps_per_epoch(),
-                      "[training::state] the state is damaged: it is at step {} of an epoch of {}",
+                      "[state] the state is damaged: it is at step {} of an epoch of {}",
                       position.step_in_epoch,
                       setup.data.steps_per_epoch());
   return position;
@@ -233,8 +232,8 @@ std::optional<checkpoints::State> newest_state(const checkpoints::StateStore& st
     auto state = states.newest_valid(&skipped);
     // Starting over would cut the curve and, save by save, delete what may still be rescued.
     require_environment(state.has_value() || skipped.empty(),
-                        "[training::state] no resume state of this run can be read ({}); mend it, "
-                        "or choose another --output",
+                        "[state] no resume state of this run can be read ({}); repair it, or "
+                        "choose another --output",
                         skipped.empty() ? "" : skipped.front());
     for (const auto& line : skipped) console.warn("damaged, skipped: " + line);
     return state;
@@ -245,13 +244,13 @@ checkpoints::State read_run_state(const std::filesystem::path& path,
                                   const checkpoints::VectorChoice& choose) {
   if (checkpoints::is_state(path)) return checkpoints::read_state(path, choose);
   require(std::filesystem::is_directory(path / "checkpoints"),
-          "[training::state] {} is neither a run folder nor a state",
+          "[state] {} is neither a run folder nor a state",
           path);
   std::vector<std::string> skipped;
   auto state = checkpoints::StateStore(path / "checkpoints", 1).newest_valid(&skipped, choose);
-  require(state.has_value() || !skipped.empty(), "[training::state] {} has no state", path);
+  require(state.has_value() || !skipped.empty(), "[state] {} has no state", path);
   require_environment(skipped.empty(),
-                      "[training::state] the newest state of {} cannot be read: {}; an older one "
+                      "[state] the newest state of {} cannot be read: {}; an older one "
                       "can be named by its path",
                       path,
                       skipped.empty() ? "" : skipped.front());

@@ -37,7 +37,7 @@ void restore(Run& run, Stage& stage, const checkpoints::State& saved, bool own) 
   require_epochs_left(position, *stage.epochs());
 }
 
-/// Where a run is taken up, or that there is nothing left to do.
+/// Says at which step a run is resumed, or that nothing is left to do.
 std::string describe_beginning(Run& run, const Stage& stage, const std::filesystem::path& from) {
   const auto& position = run.position;
   const bool ended =

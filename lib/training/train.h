@@ -27,7 +27,7 @@ struct Run {
   RunView view() { return {setup, &position, folder, console, &writer}; }
 };
 
-/// What a stage adds to the loop that both share. Everything is called on all ranks at the same
+/// A stage's part of the loop that both share. Everything is called on all ranks at the same
 /// points.
 class Stage {
  public:
@@ -57,8 +57,8 @@ class Stage {
   /// After the last step of a run that has come to its end. Throws Stopped.
   virtual void finish(Run& /*run*/) {}
 
-  /// What a state holds beside the network, the position and the hooks' parts. restore() throws
-  /// std::invalid_argument for the state of another method.
+  /// The part of a state beside network, position and hooks. restore() throws std::invalid_argument
+  /// for the state of another method.
   virtual void save(const Run& run, checkpoints::State& state) = 0;
   virtual void restore(Run& run, const checkpoints::State& state) = 0;
 };

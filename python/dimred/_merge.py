@@ -131,7 +131,7 @@ def _swept(own: dict[str, Any], sweep: Any) -> list[Any]:
     usual = {"kind": "mean", "stride": 1, "first_step": 0}
     for name, value in own.items():
         if value != usual.get(name):
-            raise ValueError(f"{SCOPE} {name} belongs into the dicts of sweep, received {shown(value)} beside it")
+            raise ValueError(f"{SCOPE} {name} belongs in the dicts of sweep, received {shown(value)} beside it")
     return [_recipe({**usual, **line}) for line in sweep]
 
 

@@ -108,7 +108,7 @@ TEST(WriteResult, GoesWhereThePathLeads) {
   EXPECT_THROW(require_result_place(place(folder / "none/file")), std::invalid_argument);
 }
 
-/// What would be lost is named, and stays.
+/// A file that would be lost is named, and stays.
 TEST(WriteResult, ReplacesAnEarlierOutputAlone) {
   const TemporaryFolder folder;
   const auto refusal = [&](const ResultPlace& place) {

@@ -124,7 +124,7 @@ TEST_F(Run, IsCheckedByItsNewestReadableState) {
 
 TEST_F(Run, WhoseStateSaysNothingIsRefused) {
   save_state(2, "");
-  EXPECT_THAT(refusal(run), HasSubstr("it is of another revision of dimred"));
+  EXPECT_THAT(refusal(run), HasSubstr("another revision of dimred wrote it"));
 }
 
 TEST_F(Run, IsNotNeededByWhatSaysItItself) {
@@ -162,7 +162,7 @@ struct Resumed {
     table.add("model", &model, "");
   }
 
-  /// What a resume with these values is refused for; empty where it is not.
+  /// Returns the refusal of a resume with these values; empty without one.
   std::string refusal(const RunConfig& earlier) const {
     try {
       require_same_configuration("run", earlier.toml, run_config(table));
@@ -200,6 +200,32 @@ TEST(RunConfig, KeepsItsThreadsWhereItIsDeterministic) {
   before.deterministic = now.deterministic = true;
   now.threads = 1;
   EXPECT_THAT(now.refusal(run_config(before.table)), HasSubstr("threads = 2, received 1"));
+}
+
+TEST(RunConfig, HasARemovedOptionAtItsOldDefaultAlone) {
+  Resumed now;
+  now.table.removed("noise", "0", "8b694755", "leave it out");
+  auto earlier = run_config(now.table);
+  earlier.toml += "noise = 0.0\n";
+  EXPECT_EQ(now.refusal(earlier), "");
+  earlier.toml += "half = true\n";
+  EXPECT_THAT(now.refusal(earlier), HasSubstr("it has half = true, received (unset)"));
+  now.table.removed("half", "false", "8b694755", "leave it out");
+  EXPECT_THAT(now.refusal(earlier),
+              HasSubstr("half: the option is gone, received true; revision 8b694755 is the last"));
+}
+
+TEST_F(Run, ThatGoesOnAgreesWithStatesOfAnEarlierRevision) {
+  Resumed now;
+  now.table.removed("pad", "2", "8b694755", "leave it out");
+  const auto config = run_config(now.table);
+  EXPECT_EQ(continued_toml(config, ""), config.toml);
+  put_file(run / "config.toml", with_digest(config.toml));
+  EXPECT_THAT(refusal(run), HasSubstr("pad = 2, config.toml does not say it"));
+  const auto goes_on = continued_toml(config, toml);
+  put_file(run / "config.toml", with_digest(goes_on));
+  EXPECT_EQ(open_run(run).config, goes_on);
+  EXPECT_EQ(continued_toml(config, goes_on), goes_on);
 }
 
 }  // namespace

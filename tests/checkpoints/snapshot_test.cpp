@@ -195,7 +195,7 @@ TEST(Snapshot, RefusesNonFiniteValues) {
   EXPECT_EQ(folder.count(), 0U);
 }
 
-/// The same as a file of version 1, which has one digest of all.
+/// Writes it as a file of version 1, which has one digest of all.
 std::string with_right_digest(const std::string& text) {
   auto head = formatted("dimred-snapshot 1\nxxh3-128 {}\n", digest(text.substr(512)));
   head.resize(512);

@@ -6,7 +6,7 @@
 
 namespace dimred::checkpoints {
 
-/// What a run would list that has written all the snapshots of a folder.
+/// Returns the list of a run that has written all the snapshots of a folder.
 inline SnapshotList snapshots_there(const std::filesystem::path& folder) {
   SnapshotList list;
   for (const auto& file : list_files(folder, {".h5"}))

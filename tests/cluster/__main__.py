@@ -27,7 +27,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--build", type=Path, default=Path("build"), help="folder with bin/")
     parser.add_argument("--short", action="store_true", help="the launchers alone on 1 and 4 ranks, in a minute")
     parser.add_argument("--only", default="", help="launchers whose names hold this text")
-    parser.add_argument("--folder", type=Path, help="where to work and leave everything, default: a temporary folder")
+    parser.add_argument("--folder", type=Path, help="folder to work in and to leave (default: a temporary one)")
     parser.add_argument("--record", type=Path, help="file that also gets the table")
     return parser.parse_args()
 

@@ -124,7 +124,7 @@ TEST_F(MergeCommand, RefusesInOneLine) {
             "idle.txt:1: [merge] decay has no effect: it needs kind = ema"},
            {"--sweep " + both.string(),
             "both.txt:1: [merge] needs --kind or --coefficients, received both"},
-           {"--sweep " + lines.string() + " --last 2", "--last belongs into the lines of --sweep"},
+           {"--sweep " + lines.string() + " --last 2", "--last belongs in the lines of --sweep"},
            {"s3://bucket/run", "a URL needs to be the one SOURCE"},
            {"--stride 0", "--stride: needs a whole number >= 1"}}) {
     const auto outcome = merged(options);

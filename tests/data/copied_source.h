@@ -14,8 +14,8 @@
 
 namespace dimred::data {
 
-/// Files of one folder that come into another, of which at most a number of bytes is there at a
-/// time: the oldest give way to the next.
+/// Files of one folder that come into another, with at most a number of bytes there at a time: the
+/// oldest give way to the next.
 class CopiedSource : public ShardSource {
  public:
   CopiedSource(std::vector<std::filesystem::path> files,

@@ -275,9 +275,8 @@ TEST(LoaderPoolDeathTest, SaysThatAThreadCannotStart) {
     }
     std::exit(4);
   };
-  EXPECT_EXIT(start(),
-              testing::ExitedWithCode(0),
-              "\\[data::Loader\\] cannot start thread [0-9]+ of 1000 \\(");
+  EXPECT_EXIT(
+      start(), testing::ExitedWithCode(0), "\\[data\\] cannot start thread [0-9]+ of 1000 \\(");
 }
 
 TEST(LoaderPool, SizesThatDifferNeedACrop) {

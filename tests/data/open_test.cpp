@@ -33,7 +33,7 @@ TEST(OpenDataset, FindsTheKindAndTheParts) {
   EXPECT_EQ(open_dataset(options, false, train->class_names())->size(), 2);
   options.num_classes = 1;
   const auto classes = thrown<std::invalid_argument>([&] { open_dataset(options, true); });
-  EXPECT_NE(classes.find("num_classes needs at least what the training set has (2"),
+  EXPECT_NE(classes.find("num_classes needs at least the classes of the training set (2"),
             std::string::npos);
   options.num_classes = 3;
   const std::shared_ptr<const Dataset> two = open_dataset(options, true);
@@ -44,7 +44,7 @@ TEST(OpenDataset, FindsTheKindAndTheParts) {
   EXPECT_EQ(three->digest(), two->digest());
   options.num_samples = two->size() + 1;
   const auto samples = thrown<std::invalid_argument>([&] { open_dataset(options, true); });
-  EXPECT_NE(samples.find("num_samples needs what the training set has"), std::string::npos);
+  EXPECT_NE(samples.find("num_samples needs the size of the training set"), std::string::npos);
   options = {.path = folder / "train"};
   const auto test = thrown<std::invalid_argument>([&] { open_dataset(options, false); });
   EXPECT_NE(test.find("test_data can name it"), std::string::npos) << test;
@@ -72,7 +72,7 @@ TEST(OpenDataset, TellsPartsFromClasses) {
       {{"TRAIN/cat/1.png", "Valid/cat/1.png"}, {"cat"}, ""},
       {{"fold_1/cat/1.png", "fold_1/dog/1.png", "fold_2/cat/1.png", "fold_2/dog/1.png"},
        {},
-       "fold_1, fold_2 may be the classes, or parts of the data set whose classes are cat, dog"},
+       "fold_1, fold_2 may be the classes, or parts of a data set with the classes cat, dog"},
       {{"train/train/cat/1.png", "train/train/dog/1.png"}, {}, "train may be the classes, or"},
       {{"seg_train/seg_train/a/1.png"}, {}, "seg_train may be the classes, or"},
       {{"1.png", "2.png"}, {}, "but images; a pattern"},

@@ -107,7 +107,7 @@ TEST_F(Connect, ARankThatCannotStartTellsTheOthers) {
   EXPECT_EQ(other.get(), "3");
 }
 
-/// What rank 0 of two says at the rendezvous.
+/// The text of rank 0 of two at the rendezvous.
 std::string refusal(c10d::Store& store, bool agent_store) {
   try {
     return "started " + rendezvous(store, {.rank = 0, .size = 2, .agent_store = agent_store}, 20);

@@ -20,7 +20,7 @@ SUITES = ("kills", "writes", "prefixes", "damage", "poison")
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="scripts/faults.sh", description=__doc__)
     parser.add_argument("--build", type=Path, default=Path("build"), help="folder with bin/ and lib/")
-    parser.add_argument("--suites", default=",".join(SUITES), help="of %(default)s")
+    parser.add_argument("--suites", default=",".join(SUITES), help="comma-separated suites (default: %(default)s)")
     parser.add_argument("--ranks", default="1", help="numbers of ranks, e.g. 1,3")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--kills", type=int, default=500, help="kill -9, for each number of ranks")
@@ -28,7 +28,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--prefixes", type=int, default=0, help="cut-offs of each command; 0: all")
     parser.add_argument("--flips", type=int, default=0, help="flipped bits a file; 0: every byte of the heads")
     parser.add_argument("--loads", type=int, default=10, help="rounds of damaged files through the trainers")
-    parser.add_argument("--folder", type=Path, help="where to work, default: a temporary folder")
+    parser.add_argument("--folder", type=Path, help="folder to work in (default: a temporary one)")
     return parser.parse_args()
 
 

@@ -31,7 +31,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--short", action="store_true", help=f"some replays, and {SHORT} mutations of every kind")
     parser.add_argument("--mutations", type=int, help=f"of every kind of file; default: {MANY}, short: {SHORT}")
     parser.add_argument("--only", default="", help="cases whose names hold this text")
-    parser.add_argument("--seed", type=int, default=1, help="of the mutations")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the mutations")
     parser.add_argument("--record", type=Path, help="file that also gets the table")
     return parser.parse_args()
 

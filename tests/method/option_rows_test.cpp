@@ -13,7 +13,7 @@
 namespace dimred::method {
 namespace {
 
-/// Where a dozen steps lead, on noisy batches whose trials fail at times: all that a step's
+/// The end of a dozen steps, on noisy batches whose trials fail at times: all that a step's
 /// constants can change.
 std::vector<double> path_of(const MethodOptions& options) {
   constexpr int steps = 12;

@@ -164,7 +164,7 @@ TEST(Method, LetsTheFirstErrorThroughWhereTheSpaceCannotBeRestored) {
   }
 }
 
-/// A step that fails may have no memory for anything that its way back would allocate.
+/// A failing step may have no memory for its way back.
 TEST(Method, DoesNotSaveItsStateToStep) {
   struct Unsaved final : Method {
     StateDict state_dict() const override { throw std::bad_alloc(); }

@@ -204,15 +204,15 @@ std::string refusal(const MarginOptions& options) {
 
 TEST(MarginOptions, RefuseWhatLeavesNoCosine) {
   EXPECT_EQ(refusal({.scale = 0}),
-            "[models::margin] margin_scale needs a number in (0, 300], received 0");
+            "[margin_loss] margin_scale needs a number in (0, 300], received 0");
   EXPECT_EQ(refusal({.m2 = 3.2}),
-            "[models::margin] margin_m2 needs a number in [0, 3.141592653589793), received 3.2");
+            "[margin_loss] margin_m2 needs a number in [0, 3.141592653589793), received 3.2");
   EXPECT_EQ(refusal({.kind = MarginKind::cosface, .m3 = 2}),
-            "[models::margin] margin_m3 needs a number in [0, 2), received 2");
+            "[margin_loss] margin_m3 needs a number in [0, 2), received 2");
   EXPECT_EQ(refusal({.kind = MarginKind::combined, .m1 = 0.5}),
-            "[models::margin] margin_m1 needs a number in [1, 4], received 0.5");
+            "[margin_loss] margin_m1 needs a number in [1, 4], received 0.5");
   EXPECT_EQ(refusal({.kind = MarginKind::combined, .m1 = 2, .beyond = BeyondPi::linear}),
-            "[models::margin] margin_beyond_pi = linear needs m1 = 1, received 2");
+            "[margin_loss] margin_beyond_pi = linear needs m1 = 1, received 2");
   EXPECT_NE(refusal({.scale = std::nan("")}), "accepted");
 }
 
@@ -241,7 +241,7 @@ TEST(MarginSoftmax, RefusesWhatDoesNotFit) {
     return std::string("accepted");
   };
   EXPECT_EQ(message({p.features, p.labels + 11, p.weights}),
-            formatted("[models::margin_softmax] needs labels in [0, 11), received {}",
+            formatted("[margin_loss] needs labels in [0, 11), received {}",
                       11 + p.labels[0].item<std::int64_t>()));
   EXPECT_NE(message({p.features, p.labels, p.weights.narrow(1, 0, 5)}).find("[11, 5]"),
             std::string::npos);

@@ -164,7 +164,7 @@ TEST(Gradient, ThatIsShortStaysBitForBit) {
   EXPECT_TRUE(torch::equal(zero, torch::zeros({10})));
 }
 
-/// Columns [0, 64) of every rank, and of 90 columns behind them those that this rank has.
+/// Columns [0, 64) of every rank, and this rank's of 90 columns behind them.
 struct ShardedVectors {
   torch::Tensor weights = torch::randn({154}), gradient = torch::randn({154});
   std::vector<Segment> whole = {{.columns = {0, 64}, .decay = true, .size = 64},

@@ -18,7 +18,7 @@ using testing::test_columns;
 
 constexpr std::int64_t rows_of_p = 5;
 
-/// Whole digest blocks, of which there are 7: of 12 ranks some have none.
+/// Seven whole digest blocks: some of 12 ranks have none.
 ColumnRange own_of(int rank, int size) {
   const auto start = [&](int of) {
     return std::min(ceiling(test_columns, columns_per_digest) * of / size * columns_per_digest,

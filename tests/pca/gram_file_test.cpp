@@ -100,7 +100,7 @@ TEST(GramFile, IsOfTheSnapshotsInRange) {
   EXPECT_LT((read_square(options.gram) - expected).cwiseAbs().maxCoeff(), 1e-12 * expected.trace());
 }
 
-/// Snapshots of which somebody writes one while they are read.
+/// Snapshots, one of them written while they are read.
 class ChangingSource final : public SnapshotSource {
  public:
   explicit ChangingSource(const SnapshotSource& source)
@@ -116,7 +116,7 @@ class ChangingSource final : public SnapshotSource {
   const SnapshotSource* source_;
 };
 
-/// The same command would be refused by "exists already".
+/// A second run of the command would be refused by "exists already".
 TEST(GramFile, StandsOnlyBesideItsMatrix) {
   const TemporaryFolder folder;
   const LaidOutSource source(testing::layered_snapshots(9, 5), testing::six_layers());

@@ -97,7 +97,7 @@ TEST(Span, NeedsSnapshotsThatAreIndependent) {
             std::string::npos);
   EXPECT_EQ(kind_refusal(*source_of(snapshots), kind_options(Kind::span, 11)), "no exception");
   EXPECT_EQ(kind_refusal(*source_of(snapshots), kind_options(Kind::span, 13)),
-            "[pca::fit] needs n >= k, received n = 12, k = 13");
+            "[pca] needs n >= k, received n = 12, k = 13");
   snapshots(2, 3999) = HUGE_VAL;
   EXPECT_NE(kind_refusal(*source_of(snapshots), kind_options(Kind::span, 11)).find("column 3999"),
             std::string::npos);
@@ -158,7 +158,7 @@ TEST(Random, KeepsItsRowsWhenThereAreMore) {
 TEST(Random, NeedsAsManyColumnsAsRows) {
   const auto source = source_of(random_matrix(1, 5, 9));
   EXPECT_EQ(kind_refusal(*source, kind_options(Kind::random, 6)),
-            "[pca::fit] needs M >= k, received M = 5, k = 6");
+            "[pca] needs M >= k, received M = 5, k = 6");
   const TemporaryFolder folder;
   fit(*source, kind_options(Kind::random, 5), folder / "p.npy");
   EXPECT_LT(orthonormality_error(read_matrix(folder / "p.npy")), 1e-6);

@@ -44,7 +44,7 @@ struct Svd {
 /// Float64 SVD of the float32 values as they are: an independent method and library.
 Svd uncentred_svd(const Matrix& matrix);
 
-/// The same of the centred values.
+/// Returns the SVD of the centred values.
 Svd reference_svd(const Matrix& matrix);
 
 /// Sine of the largest principal angle between two row spaces of equal dimension.

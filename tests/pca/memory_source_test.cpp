@@ -101,15 +101,15 @@ TEST(MemorySource, RefusesOtherShapesAndTypesByName) {
   EXPECT_EQ(thrown<std::invalid_argument>([&] {
               memory_source({{"e", {tensor<float>("", {6}, "I32", values)}}});
             }),
-            "[pca::memory_source] needs float32, float64, float16 or bfloat16, received I32");
+            "[pca] needs float32, float64, float16 or bfloat16, received I32");
   EXPECT_EQ(thrown<std::invalid_argument>([&] {
               memory_source({{"e", {tensor<float>("count", {6}, "I32", values)}}});
             }),
-            "[pca::memory_source] 'e' holds no float values");
+            "[pca] 'e' holds no float values");
   EXPECT_EQ(thrown<std::invalid_argument>([&] {
               memory_source({{"f", {}}});
             }),
-            "[pca::memory_source] 'f' holds no float values");
+            "[pca] 'f' holds no float values");
 }
 
 TEST(MemorySource, AFitNamesTheParameterThatIsNotFinite) {
@@ -124,7 +124,7 @@ TEST(MemorySource, AFitNamesTheParameterThatIsNotFinite) {
   }
   EXPECT_EQ(thrown<std::invalid_argument>(
                 [&] { fit(*memory_source(rows), testing::options_of(1), folder / "p.npy"); }),
-            "[pca::fit] needs finite snapshots, received inf in row 2 (step 2), column 3 (of "
+            "[pca] needs finite snapshots, received inf in row 2 (step 2), column 3 (of "
             "parameter fc.bias)");
 }
 

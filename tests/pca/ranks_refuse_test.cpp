@@ -38,7 +38,7 @@ TEST(RanksRefuse, AValueThatIsNotFinite) {
   matrix(5, 80000) = std::numeric_limits<double>::quiet_NaN();  // rank 1 of 3 has 49152 to 81920
   const auto source = source_of(matrix);
   EXPECT_EQ(ranks_refusal(folder, [&](int) { return source.get(); }),
-            "caller: [pca::fit] needs finite snapshots, received nan in row 5 (memory[5]), column "
+            "caller: [pca] needs finite snapshots, received nan in row 5 (memory[5]), column "
             "80000");
   EXPECT_EQ(folder.count(), 0U);
 }
@@ -71,7 +71,7 @@ TEST(RanksRefuse, AnOutputThatRankZeroCannotWrite) {
   };
   const TemporaryFolder folder;
   EXPECT_EQ(error(folder / "none/p.npy"),
-            "caller: [pca::fit] needs the folder of its output to exist, received '" +
+            "caller: [pca] needs the folder of its output to exist, received '" +
                 (folder / "none/p.npy").string() + "'");
   {
     const AtomicFile other(folder / "p.npy");
@@ -96,7 +96,7 @@ TEST(RanksRefuse, AFolderThatOneOfThemDoesNotShare) {
     }));
   };
   const auto refusal = [&](const std::string& found) {
-    return "caller: [pca::fit] needs a folder that all ranks share, rank 2 finds " + found + " '" +
+    return "caller: [pca] needs a folder that all ranks share, rank 2 finds " + found + " '" +
            (other / "p.npy.tmp").string() + "' that rank 0 has begun";
   };
   EXPECT_EQ(error(), refusal("no"));
@@ -137,7 +137,7 @@ TEST(RanksRefuse, DamageOfABasisInOneShard) {
   const std::string error = common_error(ThreadRanks(3).run([&](Communicator& ranks) {
     load_basis(folder / "p.npy", layout, layout::shard_of(layout, ranks.rank(), 3), {}, ranks);
   }));
-  EXPECT_NE(error.find("environment: [pca::load_basis]"), std::string::npos) << error;
+  EXPECT_NE(error.find("environment: [pca_mat]"), std::string::npos) << error;
   EXPECT_NE(error.find("columns 98304 to 103305 differ from their digest"), std::string::npos)
       << error;
 }

@@ -97,7 +97,7 @@ TEST(OpenSourceByRanks, SeeWhatIsReplacedBehindItsVerification) {
       fit(*source, {.components = 2}, folder / "p.npy", ranks);
     });
     for (const auto& outcome : outcomes)
-      EXPECT_NE(outcome.find(formatted("environment: [pca::fit] '{}' has changed", files[changed])),
+      EXPECT_NE(outcome.find(formatted("environment: [pca] '{}' has changed", files[changed])),
                 std::string::npos)
           << outcome;
     EXPECT_FALSE(std::filesystem::exists(folder / "p.npy"));

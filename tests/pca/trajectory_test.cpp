@@ -66,7 +66,7 @@ Straightness straightness_of(const Matrix& gram, const WalkNull& null, double co
   return straightness_of_all({&columns, 1}, {&cosine, 1}, null, 1).front();
 }
 
-/// The part of `walks` simulated ones of which the straightness is rejected at 0.05.
+/// The share of `walks` simulated ones whose straightness is rejected at 0.05.
 double rejected(const Simulated& how, int walks, unsigned seed) {
   std::mt19937_64 random(seed);
   int count = 0;
@@ -112,7 +112,7 @@ TEST(Trajectory, DoesNotCallMomentumADrift) {
   }
 }
 
-/// The part of `walks` simulated ones of which the verdict is `drift`.
+/// The share of `walks` simulated ones whose verdict is `drift`.
 double called_drift(const Simulated& how, int walks, unsigned seed) {
   std::mt19937_64 random(seed);
   int count = 0;
@@ -125,7 +125,7 @@ double called_drift(const Simulated& how, int walks, unsigned seed) {
   return static_cast<double>(count) / walks;
 }
 
-/// Where few increments of few dimensions leave much correlation possible, too; a drift is found.
+/// A drift is found even if few increments of few dimensions leave much correlation possible.
 TEST(Trajectory, TellsDriftFromMomentumInFewDimensions) {
   EXPECT_LE(called_drift({.steps = 20, .dimensions = 2, .phi = 0.2}, 400, 10), 0.0125);
   EXPECT_GE(called_drift({.steps = 74, .dimensions = 18, .rho = 3}, 60, 11), 0.75);
@@ -344,7 +344,7 @@ TEST(Trajectory, SaysWhichTestCannotReject) {
   EXPECT_THAT(limits_of(forty)[0], HasSubstr("40 of 40 tensors cannot be tested: needs 12 incr"));
 }
 
-/// What is straighter than both walks with too few blocks is no "no"; one in ten is `correlated` by
+/// A path straighter than both walks with too few blocks is no "no"; one in ten is `correlated` by
 /// chance.
 TEST(Trajectory, DoesNotDenyADriftForItsBlocks) {
   std::mt19937_64 random(13);

@@ -22,7 +22,7 @@ SHARED = (
     ("threads", "integer", "threads"),
     ("quiet", "boolean", "quiet"),
     ("validation_fraction", "number"),
-    ("label_noise", "number"),
+    ("learning_rate", "number"),
     ("milestones", "numbers"),
     ("snapshots_per_epoch", "integer"),
     ("total_epochs", "number"),

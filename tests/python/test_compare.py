@@ -325,13 +325,15 @@ def test_damaged_and_half_finished_runs_are_named_and_counted(damage: str, copy:
 
 
 def test_every_combination_is_there(fake: Path) -> None:
-    more = '[axes.methods]\nstart = ["last", "mean"]\n[axes.stage1]\nlabel_noise = [0.0, 0.2]\n'
+    more = '[axes.methods]\nstart = ["last", "mean"]\n[axes.stage1]\nlearning_rate = [0.0, 0.2]\n'
     (fake / "comparison.toml").write_text(
         SHORT.replace("[1, 2]", "[1]") + more + "[axes.matrices]\ncomponents = [4, 8]\n"
     )
     assert compare.main(arguments(fake)) == 0
     robust = results(fake).query("method == 'robust'")
-    found = set(zip(robust["matrices.components"], robust["methods.start"], robust["stage1.label_noise"], strict=True))
+    found = set(
+        zip(robust["matrices.components"], robust["methods.start"], robust["stage1.learning_rate"], strict=True)
+    )
     assert found == set(itertools.product((4, 8), ("last", "mean"), (0.0, 0.2)))
     annealed = results(fake).query("method == 'annealed'")
     assert annealed["methods.start"].isna().all()  # stage 1 has no such option

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import pathlib
 import re
 import shutil
 import signal
 import subprocess
+import sys
 import tarfile
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -366,10 +369,11 @@ REFUSED = {
     "dora": ({"use_dora": True}, {}, "a", "use_dora = true"),
     "a magnitude": ({}, {"base_model.model.a.lora_magnitude_vector": torch.ones(3)}, "a", "lora_magnitude_vector"),
     "a changed base": ({"init_lora_weights": "pissa_niter_4"}, {}, "a", "init_lora_weights"),
-    "a bias of B": ({"lora_bias": True}, {}, "a", "lora_bias = true"),
+    "a bias of B": ({}, {"base_model.model.a.lora_B.bias": torch.ones(3)}, "a", 'has no tensor "a.bias"'),
     "another rank": ({"r": 8}, {}, "a", 'says rank 8 of "a", whose factors have 4'),
     "half of it": ({}, {"base_model.model.c.lora_A.weight": torch.ones(4, 2)}, "a", "only one of the two factors"),
-    "another shape": ({"fan_in_fan_out": True}, {}, "a", "do not fit"),
+    "another shape": ({}, {}, "b", "do not fit"),
+    "another program": ({"peft_type": None}, {}, "a", "peft_type = null"),
     "a larger vocabulary": ({}, {"base_model.model.b.weight": torch.ones(9, 2)}, "a", 'in the place of "b.weight"'),
 }
 
@@ -408,6 +412,110 @@ def test_the_fold_is_pefts(tmp_path: Path) -> None:
         assert torch.allclose(loaded[name], value, rtol=1e-12, atol=1e-12), name
 
 
+class Layers(torch.nn.Module):
+    """Linear layers and GPT-2's Conv1D, which is stored [in, out]."""
+
+    def __init__(self, **shapes: tuple[int, int]) -> None:
+        super().__init__()
+        conv1d = pytest.importorskip("transformers.pytorch_utils").Conv1D
+        for name, (columns, rows) in shapes.items():
+            layer = torch.nn.Linear(columns, rows) if name.startswith("linear") else conv1d(rows, columns)
+            self.add_module(name, layer)
+        self.double()
+
+
+def adapted_by_peft(model: torch.nn.Module, folder: Path, **options: Any) -> Any:
+    """A model of PEFT with noise in its trained parameters, saved as `folder`."""
+    peft = pytest.importorskip("peft")
+    adapted = peft.get_peft_model(model, peft.LoraConfig(r=2, lora_alpha=3, **options))
+    with torch.no_grad():
+        for value in adapted.parameters():
+            if value.requires_grad:
+                value.normal_()
+    adapted.double().save_pretrained(folder)
+    return adapted
+
+
+@pytest.mark.parametrize("shapes", [{"conv1d": (5, 3), "linear": (5, 3)}, {"linear": (5, 3), "conv1d": (4, 4)}])
+def test_layers_are_folded_as_their_class_stores_them(shapes: dict[str, tuple[int, int]], tmp_path: Path) -> None:
+    """PEFT writes one fan_in_fan_out for all layers, the last one's."""
+    torch.manual_seed(9)
+    model = Layers(**shapes)
+    save_file(model.state_dict(), tmp_path / "w.safetensors")
+    adapted = adapted_by_peft(model, tmp_path / "adapter", target_modules=list(shapes), lora_bias=True)
+    outputs = [tmp_path / "a.safetensors", tmp_path / "b"]
+
+    def fold() -> None:
+        dimred.convert(tmp_path / "w.safetensors", outputs[0], adapter=tmp_path / "adapter")
+        dimred.merge([tmp_path / "adapter"], outputs[1], base=tmp_path / "w.safetensors")
+
+    if (4, 4) in shapes.values():  # of the square one nothing but that flag speaks, which the other one contradicts
+        with pytest.raises(ValueError, match=r'the square "conv1d\.weight" could be stored either way'):
+            fold()
+        return
+    fold()
+    merged = adapted.merge_and_unload().state_dict()
+    for output in (outputs[0], outputs[1] / "model.safetensors"):
+        found = load_file(output)
+        assert found.keys() == merged.keys()
+        for name, value in merged.items():
+            assert torch.allclose(found[name], value, rtol=1e-12, atol=1e-12), name
+
+
+TIED: dict[str, dict[str, list[str]]] = {
+    "head": {"target_modules": ["q_proj", "lm_head"]},
+    "embedding": {"target_modules": ["q_proj", "embed_tokens"]},
+    "both": {"target_modules": ["q_proj", "embed_tokens", "lm_head"]},
+    "a copy of the head": {"target_modules": ["q_proj"], "modules_to_save": ["lm_head"]},
+    "copies of both": {"target_modules": ["q_proj"], "modules_to_save": ["embed_tokens", "lm_head"]},
+    "a copy of the embedding": {"target_modules": ["q_proj"], "modules_to_save": ["embed_tokens"]},
+    "a new head": {"target_modules": ["q_proj"], "modules_to_save": ["score"]},
+}
+
+
+@pytest.mark.parametrize("case", TIED)
+def test_a_tied_head_that_is_not_saved_is_folded_as_by_peft(case: str, tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(10)
+    small = {"hidden_size": 8, "intermediate_size": 12, "num_hidden_layers": 1, "num_attention_heads": 2}
+    config = transformers.LlamaConfig(**small, vocab_size=20, tie_word_embeddings=True, num_labels=3)
+    model = transformers.LlamaForCausalLM(config).double()
+    model.save_pretrained(tmp_path / "base")
+    assert "lm_head.weight" not in load_file(tmp_path / "base/model.safetensors")
+    kind = transformers.LlamaForCausalLM
+    if case == "a new head":
+        kind = transformers.LlamaForSequenceClassification
+        model = kind.from_pretrained(tmp_path / "base", dtype=torch.float64)
+    adapted = adapted_by_peft(model, tmp_path / "adapter", **TIED[case])
+    if case == "a copy of the embedding":  # PEFT's head stays the old embedding, under a name that only the model knows
+        with pytest.raises(ValueError, match="PEFT keeps the old embedding as the head; fold the adapter by PEFT"):
+            dimred.convert(tmp_path / "base", tmp_path / "out", adapter=tmp_path / "adapter")
+        return
+    dimred.convert(tmp_path / "base", tmp_path / "out", adapter=tmp_path / "adapter")
+    dimred.merge([tmp_path / "adapter"], tmp_path / "merged", base=tmp_path / "base")
+    wanted = adapted.merge_and_unload().state_dict()
+    for output in (tmp_path / "out", tmp_path / "merged"):
+        found = kind.from_pretrained(output, dtype=torch.float64).state_dict()
+        assert found.keys() == wanted.keys()
+        for name, value in wanted.items():
+            assert torch.allclose(found[name], value, rtol=1e-12, atol=1e-12), (output, name)
+    base = json.loads((tmp_path / "merged/merge.json").read_text())["base"]
+    assert base["tensors"].keys() == load_file(tmp_path / "base/model.safetensors").keys()
+
+
+def test_what_a_head_is_tied_to_must_be_known(tmp_path: Path, fails) -> None:
+    weights = {"a.weight": torch.ones(3, 5), "embed_tokens.weight": torch.ones(9, 5)}
+    adapter = adapter_at(tmp_path / "adapter", low_rank("a", 3, 5) | low_rank("lm_head", 9, 5))
+    source = folder_of(tmp_path / "source", weights)
+    for text, why in {
+        '{"tie_word_embeddings": false}': "and its config.json has tie_word_embeddings = false",
+        "": "and no config.json to say what it is tied to",
+    }.items():
+        (source / "config.json").write_text(text) if text else (source / "config.json").unlink()
+        said = fails(2, "convert", source, "--adapter", adapter, "--output", tmp_path / "out")
+        assert f"has no tensor \"lm_head.weight\", which the adapter '{adapter}' changes, {why}" in said
+
+
 # Kinds of sources.
 
 
@@ -423,6 +531,18 @@ def test_distributed_checkpoints_and_mindspores(tmp_path: Path) -> None:
     expected = {"conv.weight": torch.from_numpy(arrays["conv.weight"]), "bn.weight": torch.ones(3)}
     same_bits(load_file(tmp_path / "b/model.safetensors"), expected)
     assert sorted(done.left_out) == ["global_step", "moments.conv.weight"]
+
+
+@pytest.mark.parametrize("module", ["pathlib", "pathlib._local"])
+def test_paths_in_a_distributed_checkpoint_are_of_any_python(module: str, tmp_path: Path, monkeypatch) -> None:
+    """Python 3.13 names the module of its paths pathlib._local."""
+    monkeypatch.setitem(sys.modules, module, pathlib)
+    monkeypatch.setattr(pathlib.PosixPath, "__module__", module)
+    tensors = {"w": torch.randn(3)}
+    dcp.save(dict(tensors), checkpoint_id=tmp_path / "dcp", no_dist=True)
+    assert module.encode() + b"\x94" in (tmp_path / "dcp/.metadata").read_bytes()  # as protocol 4 ends a name
+    dimred.convert(tmp_path / "dcp", tmp_path / "a")
+    same_bits(load_file(tmp_path / "a/model.safetensors"), tensors)
 
 
 @pytest.fixture(scope="module")

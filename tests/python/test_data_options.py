@@ -1,4 +1,4 @@
-"""Data sets as the commands see them: label noise and who takes it over, samples of all classes, equal kinds."""
+"""Data sets as the commands see them: the split and who takes it over, samples of all classes, equal kinds."""
 
 from __future__ import annotations
 
@@ -21,26 +21,22 @@ def data_of(run: Path) -> tuple[str, str]:
     return manifest["train_data"], manifest["test_data"]
 
 
-def test_stage2_and_evaluate_keep_stage1s_label_noise(tmp_path: Path, execute) -> None:
-    """Another seed must not draw other labels; test labels stay as they are."""
-    noisy = [*SMALL, "--label_noise=0.3", "--validation_fraction=0.25", "--seed=5"]
-    execute("dimred", "stage1", *noisy, "--epochs=2", "--snapshots_per_epoch=3", "--output", tmp_path / "one")
+def test_stage2_and_evaluate_keep_stage1s_split(tmp_path: Path, execute) -> None:
+    """Another seed must not hold out other samples."""
+    held_out = [*SMALL, "--validation_fraction=0.25", "--seed=5"]
+    execute("dimred", "stage1", *held_out, "--epochs=2", "--snapshots_per_epoch=3", "--output", tmp_path / "one")
     second_stage(execute, tmp_path / "one", tmp_path / "two", "--n_component=3", "--epochs=1", "--seed=9")
     train, test = data_of(tmp_path / "one")
-    assert "label noise on 120 of 400 samples, seed 5" in train
-    assert train.startswith("subset of 300 samples")  # the split is taken after it
-    assert "label noise" not in test
+    assert train.startswith("subset of 300 samples") and not test.startswith("subset of 300")
     assert data_of(tmp_path / "two") == (train, test)
-    config = (tmp_path / "two" / "config.toml").read_text()
-    assert "label_noise = 0.3" in config
-    assert "label_noise_seed = 5" in config
+    assert "split_seed = 5" in (tmp_path / "two" / "config.toml").read_text()
     printed = execute("dimred", "evaluate", tmp_path / "one")
-    clean = execute("dimred", "evaluate", tmp_path / "one", "--label_noise=0")
-    assert "label_noise = 0.0 overrides 0.3" in clean
-    tests = [[line for line in text.splitlines() if line.startswith("test")] for text in (printed, clean)]
+    other = execute("dimred", "evaluate", tmp_path / "one", "--split_seed=6")
+    assert "split_seed = 6 overrides 5" in other
+    tests = [[line for line in text.splitlines() if line.startswith("test")] for text in (printed, other)]
     assert tests[0] == tests[1]
     validations = [
-        next(line for line in text.splitlines() if line.startswith("validation")) for text in (printed, clean)
+        next(line for line in text.splitlines() if line.startswith("validation")) for text in (printed, other)
     ]
     assert validations[0] != validations[1]
 

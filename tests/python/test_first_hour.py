@@ -108,15 +108,31 @@ def test_the_weights_of_the_start_stay(run: Path, tmp_path: Path, execute) -> No
     assert "start.h5" in json.dumps(whole)
 
 
-def test_an_end_below_the_start_is_said_with_the_remedy(run: Path, tmp_path: Path, binaries) -> None:
-    harm = ["--preset=sgd", "--learning_rate=30", "--recalibrate_batchnorm=false"]
-    done = answer(
-        binaries, "stage2", "--checkpoint", run, *harm, "--epochs=1", "--threads=1", "--output", tmp_path / "run2"
-    )
+@pytest.fixture(scope="module")
+def high(tmp_path_factory, execute) -> Path:
+    """A stage-1 run that stopped while its rate was high."""
+    folder = tmp_path_factory.mktemp("first") / "high"
+    execute("dimred", "stage1", *SMALL, "--epochs=2", "--total_epochs=3", "--output", folder)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("start", "remedy"),
+    [
+        ("run", "nothing is left to average, because stage 1 ended at a learning rate of 0"),
+        ("high", "a larger --batch_size, fewer --epochs or another --preset may help"),
+    ],
+)
+def test_an_end_below_the_start_is_said_with_the_remedy(
+    start: str, remedy: str, request: pytest.FixtureRequest, tmp_path: Path, binaries: Path
+) -> None:
+    harm = ["--preset=sgd", "--learning_rate=30", "--recalibrate_batchnorm=false", "--epochs=1", "--threads=1"]
+    checkpoint = request.getfixturevalue(start)
+    done = answer(binaries, "stage2", "--checkpoint", checkpoint, *harm, "--output", tmp_path / "run2")
     assert done.returncode == 0, done.stderr
-    assert re.search(
-        r"stage 2 ended at [\d.]+ %, below the [\d.]+ % of its start, whose weights are in .*start\.h5", done.stderr
-    )
+    said = r"stage 2 ended at [\d.]+ %, below the [\d.]+ % of its start, whose weights are in .*start\.h5; "
+    assert re.search(said + remedy, done.stderr)
+    assert ("--batch_size" in done.stderr) == (start == "high")
 
 
 def test_epochs_whose_searches_all_fail_are_said_once(run: Path, tmp_path: Path, binaries) -> None:
@@ -211,7 +227,7 @@ def test_adam_learns_by_pytorchs_rate(tmp_path: Path, execute) -> None:
 
 def test_help_is_short_unless_all_is_asked_for(execute) -> None:
     short, whole = execute("dimred", "stage1", "--help"), execute("dimred", "stage1", "--help", "all")
-    assert len(short.splitlines()) < 60 < 300 < len(whole.splitlines())
+    assert len(short.splitlines()) <= 50 < 250 < len(whole.splitlines())
     assert "--learning_rate" in short and "--help all" in short and "--lars_epsilon" not in short
     assert "--lars_epsilon" in whole
 
@@ -397,7 +413,7 @@ def test_a_run_whose_data_are_gone_predicts_and_exports(tmp_path: Path, execute,
     signature = json.loads((tmp_path / "export" / "1" / "signature.json").read_text())
     assert signature["classes"] == ["a", "b"]
     assert execute("dimred", "predict", tmp_path / "export", image, "--threads=1").splitlines()[-1] == before
-    gone = f"the run's data is not at {data} any more; --data PATH says where it is now"
+    gone = f"the run's data is not at {data} any more; give its place with --data PATH"
     assert gone in fails(2, "evaluate", run)
     assert gone in fails(2, "stage2", run, "--output", tmp_path / "run2")
     assert "test " in execute("dimred", "evaluate", run, "--data", tmp_path / "moved", "--threads=1")

@@ -390,6 +390,27 @@ def test_a_plain_sha256sum_is_a_manifest_without_tensors(shards: Path, tmp_path:
     assert said(shards, "--manifest", tmp_path / "sums")[0] == 0
 
 
+def test_hidden_files_that_a_manifest_lists_are_compared(shards: Path, tmp_path: Path, said: Said) -> None:
+    (shards / ".cache").mkdir()
+    names = [".gitattributes", ".cache/hashes", *sorted(file.name for file in shards.glob("[!.]*"))]
+    for name in names[:2]:
+        (shards / name).write_text(name)
+    text = subprocess.run(["sha256sum", *names], cwd=shards, capture_output=True, text=True, check=True).stdout
+    (tmp_path / "sums").write_text(text)
+    code, text = said(shards, "--manifest", tmp_path / "sums")
+    assert code == 0, text
+    (shards / names[0]).write_text("changed")
+    (shards / names[1]).unlink()
+    assert package.inspect(shards, manifest=tmp_path / "sums").faults == [
+        ".cache/hashes: missing",
+        ".gitattributes: changed",
+    ]
+    for name in ("../sums", str(shards / "config.json")):
+        (tmp_path / "m").write_text(64 * "a" + f"  {name}\n")
+        code, text = said(shards, "--manifest", tmp_path / "m")
+        assert code == 2 and "m:1: needs a name within the checkpoint's folder, received aaa" in text
+
+
 def test_manifests_that_are_missing_or_malformed_are_refused(shards: Path, tmp_path: Path, said: Said) -> None:
     code, text = said(shards, "--manifest", tmp_path / "none")
     assert code == 2 and "none" in text

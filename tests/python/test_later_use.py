@@ -203,3 +203,39 @@ def test_weights_that_a_run_which_goes_on_will_write_again_are_not_held_against_
     finally:
         going.communicate()
     assert "weights" not in json.loads(manifest.read_text())
+
+
+def identities(snapshots: Path) -> set[str]:
+    """The runs that a folder's snapshots name."""
+    found = set()
+    for path in snapshots.glob("*.h5"):
+        with h5py.File(path) as file:
+            found.add(json.loads(file["run"][()])["run"]["identity"])
+    return found
+
+
+def test_two_runs_of_one_folder_are_said_or_refused(finished: Path, tmp_path: Path, execute, fails) -> None:
+    """A resumed run is one; a twin of it, which takes the same course, too; another seed or rate is another."""
+    stopped = ["stage1", *SMALL, "--epochs=2", "--output", tmp_path / "stopped"]
+    execute("dimred", *stopped, "--stop_at_step=3")
+    execute("dimred", *stopped)
+    assert identities(tmp_path / "stopped/snapshots") == identities(finished / "snapshots")
+    for name, option in (("seed", "--seed=2"), ("rate", "--learning_rate=0.01")):
+        execute("dimred", "stage1", *SMALL, "--epochs=2", option, "--output", tmp_path / name)
+        assert identities(tmp_path / name / "snapshots").isdisjoint(identities(finished / "snapshots"))
+    both = tmp_path / "both"
+    shutil.copytree(finished / "snapshots", both)
+    for path in (tmp_path / "seed/snapshots").glob("*.h5"):
+        shutil.copy(path, both / path.name.replace("snapshot_0", "snapshot_1"))
+    of_each = len(list((finished / "snapshots").iterdir()))
+    said = f"the checkpoints are of 2 runs: {of_each} of run A (seed 1), {of_each} of run B (seed 2)"
+    assert said in execute("dimred", "merge", both, "--output", tmp_path / "merged")
+    assert said in execute("dimred", "evaluate", both)
+    stage2 = ["stage2", "--checkpoint", finished, "--snapshots", both, "--output", tmp_path / "out"]
+    for command in (
+        ["pca", both, "--output", tmp_path / "p.npy"],
+        ["inspect", "--trajectory", both],
+        stage2,
+        [*stage2, "--basis=random", "--start=mean"],
+    ):
+        assert f"needs the snapshots of one run, received {of_each} of run A (seed 1) such as" in fails(2, *command)

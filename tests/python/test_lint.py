@@ -56,7 +56,7 @@ class Walk {
 volatile int stopped = 0;
 extern "C" void forget(const volatile void* start);
 // Made anew, in somewhat of a hurry.
-/// Of a hurry.
+/// As with a hurry.
 """
     (tmp_path / "a.h").write_text(text)
     (tmp_path / "b.md").write_text("It volatile; so many\ntimes. Of these, none.\n")
@@ -74,9 +74,62 @@ extern "C" void forget(const volatile void* start);
         ["a.h:5", "std::thread"],
         ["a.h:10", "volatile"],
         ["a.h:12", "'anew'"],
-        ["a.h:13", "'/// Of'"],
+        ["a.h:13", "'/// As with'"],
         ["b.md:1", "'so many'"],
     ]
+
+
+WORDS = """
+/// Of the same kind. The same, again.
+/// Where it lies, nobody knows.
+///
+/// Returns what is right, of a kind. (The part of which the first is meant.)
+int size_of();
+int last = 0;  ///< Whether it is so
+void add(OptionTable& table) {
+  OptionTable own("dimred own", "of a command");
+  table.add("a", &a, "and of these not those " "that these match", at_least(0))
+      .needs(has("b"));
+  table.add_choice<Kind>("b", &b, "one two three four five six seven eight nine ten eleven twelve thirteen "
+      "fourteen fifteen sixteen seventeen eighteen nineteen twenty 21 22 23 24 25 (default: many, many words)", kinds);
+  table.add("c", &c, "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
+      "sixteen seventeen eighteen nineteen twenty 21 22 23 24 25 26");
+  require(c > 0, "[own] there are {} files that nobody reads", c);
+  refuse("[own] a file that holds the text that is meant, {}", name(a, "that or that"));
+  require_environment(c > 0, "[own::files] cannot read " "{}", c);
+}
+"""
+
+
+def test_sentences_that_are_read_twice_are_reported_with_their_rule(tmp_path: Path) -> None:
+    page = "# Title\n\nA row that says that. No fault\nthat, that is.\n\n```\nthose that\n```\n\n- 1\n- those\n  that\n"
+    tool = 'parser.add_argument("--size", help="of the images")\nparser.add_argument("--side", help="side of them")\n'
+    found = names_reported(tmp_path, script="lint_source.py", a_dot_cpp=WORDS, b_dot_md=page, c_dot_py=tool)
+    assert found == [
+        "a.cpp:2: '/// Of': say it in a plain clause",
+        "a.cpp:2: 'Of the same kind.': a sentence begins with its subject or verb, not 'Of'",
+        "a.cpp:2: 'The same, again.': a sentence begins with its subject or verb, not 'The same'",
+        "a.cpp:2: 'Where it lies, nobody knows.': a sentence begins with its subject or verb, not 'Where'",
+        "a.cpp:5: '(The part of which the first is meant.)': \"of which\" makes a reader go back",
+        "a.cpp:9: 'of a command': a help begins with a verb or its subject, not 'of'",
+        "a.cpp:10: 'and of these not those that these match': \"those that\" makes a reader go back",
+        "a.cpp:10: 'and of these not those that these match': a help begins with a verb or its subject, not 'and'",
+        "a.cpp:14: 'one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
+        "seventeen eighteen nineteen twenty 21 22 23 24 25 26': a help has at most 25 words, not 26",
+        "a.cpp:16: '[own] there are {} files that nobody reads': \"there is ... that\" makes a reader go back",
+        "a.cpp:17: '[own] a file that holds the text that is meant, {}': \"that ... that\" makes a reader go back",
+        "a.cpp:18: '[own::files] cannot read {}': a reader knows no 'own::files': "
+        "the scope of a message is a command, an option or a file",
+        "b.md:3: 'A row that says that.': \"that ... that\" makes a reader go back",
+        "b.md:11: '- those that': \"those that\" makes a reader go back",
+        "c.py:1: 'of the images': a help begins with a verb or its subject, not 'of'",
+    ]
+
+
+def test_the_helps_of_tests_are_nobodys_to_read(tmp_path: Path) -> None:
+    row = 'void add(OptionTable& table) { table.add("a", &a, "of it"); }\n'
+    assert names_reported(tmp_path, script="lint_source.py", tests__a_dot_cpp=row) == []
+    assert len(names_reported(tmp_path, script="lint_source.py", lib__a_dot_cpp=row)) == 1
 
 
 def test_a_static_function_is_private(tmp_path: Path) -> None:

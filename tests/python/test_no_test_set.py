@@ -78,7 +78,7 @@ def test_evaluate_and_what_reads_test_samples_ask_for_them(
     run: Path, folder: Path, tmp_path: Path, execute, fails
 ) -> None:
     line = fails(2, "evaluate", run)
-    assert "has no test set: --test_data PATH names one, --data PATH other data that has one" in line
+    assert "has none; give one with --test_data PATH, or other data with --data PATH" in line
     assert "(24 samples)" in execute("dimred", "evaluate", run, "--test_data", folder)
     execute("dimred", "pca", run, "--output", tmp_path / "pca_mat.npy")
     line = fails(2, "inspect", "--landscape", run, "--set=test", "--pca_mat", tmp_path / "pca_mat.npy")

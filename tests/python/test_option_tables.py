@@ -47,6 +47,7 @@ def test_what_makes_no_other_experiment_is_what_a_resume_may_change_inputs_and_s
     rows = [row for command in ("stage1", "stage2") for row in rows_of(execute, command)]
     expected = {row["name"] for row in rows if row["resume"] == "free"} - {"epochs", "stop_at_step"}
     expected |= {row["name"] for row in rows if row["role"] in ("input", "data") or row["name"].endswith("seed")}
+    expected |= {"label_noise_seed"}  # of runs that 8b694755 made
     assert expected | {"test_data", "start_file", "bucket_mb", "first_bucket_mb"} == PLACES
 
 
@@ -82,6 +83,34 @@ def test_commands_without_a_network_refuse_options_without_effect(execute, fails
     assert "amp_deny has no effect" in fails(2, "export", "RUN", "--amp_deny", "relu")
 
 
+def words_of_commands(execute: Callable[..., str]) -> list[list[str]]:
+    """The words of every command, of its tools and of what stands in its place."""
+    commands = re.findall(r"^  ([a-z]\w+)  ", execute("dimred", "--help"), re.MULTILINE)
+    tools = [
+        [name, tool]
+        for name in ("data", "store")
+        for tool in re.findall(r"^  ([a-z][\w-]+)  ", execute("dimred", name, "--help"), re.MULTILINE)
+    ]
+    others = [["inspect", f"--{name}"] for name in ("schedule", "landscape", "trajectory", "model")]
+    return [*([name] for name in commands), *tools, *others, ["stage1", "--find_learning_rate", "x.csv"]]
+
+
+def test_the_help_of_every_command_fits_a_screen(execute) -> None:
+    """Fifty lines of a hundred columns; what is left out can be asked for."""
+    every = words_of_commands(execute)
+    assert len(every) > 25
+    for words in every:
+        lines = execute("dimred", *words, "--help").splitlines()
+        assert len(lines) <= 50, words
+        assert max(map(len, lines)) <= 120, words
+        all_lines = execute("dimred", *words, "--help", "all").splitlines()
+        assert len(all_lines) == len(lines) or any("--help all" in line for line in lines), words
+
+
+def test_predict_names_its_images_in_its_usage(execute) -> None:
+    assert "\nusage: dimred predict WEIGHTS IMAGE... [options]\n" in execute("dimred", "predict", "--help")
+
+
 def test_a_word_with_a_dash_is_no_checkpoint(fails) -> None:
     """A command that takes any number of files takes no mistyped option for one."""
     assert "-output: unknown option" in fails(2, "merge", "a.safetensors", "-output", "x")
@@ -89,13 +118,12 @@ def test_a_word_with_a_dash_is_no_checkpoint(fails) -> None:
 
 def test_a_seed_says_what_it_needs(execute) -> None:
     """A seed without effect would be a control that is none."""
-    of_data = {"split_seed": "validation_fraction > 0", "label_noise_seed": "label_noise > 0"}
-    samples = "validation_fraction > 0 or label_noise > 0"
+    of_data = {"split_seed": "validation_fraction > 0"}
     expected: dict[str, dict[str, str | None]] = {
         "stage1": {"seed": None, **of_data},
         "stage2": {"seed": None, "basis_seed": "pca_mat to be unset and basis = random or shuffled", **of_data},
-        "evaluate": {"seed": f"recalibrate_batchnorm, {samples}", **of_data},
-        "inspect --landscape=x": {"seed": f"samples > 0, batchnorm = recalibrate, {samples}", **of_data},
+        "evaluate": {"seed": "recalibrate_batchnorm or validation_fraction > 0", **of_data},
+        "inspect --landscape=x": {"seed": "samples > 0, batchnorm = recalibrate or validation_fraction > 0", **of_data},
         "pca": {"seed": "kind = random or shuffled"},
         "data preview": {
             "seed": "preprocessing_name = imagenet, inception, vgg or cifarnet, pad > 0, flip or colour_jitter"

@@ -896,7 +896,7 @@ def test_a_part_of_the_variance_takes_the_fewest_components_above_it(kind: str, 
         with pytest.raises(ValueError, match="needs components as a whole number, as a part of the variance"):
             dimred.fit(snapshots, wrong)
     for options in ({"kind": "span"}, {"blocks": "layers"}):
-        with pytest.raises(ValueError, match="a part of the variance is of kind pca or shuffled in blocks = whole"):
+        with pytest.raises(ValueError, match="a part of the variance needs kind = pca or shuffled, and blocks = whole"):
             dimred.fit(states, 0.5, **options)
     with pytest.raises(ValueError, match="span k = 1 directions, received 9 that span 0"):
         dimred.fit(np.ones((N, M), np.float32), 0.5)

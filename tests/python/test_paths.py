@@ -210,3 +210,39 @@ def test_earlier_runs_are_resumed_and_repeated_bit_for_bit(ours: Path, said, tmp
     code, text = said("stage1", "--config", ours / "run/config.toml", *network(ours), "--output", tmp_path / "again")
     assert code == 0, text
     assert final(tmp_path / "again") == final(ours / "run")
+    assert "label_noise: the option is gone, and its old default has no effect" in text
+
+
+LEFT = {
+    "label_noise = 0.0": ("label_noise = 0.2", "the option is gone, received 0.2"),
+    'train_on = "train"': ('train_on = "validation"', "the option is gone, received validation"),
+    'start = "last"': ('start = "soup"', "the choice is gone, received soup"),
+}
+
+
+def second_stage(ours: Path, config: Path, output: Path) -> list[str | Path]:
+    """Words that repeat 8b694755's run of stage 2 with this configuration."""
+    earlier = ["--checkpoint", ours / "run", "--snapshots", ours / "run/snapshots", "--pca_mat", ours / "pca_mat.npy"]
+    return ["stage2", "--config", config, *network(ours), *earlier, "--output", output]
+
+
+def test_an_earlier_second_stage_is_repeated_bit_for_bit(ours: Path, said, tmp_path: Path) -> None:
+    code, text = said(*second_stage(ours, ours / "boost/config.toml", tmp_path / "again"))
+    assert code == 0, text
+    weights = "checkpoints/state_00000001/weights.f32"
+    assert (tmp_path / "again" / weights).read_bytes() == (ours / "boost" / weights).read_bytes()
+    for name in ("label_noise", "train_on"):
+        assert f"{name}: the option is gone, and its old default has no effect" in text
+
+
+@pytest.mark.parametrize("line", LEFT)
+def test_what_left_is_refused_at_another_value(line: str, ours: Path, said, tmp_path: Path) -> None:
+    """It names the last revision that has it, and begins nothing."""
+    changed, complaint = LEFT[line]
+    earlier = (ours / "boost/config.toml").read_text()
+    assert f"\n{line}\n" in earlier
+    (tmp_path / "changed.toml").write_text(earlier.replace(f"\n{line}\n", f"\n{changed}\n"))
+    code, text = said(*second_stage(ours, tmp_path / "changed.toml", tmp_path / "run"))
+    assert code == 2, text
+    assert f"{changed.split()[0]}: {complaint}; revision 8b694755 is the last that has it" in text
+    assert not (tmp_path / "run").exists()

@@ -13,11 +13,13 @@ import numpy as np
 import pytest
 import report
 from run_folders import row, write_run
+from workbench.charts import accuracy_charts
 from workbench.page import page
 from workbench.palette import STYLE
 from workbench.ranks import groups, ranks_rows
 from workbench.scales import log_ticks, nice_ticks
 from workbench.summary import comparison, mixed
+from workbench.svg import make_frame
 from workbench.tables import best_baseline
 
 from dimred.runs import colours, read_runs
@@ -67,8 +69,7 @@ def test_table_counts_each_runs_own_cost_and_compares_equal_epochs(
     assert cells["continued"][2:] == ["3 + 2", "200", "4.0", "20", "0.5000", "81.00"]
     assert cells["annealed"][1:3] == ["sgd, annealed", "3 + 2"]
     assert cells["stage2"][2:] == ["3 + 2", "200", "4.0", "20", "0.5000", "88.50 (recalibrated)"]
-    assert "88.50 %, from 80.00 %" in lines[6]
-    assert "continued 81.00 % (+7.50 points); annealed 90.00 % (-1.50 points)" in lines[6]
+    assert lines[6] == "stage2 88.50 %: 7.50 above continued (81.00), 1.50 below annealed (90.00)."
 
 
 def test_children_are_plotted_behind_their_parent(runs: list[Path]) -> None:
@@ -99,11 +100,19 @@ def test_page_is_whole_and_needs_nothing_from_outside(runs: list[Path], tmp_path
     assert "Test accuracy" in titles
     assert "Explained variance" in titles
     assert "Guards at work" in titles
+    assert "A search fails if no trial lowers the loss enough." in html
     assert "failed searches (1)" in html
     assert "skipped updates of H (1)" in html
     assert "resets of H (1)" in html
     assert "95.0 %" in html  # explained, beside
     assert "90.0 %" in html  # the random walk's
+
+
+def test_the_first_epochs_are_not_cut_off(tmp_path: Path) -> None:
+    rows = [row(1, 0.1), *(row(epoch, 0.9) for epoch in range(2, 20))]
+    (chart,) = accuracy_charts(read_runs([write_run(tmp_path / "run", rows)]))
+    low, high = make_frame(chart).y
+    assert low <= 10 and high >= 90
 
 
 def test_validation_chooses_the_best_epoch_where_there_is_one(tmp_path: Path) -> None:

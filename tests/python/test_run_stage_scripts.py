@@ -1,4 +1,4 @@
-"""scripts/run_stage_1.sh and run_stage_2.sh: how many ranks they start, and with which options."""
+"""scripts/run_stage_1.sh and run_stage_2.sh: how many ranks they start, with which options, and how long a schedule."""
 
 from __future__ import annotations
 
@@ -13,23 +13,26 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import REPOSITORY
+from fashion import few
 from PIL import Image
 
 LAUNCHER = "scripts/local_ranks.py"
+NO_LENGTH = json.dumps({"options": [{"name": "end_learning_rate", "value": 0, "acts": False}]})
 LAUNCHED = ("RANK", "WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "CUDA_VISIBLE_DEVICES")
 
 
 @pytest.fixture
 def answers(tmp_path: Path):
-    """The scripts in a repository whose programs print their arguments."""
+    """The scripts in a repository whose programs print their arguments; of the schedule's length $ASKED decides."""
     shutil.copytree(REPOSITORY / "scripts", tmp_path / "scripts")
-    for program in ("build/bin/dimred", ".venv/bin/python", "tools/nvidia-smi"):
+    says = 'echo "$(basename "$0") $*"'
+    gpus = "printf 'GPU 0: A (UUID: GPU-a)\\nGPU 1: B (UUID: GPU-b)\\nGPU 2: C (UUID: GPU-c)\\n'"
+    answer = f"""[ -z "${{ASKED:-}}" ] || exec "$ASKED" "$@"; echo '{NO_LENGTH}'; exit"""
+    asked = f"""case "$*" in *"--help json") {answer} ;; esac"""
+    chosen = f"""case "$1" in *schedule_length.py) exec {sys.executable} "$@" ;; esac"""
+    texts = {"build/bin/dimred": f"{asked}\n{says}", ".venv/bin/python": f"{chosen}\n{says}", "tools/nvidia-smi": gpus}
+    for program, text in texts.items():
         (tmp_path / program).parent.mkdir(parents=True, exist_ok=True)
-        text = (
-            "printf 'GPU 0: A (UUID: GPU-a)\\nGPU 1: B (UUID: GPU-b)\\nGPU 2: C (UUID: GPU-c)\\n'"
-            if "nvidia" in program
-            else 'echo "$(basename "$0") $*"'
-        )
         (tmp_path / program).write_text(f"#!/bin/bash\n{text}\n")
         (tmp_path / program).chmod(0o755)
 
@@ -133,6 +136,102 @@ def test_other_numbers_of_ranks_are_refused(ranks: str, answers) -> None:
 def test_a_rank_starts_no_ranks(answers) -> None:
     done = answers("run_stage_1.sh", "DATA", "--ranks=2", SLURM_STEP_NUM_TASKS="4")
     assert done.returncode == 2 and "no launcher around it" in done.stderr
+
+
+@pytest.fixture
+def lengths(answers, binaries: Path):
+    """The lines that run_stage_1.sh says before it starts the program, and the program's --total_epochs."""
+
+    def call(*options: object, **variables: str) -> tuple[list[str], str]:
+        words = map(str, options)
+        done = answers("run_stage_1.sh", "DATA", *words, ASKED=str(binaries / "dimred"), **variables)
+        assert done.returncode == 0, done.stderr
+        *lines, command = done.stdout.splitlines()
+        assert command.startswith("dimred stage1 --data DATA ")
+        return lines, command.partition(" --total_epochs ")[2]
+
+    return call
+
+
+@pytest.mark.parametrize(("epochs", "total"), [(70, "90"), (20, "26"), (18, "24"), (90, "116"), (1, "2")])
+def test_a_new_run_stops_at_70_of_90_parts_of_its_schedule(epochs: int, total: str, lengths, tmp_path: Path) -> None:
+    [line], given = lengths("--epochs", epochs, "--output", tmp_path / "new")
+    assert given == total
+    assert f"the schedule has {total} epochs: training stops after {epochs}, while the learning rate is high" in line
+    assert f"--total_epochs {epochs} lets the rate fall" in line
+
+
+def test_a_file_of_options_counts_as_the_options_themselves(lengths, tmp_path: Path) -> None:
+    (tmp_path / "short.toml").write_text("epochs = 7\nmomentum = 0.9\n")
+    (tmp_path / "long.toml").write_text("epochs = 7\ntotal_epochs = 90.0\n")
+    here = ["--output", tmp_path / "new", "--config"]
+    assert lengths(*here, tmp_path / "short.toml")[1] == "9"
+    assert lengths(*here, tmp_path / "short.toml", "--epochs=14")[1] == "18"
+    assert lengths(*here, tmp_path / "long.toml") == ([], "")
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        "--total_steps=100",
+        "--schedule=constant",
+        "--anneal_from_epoch=18",
+        "--help",
+        "--fastnn=hyper_parameters",
+        "--find_learning_rate=rates.csv",
+    ],
+)
+def test_schedules_that_somebody_has_chosen_are_left_alone(option: str, lengths, tmp_path: Path) -> None:
+    assert lengths("--epochs=20", "--output", tmp_path / "new", option) == ([], "")
+
+
+def test_a_given_length_is_the_length(answers, binaries: Path) -> None:
+    for given in (["--total_epochs", "20"], ["--total-epochs=0"]):
+        said = answers("run_stage_1.sh", "DATA", "--epochs=20", *given, ASKED=str(binaries / "dimred")).stdout
+        assert said == f"dimred stage1 --data DATA --output runs/stage1 --epochs=20 {' '.join(given)}\n"
+
+
+def test_the_length_is_said_once_and_not_by_quiet_runs(lengths, tmp_path: Path) -> None:
+    new = ["--epochs=20", "--output", tmp_path / "new"]
+    assert lengths(*new, "--quiet") == ([], "26")
+    assert lengths(*new, RANK="1", WORLD_SIZE="2") == ([], "26")
+    assert len(lengths(*new, RANK="0", WORLD_SIZE="2")[0]) == 1
+
+
+def test_an_output_elsewhere_is_told_how_to_keep_its_rate(lengths) -> None:
+    [line], given = lengths("--epochs=20", "--output=s3://bucket/run")
+    assert given == "" and "--total_epochs 26 keeps it high" in line
+
+
+@pytest.mark.parametrize(("epochs", "kept"), [(20, "26"), (24, "26"), (26, ""), (30, "")])
+def test_a_run_that_is_there_keeps_its_schedule(epochs: int, kept: str, lengths, tmp_path: Path) -> None:
+    run, state = tmp_path / "run", tmp_path / "run" / "checkpoints" / "state_000018"
+    state.mkdir(parents=True)
+    (run / "config.toml").write_text("epochs = 20\ntotal_epochs = 26.0\n")
+    lines = [f"{run} keeps its schedule of 26 epochs"] if kept else []
+    assert lengths(f"--epochs={epochs}", "--output", run) == (lines, kept)
+    for source in (run, state):  # continued in another folder
+        assert lengths(f"--epochs={epochs}", "--output", tmp_path / "new", "--resume_from", source) == (lines, kept)
+
+
+def test_what_the_program_refuses_is_said_by_it(answers, binaries: Path) -> None:
+    done = answers("run_stage_1.sh", "DATA", "--epochs=2x", ASKED=str(binaries / "dimred"))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "dimred stage1: error: --epochs: needs a whole number >= 1, received 2x\n"
+
+
+def test_the_same_command_resumes_a_run_of_the_longer_schedule(desk: Path, tmp_path: Path) -> None:
+    small = ["--train_samples=128", "--test_samples=64", "--threads=1", "--output", tmp_path / "run"]
+
+    def call(epochs: int) -> subprocess.CompletedProcess[str]:
+        command = [desk / "scripts" / "run_stage_1.sh", few(), *small, f"--epochs={epochs}"]
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+
+    assert "rate 0.03333" in call(2).stdout  # 0.1 (1 - 2 / 3)
+    assert "finished already, at epoch 2" in call(2).stdout
+    assert "rate 0 " in call(3).stdout
+    beyond = call(4)
+    assert beyond.returncode == 2 and "has total_epochs = 3, received 4; its schedule ends there" in beyond.stderr
 
 
 def test_photographs_get_a_network_that_was_made_for_them(tmp_path: Path, desk: Path) -> None:

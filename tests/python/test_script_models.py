@@ -174,7 +174,7 @@ def test_buffers_of_its_own_are_no_global_statistics(tmp_path: Path, execute, bi
         binaries / "dimred", [*words, "--batchnorm_statistics=synchronized", "--output", tmp_path / "three"], 2
     )
     assert refused.codes == [2, 2]
-    assert "of which BatchNorm alone moves" in refused.errors[0]
+    assert "needs a network whose BatchNorm alone moves" in refused.errors[0]
 
 
 class Wrapped(nn.Module):

@@ -90,7 +90,7 @@ def test_it_needs_held_out_samples_and_logits(
 ) -> None:
     small = ["--train_samples=100", "--test_samples=100", "--epochs=1", "--threads=1", "--quiet", f"--data={few()}"]
     execute("dimred", "stage1", *small, "--output", tmp_path / "all")
-    assert "this has no validation set" in fails(2, "evaluate", tmp_path / "all", "--fit_temperature")
+    assert "received no validation set" in fails(2, "evaluate", tmp_path / "all", "--fit_temperature")
     execute(
         "dimred",
         "stage1",

@@ -282,8 +282,8 @@ std::vector<double> curve_of(const ScheduleOptions& options) {
   return curve;
 }
 
-/// What is tried of a row: whether one of its values at least changes the curve, and whether all
-/// are refused.
+/// Trials of a row: whether at least one of its values changes the curve, and whether all are
+/// refused.
 struct Tried {
   bool changes = false, refused = true;
 };

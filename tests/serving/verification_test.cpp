@@ -96,16 +96,16 @@ std::string refusal(const Problem& problem) {
 }
 
 TEST(Verify, RefusesListsThatFoldsCannotBeMadeOf) {
-  EXPECT_EQ(refusal(alternating(9, 0, 1)), "[serving::verify] needs at least 10 pairs, received 9");
+  EXPECT_EQ(refusal(alternating(9, 0, 1)), "[verify] needs at least 10 pairs, received 9");
   auto sorted = alternating(20, 0, 1);
   for (std::size_t i = 0; i < 20; ++i) sorted.pairs[i].same = i < 10;
   EXPECT_EQ(refusal(sorted),
-            "[serving::verify] needs pairs of both kinds in each tenth of the list, received none "
+            "[verify] needs pairs of both kinds in each tenth of the list, received none "
             "that differ among pairs 1 to 2; mix the list");
   EXPECT_THROW(require_folds(sorted.pairs), std::invalid_argument);  // without any distance
   auto broken = alternating(20, 0, 1);
   broken.distances[7] = std::nan("");
-  EXPECT_EQ(refusal(broken), "[serving::verify] needs finite embeddings, not so in pair 8");
+  EXPECT_EQ(refusal(broken), "[verify] needs finite embeddings, not so in pair 8");
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ optimizers::OptimizerOptions options_of(optimizers::OptimizerKind kind) {
   return options;
 }
 
-/// The weights after 8 steps, of which the first and the sixth have rate 0.
+/// The weights after 8 steps; the first and the sixth have rate 0.
 torch::Tensor descended(training::Setup& setup, Descent& descent) {
   auto batch = training::first_batch(setup);
   const auto tensors = to_minibatch(setup.model, batch);

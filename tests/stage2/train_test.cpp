@@ -48,10 +48,7 @@ EpochEnd run_case(const std::filesystem::path& folder, const Case& wanted) {
                   .buffers = models::to_vector(setup.model.flat.buffers),
                   .counters = models::to_integers(setup.model.flat.counters)},
       .cost = {}};
-  TrainOptions options{.label = "sgd",
-                       .epochs = wanted.epochs,
-                       .budget = wanted.budget,
-                       .budget_steps = setup.data.steps_per_epoch()};
+  TrainOptions options{.label = "sgd", .epochs = wanted.epochs, .budget = wanted.budget};
   options.method.kind = method::MethodKind::sgd;
   options.method.rates.learning_rate = 1e-3;
   options.recalibrate_batchnorm = wanted.recalibrate;

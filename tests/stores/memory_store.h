@@ -109,7 +109,7 @@ class MemoryStore : public Store {
   }
 };
 
-/// What find() finds at `url`, as `local`.
+/// Brings the files that find() finds at `url` to `local`.
 inline Transfer download(Store& store,
                          const Url& url,
                          const std::filesystem::path& local,

@@ -9,7 +9,7 @@
 // What a test of options without effect needs: other values of a row, and whether they are refused.
 namespace dimred {
 
-/// Texts that the row takes and that are none of its present value.
+/// Valid texts of the row, other than its present value.
 inline std::vector<std::string> other_values(const Option& row) {
   auto texts = row.choices;
   if (row.kind == OptionKind::boolean) texts = {"true", "false"};

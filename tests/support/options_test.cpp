@@ -253,6 +253,40 @@ TEST(OptionTable, HelpNamesPositionalArguments) {
   Everything e;
   e.table.of(&e.data).positional();
   EXPECT_THAT(e.table.help(), HasSubstr("usage: dimred test DATA [options]\n"));
+  e.table.rest("IMAGE...", [](const std::string&) {});
+  EXPECT_THAT(e.table.help(), HasSubstr("usage: dimred test DATA IMAGE... [options]\n"));
+}
+
+TEST(OptionTable, HelpSaysADefaultInWordsWhereTheRowDoes) {
+  std::filesystem::path cache;
+  double rate = 0.1;
+  OptionTable table("dimred test", "x");
+  table.add("cache", &cache, "folder for copies (default: ~/.cache (of the user))");
+  table.add("rate", &rate, "rate (default: the preset's) of a step", positive());
+  EXPECT_THAT(table.help(), HasSubstr("folder for copies (default ~/.cache (of the user))\n"));
+  EXPECT_THAT(table.help(),
+              HasSubstr("rate (default: the preset's) of a step (> 0; default 0.1)\n"));
+}
+
+TEST(OptionTable, AWordBehindHelpThatNamesNoLevelIsSaid) {
+  for (const auto& [words, said] :
+       std::vector<std::pair<Arguments, bool>>{{{"--help", "al"}, true},
+                                               {{"-h", "data"}, true},
+                                               {{"--help"}, false},
+                                               {{"--help", "all"}, false},
+                                               {{"--help", "--epochs"}, false}}) {
+    Everything e;
+    EXPECT_THAT(*e.table.parse(words), HasSubstr("usage: dimred test"));
+    if (!said) {
+      EXPECT_THAT(e.table.notices(), testing::IsEmpty());
+      continue;
+    }
+    EXPECT_THAT(
+        e.table.notices(),
+        testing::ElementsAre(formatted("--help: needs all, json, names or nothing behind it, "
+                                       "received {}; --help all lists every option",
+                                       words[1])));
+  }
 }
 
 /// A schedule with options of its kinds, a preset that decides some, and a row of each property.
@@ -405,6 +439,42 @@ TEST(RemovedOption, AnotherValueNamesTheLastRevision) {
             "run.toml:4: speed: the option is gone, received 2; revision 8b694755 is the last that "
             "has it; leave it out");
   EXPECT_EQ(table.help(OptionTable::Help::json).find("speed"), std::string::npos);
+}
+
+TEST(RemovedOption, ThatPersistedIsRefusedWhereARunIsAdopted) {
+  std::int64_t size = 1;
+  OptionTable table("dimred stage1", "");
+  table.group("Data", {.persists = true});
+  table.add("size", &size, "");
+  table.removed("noise", "0", "8b694755", "leave it out");
+  table.group("Run");
+  table.removed("half", "false", "8b694755", "leave it out");
+  const auto entry = [](std::string name, std::string text) {
+    return ConfigEntry{.name = std::move(name), .text = std::move(text), .source = "run.toml:2"};
+  };
+  table.adopt({entry("noise", "0.0"), entry("half", "true"), entry("size", "4")});
+  EXPECT_EQ(size, 4);
+  EXPECT_THAT(table.notices(), ::testing::IsEmpty());
+  EXPECT_EQ(refusal([&] { table.adopt({entry("noise", "0.2")}); }),
+            "run.toml:2: noise: the option is gone, received 0.2; revision 8b694755 is the last "
+            "that has it; leave it out");
+}
+
+TEST(RemovedChoice, IsRefusedByFlagAndFileAndNotShown) {
+  enum class Start { last, mean } start = Start::last;
+  OptionTable table("dimred stage2", "");
+  table.add_choice("start", &start, "", {{"last", Start::last}, {"mean", Start::mean}})
+      .removed_choice("soup", "8b694755", "take mean");
+  const std::string line =
+      "start: the choice is gone, received soup; revision 8b694755 is the last that has it; take "
+      "mean";
+  EXPECT_EQ(refusal([&] { table.parse({"--start", "soup"}); }), "--" + line);
+  const ConfigEntry entry{.name = "start", .text = "soup", .source = "run.toml:4"};
+  EXPECT_EQ(refusal([&] { table.read_entries({entry}); }), "run.toml:4: " + line);
+  EXPECT_EQ(refusal([&] { table.set(&start, "soup"); }), line);
+  EXPECT_EQ(table.help().find("soup"), std::string::npos);
+  table.parse({"--start=mean"});
+  EXPECT_EQ(start, Start::mean);
 }
 
 TEST(Nearest, FindsTypingErrorsAndPartsOfNames) {

@@ -8,8 +8,8 @@
 
 namespace dimred::training {
 
-/// Dropout before and behind BatchNorm; its passes in train mode are counted from 0, and those that
-/// are named see images that are not finite, or throw.
+/// Dropout before and behind BatchNorm; its passes in train mode are counted from 0, and the named
+/// ones see images that are not finite, or throw.
 struct DisturbedNet final : models::Network {
   DisturbedNet() {
     torch::manual_seed(4);

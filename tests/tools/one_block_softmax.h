@@ -15,8 +15,8 @@ inline MarginResult margin_softmax(const torch::Tensor& features,
   const torch::NoGradGuard no_grad;
   const auto fault =
       batch_fault(features, labels, weights, weights.dim() == 2 ? weights.size(0) : 0);
-  require(fault.empty(), "[models::margin_softmax] {}", fault);
-  require(features.size(0) >= 1, "[models::margin_softmax] needs at least one sample");
+  require(fault.empty(), "[margin_loss] {}", fault);
+  require(features.size(0) >= 1, "[margin_loss] needs at least one sample");
   const auto unit = unit_rows(features, margin);
   MarginBlock block(unit.rows, labels, weights, margin);
   const auto maxima = block.maxima();

@@ -41,7 +41,7 @@ inline std::string without_times(const std::string& curve) {
   return text;
 }
 
-/// The same path in a test and in the process that its death test starts.
+/// A path shared by a test and the process that its death test starts.
 inline std::string shared_path(const std::string& path) {
   const auto* test = testing::UnitTest::GetInstance()->current_test_info();
   const auto name = std::string("DIMRED_SHARED_PATH_") + test->name();

@@ -43,7 +43,7 @@ inline std::int64_t stage1_bytes(const StepShape& step, std::span<const std::int
   return bytes;
 }
 
-/// What a rank owns, and what it and the ranks at its place on the other nodes own together.
+/// The share of a rank, and the share of all ranks at its place on their nodes together.
 struct Share {
   std::int64_t own_columns = 0;
   std::int64_t columns_at_place = 0;

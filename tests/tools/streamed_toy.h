@@ -8,7 +8,7 @@
 
 namespace dimred::training {
 
-/// 96 samples in eight files of 100 bytes, of which at most a number of bytes is here at a time.
+/// 96 samples in eight files of 100 bytes, with at most a number of bytes here at a time.
 class StreamedToy final : public data::PlanesDataset {
  public:
   explicit StreamedToy(std::int64_t room) : PlanesDataset({1, 28, 28}, 10), room_(room) {}

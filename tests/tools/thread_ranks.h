@@ -16,8 +16,8 @@
 
 namespace dimred {
 
-/// Ranks as threads of one process. A rank that waits for one that has returned or thrown gets an
-/// exception instead of waiting for ever: the ranks did not call the same.
+/// Ranks as threads of one process. A rank waiting for a returned or failed one gets an exception
+/// instead of waiting for ever: the ranks did not call the same.
 class ThreadRanks {
  public:
   explicit ThreadRanks(int size) : texts_(static_cast<std::size_t>(size)) {}

@@ -10,7 +10,7 @@
 namespace dimred::training {
 namespace {
 
-/// `samples` of logits {size, 0}, of which `hits` are of class 0.
+/// `samples` of logits {size, 0}; `hits` of them are of class 0.
 Predictions alike(double size, std::int64_t samples, std::int64_t right) {
   Predictions made{.logits = torch::zeros({samples, 2}),
                    .labels = torch::ones({samples}, torch::kInt64)};

@@ -5,11 +5,6 @@
 namespace dimred::verbs {
 namespace {
 
-TEST(LoraScale, DividesAlphaByTheRankOrItsRoot) {
-  EXPECT_EQ(lora_scale(32, 16, false), 2);
-  EXPECT_EQ(lora_scale(32, 16, true), 8);
-}
-
 TEST(Transposed, SwapsRowsAndColumns) {
   EXPECT_EQ(transposed(std::vector<double>{1, 2, 3, 4, 5, 6}, 2),
             (std::vector<double>{1, 4, 2, 5, 3, 6}));

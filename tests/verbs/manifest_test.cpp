@@ -67,6 +67,9 @@ TEST(Manifest, AMalformedLineIsRefusedWithItsNumber) {
                                   "# tensor " + one + " F32 2,3 a",
                                   "# tensor " + one + " F32 [2,-3] a",
                                   "# tensor " + one + " F32 [2,x] a",
+                                  one + "  ../a",
+                                  one + "  b/../../a",
+                                  one + "  /a",
                                   "SHA256 (a) = " + one})
     EXPECT_THAT(refused_line("# head\n" + line + "\n"), HasSubstr("m:2: needs ")) << line;
   EXPECT_EQ(refused_line(one + "  a\n" + two + "  ./a\n"), "m: a: given twice");
@@ -117,6 +120,13 @@ TEST(Manifest, HasTheVisibleFilesOfAFolderAndItsOwnHiddenOnes) {
   EXPECT_THAT(manifest_files(folder.path(), true, own, folder.path() / "m"),
               ElementsAre(".metadata", "a", "below/c", "link"));
   EXPECT_THAT(manifest_files(folder.path(), false, own, {}), ElementsAre(".metadata"));
+  EXPECT_THAT(
+      manifest_files(folder.path(),
+                     false,
+                     {},
+                     {},
+                     {{".hidden", one}, {"below/.git/d", one}, {"gone", one}, {"below", one}}),
+      ElementsAre(".hidden", "below/.git/d"));
 }
 
 }  // namespace

@@ -396,7 +396,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     names = [part.__name__ for part in PARTS]
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cuda", help="cuda, cuda:N or cpu")
-    parser.add_argument("--seconds", type=float, default=400, help="in all")
+    parser.add_argument("--seconds", type=float, default=400, help="seconds in all")
     parser.add_argument(
         "--parts", nargs="+", choices=names, default=names, metavar="PART", help=f"only these of {', '.join(names)}"
     )

@@ -28,8 +28,8 @@ class Listener final : public c10::WarningHandler {
   std::string text;
 };
 
-/// What torch warns of when it counts the devices for the first time: why it cannot use the driver.
-/// It would print it, in several lines, beside our one.
+/// Torch's warning at its first count of devices: the reason why it cannot use the driver. Torch
+/// would print it, in several lines, beside our one.
 const std::string& counting_warning() {
   static const std::string text = [] {
     Listener listener;
@@ -62,12 +62,10 @@ std::string reason_of_warning(const std::string& warning, const std::string& cud
 
 namespace {
 
-/// cuda where there is a device, cpu where there is none; throws where there is one that cannot be
-/// used.
+/// cuda where there is a device, cpu where there is none; throws for one that cannot be used.
 std::string automatic_device() {
   if (cuda::library().failed || !counting_warning().empty())
-    fail_environment("[training::device] cannot use the GPU: {}; --device cpu goes on without",
-                     reason());
+    fail_environment("[device] cannot use the GPU: {}; --device cpu goes on without", reason());
   return torch::cuda::is_available() ? "cuda" : "cpu";
 }
 
@@ -88,7 +86,7 @@ torch::Device cuda_device(const std::string& text, int count, int local_rank) {
   // torch keeps an index modulo 256.
   const bool exists = (text == "cuda" || device.str() == text) && device.index() < count;
   require_environment(exists,
-                      "[training::device] there is no CUDA device {}, only {}, counted from 0; "
+                      "[device] there is no CUDA device {}, only {}, counted from 0; "
                       "received --device {}",
                       text.substr(text.find(':') + 1),
                       count,
@@ -100,12 +98,11 @@ torch::Device parse_device(const std::string& text, int local_rank) {
   const auto chosen = text == "auto" ? automatic_device() : text;
   const auto device = device_of(chosen);
   require(device && (device->is_cpu() || device->is_cuda()),
-          "[training::device] needs auto, cpu, cuda or cuda:N, received {}",
+          "[device] needs auto, cpu, cuda or cuda:N, received {}",
           text);
   if (device->is_cpu()) return *device;
   if (!counting_warning().empty() || !torch::cuda::is_available())
-    fail_environment(
-        "[training::device] no CUDA device was found for --device {}: {}", text, reason());
+    fail_environment("[device] no CUDA device was found for --device {}: {}", text, reason());
   return cuda_device(chosen, static_cast<unsigned char>(torch::cuda::device_count()), local_rank);
 }
 

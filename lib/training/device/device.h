@@ -15,8 +15,8 @@ torch::Device parse_device(const std::string& text, int local_rank = 0);
 /// std::runtime_error where N is none of them.
 torch::Device cuda_device(const std::string& text, int count, int local_rank = 0);
 
-/// What torch warns of a driver that it cannot use, as part of a line: without advice that holds
-/// links. `cuda`: the version that torch was built for.
+/// Torch's warning about an unusable driver, as part of a line: without advice that holds links.
+/// `cuda`: the version that torch was built for.
 std::string reason_of_warning(const std::string& warning, const std::string& cuda);
 
 /// From now on this process computes the same bits from the same inputs on the same machine with

@@ -31,7 +31,8 @@ struct DeviceSet {
 };
 
 /// Why batches of the set cannot be made on a device; empty when they can: images of one size that
-/// need no decoding, together within `memory` bytes, of which nothing is cut and no colour changed.
+/// need no decoding, together within `memory` bytes, without crops of a recipe and changes of
+/// colour.
 std::string why_not_on_device(const data::Dataset& dataset,
                               const data::Preprocessing& preprocessing,
                               std::int64_t memory);

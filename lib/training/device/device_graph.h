@@ -15,7 +15,7 @@ class DeviceGraph {
   /// Throws std::runtime_error with the reason when something in it cannot be recorded; nothing has
   /// been done on the device then, and work goes on without graphs as before.
   virtual void record(const std::function<void()>& work) = 0;
-  /// Does it, on the tensors that were recorded. Random draws are those that `work` would make now.
+  /// Does it, on the tensors that were recorded. Random draws are the ones `work` would make now.
   virtual void replay() = 0;
 };
 

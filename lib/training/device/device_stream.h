@@ -48,8 +48,8 @@ HostCopy read_back(const torch::Tensor& values);
 /// torch keeps for the next one.
 HostCopy copy_on_side_stream(const torch::Tensor& values);
 
-/// The stream of the device's copies in one direction, for each of which it has an engine. Throws
-/// on the CPU.
+/// The stream of the device's copies in one direction; the device has an engine for each direction.
+/// Throws on the CPU.
 enum class CopyDirection { to_device, to_host };
 c10::Stream copy_stream(torch::Device device, CopyDirection direction);
 

@@ -53,7 +53,7 @@ class RecordedPass {
  public:
   RecordedPass(const MakeGraph& make, std::string& failure) : work_(make, failure) {}
 
-  /// The same sums, and the same effects, as pass(batch, scale), which must be the same function at
+  /// Returns the sums of pass(batch, scale), with its effects; `pass` must be the same function at
   /// every call, on the same tensors. The sums are to be read, or their reading queued, before
   /// anything else that the setup records is run.
   torch::Tensor run(const models::Minibatch& batch, double scale, const Pass& pass);

@@ -114,7 +114,7 @@ EventLog::EventLog(const LineFile& file) {
   std::ifstream csv(file.path);
   std::string line;
   std::getline(csv, line);
-  require_environment(csv.good(), "[training::events] cannot read {}", file.path);
+  require_environment(csv.good(), "[tensorboard] cannot read {}", file.path);
   rows_.emplace(line, file.event_every);
   EarlierEvents earlier(folder_);
   bool agree = true;
@@ -146,7 +146,7 @@ void EventLog::open() {
 void EventLog::write(const EventRow& row) {
   if (!out_.is_open()) open();
   out_ << data::to_tfrecord(scalars_event(seconds_now(), row.step, row.scalars)) << std::flush;
-  require_environment(out_.good(), "[training::events] cannot write in {}: disk full?", folder_);
+  require_environment(out_.good(), "[tensorboard] cannot write in {}: disk full?", folder_);
 }
 
 }  // namespace dimred::training

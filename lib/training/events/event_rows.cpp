@@ -18,7 +18,7 @@ EventRows::EventRows(std::string_view header, std::int64_t every)
 std::optional<EventRow> EventRows::next(std::string_view row) {
   const auto fields = split_list(row.substr(0, row.find('\n')));
   require_environment(fields.size() == columns_.size(),
-                      "[training::events] needs rows of {} fields, received {}",
+                      "[tensorboard] needs rows of {} fields, received {}",
                       columns_.size(),
                       fields.size());
   std::map<std::string, double> numbers;
@@ -29,7 +29,7 @@ std::optional<EventRow> EventRows::next(std::string_view row) {
     if (const auto number = number_in<double>(fields[i])) numbers[columns_[i]] = *number;
   }
   require_environment(
-      numbers.contains("step"), "[training::events] needs rows with a step, received {}", row);
+      numbers.contains("step"), "[tensorboard] needs rows with a step, received {}", row);
   result.step = std::llround(numbers["step"]);
   if (result.step % every_ != 0) return std::nullopt;
   for (const auto& column : columns_) {

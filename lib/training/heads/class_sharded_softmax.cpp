@@ -39,16 +39,14 @@ Counts agreed_counts(const std::string& fault,
   if (first != seen.end()) {
     const auto texts = communicator.gather(fault);
     const auto who = first - seen.begin();
-    refuse("[training::class_sharded_softmax] {}{}",
-           texts[who],
-           size > 1 ? formatted(" (rank {})", who) : "");
+    refuse("[margin_loss] {}{}", texts[who], size > 1 ? formatted(" (rank {})", who) : "");
   }
   const auto other = std::ranges::find_if(seen, [&](double value) { return value != seen[0]; });
   if (other != seen.end()) {
     const auto texts = communicator.gather(common);
     const auto who = other - seen.begin();
     refuse(
-        "[training::class_sharded_softmax] needs the same on every rank, received {} (rank 0) "
+        "[margin_loss] needs the same on every rank, received {} (rank 0) "
         "and {} (rank {})",
         texts[0],
         texts[who],
@@ -68,11 +66,11 @@ std::vector<layout::Shard> shards_of(const Counts& counts, std::int64_t width) {
 
 ClassRange class_range(std::int64_t classes, int rank, int ranks) {
   require(ranks >= 1 && rank >= 0 && rank < ranks,
-          "[training::class_sharded_softmax] needs a rank in [0, R), received {} of {}",
+          "[margin_loss] needs a rank in [0, R), received {} of {}",
           rank,
           ranks);
   require(classes >= ranks,
-          "[training::class_sharded_softmax] needs at least a class for each rank, received {}{} "
+          "[margin_loss] needs at least a class for each rank, received {}{} "
           "and {} ranks",
           classes,
           classes == 1 ? " class" : " classes",

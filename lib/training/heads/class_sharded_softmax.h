@@ -29,8 +29,8 @@ struct ClassShardedResult : models::MarginResult {
 
 /// The mean loss of the global batch over all classes (or over a sample of them), and its gradients
 /// by this rank's features and by its own classes' weights; gradients of features are already
-/// summed over ranks. The same as models::margin_softmax gives for all samples and classes, up to
-/// the order of sums; the same bits of loss on every rank.
+/// summed over ranks. Agrees with models::margin_softmax of all samples and classes, up to the
+/// order of sums; every rank gets the same bits of loss.
 ///   features [b, D] of this rank's samples (b >= 0, may differ between ranks); labels [b] int64 in
 ///   [0, C); weights [range.size(), D]
 /// Every rank calls it. Sends scaling::head_bytes. Throws std::invalid_argument with the same line

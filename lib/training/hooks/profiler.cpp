@@ -113,7 +113,8 @@ class Profiler final : public Hook {
     if (whole && !failed) return;
     for (const auto* own : {"", ".tmp"})
       fs::remove(partial + own, failed);  // torch's while it writes
-    fail_environment("[training::profiler] cannot write the whole of {}: is the disk full?", file);
+    fail_environment("[profile_every_n_iters] cannot write the whole of {}: is the disk full?",
+                     file);
   }
 
   std::int64_t every_, rank_;

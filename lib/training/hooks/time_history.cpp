@@ -58,7 +58,7 @@ class TimeHistory final : public Hook {
  private:
   void flush() {
     out_.flush();
-    require_environment(out_.good(), "[training::time_history] cannot write {}: disk full?", path_);
+    require_environment(out_.good(), "[time_history] cannot write {}: disk full?", path_);
   }
 
   std::filesystem::path path_;  // empty: not rank 0

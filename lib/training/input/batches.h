@@ -65,8 +65,8 @@ std::optional<DeviceBatch> next_on_all_ranks(Batches& batches, Communicator& com
 /// kept.
 void keep_on_device(Setup& setup, DataOnDevice choice);
 
-/// The batches of `loader`. Where the setup's device is not the host, they are copied there on a
-/// stream of their own.
+/// The batches of `loader`. Batches for another device than the host are copied on a stream of
+/// their own.
 std::unique_ptr<Batches> loaded_batches(const Setup& setup, std::unique_ptr<data::Loader> loader);
 
 }  // namespace dimred::training

@@ -42,7 +42,7 @@ std::array<PipelineStage, 4> stages_of(const data::LoaderReport& report) {
         "more num_preprocessing_threads, or no colour_jitter"}}};
 }
 
-/// The sum of all ranks' reports; the advice is that of the one that waited most.
+/// The sum of all ranks' reports; the advice is from the rank that waited most.
 RankReport sum_of(const std::vector<std::string>& texts) {
   RankReport sum;
   for (std::size_t rank = 0; rank < texts.size(); ++rank) {

@@ -60,7 +60,7 @@ std::vector<std::size_t> starts_by_split(const layout::Layout& layout,
   for (const double cut : options.split) {
     const std::size_t index = cut;
     require(index == cut && index > starts.front() && index < count,
-            "[training::buckets] allreduce_split needs ascending whole numbers between 0 and the "
+            "[bucket_mb] allreduce_split needs ascending whole numbers between 0 and the "
             "{} parameters, received {}",
             count,
             cut);
@@ -85,7 +85,7 @@ std::string describe(const Overlap& overlap, std::size_t buckets) {
 std::vector<layout::ColumnRange> bucket_columns(const layout::Layout& layout,
                                                 const BucketOptions& options) {
   require(options.bucket_mb > 0 && options.first_bucket_mb > 0,
-          "[training::buckets] bucket_mb needs > 0, received {}",
+          "[bucket_mb] bucket_mb needs > 0, received {}",
           std::min(options.bucket_mb, options.first_bucket_mb));
   const auto starts =
       options.split.empty() ? starts_by_size(layout, options) : starts_by_split(layout, options);

@@ -34,7 +34,7 @@ struct Overlap {
   double exposed_seconds = 0;  // of these, after the backward pass
 };
 
-/// "all-reduce in 5 buckets: 1.20 s, of which 0.31 s after the backward passes (74 % hidden)".
+/// "all-reduce in 5 buckets: 1.20 s, 0.31 s of them after the backward passes (74 % hidden)".
 std::string describe(const Overlap& overlap, std::size_t buckets);
 
 /// Starts each bucket's all-reduce as soon as the backward pass has written its last gradient.

@@ -56,7 +56,7 @@ PendingResult start_loss_and_gradient(Setup& setup,
                                       std::int64_t global_count,
                                       ForwardKey key,
                                       GradientBuckets* buckets = nullptr);
-/// The same function without gradient: at the same weights it returns the same loss bit for bit.
+/// Evaluates without gradient: the same weights give the same loss bit for bit.
 PendingResult start_loss(Setup& setup, const models::Minibatch& batch, ForwardKey key);
 
 /// Other ranks wait for this one at every batch, also when it has no sample of it.

@@ -20,13 +20,13 @@ constexpr std::int64_t most_in_a_row = 10;  // overflows that nothing can end
 void validate(LossScaleOptions options) {
   OptionTable table("loss scale", "");
   add_options(table, options);
-  require_ranges(table, "training::loss_scale");
+  require_ranges(table, "loss_scale");
   require(!options.dynamic || !options.loss_scale,
-          "[training::loss_scale] loss_scale stays and use_dynamic_loss_scaling moves from "
+          "[loss_scale] loss_scale stays and use_dynamic_loss_scaling moves from "
           "init_loss_scaling; needs one of them, received loss_scale = {}",
           options.loss_scale.value_or(1));
   require(options.drop_overflow || !options.dynamic,
-          "[training::loss_scale] use_dynamic_loss_scaling finds its scale by overflows, which it "
+          "[loss_scale] use_dynamic_loss_scaling finds its scale by overflows, which it "
           "drops; received drop_overflow = false");
 }
 
@@ -34,37 +34,41 @@ void add_options(OptionTable& table, LossScaleOptions& options) {
   table.group("Loss", {.persists = true});
   table.add("loss_scale",
             &options.loss_scale,
-            "the loss times this goes backward, the gradient is divided by it; steps that overflow "
-            "are left out (default: 1024 in float16, else no scale and no look at overflow)",
+            "factor of the loss in the backward pass; gradients are divided by it (default: 1024 "
+            "in float16, else none)",
             positive(largest_loss_scale));
   table.add("use_dynamic_loss_scaling",
             &options.dynamic,
-            "instead a scale that grows while steps are good and falls when they overflow");
+            "raise the scale after good steps, and lower it after overflows");
   table
       .add("init_loss_scaling",
            &options.init_loss_scaling,
-           "where it starts",
+           "initial dynamic scale",
            between(1, largest_loss_scale))
       .needs(is_on("use_dynamic_loss_scaling"));
   table
       .add("incr_every_n_steps",
            &options.incr_every_n_steps,
-           "good steps in a row after which it grows by incr_ratio",
+           "good steps in a row before the scale grows by incr_ratio",
            at_least(1))
       .needs(is_on("use_dynamic_loss_scaling"));
   table
       .add("decr_every_n_nan_or_inf",
            &options.decr_every_n_nan_or_inf,
-           "overflows in a row after which it falls by decr_ratio, to 1 at least",
+           "overflows in a row before the scale falls by decr_ratio, at least to 1",
            at_least(1))
       .needs(is_on("use_dynamic_loss_scaling"));
   table.add("drop_overflow",
             &options.drop_overflow,
-            "leave out a step that overflows; false: it ends the run, as its weights would be no "
-            "numbers (MindSpore's drop_overflow_update = False goes on with them)");
-  table.add("incr_ratio", &options.incr_ratio, "its growth", {.low = 1, .low_open = true})
+            "skip a step whose gradient overflows; false: end the run");
+  table
+      .add("incr_ratio",
+           &options.incr_ratio,
+           "factor by which the scale grows",
+           {.low = 1, .low_open = true})
       .needs(is_on("use_dynamic_loss_scaling"));
-  table.add("decr_ratio", &options.decr_ratio, "its fall", between_open(0, 1))
+  table
+      .add("decr_ratio", &options.decr_ratio, "factor by which the scale falls", between_open(0, 1))
       .needs(is_on("use_dynamic_loss_scaling"));
 }
 
@@ -90,12 +94,12 @@ void LossScale::update(bool overflow) {
   in_a_row_ = overflow ? in_a_row_ + 1 : 0;
   overflows_ += overflow ? 1 : 0;
   require_environment(!overflow || options_.drop_overflow,
-                      "[training::loss_scale] the gradient is not finite at loss scale {}, and "
+                      "[loss_scale] the gradient is not finite at loss scale {}, and "
                       "drop_overflow = false drops no step; earlier files are kept",
                       value_);
   require_environment(
       in_a_row_ < most_in_a_row || can_fall(),
-      "[training::loss_scale] the gradient of the last {} steps is not finite, at loss scale {}{}; "
+      "[loss_scale] the gradient of the last {} steps is not finite, at loss scale {}{}; "
       "earlier files are kept; {}a lower learning_rate or precision = bfloat16 may help",
       in_a_row_,
       value_,

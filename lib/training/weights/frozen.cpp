@@ -40,12 +40,12 @@ fs::path source_of(const Model& model, const fs::path& near) {
   if (foreign) return artifact.weights;  // wherever it lies
   const auto file = checkpoints::frozen_file_of(near);
   require(!file.empty(),
-          "[training::frozen] trainable_include_patterns and trainable_exclude_patterns freeze "
-          "{}, but {} is of no run that has a {}",
+          "[weights] trainable_include_patterns and trainable_exclude_patterns freeze "
+          "{}, but no {} was found beside or above {}",
           checkpoints::count_and_names(
               texts_of(model.flat.frozen_layout.entries, &layout::Entry::name)),
-          near,
-          frozen_file_name);
+          frozen_file_name,
+          near);
   return file;
 }
 
@@ -56,8 +56,8 @@ std::vector<float> picked(const Model& model, const checkpoints::WeightsFile& fi
     const auto found =
         std::ranges::find(file.tensors, entry.name, &checkpoints::WeightTensor::name);
     require(found != file.tensors.end() && found->floating && found->shape == entry.shape,
-            "[training::frozen] belongs to another model, or to one of which other parameters are "
-            "frozen: it has no {} of the network's shape",
+            "[weights] the frozen part comes from another model, or froze other parameters: it "
+            "has no {} of the network's shape",
             entry.name);
     values.insert(values.end(), found->values.begin(), found->values.end());
   }
@@ -83,15 +83,13 @@ std::string carried_layout(const Model& model) {
 void require_same_frozen(const Model& model,
                          const std::string& layout_json,
                          const std::string& source) {
-  const auto theirs =
-      parse_json(layout_json, formatted("[training::frozen] the layout of {}", source))
-          .value("frozen", std::string());
-  require(
-      theirs == model.frozen_digest,
-      "[training::frozen] {} was trained with another frozen part: its digest is {}, here it is {}",
-      source,
-      theirs.empty() ? "none" : theirs,
-      model.frozen_digest.empty() ? "none" : model.frozen_digest);
+  const auto theirs = parse_json(layout_json, formatted("[weights] the layout of {}", source))
+                          .value("frozen", std::string());
+  require(theirs == model.frozen_digest,
+          "[weights] {} was trained with another frozen part: its digest is {}, here it is {}",
+          source,
+          theirs.empty() ? "none" : theirs,
+          model.frozen_digest.empty() ? "none" : model.frozen_digest);
 }
 
 void refuse_missing(const std::string& layout_json,
@@ -100,7 +98,7 @@ void refuse_missing(const std::string& layout_json,
   auto missing = checkpoints::missing_parameters(layout_json);
   std::erase_if(missing, [&](const std::string& name) { return !is_needed(name); });
   require(missing.empty(),
-          "[training::frozen] {} has no values of {}, which were frozen when it was recorded; put "
+          "[weights] {} has no values of {}, which were frozen when it was recorded; put "
           "them beside it in a {}, with --trainable_exclude_patterns that name them, or record "
           "with trainable_only=False",
           source,
@@ -114,8 +112,8 @@ void keep_frozen(const Setup& setup, const fs::path& folder) {
   if (fs::exists(file) && !checkpoints::states_of(folder).empty()) {
     const auto kept = picked(setup.model, checkpoints::read_weights(file));
     require(frozen_digest(setup.model.flat.frozen_layout, kept) == setup.model.frozen_digest,
-            "[training::frozen] {} was begun with another frozen part than that of the checkpoint; "
-            "another output starts from the beginning",
+            "[weights] {} was begun with another frozen part than the checkpoint's; choose "
+            "another --output to start from the beginning",
             folder);
     return;
   }

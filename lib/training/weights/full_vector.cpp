@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::int64_t most_at_a_time = std::int64_t{4} << 20;  // elements of a rank
 
-/// Where each rank's elements of the entry lie in it: the end of one is the next one's beginning.
+/// Places of each rank's elements in the entry: the end of one is the next one's beginning.
 std::vector<std::int64_t> bounds_of(const layout::Entry& entry, Communicator& communicator) {
   std::vector<double> sizes(communicator.size());
   sizes[communicator.rank()] = entry.size;

@@ -17,7 +17,7 @@ struct Plane {
 /// The setup's present weights as the center of a plane.
 Plane plane_through(const Model& model, torch::Tensor first, torch::Tensor second);
 
-/// Where weights lie as seen from a plane.
+/// Place of weights relative to a plane.
 struct Coordinates {
   double a = 0, b = 0;  // of their orthogonal projection into it: first'(w - center), second'(...)
   double distance = 0;  // |w - w(a, b)|
@@ -35,7 +35,7 @@ struct Recalibration {
 /// Loss and accuracy of the setup's present weights over `dataset`, in evaluation mode.
 Score score_here(Setup& setup, const data::Dataset& dataset, const Recalibration& options);
 
-/// The same at w(a, b), to which the network is set, with the center's buffers.
+/// Evaluates at w(a, b), with the center's buffers, and leaves the network there.
 Score score_in_plane(Setup& setup,
                      const Plane& plane,
                      double a,
@@ -55,7 +55,7 @@ struct Axis {
 Axis axis_around(const std::vector<double>& values, double margin, std::int64_t points);
 
 /// `count` of [0, size) drawn without replacement by seed, ascending: all when count is 0 or more
-/// than there are. The same set grows with count.
+/// than there are. Larger counts contain the smaller sets.
 std::vector<std::int64_t> drawn_indices(std::int64_t size, std::int64_t count, std::uint64_t seed);
 
 /// The results of `work` for each of `count` items, every rank doing its R-th share of them: [count

@@ -39,7 +39,7 @@ void append_tensors(const fs::path& path,
     WeightTensor tensor{.name = row.at("name"), .shape = row.at("shape")};
     const std::size_t size = checkpoints::product(tensor.shape).value_or(-1);
     require_environment(size <= values.size() - offset,
-                        "[training::weights] {}: its table of names is longer than its values",
+                        "[weights] {}: its table of names is longer than its values",
                         path);
     const auto begin = values.begin() + offset;
     const auto end = begin + size;
@@ -50,7 +50,7 @@ void append_tensors(const fs::path& path,
     offset += size;
   }
   require_environment(offset == values.size(),
-                      "[training::weights] {} has values without names: it was written before "
+                      "[weights] {} has values without names: it was written before "
                       "snapshots named their running statistics",
                       path);
 }
@@ -60,7 +60,7 @@ void append_frozen(const fs::path& path,
                    const std::string& expected,
                    std::vector<WeightTensor>& tensors) {
   const auto file = checkpoints::frozen_file_of(path);
-  require(!file.empty(), "[training::weights] {}: its run's {} is missing", path, frozen_file_name);
+  require(!file.empty(), "[weights] {}: its run's {} is missing", path, frozen_file_name);
   auto frozen = checkpoints::read_weights(file).tensors;
   std::vector<layout::Parameter> table;
   std::vector<float> values;
@@ -70,7 +70,7 @@ void append_frozen(const fs::path& path,
   }
   require_environment(
       frozen_digest(layout::make_layout(table), values) == expected,
-      "[training::weights] {} is not the frozen part that {} was trained with: its digest differs",
+      "[weights] {} is not the frozen part that {} was trained with: its digest differs",
       file,
       path);
   std::ranges::move(frozen, std::back_inserter(tensors));
@@ -79,8 +79,7 @@ void append_frozen(const fs::path& path,
 WeightsFile own_weights(const checkpoints::Artifact& artifact) {
   const auto& path = artifact.path;
   const auto vectors = read_own(artifact, [](const auto&) { return checkpoints::ColumnRanges(); });
-  const auto table =
-      parse_json(vectors.layout_json, formatted("[training::weights] the layout of {}", path));
+  const auto table = parse_json(vectors.layout_json, formatted("[weights] the layout of {}", path));
   const auto none = nlohmann::json::array();
   WeightsFile file{.format = "dimred", .tensors = {}};
   append_tensors(path, table.at("parameters"), vectors.values, file.tensors);
@@ -97,7 +96,7 @@ std::string shape_of(const WeightTensor& tensor) {
   return (tensor.floating ? "" : "integers ") + nlohmann::json(tensor.shape).dump();
 }
 
-/// Empty where one of them is none.
+/// Returns nothing unless every value is an integer.
 std::vector<std::int64_t> whole_numbers(const std::vector<float>& values) {
   constexpr float beyond = 0x1p63F;
   const bool whole = std::ranges::all_of(
@@ -250,9 +249,9 @@ WeightsFile foreign_weights(const Model& model, const fs::path& path) {
 WeightsFile named_weights(const Model& model, const fs::path& path) {
   auto artifact = checkpoints::look(path);
   require(artifact.kind != checkpoints::ArtifactKind::missing,
-          "[training::weights] no such file or folder: {}",
+          "[weights] no such file or folder: {}",
           path);
-  checkpoints::require_whole(path, "training::weights");
+  checkpoints::require_whole(path, "weights");
   std::string remark;
   if (artifact.is_several()) {
     const auto members = latest_members(path).members;

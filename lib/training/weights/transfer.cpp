@@ -52,12 +52,12 @@ checkpoints::State initial_state(const Model& model,
   selected.exclude.require_matches(names);
   auto matching = match(model, file, selected, std::move(drawn));
   require(matching.problems.empty(),
-          "[training::transfer] {} is of another model: {} (what --checkpoint_exclude_patterns "
-          "names stays as drawn, logits is the last layer)",
+          "[initialize_from] {} comes from another model: {} (--checkpoint_exclude_patterns skips "
+          "tensors; logits is the last layer)",
           options.initialize_from,
           first_problems(matching));
   require(!matching.loaded.empty(),
-          "[training::transfer] checkpoint_include_patterns and checkpoint_exclude_patterns leave "
+          "[initialize_from] checkpoint_include_patterns and checkpoint_exclude_patterns leave "
           "nothing of {} to load",
           options.initialize_from);
   auto state = std::move(matching.state);
@@ -105,18 +105,18 @@ void add_transfer_options(OptionTable& table, TransferOptions& options) {
   table.group("Transfer");
   table.add("initialize_from",
             &options.initialize_from,
-            "start a new run from these weights: a run folder, state or snapshot, a folder of "
-            "snapshots (the newest), safetensors, PyTorch's .pt, MindSpore's .ckpt");
+            "start from these weights: run, state, snapshot, folder of snapshots (its newest), "
+            "safetensors, .pt or .ckpt");
   table
-      .add(
-          "checkpoint_include_patterns",
-          &options.checkpoint_include_patterns,
-          "load only tensors whose names these match (as trainable_include_patterns; default: all)")
+      .add("checkpoint_include_patterns",
+           &options.checkpoint_include_patterns,
+           "load only tensors whose names match these comma-separated regular expressions "
+           "(default: all)")
       .needs(has_value("initialize_from"));
   table
       .add("checkpoint_exclude_patterns",
            &options.checkpoint_exclude_patterns,
-           "and of these not those that these match, which stay as drawn from the seed")
+           "skip tensors whose names match; they keep their random initial values")
       .needs(has_value("initialize_from"));
 }
 

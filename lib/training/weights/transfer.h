@@ -11,7 +11,7 @@ namespace dimred::training {
 
 inline constexpr auto initialization_file_name = "initialization.json";
 
-/// Where a fresh run's weights come from, instead of the seed alone.
+/// Origin of a fresh run's weights, instead of the seed alone.
 struct TransferOptions {
   std::filesystem::path initialize_from;    // named_weights(); empty: nothing is loaded
   std::string checkpoint_include_patterns;  // models/name_patterns.h; empty: all

@@ -29,10 +29,8 @@ void require_layout(const Model& model, const Weights& weights) {
     return std::ranges::find(trained, name, &layout::Entry::name) != trained.end();
   });
   const auto difference = layout::first_difference(model.flat.layout, weights.layout_json);
-  require(difference.empty(),
-          "[training::weights] {} belongs to another model: {}",
-          weights.source,
-          difference);
+  require(
+      difference.empty(), "[weights] {} belongs to another model: {}", weights.source, difference);
   require_same_frozen(model, weights.layout_json, weights.source);
 }
 
@@ -44,7 +42,7 @@ void compare_data(const DataSets& data, Weights& weights) {
   if (weights.run_json.empty()) return;
   const auto saved = nlohmann::json::parse(weights.run_json);
   const auto record = saved.value("data", nlohmann::json());
-  require_same_classes(record, data.record, "training::weights");
+  require_same_classes(record, data.record, "weights");
   const auto different = other_samples(record, data.record);
   if (!different.empty()) weights.note = "not the data of the weights' run: " + different;
   for (const auto& [name, now] : {std::pair("mean", &data.preprocessing.mean),
@@ -143,12 +141,12 @@ Weights from_weights_file(const Model& model, const fs::path& path) {
   auto matching = match(
       model, file, [](const std::string&) { return true; }, std::move(nothing));
   require(matching.problems.empty(),
-          "[training::weights] {} belongs to another model: {}",
+          "[weights] {} belongs to another model: {}",
           path,
           first_problems(matching));
   const auto more = deeper(matching);
   require(more.empty(),
-          "[training::weights] {} belongs to a larger model: it has {} tensors more than the "
+          "[weights] {} belongs to a larger model: it has {} tensors more than the "
           "network, among them {}",
           path,
           matching.unused.size(),
@@ -179,12 +177,10 @@ Weights read_own(const checkpoints::Artifact& artifact, const ChooseRanges& choo
 
 Weights load_weights(const Setup& setup, const fs::path& path) {
   const auto artifact = checkpoints::look(path);
-  require(artifact.kind != ArtifactKind::missing,
-          "[training::weights] no such file or folder: {}",
-          path);
-  checkpoints::require_whole(path, "training::weights");
+  require(artifact.kind != ArtifactKind::missing, "[weights] no such file or folder: {}", path);
+  checkpoints::require_whole(path, "weights");
   require(artifact.is_one(),
-          "[training::weights] needs one set of weights, received {}, which is none; name a run, "
+          "[weights] needs one set of weights, received {}, which is none; name a run, "
           "state, snapshot, weight file or a checkpoint's folder",
           path);
   if (artifact.kind != ArtifactKind::snapshot && !artifact.weights.empty()) {
@@ -227,7 +223,7 @@ Weights mean_of_series(const Setup& setup, const fs::path& path, std::int64_t la
 
 void apply(Model& model, const Weights& weights) {
   require(std::ssize(weights.buffers) == model.flat.buffers.numel(),
-          "[training::weights] {} belongs to another model: the network has {} buffer values, the "
+          "[weights] {} belongs to another model: the network has {} buffer values, the "
           "file {}",
           weights.source,
           model.flat.buffers.numel(),
@@ -236,12 +232,12 @@ void apply(Model& model, const Weights& weights) {
 }
 
 checkpoints::Series latest_members(const fs::path& path, std::int64_t latest) {
-  auto series = checkpoints::members({path}, "training::weights");
+  auto series = checkpoints::members({path}, "weights");
   if (!series.counted && checkpoints::look(path).kind != ArtifactKind::list)
     checkpoints::sort_by_step(series);
   auto& members = series.members;
   require(latest <= std::ssize(members),
-          "[training::weights] start_latest needs at most the {} snapshots of {}, received {}",
+          "[weights] start_latest needs at most the {} snapshots of {}, received {}",
           members.size(),
           path,
           latest);

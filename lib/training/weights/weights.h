@@ -34,8 +34,8 @@ using ChooseRanges = std::function<checkpoints::ColumnRanges(const std::string& 
 /// come to its end, else its newest valid state. Throws std::invalid_argument for what is none.
 Weights read_own(const checkpoints::Artifact& artifact, const ChooseRanges& choose);
 
-/// What read_own() reads, or other programs' weights (a file, a checkpoint's folder, an index)
-/// whose names are the network's parameters and buffers; needs the same frozen part, which
+/// Loads the weights of read_own(), or other programs' weights (a file, a checkpoint's folder, an
+/// index) whose names are the network's parameters and buffers; needs the same frozen part, which
 /// load_frozen() has put into the setup. The classes that are recorded must be those of the setup's
 /// data; other samples, or another mean or deviation of them, are noted. Throws
 /// std::invalid_argument when missing, of an unknown kind, of another layout (names the first entry

@@ -20,7 +20,7 @@ TEST(Device, AutoIsCudaWhereThereIsOne) {
 
 TEST(Device, AnotherWordIsRefused) {
   const auto text = thrown<std::invalid_argument>([] { parse_device("tpu"); });
-  EXPECT_EQ(text, "[training::device] needs auto, cpu, cuda or cuda:N, received tpu");
+  EXPECT_EQ(text, "[device] needs auto, cpu, cuda or cuda:N, received tpu");
 }
 
 TEST(Device, AnOrdinalIsOneOfThose) {
@@ -29,7 +29,7 @@ TEST(Device, AnOrdinalIsOneOfThose) {
   for (const std::string index : {"2", "99", "128", "255", "256", "257"}) {
     const auto text = thrown<std::runtime_error>([&] { cuda_device("cuda:" + index, 2); });
     EXPECT_EQ(text,
-              formatted("[training::device] there is no CUDA device {}, only 2, counted from 0; "
+              formatted("[device] there is no CUDA device {}, only 2, counted from 0; "
                         "received --device cuda:{}",
                         index,
                         index));

@@ -195,7 +195,7 @@ std::string softmax_refusal(const std::function<void()>& call) {
 
 TEST(ClassSharded, RefusesFewerClassesThanRanks) {
   EXPECT_EQ(softmax_refusal([] { class_range(3, 0, 4); }),
-            "[training::class_sharded_softmax] needs at least a class for each rank, received 3 "
+            "[margin_loss] needs at least a class for each rank, received 3 "
             "classes and 4 ranks");
 }
 
@@ -210,7 +210,7 @@ TEST(ClassSharded, RefusesOnEveryRankWhatDiffersBetweenThem) {
           [&] { class_sharded_softmax(features, p.labels, own, range, {}, {}, communicator); });
     };
     const std::string scope =
-        "[training::class_sharded_softmax] needs the same on every rank, received D = 6 in Double "
+        "[margin_loss] needs the same on every rank, received D = 6 in Double "
         "and 11 classes (rank 0) and ";
     const auto narrow = [&](const torch::Tensor& tensor) {
       return rank == 2 ? tensor.narrow(1, 0, 4).contiguous() : tensor;
@@ -238,7 +238,7 @@ TEST(ClassSharded, RefusesOnEveryRankWhatOneCannotUse) {
       return softmax_refusal(
           [&] { class_sharded_softmax(p.features, labels, weights, range, {}, {}, communicator); });
     };
-    const std::string scope = "[training::class_sharded_softmax] ";
+    const std::string scope = "[margin_loss] ";
     EXPECT_EQ(call(rank == 1 ? torch::full_like(p.labels, 11) : p.labels, own),
               scope + "needs labels in [0, 11), received 11 (rank 1)");
     EXPECT_TRUE(call(rank == 2 ? p.labels - 100 : p.labels, own)

@@ -51,7 +51,7 @@ TEST(LossScale, EndsTheRunWhenNothingCanEndTheOverflows) {
   LossScale fixed({.loss_scale = 1024}), fallen(moving(1024, 1, 2));
   EXPECT_EQ(scale_values(fixed, "xxxxxxxxx.xxxxxxxxx").back(), 1024);
   EXPECT_EQ(thrown<std::runtime_error>([&] { fixed.update(true); })
-                .find("[training::loss_scale] the gradient of the last 10 steps is not finite, at "
+                .find("[loss_scale] the gradient of the last 10 steps is not finite, at "
                       "loss scale 1024, which stays; "),
             0);
   EXPECT_EQ(scale_values(fallen, std::string(20, 'x')).back(), 1);  // ten falls

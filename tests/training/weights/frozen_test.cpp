@@ -17,7 +17,7 @@
 namespace dimred::training {
 namespace {
 
-/// Two convolutions with BatchNorm, of which the first is frozen.
+/// Two convolutions with BatchNorm; the first is frozen.
 struct TwoNorms final : models::Network {
   TwoNorms() {
     conv1 = register_module("conv1", torch::nn::Conv2d(1, 4, 3));
@@ -218,7 +218,7 @@ struct ForeignFile {
     }
   }
 
-  /// What load_weights says of it: the weights' note, or the refusal.
+  /// The answer of load_weights: the weights' note, or the refusal.
   std::string load(const std::string& prefix = "") {
     auto renamed = floats;
     for (auto& tensor : renamed) tensor.name = prefix + tensor.name;
