@@ -226,7 +226,9 @@ class Distributed(Values):
         },
         (METADATA, "_MEM_FORMAT_ENCODING"): nothing,
         ("torch.serialization", "_get_layout"): nothing,
-        ("pathlib", "PosixPath"): nothing,
+        **{  # pathlib._local: Python 3.13
+            (module, name): nothing for module in ("pathlib", "pathlib._local") for name in ("PosixPath", "WindowsPath")
+        },
         ("collections", "OrderedDict"): OrderedDict,
         ("torch", "Size"): tuple,
         **{("torch", name): ElementType(type) for name, type in DTYPES.items()},

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import pathlib
 import re
 import shutil
 import signal
 import subprocess
+import sys
 import tarfile
 import threading
 import time
@@ -529,6 +531,18 @@ def test_distributed_checkpoints_and_mindspores(tmp_path: Path) -> None:
     expected = {"conv.weight": torch.from_numpy(arrays["conv.weight"]), "bn.weight": torch.ones(3)}
     same_bits(load_file(tmp_path / "b/model.safetensors"), expected)
     assert sorted(done.left_out) == ["global_step", "moments.conv.weight"]
+
+
+@pytest.mark.parametrize("module", ["pathlib", "pathlib._local"])
+def test_paths_in_a_distributed_checkpoint_are_of_any_python(module: str, tmp_path: Path, monkeypatch) -> None:
+    """Python 3.13 names the module of its paths pathlib._local."""
+    monkeypatch.setitem(sys.modules, module, pathlib)
+    monkeypatch.setattr(pathlib.PosixPath, "__module__", module)
+    tensors = {"w": torch.randn(3)}
+    dcp.save(dict(tensors), checkpoint_id=tmp_path / "dcp", no_dist=True)
+    assert module.encode() + b"\x94" in (tmp_path / "dcp/.metadata").read_bytes()  # as protocol 4 ends a name
+    dimred.convert(tmp_path / "dcp", tmp_path / "a")
+    same_bits(load_file(tmp_path / "a/model.safetensors"), tensors)
 
 
 @pytest.fixture(scope="module")
