@@ -157,11 +157,30 @@ void find_one(const Artifact& artifact, std::string_view scope, Found& found) {
   found.weights.push_back(artifact.weights.empty() ? artifact.path : artifact.weights);
 }
 
+/// Throws std::invalid_argument where a line of a list names anything but one checkpoint.
+void require_one_in_list(const Artifact& artifact, const fs::path& list, std::string_view scope) {
+  const auto& [path, kind, weights] = artifact;
+  const char* what = kind == ArtifactKind::pattern  ? "a pattern"
+                     : kind == ArtifactKind::list   ? "a list"
+                     : kind == ArtifactKind::run    ? "a run"
+                     : kind == ArtifactKind::state  ? "a state of a run"
+                     : kind == ArtifactKind::series ? "a folder of several"
+                                                    : nullptr;
+  require(what == nullptr,
+          "[{}] needs one checkpoint in each line of the list '{}', received {}, '{}'; list its "
+          "files, or give it in the place of the list",
+          scope,
+          list,
+          what == nullptr ? "" : what,
+          path);
+}
+
 void find_in_list(const fs::path& list, std::string_view scope, Found& found) {
   for (auto path : listed_paths(list)) {
     path = path.lexically_normal();
     if (!path.has_filename()) path = path.parent_path();  // step1/
     auto artifact = look(path);
+    require_one_in_list(artifact, list, scope);
     if (artifact.weights.empty()) artifact.weights = path;  // its reader says what is wrong with it
     find_one(artifact, scope, found);
   }

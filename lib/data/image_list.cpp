@@ -122,6 +122,7 @@ std::vector<std::string> names_of_numbers(const fs::path& names_file,
     return numbered_classes(std::ranges::max(labels) + 1);
   }
   auto names = read_class_names(names_file);
+  require_one_naming(names_file, names);
   if (!expected.empty()) require_same_names(names, expected, names_file);
   return names;
 }
@@ -229,6 +230,8 @@ ImageFileList parse_image_list(std::string_view text,
     if (numbered) {
       list.labels.push_back(number_of(entry, name));
     } else {
+      if (has_other_digits_alone(entry.label) && !std::ranges::count(class_names, entry.label))
+        refuse_label(name, entry, "needs numbers in the digits 0 to 9, or names with a letter");
       names.emplace(entry.label);
     }
   }

@@ -242,6 +242,35 @@ TEST_F(SeriesOfFiles, ListsKeepTheirOrderAndMayHaveComments) {
   EXPECT_THAT(names_in("list.txt"), ElementsAre("step2.safetensors", "step1.safetensors"));
 }
 
+TEST_F(SeriesOfFiles, ListsTakeBlanksAroundAPathWhereNoFileHasThem) {
+  for (const auto* name : {"step1.safetensors", "step2.safetensors", " step3.safetensors"})
+    put(name);
+  put_file(at("list.txt"),
+           " step1.safetensors\n\t step2.safetensors \t\r\n step3.safetensors\n  # no more\n \n");
+  EXPECT_THAT(names_in("list.txt"),
+              ElementsAre("step1.safetensors", "step2.safetensors", " step3.safetensors"));
+}
+
+TEST_F(SeriesOfFiles, ListsRefuseWhatIsNotOneCheckpoint) {
+  for (const auto* name : {"many", "run"}) {
+    fs::create_directory(at(name));
+    put_file(at(name) / "step1.safetensors", "");
+    put_file(at(name) / "step2.safetensors", "");
+  }
+  put_file(at("run/config.toml"), "");
+  put_file(at("other.txt"), "many/step1.safetensors\n");
+  const std::vector<std::pair<std::string, std::string>> cases{{"many/*.safetensors", "a pattern"},
+                                                               {"many", "a folder of several"},
+                                                               {"run/", "a run"},
+                                                               {"other.txt", "a list"}};
+  for (const auto& [line, what] : cases) {
+    put_file(at("list.txt"), line + '\n');
+    EXPECT_THAT(refusal({at("list.txt")}),
+                testing::AllOf(HasSubstr("list.txt', received " + what + ", '"),
+                               HasSubstr("list its files, or give it in the place of the list")));
+  }
+}
+
 TEST_F(SeriesOfFiles, KindsOfPaths) {
   put_folder("step1");
   put_folder("step2");

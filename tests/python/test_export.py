@@ -162,9 +162,12 @@ def test_predictions_are_pytorchs_softmax_and_evaluations_argmax(
 def test_versions_are_numbered_and_whole(exported: Path, tmp_path: Path, execute, fails) -> None:
     run, output = exported.parents[1], tmp_path / "versions"
     (output / "7").mkdir(parents=True)
+    (output / "7" / "signature.json").write_text("{}")
+    (output / "2020").mkdir()
+    (output / "1999.png").write_text("a photograph")
     for _ in range(2):
         execute("dimred", "export", run, "--output", output, "--score=false")
-    assert sorted(path.name for path in output.iterdir()) == ["7", "8", "9"]
+    assert sorted(path.name for path in output.iterdir()) == ["1999.png", "2020", "7", "8", "9"]
     assert (output / "8" / "weights.safetensors").read_bytes() == (exported / "weights.safetensors").read_bytes()
     assert "no such file" in fails(2, "export", tmp_path / "nothing")
 
