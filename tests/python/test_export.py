@@ -238,6 +238,25 @@ def test_an_export_that_is_not_whole_is_refused_by_name(
 
 
 @once
+def test_a_signature_without_a_key_is_refused_by_the_key(exported: Path, pictures: Path, tmp_path: Path, fails) -> None:
+    folder = tmp_path / "empty"
+    shutil.copytree(exported, folder)
+    whole = json.loads((folder / "signature.json").read_text())
+    no_shape, no_mean = json.loads(json.dumps(whole)), json.loads(json.dumps(whole))
+    no_shape["input"]["shape"] = [None, 1]
+    del no_mean["preprocessing"]["mean"]
+    for text, said in (
+        ({}, 'it has no "format"'),
+        ([], 'it has no "format"'),
+        (whole | {"classes": 3}, 'its "classes" is of another type, number'),
+        (no_shape, 'its "shape" has no number 3'),
+        (no_mean, 'it has no "mean"'),
+    ):
+        (folder / "signature.json").write_text(json.dumps(text))
+        assert f"signature.json is damaged: {said}" in fails(1, "predict", folder, pictures)
+
+
+@once
 def test_a_damaged_format_does_not_switch_the_digests_off(
     exported: Path, pictures: Path, tmp_path: Path, fails
 ) -> None:
