@@ -380,6 +380,7 @@ Series members(const std::vector<fs::path>& sources, std::string_view scope) {
   for (std::size_t i = 0; i < names.size(); ++i)
     series.members.push_back({std::move(names[i]), std::move(found.weights[i]), steps.of[i]});
   series.counted = steps.counted;
+  series.unordered = steps.conflict;
   if (!steps.stages.empty()) series.unordered = "their names are of " + steps.stages;
   return series;
 }

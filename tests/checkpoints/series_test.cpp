@@ -55,11 +55,51 @@ TEST_F(SeriesOfFiles, StepsHaveUnits) {
   EXPECT_EQ(steps({"iter_1.5k", "iter_0.25m-loss3"}), (Values{1500, 250'000}));
   EXPECT_EQ(steps({"w_500M", "w_1B"}), (Values{500'000'000, 1'000'000'000}));
   EXPECT_EQ(steps({"w_1.5k", "w_2k"}), (Values{1500, 2000}));
-  // A letter behind the unit, more places than it has, and a fraction without one.
-  EXPECT_EQ(steps({"step100kimg", "step200kimg"}), (Values{100, 200}));
+  // Letters behind the unit that all names have.
+  EXPECT_EQ(steps({"step900kimg", "step1Mimg"}), (Values{900'000, 1'000'000}));
+  EXPECT_EQ(steps({"ckpt_800Mtok", "ckpt_900Mtok", "ckpt_1Btok"}),
+            (Values{800'000'000, 900'000'000, 1'000'000'000}));
+  EXPECT_EQ(steps({"step_900tok", "step_1.5ktok"}), (Values{900, 1500}));
+  EXPECT_EQ(steps({"step5best", "step6best"}), (Values{5, 6}));
+  // More places than the unit has, and a fraction without one.
   EXPECT_EQ(steps({"step_0.0005k", "step_1k"}), (Values{1, 2}));
   EXPECT_EQ(steps({"step0.5", "step1.5"}), (Values{1, 2}));
   EXPECT_EQ(steps({"step9223372036854775807k", "step1k"}), (Values{1, 2}));
+}
+
+TEST_F(SeriesOfFiles, LettersThatDifferMakeNoOrder) {
+  for (const auto* name : {"ckpt_90m.pt", "ckpt_2h.pt"}) put(name);
+  const auto series = members({folder.path()}, "test");
+  EXPECT_TRUE(series.counted);
+  EXPECT_THAT(thrown<std::invalid_argument>([&] { require_order(series, "test", "--kind ema"); }),
+              HasSubstr("letters behind their steps differ"));
+}
+
+TEST_F(SeriesOfFiles, DigitsMayBeGrouped) {
+  EXPECT_EQ(steps({"step_900", "step_1,000", "step_1,100"}), (Values{900, 1000, 1100}));
+  EXPECT_EQ(steps({"ckpt-1,000,000", "ckpt-20,000"}), (Values{1'000'000, 20'000}));
+  EXPECT_EQ(steps({"w_900", "w_1,000"}), (Values{900, 1000}));
+  EXPECT_EQ(steps({"step_900", "step_1_000", "step_1_100"}), (Values{900, 1000, 1100}));
+  // Numbers of their own.
+  EXPECT_EQ(steps({"step_1000_100", "step_900_200"}), (Values{1000, 900}));
+  EXPECT_EQ(steps({"step_5_10", "step_6_100"}), (Values{5, 6}));
+  EXPECT_EQ(steps({"step_1,00", "step_2,00"}), (Values{1, 2}));
+  EXPECT_EQ(steps({"checkpoint_1_500.pt", "checkpoint_2_100.pt"}), (Values{500, 100}));
+}
+
+TEST_F(SeriesOfFiles, EpochsThatContradictStepsMakeNoOrder) {
+  for (const auto* name : {"run/epoch1_step800.pt", "run/epoch1_step900.pt"}) put(name);
+  auto series = members({at("run")}, "test");
+  sort_by_step(series);
+  EXPECT_EQ(series.unordered, "");
+  put("run/epoch2_step100.pt");
+  series = members({at("run")}, "test");
+  sort_by_step(series);
+  EXPECT_EQ(series.members.size(), 3U);
+  EXPECT_EQ(series.unordered, "their order by step is not their order by epoch");
+  EXPECT_FALSE(steps_of({"/epoch_1/iter_900", "/epoch_2/iter_100"}).conflict.empty());
+  EXPECT_FALSE(steps_of({"/checkpoint_1_900", "/checkpoint_2_100"}).conflict.empty());
+  EXPECT_TRUE(steps_of({"/checkpoint_1_900", "/checkpoint_2_1100"}).conflict.empty());
 }
 
 TEST_F(SeriesOfFiles, StepsStandBehindTheFirstWordThatAllNamesHave) {
