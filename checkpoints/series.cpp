@@ -59,7 +59,7 @@ fs::path download_note_of(const fs::path& path, const fs::path& weights) {
   return {};
 }
 
-bool is_left_out(const fs::path& path, const fs::path& weights) {
+bool is_unfinished_at(const fs::path& path, const fs::path& weights) {
   return is_unfinished_name(path) || !download_note_of(path, weights).empty();
 }
 
@@ -71,6 +71,13 @@ fs::path weights_at(const fs::path& path) {
 /// path.
 bool is_of_previews(const fs::path& path) {
   return std::ranges::any_of(path, [](const fs::path& part) { return part == "@eaDir"; });
+}
+
+/// Whether an entry may be a checkpoint, unfinished or unreadable, where it is no member.
+bool is_known(const fs::path& path) {
+  const bool hidden = path.filename().string().starts_with('.');
+  return fs::is_directory(path) || may_be_weights(path) || path.extension() == ".tmp" ||
+         (is_unfinished_name(path) && !hidden);
 }
 
 /// The entries of a folder by what they are.
@@ -87,11 +94,8 @@ Content content_of(const fs::path& folder) {
     if (is_of_previews(path.filename())) continue;
     const bool is_folder = item.is_directory();
     const auto weights = is_folder ? weights_in(path) : may_be_weights(path) ? path : fs::path();
-    if (weights.empty() || is_left_out(path, weights) || !fs::is_regular_file(weights)) {
-      const bool hidden = path.filename().string().starts_with('.');
-      const bool known = is_folder || may_be_weights(path) || path.extension() == ".tmp" ||
-                         (is_unfinished_name(path) && !hidden);
-      (known ? content.rest : content.unknown).push_back(path);
+    if (weights.empty() || is_unfinished_at(path, weights) || !fs::is_regular_file(weights)) {
+      (is_known(path) ? content.rest : content.unknown).push_back(path);
     } else if (is_folder) {
       content.nested.push_back(weights);
     } else if (is_index(path)) {
@@ -101,13 +105,8 @@ Content content_of(const fs::path& folder) {
       (own ? content.own : content.other).push_back(path);
     }
   }
-  for (auto* paths : {&content.indices,
-                      &content.own,
-                      &content.other,
-                      &content.nested,
-                      &content.rest,
-                      &content.unknown})
-    sort_naturally(*paths);
+  auto& [indices, own, other, nested, rest, unknown] = content;
+  for (auto* paths : {&indices, &own, &other, &nested, &rest, &unknown}) sort_naturally(*paths);
   return content;
 }
 
@@ -165,7 +164,7 @@ void remark_on(const Paths& rest, const Paths& taken, std::vector<std::string>& 
 }
 
 /// Whether a file is a text or a picture about a checkpoint, or a mark beside one.
-bool is_side_file(const fs::path& file) {
+bool is_about_checkpoint(const fs::path& file) {
   constexpr std::array<std::string_view, 16> endings{".json",
                                                      ".jsonl",
                                                      ".yaml",
@@ -212,7 +211,7 @@ void remark_on_formats(const Content& content,
   for (const auto* files : {&content.own, &content.other, &content.unknown}) {
     if (files == &taken) continue;
     for (const auto& file : *files) {
-      const bool known = std::ranges::find(taken, file) != taken.end() || is_side_file(file);
+      const bool known = std::ranges::find(taken, file) != taken.end() || is_about_checkpoint(file);
       if (!known && is_further(file, stems, shapes)) further.push_back(file.filename().string());
     }
   }
@@ -324,7 +323,7 @@ void find_matching(const fs::path& pattern, std::string_view scope, Found& found
     return is_unfinished(folder) || (folders && is_unfinished_name(folder));
   };
   const auto rest = std::ranges::stable_partition(paths, [&](const fs::path& path) {
-    return path.extension() != ".aria2" && !is_left_out(path, weights_at(path)) &&
+    return path.extension() != ".aria2" && !is_unfinished_at(path, weights_at(path)) &&
            !is_in_unfinished(path);
   });
   Paths left_out;

@@ -28,7 +28,7 @@ std::size_t digits_at(std::string_view text, std::size_t place) {
   return std::min(text.find_first_not_of(digits, place), text.size()) - place;
 }
 
-/// What an integer in a name may be.
+/// The meanings that an integer in a name may have.
 struct Number {
   std::optional<std::int64_t> plain;   // of the digits alone; none of a fraction
   std::optional<std::int64_t> scaled;  // with its unit; none of a fraction of one, beyond 2^63

@@ -21,7 +21,7 @@ struct Steps {
 /// that differs, these rules hold for the nearest folder in which the paths differ. A unit k, M, B
 /// or T counts directly behind the digits, and before letters that are alike in all names, as tok
 /// and img; other letters than another's make no order, nor do steps that epochs contradict. 0.5 is
-/// no step, 0.5M is. Of 1,000 and step_1_000 the marks do not count.
+/// no step, 0.5M is. The marks of 1,000 and step_1_000 do not count.
 Steps steps_of(const std::vector<std::filesystem::path>& checkpoints);
 
 }  // namespace dimred::checkpoints

@@ -170,7 +170,7 @@ bool is_of_tensorflow(std::string_view part) {
 }
 
 /// The text from the first of the parts, which are of one name, to the last.
-std::string_view text_of(std::span<const std::string_view> parts) {
+std::string_view joined_text(std::span<const std::string_view> parts) {
   return {parts.front().data(), parts.back().data() + parts.back().size()};
 }
 
@@ -191,7 +191,7 @@ class NamesOfWeights {
   }
 
   bool has(std::span<const std::string_view> parts) const {
-    return !parts.empty() && names_.contains(text_of(parts));
+    return !parts.empty() && names_.contains(joined_text(parts));
   }
 
   /// Whether these follow the word of an optimizer: state.NAME.* whatever the slot is called,

@@ -202,6 +202,15 @@ std::unique_ptr<Dataset> open_list(const DatasetRequest& request) {
   return open_image_list(file, request.class_names, numbers);
 }
 
+/// Refuses a label of digits beyond 0 to 9, which is neither a number nor a name, but for a known
+/// one.
+void require_name(const ListedImage& entry,
+                  const std::string& list,
+                  const std::vector<std::string>& class_names) {
+  if (has_other_digits_alone(entry.label) && !std::ranges::count(class_names, entry.label))
+    refuse_label(list, entry, "needs numbers in the digits 0 to 9, or names with a letter");
+}
+
 }  // namespace
 
 ImageFileList parse_image_list(std::string_view text,
@@ -230,8 +239,7 @@ ImageFileList parse_image_list(std::string_view text,
     if (numbered) {
       list.labels.push_back(number_of(entry, name));
     } else {
-      if (has_other_digits_alone(entry.label) && !std::ranges::count(class_names, entry.label))
-        refuse_label(name, entry, "needs numbers in the digits 0 to 9, or names with a letter");
+      require_name(entry, name, class_names);
       names.emplace(entry.label);
     }
   }
