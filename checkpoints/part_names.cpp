@@ -43,13 +43,14 @@ std::string shape_of_parts(const fs::path& path) {
       "(^|[^a-z0-9])((?:rank|part|shard|tp|pp|mp|gpu|expert|process|fsdp)[-_.=]?|"
       "(?:tp|pp)_stage_)[0-9]+(?![a-z0-9])");
   static const std::regex of_all("(^|[^a-z0-9])[0-9]+([-_]?of[-_]?[0-9]+)(?![0-9])");
-  // Alone, ep is an epoch.
-  static const std::regex expert_parallel("(^|[^a-z0-9])(ep[-_.=]?)[0-9]+(?=.*[tpm]p[-_.=]?#)");
+  static const std::regex parallel("[tpm]p[-_.=]?#");
+  static const std::regex expert_parallel("(^|[^a-z0-9])(ep[-_.=]?)[0-9]+");
   const auto name = lower_case(path.filename().string());
   if (std::regex_search(name, adapter)) return {};
   auto shape = std::regex_replace(name, counted, "$1$2#");
   if (!is_progress(name)) shape = std::regex_replace(shape, of_all, "$1#$2");
   if (shape == name) return {};
+  if (!std::regex_search(shape, parallel)) return shape;  // alone, ep is an epoch
   return std::regex_replace(shape, expert_parallel, "$1$2#");
 }
 

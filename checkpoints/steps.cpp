@@ -36,6 +36,7 @@ struct Number {
   std::string tail;                    // letters behind the unit: tok of 800mtok
   std::size_t length = 0;              // of the digits, their fraction and the unit
   bool grouped = false;                // by threes, with marks between them
+  bool paired = false;                 // with a number behind it and _
 };
 
 /// Whether letters say what is counted.
@@ -98,6 +99,7 @@ std::optional<Number> number_at(std::string_view text, char mark = ',') {
   if (places == 0) number.plain = number_in<std::int64_t>(whole);
   if (places == 0 || number.unit != 0) number.scaled = value_of(whole, fraction, power);
   if (!number.plain && !number.scaled) return {};
+  number.paired = at(text, number.length) == '_' && is_digit(at(text, number.length + 1));
   return number;
 }
 
@@ -203,7 +205,8 @@ char mark_of(const NameList& names, std::string_view word) {
     const auto found = step_behind(name, word, '_');
     if (!found) return ',';
     const auto& number = found->number;
-    if (!number.grouped && (number.unit != 0 || number.plain.value_or(1000) >= 1000)) return ',';
+    const bool ungrouped = number.unit == 0 && number.plain.value_or(1000) < 1000;
+    if (number.paired || (!number.grouped && !ungrouped)) return ',';
     grouped = grouped || number.grouped;
   }
   return grouped ? '_' : ',';
