@@ -79,6 +79,11 @@ std::optional<std::int64_t> value_of(std::string whole, std::string fraction, st
   return number_in<std::int64_t>(whole + fraction);
 }
 
+/// Whether a mark and a digit stand behind a number.
+bool is_followed(std::string_view text, const Number& number, char mark) {
+  return at(text, number.length) == mark && is_digit(at(text, number.length + 1));
+}
+
 /// The integer that a text begins with: 20, 500m, 1.5k, 800mtok, 1,000, and with the mark _ 1_000.
 /// None of a fraction, of 1e5, beyond 2^63.
 std::optional<Number> number_at(std::string_view text, char mark = ',') {
@@ -93,13 +98,11 @@ std::optional<Number> number_at(std::string_view text, char mark = ',') {
   read_letters(text, number);
   constexpr std::string_view units = "kmbt";
   const auto power = number.unit == 0 ? 0 : 3 * (units.find(number.unit) + 1);
-  const bool exponent =
-      number.unit == 0 && at(text, number.length) == 'e' && is_digit(at(text, number.length + 1));
-  if (exponent) return {};
+  if (number.unit == 0 && is_followed(text, number, 'e')) return {};
   if (places == 0) number.plain = number_in<std::int64_t>(whole);
   if (places == 0 || number.unit != 0) number.scaled = value_of(whole, fraction, power);
   if (!number.plain && !number.scaled) return {};
-  number.paired = at(text, number.length) == '_' && is_digit(at(text, number.length + 1));
+  number.paired = is_followed(text, number, '_');
   return number;
 }
 
