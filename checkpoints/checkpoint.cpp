@@ -1,6 +1,7 @@
 #include "checkpoints/checkpoint.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -313,7 +314,12 @@ fs::path Checkpoint::folder() const {
   return !in_folder() ? fs::path() : rank_file(weights) ? side_folder_of(weights) : path;
 }
 
-bool is_about_names(std::string_view remark) { return remark.starts_with("names are dotted"); }
+bool is_about_tensors(std::string_view remark) {
+  constexpr std::array<std::string_view, 3> beginnings{
+      "names are dotted", "another network (", "other networks ("};
+  return std::ranges::any_of(
+      beginnings, [&](std::string_view beginning) { return remark.starts_with(beginning); });
+}
 
 Checkpoint read_checkpoint(const fs::path& weights, const OpenOptions& options) {
   Checkpoint checkpoint{.path = weights, .weights = weights};

@@ -46,8 +46,9 @@ struct Checkpoint {
   std::filesystem::path folder() const;
 };
 
-/// Whether a remark says how a file's tensors are named, which every reader of it passes on.
-bool is_about_names(std::string_view remark);
+/// Whether a remark says how a file's tensors are named, or which networks of it are left out;
+/// every reader of it passes it on.
+bool is_about_tensors(std::string_view remark);
 
 struct OpenOptions {
   std::string_view scope = "checkpoints";  // of messages

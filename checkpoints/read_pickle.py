@@ -20,7 +20,7 @@ import sys
 import zipfile
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any, BinaryIO, ClassVar, NamedTuple, TypeVar
+from typing import Any, BinaryIO, ClassVar, NamedTuple, NoReturn, TypeVar
 
 STORAGES = {
     "Float": "F32",
@@ -41,6 +41,10 @@ MOST_LEVELS = 64  # of dictionaries in one another
 FLOATS = ("F32", "F64", "F16", "BF16")
 WRAPPERS = ("state_dict", "model_state_dict", "model", "module")  # under which training programs save them
 AVERAGE = re.compile(r"(^|[^a-z])(ema|swa|avg|average|averaged|polyak)([^a-z]|$)")  # in the key of averaged weights
+TRAINING = re.compile(  # in the key of what is no network
+    r"optim|(^|_)opts?(_|$)|sched|scaler|^amp$|criteri|loss|metric|accura|callback|loops|hook|rng|random|sampler|loader|"
+    "dataset|queue|message_hub|progress|history|grad|trainer"
+)
 REFUSED, UNFIT = 3, 4  # exit codes
 
 Result = TypeVar("Result")
@@ -525,19 +529,28 @@ def large_ones(within: dict[Any, list[Tensor]]) -> list[Any]:
 def network_in(top: Any, entries: list[Entry]) -> Any:
     """The key of the dictionary that is the network; None: all is. A loss or an accuracy beside it may be a tensor."""
     within = networks_in(top, entries)
-    for key in WRAPPERS:
-        if key in within:
-            return key
+    wrapped = [key for key in WRAPPERS if key in within]
+    large = large_ones(within)
+    different = [key for key in wrapped if key in large and within[key] != within[wrapped[0]]]
+    if wrapped and different and not kinds_in(top, entries).averaged:
+        refuse_several([wrapped[0], *different], top)
+    if wrapped:
+        return wrapped[0]
     bare = (entry.tensor for entry in entries if len(entry.keys) == 1)
     if not within or any(tensor.elements() > 1 and tensor.storage.type in FLOATS for tensor in bare):
         return None
-    networks = large_ones(within) or list(within)
+    networks = large or list(within)
     if len(networks) > 1:
-        raise Refused(
-            f"has more than one network, {', '.join(map(str, networks))[:100]}, among the keys {keys_of(top)}; save "
-            f"the one that is meant alone: torch.save(torch.load(FILE)[{networks[0]!r}], OTHER)"
-        )
+        refuse_several(networks, top)
     return networks[0]
+
+
+def refuse_several(networks: list[Any], top: Any) -> NoReturn:
+    """Names the keys of networks of which none is meant before the others."""
+    raise Refused(
+        f"has more than one network, {listed(networks)}, among the keys {keys_of(top)}; save "
+        f"the one that is meant alone: torch.save(torch.load(FILE)[{networks[0]!r}], OTHER)"
+    )
 
 
 def keys_of(top: Any) -> str:
@@ -633,6 +646,25 @@ def taken(top: Any, entries: list[Entry], take: str) -> Choice:
     return Choice(network_in(top, entries))
 
 
+def networks_beside(key: Any, top: Any, entries: list[Entry]) -> list[Any]:
+    """The keys of other networks than the one that is read; an average of it is none, nor are its own tensors."""
+    if key is None:
+        return []
+    within, kinds = networks_in(top, entries), kinds_in(top, entries)
+    others = kinds.averaged if key in kinds.averaged else kinds.raw
+    return [k for k in others if within[k] != within.get(key) and not TRAINING.search(str(k).lower())]
+
+
+def beside_remark(keys: list[Any], entries: list[Entry]) -> str:
+    """Says how large the networks are that are left out."""
+    if not keys:
+        return ""
+    counts = [sum(entry.keys[0] == key for entry in entries) for key in keys]
+    parts = [f"{key}: {n} tensor{'s' * (n != 1)}" for key, n in zip(keys, counts, strict=True)]
+    subject, verb = ("another network", "is") if len(keys) == 1 else ("other networks", "are")
+    return f"{subject} ({listed(parts)}) {verb} left out"
+
+
 def remark_on(key: Any, kinds: Kinds, modes: set[Any]) -> str:
     """What the usual choice is, where there is another."""
     if kinds.averaged and kinds.raw and key in (*kinds.averaged, *kinds.raw):
@@ -679,9 +711,11 @@ def state_dict_of(top: Any, most: int, take: str = "") -> tuple[dict[str, Tensor
     network: dict[str, Tensor] = {}
     beside: dict[str, Tensor] = {}
     read: list[Entry] = []
+    others = networks_beside(key, top, entries) if isinstance(top, dict) else []
     for entry in entries:
         if entry.is_state or (entry.keys[0] != key if key is not None else is_extra(top, entry)):
-            beside[".".join(map(str, entry.keys))] = entry.tensor
+            if entry.keys[0] not in others:
+                beside[".".join(map(str, entry.keys))] = entry.tensor
             continue
         name = name_of(entry.keys if key is None else entry.keys[1:])
         if name in network:
@@ -692,11 +726,11 @@ def state_dict_of(top: Any, most: int, take: str = "") -> tuple[dict[str, Tensor
         raise Refused(
             f"needs tensors by name, or a dictionary that has them as {', '.join(WRAPPERS)}; received {keys_of(top)}"
         )
-    remarks = [text for text in (remark, dotted_remark(read, key)) if text]
+    remarks = [text for text in (remark, beside_remark(others, entries), dotted_remark(read, key)) if text]
     if not take:
         return network, beside, remarks
-    others = {name_of(entry.keys[1:]) for entry in entries if entry.keys[0] != key and not entry.is_state}
-    named = plain_names(network, take, others)
+    names = {name_of(entry.keys[1:]) for entry in entries if entry.keys[0] != key and not entry.is_state}
+    named = plain_names(network, take, names)
     kept = set(map(id, named.values()))
     beside.update((name, tensor) for name, tensor in network.items() if id(tensor) not in kept)
     return named, beside, remarks

@@ -1,6 +1,8 @@
 #include "checkpoints/series.h"
 
 #include <algorithm>
+#include <array>
+#include <ranges>
 #include <regex>
 #include <set>
 
@@ -10,6 +12,7 @@
 #include "checkpoints/steps.h"
 #include "support/errors.h"
 #include "support/list_files.h"
+#include "support/option_values.h"
 #include "support/text.h"
 
 namespace dimred::checkpoints {
@@ -39,21 +42,60 @@ bool may_be_weights(const fs::path& file) {
          (is_weight_name(file) || is_index(file) || file.extension() == ".h5");
 }
 
+/// The name of a member by which another of its series is known: without extensions of weights.
+std::string stem_of(const fs::path& weights) {
+  auto name = name_of(weights).filename().string();
+  if (name.ends_with(index_ending)) name.resize(name.size() - index_ending.size());
+  return bare_name(name);
+}
+
+/// The note of aria2 beside a file, or beside the weights in a folder, that it still loads; else
+/// empty.
+fs::path download_note_of(const fs::path& path, const fs::path& weights) {
+  for (const auto& file : {path, weights}) {
+    const fs::path note = file.string() + ".aria2";
+    if (!file.empty() && fs::exists(note)) return note;
+  }
+  return {};
+}
+
+bool is_unfinished_at(const fs::path& path, const fs::path& weights) {
+  return is_unfinished_name(path) || !download_note_of(path, weights).empty();
+}
+
+fs::path weights_at(const fs::path& path) {
+  return fs::is_directory(path) ? weights_in(path) : path;
+}
+
+/// Whether a disk station's folder of previews, which has the names of what it shows, is on the
+/// path.
+bool is_of_previews(const fs::path& path) {
+  return std::ranges::any_of(path, [](const fs::path& part) { return part == "@eaDir"; });
+}
+
+/// Whether an entry may be a checkpoint, unfinished or unreadable, where it is no member.
+bool is_known(const fs::path& path) {
+  const bool hidden = path.filename().string().starts_with('.');
+  return fs::is_directory(path) || may_be_weights(path) || path.extension() == ".tmp" ||
+         (is_unfinished_name(path) && !hidden);
+}
+
 /// The entries of a folder by what they are.
 struct Content {
   Paths indices, own, other, nested;  // weights: by an index, of our kinds, of others, in folders
   Paths rest;                         // unfinished, or unreadable
+  Paths unknown;                      // files under other names
 };
 
 Content content_of(const fs::path& folder) {
   Content content;
   for (const auto& item : fs::directory_iterator(folder)) {
     const auto& path = item.path();
+    if (is_of_previews(path.filename())) continue;
     const bool is_folder = item.is_directory();
     const auto weights = is_folder ? weights_in(path) : may_be_weights(path) ? path : fs::path();
-    if (weights.empty() || is_unfinished_name(path) || !fs::is_regular_file(weights)) {
-      if (is_folder || may_be_weights(path) || path.extension() == ".tmp")
-        content.rest.push_back(path);
+    if (weights.empty() || is_unfinished_at(path, weights) || !fs::is_regular_file(weights)) {
+      (is_known(path) ? content.rest : content.unknown).push_back(path);
     } else if (is_folder) {
       content.nested.push_back(weights);
     } else if (is_index(path)) {
@@ -63,15 +105,28 @@ Content content_of(const fs::path& folder) {
       (own ? content.own : content.other).push_back(path);
     }
   }
-  for (auto* paths :
-       {&content.indices, &content.own, &content.other, &content.nested, &content.rest})
-    sort_naturally(*paths);
+  auto& [indices, own, other, nested, rest, unknown] = content;
+  for (auto* paths : {&indices, &own, &other, &nested, &rest, &unknown}) sort_naturally(*paths);
   return content;
+}
+
+/// Why what is neither a file nor a folder cannot be read, for a person.
+std::string reason_of_other(const fs::path& path) {
+  switch (fs::status(path).type()) {
+    case fs::file_type::not_found:
+      return "the link leads nowhere";
+    case fs::file_type::fifo:
+      return "it is a pipe";
+    case fs::file_type::socket:
+      return "it is a socket";
+    default:
+      return "it is no regular file";
+  }
 }
 
 /// Why a folder has no weights that can be read, for a person.
 std::string reason_of(const fs::path& folder) {
-  if (!fs::is_directory(folder)) return fs::is_symlink(folder) ? "the link leads nowhere" : "";
+  if (!fs::is_directory(folder)) return reason_of_other(folder);
   for (const auto& item : fs::recursive_directory_iterator(folder)) {
     const auto& path = item.path();
     const auto name = path.lexically_relative(folder);
@@ -94,7 +149,10 @@ void remark_on(const Paths& rest, const Paths& taken, std::vector<std::string>& 
   }
   for (const auto& path : rest) {
     const auto shape = shape_of(path);
-    if (is_unfinished_name(path)) {
+    if (const auto note = download_note_of(path, weights_at(path)); !note.empty()) {
+      remarks.push_back(
+          formatted("left out {}: it is unfinished, as {} says", path, note.filename()));
+    } else if (is_unfinished_name(path)) {
       const bool similar = std::ranges::any_of(
           shapes, [&](const auto& member) { return shape.find(member) != shape.npos; });
       if (similar || may_be_weights(path) || !weights_in(path).empty())
@@ -103,6 +161,66 @@ void remark_on(const Paths& rest, const Paths& taken, std::vector<std::string>& 
       remarks.push_back(formatted("left out {}: {}", path, reason_of(path)));
     }
   }
+}
+
+/// Whether a file is a text or a picture about a checkpoint, or a mark beside one.
+bool is_about_checkpoint(const fs::path& file) {
+  constexpr std::array<std::string_view, 16> endings{".json",
+                                                     ".jsonl",
+                                                     ".yaml",
+                                                     ".yml",
+                                                     ".toml",
+                                                     ".txt",
+                                                     ".log",
+                                                     ".csv",
+                                                     ".md",
+                                                     ".html",
+                                                     ".png",
+                                                     ".pdf",
+                                                     ".svg",
+                                                     ".aria2",
+                                                     ".sha256",
+                                                     ".lock"};
+  return std::ranges::find(endings, lower_case(file.extension().string())) != endings.end();
+}
+
+/// Whether a file has the name of a further member, whatever its extensions: step3.safetensors.gz
+/// beside step1.safetensors.
+bool is_further(const fs::path& file,
+                const std::set<std::string>& stems,
+                const std::set<std::string>& shapes) {
+  const auto name = file.filename().string();
+  for (std::size_t end = 0; end < name.size();) {
+    end = std::min(name.find('.', end + 1), name.size());
+    const auto stem = name.substr(0, end);
+    if (shapes.contains(shape_of(stem))) return !stems.contains(stem);
+  }
+  return false;
+}
+
+/// Says which files of other formats have the name of a further checkpoint.
+void remark_on_formats(const Content& content,
+                       const Paths& taken,
+                       std::vector<std::string>& remarks) {
+  std::set<std::string> stems, shapes;
+  for (const auto& weights : taken) {
+    stems.insert(stem_of(weights));
+    shapes.insert(shape_of(stem_of(weights)));
+  }
+  std::vector<std::string> further;
+  for (const auto* files : {&content.own, &content.other, &content.unknown}) {
+    if (files == &taken) continue;
+    for (const auto& file : *files) {
+      const bool known = std::ranges::find(taken, file) != taken.end() || is_about_checkpoint(file);
+      if (!known && is_further(file, stems, shapes)) further.push_back(file.filename().string());
+    }
+  }
+  constexpr std::size_t shown = 4;
+  if (further.empty()) return;
+  remarks.push_back(
+      formatted("left out, as files of another format than the others: {}{}",
+                printable(joined(std::views::take(further, shown), ", ")),
+                further.size() > shown ? formatted(", ... ({} in all)", further.size()) : ""));
 }
 
 /// Merges are merged again where there is nothing else: among checkpoints they are the result of an
@@ -131,7 +249,7 @@ void require_none_nested(const fs::path& folder, const Paths& nested, std::strin
 
 void find_in_folder(const fs::path& folder, std::string_view scope, Found& found) {
   auto content = content_of(folder);
-  auto& [indices, own, other, nested, rest] = content;
+  auto& [indices, own, other, nested, rest, unknown] = content;
   if (indices.empty()) require_snapshots_of_run(folder);
   auto& files = !indices.empty() ? indices : !own.empty() ? own : other;
   if (!files.empty()) {
@@ -147,7 +265,8 @@ void find_in_folder(const fs::path& folder, std::string_view scope, Found& found
           scope,
           folder);
   remark_on(rest, taken, found.remarks);
-  if (auto unknown = unlisted(folder); !unknown.empty()) found.remarks.push_back(unknown);
+  remark_on_formats(content, taken, found.remarks);
+  if (auto remark = unlisted(folder); !remark.empty()) found.remarks.push_back(remark);
   std::ranges::copy(taken, std::back_inserter(found.weights));
 }
 
@@ -157,11 +276,35 @@ void find_one(const Artifact& artifact, std::string_view scope, Found& found) {
   found.weights.push_back(artifact.weights.empty() ? artifact.path : artifact.weights);
 }
 
+/// Throws std::invalid_argument where a line of a list names anything but one checkpoint.
+void require_one_in_list(const Artifact& artifact, const fs::path& list, std::string_view scope) {
+  const auto& [path, kind, weights] = artifact;
+  const char* what = kind == ArtifactKind::pattern  ? "a pattern"
+                     : kind == ArtifactKind::list   ? "a list"
+                     : kind == ArtifactKind::run    ? "a run"
+                     : kind == ArtifactKind::state  ? "a state of a run"
+                     : kind == ArtifactKind::series ? "a folder of several"
+                                                    : nullptr;
+  require(what == nullptr,
+          "[{}] needs one checkpoint in each line of the list '{}', received {}, '{}'; list its "
+          "files, or give it in the place of the list",
+          scope,
+          list,
+          what == nullptr ? "" : what,
+          path);
+}
+
+void require_finished(const fs::path& path, std::string_view scope) {
+  require(!is_unfinished(path), "[{}] '{}' is unfinished, as its name says", scope, path);
+}
+
 void find_in_list(const fs::path& list, std::string_view scope, Found& found) {
   for (auto path : listed_paths(list)) {
     path = path.lexically_normal();
     if (!path.has_filename()) path = path.parent_path();  // step1/
+    require_finished(path, scope);
     auto artifact = look(path);
+    require_one_in_list(artifact, list, scope);
     if (artifact.weights.empty()) artifact.weights = path;  // its reader says what is wrong with it
     find_one(artifact, scope, found);
   }
@@ -173,10 +316,21 @@ void find_matching(const fs::path& pattern, std::string_view scope, Found& found
   auto paths = paths_matching(pattern, scope);
   for (auto& path : paths)
     if (!path.has_filename()) path = path.parent_path();  // step1/
-  const auto rest = std::ranges::stable_partition(paths, [](const fs::path& path) {
-    return !is_unfinished_name(path) && !is_unfinished(path.parent_path());
+  std::erase_if(paths, is_of_previews);
+  const bool folders = is_pattern(pattern.parent_path().filename());  // checkpoint-*/w.safetensors
+  const auto is_in_unfinished = [&](const fs::path& path) {
+    const auto folder = path.parent_path();
+    return is_unfinished(folder) || (folders && is_unfinished_name(folder));
+  };
+  const auto rest = std::ranges::stable_partition(paths, [&](const fs::path& path) {
+    return path.extension() != ".aria2" && !is_unfinished_at(path, weights_at(path)) &&
+           !is_in_unfinished(path);
   });
-  const Paths left_out(rest.begin(), rest.end());
+  Paths left_out;
+  for (const auto& path : rest) {
+    auto said = is_in_unfinished(path) ? path.parent_path() : path;
+    if (std::ranges::find(left_out, said) == left_out.end()) left_out.push_back(std::move(said));
+  }
   paths.erase(rest.begin(), rest.end());
   require(!paths.empty(), "[{}] needs snapshots or weights, nothing matches '{}'", scope, pattern);
   sort_naturally(paths);
@@ -192,7 +346,7 @@ void find_matching(const fs::path& pattern, std::string_view scope, Found& found
 }
 
 void find_at(const fs::path& path, std::string_view scope, Found& found) {
-  require(!is_unfinished(path), "[{}] '{}' is unfinished, as its name says", scope, path);
+  require_finished(path, scope);
   const auto artifact = look(path);
   switch (artifact.kind) {
     case ArtifactKind::missing:
@@ -218,7 +372,8 @@ void find_at(const fs::path& path, std::string_view scope, Found& found) {
 
 bool is_unfinished_name(const fs::path& path) {
   static const std::regex unfinished(
-      "[.~].*|tmp-.*|.*(~|_tmp|\\.incomplete|\\.(tmp|part|partial)(-?[0-9]+)?)");
+      "[.~].*|tmp-.*|.*(~|[-_]te?mp|\\.orbax-checkpoint-tmp.*|"
+      "\\.(incomplete|saving|inprogress|crdownload|temp)|\\.(tmp|part|partial)(-?[0-9]+)?)");
   return std::regex_match(path.filename().string(), unfinished) ||
          std::regex_match(bare_name(path), unfinished);
 }
@@ -238,10 +393,12 @@ Series members(const std::vector<fs::path>& sources, std::string_view scope) {
   Series series{.remarks = std::move(found.remarks)};
   Paths names;
   for (auto& weights : found.weights) names.push_back(name_of(weights));
+  require_no_parts(names, scope);
   const auto steps = steps_of(names);
   for (std::size_t i = 0; i < names.size(); ++i)
     series.members.push_back({std::move(names[i]), std::move(found.weights[i]), steps.of[i]});
   series.counted = steps.counted;
+  series.unordered = steps.conflict;
   if (!steps.stages.empty()) series.unordered = "their names are of " + steps.stages;
   return series;
 }

@@ -162,6 +162,18 @@ void require_snapshots_of_run(const fs::path& folder) {
                       different);
 }
 
+namespace {
+
+/// The path of a line below a list's folder: blanks at its ends are part of it where such a file is
+/// there.
+fs::path path_of_line(const fs::path& folder, const std::string& line) {
+  const auto whole = folder / line;
+  std::error_code none;
+  return fs::exists(whole, none) ? whole : folder / trimmed(line);
+}
+
+}  // namespace
+
 std::vector<fs::path> listed_paths(const fs::path& list) {
   std::ifstream lines(list);
   require_call(lines.is_open(), "open", list);
@@ -169,9 +181,9 @@ std::vector<fs::path> listed_paths(const fs::path& list) {
   std::vector<fs::path> paths;
   for (std::string line; std::getline(lines, line);) {
     if (paths.empty() && line.starts_with(byte_order_mark)) line.erase(0, byte_order_mark.size());
-    line.erase(line.find_last_not_of(" \t\r") + 1);
-    if (line.empty() || line.starts_with('#')) continue;
-    paths.push_back(list.parent_path() / line);
+    if (line.ends_with('\r')) line.pop_back();
+    if (trimmed(line).empty() || trimmed(line).starts_with('#')) continue;
+    paths.push_back(path_of_line(list.parent_path(), line));
     require(seen.insert(paths.back().lexically_normal()).second,
             "[snapshots] needs each snapshot once, '{}' lists twice: {}",
             list,

@@ -5,6 +5,7 @@
 #include <ranges>
 #include <set>
 #include <span>
+#include <unordered_set>
 #include <utility>
 
 #include "checkpoints/safetensors.h"
@@ -68,9 +69,29 @@ constexpr Words<17> of_weight{"moments",
 constexpr Words<8> of_weight_or_module{
     "moment", "momentum", "accum", "accumulation", "stat", "linear", "prev", "sum"};
 
+/// Others of TensorFlow: WEIGHT/Adagrad, and WEIGHT/Adam_1 for the second tensor of one name.
+constexpr Words<11> of_tensorflow{"Adam",
+                                  "AdaMax",
+                                  "AdamW",
+                                  "Momentum",
+                                  "RMSProp",
+                                  "Adagrad",
+                                  "AdagradDA",
+                                  "Adadelta",
+                                  "Ftrl",
+                                  "ProximalAdagrad",
+                                  "LAMB"};
+
 /// Names that no weight has, whatever stands beside them.
-constexpr Words<6> of_any{
-    "exp_avg", "exp_avg_sq", "max_exp_avg_sq", "momentum_buffer", "optimizer_state", "fp32_param"};
+constexpr Words<9> of_any{"exp_avg",
+                          "exp_avg_sq",
+                          "max_exp_avg_sq",
+                          "momentum_buffer",
+                          "optimizer_state",
+                          "fp32_param",
+                          "fp32_from_fp16_params",
+                          "single_partition_of_fp32_groups",
+                          "OPTIMIZER_SLOT"};
 
 /// Dictionaries that no module is called.
 constexpr Words<5> holders{
@@ -130,21 +151,77 @@ bool may_be_optimizer(std::string_view part) {
          part.starts_with("optimizer");
 }
 
+bool is_slot(std::string_view part) { return is_among(alone, part) || is_of_weight(part); }
+
 /// Whether these follow the word of an optimizer, no module: 0.exp_avg, state.NAME.step.
 bool is_optimizers(std::span<const std::string_view> parts) {
   if (std::ranges::any_of(parts, is_of_any)) return true;
-  const auto is_slot = [&] { return is_among(alone, parts.back()) || is_of_weight(parts.back()); };
-  if (parts.size() == 2 && is_number(parts[0])) return is_slot();
+  if (parts.size() == 2 && is_number(parts[0])) return is_slot(parts.back());
   const auto layout = std::ranges::find_if(
       parts, [](std::string_view part) { return part == "state" || part == "param_groups"; });
-  return parts.end() - layout > 2 && (is_number(layout[1]) || is_slot());
+  return parts.end() - layout > 2 && (is_number(layout[1]) || is_slot(parts.back()));
 }
+
+/// Whether TensorFlow calls an optimizer's tensor so: Adam, Adam_1.
+bool is_of_tensorflow(std::string_view part) {
+  const auto end = part.rfind('_');
+  const bool counted = end != part.npos && is_number(part.substr(end + 1));
+  return is_among(of_tensorflow, counted ? part.substr(0, end) : part);
+}
+
+/// The text from the first of the parts, which are of one name, to the last.
+std::string_view joined_text(std::span<const std::string_view> parts) {
+  return {parts.front().data(), parts.back().data() + parts.back().size()};
+}
+
+/// The names of weights, as optimizers have them: without what a file puts before them.
+class NamesOfWeights {
+ public:
+  /// Adds what stands behind each separator of a name that is in no optimizer.
+  void add(std::string_view name, const Parts& parts) {
+    if (std::ranges::any_of(parts, may_be_optimizer)) return;
+    for (const auto part : parts) {
+      const auto end = name.substr(part.data() - name.data());
+      names_.insert(end);
+      if (end.find('/') == end.npos) continue;
+      std::string flat(end);
+      std::ranges::replace(flat, '/', '_');
+      flat_.insert(std::move(flat));
+    }
+  }
+
+  bool has(std::span<const std::string_view> parts) const {
+    return !parts.empty() && names_.contains(joined_text(parts));
+  }
+
+  /// Whether these follow the word of an optimizer: state.NAME.* whatever the slot is called,
+  /// NAME.momentum, or Keras' conv_kernel_momentum of conv/kernel.
+  bool are_in_optimizer(std::span<const std::string_view> parts) const {
+    if (parts.empty()) return false;
+    const auto last = parts.back();
+    if (is_slot(last) && has(parts.first(parts.size() - 1))) return true;
+    for (auto end = last.find('_'); end != last.npos; end = last.find('_', end + 1))
+      if (flat_.contains(std::string(last.substr(0, end)))) return true;
+    const auto state = std::ranges::find(parts, "state");
+    if (state == parts.end()) return false;
+    const auto of_state = parts.subspan(state - parts.begin() + 1);
+    for (std::size_t count = 1; count < of_state.size(); ++count)
+      if (has(of_state.first(count))) return true;
+    return false;
+  }
+
+ private:
+  std::unordered_set<std::string_view> names_;
+  std::unordered_set<std::string> flat_;
+};
 
 /// The names of a checkpoint, and what those of its optimizers begin with.
 class TrainingState {
  public:
   explicit TrainingState(const std::vector<TypedName>& tensors) {
-    for (const auto& tensor : tensors) add(tensor.name);
+    NamesOfWeights weights;
+    for (const auto& tensor : tensors) add(tensor.name, weights);
+    for (const auto& tensor : tensors) find_optimizers(tensor.name, weights);
   }
 
   bool holds(std::string_view name) const {
@@ -158,22 +235,31 @@ class TrainingState {
     if (std::ranges::any_of(parts, in_optimizer)) return true;
     const auto first = parts.front(), last = parts.back();
     const bool may_begin = is_among(of_weight, first) || (of_mindspore_ && is_of_weight(first));
+    const auto before = name.size() - last.size() - 1;
+    const bool may_end = is_of_weight(last) || (name[before] == '/' && is_of_tensorflow(last));
     return (may_begin && names_.contains(name.substr(first.size() + 1))) ||
-           (is_of_weight(last) && names_.contains(name.substr(0, name.size() - last.size() - 1)));
+           (may_end && names_.contains(name.substr(0, before)));
   }
 
  private:
-  void add(std::string_view name) {
+  void add(std::string_view name, NamesOfWeights& weights) {
     constexpr Words<5> of_optimizer{
         "learning_rate", "global_step", "beta1_power", "beta2_power", "scale_sense"};
     names_.insert(name);
     of_mindspore_ = of_mindspore_ || is_among(of_optimizer, name) || is_of_group(name);
+    weights.add(name, parts_of(name));
+  }
+
+  void find_optimizers(std::string_view name, const NamesOfWeights& weights) {
     const auto parts = parts_of(name);
     const std::span all(parts);
     for (std::size_t i = 0; i < parts.size(); ++i) {
       const auto rest = all.subspan(i + 1);
       const bool state = parts[i] == "state" && std::ranges::any_of(rest, is_of_any);
-      if (state || (may_be_optimizer(parts[i]) && is_optimizers(rest)))
+      const auto in_optimizer = [&] {
+        return is_optimizers(rest) || weights.are_in_optimizer(rest);
+      };
+      if (state || (may_be_optimizer(parts[i]) && in_optimizer()))
         optimizers_.insert(name.substr(0, parts[i].end() - name.begin()));
     }
   }

@@ -34,11 +34,12 @@ struct TypedName {
 Role role_of(const TypedName& tensor);
 
 /// The roles of all tensors of a checkpoint. Training state is what an optimizer holds of a weight
-/// (moments.NAME or NAME.exp_avg beside NAME, PREFIX.optim.state.NAME.step), its rates, counters
-/// and scales (learning_rate, global_step, n_averaged), a profiler's total_ops. Words that a module
-/// may be called, too (momentum, prev, optimizer), say so only where an optimizer's other names
-/// stand beside them. Sources: mindspore/nn/optim, mindspore/train/callback/_checkpoint.py;
-/// torch/optim, torch/optim/swa_utils.py, torch/distributed/checkpoint/state_dict.py.
+/// (moments.NAME or NAME.exp_avg beside NAME, PREFIX.optim.state.NAME.* whatever the slot is
+/// called, NAME/Adam_1 of TensorFlow), its rates, counters and scales (learning_rate, global_step,
+/// n_averaged), a profiler's total_ops. Words that a module may be called, too (momentum, prev,
+/// optimizer), say so only where an optimizer's other names stand beside them. Sources:
+/// mindspore/nn/optim, mindspore/train/callback/_checkpoint.py; torch/optim,
+/// torch/optim/swa_utils.py, torch/distributed/checkpoint/state_dict.py.
 std::vector<Role> roles_of(const std::vector<TypedName>& tensors);
 
 /// The names of a network's weights without the "module." that all of them begin with and the

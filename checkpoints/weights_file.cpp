@@ -111,8 +111,8 @@ WeightsFile weights_from(const fs::path& path, const Checkpoint& checkpoint) {
     file.tensors.push_back(values_of(path, file.format, reader, stored));
   }
   checkpoint.guard.require_unchanged(file.format);
-  const auto remark = std::ranges::find_if(checkpoint.remarks, is_about_names);
-  if (remark != checkpoint.remarks.end()) file.chosen = *remark;
+  for (const auto& remark : checkpoint.remarks | std::views::filter(is_about_tensors))
+    file.chosen += (file.chosen.empty() ? "" : "; ") + remark;
   return file;
 }
 

@@ -1,4 +1,7 @@
 #include <algorithm>
+#include <optional>
+#include <set>
+#include <utility>
 
 #include "commands/data_command.h"
 #include "commands/data_source.h"
@@ -8,6 +11,7 @@
 #include "support/counted.h"
 #include "support/errors.h"
 #include "support/formatted.h"
+#include "support/text.h"
 
 namespace dimred::commands {
 namespace {
@@ -60,16 +64,50 @@ std::string classes_text(const data::Survey& survey,
   return text;
 }
 
-/// Prints one part; returns whether it has problems.
-bool show(const SourcePart& part, const InspectOptions& options) {
+/// "colour and grey"
+std::string channels_text(const data::Survey& survey) {
+  std::set<std::string> channels;
+  for (const auto& [name, number] : survey.encodings)
+    channels.insert(name.substr(name.find(' ') + 1));
+  return joined(channels, " and ");
+}
+
+/// Lines on test images that differ from the training images, where these are all alike.
+std::string remarks_on_test(const data::Survey& train, const data::Survey& test) {
+  if (train.encodings.empty() || test.encodings.empty()) return {};
+  std::string text;
+  const auto remark = [&](const char* what, const std::string& there, const std::string& here) {
+    if (there == here) return;
+    text += formatted("  note: the test images differ from the training images in {}: {}, not {}\n",
+                      what,
+                      here,
+                      there);
+  };
+  if (train.smallest == train.largest) remark("size", sizes_text(train), sizes_text(test));
+  const auto channels = channels_text(train);
+  if (channels.find(" and ") == std::string::npos)
+    remark("channels", channels, channels_text(test));
+  return text;
+}
+
+data::Survey survey_of(const SourcePart& part, const InspectOptions& options) {
+  const auto size = part.dataset->size();
+  const auto count = options.samples == 0 ? size : std::min(options.samples, size);
+  return data::survey(*part.dataset,
+                      count,
+                      thread_count(options.source),
+                      progress_bar(part.name, count, options.source.quiet),
+                      options.decode);
+}
+
+/// Prints one part; returns whether it has problems. `remarks` are lines on both parts.
+bool show(const SourcePart& part,
+          const data::Survey& survey,
+          const InspectOptions& options,
+          const std::string& remarks) {
   const auto& dataset = *part.dataset;
   const auto size = dataset.size();
-  const auto count = options.samples == 0 ? size : std::min(options.samples, size);
-  const auto survey = data::survey(dataset,
-                                   count,
-                                   thread_count(options.source),
-                                   progress_bar(part.name, count, options.source.quiet),
-                                   options.decode);
+  const auto count = survey.samples;
   std::string text = formatted("{}: {}\n", part.name, dataset.description());
   text += formatted(
       "  samples    {}{}, {}\n",
@@ -86,6 +124,7 @@ bool show(const SourcePart& part, const InspectOptions& options) {
   text += classes_text(survey, dataset.class_names(), options.rows);
   const auto notes = dataset.notes();
   for (const auto& note : notes) text += formatted("  note: {}\n", terminal_text(note, ""));
+  text += remarks;
   for (const auto& problem : survey.problems)
     text += formatted("  problem: {}\n", terminal_text(problem, ""));
   if (survey.problem_count > std::ssize(survey.problems))
@@ -103,7 +142,13 @@ int data_inspect(const std::vector<std::string>& arguments) {
   auto table = inspect_table(options);
   if (printed_help(table, arguments)) return exit_success;
   bool problems = false;
-  for (const auto& part : open_source(options.source)) problems = show(part, options) || problems;
+  std::optional<data::Survey> train;
+  for (const auto& part : open_source(options.source)) {
+    auto survey = survey_of(part, options);
+    const auto remarks = train ? remarks_on_test(*train, survey) : std::string();
+    problems = show(part, survey, options, remarks) || problems;
+    train = std::move(survey);  // the test part comes last
+  }
   require_environment(!problems, "[data] {} holds damaged samples", options.source.dataset.path);
   return exit_success;
 }

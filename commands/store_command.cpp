@@ -64,6 +64,10 @@ int get(const CopyOptions& options) {
 
 int put(const CopyOptions& options) {
   const auto url = stores::parse_url(options.to);
+  if (url.scheme == "file" && fs::is_regular_file(options.from)) {
+    require_outside_runs(stores::decoded_path(url), "URL");
+    if (!options.overwrite) stores::require_no_other_file(options.from, url);
+  }
   return say("uploaded", stores::upload(options.from, url, options.stores, stores::Sending::all));
 }
 
@@ -103,8 +107,12 @@ int run_tool(const StoreTool& tool, const std::vector<std::string>& arguments) {
   if (tool.to != nullptr) {
     table.add("to", &options.to, formatted("place to write: {}", tool.to)).positional();
   }
-  if (tool.run == get)
-    table.add("overwrite", &options.overwrite, "replace other files that exist")
+  if (tool.run == get || tool.run == put)
+    table
+        .add("overwrite",
+             &options.overwrite,
+             tool.run == get ? "replace other files that exist"
+                             : "replace another file at a file:// URL; other stores always do")
         .role(OptionRole::overwrite);
   stores::add_options(table, options.stores, /*uploads=*/false);
   if (printed_help(table, arguments)) return exit_success;

@@ -31,13 +31,34 @@ std::string_view without_comment(std::string_view line) {
   return trimmed(line.substr(0, line.find('#')));
 }
 
+bool are_coefficients(std::string_view text) {
+  std::istringstream words{std::string(text)};
+  std::string word;
+  std::size_t count = 0;
+  for (; words >> word; ++count)
+    if (!coefficient_in(word)) return false;
+  return count > 0;
+}
+
+/// A rule's line without a comment behind its coefficients; a regular expression may have a '#'.
+std::string rule_text(const std::string& line) {
+  for (auto end = line.find('#'); end != line.npos; end = line.find('#', end + 1)) {
+    const auto rule = std::string_view(line).substr(0, end);
+    const auto split = rule.rfind(separator);
+    if (split != rule.npos && are_coefficients(rule.substr(split + separator.size())))
+      return std::string(trimmed(rule));
+  }
+  return line;
+}
+
 /// Whether a line is of a rule, not of one number with a comment.
 bool is_rule(std::string_view line) {
   return line.find(separator) != line.npos && !coefficient_in(without_comment(line));
 }
 
 CoefficientRule rule_in(const std::string& line, const std::string& place) {
-  const auto [pattern, numbers] = checkpoints::split_line(line, separator, "[merge] " + place);
+  const auto [pattern, numbers] =
+      checkpoints::split_line(rule_text(line), separator, "[merge] " + place);
   std::istringstream words(numbers);
   std::vector<double> values;
   for (std::string word; words >> word;) values.push_back(required_coefficient(word, place));

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "checkpoints/artifact.h"
 #include "checkpoints/output.h"
 #include "checkpoints/sealed_json.h"
 #include "checkpoints/shard_plan.h"
@@ -541,6 +542,11 @@ void write_files(Work& work,
 
 Report merge(const std::vector<fs::path>& sources, const fs::path& output, const Options& given) {
   const Stopwatch watch;
+  require(!checkpoints::is_weight_name(output),
+          "[merge] writes a folder, received '{}', the name of a file; leave out {}, and make one "
+          "file of the folder by dimred convert",
+          location_text(output),
+          output.extension());
   auto options = given;
   if (options.threads == 0) options.threads = available_threads();
   auto found = find_inputs(sources);

@@ -86,7 +86,7 @@ SnapshotRow weights_row(const fs::path& path) {
                   .files = std::move(checkpoint.files),
                   .left_out = std::move(checkpoint.left_out)};
   std::ranges::copy_if(
-      checkpoint.remarks, std::back_inserter(info.remarks), checkpoints::is_about_names);
+      checkpoint.remarks, std::back_inserter(info.remarks), checkpoints::is_about_tensors);
   auto& weights = checkpoint.tensors;
   std::erase_if(weights, [&](const auto& tensor) { return !is_taken(path, tensor); });
   const auto names =

@@ -3,6 +3,7 @@
 #include <utf8proc.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <map>
 #include <memory>
@@ -15,6 +16,8 @@ namespace dimred::data {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr std::array class_names_files{"labels.txt", "classes.txt"};
 
 /// The name of a line; `number` is how many stand before it.
 std::string_view name_in(std::string_view line, std::size_t number, const std::string& where) {
@@ -106,8 +109,24 @@ std::vector<std::string> ordered_classes(std::vector<std::string> names,
   return expected;
 }
 
+bool has_other_digits_alone(std::string_view text) {
+  bool digits = false;
+  const auto* at = reinterpret_cast<const utf8proc_uint8_t*>(text.data());
+  for (auto left = std::ssize(text); left > 0;) {
+    utf8proc_int32_t letter = 0;
+    const auto size = utf8proc_iterate(at, left, &letter);
+    if (size <= 0) return false;  // no UTF-8, which is refused where names are read
+    const auto category = utf8proc_category(letter);
+    if (category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LO) return false;
+    digits = digits || (category == UTF8PROC_CATEGORY_ND && letter > '9');
+    at += size;
+    left -= size;
+  }
+  return digits;
+}
+
 fs::path class_names_file(const fs::path& folder) {
-  for (const auto* name : {"labels.txt", "classes.txt"}) {
+  for (const auto* name : class_names_files) {
     if (fs::is_regular_file(folder / name)) return folder / name;
   }
   return {};
@@ -139,6 +158,26 @@ std::map<std::string, std::int32_t, std::less<>> labels_of(const std::vector<std
   std::map<std::string, std::int32_t, std::less<>> labels;
   for (const auto& name : names) labels.emplace(name, labels.size());
   return labels;
+}
+
+void require_one_naming(const fs::path& file, const std::vector<std::string>& names) {
+  for (const auto* name : class_names_files) {
+    const auto other = file.parent_path() / name;
+    if (other == file || !fs::is_regular_file(other)) continue;
+    const auto others = read_class_names(other);
+    const auto at = std::ranges::mismatch(names, others).in1 - names.begin();
+    const auto text = [&](const auto& list) {
+      return at < std::ssize(list) ? list[at] : "no more";
+    };
+    require(names == others,
+            "[labels] {} and {} name other classes: label {} is {} in the first, {} in the second; "
+            "keep one of the files",
+            file,
+            other,
+            at,
+            text(names),
+            text(others));
+  }
 }
 
 void require_same_names(const std::vector<std::string>& names,

@@ -50,13 +50,18 @@ class ImageFiles : public Dataset {
   std::string origin(std::int64_t index) const override { return path_text(path(index)); }
 
   std::vector<std::string> notes() const override {
+    std::vector<std::string> notes;
+    if (!list_.left_out.empty())
+      notes.push_back(formatted("left out folders that other programs have made: {}",
+                                name_list(list_.left_out)));
     const auto is_set = [](const std::atomic<bool>& mark) { return mark.load(); };
     const auto first = std::ranges::find_if(misnamed_, is_set);
-    if (first == misnamed_.end()) return {};
-    return {formatted(
-        "{} files are not what their names say and were read as what they hold; the first: {}",
-        std::ranges::count_if(misnamed_, is_set),
-        origin(first - misnamed_.begin()))};
+    if (first != misnamed_.end())
+      notes.push_back(formatted(
+          "{} files are not what their names say and were read as what they hold; the first: {}",
+          std::ranges::count_if(misnamed_, is_set),
+          origin(first - misnamed_.begin())));
+    return notes;
   }
 
   std::string description() const override {
@@ -89,14 +94,21 @@ class ImageFiles : public Dataset {
 }  // namespace
 
 bool is_left_out(std::string_view name) {
-  constexpr std::array<std::string_view, 7> names{"__MACOSX",
-                                                  "@eaDir",
-                                                  "@Recycle",
-                                                  "#recycle",
-                                                  "$RECYCLE.BIN",
-                                                  "System Volume Information",
-                                                  "lost+found"};
-  return name.starts_with('.') || std::ranges::find(names, name) != names.end();
+  // In lower case: file systems of Windows and macOS keep any.
+  constexpr std::array<std::string_view, 13> names{"#recycle",
+                                                   "#snapshot",
+                                                   "$recycle.bin",
+                                                   "@eadir",
+                                                   "@recently-snapshot",
+                                                   "@recycle",
+                                                   "@tmp",
+                                                   "__macosx",
+                                                   "_gsdata_",
+                                                   "lost+found",
+                                                   "system volume information",
+                                                   "thumbs.db",
+                                                   "~snapshot"};
+  return name.starts_with('.') || std::ranges::binary_search(names, lower_case(name));
 }
 
 bool is_image_name(std::string_view name) {

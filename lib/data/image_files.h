@@ -38,7 +38,8 @@ struct ImageFileList {
   TextList paths;  // below root, or absolute
   std::vector<std::int32_t> labels;
   std::vector<std::string> class_names;
-  std::int64_t ignored = 0;  // other files beside them
+  std::int64_t ignored = 0;           // other files beside them
+  std::vector<std::string> left_out;  // folders beside the classes, of other programs
 };
 
 /// The files as a data set. A file is opened when it is read, JPEG or PNG by its first bytes
@@ -82,7 +83,8 @@ std::unique_ptr<Dataset> open_image_pattern(const std::string& pattern,
                                             const std::vector<std::string>& class_names = {});
 
 /// Whether a file or folder is no part of the data: hidden, or put beside the data by an archive,
-/// a file system or a network disk (__MACOSX, lost+found, Synology's @eaDir with thumbnails).
+/// a file system, a network disk or a program (__MACOSX, lost+found, NetApp's #snapshot, Synology's
+/// @eaDir with thumbnails), in either case.
 bool is_left_out(std::string_view name);
 
 /// Whether a file's name ends as an image's.

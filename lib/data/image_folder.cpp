@@ -28,14 +28,21 @@ void scanning(const fs::path& folder, const Scan& scan) {
   }
 }
 
-std::vector<std::string> class_folders(const fs::path& folder) {
-  std::vector<std::string> names;
+struct FolderNames {
+  std::vector<std::string> classes;
+  std::vector<std::string> left_out;  // but for hidden ones
+};
+
+FolderNames folders_in(const fs::path& folder) {
+  FolderNames names;
   scanning(folder, [&] {
     for (const auto& entry : fs::directory_iterator(folder)) {
       const auto name = entry.path().filename().string();
-      if (!is_left_out(name) && entry.is_directory()) names.push_back(name);
+      if (name.starts_with('.') || !entry.is_directory()) continue;
+      (is_left_out(name) ? names.left_out : names.classes).push_back(name);
     }
   });
+  std::ranges::sort(names.left_out);
   return names;
 }
 
@@ -100,7 +107,7 @@ ClassFolder look_into(const fs::path& folder) {
 /// image (train in train), or folders whose names say both splits (seg_train, seg_test) may be
 /// parts of a data set, not its classes.
 void refuse_parts(const fs::path& root) {
-  auto names = class_folders(root);
+  auto names = folders_in(root).classes;
   std::ranges::sort(names);
   std::vector<ClassFolder> inner;
   bool same = true, train = false, test = false;
@@ -152,7 +159,7 @@ std::unique_ptr<Dataset> open_image_folder(const fs::path& folder,
   require(fs::is_directory(folder),
           "[image_folder] needs a folder of class folders, received {}",
           folder);
-  const auto names = class_folders(folder);
+  const auto [names, left_out] = folders_in(folder);
   require(
       !names.empty(),
       "[image_folder] needs a folder for each class, received none in {}{}{}",
@@ -162,7 +169,7 @@ std::unique_ptr<Dataset> open_image_folder(const fs::path& folder,
             "their classes, too"
           : "",
       remark_on_files_in(folder));
-  ImageFileList list{.kind = "folder", .root = folder};
+  ImageFileList list{.kind = "folder", .root = folder, .left_out = left_out};
   list.class_names = ordered_classes(names, class_names, path_text(folder));
   std::int32_t label = 0;
   for (const auto& name : list.class_names) {

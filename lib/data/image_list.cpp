@@ -122,6 +122,7 @@ std::vector<std::string> names_of_numbers(const fs::path& names_file,
     return numbered_classes(std::ranges::max(labels) + 1);
   }
   auto names = read_class_names(names_file);
+  require_one_naming(names_file, names);
   if (!expected.empty()) require_same_names(names, expected, names_file);
   return names;
 }
@@ -201,6 +202,15 @@ std::unique_ptr<Dataset> open_list(const DatasetRequest& request) {
   return open_image_list(file, request.class_names, numbers);
 }
 
+/// Refuses a label of digits beyond 0 to 9, which is neither a number nor a name, but for a known
+/// one.
+void require_name(const ListedImage& entry,
+                  const std::string& list,
+                  const std::vector<std::string>& class_names) {
+  if (has_other_digits_alone(entry.label) && !std::ranges::count(class_names, entry.label))
+    refuse_label(list, entry, "needs numbers in the digits 0 to 9, or names with a letter");
+}
+
 }  // namespace
 
 ImageFileList parse_image_list(std::string_view text,
@@ -229,6 +239,7 @@ ImageFileList parse_image_list(std::string_view text,
     if (numbered) {
       list.labels.push_back(number_of(entry, name));
     } else {
+      require_name(entry, name, class_names);
       names.emplace(entry.label);
     }
   }

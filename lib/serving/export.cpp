@@ -67,10 +67,18 @@ std::int64_t version_of(const std::string& name) {
   return number ? std::stoll(name) : 0;
 }
 
+/// The version that a folder is, or will be when its export ends (3.tmp); 0 for all that is no
+/// export.
+std::int64_t version_at(const fs::directory_entry& item) {
+  const auto& path = item.path();
+  if (path.extension() == ".tmp" && item.is_directory()) return version_of(path.stem().string());
+  return fs::exists(path / signature_file) ? version_of(path.filename().string()) : 0;
+}
+
 std::int64_t largest_number(const fs::path& parent) {
   std::int64_t largest = 0;
   for (const auto& item : fs::directory_iterator(parent))
-    largest = std::max(largest, version_of(item.path().stem().string()));  // 3 and 3.tmp
+    largest = std::max(largest, version_at(item));
   return largest;
 }
 

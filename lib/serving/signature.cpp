@@ -1,5 +1,6 @@
 #include "serving/signature.h"
 
+#include <string_view>
 #include <utility>
 
 #include "checkpoints/sealed_json.h"
@@ -24,41 +25,72 @@ Json crop_json(const data::CropOptions& crop) {
       {"size", crop.size}, {"centre_part", crop.centre_part}, {"keeps_aspect", crop.keeps_aspect}};
 }
 
+/// The value of a key; the error says which one is missing.
+const Json& member(const Json& json, std::string_view key) {
+  require_environment(json.is_object() && json.contains(key), "it has no \"{}\"", key);
+  return json.at(key);
+}
+
+/// The value of a key at this place of its list.
+const Json& member_at(const Json& json, std::string_view key, std::size_t place) {
+  const auto& list = member(json, key);
+  require_environment(
+      list.is_array() && place < list.size(), "its \"{}\" has no number {}", key, place + 1);
+  return list.at(place);
+}
+
+template <class Value>
+void get(const Json& json, std::string_view key, Value& value) {
+  try {
+    json.get_to(value);
+  } catch (const Json::exception&) {
+    fail_environment("its \"{}\" is of another type, {}", key, json.type_name());
+  }
+}
+
+template <class Value>
+void read(const Json& json, std::string_view key, Value& value) {
+  get(member(json, key), key, value);
+}
+
 data::CropOptions crop_of(const Json& json) {
   data::CropOptions crop;
   if (json.is_null()) return crop;
   crop.cut = data::CropMode::centre;
-  json.at("size").get_to(crop.size);
-  json.at("centre_part").get_to(crop.centre_part);
-  json.at("keeps_aspect").get_to(crop.keeps_aspect);
+  read(json, "size", crop.size);
+  read(json, "centre_part", crop.centre_part);
+  read(json, "keeps_aspect", crop.keeps_aspect);
   return crop;
 }
 
 Signature parsed(const Json& json) {
-  const auto format = json.at("format").get<int>();
+  int format = 0;
+  read(json, "format", format);
   require_environment(format == format_version || format == unsealed_version,
                       "[export] needs format {} or {}, received {}",
                       unsealed_version,
                       format_version,
                       format);
   Signature signature;
-  json.at("network").get_to(signature.network);
-  if (const auto eps = json.find("batch_norm_eps"); eps != json.end())
-    signature.batch_norm_eps = eps->get<double>();
-  const auto& shape = json.at("input").at("shape");  // batch, channels, height, width
-  signature.input = {shape.at(1), shape.at(2), shape.at(3)};
-  json.at("output").at("shape").at(1).get_to(signature.outputs);
-  json.at("classes").get_to(signature.classes);
-  const auto& preparing = json.at("preprocessing");
-  signature.preprocessing.crop = crop_of(preparing.at("crop"));
-  preparing.at("mean").get_to(signature.preprocessing.mean);
-  preparing.at("deviation").get_to(signature.preprocessing.deviation);
-  preparing.at("standardise").get_to(signature.preprocessing.standardise);
-  if (const auto change = preparing.find("change"); change != preparing.end()) {
-    change->get_to(signature.preprocessing.change_name);
+  read(json, "network", signature.network);
+  if (json.contains("batch_norm_eps"))
+    read(json, "batch_norm_eps", signature.batch_norm_eps.emplace());
+  auto& input = signature.input;
+  std::size_t axis = 0;  // batch, channels, height, width
+  for (auto* size : {&input.channels, &input.height, &input.width})
+    get(member_at(member(json, "input"), "shape", ++axis), "shape", *size);
+  get(member_at(member(json, "output"), "shape", 1), "shape", signature.outputs);
+  read(json, "classes", signature.classes);
+  const auto& preparing = member(json, "preprocessing");
+  signature.preprocessing.crop = crop_of(member(preparing, "crop"));
+  read(preparing, "mean", signature.preprocessing.mean);
+  read(preparing, "deviation", signature.preprocessing.deviation);
+  read(preparing, "standardise", signature.preprocessing.standardise);
+  if (preparing.contains("change")) {
+    read(preparing, "change", signature.preprocessing.change_name);
     signature.preprocessing.change = data::pixel_change(signature.preprocessing.change_name);
   }
-  signature.source = json.at("source");
+  signature.source = member(json, "source");
   const auto& classes = signature.classes;
   require_environment(signature.outputs >= 2 &&
                           (classes.empty() || std::cmp_equal(classes.size(), signature.outputs)),

@@ -358,6 +358,15 @@ Selection files_to_send(const fs::path& folder, Sending sending) {
   return selection;
 }
 
+void require_no_other_file(const fs::path& local, const Url& url) {
+  if (url.scheme != "file" || !fs::is_regular_file(local)) return;
+  const fs::path there = decoded_path(url);
+  if (!fs::is_regular_file(there) || fs::file_size(there) == 0) return;
+  require(fs::file_size(there) == fs::file_size(local) && file_digest(there) == file_digest(local),
+          "[stores] {} exists already; choose another place or give --overwrite",
+          url);
+}
+
 void require_writable(const Url& url) {
   const bool web = url.scheme.starts_with("http");
   require(!web, "[stores] http and https are for reading only, received {}", url);

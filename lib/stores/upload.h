@@ -43,6 +43,10 @@ Transfer upload(Store& store,
                 Sending sending,
                 DigestMemory* memory = nullptr);
 
+/// Throws std::invalid_argument where another file than `local` lies at a file:// URL; files of no
+/// bytes, folders and other stores pass.
+void require_no_other_file(const std::filesystem::path& local, const Url& url);
+
 /// Throws std::invalid_argument where nothing can be written: over HTTP, and to a pattern.
 void require_writable(const Url& url);
 

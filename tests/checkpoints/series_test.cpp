@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "checkpoints/part_names.h"
 #include "checkpoints/safetensors.h"
@@ -13,7 +14,9 @@ namespace dimred::checkpoints {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::Contains;
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using Values = std::vector<std::int64_t>;
@@ -52,11 +55,51 @@ TEST_F(SeriesOfFiles, StepsHaveUnits) {
   EXPECT_EQ(steps({"iter_1.5k", "iter_0.25m-loss3"}), (Values{1500, 250'000}));
   EXPECT_EQ(steps({"w_500M", "w_1B"}), (Values{500'000'000, 1'000'000'000}));
   EXPECT_EQ(steps({"w_1.5k", "w_2k"}), (Values{1500, 2000}));
-  // A letter behind the unit, more places than it has, and a fraction without one.
-  EXPECT_EQ(steps({"step100kimg", "step200kimg"}), (Values{100, 200}));
+  // Letters behind the unit that all names have.
+  EXPECT_EQ(steps({"step900kimg", "step1Mimg"}), (Values{900'000, 1'000'000}));
+  EXPECT_EQ(steps({"ckpt_800Mtok", "ckpt_900Mtok", "ckpt_1Btok"}),
+            (Values{800'000'000, 900'000'000, 1'000'000'000}));
+  EXPECT_EQ(steps({"step_900tok", "step_1.5ktok"}), (Values{900, 1500}));
+  EXPECT_EQ(steps({"step5best", "step6best"}), (Values{5, 6}));
+  // More places than the unit has, and a fraction without one.
   EXPECT_EQ(steps({"step_0.0005k", "step_1k"}), (Values{1, 2}));
   EXPECT_EQ(steps({"step0.5", "step1.5"}), (Values{1, 2}));
   EXPECT_EQ(steps({"step9223372036854775807k", "step1k"}), (Values{1, 2}));
+}
+
+TEST_F(SeriesOfFiles, LettersThatDifferMakeNoOrder) {
+  for (const auto* name : {"ckpt_90m.pt", "ckpt_2h.pt"}) put(name);
+  const auto series = members({folder.path()}, "test");
+  EXPECT_TRUE(series.counted);
+  EXPECT_THAT(thrown<std::invalid_argument>([&] { require_order(series, "test", "--kind ema"); }),
+              HasSubstr("letters behind their steps differ"));
+}
+
+TEST_F(SeriesOfFiles, DigitsMayBeGrouped) {
+  EXPECT_EQ(steps({"step_900", "step_1,000", "step_1,100"}), (Values{900, 1000, 1100}));
+  EXPECT_EQ(steps({"ckpt-1,000,000", "ckpt-20,000"}), (Values{1'000'000, 20'000}));
+  EXPECT_EQ(steps({"w_900", "w_1,000"}), (Values{900, 1000}));
+  EXPECT_EQ(steps({"step_900", "step_1_000", "step_1_100"}), (Values{900, 1000, 1100}));
+  // Numbers of their own.
+  EXPECT_EQ(steps({"step_1000_100", "step_900_200"}), (Values{1000, 900}));
+  EXPECT_EQ(steps({"step_5_10", "step_6_100"}), (Values{5, 6}));
+  EXPECT_EQ(steps({"step_1,00", "step_2,00"}), (Values{1, 2}));
+  EXPECT_EQ(steps({"checkpoint_1_500.pt", "checkpoint_2_100.pt"}), (Values{500, 100}));
+}
+
+TEST_F(SeriesOfFiles, EpochsThatContradictStepsMakeNoOrder) {
+  for (const auto* name : {"run/epoch1_step800.pt", "run/epoch1_step900.pt"}) put(name);
+  auto series = members({at("run")}, "test");
+  sort_by_step(series);
+  EXPECT_EQ(series.unordered, "");
+  put("run/epoch2_step100.pt");
+  series = members({at("run")}, "test");
+  sort_by_step(series);
+  EXPECT_EQ(series.members.size(), 3U);
+  EXPECT_EQ(series.unordered, "their order by step is not their order by epoch");
+  EXPECT_FALSE(steps_of({"/epoch_1/iter_900", "/epoch_2/iter_100"}).conflict.empty());
+  EXPECT_FALSE(steps_of({"/checkpoint_1_900", "/checkpoint_2_100"}).conflict.empty());
+  EXPECT_TRUE(steps_of({"/checkpoint_1_900", "/checkpoint_2_1100"}).conflict.empty());
 }
 
 TEST_F(SeriesOfFiles, StepsStandBehindTheFirstWordThatAllNamesHave) {
@@ -109,6 +152,13 @@ TEST_F(SeriesOfFiles, LeavesOutWhatIsUnfinished) {
                            "checkpoint-30~",
                            "checkpoint-30.tmp-17",
                            "~checkpoint-30",
+                           "checkpoint-30-tmp",
+                           "checkpoint-30_temp",
+                           "checkpoint-30.temp",
+                           "checkpoint-30.saving",
+                           "checkpoint-30.inprogress",
+                           "checkpoint-30.crdownload",
+                           "checkpoint-30.orbax-checkpoint-tmp-1700",
                            "checkpoint-30.part2"}) {
     EXPECT_TRUE(is_unfinished_name(name)) << name;
     for (const auto* each : {"checkpoint-10", "checkpoint-20", name}) put_folder(each);
@@ -123,8 +173,55 @@ TEST_F(SeriesOfFiles, LeavesOutWhatIsUnfinished) {
   // A name that is given is refused for .tmp alone.
   put_folder("checkpoint-40.tmp");
   EXPECT_THAT(refusal({at("checkpoint-40.tmp")}), HasSubstr("is unfinished"));
+  put_file(at("list.txt"), "checkpoint-10\ncheckpoint-40.tmp\n");
+  EXPECT_THAT(refusal({at("list.txt")}), HasSubstr("checkpoint-40.tmp' is unfinished"));
   put_folder("checkpoint-40_tmp");
   EXPECT_EQ(members({at("checkpoint-40_tmp")}, "test").members.size(), 1U);
+}
+
+TEST_F(SeriesOfFiles, LeavesOutWhatIsStillLoaded) {
+  for (const auto* name : {"step1.safetensors", "step2.safetensors", "step3.safetensors"})
+    put(name);
+  put_file(at("step3.safetensors.aria2"), "");
+  put("step4.safetensors.crdownload");
+  put_folder("@eaDir");
+  const auto of_aria2 =
+      HasSubstr("step3.safetensors: it is unfinished, as step3.safetensors.aria2");
+  const auto series = members({folder.path()}, "test");
+  EXPECT_EQ(series.members.size(), 2U);
+  EXPECT_THAT(series.remarks,
+              ElementsAre(of_aria2, HasSubstr("step4.safetensors.crdownload: it is unfinished")));
+  const auto matched = members({at("*")}, "test");
+  EXPECT_EQ(matched.members.size(), 2U);
+  EXPECT_THAT(matched.remarks, Contains(of_aria2));
+  for (const auto* name : {"run/checkpoint-10", "run/checkpoint-20", "run/checkpoint-30"})
+    put_folder(name);
+  put_file(at("run/checkpoint-30/model.safetensors.aria2"), "");
+  EXPECT_THAT(names_in("run"), ElementsAre("checkpoint-10", "checkpoint-20"));
+  put_folder("run/checkpoint-40_tmp");
+  EXPECT_THAT(members({at("run/checkpoint-[124]*/model.safetensors")}, "test").remarks,
+              ElementsAre(HasSubstr("checkpoint-40_tmp: it is unfinished")));
+}
+
+TEST_F(SeriesOfFiles, SaysWhichFilesHaveAnotherFormat) {
+  for (const auto* name : {"step1.safetensors", "step2.safetensors"}) put(name);
+  // Other copies of members, notes, and files of another shape.
+  for (const auto* name : {"step1.pt", "step2.msgpack", "step3.json", "optimizer3.pt", "README"})
+    put_file(at(name), "");
+  EXPECT_THAT(members({folder.path()}, "test").remarks, IsEmpty());
+  for (const auto* name :
+       {"step3.pt", "step3.SAFETENSORS", "step3.msgpack", "step3.nemo", "step3.safetensors.gz"}) {
+    put_file(at(name), "");
+    const auto series = members({folder.path()}, "test");
+    EXPECT_EQ(series.members.size(), 2U) << name;
+    EXPECT_THAT(series.remarks, ElementsAre(HasSubstr(formatted("than the others: {}", name))));
+    fs::remove(at(name));
+  }
+  for (const auto* name : {"run/checkpoint-10", "run/checkpoint-20"}) put_folder(name);
+  put_file(at("run/checkpoint-30"), "");
+  put_file(at("run/checkpoint-40.tar.gz"), "");
+  EXPECT_THAT(members({at("run")}, "test").remarks,
+              ElementsAre(HasSubstr("than the others: checkpoint-30, checkpoint-40.tar.gz")));
 }
 
 TEST_F(SeriesOfFiles, SaysWhichCheckpointsCannotBeRead) {
@@ -160,6 +257,11 @@ TEST_F(SeriesOfFiles, SaysWhichFilesCannotBeRead) {
   put_file(at("._step1.safetensors"), "of macOS");
   EXPECT_THAT(members({folder.path()}, "test").remarks,
               ElementsAre(HasSubstr("step3.safetensors: the link leads nowhere")));
+  fs::remove(at("step3.safetensors"));
+  ASSERT_EQ(::mkfifo(at("step3.safetensors").c_str(), 0600), 0);
+  const auto remarks = members({folder.path()}, "test").remarks;
+  ASSERT_EQ(remarks.size(), 1U);
+  EXPECT_THAT(remarks[0], EndsWith("it is a pipe"));
 }
 
 TEST_F(SeriesOfFiles, PartsOfOneCheckpointAreNoSeries) {
@@ -172,6 +274,8 @@ TEST_F(SeriesOfFiles, PartsOfOneCheckpointAreNoSeries) {
                            "pp_stage_0.pt",
                            "tp_1.safetensors",
                            "weights.shard0.bin",
+                           "model_1of2.pt",
+                           "layer_00-model_states.pt",
                            "rank_3.ckpt"}) {
     EXPECT_TRUE(part_in_name(at(name))) << name;
     fs::create_directory(at("run"));
@@ -196,6 +300,43 @@ TEST_F(SeriesOfFiles, PartsOfOneCheckpointAreNoSeries) {
   put("model-00001-of-00002.safetensors");
   EXPECT_THAT(refusal({at("model-00001-of-00002.safetensors")}),
               HasSubstr("needs model.safetensors.index.json"));
+}
+
+TEST_F(SeriesOfFiles, MembersThatDifferByARankAreParts) {
+  const std::vector<std::pair<std::string, std::string>> parts{
+      {"ep0-ba100-rank0.pt", "ep0-ba100-rank1.pt"},
+      {"rank0.pt", "rank1.pt"},
+      {"model-rank-0.pt", "model-rank-1.pt"},
+      {"layer_00-model_states.pt", "layer_02-model_states.pt"},
+      {"mp_rank_00/model.safetensors", "mp_rank_01/model.safetensors"},
+      {"model_tp0_pp0.pt", "model_tp1_pp0.pt"},
+      {"model_tp0_pp0_ep0.pt", "model_tp0_pp0_ep1.pt"},
+      {"model_1of2.pt", "model_2of2.pt"},
+      {"1of2/model.safetensors", "2of2/model.safetensors"},
+      {"model_part_0.pt", "model_part_1.pt"},
+      {"part-00000.bin", "part-00001.bin"},
+      {"model_expert_0.safetensors", "model_expert_1.safetensors"},
+      {"weights_gpu0.pt", "weights_gpu1.pt"},
+      {"model_process_0.pt", "model_process_1.pt"},
+      {"pytorch_model_fsdp_0.bin", "pytorch_model_fsdp_1.bin"}};
+  for (const auto& [one, other] : parts) {
+    for (const auto& name : {one, other}) put("run/" + name);
+    EXPECT_THAT(refusal({at("run")}), HasSubstr("of one checkpoint, as")) << one;
+    EXPECT_THAT(refusal({at("run/*")}), HasSubstr("of one checkpoint, as")) << one;
+    EXPECT_THAT(refusal({at("run") / one, at("run") / other}), HasSubstr("of one checkpoint, as"));
+    fs::remove_all(at("run"));
+  }
+  const std::vector<std::pair<std::string, std::string>> whole{
+      {"ep0-ba100-rank0.pt", "ep1-ba200-rank0.pt"},
+      {"ep1.pt", "ep2.pt"},
+      {"lora_rank_8.safetensors", "lora_rank_16.safetensors"},
+      {"step_1of2.pt", "step_2of2.pt"},
+      {"rank0/step1.pt", "rank1/step2.pt"}};
+  for (const auto& [one, other] : whole) {
+    for (const auto& name : {one, other}) put("run/" + name);
+    EXPECT_EQ(members({at("run") / one, at("run") / other}, "test").members.size(), 2U) << one;
+    fs::remove_all(at("run"));
+  }
 }
 
 TEST_F(SeriesOfFiles, FilesOfRanksAreOneCheckpoint) {
@@ -240,6 +381,35 @@ TEST_F(SeriesOfFiles, ListsKeepTheirOrderAndMayHaveComments) {
   for (const auto* name : {"step1.safetensors", "step2.safetensors"}) put(name);
   put_file(at("list.txt"), "# newest first\nstep2.safetensors\n\nstep1.safetensors\r\n");
   EXPECT_THAT(names_in("list.txt"), ElementsAre("step2.safetensors", "step1.safetensors"));
+}
+
+TEST_F(SeriesOfFiles, ListsTakeBlanksAroundAPathWhereNoFileHasThem) {
+  for (const auto* name : {"step1.safetensors", "step2.safetensors", " step3.safetensors"})
+    put(name);
+  put_file(at("list.txt"),
+           " step1.safetensors\n\t step2.safetensors \t\r\n step3.safetensors\n  # no more\n \n");
+  EXPECT_THAT(names_in("list.txt"),
+              ElementsAre("step1.safetensors", "step2.safetensors", " step3.safetensors"));
+}
+
+TEST_F(SeriesOfFiles, ListsRefuseWhatIsNotOneCheckpoint) {
+  for (const auto* name : {"many", "run"}) {
+    fs::create_directory(at(name));
+    put_file(at(name) / "step1.safetensors", "");
+    put_file(at(name) / "step2.safetensors", "");
+  }
+  put_file(at("run/config.toml"), "");
+  put_file(at("other.txt"), "many/step1.safetensors\n");
+  const std::vector<std::pair<std::string, std::string>> cases{{"many/*.safetensors", "a pattern"},
+                                                               {"many", "a folder of several"},
+                                                               {"run/", "a run"},
+                                                               {"other.txt", "a list"}};
+  for (const auto& [line, what] : cases) {
+    put_file(at("list.txt"), line + '\n');
+    EXPECT_THAT(refusal({at("list.txt")}),
+                testing::AllOf(HasSubstr("list.txt', received " + what + ", '"),
+                               HasSubstr("list its files, or give it in the place of the list")));
+  }
 }
 
 TEST_F(SeriesOfFiles, KindsOfPaths) {

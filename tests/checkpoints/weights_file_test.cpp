@@ -115,6 +115,51 @@ TEST(Roles, AnOptimizerIsKnownByItsLayout) {
   }
 }
 
+/// Counters that are no tensors leave slots alone, whose names no list has.
+TEST(Roles, AnOptimizerIsKnownByTheNamesOfItsWeights) {
+  const Names weights{"model.fc.weight", "model.fc.bias"};
+  for (const Names& state :
+       {Names{"optim.state.fc.weight.exp_avg_sq_row", "optim.state.fc.bias.exp_avg_sq_col"},
+        Names{"optim.state.fc.weight.m", "optim.state.fc.weight.vmean"},
+        Names{"app.optimizer_0.state.model.fc.weight.m", "app.optimizer_0.state.other.v"},
+        Names{"optimizer.0.state.fc.weight.blocks.0.factor"},
+        Names{"optimizer.fc.weight.momentum", "optimizer.fc.bias.momentum"},
+        Names{"optimizer.fp32_from_fp16_params.0", "optimizer.fp32_from_fp16_params.1"},
+        Names{"optimizer.single_partition_of_fp32_groups.0"}}) {
+    auto names = weights;
+    names.insert(names.end(), state.begin(), state.end());
+    EXPECT_EQ(left_out(names), state) << state.front();
+  }
+  for (const Names& names : {Names{"fc.weight", "optimizer.state.gru.weight"},
+                             Names{"fc.weight", "optimizer.state.weight", "optimizer.state.bias"},
+                             Names{"fc.weight", "state.fc.weight.m"},
+                             Names{"fc.weight", "optimizer.fc.weight", "optimizer.momentum.weight"},
+                             Names{"optimizer.state.w", "optimizer.state.w.m"}})
+    EXPECT_EQ(left_out(names), Names{}) << names.back();
+}
+
+TEST(Roles, OfTensorFlowsSlots) {
+  EXPECT_EQ(left_out({"conv/kernel",
+                      "conv/kernel/Adam",
+                      "conv/kernel/Adam_1",
+                      "conv/kernel/RMSProp_1",
+                      "conv/kernel/Adagrad",
+                      "conv/kernel/ExponentialMovingAverage",
+                      "dense/kernel/Adam_1",
+                      "conv.Adagrad"}),
+            (Names{"conv/kernel/Adam",
+                   "conv/kernel/Adam_1",
+                   "conv/kernel/RMSProp_1",
+                   "conv/kernel/Adagrad"}));
+  EXPECT_EQ(left_out({"conv/kernel", "optimizer/iteration", "optimizer/conv_kernel_momentum"}),
+            (Names{"optimizer/iteration", "optimizer/conv_kernel_momentum"}));
+  EXPECT_EQ(left_out({"conv/kernel", "optimizer/dense_kernel_momentum", "net/conv_kernel_scale"}),
+            Names{});
+  const std::string slot = "/.OPTIMIZER_SLOT/optimizer/m/.ATTRIBUTES/VARIABLE_VALUE";
+  EXPECT_EQ(left_out({"conv/kernel/.ATTRIBUTES/VARIABLE_VALUE", "conv/kernel" + slot}),
+            Names{"conv/kernel" + slot});
+}
+
 /// Modules may be called what optimizers call their own, which holds where these are nowhere.
 TEST(Roles, AWordAloneMakesNoTrainingState) {
   for (const Names& names : {Names{"conv.weight", "momentum.conv.weight"},

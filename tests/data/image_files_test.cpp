@@ -41,7 +41,19 @@ TEST(ImageFolder, ReadsClassesByNameAndFilesByPath) {
   EXPECT_EQ(dataset->origin(0), (folder / "a/9.jpg").string());
   EXPECT_NE(dataset->description().find("4 images, 2 classes, 2 other files"), std::string::npos)
       << dataset->description();
-  EXPECT_TRUE(dataset->notes().empty());
+  EXPECT_EQ(dataset->notes(),
+            std::vector<std::string>{"left out folders that other programs have made: __MACOSX"});
+}
+
+TEST(ImageFolder, LeavesOutAndNamesFoldersOfOtherPrograms) {
+  const TemporaryFolder folder;
+  for (const auto* name : {"a", "#snapshot", "$Recycle.Bin", "_gsdata_", "Thumbs.db", "~snapshot"})
+    put(folder / name / "1.png", image(1));
+  const auto dataset = open_image_folder(folder.path());
+  EXPECT_EQ(dataset->class_names(), std::vector<std::string>{"a"});
+  EXPECT_EQ(dataset->notes(),
+            std::vector<std::string>{"left out folders that other programs have made: #snapshot, "
+                                     "$Recycle.Bin, Thumbs.db, _gsdata_, ~snapshot"});
 }
 
 TEST(ImageFolder, ReadsAFileAsWhatItHoldsAndSaysSo) {

@@ -131,6 +131,43 @@ TEST(ImageList, RefusesNumbersThatAreNoLabels) {
               std::vector<std::string>{name});
 }
 
+/// They would be sorted as words are: 0, 1, 10, 11, 2, ...
+TEST(ImageList, RefusesDigitsOfOtherScripts) {
+  const auto list = [](const std::string& label, const std::vector<std::string>& names = {}) {
+    return parse_image_list("i.png " + label, "train.txt", {}, names);
+  };
+  for (const auto* label : {"\uFF12", "1\uFF10", "\u0662", "-\u0967", "\uFF11.0"})
+    EXPECT_NE(thrown<std::runtime_error>([&] {
+                list(label);
+              }).find("train.txt:1: needs numbers in the digits 0 to 9, or names with a letter"),
+              std::string::npos)
+        << label;
+  for (const auto* name : {"n\uFF12", "\u4E8C", "\u00E9"})
+    EXPECT_EQ(list(name).class_names, std::vector<std::string>{name});
+  EXPECT_EQ(list("\uFF12", {"\uFF11", "\uFF12"}).labels, std::vector<std::int32_t>{1});
+}
+
+TEST(ImageList, RefusesTwoFilesOfNamesThatDiffer) {
+  const TemporaryFolder folder;
+  put(folder / "train.txt", "a.png 0\nb.png 1\n");
+  put(folder / "labels.txt", "cow\ncat\n");
+  const auto with = [&](const std::string& classes) {
+    put(folder / "classes.txt", classes);
+    return thrown<std::invalid_argument>([&] { open_image_list(folder / "train.txt"); });
+  };
+  EXPECT_EQ(with("0: cow\n1: cat\n"), "no exception");
+  const auto text = with("cat\ncow\n");
+  EXPECT_NE(text.find("labels.txt and "), std::string::npos) << text;
+  EXPECT_NE(text.find("classes.txt name other classes: label 0 is cow in the first, cat in the "
+                      "second"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(with("cow\n").find("label 1 is cat in the first, no more in the second"),
+            std::string::npos);
+  EXPECT_NE(with("cow\ncat\ndog\n").find("label 2 is no more in the first, dog in the second"),
+            std::string::npos);
+}
+
 /// A training set of folders may have such names.
 TEST(ImageList, TakesANameThatLooksLikeANumberWhereItIsAClass) {
   const std::vector<std::string> versions{"10.0", "2.0"};

@@ -55,6 +55,15 @@ class BadInput : public testing::Test {
 
 TEST_F(BadInput, IsNothingAtFirst) { merge({folder / "run"}, folder / "out", {}); }
 
+TEST_F(BadInput, FilesNameInThePlaceOfAFolder) {
+  for (const auto* name : {"out.safetensors", "out.pt"}) {
+    EXPECT_THAT(thrown<std::invalid_argument>([&] { merge({folder / "run"}, folder / name, {}); }),
+                AllOf(StartsWith("[merge] writes a folder, received '"),
+                      HasSubstr("make one file of the folder by dimred convert")));
+    EXPECT_FALSE(fs::exists(folder / name));
+  }
+}
+
 TEST_F(BadInput, TensorsThatDiffer) {
   spoiled = one;  // the latest is what others are held against
   expect_refused({i64("n", {3}), f32("a.weight", {1, 2})}, "has no tensor \"b.weight\"");

@@ -46,6 +46,18 @@ TEST_F(CoefficientFile, HasRulesByName) {
   EXPECT_THAT(given.rules[0].coefficients.values(), ElementsAre(0, 1));
 }
 
+TEST_F(CoefficientFile, HasCommentsBehindRules) {
+  const auto given = read("a.*: 0.1 0.9 # c\nb#1: 1 0\nc: 0 1# was: half\nd: 0.5 0.5  # e: 1 0\n");
+  ASSERT_EQ(given.rules.size(), 4U);
+  EXPECT_EQ(given.rules[0].pattern.text(), "a.*");
+  EXPECT_THAT(given.rules[0].coefficients.values(), ElementsAre(.1, .9));
+  EXPECT_EQ(given.rules[1].pattern.text(), "b#1");
+  EXPECT_THAT(given.rules[2].coefficients.values(), ElementsAre(0, 1));
+  EXPECT_EQ(given.rules[3].pattern.text(), "d");
+  EXPECT_THAT(given.rules[3].coefficients.values(), ElementsAre(.5, .5));
+  EXPECT_THAT(refusal("a: one 0 # c\n"), HasSubstr("line 1 needs a number, received one"));
+}
+
 TEST_F(CoefficientFile, NeedsEachRuleToBeWhole) {
   EXPECT_THAT(refusal("w: 1 0\nb: 0.5 0.4\n"), HasSubstr("line 2 needs coefficients that sum"));
   EXPECT_THAT(refusal("w: 1\n"), HasSubstr("line 1 needs a coefficient for each of 2"));

@@ -192,6 +192,30 @@ def test_inspect_counts_what_is_there(flowers: Path, execute: Callable[..., str]
     assert "height 8 to 30, width 9 to 9" in train
 
 
+def test_inspect_says_where_test_images_differ(tmp_path: Path, execute: Callable[..., str]) -> None:
+    def images(part: str, size: tuple[int, int], mode: str, numbers: range) -> None:
+        for name in ("a", "b"):
+            (tmp_path / part / name).mkdir(parents=True, exist_ok=True)
+            for number in numbers:
+                Image.new(mode, size).save(tmp_path / part / name / f"{number}.png")
+
+    def notes() -> list[str]:
+        said = execute("dimred", "data", "inspect", tmp_path, "--quiet")
+        return [line.strip() for line in said.splitlines() if "note:" in line]
+
+    images("train", (8, 9), "L", range(2))
+    images("test", (8, 9), "L", range(2))
+    assert notes() == []
+    begin = "note: the test images differ from the training images in"
+    images("test", (8, 12), "RGB", range(1, 2))
+    assert notes() == [
+        f"{begin} size: height 9 to 12, width 8 to 8, not 9 x 8",
+        f"{begin} channels: colour and grey, not grey",
+    ]
+    images("train", (8, 12), "RGB", range(2, 3))  # photographs: training images of all sorts
+    assert notes() == []
+
+
 def test_converts_to_packed_in_the_order_of_the_permutation(
     flowers: Path, tmp_path: Path, execute: Callable[..., str], fails: Callable[..., str]
 ) -> None:

@@ -162,9 +162,12 @@ def test_predictions_are_pytorchs_softmax_and_evaluations_argmax(
 def test_versions_are_numbered_and_whole(exported: Path, tmp_path: Path, execute, fails) -> None:
     run, output = exported.parents[1], tmp_path / "versions"
     (output / "7").mkdir(parents=True)
+    (output / "7" / "signature.json").write_text("{}")
+    (output / "2020").mkdir()
+    (output / "1999.png").write_text("a photograph")
     for _ in range(2):
         execute("dimred", "export", run, "--output", output, "--score=false")
-    assert sorted(path.name for path in output.iterdir()) == ["7", "8", "9"]
+    assert sorted(path.name for path in output.iterdir()) == ["1999.png", "2020", "7", "8", "9"]
     assert (output / "8" / "weights.safetensors").read_bytes() == (exported / "weights.safetensors").read_bytes()
     assert "no such file" in fails(2, "export", tmp_path / "nothing")
 
@@ -232,6 +235,25 @@ def test_an_export_that_is_not_whole_is_refused_by_name(
     assert "signature.json is damaged or was changed" in fails(1, "predict", folder, pictures)
     (folder / "reference.safetensors").unlink()
     assert "signature.json is damaged or was changed" in fails(1, "inspect", folder)
+
+
+@once
+def test_a_signature_without_a_key_is_refused_by_the_key(exported: Path, pictures: Path, tmp_path: Path, fails) -> None:
+    folder = tmp_path / "empty"
+    shutil.copytree(exported, folder)
+    whole = json.loads((folder / "signature.json").read_text())
+    no_shape, no_mean = json.loads(json.dumps(whole)), json.loads(json.dumps(whole))
+    no_shape["input"]["shape"] = [None, 1]
+    del no_mean["preprocessing"]["mean"]
+    for text, said in (
+        ({}, 'it has no "format"'),
+        ([], 'it has no "format"'),
+        (whole | {"classes": 3}, 'its "classes" is of another type, number'),
+        (no_shape, 'its "shape" has no number 3'),
+        (no_mean, 'it has no "mean"'),
+    ):
+        (folder / "signature.json").write_text(json.dumps(text))
+        assert f"signature.json is damaged: {said}" in fails(1, "predict", folder, pictures)
 
 
 @once

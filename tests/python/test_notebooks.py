@@ -70,7 +70,7 @@ def test_notebook_runs(file: Path, small_comparison: Path, tmp_path: Path, monke
     assert line.startswith("/ is no comparison, it has no results.csv: scripts/compare.sh ")
     outputs = [output for cell in notebook.cells[:-1] if cell.cell_type == "code" for output in cell.outputs]
     warnings = [output.text for output in outputs if output.get("name") == "stderr"]
-    assert not warnings
+    assert not [text for text in warnings if "can be slow" not in text]  # matplotlib's, on a busy machine
     plain = [output.get("data", {}) for output in outputs if set(output.get("data", {})) == {"text/plain"}]
     assert not [data for data in plain if " at 0x" in data["text/plain"]]  # an object's address
     figures = [output for output in outputs if "image/svg+xml" in output.get("data", {})]

@@ -6,12 +6,16 @@ import itertools
 import json
 import os
 import re
+import signal
+import subprocess
+import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import numpy as np
 import pytest
 import report
+from conftest import REPOSITORY
 from run_folders import row, write_run
 from workbench.charts import accuracy_charts
 from workbench.page import page
@@ -289,3 +293,14 @@ def test_report_draws_the_curves_of_verified_runs(tmp_path: Path, capsys) -> Non
     (runs[0] / "verification.json").write_text("{}")
     assert report.main([*map(str, runs), "--output", str(page)]) == 2
     assert "verification.json is damaged: it has no accuracy" in capsys.readouterr().err
+
+
+def test_a_closed_pipe_ends_the_table_quietly(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", [row(1, 0.5)])
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, REPOSITORY / "experiments" / "report.py", run, "--output", tmp_path / "report.html"]
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, timeout=120, check=False)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (-signal.SIGPIPE, "")
+    assert (tmp_path / "report.html").exists()

@@ -283,6 +283,29 @@ def test_a_pattern_takes_shards(s3: S3, tmp_path: Path, dimred: Path) -> None:
     assert files_of(tmp_path / "got") == {name: name.encode() for name in ("train-0.rec", "train-1.rec")}
 
 
+def test_a_put_replaces_a_file_of_this_machine_only_when_told(tmp_path: Path, dimred: Path) -> None:
+    new, there, empty = (tmp_path / name for name in ("new", "there", "empty"))
+    new.write_bytes(b"new")
+    there.write_bytes(b"old")
+    empty.write_bytes(b"")
+    line = refusal(store(dimred, "put", new, f"file://{there}"), 2)
+    assert "exists already; choose another place or give --overwrite" in line
+    assert there.read_bytes() == b"old"
+    for words in (["--overwrite"], []):  # then the same file is there
+        assert store(dimred, "put", new, f"file://{there}", *words).returncode == 0
+        assert there.read_bytes() == b"new"
+    assert store(dimred, "put", new, f"file://{empty}").returncode == 0
+    run = tmp_path / "run"
+    (run / "checkpoints").mkdir(parents=True)
+    for name in ("config.toml", "manifest.json", "curve.csv"):
+        (run / name).write_bytes(b"of a run")
+    for name in ("curve.csv", "config.toml", "steps.csv", "checkpoints/new"):
+        line = refusal(store(dimred, "put", new, f"file://{run / name}", "--overwrite"), 2)
+        assert "is a part of the run" in line
+    assert (run / "curve.csv").read_bytes() == b"of a run"
+    assert not (run / "steps.csv").exists()
+
+
 # ---- what is wrong before any request
 
 

@@ -288,6 +288,11 @@ TWO_NETWORKS = {
         lambda: {"params": linear(1), "params_ema": linear(2), "opt": adam_state()},
         "params, params_ema, among",
     ),
+    "state_dict_and_model": (
+        lambda: {"state_dict": linear(1), "model": linear(2)},
+        "state_dict, model, among the keys state_dict, model",
+    ),
+    "module_and_model": (lambda: {"module": linear(1), "model": linear(2), "epoch": 3}, "model, module, among"),
 }
 
 
@@ -299,6 +304,57 @@ def test_two_networks_of_one_file(form: str, tmp_path: Path, fails) -> None:
         line = fails(1, command, tmp_path / "a.pt", "--output", tmp_path / output)
         assert f"has more than one network, {keys}" in line and "torch.save(torch.load(FILE)[" in line
     assert not (tmp_path / "out").exists()
+
+
+BESIDE = {
+    "discriminator": (
+        {"model": linear(1), "discriminator": linear(2)},
+        "another network (discriminator: 2 tensors) is left out",
+    ),
+    "lora": (
+        {"model": linear(1), "lora": {"l.lora_A.weight": torch.ones(2, 3)}},
+        "another network (lora: 1 tensor) is left out",
+    ),
+    "two": (
+        {"model": linear(1), "netD": linear(2), "netE": {"a": linear(2)}},
+        "other networks (netD: 2 tensors, netE: 2 tensors) are left out",
+    ),
+    "average": (
+        {"model": linear(1), "ema": linear(3), "netD": linear(2)},
+        "another network (netD: 2 tensors) is left out",
+    ),
+}
+
+
+@pytest.mark.parametrize("form", BESIDE)
+def test_a_network_beside_the_one_that_is_read_is_no_training_state(form: str, tmp_path: Path) -> None:
+    state, remark = BESIDE[form]
+    torch.save(state, tmp_path / "a.pt")
+    rows = json.loads(read_by_python(tmp_path / "a.pt")[0])
+    assert remark in rows
+    tensors = [row for row in rows if isinstance(row, list)]
+    assert [row[0] for row in tensors if row[4] is not None] == ["l.weight", "l.bias"]
+    assert [row[0] for row in tensors if row[4] is None] == (["ema.l.weight", "ema.l.bias"] if "ema" in state else [])
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        {"criterion": {"weight": torch.ones(4)}},
+        {"lr_scheduler": {"rates": torch.ones(4)}},
+        {"optimizer_G": {"w": {"exp_avg": torch.ones(4)}}},
+        {"state_dict": linear(1), "rng": torch.ones(9)},
+    ],
+)
+def test_what_is_no_other_network_is_training_state(beside: dict[str, object], tmp_path: Path) -> None:
+    """Also the same tensors once more."""
+    model = linear(1)
+    if "state_dict" in beside:
+        beside["state_dict"] = model
+    torch.save({"model": model} | beside, tmp_path / "a.pt")
+    rows = json.loads(read_by_python(tmp_path / "a.pt")[0])
+    assert not [row for row in rows if isinstance(row, str)]
+    assert [row[0] for row in rows if row[4] is not None] == ["l.weight", "l.bias"]
 
 
 @pytest.mark.parametrize(
