@@ -152,6 +152,26 @@ def test_a_lost_curve_names_the_way_on(tmp_path: Path, execute, fails) -> None:
     execute("dimred", "stage1", *words)
 
 
+def test_other_lost_tables_name_the_way_on(tmp_path: Path, execute, fails) -> None:
+    """The curve of stage 2, and the tables of steps beside it."""
+    run, boost = tmp_path / "run", tmp_path / "boost"
+    execute("dimred", "stage1", *TEN, "--snapshots_per_epoch=4", "--output", run)
+    words = ["stage2", "--checkpoint", run, "--snapshots", run, *BASE[:4], BASE[-1], "--n_component=2"]
+    words += ["--method=psgd", "--alpha_schedule=constant", "--time_history", "--output", boost]
+    execute("dimred", *words, "--epochs=1")
+    for name in ("curve.csv", "steps.csv", "step_times.csv"):
+        table = (boost / name).read_bytes()
+        for left in (None, table[:-5]):
+            (boost / name).unlink(missing_ok=True)
+            if left is not None:
+                (boost / name).write_bytes(left)
+            said = fails(1, *words, "--epochs=2")
+            assert f"{boost / name} needs the {len(table)} bytes that the resume state counts" in said
+            assert "put the file back, or go on in another --output" in said
+        (boost / name).write_bytes(table)
+    execute("dimred", *words, "--epochs=2")
+
+
 def test_stage2_has_the_same_hooks(tmp_path: Path, execute, fails) -> None:
     run, boost = tmp_path / "run", tmp_path / "boost"
     execute("dimred", "stage1", *TEN, "--snapshots_per_epoch=8", "--output", run)
