@@ -350,13 +350,19 @@ def test_a_model_is_made_by_the_clones_python(tmp_path: Path, binaries: Path) ->
 
 def test_data_inspect_shows_where_it_is(photos: Path, tmp_path: Path, dimred: Path) -> None:
     """On a terminal, long before a thousand samples are read."""
+    data = tmp_path / "data"
     for name in "ab":
-        (tmp_path / name).mkdir()
+        (data / name).mkdir(parents=True)
         for i in range(60):
-            shutil.copy(next(photos.glob("a/*.png")), tmp_path / name / f"{i}.png")
-    command = f"{dimred} data inspect {tmp_path} --threads 1"
-    shown = subprocess.run(["script", "-qec", command, "/dev/null"], capture_output=True, text=True, check=True).stdout
-    assert "32/120" in shown
+            shutil.copy(next(photos.glob("a/*.png")), data / name / f"{i}.png")
+    for words, place in (
+        (f"inspect {data} --threads 1", "32/120"),
+        (f"pack {data} {tmp_path}/packed", "/120"),
+        (f"convert {data} --to base64 --output {tmp_path}/records", "/120"),
+    ):
+        command = ["script", "-qec", f"{dimred} data {words}", "/dev/null"]
+        shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        assert place in shown, words
 
 
 def test_what_a_dry_run_says(tmp_path: Path, binaries: Path, capsys) -> None:
