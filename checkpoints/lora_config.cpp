@@ -111,7 +111,9 @@ std::string without_wrapper(std::string_view name) {
 std::vector<std::string> lora_names(const LoraConfig& config, const char* name) {
   const auto& json = config.json;
   if (!json.contains(name) || is_unset(json[name])) return {};
-  const auto is_text = [](const Settings& value) { return value.is_string() && value != ""; };
+  const auto is_text = [](const Settings& value) {
+    return value.is_string() && !value.get_ref<const std::string&>().empty();
+  };
   require_environment(json[name].is_array() && std::ranges::all_of(json[name], is_text),
                       "[{}] '{}' is damaged: {} is no list of names",
                       config.scope,

@@ -72,7 +72,9 @@ void read_letters(std::string_view text, Number& number) {
 }
 
 /// The value of digits, and of a fraction's, in a power of ten.
-std::optional<std::int64_t> value_of(std::string whole, std::string fraction, std::size_t power) {
+std::optional<std::int64_t> value_of(const std::string& whole,
+                                     std::string fraction,
+                                     std::size_t power) {
   fraction.erase(fraction.find_last_not_of('0') + 1);
   if (fraction.size() > power) return {};
   fraction.resize(power, '0');

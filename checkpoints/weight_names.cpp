@@ -171,7 +171,7 @@ bool is_of_tensorflow(std::string_view part) {
 
 /// The text from the first of the parts, which are of one name, to the last.
 std::string_view joined_text(std::span<const std::string_view> parts) {
-  return {parts.front().data(), parts.back().data() + parts.back().size()};
+  return {parts.front().begin(), parts.back().end()};
 }
 
 /// The names of weights, as optimizers have them: without what a file puts before them.

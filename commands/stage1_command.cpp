@@ -150,8 +150,8 @@ OptionTable stage1_table(training::CommonOptions& common, stage1::Options& optio
 }
 
 constexpr auto finder_help =
-    "  --find_learning_rate FILE  instead of training: the loss as the rate rises, as CSV; `dimred "
-    "stage1 --find_learning_rate FILE --help` lists its options\n";
+    "  --find_learning_rate FILE  write the loss at rising rates as CSV, and train nothing; has "
+    "its own --help\n";
 
 /// Measures a network of the same kind, and so leaves the trained one alone.
 std::string statistics_of(const training::Setup& setup, const training::ModelOptions& options) {

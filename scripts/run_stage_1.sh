@@ -19,7 +19,7 @@ output=(--output runs/stage1)
 for option in "$@"; do case $option in --output | --output=* | --config | --config=*) output=() ;; esac; done
 # shellcheck source=scripts/needs_build.sh
 . "$root/scripts/needs_build.sh"
-needs_build run_stage_1 "$root/build/bin/dimred" "$root/.venv/bin/python"
+needs_build run_stage_1 "$root/build/bin/dimred"
 said=$("$root/.venv/bin/python" "$root/scripts/schedule_length.py" "$root/build/bin/dimred" "${data[@]}" "${output[@]}" "$@")
 { read -r total; read -r line; } <<<"$said" || true
 [ -z "$line" ] || echo "$line"

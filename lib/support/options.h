@@ -56,8 +56,8 @@ struct Removed {
   std::string name;
   std::string default_value;  // of an option; empty: it had none
   std::string revision;       // the last that has it
-  std::string instead;        // what a message advises: "docs/x.md has the formulas"
-  bool persists = false;      // Option::persists, as it was
+  std::string instead;    // what a message advises: "docs/explanation/scaling.md has the formulas"
+  bool persists = false;  // Option::persists, as it was
 };
 
 /// Throws std::invalid_argument("source the option is gone, received 2; revision R is the last that

@@ -244,7 +244,7 @@ def test_a_start_waits_for_the_process_of_a_lost_worker_and_is_counted(
 def test_the_script_installs_an_engine_once(tmp_path: Path) -> None:
     for folder in ("scripts", "experiments", "requirements", ".venv/bin"):
         (tmp_path / folder).mkdir(parents=True)
-    for name in ("scripts/compare.sh", "requirements/engine.txt"):
+    for name in ("scripts/compare.sh", "scripts/needs_build.sh", "requirements/engine.txt"):
         shutil.copy(REPOSITORY / name, tmp_path / name)
     python = tmp_path / ".venv/bin/python"
     python.write_text(f'#!/bin/sh\necho "$@" >>{tmp_path}/called\n')
@@ -252,4 +252,4 @@ def test_the_script_installs_an_engine_once(tmp_path: Path) -> None:
     for words in ("x.toml", "x.toml --engine local", "x.toml --engine dask", "--engine=slurm x.toml"):
         subprocess.run([tmp_path / "scripts/compare.sh", *words.split()], check=True)
     called = (tmp_path / "called").read_text().splitlines()
-    assert [line.startswith("-m pip install") for line in called] == [False, False, True, False, False]
+    assert [line.startswith("-m pip install") for line in called] == [False, False, False, True, False, False]

@@ -99,7 +99,7 @@ def test_states_and_snapshots_say_themselves_what_they_need(run: Path, tmp_path:
 def test_another_normalisation_is_said_and_not_exported(run: Path, tmp_path: Path, execute, fails) -> None:
     other = ["--train_samples=100"]
     assert "in training it was [" in execute("dimred", "evaluate", run, *other)
-    assert "the data that the weights were trained on" in fails(2, "export", run, *other)
+    assert "needs the training data of the weights" in fails(2, "export", run, *other)
     assert not (run / "export").exists()
 
 

@@ -180,7 +180,7 @@ def test_the_command_says_so_in_one_line(tmp_path: Path, binaries: Path) -> None
     environment = {**os.environ, "DIMRED_PYTHON": sys.executable}
     for words, text in (
         (["keras:vgg"], "received keras"),
-        (["cifarnet", "--output=net.bin"], "needs a name that ends in .pt"),
+        (["cifarnet", "--output=net.bin"], "needs an --output that ends in .pt"),
         (["cifarnet", "--output=none/net.pt"], "needs an existing folder"),
     ):
         done = subprocess.run(

@@ -100,4 +100,4 @@ def test_it_needs_held_out_samples_and_logits(
         "--output",
         tmp_path / "margin",
     )
-    assert "this one has a head" in fails(2, "evaluate", tmp_path / "margin", "--fit_temperature")
+    assert "this one has a margin_loss" in fails(2, "evaluate", tmp_path / "margin", "--fit_temperature")
