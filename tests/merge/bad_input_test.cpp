@@ -326,7 +326,7 @@ TEST_F(BadInput, CoefficientsThatDoNotFit) {
   EXPECT_THAT(refusal({.recipe = {.window = {.from = 2, .to = 1}}}), HasSubstr("from <= to"));
 }
 
-// Who reads the sources again would find it among them.
+// A second reading of the sources would find the output among them.
 TEST_F(BadInput, OutputsWithinWhatIsMerged) {
   const auto merged = [&](const fs::path& source, const std::string& output) {
     return thrown<std::invalid_argument>([&] { merge({source}, folder / output, {}); });
