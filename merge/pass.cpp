@@ -176,6 +176,7 @@ class TensorPass {
     const double divisor = like_.shared ? 1 : part.coefficients_of_tensor(planned_.index).divisor;
     if (addends_[p]) addends_[p](first, sums);
     auto bad = checkpoints::store_rounded(planned_.dtype, sums, divisor, bytes);
+    if (bad && !addends_[p] && like_.dtype == "F64") bad = put_scaled_sum(part, first, sums, bytes);
     if (bad && !addends_[p] && all_zero_ && take_mask(part, first, sums)) {
       mask_begin_ = mask_begin_ ? mask_begin_ : first + *bad;
       checkpoints::store_rounded(planned_.dtype, sums, 1, bytes);
@@ -186,6 +187,19 @@ class TensorPass {
       if (mask_begin_ && !all_zero_) refuse_element(part.inputs.front(), *mask_begin_);
     }
     write(p, first * unit, bytes);
+  }
+
+  /// The sum of values near the end of float64, from parts that are small enough to be added.
+  std::optional<std::int64_t> put_scaled_sum(const Part& part,
+                                             std::int64_t first,
+                                             std::span<double> sums,
+                                             std::span<std::byte> bytes) {
+    const auto& [weights, divisor] = part.coefficients_of_tensor(planned_.index);
+    for (std::size_t i = 0; i < part.inputs.size(); ++i) {
+      const auto stored = read(part.inputs[i], first, std::ssize(sums));
+      checkpoints::add_stored("F64", stored, weights[i] * overflow_scale, i == 0, sums);
+    }
+    return checkpoints::store_rounded(planned_.dtype, sums, divisor * overflow_scale, bytes);
   }
 
   /// Whether these elements are 0 or -inf, the same in all inputs, as those of an attention mask

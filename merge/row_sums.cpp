@@ -1,6 +1,7 @@
 #include "merge/row_sums.h"
 
 #include <algorithm>
+#include <optional>
 #include <type_traits>
 
 #include "checkpoints/float_sums.h"
@@ -27,12 +28,14 @@ void read_row(const pca::SnapshotSource& source,
   source.read_float64(row, begin, out);
 }
 
-/// The columns from `begin` on, as many as `out` has.
+/// The columns from `begin` on, as many as `out` has; the weights and the divisor of the sum are
+/// multiplied by `scale`. The first column whose sum is not finite; nothing where all are.
 template <class Value>
-void combine_block(const pca::SnapshotSource& source,
+std::optional<std::int64_t> combine_block(const pca::SnapshotSource& source,
                    std::span<const std::int64_t> taken,
                    const Coefficients& coefficients,
                    std::int64_t begin,
+                   double scale,
                    std::span<Value> out) {
   std::vector<double> sums(out.size());
   bool first = true;
@@ -44,12 +47,13 @@ void combine_block(const pca::SnapshotSource& source,
       refuse("[merge] {} has a value that is not finite, at column {}",
              source.info().names[taken[i]],
              begin + *bad);
-    checkpoints::add_stored(dtype_of<Value>, stored, coefficients.weights[i], first, sums);
+    checkpoints::add_stored(dtype_of<Value>, stored, scale * coefficients.weights[i], first, sums);
     first = false;
   }
-  if (const auto bad = checkpoints::store_rounded(
-          dtype_of<Value>, sums, coefficients.divisor, std::as_writable_bytes(out)))
-    refuse("[merge] the sum at column {} is beyond the range of {}", begin + *bad, dtype_of<Value>);
+  const auto bad = checkpoints::store_rounded(
+      dtype_of<Value>, sums, scale * coefficients.divisor, std::as_writable_bytes(out));
+  if (!bad) return {};
+  return begin + *bad;
 }
 
 }  // namespace
@@ -66,8 +70,12 @@ void combine_rows(const pca::SnapshotSource& source,
   const auto columns = std::ssize(out);
   in_parallel((columns + block - 1) / block, threads, [&](std::int64_t i) {
     const auto begin = i * block;
-    combine_block(
-        source, taken, coefficients, begin, out.subspan(begin, std::min(block, columns - begin)));
+    const auto part = out.subspan(begin, std::min(block, columns - begin));
+    auto bad = combine_block(source, taken, coefficients, begin, 1, part);
+    if (bad && std::is_same_v<Value, double>)
+      bad = combine_block(source, taken, coefficients, begin, overflow_scale, part);
+    if (bad)
+      refuse("[merge] the sum at column {} is beyond the range of {}", *bad, dtype_of<Value>);
   });
 }
 

@@ -122,6 +122,14 @@ TEST_F(Merge, RoundsFloat64AndFloat16Once) {
   EXPECT_EQ(bytes_of(at("brain/model.safetensors"), "h"), raw(std::vector<std::uint16_t>{0x3F00}));
 }
 
+TEST_F(Merge, HasTheMeanOfValuesWhoseSumIsBeyondFloat64) {
+  for (const double value : {1.5, 1.7})
+    put_checkpoint(at("run/step" + std::to_string(int(value * 10))),
+                   {{{"d", "F64", {2}, raw(std::vector{value * 1e308, value})}}});
+  run("run");
+  EXPECT_EQ(bytes_of(at("out/model.safetensors"), "d"), raw(std::vector{1.6e308, 1.6}));
+}
+
 TEST_F(Merge, HasTheSameBitsForAnyThreadsBlocksAndShards) {
   for (const int step : {1, 2, 3}) {
     const auto tensors = model(step);

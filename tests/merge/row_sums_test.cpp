@@ -87,6 +87,18 @@ TEST(CombinedRows, OfFloat64AreNotRoundedToFloat32) {
   EXPECT_THAT(out, ElementsAre(1 + 0x1p-41, 1e300));
 }
 
+TEST(CombinedRows, MeanNearTheEndOfFloat64IsFinite) {
+  const std::vector<std::vector<double>> all{{1.5e308, 3}, {1.7e308, 4}};
+  std::vector<double> out(2);
+  combine_rows<double>(*source_of(all), std::vector<std::int64_t>{0, 1}, {{1, 1}, 2}, out, 1);
+  EXPECT_THAT(out, ElementsAre(1.6e308, 3.5));
+  EXPECT_THAT(thrown<std::invalid_argument>([&] {
+                combine_rows<double>(
+                    *source_of(all), std::vector<std::int64_t>{0, 1}, {{1, 1}, 1}, out, 1);
+              }),
+              HasSubstr("the sum at column 0 is beyond the range of F64"));
+}
+
 TEST(CombinedRows, NeedFiniteValues) {
   auto all = random_rows();
   const std::vector<std::int64_t> taken{0, 1};
