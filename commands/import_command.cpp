@@ -88,7 +88,13 @@ std::filesystem::path take_file(std::vector<std::string>& arguments, const std::
 }
 
 std::string foreign_help(const std::string& flag, const std::string& what) {
-  return formatted("\n  {} FILE  {}; `dimred import FILE` says what each line means\n", flag, what);
+  constexpr std::size_t help_column = 34;
+  auto label = formatted("  {} FILE", flag);
+  label.resize(help_column, ' ');
+  return formatted("\n{}{};\n{}`dimred import FILE` says what each line means\n",
+                   label,
+                   what,
+                   std::string(help_column, ' '));
 }
 
 std::vector<std::string> adopt_import(OptionTable& table, const imports::Import& import) {

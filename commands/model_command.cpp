@@ -4,6 +4,7 @@
 #include "commands/text_table.h"
 #include "models/network.h"
 #include "models/script.h"
+#include "support/console.h"
 #include "support/errors.h"
 #include "support/formatted.h"
 #include "support/options.h"
@@ -58,7 +59,8 @@ int model_command(const std::vector<std::string>& arguments) {
             &options.classes,
             "number of classes; a TorchScript module must have as many",
             at_least(2));
-  const auto networks = formatted("\nNetworks: {}\n", name_list(models::network_names()));
+  const auto networks =
+      wrapped(formatted("\nNetworks: {}\n", name_list(models::network_names())), /*width=*/100);
   if (printed_help(table, arguments, networks)) return exit_success;
   const auto info = models::network_info(options.model);
   const bool script = models::is_script(options.model);

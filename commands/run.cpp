@@ -107,10 +107,7 @@ bool printed_help(OptionTable& table,
   if (!help) return false;
   // --help names and --help json are for programs.
   const bool for_people = !help->starts_with("--") && !help->starts_with('{');
-  constexpr std::size_t widest = 100;
-  const auto columns = terminal_columns(stdout);
-  print(for_people ? *help + wrapped(more, columns == 0 ? widest : std::min(columns, widest))
-                   : *help);
+  print(for_people ? *help + more : *help);
   return true;
 }
 

@@ -150,8 +150,9 @@ OptionTable stage1_table(training::CommonOptions& common, stage1::Options& optio
 }
 
 constexpr auto finder_help =
-    "  --find_learning_rate FILE  write the loss at rising rates as CSV, and train nothing; has "
-    "its own --help\n";
+    "  --find_learning_rate FILE       write the loss at rising rates as CSV, and train nothing; "
+    "see\n"
+    "                                  dimred stage1 --find_learning_rate --help\n";
 
 /// Measures a network of the same kind, and so leaves the trained one alone.
 std::string statistics_of(const training::Setup& setup, const training::ModelOptions& options) {

@@ -92,11 +92,11 @@ TEST(CombinedRows, MeanNearTheEndOfFloat64IsFinite) {
   std::vector<double> out(2);
   combine_rows<double>(*source_of(all), std::vector<std::int64_t>{0, 1}, {{1, 1}, 2}, out, 1);
   EXPECT_THAT(out, ElementsAre(1.6e308, 3.5));
-  EXPECT_THAT(thrown<std::invalid_argument>([&] {
-                combine_rows<double>(
-                    *source_of(all), std::vector<std::int64_t>{0, 1}, {{1, 1}, 1}, out, 1);
-              }),
-              HasSubstr("the sum at column 0 is beyond the range of F64"));
+  EXPECT_THAT(
+      thrown<std::invalid_argument>([&] {
+        combine_rows<double>(*source_of(all), std::vector<std::int64_t>{0, 1}, {{1, 1}, 1}, out, 1);
+      }),
+      HasSubstr("the sum at column 0 is beyond the range of F64"));
 }
 
 TEST(CombinedRows, NeedFiniteValues) {
