@@ -98,6 +98,10 @@ std::string verdict(const verbs::Difference& difference, const verbs::Tolerance&
       difference.tensors, [](const auto& tensor) { return tensor.status != DiffStatus::same; });
   auto text =
       formatted("{} of {} differ{}", count_text(different), tensors, different == 1 ? "s" : "");
+  const auto of_type = std::ranges::count_if(difference.tensors, [](const auto& tensor) {
+    return tensor.status == DiffStatus::dtype && tensor.distance.different == 0;
+  });
+  if (of_type > 0) text += formatted(", {} in type alone", count_text(of_type));
   if (!difference.only_a.empty())
     text += formatted(", {} only in A", count_text(std::ssize(difference.only_a)));
   if (!difference.only_b.empty())

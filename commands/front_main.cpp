@@ -6,7 +6,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <span>
 #include <stdexcept>
+#include <string_view>
 
 #include "commands/completion.h"
 #include "commands/convert_command.h"
@@ -34,14 +36,18 @@ using namespace dimred::commands;
 
 int complete(const std::vector<std::string>& arguments);
 
+/// In the order of the groups of --help.
 constexpr std::array subcommands = {
+    Subcommand{"merge", "merge checkpoints of any size by coefficients", merge_command},
+    Subcommand{"convert", "rewrite a checkpoint of any kind as safetensors", convert_command},
+    Subcommand{"diff", "compare the tensors of two checkpoints", diff_command, exit_caller},
+    Subcommand{"inspect",
+               "print what a file or folder holds, and check that it is whole",
+               inspect_command},
     Subcommand{"stage1", "train a network and save weight snapshots", nullptr},
     Subcommand{"pca",
                "compute the k x M projection matrix (pca_mat.npy) of snapshots",
                [](const auto& arguments) { return pca_command(arguments); }},
-    Subcommand{"merge", "merge checkpoints of any size by coefficients", merge_command},
-    Subcommand{"convert", "rewrite a checkpoint of any kind as safetensors", convert_command},
-    Subcommand{"diff", "compare the tensors of two checkpoints", diff_command, exit_caller},
     Subcommand{"stage2", "descend in the k-dimensional subspace of the matrix", nullptr},
     Subcommand{"evaluate", "measure loss and accuracy of saved weights", nullptr},
     Subcommand{"export", "write weights and a signature for other programs", nullptr},
@@ -58,19 +64,29 @@ constexpr std::array subcommands = {
         "import", "translate FastNN's or MindSpore's configuration into options", import_command},
     Subcommand{
         "completion", "print completion of commands, options and values for bash or zsh", complete},
-    Subcommand{"inspect",
-               "print what a file or folder holds, and check that it is whole",
-               inspect_command},
 };
+
+std::string group_text(const std::string& heading, std::string_view first, std::string_view last) {
+  const auto begin = std::ranges::find(subcommands, first, &Subcommand::name);
+  const auto end = std::ranges::find(subcommands, last, &Subcommand::name);
+  return "\n" + heading + ":\n" + summaries(std::span(begin, end + 1), 12);
+}
 
 void print_help() {
   print(
-      "dimred: dimension-reduce training of neural networks\n\n"
-      "usage: dimred SUBCOMMAND [options]\n\n" +
-      summaries(subcommands, 12) +
-      "\n  --help      this text; dimred SUBCOMMAND --help lists a subcommand's options\n"
+      "dimred: exact work on checkpoints of any size, and training in a subspace of snapshots\n\n"
+      "usage: dimred SUBCOMMAND [options]\n" +
+      group_text("Checkpoints", "merge", "inspect") +
+      group_text("Training in a subspace", "stage1", "verify") +
+      group_text("Networks, data and configurations", "model", "completion") +
+      "\nAlways:\n"
+      "  --help      this text; dimred SUBCOMMAND --help lists a subcommand's options\n"
       "  --version   version and revision\n\n"
-      "First steps (IMAGES: a folder of classes; without --data: Debian's Fashion-MNIST):\n"
+      "First steps with checkpoints (RUN: a folder of them):\n"
+      "  dimred merge RUN --last 10 --output merged\n"
+      "  dimred inspect --trajectory RUN\n\n"
+      "First steps with training (IMAGES: a folder of classes; without --data: Debian's "
+      "Fashion-MNIST):\n"
       "  dimred stage1 --data IMAGES --epochs 20 --output run1\n"
       "  dimred pca run1\n"
       "  dimred stage2 --checkpoint run1 --pca_mat pca_mat.npy --output run2\n"

@@ -109,7 +109,7 @@ int inspect_trajectory(const std::vector<std::string>& arguments) {
   OptionTable table("dimred inspect --trajectory",
                     "test where a trajectory of weight snapshots shows more than a random walk");
   table.group("What");
-  table.add("trajectory", &source, "snapshots, as for dimred pca; the first is the base")
+  table.add("trajectory", &source, "folder, list, pattern or matrix of checkpoints, oldest first")
       .role(OptionRole::input);
   table.group("Tests");
   table.add("flips",

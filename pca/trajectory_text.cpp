@@ -93,13 +93,23 @@ std::vector<std::string> limits_of(const TrajectoryReport& report) {
                                untested,
                                moving,
                                needs(report.tensor_flips, moving, fewest)));
-  if (report.whole.least_p_blocks >= significant_p)
-    limits.push_back(formatted(
-        "blocks of {} increments cannot be tested, and nothing is called drift: needs {} flips and "
-        "{} snapshots or more, or a smaller block",
-        block,
-        least_flips(1),
-        least_units(1) * block - block + 2));
+  if (report.whole.least_p_blocks >= significant_p) {
+    const auto least_snapshots = least_units(1) * block - block + 2;
+    const auto needed =
+        report.options.flips < least_flips(1)
+            ? formatted(
+                  "it needs {} flips or more, received {}", least_flips(1), report.options.flips)
+            : formatted(
+                  "with blocks of {} increments it needs {} snapshots, received {}; a smaller "
+                  "--block tells drift from momentum less well",
+                  block,
+                  least_snapshots,
+                  report.snapshots);
+    limits.push_back(
+        "the test of blocks cannot reject a random walk, so the verdict of all "
+        "weights cannot be drift: " +
+        needed);
+  }
   return limits;
 }
 

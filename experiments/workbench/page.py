@@ -28,7 +28,7 @@ def legend(series: Sequence[Series]) -> str:
     """Coloured names, one for each line or group of lines; nothing for a single one."""
     named = {s.group or s.name: s for s in series if s.line and s.points}
     items = [
-        f'<span><i class="key {s.colour}{" hollow" if s.dashed else ""}"></i>{escape(name)}</span>'
+        f'<span><i class="key {s.colour}{" dashed" if s.dashed else ""}"></i>{escape(name)}</span>'
         for name, s in named.items()
     ]
     if len(items) < 2:

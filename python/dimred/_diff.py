@@ -89,7 +89,10 @@ class Difference:
                 more = f" and {len(names) - MOST_ROWS} more" if len(names) > MOST_ROWS else ""
                 lines.append(f"only in {side}: {', '.join(names[:MOST_ROWS])}{more}")
         count = f"{len(self.tensors)} tensor{'' if len(self.tensors) == 1 else 's'}"
-        verdict = f"same: {count}" if self.same else f"{len(self.differing)} of {count} differ"
+        number = len(self.differing)
+        verdict = f"same: {count}" if self.same else f"{number} of {count} differ{'s' if number == 1 else ''}"
+        of_type = sum(tensor.status == "dtype" and tensor.different == 0 for tensor in self.tensors)
+        verdict += f", {of_type} in type alone" if of_type else ""
         for side, names in {"A": self.only_a, "B": self.only_b}.items():
             verdict += f", {len(names)} only in {side}" if names else ""
         return [*lines, verdict]

@@ -194,6 +194,10 @@ def test_another_type_is_a_difference_whose_values_are_compared(tmp_path: Path, 
     assert row["max_ulp"] is None
     code, row = row_of(answer, one_tensor(tmp_path, value.to(torch.bfloat16).float()), half)
     assert (code, row["status"], row["different"], row["max_abs"]) == (1, "dtype", 0, 0)
+    near = one_tensor(tmp_path, value)
+    assert answer(near, half)[1].splitlines()[-1] == "1 of 1 tensor differs"
+    assert answer(near, half, "--rtol", "0.01")[1].splitlines()[-1] == "1 of 1 tensor differs, 1 in type alone"
+    assert repr(dimred.diff(near, half, rtol=0.01)).splitlines()[-1] == "1 of 1 tensor differs, 1 in type alone"
     code, row = row_of(answer, one_tensor(tmp_path, value.reshape(2, 2)), half)
     assert (code, row["status"], row["shape"]) == (1, "shape", [[2, 2], [4]])
     assert [row[key] for key in KEYS[4:]] == [None] * 6
@@ -360,7 +364,7 @@ def test_python_returns_the_document(tmp_path: Path) -> None:
     weight = found.differing[0]
     assert (weight.dtype, weight.shape, weight.elements, weight.different) == ("F32", (40, 30), 1200, 1)
     assert weight.max_abs == pytest.approx(0.5, rel=1e-6)
-    assert repr(found).splitlines()[-1] == "1 of 5 tensors differ"
+    assert repr(found).splitlines()[-1] == "1 of 5 tensors differs"
     assert "body.weight  F32   (40, 30)  1 / 1200" in repr(found)
     assert "<td>body.weight</td>" in found._repr_html_()
     assert dimred.diff(*sides, rename={r"^module\.(.*)": r"\1"}, atol=0.6).same
