@@ -94,6 +94,16 @@ def test_coefficients_by_name(run: Path, tmp_path: Path, execute, fails) -> None
         dimred.merge(run, tmp_path / "x", "wma", coefficients=[0, 0, 1])
 
 
+def test_a_sweeps_paths_are_relative_to_its_file(run: Path, tmp_path: Path, execute) -> None:
+    folder = tmp_path / "recipes"
+    folder.mkdir()
+    (folder / "shares.txt").write_text("0.2\n0.3\n0.5\n")
+    (folder / "sweep.txt").write_text("coefficients=shares.txt\n")
+    execute("dimred", "merge", run, "--sweep", folder / "sweep.txt", "--output", tmp_path / "swept")
+    merged = load_file(next((tmp_path / "swept").glob("*/model.safetensors")))["attn.w"]
+    assert_allclose(merged, summed(run, "attn.w", [0.2, 0.3, 0.5]), rtol=1e-6)
+
+
 def test_a_sweep_in_python(run: Path, tmp_path: Path) -> None:
     shares = [0.25, 0.25, 0.5]
     sweep: list[dict[str, Any]] = [{"last": 2}, {"kind": "ema", "decay": 0.5}, {"coefficients": {".": shares}}]

@@ -361,7 +361,9 @@ def test_data_inspect_shows_where_it_is(photos: Path, tmp_path: Path, dimred: Pa
         (f"convert {data} --to base64 --output {tmp_path}/records", "/120"),
     ):
         command = ["script", "-qec", f"{dimred} data {words}", "/dev/null"]
-        shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        shown = subprocess.run(
+            command, capture_output=True, text=True, check=True, env=os.environ | {"TERM": "xterm"}
+        ).stdout
         assert place in shown, words
 
 

@@ -158,6 +158,14 @@ def test_a_run_in_bfloat16_is_verified_in_float32(execute, pictures, listed: Pat
     assert plain["xnorm"] != other["xnorm"]
 
 
+def test_no_output_replaces_the_pairs(fails, run: Path, listed: Path) -> None:
+    pairs = listed.with_name("verification.json")
+    pairs.write_text(listed.read_text())
+    said = fails(2, "verify", run, "--pairs", pairs, "--threads=1", "--output", pairs.parent)
+    assert "verification.json is an input of this command; choose another --output" in said
+    assert pairs.read_text() == listed.read_text()
+
+
 def told_of(execute, folder: Path, listed: Path, *words: object) -> dict:
     """verification.json of folder/run."""
     execute("dimred", "verify", folder / "run", "--pairs", listed, "--threads=1", *words)
