@@ -461,7 +461,7 @@ void add_remarks(Report& report, const Work& work) {
 }
 
 /// A copy of a checkpoint under another step counts twice.
-void report_equal(Report& report, const Digests& digests) {
+void report_equal(Report& report, const checkpoints::TensorDigests& digests) {
   std::map<std::vector<std::string>, std::size_t> first;
   for (std::size_t i = 0; i < digests.size(); ++i) {
     const auto [at, fresh] = first.emplace(digests[i], i);
@@ -470,50 +470,84 @@ void report_equal(Report& report, const Digests& digests) {
 }
 
 PassOptions pass_options(const Options& options) {
-  return {options.threads, options.block, options.copy_from_given, options.stop, options.progress};
+  return {options.threads, options.block, options.copy_from_given, options.progress};
+}
+
+PassResult write_sums(const Work& work,
+                      const PassOptions& options,
+                      const checkpoints::Output& output) {
+  const auto& plan = work.plan_of(0);
+  auto writer = writer_of(work.inputs, work.parts, plan, *work.like, output);
+  expect_bytes(options.progress, bytes_to_read(work.inputs, *work.like, writer));
+  return write_shards(work.inputs, work.parts, plan, *work.like, options, writer);
 }
 
 /// Writes the base with the mean of the adapters in it, as a merge of one with something added.
 PassResult write_folded(const Work& work,
                         const PassOptions& options,
-                        const checkpoints::Output& output) {
+                        checkpoints::ShardWriter& writer) {
   std::vector<Part> parts;
   for (const auto& part : work.parts) {
     parts.push_back(
         {.kind = part.kind, .folder = part.folder, .inputs = {0}, .coefficients = {{1}}});
     parts.back().addend = addend_of(part, work.inputs, *work.adapters, work.folded);
   }
-  auto result = write_shards(work.base, parts, work.plan_of(0), work.base.front(), options, output);
+  auto result = write_shards(work.base, parts, work.plan_of(0), work.base.front(), options, writer);
   result.base_read = std::move(result.read.front());
   return result;
 }
 
 PassResult write_means(const Work& work,
                        const PassOptions& options,
-                       const checkpoints::Output& output) {
+                       std::vector<checkpoints::ShardWriter>& writers) {
   PassResult result;
   for (std::size_t i = 0; i < work.parts.size(); ++i) {
-    const auto& shard = work.plans[i].shards.front();
-    result.written.push_back(
-        write_mean(work.parts[i], work.inputs, *work.adapters, shard, options, output));
-    result.bytes_written += shard.bytes;
+    write_mean(work.parts[i], work.inputs, *work.adapters, options, writers[i]);
+    result.written.push_back(writers[i].written().front());
+    result.bytes_written += writers[i].bytes_left();
   }
   return result;
+}
+
+/// One for the base with all means in it, or one for each mean, as their tensors differ in size.
+std::vector<checkpoints::ShardWriter> writers_of(const Work& work,
+                                                 const checkpoints::Output& output) {
+  if (!work.base.empty())
+    return {writer_of(work.base, work.parts, work.plan_of(0), work.base.front(), output)};
+  std::vector<checkpoints::ShardWriter> writers;
+  const auto tensors = work.inputs.front().tensors.size();
+  for (std::size_t i = 0; i < work.parts.size(); ++i)
+    writers.emplace_back(
+        output, work.plan_of(i), std::vector{work.parts[i].folder}, std::size_t{0}, tensors);
+  return writers;
+}
+
+/// Bytes of tensors that the writers need, beside those that the adapters' digests do.
+std::int64_t bytes_to_write_from(const Work& work,
+                                 const std::vector<checkpoints::ShardWriter>& writers) {
+  if (!work.base.empty()) return bytes_to_read(work.base, work.base.front(), writers.front());
+  std::int64_t bytes = 0;
+  for (std::size_t i = 0; i < work.parts.size(); ++i)
+    bytes += bytes_to_read(work.parts[i], work.inputs, *work.adapters, writers[i]);
+  return bytes;
 }
 
 PassResult write_adapters(const Work& work,
                           const Options& options,
                           const checkpoints::Output& output) {
-  auto read = digests_of(work.inputs, *work.adapters, pass_options(options));
+  const auto pass = pass_options(options);
+  auto writers = writers_of(work, output);
+  std::int64_t bytes = 0;  // of the adapters
+  for (const auto& input : work.inputs)
+    for (const auto& tensor : input.tensors) bytes += tensor.bytes();
+  expect_bytes(options.progress, bytes + bytes_to_write_from(work, writers));
+  auto read = digests_of(work.inputs, *work.adapters, pass);
   for (const auto& part : work.parts)
     if (!options.copy_from_given) require_equal_copies(part, work.inputs, read);
-  const auto pass = pass_options(options);
-  auto result =
-      work.base.empty() ? write_means(work, pass, output) : write_folded(work, pass, output);
-  for (const auto& input : work.inputs) {
-    input.guard.require_unchanged("merge");
-    for (const auto& tensor : input.tensors) result.bytes_read += tensor.bytes();
-  }
+  auto result = work.base.empty() ? write_means(work, pass, writers)
+                                  : write_folded(work, pass, writers.front());
+  for (const auto& input : work.inputs) input.guard.require_unchanged("merge");
+  result.bytes_read += bytes;
   result.read = std::move(read);
   return result;
 }
@@ -525,12 +559,7 @@ void write_files(Work& work,
                  checkpoints::Output& output) {
   try {
     work.written = work.adapters ? write_adapters(work, options, output)
-                                 : write_shards(work.inputs,
-                                                work.parts,
-                                                work.plan_of(0),
-                                                *work.like,
-                                                pass_options(options),
-                                                output);
+                                 : write_sums(work, pass_options(options), output);
     write_beside(work, options, report, output);
   } catch (const std::invalid_argument&) {
     undo_after_error([&] { output.discard(); });

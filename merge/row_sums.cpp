@@ -32,11 +32,11 @@ void read_row(const pca::SnapshotSource& source,
 /// multiplied by `scale`. The first column whose sum is not finite; nothing where all are.
 template <class Value>
 std::optional<std::int64_t> combine_block(const pca::SnapshotSource& source,
-                   std::span<const std::int64_t> taken,
-                   const Coefficients& coefficients,
-                   std::int64_t begin,
-                   double scale,
-                   std::span<Value> out) {
+                                          std::span<const std::int64_t> taken,
+                                          const Coefficients& coefficients,
+                                          std::int64_t begin,
+                                          double scale,
+                                          std::span<Value> out) {
   std::vector<double> sums(out.size());
   bool first = true;
   for (std::size_t i = 0; i < taken.size(); ++i) {

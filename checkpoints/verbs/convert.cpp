@@ -13,6 +13,7 @@
 #include "checkpoints/shard_plan.h"
 #include "checkpoints/side_files.h"
 #include "checkpoints/tied.h"
+#include "checkpoints/verbs/convert_pass.h"
 #include "checkpoints/weight_names.h"
 #include "support/atomic_file.h"
 #include "support/counted.h"
@@ -240,7 +241,6 @@ void write_files(const ConvertWork& work,
                          .folds = &work.folds,
                          .threads = options.threads == 0 ? available_threads() : options.threads,
                          .block = options.block,
-                         .stop = options.stop,
                          .progress = options.progress};
   try {
     const auto bytes = write_converted(pass, output);
