@@ -17,6 +17,7 @@
 #include "support/list_files.h"
 #include "support/locations.h"
 #include "support/open_file.h"
+#include "support/scope_exit.h"
 
 namespace dimred::checkpoints {
 namespace {
@@ -204,6 +205,15 @@ std::optional<nlohmann::json> Output::record(const fs::path& shard) const {
 
 void Output::add_record(const fs::path& shard, const nlohmann::json& record) const {
   write_file_atomically(temporary_ / record_name(shard), record.dump());
+}
+
+void Output::fill(const std::function<void()>& write) {
+  try {
+    write();
+  } catch (const std::invalid_argument&) {
+    undo_after_error([&] { discard(); });
+    throw;
+  }
 }
 
 void Output::commit() {

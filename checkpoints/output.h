@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -46,6 +47,9 @@ class Output {
   std::optional<nlohmann::json> record(const std::filesystem::path& shard) const;
   /// Says that the shard is whole.
   void add_record(const std::filesystem::path& shard, const nlohmann::json& record) const;
+  /// Runs `write`, which makes its files. Removes all of them where it throws
+  /// std::invalid_argument: a value is refused.
+  void fill(const std::function<void()>& write);
   /// Gives the output its name; its files are durable already.
   void commit();
   /// Removes all that was written.

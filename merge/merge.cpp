@@ -7,11 +7,11 @@
 
 #include "checkpoints/artifact.h"
 #include "checkpoints/output.h"
-#include "checkpoints/sealed_json.h"
 #include "checkpoints/shard_plan.h"
 #include "checkpoints/side_files.h"
 #include "checkpoints/snapshot_list.h"
 #include "checkpoints/weight_names.h"
+#include "checkpoints/written_folder.h"
 #include "merge/adapter_fold.h"
 #include "merge/adapters.h"
 #include "merge/pass.h"
@@ -24,7 +24,6 @@
 #include "support/named.h"
 #include "support/option_values.h"
 #include "support/parallel.h"
-#include "support/scope_exit.h"
 #include "support/stopwatch.h"
 #include "support/text.h"
 #include "support/version.h"
@@ -34,8 +33,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using OrderedJson = nlohmann::ordered_json;
-
-constexpr auto provenance_name = "merge.json";
 
 /// The path, or the URL that it stands for.
 std::string place_text(const fs::path& path) {
@@ -175,6 +172,9 @@ struct Work {
   const checkpoints::ShardPlan& plan_of(std::size_t part) const {
     return plans[std::min(part, plans.size() - 1)];
   }
+  checkpoints::WrittenFolder folder_of(std::size_t part) const {
+    return {parts[part].folder, &plan_of(part), parts[part].side_files, "merge.json"};
+  }
   /// Whose side files a part copies.
   const Input& copied_from(const Part& part) const {
     return base.empty() ? inputs[part.copied_from] : base.front();
@@ -292,15 +292,8 @@ std::string plan_digest(const Work& work, const Options& options) {
 
 checkpoints::OutputPlan output_plan(const Work& work, const Options& options) {
   checkpoints::OutputPlan plan{.command = "merge", .digest = plan_digest(work, options)};
-  for (std::size_t i = 0; i < work.parts.size(); ++i) {
-    const auto& part = work.parts[i];
-    const auto& shards = work.plan_of(i);
-    const auto add = [&](const fs::path& name) { plan.names.push_back(part.folder / name); };
-    for (const auto& shard : shards.shards) add(shard.name);
-    if (!shards.index_name.empty()) add(shards.index_name);
-    std::ranges::for_each(part.side_files, add);
-    add(provenance_name);
-  }
+  for (std::size_t i = 0; i < work.parts.size(); ++i)
+    std::ranges::copy(work.folder_of(i).names(), std::back_inserter(plan.names));
   return plan;
 }
 
@@ -376,7 +369,6 @@ OrderedJson provenance(const Work& work,
          {"coefficient", recorded_share(part, i)},
          {"tensors", named_digests(work.read_like(), work.written.read[part.inputs[i]])}});
   }
-  checkpoints::add_digest(json);
   return json;
 }
 
@@ -395,13 +387,7 @@ void write_beside(const Work& work,
       else
         checkpoints::copy_side_file(from / name, to, {options.dtype, work.folded.unties});
     }
-    const auto& plan = work.plan_of(i);
-    if (!plan.index_name.empty())
-      write_file_atomically(output.path(part.folder / plan.index_name), plan.index);
-    write_file_atomically(output.path(part.folder / provenance_name),
-                          provenance(work, i, options, report)
-                                  .dump(1, ' ', false, OrderedJson::error_handler_t::replace) +
-                              "\n");
+    work.folder_of(i).write_index_and_record(output, provenance(work, i, options, report));
   }
 }
 
@@ -522,7 +508,7 @@ std::vector<checkpoints::ShardWriter> writers_of(const Work& work,
   return writers;
 }
 
-/// Bytes of tensors that the writers need, beside those that the adapters' digests do.
+/// Bytes of tensors that the writers need, beside what the adapters' digests do.
 std::int64_t bytes_to_write_from(const Work& work,
                                  const std::vector<checkpoints::ShardWriter>& writers) {
   if (!work.base.empty()) return bytes_to_read(work.base, work.base.front(), writers.front());
@@ -552,19 +538,16 @@ PassResult write_adapters(const Work& work,
   return result;
 }
 
-/// Writes all but the final name; what a refused value leaves is removed.
+/// Writes all but the final name.
 void write_files(Work& work,
                  const Options& options,
                  const Report& report,
                  checkpoints::Output& output) {
-  try {
+  output.fill([&] {
     work.written = work.adapters ? write_adapters(work, options, output)
                                  : write_sums(work, pass_options(options), output);
     write_beside(work, options, report, output);
-  } catch (const std::invalid_argument&) {
-    undo_after_error([&] { output.discard(); });
-    throw;
-  }
+  });
 }
 
 }  // namespace

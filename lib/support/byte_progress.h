@@ -8,7 +8,7 @@
 // Progress of a work on many bytes, which several threads may share.
 namespace dimred {
 
-/// The bytes of a work that are done and all that it has, for those who wait.
+/// Bytes of a work, done and in all, for those who wait.
 struct ByteProgress {
   using Say = std::function<void(std::int64_t done, std::int64_t total)>;
 
