@@ -6,6 +6,7 @@
 #include <set>
 
 #include "checkpoints/artifact.h"
+#include "checkpoints/file_names.h"
 #include "checkpoints/output.h"
 #include "checkpoints/shard_plan.h"
 #include "checkpoints/side_files.h"
