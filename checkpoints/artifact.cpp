@@ -1,15 +1,13 @@
 #include "checkpoints/artifact.h"
 
-#include <algorithm>
-#include <array>
 #include <string>
 
+#include "checkpoints/file_names.h"
 #include "checkpoints/part_names.h"
 #include "checkpoints/rank_files.h"
-#include "checkpoints/run_config.h"
 #include "checkpoints/snapshot.h"
 #include "checkpoints/state.h"
-#include "checkpoints/weights_file.h"
+#include "checkpoints/weights_format.h"
 #include "support/list_files.h"
 
 namespace dimred::checkpoints {
@@ -67,16 +65,6 @@ Artifact look(const fs::path& path) {
     default:
       return {path, kind, path};
   }
-}
-
-bool is_weight_name(const fs::path& file) {
-  constexpr std::array<std::string_view, 5> endings{".safetensors", ".ckpt", ".pt", ".pth", ".bin"};
-  return std::ranges::find(endings, file.extension().string()) != endings.end();
-}
-
-std::string bare_name(const fs::path& path) {
-  const bool weights = is_weight_name(path) || path.extension() == ".h5";
-  return (weights ? path.stem() : path.filename()).string();
 }
 
 bool is_run(const fs::path& folder) {

@@ -1,14 +1,12 @@
 #pragma once
 
 #include <filesystem>
-#include <string>
-#include <string_view>
 
 // What lies at a path, by names and first bytes alone. Nothing else asks what an input is.
 namespace dimred::checkpoints {
 
-/// How the name of a JSON file ends that says in which shard each tensor lies.
-constexpr std::string_view index_ending = ".index.json";
+/// The name of a run's configuration in its folder.
+inline constexpr auto config_name = "config.toml";
 
 enum class ArtifactKind {
   missing,
@@ -43,12 +41,6 @@ struct Artifact {
 
 /// Cost: some names are looked up; of a file of unknown name the first bytes are read.
 Artifact look(const std::filesystem::path& path);
-
-/// Whether the name of a file is that of other programs' weights.
-bool is_weight_name(const std::filesystem::path& file);
-
-/// The last part of a path without an extension of weights.
-std::string bare_name(const std::filesystem::path& path);
 
 /// Whether a folder has a config.toml or a state of ours.
 bool is_run(const std::filesystem::path& folder);

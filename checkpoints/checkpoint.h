@@ -12,7 +12,7 @@
 
 #include "checkpoints/frozen_part.h"
 #include "checkpoints/runs.h"
-#include "checkpoints/tensor_table.h"
+#include "checkpoints/stored_tensor.h"
 #include "support/atomic_file.h"
 #include "support/file_state.h"
 

@@ -5,6 +5,7 @@
 
 #include "checkpoints/shape.h"
 #include "checkpoints/snapshot.h"
+#include "checkpoints/tensor_table.h"
 #include "checkpoints/weight_names.h"
 #include "support/atomic_file.h"
 #include "support/errors.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "checkpoints/tensor_table.h"
+#include "checkpoints/stored_tensor.h"
 #include "layout/layout.h"
 #include "support/digest.h"
 

@@ -9,6 +9,7 @@
 
 #include "checkpoints/rank_files.h"
 #include "checkpoints/read_pickle.h"
+#include "checkpoints/tensor_table.h"
 #include "support/errors.h"
 #include "support/option_values.h"
 #include "support/parallel.h"

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "checkpoints/tensor_table.h"
+#include "checkpoints/stored_tensor.h"
 
 namespace dimred::checkpoints {
 

@@ -17,6 +17,7 @@
 #include "support/list_files.h"
 #include "support/locations.h"
 #include "support/open_file.h"
+#include "support/scope_exit.h"
 
 namespace dimred::checkpoints {
 namespace {
@@ -32,8 +33,14 @@ fs::path with_file_name(const fs::path& path) {
   return whole.has_filename() ? whole : whole.parent_path();
 }
 
+/// Beside the shard.
 fs::path record_name(const fs::path& shard) {
-  return formatted(".{}.json", shard.filename().string());
+  return shard.parent_path() / formatted(".{}.json", shard.filename().string());
+}
+
+/// All names that a record may have: earlier revisions kept it in the output's own folder.
+std::set<fs::path> record_names(const fs::path& shard) {
+  return {record_name(shard), record_name(shard.filename())};
 }
 
 std::string text_at(const fs::path& file) {
@@ -76,7 +83,8 @@ struct OwnFiles {
 
   explicit OwnFiles(const FileNames& names) : files{plan_name, FolderLock::file_name} {
     for (const auto& name : names) {
-      files.insert({name, record_name(name)});
+      files.insert(name);
+      files.merge(record_names(name));
       for (auto folder = name.parent_path(); !folder.empty(); folder = folder.parent_path())
         folders.insert(folder);
     }
@@ -185,17 +193,27 @@ fs::path Output::path(const fs::path& name) const {
   return temporary_ / name;
 }
 
-std::optional<nlohmann::json> Output::record(const std::string& shard) const {
+std::optional<nlohmann::json> Output::record(const fs::path& shard) const {
   const auto text = text_at(temporary_ / record_name(shard));
   try {
-    return text.empty() ? std::nullopt : std::optional(parse_json(text, shard, own_json_limits));
+    return text.empty() ? std::nullopt
+                        : std::optional(parse_json(text, shard.string(), own_json_limits));
   } catch (const std::runtime_error&) {
     return std::nullopt;  // we did not write it: the shard is made again
   }
 }
 
-void Output::add_record(const std::string& shard, const nlohmann::json& record) const {
+void Output::add_record(const fs::path& shard, const nlohmann::json& record) const {
   write_file_atomically(temporary_ / record_name(shard), record.dump());
+}
+
+void Output::fill(const std::function<void()>& write) {
+  try {
+    write();
+  } catch (const std::invalid_argument&) {
+    undo_after_error([&] { discard(); });
+    throw;
+  }
 }
 
 void Output::commit() {
@@ -204,7 +222,8 @@ void Output::commit() {
           plan_.command,
           final_path_,
           temporary_);
-  for (const auto& name : plan_.names) fs::remove(temporary_ / record_name(name));
+  for (const auto& name : plan_.names)
+    for (const auto& record : record_names(name)) fs::remove(temporary_ / record);
   sync_folder(temporary_);
   const auto whole = plan_.one_file ? temporary_ / plan_.names.front() : temporary_;
   require_call(retrying([&] { return ::rename(whole.c_str(), final_path_.c_str()); }) == 0,

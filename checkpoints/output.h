@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -43,9 +44,12 @@ class Output {
   /// The place of a file of the plan until commit(), in a folder that is there.
   std::filesystem::path path(const std::filesystem::path& name) const;
   /// Returns the record of a shard that an earlier process finished; nullopt without a JSON record.
-  std::optional<nlohmann::json> record(const std::string& shard) const;
+  std::optional<nlohmann::json> record(const std::filesystem::path& shard) const;
   /// Says that the shard is whole.
-  void add_record(const std::string& shard, const nlohmann::json& record) const;
+  void add_record(const std::filesystem::path& shard, const nlohmann::json& record) const;
+  /// Runs `write`, which makes its files. Removes all of them where it throws
+  /// std::invalid_argument: a value is refused.
+  void fill(const std::function<void()>& write);
   /// Gives the output its name; its files are durable already.
   void commit();
   /// Removes all that was written.

@@ -3,7 +3,7 @@
 #include <map>
 #include <regex>
 
-#include "checkpoints/artifact.h"
+#include "checkpoints/file_names.h"
 #include "checkpoints/rank_files.h"
 #include "support/errors.h"
 #include "support/text.h"

@@ -13,8 +13,6 @@
 // The configuration of a run folder, and whether it is still what the run was made with.
 namespace dimred::checkpoints {
 
-inline constexpr auto config_name = "config.toml";
-
 /// The text of a run's config.toml, and what its rows say of a run that is taken up again.
 struct RunConfig {
   std::string toml;

@@ -6,6 +6,7 @@
 #include <regex>
 #include <set>
 
+#include "checkpoints/file_names.h"
 #include "checkpoints/part_names.h"
 #include "checkpoints/rank_files.h"
 #include "checkpoints/snapshot_list.h"

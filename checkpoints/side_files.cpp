@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "checkpoints/artifact.h"
+#include "checkpoints/file_names.h"
 #include "support/atomic_file.h"
 #include "support/errors.h"
 #include "support/json.h"

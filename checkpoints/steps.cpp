@@ -7,7 +7,7 @@
 #include <set>
 #include <string_view>
 
-#include "checkpoints/artifact.h"
+#include "checkpoints/file_names.h"
 #include "support/errors.h"
 #include "support/text.h"
 

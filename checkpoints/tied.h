@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "checkpoints/tensor_table.h"
+#include "checkpoints/stored_tensor.h"
 
 namespace dimred::checkpoints {
 

@@ -30,15 +30,6 @@ struct WeightsFile {
   std::string renamed;                // by fit_names: "the prefix model. of all names is dropped"
 };
 
-enum class WeightsFormat { safetensors, pytorch, mindspore };
-
-/// The format that a file's first bytes say. Throws std::invalid_argument for a missing file or
-/// another format (with the remedy).
-WeightsFormat weights_format(const std::filesystem::path& path);
-
-/// Whether weights_format() would name one.
-bool has_weights_format(const std::filesystem::path& path);
-
 /// Reads all values of a file, of the shards of an index, or of a distributed checkpoint
 /// (.metadata); a file's content says which format it is. Float16, bfloat16 and float64 become
 /// float32; names stay as they are. Throws as weights_format, std::runtime_error("[format] 'file':

@@ -8,7 +8,7 @@
 
 namespace dimred::commands {
 
-std::function<void(std::int64_t, std::int64_t)> byte_progress(Console& console, std::string what) {
+ByteProgress::Say byte_progress(Console& console, std::string what) {
   constexpr double short_time = 2;  // seconds
   return [&console, what = std::move(what), watch = Stopwatch()](std::int64_t done,
                                                                  std::int64_t total) {

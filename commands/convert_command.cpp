@@ -98,7 +98,8 @@ int convert_command(const std::vector<std::string>& arguments) {
   convert.shard_size = given.shard_size.bytes;
   if (!given.rename.empty()) convert.renames = verbs::read_rename_rules(given.rename);
   Console console(given.quiet);
-  convert.progress = byte_progress(console, "convert");
+  ByteProgress progress{byte_progress(console, "convert")};
+  convert.progress = &progress;
   const auto report = verbs::convert(given.source, given.output, convert);
   console.clear();
   console.line(verbs::describe(report));

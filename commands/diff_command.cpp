@@ -97,7 +97,8 @@ int diff_command(const std::vector<std::string>& arguments) {
   auto& options = given.diff;
   if (!given.rename.empty()) options.renames = verbs::read_rename_rules(given.rename);
   Console console(given.quiet);
-  if (terminal_columns(stderr) > 0) options.progress = byte_progress(console, "diff");
+  ByteProgress progress{byte_progress(console, "diff")};
+  if (terminal_columns(stderr) > 0) options.progress = &progress;
   const auto difference = verbs::diff(given.a, given.b, options);
   console.clear();
   if (given.json) {

@@ -107,7 +107,7 @@ std::string summary_text(const verbs::Inspection& inspection) {
 
 /// Runs `work`, which a progress line follows once it takes a while.
 template <class Work>
-auto with_progress(verbs::ReadingProgress& progress, const Work& work) {
+auto with_progress(ByteProgress& progress, const Work& work) {
   using std::chrono::milliseconds;
   auto done = std::async(std::launch::async, work);
   Console console(/*quiet=*/false);
@@ -169,7 +169,7 @@ InspectedText own_records(const fs::path& folder) {
 }
 
 InspectedText inspect_checkpoint(const fs::path& path, const CheckpointQuestions& questions) {
-  verbs::ReadingProgress progress;
+  ByteProgress progress;
   const verbs::InspectionOptions options{.check = questions.check,
                                          .manifest = questions.manifest,
                                          .write_manifest = questions.write_manifest,

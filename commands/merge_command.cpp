@@ -215,7 +215,8 @@ int merge_command(const std::vector<std::string>& arguments) {
   auto sources = options.more;
   sources.insert(sources.begin(), options.source);
   Console console(options.quiet);
-  merge.progress = byte_progress(console, "merge");
+  ByteProgress progress{byte_progress(console, "merge")};
+  merge.progress = &progress;
   const auto report = merge::merge(sources, options.output, merge);
   console.line(merge::describe(report));
   return exit_success;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "checkpoints/artifact.h"
 #include "commands/remote.h"
 #include "commands/run.h"
 #include "support/agreement.h"

@@ -1,12 +1,10 @@
 #include "merge/adapters.h"
 
 #include <algorithm>
-#include <memory>
 #include <set>
 
 #include "checkpoints/float_sums.h"
 #include "checkpoints/safetensors.h"
-#include "support/atomic_file.h"
 #include "support/digest.h"
 #include "support/errors.h"
 #include "support/file_limit.h"
@@ -105,10 +103,6 @@ std::int64_t unit_of(std::string_view dtype) {
   return std::max<std::int64_t>(1, checkpoints::bits_of(dtype) / 8);
 }
 
-void require_running(const PassOptions& options) {
-  if (options.stop != nullptr && *options.stop) fail_environment("[merge] stopped");
-}
-
 /// The ranks of a factor in the inputs of a part, summed.
 std::int64_t summed_rank(const Part& part,
                          const std::vector<Input>& inputs,
@@ -125,32 +119,30 @@ class MeanTensor {
   MeanTensor(const Part& part,
              const std::vector<Input>& inputs,
              const Adapters& adapters,
+             const PassOptions& options,
              const checkpoints::PlannedTensor& planned)
       : part_(part),
         inputs_(inputs),
         adapters_(adapters),
+        options_(options),
         planned_(planned),
         like_(inputs.front().tensors[planned.index]),
         axis_(rank_axis(like_)),
         unit_(unit_of(planned.dtype)),
         count_(planned.bytes / unit_) {}
 
-  /// Returns the digest of what is written.
-  std::string write(AtomicFile& file, const PassOptions& options) {
-    DigestStream digest;
-    const auto block = block_of(options.block);
+  void write(checkpoints::TensorStream& output) {
+    const auto block = block_of(options_.block);
     for (std::int64_t first = 0; first < count_; first += block) {
-      require_running(options);
+      options_.require_running();
       const auto count = std::min(block, count_ - first);
       stored_.resize(count * unit_);
       if (checkpoints::is_summed(like_))
         sum(first, count);
       else
-        adapters_.readers[part_.copied_from].read(source(part_.copied_from), first, stored_);
-      digest.update(stored_);
-      file.write_at(planned_.offset + first * unit_, stored_);
+        copy(first);
+      output.append(stored_);
     }
-    return digest.hex();
   }
 
  private:
@@ -169,6 +161,11 @@ class MeanTensor {
     if (!axis_ || *axis_ == 0) return most;
     const auto row = std::max<std::int64_t>(1, planned_.shape[1] * inner());
     return std::max<std::int64_t>(1, most / row) * row;
+  }
+
+  void copy(std::int64_t first) {
+    adapters_.readers[part_.copied_from].read(source(part_.copied_from), first, stored_);
+    add_done(options_.progress, std::ssize(stored_));
   }
 
   void sum(std::int64_t first, std::int64_t count) {
@@ -203,6 +200,7 @@ class MeanTensor {
     const auto share = share_of(part_, adapters_, inputs_, planned_.index, place);
     const auto input = part_.inputs[place];
     add_elements(inputs_, adapters_, planned_.index, input, first, share, replace, sums);
+    add_done(options_.progress, std::ssize(sums) * unit_of(source(input).dtype));
   }
 
   /// The elements of A that lie in the block: the mean has ranks [begin, begin + rank) of it.
@@ -226,6 +224,7 @@ class MeanTensor {
   const Part& part_;
   const std::vector<Input>& inputs_;
   const Adapters& adapters_;
+  const PassOptions& options_;
   const checkpoints::PlannedTensor& planned_;
   const StoredTensor& like_;
   std::optional<std::size_t> axis_;
@@ -246,7 +245,7 @@ std::string digest_of_tensor(const Input& input,
   std::vector<std::byte> bytes;
   DigestStream digest;
   for (std::int64_t first = 0; first < count; first += options.block) {
-    require_running(options);
+    options.require_running();
     bytes.resize(std::min(options.block, count - first) * unit);
     reader.read(tensor, first, bytes);
     const auto bad = floats ? checkpoints::first_not_finite(tensor.dtype, bytes) : std::nullopt;
@@ -256,6 +255,7 @@ std::string digest_of_tensor(const Input& input,
             printable(tensor.name),
             first + bad.value_or(0));
     digest.update(bytes);
+    add_done(options.progress, std::ssize(bytes));
   }
   return digest.hex();
 }
@@ -324,7 +324,9 @@ void add_elements(const std::vector<Input>& inputs,
   checkpoints::add_stored(stored.dtype, bytes, share, replace, sums);
 }
 
-void require_equal_copies(const Part& part, const std::vector<Input>& inputs, const Digests& read) {
+void require_equal_copies(const Part& part,
+                          const std::vector<Input>& inputs,
+                          const checkpoints::TensorDigests& read) {
   for (std::size_t t = 0; t < inputs.front().tensors.size(); ++t) {
     const auto& like = inputs.front().tensors[t];
     if (checkpoints::is_summed(like) || like.role == checkpoints::Role::statistic) continue;
@@ -392,10 +394,10 @@ double share_of(const Part& part,
          adapters.configs[input].scale_of(factor->module, adapters.ranks.at(factor->module)[input]);
 }
 
-Digests digests_of(const std::vector<Input>& inputs,
-                   const Adapters& adapters,
-                   const PassOptions& options) {
-  Digests digests(inputs.size());
+checkpoints::TensorDigests digests_of(const std::vector<Input>& inputs,
+                                      const Adapters& adapters,
+                                      const PassOptions& options) {
+  checkpoints::TensorDigests digests(inputs.size());
   in_parallel(std::ssize(inputs), options.threads, [&](std::int64_t i) {
     for (std::size_t t = 0; t < adapters.places.size(); ++t)
       digests[i].push_back(digest_of_tensor(
@@ -437,23 +439,36 @@ std::string mean_config_text(const Part& part,
          "\n";
 }
 
-std::vector<std::string> write_mean(const Part& part,
-                                    const std::vector<Input>& inputs,
-                                    const Adapters& adapters,
-                                    const checkpoints::Shard& shard,
-                                    const PassOptions& options,
-                                    const checkpoints::Output& output) {
-  std::vector<std::string> digests(inputs.front().tensors.size());
-  AtomicFile file(output.path(part.folder / shard.name));
-  file.reserve(shard.bytes);
-  file.write_at(0, shard.head);
-  in_parallel(std::ssize(shard.tensors), options.threads, [&](std::int64_t i) {
-    const auto& planned = shard.tensors[i];
-    digests[planned.index] = MeanTensor(part, inputs, adapters, planned).write(file, options);
-  });
-  for (const auto& input : inputs) input.guard.require_unchanged("merge");
-  file.commit();
-  return digests;
+std::int64_t bytes_to_read(const Part& part,
+                           const std::vector<Input>& inputs,
+                           const Adapters& adapters,
+                           const checkpoints::ShardWriter& writer) {
+  std::int64_t bytes = 0;
+  for (const auto* shard : writer.left()) {
+    for (const auto& planned : shard->tensors) {
+      const bool is_summed = checkpoints::is_summed(inputs.front().tensors[planned.index]);
+      for (const auto input : part.inputs)
+        if (is_summed || input == part.copied_from)
+          bytes += tensor_of(inputs, adapters, planned.index, input).bytes();
+    }
+  }
+  return bytes;
+}
+
+void write_mean(const Part& part,
+                const std::vector<Input>& inputs,
+                const Adapters& adapters,
+                const PassOptions& options,
+                checkpoints::ShardWriter& writer) {
+  writer.write(
+      options.threads,
+      [&](const checkpoints::PlannedTensor& planned, std::span<checkpoints::TensorStream> streams) {
+        MeanTensor(part, inputs, adapters, options, planned).write(streams.front());
+        return std::vector<std::string>();
+      },
+      [&] {
+        for (const auto& input : inputs) input.guard.require_unchanged("merge");
+      });
 }
 
 }  // namespace dimred::merge

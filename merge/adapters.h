@@ -1,6 +1,5 @@
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <map>
 #include <span>
@@ -9,8 +8,8 @@
 #include <vector>
 
 #include "checkpoints/lora_config.h"
-#include "checkpoints/output.h"
 #include "checkpoints/shard_plan.h"
+#include "checkpoints/shard_writer.h"
 #include "merge/inputs.h"
 #include "merge/pass.h"
 
@@ -57,7 +56,9 @@ void add_elements(const std::vector<Input>& inputs,
 
 /// Throws std::invalid_argument where a tensor that is not summed differs between a part's inputs;
 /// BatchNorm's statistics may.
-void require_equal_copies(const Part& part, const std::vector<Input>& inputs, const Digests& read);
+void require_equal_copies(const Part& part,
+                          const std::vector<Input>& inputs,
+                          const checkpoints::TensorDigests& read);
 
 /// The share of an input's tensor in a part: its coefficient, of B and its bias times s.
 double share_of(const Part& part,
@@ -66,11 +67,12 @@ double share_of(const Part& part,
                 std::size_t tensor,
                 std::size_t place);
 
-/// The digests of all tensors of all inputs, [input][tensor of the first], read block by block.
-/// Throws std::invalid_argument for a value that is not finite.
-Digests digests_of(const std::vector<Input>& inputs,
-                   const Adapters& adapters,
-                   const PassOptions& options);
+/// The digests of all tensors of all inputs, [input][tensor of the first], read block by block,
+/// whose bytes the progress expects already. Throws std::invalid_argument for a value that is not
+/// finite.
+checkpoints::TensorDigests digests_of(const std::vector<Input>& inputs,
+                                      const Adapters& adapters,
+                                      const PassOptions& options);
 
 /// The tensors of the mean, whose factors have the sums of the ranks.
 std::vector<checkpoints::PlannedTensor> planned_mean(const Part& part,
@@ -83,13 +85,18 @@ std::string mean_config_text(const Part& part,
                              const std::vector<Input>& inputs,
                              const Adapters& adapters);
 
-/// Writes its one file block by block; returns the digests of its tensors. Sums are float64,
-/// rounded once. Memory: threads x block x 24 bytes.
-std::vector<std::string> write_mean(const Part& part,
-                                    const std::vector<Input>& inputs,
-                                    const Adapters& adapters,
-                                    const checkpoints::Shard& shard,
-                                    const PassOptions& options,
-                                    const checkpoints::Output& output);
+/// Bytes of the inputs' tensors that the writer's shards of a mean need.
+std::int64_t bytes_to_read(const Part& part,
+                           const std::vector<Input>& inputs,
+                           const Adapters& adapters,
+                           const checkpoints::ShardWriter& writer);
+
+/// Writes the mean block by block, where it is not there yet, from bytes that the progress expects
+/// already. Sums are float64, rounded once. Memory: threads x block x 24 bytes.
+void write_mean(const Part& part,
+                const std::vector<Input>& inputs,
+                const Adapters& adapters,
+                const PassOptions& options,
+                checkpoints::ShardWriter& writer);
 
 }  // namespace dimred::merge

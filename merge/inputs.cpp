@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "checkpoints/artifact.h"
+#include "checkpoints/file_names.h"
 #include "support/atomic_file.h"
 #include "support/digest.h"
 #include "support/errors.h"

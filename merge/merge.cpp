@@ -6,12 +6,13 @@
 #include <set>
 
 #include "checkpoints/artifact.h"
+#include "checkpoints/file_names.h"
 #include "checkpoints/output.h"
-#include "checkpoints/sealed_json.h"
 #include "checkpoints/shard_plan.h"
 #include "checkpoints/side_files.h"
 #include "checkpoints/snapshot_list.h"
 #include "checkpoints/weight_names.h"
+#include "checkpoints/written_folder.h"
 #include "merge/adapter_fold.h"
 #include "merge/adapters.h"
 #include "merge/pass.h"
@@ -24,7 +25,6 @@
 #include "support/named.h"
 #include "support/option_values.h"
 #include "support/parallel.h"
-#include "support/scope_exit.h"
 #include "support/stopwatch.h"
 #include "support/text.h"
 #include "support/version.h"
@@ -34,8 +34,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using OrderedJson = nlohmann::ordered_json;
-
-constexpr auto provenance_name = "merge.json";
 
 /// The path, or the URL that it stands for.
 std::string place_text(const fs::path& path) {
@@ -175,6 +173,9 @@ struct Work {
   const checkpoints::ShardPlan& plan_of(std::size_t part) const {
     return plans[std::min(part, plans.size() - 1)];
   }
+  checkpoints::WrittenFolder folder_of(std::size_t part) const {
+    return {parts[part].folder, &plan_of(part), parts[part].side_files, "merge.json"};
+  }
   /// Whose side files a part copies.
   const Input& copied_from(const Part& part) const {
     return base.empty() ? inputs[part.copied_from] : base.front();
@@ -292,15 +293,8 @@ std::string plan_digest(const Work& work, const Options& options) {
 
 checkpoints::OutputPlan output_plan(const Work& work, const Options& options) {
   checkpoints::OutputPlan plan{.command = "merge", .digest = plan_digest(work, options)};
-  for (std::size_t i = 0; i < work.parts.size(); ++i) {
-    const auto& part = work.parts[i];
-    const auto& shards = work.plan_of(i);
-    const auto add = [&](const fs::path& name) { plan.names.push_back(part.folder / name); };
-    for (const auto& shard : shards.shards) add(shard.name);
-    if (!shards.index_name.empty()) add(shards.index_name);
-    std::ranges::for_each(part.side_files, add);
-    add(provenance_name);
-  }
+  for (std::size_t i = 0; i < work.parts.size(); ++i)
+    std::ranges::copy(work.folder_of(i).names(), std::back_inserter(plan.names));
   return plan;
 }
 
@@ -376,7 +370,6 @@ OrderedJson provenance(const Work& work,
          {"coefficient", recorded_share(part, i)},
          {"tensors", named_digests(work.read_like(), work.written.read[part.inputs[i]])}});
   }
-  checkpoints::add_digest(json);
   return json;
 }
 
@@ -395,13 +388,7 @@ void write_beside(const Work& work,
       else
         checkpoints::copy_side_file(from / name, to, {options.dtype, work.folded.unties});
     }
-    const auto& plan = work.plan_of(i);
-    if (!plan.index_name.empty())
-      write_file_atomically(output.path(part.folder / plan.index_name), plan.index);
-    write_file_atomically(output.path(part.folder / provenance_name),
-                          provenance(work, i, options, report)
-                                  .dump(1, ' ', false, OrderedJson::error_handler_t::replace) +
-                              "\n");
+    work.folder_of(i).write_index_and_record(output, provenance(work, i, options, report));
   }
 }
 
@@ -461,7 +448,7 @@ void add_remarks(Report& report, const Work& work) {
 }
 
 /// A copy of a checkpoint under another step counts twice.
-void report_equal(Report& report, const Digests& digests) {
+void report_equal(Report& report, const checkpoints::TensorDigests& digests) {
   std::map<std::vector<std::string>, std::size_t> first;
   for (std::size_t i = 0; i < digests.size(); ++i) {
     const auto [at, fresh] = first.emplace(digests[i], i);
@@ -470,72 +457,98 @@ void report_equal(Report& report, const Digests& digests) {
 }
 
 PassOptions pass_options(const Options& options) {
-  return {options.threads, options.block, options.copy_from_given, options.stop, options.progress};
+  return {options.threads, options.block, options.copy_from_given, options.progress};
+}
+
+PassResult write_sums(const Work& work,
+                      const PassOptions& options,
+                      const checkpoints::Output& output) {
+  const auto& plan = work.plan_of(0);
+  auto writer = writer_of(work.inputs, work.parts, plan, *work.like, output);
+  expect_bytes(options.progress, bytes_to_read(work.inputs, *work.like, writer));
+  return write_shards(work.inputs, work.parts, plan, *work.like, options, writer);
 }
 
 /// Writes the base with the mean of the adapters in it, as a merge of one with something added.
 PassResult write_folded(const Work& work,
                         const PassOptions& options,
-                        const checkpoints::Output& output) {
+                        checkpoints::ShardWriter& writer) {
   std::vector<Part> parts;
   for (const auto& part : work.parts) {
     parts.push_back(
         {.kind = part.kind, .folder = part.folder, .inputs = {0}, .coefficients = {{1}}});
     parts.back().addend = addend_of(part, work.inputs, *work.adapters, work.folded);
   }
-  auto result = write_shards(work.base, parts, work.plan_of(0), work.base.front(), options, output);
+  auto result = write_shards(work.base, parts, work.plan_of(0), work.base.front(), options, writer);
   result.base_read = std::move(result.read.front());
   return result;
 }
 
 PassResult write_means(const Work& work,
                        const PassOptions& options,
-                       const checkpoints::Output& output) {
+                       std::vector<checkpoints::ShardWriter>& writers) {
   PassResult result;
   for (std::size_t i = 0; i < work.parts.size(); ++i) {
-    const auto& shard = work.plans[i].shards.front();
-    result.written.push_back(
-        write_mean(work.parts[i], work.inputs, *work.adapters, shard, options, output));
-    result.bytes_written += shard.bytes;
+    write_mean(work.parts[i], work.inputs, *work.adapters, options, writers[i]);
+    result.written.push_back(writers[i].written().front());
+    result.bytes_written += writers[i].bytes_left();
   }
   return result;
+}
+
+/// One for the base with all means in it, or one for each mean, as their tensors differ in size.
+std::vector<checkpoints::ShardWriter> writers_of(const Work& work,
+                                                 const checkpoints::Output& output) {
+  if (!work.base.empty())
+    return {writer_of(work.base, work.parts, work.plan_of(0), work.base.front(), output)};
+  std::vector<checkpoints::ShardWriter> writers;
+  const auto tensors = work.inputs.front().tensors.size();
+  for (std::size_t i = 0; i < work.parts.size(); ++i)
+    writers.emplace_back(
+        output, work.plan_of(i), std::vector{work.parts[i].folder}, std::size_t{0}, tensors);
+  return writers;
+}
+
+/// Bytes of tensors that the writers need, beside what the adapters' digests do.
+std::int64_t bytes_to_write_from(const Work& work,
+                                 const std::vector<checkpoints::ShardWriter>& writers) {
+  if (!work.base.empty()) return bytes_to_read(work.base, work.base.front(), writers.front());
+  std::int64_t bytes = 0;
+  for (std::size_t i = 0; i < work.parts.size(); ++i)
+    bytes += bytes_to_read(work.parts[i], work.inputs, *work.adapters, writers[i]);
+  return bytes;
 }
 
 PassResult write_adapters(const Work& work,
                           const Options& options,
                           const checkpoints::Output& output) {
-  auto read = digests_of(work.inputs, *work.adapters, pass_options(options));
+  const auto pass = pass_options(options);
+  auto writers = writers_of(work, output);
+  std::int64_t bytes = 0;  // of the adapters
+  for (const auto& input : work.inputs)
+    for (const auto& tensor : input.tensors) bytes += tensor.bytes();
+  expect_bytes(options.progress, bytes + bytes_to_write_from(work, writers));
+  auto read = digests_of(work.inputs, *work.adapters, pass);
   for (const auto& part : work.parts)
     if (!options.copy_from_given) require_equal_copies(part, work.inputs, read);
-  const auto pass = pass_options(options);
-  auto result =
-      work.base.empty() ? write_means(work, pass, output) : write_folded(work, pass, output);
-  for (const auto& input : work.inputs) {
-    input.guard.require_unchanged("merge");
-    for (const auto& tensor : input.tensors) result.bytes_read += tensor.bytes();
-  }
+  auto result = work.base.empty() ? write_means(work, pass, writers)
+                                  : write_folded(work, pass, writers.front());
+  for (const auto& input : work.inputs) input.guard.require_unchanged("merge");
+  result.bytes_read += bytes;
   result.read = std::move(read);
   return result;
 }
 
-/// Writes all but the final name; what a refused value leaves is removed.
+/// Writes all but the final name.
 void write_files(Work& work,
                  const Options& options,
                  const Report& report,
                  checkpoints::Output& output) {
-  try {
+  output.fill([&] {
     work.written = work.adapters ? write_adapters(work, options, output)
-                                 : write_shards(work.inputs,
-                                                work.parts,
-                                                work.plan_of(0),
-                                                *work.like,
-                                                pass_options(options),
-                                                output);
+                                 : write_sums(work, pass_options(options), output);
     write_beside(work, options, report, output);
-  } catch (const std::invalid_argument&) {
-    undo_after_error([&] { output.discard(); });
-    throw;
-  }
+  });
 }
 
 }  // namespace

@@ -1,9 +1,7 @@
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -11,6 +9,7 @@
 
 #include "merge/coefficient_file.h"
 #include "merge/inputs.h"
+#include "support/byte_progress.h"
 
 // Checkpoints of any size into one: each is read once, block by block, where it lies.
 namespace dimred::merge {
@@ -35,11 +34,7 @@ struct Options {
   std::filesystem::path base;  // that a mean of adapters is folded into; empty: none
   std::int64_t threads = 0;    // 0: all cores of this process
   std::int64_t block = 65'536;
-  /// Another thread sets it to have the merge end soon, with std::runtime_error; it then goes on by
-  /// shard. Null: nobody does.
-  const std::atomic<bool>* stop = nullptr;
-  std::function<void(std::int64_t read, std::int64_t total)> progress =
-      {};  // PassOptions::progress
+  ByteProgress* progress = nullptr;  // of what is read; null: nobody looks
 };
 
 struct InputReport {

@@ -1,30 +1,19 @@
 #include "merge/pass.h"
 
-#include <fcntl.h>
-
 #include <algorithm>
-#include <atomic>
 #include <cmath>
-#include <future>
 #include <map>
-#include <memory>
-#include <mutex>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 
 #include "checkpoints/float_sums.h"
 #include "checkpoints/safetensors.h"
-#include "support/atomic_file.h"
 #include "support/digest.h"
 #include "support/errors.h"
 #include "support/file_limit.h"
-#include "support/parallel.h"
 
 namespace dimred::merge {
 namespace {
-
-namespace fs = std::filesystem;
 
 /// The outputs that are open at a time: a shard becomes durable while the next one is written.
 std::size_t open_outputs(const std::vector<Part>& parts, const checkpoints::ShardPlan& plan) {
@@ -47,22 +36,9 @@ struct Pass {
   const std::vector<Input>* inputs = nullptr;
   const std::vector<Part>* parts = nullptr;
   const Input* like = nullptr;
-  PassOptions options;
+  const PassOptions* options = nullptr;
   std::vector<checkpoints::TensorReader> readers;                      // of each input
   std::vector<std::vector<const checkpoints::StoredTensor*>> sources;  // [tensor of `like`][input]
-  Digests read;                                                        // of each input
-  Digests written;                                                     // of each part
-  std::int64_t bytes_left = 0;  // of tensors, that will be read
-  std::atomic<std::int64_t> bytes_read = 0;
-  std::mutex said = {};
-
-  /// Says how far it is, unless another thread does.
-  void add_read(std::int64_t bytes) {
-    const auto read = bytes_read += bytes;
-    if (!options.progress) return;
-    const std::unique_lock lock(said, std::try_to_lock);
-    if (lock) options.progress(read, bytes_left);
-  }
 };
 
 std::vector<std::vector<const checkpoints::StoredTensor*>> sources_of(
@@ -87,49 +63,42 @@ std::optional<std::size_t> place_in(const Part& part, std::size_t input) {
 /// One tensor on its way from all inputs to all outputs.
 class TensorPass {
  public:
-  TensorPass(Pass& pass,
+  TensorPass(const Pass& pass,
              const checkpoints::PlannedTensor& planned,
-             std::vector<AtomicFile*> outputs)
+             std::span<checkpoints::TensorStream> outputs)
       : pass_(pass),
         planned_(planned),
         like_(pass.like->tensors[planned.index]),
-        outputs_(std::move(outputs)),
+        outputs_(outputs),
         unit_(std::max<std::int64_t>(1, checkpoints::bits_of(like_.dtype) / 8)),
         count_(like_.bytes() / unit_),
-        block_(std::min(pass.options.block, count_)),
+        block_(std::min(pass.options->block, count_)),
         read_(pass.inputs->size()),
-        written_(pass.parts->size()),
         stored_(block_ * (checkpoints::is_summed(like_) ? sizeof(double) : unit_)),
         sums_(checkpoints::is_summed(like_) ? pass.parts->size() : 0, std::vector<double>(block_)) {
     for (const auto& part : *pass.parts)
       addends_.push_back(part.addend ? part.addend(planned.index) : Addend());
   }
 
-  void run() {
+  /// Returns the digests of what was read.
+  std::vector<std::string> run() {
     for (std::int64_t first = 0; first < count_; first += block_) {
-      if (pass_.options.stop != nullptr && *pass_.options.stop)
-        fail_environment("[merge] stopped; it goes on by shard");
+      pass_.options->require_running();
       const auto count = std::min(block_, count_ - first);
       for (std::size_t i = 0; i < inputs_read(); ++i) take(i, first, count);
-      pass_.add_read(count * unit_ * static_cast<std::int64_t>(inputs_read()));
+      add_done(pass_.options->progress, count * unit_ * static_cast<std::int64_t>(inputs_read()));
       if (!checkpoints::is_summed(like_)) continue;
       for (std::size_t p = 0; p < pass_.parts->size(); ++p) put_sum(p, first, count);
     }
-    for (auto* output : outputs_) begin_writing(*output);
+    std::vector<std::string> digests;
     for (std::size_t i = 0; i < read_.size(); ++i)
-      pass_.read[i][planned_.index] = read_[like_.shared ? 0 : i].hex();
-    for (std::size_t p = 0; p < written_.size(); ++p)
-      pass_.written[p][planned_.index] = written_[p].hex();
-    if (!checkpoints::is_summed(like_)) require_equal();
+      digests.push_back(read_[like_.shared ? 0 : i].hex());
+    if (!checkpoints::is_summed(like_)) require_equal(digests);
+    return digests;
   }
 
  private:
   std::size_t inputs_read() const { return like_.shared ? 1 : pass_.inputs->size(); }
-
-  /// So that the disk works while others are read; commit() waits for what is left then.
-  void begin_writing(const AtomicFile& output) const {
-    ::sync_file_range(output.descriptor(), planned_.offset, planned_.bytes, SYNC_FILE_RANGE_WRITE);
-  }
 
   std::span<std::byte> read(std::size_t input, std::int64_t first, std::int64_t count) {
     const auto bytes = std::span(stored_).first(count * unit_);
@@ -165,7 +134,7 @@ class TensorPass {
     if (checkpoints::is_float_type(like_.dtype))
       if (const auto bad = checkpoints::first_not_finite(like_.dtype, bytes))
         refuse_element(input, first + *bad);
-    write(p, first * unit_, bytes);
+    outputs_[p].append(bytes);
   }
 
   void put_sum(std::size_t p, std::int64_t first, std::int64_t count) {
@@ -186,7 +155,7 @@ class TensorPass {
       if (bad) refuse_value(part, first, count, *bad);
       if (mask_begin_ && !all_zero_) refuse_element(part.inputs.front(), *mask_begin_);
     }
-    write(p, first * unit, bytes);
+    outputs_[p].append(bytes);
   }
 
   /// The sum of values near the end of float64, from parts that are small enough to be added.
@@ -216,11 +185,6 @@ class TensorPass {
     return std::ranges::all_of(values, is_masked);
   }
 
-  void write(std::size_t p, std::int64_t offset, ByteView bytes) {
-    written_[p].update(bytes);
-    outputs_[p]->write_at(planned_.offset + offset, bytes);
-  }
-
   [[noreturn]] void refuse_element(std::size_t input, std::int64_t element) const {
     const Input& from = (*pass_.inputs)[input];
     const checkpoints::StoredTensor& tensor = source(input);
@@ -246,13 +210,12 @@ class TensorPass {
   }
 
   /// Requires that a copied tensor is the same in all inputs.
-  void require_equal() const {
+  void require_equal(const std::vector<std::string>& digests) const {
     const bool free = like_.role == checkpoints::Role::statistic ||
-                      (pass_.options.may_differ && !is_quantised(like_));
+                      (pass_.options->may_differ && !is_quantised(like_));
     for (const auto& part : *pass_.parts) {
       for (const auto input : part.inputs) {
-        const auto& own = pass_.read[input][planned_.index];
-        if (free || own == pass_.read[part.copied_from][planned_.index]) continue;
+        if (free || digests[input] == digests[part.copied_from]) continue;
         const auto why = is_quantised(like_)
                              ? "quantised values cannot be summed; merge them before they are "
                                "quantised"
@@ -267,89 +230,20 @@ class TensorPass {
     }
   }
 
-  Pass& pass_;
+  const Pass& pass_;
   const checkpoints::PlannedTensor& planned_;
   const checkpoints::StoredTensor& like_;
-  std::vector<AtomicFile*> outputs_;  // of each part
-  std::int64_t unit_;                 // bytes of an element
-  std::int64_t count_;                // elements; bytes, where an element has fewer bits
+  std::span<checkpoints::TensorStream> outputs_;  // of each part
+  std::int64_t unit_;                             // bytes of an element
+  std::int64_t count_;  // elements; bytes, where an element has fewer bits
   std::int64_t block_;
-  std::vector<DigestStream> read_;     // of each input
-  std::vector<DigestStream> written_;  // of each part
+  std::vector<DigestStream> read_;  // of each input
   std::vector<std::byte> stored_;
   std::vector<std::vector<double>> sums_;  // of each part
   std::vector<Addend> addends_;            // of each part
   bool all_zero_ = true;                   // but for a mask's -inf, so far
   std::optional<std::int64_t> mask_begin_;
 };
-
-using ShardFiles = std::vector<std::unique_ptr<AtomicFile>>;  // of each part
-
-ShardFiles write_shard(Pass& pass,
-                       const checkpoints::Shard& shard,
-                       const checkpoints::Output& output) {
-  ShardFiles files;
-  std::vector<AtomicFile*> outputs;
-  for (const auto& part : *pass.parts) {
-    files.push_back(std::make_unique<AtomicFile>(output.path(part.folder / shard.name)));
-    outputs.push_back(files.back().get());
-    outputs.back()->reserve(shard.bytes);
-    outputs.back()->write_at(0, shard.head);
-  }
-  in_parallel(std::ssize(shard.tensors), pass.options.threads, [&](std::int64_t i) {
-    TensorPass(pass, shard.tensors[i], outputs).run();
-  });
-  return files;
-}
-
-void finish_shard(const Pass& pass,
-                  const checkpoints::Shard& shard,
-                  const checkpoints::Output& output,
-                  const ShardFiles& files) {
-  // A program that still writes a checkpoint would have a mixture merged.
-  for (const auto& input : *pass.inputs) input.guard.require_unchanged("merge");
-  for (const auto& file : files) file->commit();
-  auto record = nlohmann::json::array();
-  for (const auto& tensor : shard.tensors)
-    for (const auto* all : {&pass.read, &pass.written})
-      for (const auto& digests : *all) record.push_back(digests[tensor.index]);
-  output.add_record(shard.name, record);
-}
-
-/// Whether the shard is there already; its digests then are those of its record.
-bool is_finished(Pass& pass, const checkpoints::Shard& shard, const checkpoints::Output& output) {
-  const auto record = output.record(shard.name);
-  const auto size = shard.tensors.size() * (pass.read.size() + pass.written.size());
-  const auto is_text = [](const auto& digest) { return digest.is_string(); };
-  if (!record || !record->is_array() || record->size() != size ||
-      !std::ranges::all_of(*record, is_text))
-    return false;
-  for (const auto& part : *pass.parts) {
-    const auto file = output.path(part.folder / shard.name);
-    if (!fs::exists(file) || std::cmp_not_equal(fs::file_size(file), shard.bytes)) return false;
-  }
-  auto next = record->begin();
-  for (const auto& tensor : shard.tensors)
-    for (auto* all : {&pass.read, &pass.written})
-      for (auto& digests : *all) digests[tensor.index] = (next++)->get<std::string>();
-  return true;
-}
-
-/// The shards that are not there yet, and the bytes that they need.
-std::vector<const checkpoints::Shard*> unfinished_shards(Pass& pass,
-                                                         const checkpoints::ShardPlan& plan,
-                                                         const checkpoints::Output& output) {
-  std::vector<const checkpoints::Shard*> left;
-  for (const auto& shard : plan.shards) {
-    if (is_finished(pass, shard, output)) continue;
-    left.push_back(&shard);
-    for (const auto& planned : shard.tensors) {
-      const auto& tensor = pass.like->tensors[planned.index];
-      pass.bytes_left += tensor.bytes() * (tensor.shared ? 1 : std::ssize(*pass.inputs));
-    }
-  }
-  return left;
-}
 
 }  // namespace
 
@@ -362,33 +256,53 @@ void require_open_files(const std::vector<Part>& parts, const checkpoints::Shard
                       most_open_files());
 }
 
+void PassOptions::require_running() const {
+  dimred::require_running(progress, "[merge] stopped; it goes on by shard");
+}
+
+checkpoints::ShardWriter writer_of(const std::vector<Input>& inputs,
+                                   const std::vector<Part>& parts,
+                                   const checkpoints::ShardPlan& plan,
+                                   const Input& like,
+                                   const checkpoints::Output& output) {
+  std::vector<std::filesystem::path> folders;
+  for (const auto& part : parts) folders.push_back(part.folder);
+  return {output, plan, std::move(folders), inputs.size(), like.tensors.size()};
+}
+
+std::int64_t bytes_to_read(const std::vector<Input>& inputs,
+                           const Input& like,
+                           const checkpoints::ShardWriter& writer) {
+  std::int64_t bytes = 0;
+  for (const auto* shard : writer.left()) {
+    for (const auto& planned : shard->tensors) {
+      const auto& tensor = like.tensors[planned.index];
+      bytes += tensor.bytes() * (tensor.shared ? 1 : std::ssize(inputs));
+    }
+  }
+  return bytes;
+}
+
 PassResult write_shards(const std::vector<Input>& inputs,
                         const std::vector<Part>& parts,
                         const checkpoints::ShardPlan& plan,
                         const Input& like,
                         const PassOptions& options,
-                        const checkpoints::Output& output) {
+                        checkpoints::ShardWriter& writer) {
   auto readers = readers_of(inputs, most_open_files() - open_outputs(parts, plan));
-  Pass pass{&inputs, &parts, &like, options, std::move(readers), sources_of(inputs, like)};
-  PassResult result;
-  const std::vector<std::string> none(like.tensors.size());
-  pass.read.assign(inputs.size(), none);
-  pass.written.assign(parts.size(), none);
-  const auto left = unfinished_shards(pass, plan, output);
-  result.bytes_read = pass.bytes_left;
-  std::future<void> before;  // the last shard becomes durable while the next one is read
-  for (const auto* shard : left) {
-    auto written = write_shard(pass, *shard, output);
-    result.bytes_written += shard->bytes * std::ssize(parts);
-    if (before.valid()) before.get();
-    before = std::async(std::launch::async, [&, shard, written = std::move(written)] {
-      finish_shard(pass, *shard, output, written);
-    });
-  }
-  if (before.valid()) before.get();
-  result.read = std::move(pass.read);
-  result.written = std::move(pass.written);
-  return result;
+  const Pass pass{&inputs, &parts, &like, &options, std::move(readers), sources_of(inputs, like)};
+  writer.write(
+      options.threads,
+      [&](const checkpoints::PlannedTensor& planned, std::span<checkpoints::TensorStream> streams) {
+        return TensorPass(pass, planned, streams).run();
+      },
+      [&] {
+        for (const auto& input : inputs) input.guard.require_unchanged("merge");
+      });
+  return {.read = writer.read(),
+          .written = writer.written(),
+          .bytes_read = bytes_to_read(inputs, like, writer),
+          .bytes_written = writer.bytes_left()};
 }
 
 }  // namespace dimred::merge

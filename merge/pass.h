@@ -1,6 +1,5 @@
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -8,10 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "checkpoints/output.h"
 #include "checkpoints/shard_plan.h"
+#include "checkpoints/shard_writer.h"
 #include "merge/coefficient_file.h"
 #include "merge/inputs.h"
+#include "support/byte_progress.h"
 
 namespace dimred::merge {
 
@@ -40,20 +40,17 @@ struct Part {
 
 struct PassOptions {
   std::int64_t threads = 1;
-  std::int64_t block = 65'536;              // elements read at a time
-  bool may_differ = false;                  // what is not summed: somebody has said whose is taken
-  const std::atomic<bool>* stop = nullptr;  // true: it ends at the next block
-  /// Called now and then, by one thread at a time, with the bytes read so far and in all; empty:
-  /// nobody asks.
-  std::function<void(std::int64_t read, std::int64_t total)> progress = {};
+  std::int64_t block = 65'536;       // elements read at a time
+  bool may_differ = false;           // what is not summed: somebody has said whose is taken
+  ByteProgress* progress = nullptr;  // of what is read; it ends at a block
+
+  /// Throws std::runtime_error where somebody wants the merge to end.
+  void require_running() const;
 };
 
-/// XXH3-128 of the bytes of tensors: [input or part][tensor, in the order of `like`].
-using Digests = std::vector<std::vector<std::string>>;
-
 struct PassResult {
-  Digests read;                             // of each input
-  Digests written;                          // of each part
+  checkpoints::TensorDigests read;          // of each input
+  checkpoints::TensorDigests written;       // of each part
   std::vector<std::string> base_read = {};  // of what adapters were folded into
   std::int64_t bytes_read = 0;              // of tensors
   std::int64_t bytes_written = 0;           // of shards
@@ -63,8 +60,21 @@ struct PassResult {
 /// of open files allows.
 void require_open_files(const std::vector<Part>& parts, const checkpoints::ShardPlan& plan);
 
-/// Writes all shards of all parts, reading each input once; shards recorded in `output` stay as
-/// they are, and are not counted. A block never spans tensors; sums are float64 in the order of the
+/// The writer of the parts' shards, which keeps digests of the inputs' tensors, too. `like`: whose
+/// tensors the plan has.
+checkpoints::ShardWriter writer_of(const std::vector<Input>& inputs,
+                                   const std::vector<Part>& parts,
+                                   const checkpoints::ShardPlan& plan,
+                                   const Input& like,
+                                   const checkpoints::Output& output);
+
+/// Bytes of the inputs' tensors that the writer's shards need.
+std::int64_t bytes_to_read(const std::vector<Input>& inputs,
+                           const Input& like,
+                           const checkpoints::ShardWriter& writer);
+
+/// Writes the shards that are left of all parts, reading each input once, whose bytes the progress
+/// expects already. A block never spans tensors; sums are float64 in the order of the
 /// inputs, whatever the threads and blocks. Memory: threads x block x (8 + 8 bytes for each part).
 /// Throws std::invalid_argument for a value that is not finite, and for tensors that are not summed
 /// and differ; std::runtime_error for I/O errors, and where an input has been written meanwhile.
@@ -73,6 +83,6 @@ PassResult write_shards(const std::vector<Input>& inputs,
                         const checkpoints::ShardPlan& plan,
                         const Input& like,
                         const PassOptions& options,
-                        const checkpoints::Output& output);
+                        checkpoints::ShardWriter& writer);
 
 }  // namespace dimred::merge

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "checkpoints/runs.h"
-#include "checkpoints/tensor_table.h"
+#include "checkpoints/stored_tensor.h"
 #include "layout/layout.h"
 #include "pca/source.h"
 #include "support/atomic_file.h"

@@ -323,11 +323,11 @@ nb::tuple merged(const std::vector<fs::path>& sources,
                          .threads = threads};
   for (const auto& recipe : recipes) options.sweep.push_back(merge_recipe(recipe));
   if (!is_sweep) options.recipe = std::exchange(options.sweep, {}).front();
-  std::atomic<bool> stop = false;
-  options.stop = &stop;
+  ByteProgress progress;
+  options.progress = &progress;
   merge::Report report;
-  watched([&] { stop = true; },
-          [] { return 0.0; },
+  watched([&] { progress.stop = true; },
+          [&] { return progress.fraction(); },
           nb::none(),
           [&] {
             const std::scoped_lock lock(hdf5);

@@ -6,7 +6,6 @@
 #include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
-#include <atomic>
 #include <mutex>
 #include <variant>
 
@@ -39,7 +38,7 @@ nb::tuple converted(const fs::path& source,
                     const fs::path& adapter,
                     const std::string& take,
                     std::int64_t threads) {
-  std::atomic<bool> stop = false;
+  ByteProgress progress;
   const verbs::ConversionOptions options{
       .dtype = dtype,
       .shard_size = parse_byte_size(shard_size).bytes,
@@ -49,11 +48,10 @@ nb::tuple converted(const fs::path& source,
       .adapter = adapter.empty() ? adapter : fs::absolute(adapter),
       .take = take,
       .threads = threads,
-      .stop = &stop,
-      .progress = {}};
+      .progress = &progress};
   verbs::ConvertReport report;
-  watched([&] { stop = true; },
-          [] { return 0.0; },
+  watched([&] { progress.stop = true; },
+          [&] { return progress.fraction(); },
           nb::none(),
           [&] {
             const std::scoped_lock lock(hdf5);

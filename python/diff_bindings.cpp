@@ -6,7 +6,6 @@
 #include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
-#include <atomic>
 #include <mutex>
 #include <variant>
 
@@ -37,7 +36,7 @@ nb::tuple differing(const fs::path& a,
                     const std::pair<std::string, std::string>& chosen,
                     const std::string& take,
                     std::int64_t threads) {
-  std::atomic<bool> stop = false;
+  ByteProgress progress;
   const verbs::DiffOptions options{
       .tolerance = {.relative = tolerance.first, .absolute = tolerance.second},
       .renames = diff_rules(rename),
@@ -45,11 +44,10 @@ nb::tuple differing(const fs::path& a,
       .exclude = chosen.second,
       .take = take,
       .threads = threads,
-      .stop = &stop,
-      .progress = {}};
+      .progress = &progress};
   verbs::Difference difference;
-  watched([&] { stop = true; },
-          [] { return 0.0; },
+  watched([&] { progress.stop = true; },
+          [&] { return progress.fraction(); },
           nb::none(),
           [&] {
             const std::scoped_lock lock(hdf5);

@@ -54,7 +54,7 @@ nb::tuple inspected(const fs::path& path,
                     const fs::path& manifest,
                     const fs::path& write_manifest,
                     std::int64_t threads) {
-  verbs::ReadingProgress progress;
+  ByteProgress progress;
   const verbs::InspectionOptions options{.check = check,
                                          .manifest = manifest,
                                          .write_manifest = write_manifest,

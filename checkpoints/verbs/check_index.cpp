@@ -6,6 +6,8 @@
 #include <set>
 
 #include "checkpoints/artifact.h"
+#include "checkpoints/file_names.h"
+#include "checkpoints/tensor_table.h"
 #include "support/atomic_file.h"
 #include "support/errors.h"
 #include "support/json.h"

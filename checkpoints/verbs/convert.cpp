@@ -9,12 +9,12 @@
 #include "checkpoints/name_pattern.h"
 #include "checkpoints/output.h"
 #include "checkpoints/safetensors.h"
-#include "checkpoints/sealed_json.h"
 #include "checkpoints/shard_plan.h"
 #include "checkpoints/side_files.h"
 #include "checkpoints/tied.h"
+#include "checkpoints/verbs/convert_pass.h"
 #include "checkpoints/weight_names.h"
-#include "support/atomic_file.h"
+#include "checkpoints/written_folder.h"
 #include "support/counted.h"
 #include "support/digest.h"
 #include "support/errors.h"
@@ -23,7 +23,6 @@
 #include "support/locations.h"
 #include "support/option_values.h"
 #include "support/parallel.h"
-#include "support/scope_exit.h"
 #include "support/stopwatch.h"
 #include "support/text.h"
 #include "support/version.h"
@@ -36,8 +35,6 @@ using checkpoints::Checkpoint;
 using checkpoints::PlannedTensor;
 using RecordJson = nlohmann::ordered_json;
 
-constexpr auto convert_record_name = "convert.json";
-
 /// The plan of a conversion, known before a value is read.
 struct ConvertWork {
   Checkpoint source;
@@ -46,6 +43,8 @@ struct ConvertWork {
   checkpoints::ShardPlan plan;
   std::vector<fs::path> side_files;
   bool one_file = false;
+
+  checkpoints::WrittenFolder folder() const { return {"", &plan, side_files, "convert.json"}; }
 };
 
 bool is_one_file(const fs::path& output) { return output.extension() == ".safetensors"; }
@@ -170,11 +169,10 @@ checkpoints::OutputPlan output_plan(const ConvertWork& work, const ConversionOpt
                                .digest = plan_digest(work, options),
                                .one_file = work.one_file,
                                .names = {}};
-  for (const auto& shard : work.plan.shards) plan.names.emplace_back(shard.name);
-  if (work.one_file) return plan;
-  if (!work.plan.index_name.empty()) plan.names.emplace_back(work.plan.index_name);
-  plan.names.insert(plan.names.end(), work.side_files.begin(), work.side_files.end());
-  plan.names.emplace_back(convert_record_name);
+  if (work.one_file)
+    plan.names.emplace_back(work.plan.shards.front().name);
+  else
+    plan.names = work.folder().names();
   return plan;
 }
 
@@ -193,23 +191,21 @@ RecordJson record_of(const ConvertWork& work,
   for (const auto& shard : work.plan.shards)
     for (const auto& tensor : shard.tensors)
       append_value(tensors, tensor.name, digests[tensor.index]);
-  RecordJson json{{"format", 1},
-                  {"program", formatted("dimred {} ({})", version(), revision())},
-                  {"source", place_of(work.source.path)},
-                  {"dtype", or_null(options.dtype)},
-                  {"include", or_null(options.include)},
-                  {"exclude", or_null(options.exclude)},
-                  {"take", or_null(options.take)},
-                  {"adapter", work.adapter ? RecordJson(place_of(options.adapter)) : RecordJson()},
-                  {"folded", report.folded},
-                  {"cast", report.cast},
-                  {"renamed", renamed},
-                  {"excluded", report.excluded},
-                  {"left_out", report.left_out},
-                  {"tied", report.tied},
-                  {"tensors", tensors}};
-  checkpoints::add_digest(json);
-  return json;
+  return {{"format", 1},
+          {"program", formatted("dimred {} ({})", version(), revision())},
+          {"source", place_of(work.source.path)},
+          {"dtype", or_null(options.dtype)},
+          {"include", or_null(options.include)},
+          {"exclude", or_null(options.exclude)},
+          {"take", or_null(options.take)},
+          {"adapter", work.adapter ? RecordJson(place_of(options.adapter)) : RecordJson()},
+          {"folded", report.folded},
+          {"cast", report.cast},
+          {"renamed", renamed},
+          {"excluded", report.excluded},
+          {"left_out", report.left_out},
+          {"tied", report.tied},
+          {"tensors", tensors}};
 }
 
 void write_beside(const ConvertWork& work,
@@ -221,15 +217,10 @@ void write_beside(const ConvertWork& work,
   for (const auto& name : work.side_files)
     checkpoints::copy_side_file(
         work.source.folder() / name, output.path(name), {options.dtype, work.folds.unties});
-  if (!work.plan.index_name.empty())
-    write_file_atomically(output.path(work.plan.index_name), work.plan.index);
-  write_file_atomically(output.path(convert_record_name),
-                        record_of(work, options, report, digests)
-                                .dump(1, ' ', false, RecordJson::error_handler_t::replace) +
-                            "\n");
+  work.folder().write_index_and_record(output, record_of(work, options, report, digests));
 }
 
-/// Writes all but the final name; what a refused value leaves is removed.
+/// Writes all but the final name.
 void write_files(const ConvertWork& work,
                  const ConversionOptions& options,
                  ConvertReport& report,
@@ -240,17 +231,13 @@ void write_files(const ConvertWork& work,
                          .folds = &work.folds,
                          .threads = options.threads == 0 ? available_threads() : options.threads,
                          .block = options.block,
-                         .stop = options.stop,
                          .progress = options.progress};
-  try {
+  output.fill([&] {
     const auto bytes = write_converted(pass, output);
     report.bytes_read = bytes.read;
     report.bytes_written = bytes.written;
     write_beside(work, options, report, bytes.digests, output);
-  } catch (const std::invalid_argument&) {
-    undo_after_error([&] { output.discard(); });
-    throw;
-  }
+  });
 }
 
 /// A later reader of a source folder would read the output, too.

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -8,25 +7,22 @@
 #include <utility>
 #include <vector>
 
-#include "checkpoints/verbs/convert_pass.h"
 #include "checkpoints/verbs/rename.h"
+#include "support/byte_progress.h"
 
 // One checkpoint of any readable kind as safetensors, read block by block where it lies.
 namespace dimred::verbs {
 
 struct ConversionOptions {
-  std::string dtype;              // of floating tensors: F32, BF16, F16; empty: each as it is
-  std::int64_t shard_size = 0;    // bytes; 0: the shards of the source
-  RenameRules renames;            // none: names stay
-  std::string include, exclude;   // expressions, searched in the source's names; empty: none
-  std::filesystem::path adapter;  // a folder of PEFT, folded into the weights; empty: none
-  std::string take;               // raw, averaged: of a file that has both; empty: its rule
-  std::int64_t threads = 0;       // 0: all cores of this process
-  std::int64_t block = 65'536;    // elements read at a time
-  /// Another thread sets it to have the conversion end soon, with std::runtime_error; it then goes
-  /// on by shard. Null: nobody does.
-  const std::atomic<bool>* stop = nullptr;
-  ConvertProgress progress;
+  std::string dtype;                 // of floating tensors: F32, BF16, F16; empty: each as it is
+  std::int64_t shard_size = 0;       // bytes; 0: the shards of the source
+  RenameRules renames;               // none: names stay
+  std::string include, exclude;      // expressions, searched in the source's names; empty: none
+  std::filesystem::path adapter;     // a folder of PEFT, folded into the weights; empty: none
+  std::string take;                  // raw, averaged: of a file that has both; empty: its rule
+  std::int64_t threads = 0;          // 0: all cores of this process
+  std::int64_t block = 65'536;       // elements read at a time
+  ByteProgress* progress = nullptr;  // of the tensors that are read; null: nobody looks
 };
 
 struct ConvertReport {

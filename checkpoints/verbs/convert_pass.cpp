@@ -1,51 +1,21 @@
 #include "checkpoints/verbs/convert_pass.h"
 
-#include <fcntl.h>
-
 #include <algorithm>
 #include <cmath>
-#include <future>
-#include <memory>
-#include <mutex>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
-#include <utility>
 
 #include "checkpoints/float_sums.h"
 #include "checkpoints/safetensors.h"
-#include "support/atomic_file.h"
-#include "support/digest.h"
+#include "checkpoints/shard_writer.h"
 #include "support/errors.h"
 #include "support/option_values.h"
-#include "support/parallel.h"
 
 namespace dimred::verbs {
 namespace {
 
-namespace fs = std::filesystem;
 using checkpoints::PlannedTensor;
-using checkpoints::Shard;
 using checkpoints::StoredTensor;
-
-/// The bytes that are read, for those who wait.
-class ReadCount {
- public:
-  ReadCount(std::int64_t total, const ConvertProgress& say) : total_(total), say_(say) {}
-
-  void add(std::int64_t bytes) {
-    if (!say_) return;
-    const std::scoped_lock one(mutex_);
-    done_ += bytes;
-    say_(done_, total_);
-  }
-
- private:
-  std::int64_t total_;
-  const ConvertProgress& say_;
-  std::mutex mutex_;
-  std::int64_t done_ = 0;
-};
 
 /// The files of a pass while they are open.
 struct ConvertFiles {
@@ -58,11 +28,9 @@ class TensorConversion {
  public:
   TensorConversion(const ConvertPass& pass,
                    const ConvertFiles& files,
-                   ReadCount& read,
                    const PlannedTensor& planned,
-                   AtomicFile& output)
+                   checkpoints::TensorStream& output)
       : pass_(pass),
-        read_(read),
         planned_(planned),
         output_(output),
         reader_(&files.source),
@@ -74,22 +42,17 @@ class TensorConversion {
     stored_.resize(block_ * unit_);
   }
 
-  /// Returns the digest of what is written.
-  std::string run() {
+  void run() {
     const bool copies = updates_.empty() && planned_.dtype == origin_->dtype;
     for (std::int64_t first = 0; first < count_; first += block_) {
-      if (pass_.stop != nullptr && *pass_.stop)
-        fail_environment("[convert] stopped; it goes on by shard");
+      require_running(pass_.progress, "[convert] stopped; it goes on by shard");
       const auto bytes = read(first, std::min(block_, count_ - first));
       if (copies)
-        write(first * unit_, bytes);
+        output_.append(bytes);
       else
         write_rounded(first, bytes);
-      read_.add(std::ssize(bytes));
+      add_done(pass_.progress, std::ssize(bytes));
     }
-    // So that the disk works while others are read; commit() waits for what is left then.
-    ::sync_file_range(output_.descriptor(), planned_.offset, planned_.bytes, SYNC_FILE_RANGE_WRITE);
-    return written_.hex();
   }
 
  private:
@@ -113,7 +76,7 @@ class TensorConversion {
     rounded_.resize(checkpoints::bits_of(planned_.dtype) / 8 * sums_.size());
     if (checkpoints::store_rounded(planned_.dtype, sums_, 1, rounded_))
       require_not_finite_before(first, bytes);
-    write(first * std::ssize(rounded_) / std::ssize(sums_), {rounded_.data(), rounded_.size()});
+    output_.append({rounded_.data(), rounded_.size()});
   }
 
   /// Throws where a value that was finite is no longer.
@@ -131,15 +94,9 @@ class TensorConversion {
               planned_.dtype);
   }
 
-  void write(std::int64_t offset, ByteView bytes) {
-    written_.update(bytes);
-    output_.write_at(planned_.offset + offset, bytes);
-  }
-
   const ConvertPass& pass_;
-  ReadCount& read_;
   const PlannedTensor& planned_;
-  AtomicFile& output_;
+  checkpoints::TensorStream& output_;
   const checkpoints::TensorReader* reader_;
   const StoredTensor* origin_;
   std::vector<LowRankUpdate> updates_;
@@ -148,45 +105,18 @@ class TensorConversion {
   std::int64_t block_ = 0;
   std::vector<std::byte> stored_, rounded_;
   std::vector<double> sums_;
-  DigestStream written_;
 };
 
-void finish_shard(const ConvertPass& pass,
-                  const Shard& shard,
-                  const checkpoints::Output& output,
-                  const std::vector<std::string>& digests,
-                  AtomicFile& file) {
-  // A program that still writes a checkpoint would have a mixture converted.
+void require_unchanged(const ConvertPass& pass) {
   pass.source->guard.require_unchanged("convert");
-  if (pass.adapter != nullptr) {
-    pass.adapter->checkpoint.guard.require_unchanged("convert");
-    pass.adapter->guard.require_unchanged("convert");
-  }
-  file.commit();
-  auto record = nlohmann::json::array();
-  for (const auto& tensor : shard.tensors) record.push_back(digests[tensor.index]);
-  output.add_record(shard.name, record);
+  if (pass.adapter == nullptr) return;
+  pass.adapter->checkpoint.guard.require_unchanged("convert");
+  pass.adapter->guard.require_unchanged("convert");
 }
 
-/// Whether the shard is there already; its digests then are those of its record.
-bool take_finished(const Shard& shard,
-                   const checkpoints::Output& output,
-                   std::vector<std::string>& digests) {
-  const auto record = output.record(shard.name);
-  const auto is_text = [](const auto& digest) { return digest.is_string(); };
-  if (!record || !record->is_array() || record->size() != shard.tensors.size() ||
-      !std::ranges::all_of(*record, is_text))
-    return false;
-  const auto file = output.path(shard.name);
-  if (!fs::exists(file) || std::cmp_not_equal(fs::file_size(file), shard.bytes)) return false;
-  auto next = record->begin();
-  for (const auto& tensor : shard.tensors) digests[tensor.index] = (next++)->get<std::string>();
-  return true;
-}
-
-std::int64_t bytes_to_read(const ConvertPass& pass, const std::vector<const Shard*>& shards) {
+std::int64_t bytes_to_read(const ConvertPass& pass, const checkpoints::ShardWriter& writer) {
   std::int64_t bytes = 0;
-  for (const auto* shard : shards)
+  for (const auto* shard : writer.left())
     for (const auto& tensor : shard->tensors) bytes += pass.source->tensors[tensor.index].bytes();
   return bytes;
 }
@@ -194,31 +124,19 @@ std::int64_t bytes_to_read(const ConvertPass& pass, const std::vector<const Shar
 }  // namespace
 
 ConvertedBytes write_converted(const ConvertPass& pass, const checkpoints::Output& output) {
-  ConvertedBytes result{.digests = std::vector<std::string>(pass.source->tensors.size())};
-  std::vector<const Shard*> shards;
-  for (const auto& shard : pass.plan->shards)
-    if (!take_finished(shard, output, result.digests)) shards.push_back(&shard);
-  result.read = bytes_to_read(pass, shards);
+  checkpoints::ShardWriter writer(output, *pass.plan, {""}, 0, pass.source->tensors.size());
+  const auto bytes = bytes_to_read(pass, writer);
+  expect_bytes(pass.progress, bytes);
   ConvertFiles files{checkpoints::TensorReader(*pass.source), {}};
   if (pass.adapter != nullptr) files.adapter.emplace(pass.adapter->checkpoint);
-  ReadCount read(result.read, pass.progress);
-  std::future<void> before;  // the last shard becomes durable while the next one is read
-  for (const auto* shard : shards) {
-    auto file = std::make_unique<AtomicFile>(output.path(shard->name));
-    file->reserve(shard->bytes);
-    file->write_at(0, shard->head);
-    in_parallel(std::ssize(shard->tensors), pass.threads, [&](std::int64_t i) {
-      const auto& planned = shard->tensors[i];
-      result.digests[planned.index] = TensorConversion(pass, files, read, planned, *file).run();
-    });
-    result.written += shard->bytes;
-    if (before.valid()) before.get();
-    before = std::async(std::launch::async, [&, shard, file = std::move(file)] {
-      finish_shard(pass, *shard, output, result.digests, *file);
-    });
-  }
-  if (before.valid()) before.get();
-  return result;
+  writer.write(
+      pass.threads,
+      [&](const PlannedTensor& planned, std::span<checkpoints::TensorStream> streams) {
+        TensorConversion(pass, files, planned, streams.front()).run();
+        return std::vector<std::string>();
+      },
+      [&] { require_unchanged(pass); });
+  return {writer.written().front(), bytes, writer.bytes_left()};
 }
 
 }  // namespace dimred::verbs

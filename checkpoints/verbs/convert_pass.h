@@ -1,8 +1,6 @@
 #pragma once
 
-#include <atomic>
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -10,11 +8,9 @@
 #include "checkpoints/output.h"
 #include "checkpoints/shard_plan.h"
 #include "checkpoints/verbs/adapter.h"
+#include "support/byte_progress.h"
 
 namespace dimred::verbs {
-
-/// Called with the bytes of tensors that are read and those of all, by one thread at a time.
-using ConvertProgress = std::function<void(std::int64_t done, std::int64_t total)>;
 
 /// State that all tensors of a conversion share.
 struct ConvertPass {
@@ -23,9 +19,8 @@ struct ConvertPass {
   const Adapter* adapter = nullptr;               // null: none is folded
   const checkpoints::LoraFolds* folds = nullptr;  // of the adapter
   std::int64_t threads = 1;
-  std::int64_t block = 65'536;              // elements read at a time
-  const std::atomic<bool>* stop = nullptr;  // true: it ends at the next block
-  ConvertProgress progress;
+  std::int64_t block = 65'536;       // elements read at a time
+  ByteProgress* progress = nullptr;  // of the tensors that are read; it ends at a block
 };
 
 struct ConvertedBytes {

@@ -1,33 +1,26 @@
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "checkpoints/verbs/compare.h"
 #include "checkpoints/verbs/rename.h"
+#include "support/byte_progress.h"
 
 // Two checkpoints of any readable kinds, tensor by tensor, each read once where it lies.
 namespace dimred::verbs {
 
-/// Called with the bytes of tensors that are compared and those of all, by one thread at a time.
-using DiffProgress = std::function<void(std::int64_t done, std::int64_t total)>;
-
 struct DiffOptions {
   Tolerance tolerance;
-  RenameRules renames;           // of A's names; none: names stay
-  std::string include, exclude;  // expressions, searched in the names of each side as they are
-                                 // there; empty: none
-  std::string take;              // raw, averaged: of a side that has both; empty: its rule
-  std::int64_t threads = 0;      // 0: all cores of this process
-  /// Another thread sets it to have the comparison end soon, with std::runtime_error. Null: nobody
-  /// does.
-  const std::atomic<bool>* stop = nullptr;
-  DiffProgress progress;
+  RenameRules renames;               // of A's names; none: names stay
+  std::string include, exclude;      // expressions, searched in the names of each side as they are
+                                     // there; empty: none
+  std::string take;                  // raw, averaged: of a side that has both; empty: its rule
+  std::int64_t threads = 0;          // 0: all cores of this process
+  ByteProgress* progress = nullptr;  // of both sides' tensors; null: nobody looks
 };
 
 enum class DiffStatus {

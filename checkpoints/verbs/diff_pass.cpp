@@ -1,10 +1,9 @@
 #include "checkpoints/verbs/diff_pass.h"
 
 #include <algorithm>
-#include <mutex>
 
 #include "checkpoints/safetensors.h"
-#include "support/errors.h"
+#include "support/byte_progress.h"
 #include "support/file_limit.h"
 #include "support/parallel.h"
 
@@ -39,7 +38,7 @@ class DiffPass {
     for (const auto& [a, b] : pairs) {
       add_pieces(distances.size(), *a, pieces);
       distances.push_back(compare({a->dtype, {}}, {b->dtype, {}}));
-      total_ += a->bytes() + b->bytes();
+      expect_bytes(options_.progress, a->bytes() + b->bytes());
     }
     std::vector<Distance> parts(pieces.size());
     const auto threads = options_.threads > 0 ? options_.threads : available_threads();
@@ -71,29 +70,20 @@ class DiffPass {
     std::vector<std::byte> bytes_a, bytes_b;
     const auto end = piece.first + piece.count;
     for (auto first = piece.first; first < end; first += elements_of_diff_block) {
-      if (options_.stop != nullptr && *options_.stop) fail_environment("[diff] stopped");
+      require_running(options_.progress, "[diff] stopped");
       const auto count = std::min(elements_of_diff_block, end - first);
       bytes_a.resize(count * unit_of(a));
       bytes_b.resize(count * unit_of(b));
       reader_a_.read(a, first, bytes_a);
       reader_b_.read(b, first, bytes_b);
       distance.add(compare({a.dtype, bytes_a}, {b.dtype, bytes_b}, options_.tolerance));
-      say_progress(std::ssize(bytes_a) + std::ssize(bytes_b));
+      add_done(options_.progress, std::ssize(bytes_a) + std::ssize(bytes_b));
     }
     return distance;
   }
 
-  void say_progress(std::int64_t bytes) {
-    if (!options_.progress) return;
-    const std::scoped_lock lock(mutex_);
-    done_ += bytes;
-    options_.progress(done_, total_);
-  }
-
   checkpoints::TensorReader reader_a_, reader_b_;
   const DiffOptions& options_;
-  std::mutex mutex_;
-  std::int64_t done_ = 0, total_ = 0;
 };
 
 }  // namespace

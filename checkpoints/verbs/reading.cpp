@@ -4,26 +4,17 @@
 #include <vector>
 
 #include "checkpoints/safetensors.h"
-#include "support/errors.h"
 #include "support/parallel.h"
 
 namespace dimred::verbs {
 
-double ReadingProgress::fraction() const {
-  const auto all = total.load();
-  return all > 0 ? static_cast<double>(done.load()) / static_cast<double>(all) : 0;
-}
-
 std::int64_t Reading::thread_count() const { return threads > 0 ? threads : available_threads(); }
 
-void Reading::expect(std::int64_t bytes) const {
-  if (progress != nullptr) progress->total += bytes;
-}
+void Reading::expect(std::int64_t bytes) const { expect_bytes(progress, bytes); }
 
 void Reading::count(std::int64_t bytes) const {
-  if (progress == nullptr) return;
-  progress->done += bytes;
-  require_environment(!progress->stop, "[inspect] stopped");
+  add_done(progress, bytes);
+  require_running(progress, "[inspect] stopped");
 }
 
 std::vector<TensorBlock> blocks_of(const checkpoints::StoredTensor& tensor) {

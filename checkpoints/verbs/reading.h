@@ -1,29 +1,19 @@
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <span>
 
 #include "checkpoints/checkpoint.h"
+#include "support/byte_progress.h"
 
 // Reads of whole checkpoints, with threads, progress and an end before time.
 namespace dimred::verbs {
 
-/// Numbers of bytes to read and of bytes read, for another thread to look at.
-struct ReadingProgress {
-  std::atomic<std::int64_t> total{0};
-  std::atomic<std::int64_t> done{0};
-  std::atomic<bool> stop{false};  // set by another thread: the reading ends by an exception
-
-  /// Returns the part that is done, in [0, 1].
-  double fraction() const;
-};
-
 struct Reading {
-  std::int64_t threads = 0;             // 0: all cores of this process
-  ReadingProgress* progress = nullptr;  // nobody looks
+  std::int64_t threads = 0;          // 0: all cores of this process
+  ByteProgress* progress = nullptr;  // nobody looks
 
   std::int64_t thread_count() const;
   void expect(std::int64_t bytes) const;

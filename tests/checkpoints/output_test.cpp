@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
 #include "support/atomic_file.h"
 #include "tests/tools/temporary_folder.h"
@@ -136,7 +137,7 @@ TEST_F(OutputTest, GoesOnOrBeginsAnewWhereverItWasKilled) {
         fs::remove_all(out);  // the last moment is behind its commit
         {
           Output output(out, next);
-          const auto finished = output.record(plan.names.front().string()).has_value();
+          const auto finished = output.record(plan.names.front()).has_value();
           EXPECT_EQ(finished, next.digest == plan.digest && last >= 4 && last < (one_file ? 5 : 8))
               << last;
           auto begun = entries(fs::path(out.string() + ".tmp"));
@@ -231,6 +232,38 @@ TEST_F(OutputTest, DiscardsNothingOfOthers) {
   put_file(temporary / "01/notes", "precious");
   output.discard();
   EXPECT_THAT(entries(temporary), ElementsAre("01", "01/notes"));
+}
+
+TEST_F(OutputTest, KeepsWhatAnErrorOfTheDiskLeavesAndNotARefusedValue) {
+  {
+    Output output(out, plan_of());
+    const auto write_and_throw = [&](const auto& error) {
+      output.fill([&] {
+        write_file_atomically(output.path("01/b"), "B");
+        throw error;
+      });
+    };
+    EXPECT_THROW(write_and_throw(std::runtime_error("full")), std::runtime_error);
+    EXPECT_TRUE(fs::exists(temporary / "01/b"));
+    EXPECT_THROW(write_and_throw(std::invalid_argument("not finite")), std::invalid_argument);
+  }
+  EXPECT_THAT(entries(folder.path()), IsEmpty());
+}
+
+// A shard of several folders has one record, beside its first file; earlier ones lay above.
+TEST_F(OutputTest, KeepsRecordsOfOneNameApart) {
+  const auto plan = plan_of({"01/a", "02/a"});
+  {
+    const Output output(out, plan);
+    output.add_record("01/a", {1});
+    output.add_record("02/a", {2});
+    put_file(temporary / ".a.json", "[3]");
+  }
+  Output output(out, plan);
+  EXPECT_EQ(*output.record("01/a"), nlohmann::json{1});
+  EXPECT_EQ(*output.record("02/a"), nlohmann::json{2});
+  output.commit();
+  EXPECT_THAT(entries(out), ElementsAre("01", "02"));
 }
 
 TEST_F(OutputTest, ReplacesNothingThatHasAppearedMeanwhile) {

@@ -12,6 +12,7 @@
 #include <random>
 #include <tuple>
 
+#include "support/byte_progress.h"
 #include "support/formatted.h"
 #include "tests/merge/checkpoints.h"
 #include "tests/tools/bytes_read.h"
@@ -434,6 +435,60 @@ TEST_F(Merge, GoesOnByShard) {
   run("run", {.recipe = {.window = {.last = 1}}});
   EXPECT_EQ(text_of_file(at("out") / one), text_of_file(at("run/step2") / one));
   EXPECT_FALSE(fs::exists(at("out/.plan")));
+}
+
+void put_adapter(const fs::path& folder, int seed) {
+  fs::create_directories(folder);
+  const std::vector<Stored> factors{
+      {"base_model.model.q.lora_A.weight", "F32", {2, 2000}, raw(random_values(4000, seed))},
+      {"base_model.model.q.lora_B.weight", "F32", {3, 2}, raw(random_values(6, seed))}};
+  put_file(folder / "adapter_model.safetensors", safetensors(factors));
+  put_file(folder / "adapter_config.json", R"({"peft_type": "LORA", "r": 2, "lora_alpha": 4})");
+}
+
+// The disk is full at the second mean, whose factors are twice as large.
+TEST_F(Merge, OfAdaptersGoesOnByFile) {
+  for (const int step : {1, 2}) put_adapter(at("run/step" + std::to_string(step)), step);
+  constexpr std::int64_t bytes_of_one = (4000 + 6) * 4;
+  const Options sweep{.sweep = {Recipe{.window = {.last = 1}}, Recipe{}}};
+  ByteProgress whole;
+  auto options = sweep;
+  options.progress = &whole;
+  merge({at("run")}, at("expected"), options);
+  EXPECT_EQ(whole.total, (2 + 1 + 2) * bytes_of_one);  // digests, and the inputs of each mean
+  EXPECT_EQ(whole.done, whole.total);
+  const std::string one = "01/adapter_model.safetensors", two = "02/adapter_model.safetensors";
+  {
+    const Limit limit(RLIMIT_FSIZE, 25'000);
+    EXPECT_THAT(thrown<std::runtime_error>([&] { run("run", sweep); }), HasSubstr(two));
+  }
+  auto marked = text_of_file(at("out.tmp") / one);
+  marked.back() ^= 1;  // tells whether it is written once more
+  put_file(at("out.tmp") / one, marked);
+  ByteProgress rest;
+  options.progress = &rest;
+  const auto report = run("run", options);
+  EXPECT_EQ(rest.total, (2 + 2) * bytes_of_one);
+  EXPECT_EQ(rest.done, rest.total);
+  EXPECT_EQ(report.bytes_read, 2 * bytes_of_one);
+  EXPECT_EQ(report.bytes_written, static_cast<std::int64_t>(fs::file_size(at("out") / two)));
+  EXPECT_EQ(text_of_file(at("out") / one), marked);
+  for (const auto& name : {two, std::string("01/merge.json"), std::string("02/merge.json")})
+    EXPECT_EQ(text_of_file(at("out") / name), text_of_file(at("expected") / name)) << name;
+  EXPECT_FALSE(fs::exists(at("out.tmp")));
+  EXPECT_FALSE(fs::exists(at("out/01/.adapter_model.safetensors.json")));
+}
+
+TEST_F(Merge, EndsWhenItIsToStop) {
+  for (const int step : {1, 2}) {
+    put_adapter(at("adapters/step" + std::to_string(step)), step);
+    put_checkpoint(at("run/step" + std::to_string(step)), {model(1)});
+  }
+  ByteProgress progress;
+  progress.stop = true;
+  for (const auto* source : {"run", "adapters"})
+    EXPECT_EQ(thrown<std::runtime_error>([&] { run(source, {.progress = &progress}); }),
+              "[merge] stopped; it goes on by shard");
 }
 
 // What a merge did not write is neither removed nor taken for its own.

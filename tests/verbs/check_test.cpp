@@ -211,7 +211,7 @@ TEST(CheckValues, NamesBadTensorsWithCountsAndTheFirstElement) {
 TEST(CheckValues, EndsWhenItIsToStop) {
   const TemporaryFolder folder;
   const auto file = write_floats(folder.path() / "a.safetensors", {{"a", {1, 2}}});
-  ReadingProgress progress;
+  ByteProgress progress;
   progress.stop = true;
   EXPECT_THROW(check_values(checkpoints::open_checkpoint(file), {.progress = &progress}),
                std::runtime_error);

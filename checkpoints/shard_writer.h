@@ -1,0 +1,87 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "checkpoints/output.h"
+#include "checkpoints/shard_plan.h"
+#include "support/atomic_file.h"
+#include "support/bytes.h"
+#include "support/digest.h"
+
+namespace dimred::checkpoints {
+
+/// A tensor on its way to its place in a shard: its bytes one behind the other, and their digest.
+class TensorStream {
+ public:
+  TensorStream(AtomicFile& file, std::int64_t offset) : file_(&file), offset_(offset) {}
+
+  void append(ByteView bytes);
+  std::string digest() const { return digest_.hex(); }
+
+ private:
+  AtomicFile* file_;
+  std::int64_t offset_;  // of the next byte
+  DigestStream digest_;
+};
+
+/// XXH3-128 of tensors: [file that they lie in][PlannedTensor::index].
+using TensorDigests = std::vector<std::vector<std::string>>;
+
+/// Appends a tensor to the stream of each folder, and returns a digest for each of the inputs.
+using WriteTensor =
+    std::function<std::vector<std::string>(const PlannedTensor&, std::span<TensorStream>)>;
+
+/// Writes the shards of a plan into one or more folders of an output, all of them at once. A shard
+/// is recorded when it is whole, with its tensors' digests, and a later process leaves it as it is.
+class ShardWriter {
+ public:
+  /// Takes up the shards that are recorded. `folders`: within the output; an empty path is itself.
+  /// `inputs`: which have digests of each tensor of the plan, too; `tensors`: those which
+  /// PlannedTensor::index counts. The output and the plan outlive the writer.
+  ShardWriter(const Output& output,
+              const ShardPlan& plan,
+              std::vector<std::filesystem::path> folders,
+              std::size_t inputs,
+              std::size_t tensors);
+
+  /// The shards that are not there yet.
+  const std::vector<const Shard*>& left() const { return left_; }
+
+  /// Bytes of their files.
+  std::int64_t bytes_left() const;
+
+  /// Writes these, a tensor on each of `threads` threads; a shard becomes durable while the next
+  /// one is written. `require_unchanged` is called before a shard is whole: a program that still
+  /// writes the inputs would have a mixture written. Throws what both do, and std::runtime_error
+  /// for I/O errors.
+  void write(std::int64_t threads,
+             const WriteTensor& write_tensor,
+             const std::function<void()>& require_unchanged);
+
+  /// The digests of what was read from each input, and written to each folder.
+  const TensorDigests& read() const { return read_; }
+  const TensorDigests& written() const { return written_; }
+
+ private:
+  using Files = std::vector<std::unique_ptr<AtomicFile>>;  // of each folder
+
+  std::filesystem::path record_name(const Shard& shard) const;
+  bool take_recorded(const Shard& shard);
+  Files write_shard(const Shard& shard, std::int64_t threads, const WriteTensor& write_tensor);
+  void finish(const Shard& shard, const Files& files) const;
+
+  const Output& output_;
+  std::vector<std::filesystem::path> folders_;
+  TensorDigests read_;
+  TensorDigests written_;
+  std::vector<const Shard*> left_;
+};
+
+}  // namespace dimred::checkpoints
