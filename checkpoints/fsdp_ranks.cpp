@@ -10,8 +10,8 @@
 #include "checkpoints/rank_files.h"
 #include "checkpoints/read_pickle.h"
 #include "support/errors.h"
-#include "support/option_values.h"
 #include "support/parallel.h"
+#include "support/printable.h"
 #include "support/text.h"
 
 namespace dimred::checkpoints {

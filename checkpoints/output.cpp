@@ -17,6 +17,7 @@
 #include "support/list_files.h"
 #include "support/locations.h"
 #include "support/open_file.h"
+#include "support/url.h"
 
 namespace dimred::checkpoints {
 namespace {

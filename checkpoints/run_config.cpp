@@ -9,6 +9,7 @@
 #include "checkpoints/state.h"
 #include "support/atomic_file.h"
 #include "support/digest.h"
+#include "support/effects.h"
 #include "support/errors.h"
 #include "support/json.h"
 #include "support/list_files.h"

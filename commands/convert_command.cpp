@@ -9,6 +9,7 @@
 #include "commands/run.h"
 #include "support/byte_size.h"
 #include "support/console.h"
+#include "support/effects.h"
 #include "support/errors.h"
 #include "support/options.h"
 

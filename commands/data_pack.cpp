@@ -7,6 +7,7 @@
 #include "data/output_folder.h"
 #include "data/pack.h"
 #include "support/counted.h"
+#include "support/effects.h"
 #include "support/errors.h"
 #include "support/formatted.h"
 

@@ -10,6 +10,7 @@
 #include "data/resident.h"
 #include "data/statistics.h"
 #include "support/counted.h"
+#include "support/effects.h"
 #include "support/errors.h"
 #include "support/result_file.h"
 

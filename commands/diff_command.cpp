@@ -11,6 +11,7 @@
 #include "commands/remote.h"
 #include "commands/run.h"
 #include "support/console.h"
+#include "support/effects.h"
 #include "support/errors.h"
 #include "support/options.h"
 

@@ -19,6 +19,7 @@
 #include "support/json.h"
 #include "support/option_values.h"
 #include "support/text.h"
+#include "support/utf8.h"
 
 namespace dimred::commands {
 namespace {

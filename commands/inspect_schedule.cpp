@@ -10,6 +10,7 @@
 
 #include "commands/run.h"
 #include "schedules/schedule.h"
+#include "support/effects.h"
 #include "support/errors.h"
 #include "support/formatted.h"
 #include "support/option_values.h"

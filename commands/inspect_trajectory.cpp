@@ -15,6 +15,7 @@
 #include "support/formatted.h"
 #include "support/option_values.h"
 #include "support/options.h"
+#include "support/utf8.h"
 
 namespace dimred::commands {
 namespace {

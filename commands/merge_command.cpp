@@ -10,13 +10,15 @@
 #include "commands/run.h"
 #include "merge/merge.h"
 #include "support/atomic_file.h"
+#include "support/byte_order_mark.h"
 #include "support/byte_size.h"
 #include "support/console.h"
 #include "support/counted.h"
+#include "support/effects.h"
 #include "support/errors.h"
-#include "support/locations.h"
 #include "support/options.h"
 #include "support/text.h"
+#include "support/url.h"
 
 namespace dimred::commands {
 namespace {

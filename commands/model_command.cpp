@@ -7,6 +7,7 @@
 #include "support/errors.h"
 #include "support/formatted.h"
 #include "support/options.h"
+#include "support/text.h"
 
 namespace dimred::commands {
 namespace {

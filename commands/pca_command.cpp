@@ -15,6 +15,7 @@
 #include "support/agreement.h"
 #include "support/atomic_file.h"
 #include "support/console.h"
+#include "support/effects.h"
 #include "support/errors.h"
 #include "support/formatted.h"
 #include "support/options.h"

@@ -16,9 +16,10 @@
 #include "serving/find_images.h"
 #include "serving/predict.h"
 #include "support/errors.h"
-#include "support/locations.h"
 #include "support/option_values.h"
 #include "support/result_file.h"
+#include "support/url.h"
+#include "support/utf8.h"
 
 namespace dimred::commands {
 namespace {

@@ -8,9 +8,9 @@
 #include "support/agreement.h"
 #include "support/errors.h"
 #include "support/list_files.h"
-#include "support/locations.h"
 #include "support/named.h"
 #include "support/options_file.h"
+#include "support/url.h"
 #include "training/builtin_hooks.h"
 #include "training/signals.h"
 

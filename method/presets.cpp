@@ -2,6 +2,7 @@
 
 #include "method/option_rows.h"
 #include "support/errors.h"
+#include "support/suggestion.h"
 #include "support/text.h"
 
 namespace dimred::method {

@@ -12,9 +12,10 @@
 #include "method/method.h"
 #include "method/option_rows.h"
 #include "method/presets.h"
+#include "support/effects.h"
 #include "support/errors.h"
-#include "support/option_values.h"
 #include "support/options.h"
+#include "support/suggestion.h"
 #include "support/text.h"
 
 namespace dimred::python {

@@ -4,6 +4,7 @@
 
 #include "schedules/families.h"
 #include "support/option_values.h"
+#include "support/printable.h"
 
 namespace dimred::schedules {
 namespace {

@@ -17,8 +17,8 @@
 #include "support/atomic_file.h"
 #include "support/digest.h"
 #include "support/errors.h"
-#include "support/option_values.h"
 #include "support/parallel.h"
+#include "support/printable.h"
 
 namespace dimred::verbs {
 namespace {

@@ -15,6 +15,8 @@
 #include "support/errors.h"
 #include "support/option_values.h"
 #include "support/options.h"
+#include "support/printable.h"
+#include "support/suggestion.h"
 #include "support/text.h"
 
 namespace dimred::imports {

@@ -4,6 +4,7 @@
 
 #include "support/errors.h"
 #include "support/option_values.h"
+#include "support/printable.h"
 #include "support/text.h"
 
 namespace dimred::imports {

@@ -7,8 +7,9 @@
 #include "support/atomic_file.h"
 #include "support/errors.h"
 #include "support/json.h"
-#include "support/option_values.h"
 #include "support/options.h"
+#include "support/printable.h"
+#include "support/suggestion.h"
 
 namespace dimred::imports {
 namespace {

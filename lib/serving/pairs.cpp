@@ -12,6 +12,7 @@
 #include "data/read_file.h"
 #include "support/errors.h"
 #include "support/option_values.h"
+#include "support/printable.h"
 #include "support/text.h"
 
 namespace dimred::serving {

@@ -15,7 +15,7 @@
 #include "support/descriptor.h"
 #include "support/digest.h"
 #include "support/file_lock.h"
-#include "support/locations.h"
+#include "support/url.h"
 
 namespace dimred::stores {
 

@@ -15,11 +15,14 @@
 #include <stdexcept>
 
 #include "support/atomic_file.h"
+#include "support/byte_order_mark.h"
 #include "support/errors.h"
-#include "support/locations.h"
 #include "support/option_values.h"
+#include "support/printable.h"
 #include "support/text.h"
 #include "support/toml_letters.h"
+#include "support/url.h"
+#include "support/utf8.h"
 
 namespace dimred {
 namespace {

@@ -3,6 +3,7 @@
 #include "data/presets.h"
 #include "models/script.h"
 #include "support/digest.h"
+#include "support/effects.h"
 #include "support/errors.h"
 #include "training/options.h"
 #include "training/setup.h"

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "support/effects.h"
 #include "support/options.h"
 
 // What a test of options without effect needs: other values of a row, and whether they are refused.

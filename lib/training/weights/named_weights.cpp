@@ -14,6 +14,7 @@
 #include "checkpoints/safetensors.h"
 #include "checkpoints/shape.h"
 #include "checkpoints/snapshot.h"
+#include "support/text.h"
 #include "support/errors.h"
 #include "support/json.h"
 #include "training/state.h"
