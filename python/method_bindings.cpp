@@ -9,9 +9,11 @@
 #include <map>
 #include <utility>
 
+#include "method/make_method.h"
 #include "method/method.h"
 #include "method/option_rows.h"
 #include "method/presets.h"
+#include "method/validate.h"
 #include "support/effects.h"
 #include "support/errors.h"
 #include "support/options.h"

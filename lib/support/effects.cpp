@@ -8,8 +8,6 @@
 namespace dimred {
 namespace {
 
-using Test = Condition::Test;
-
 const Option& named_row(const Condition& condition, const OptionTable& table) {
   const auto* row = table.row(condition.row);
   check(row != nullptr,
@@ -19,17 +17,19 @@ const Option& named_row(const Condition& condition, const OptionTable& table) {
 
 bool holds_as_written(const Condition& condition, const OptionTable& table) {
   const auto part_holds = [&](const Condition& part) { return holds(part, table); };
-  if (condition.test == Test::always) return true;
-  if (condition.test == Test::all) return std::ranges::all_of(condition.parts, part_holds);
-  if (condition.test == Test::any) return std::ranges::any_of(condition.parts, part_holds);
+  if (condition.test == Condition::Test::always) return true;
+  if (condition.test == Condition::Test::all)
+    return std::ranges::all_of(condition.parts, part_holds);
+  if (condition.test == Condition::Test::any)
+    return std::ranges::any_of(condition.parts, part_holds);
   const auto& row = named_row(condition, table);
   const auto value = row.value();
   switch (condition.test) {
-    case Test::is:
+    case Condition::Test::is:
       return std::ranges::count(condition.values, value) > 0 && holds(row.needs, table);
-    case Test::above:
+    case Condition::Test::above:
       return std::strtod(value.c_str(), nullptr) > condition.bound && holds(row.needs, table);
-    case Test::has_value:
+    case Condition::Test::has_value:
       return !value.empty() && holds(row.needs, table);
     default:
       return row.was_set();

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "method/make_method.h"
 #include "method/method.h"
 #include "method/presets.h"
 #include "tests/method/quadratic_space.h"
