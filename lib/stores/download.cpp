@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "stores/attempts.h"
-#include "stores/journal.h"
 #include "stores/local_files.h"
 #include "support/atomic_file.h"
 #include "support/descriptor.h"
