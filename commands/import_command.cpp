@@ -4,9 +4,9 @@
 #include <filesystem>
 
 #include "commands/run.h"
-#include "support/effects.h"
+#include "options/effects.h"
+#include "options/options.h"
 #include "support/errors.h"
-#include "support/options.h"
 #include "support/result_file.h"
 #include "support/url.h"
 

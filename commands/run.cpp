@@ -11,9 +11,9 @@
 #include <utility>
 
 #include "launch/rank_info.h"
+#include "options/option_help.h"
 #include "support/console.h"
 #include "support/errors.h"
-#include "support/option_help.h"
 #include "support/suggestion.h"
 
 namespace dimred::commands {

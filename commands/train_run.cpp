@@ -5,11 +5,11 @@
 
 #include "commands/remote.h"
 #include "commands/run.h"
+#include "options/options_file.h"
 #include "support/agreement.h"
 #include "support/errors.h"
 #include "support/list_files.h"
 #include "support/named.h"
-#include "support/options_file.h"
 #include "support/url.h"
 #include "training/builtin_hooks.h"
 #include "training/signals.h"

@@ -14,9 +14,9 @@
 #include "method/option_rows.h"
 #include "method/presets.h"
 #include "method/validate.h"
-#include "support/effects.h"
+#include "options/effects.h"
+#include "options/options.h"
 #include "support/errors.h"
-#include "support/options.h"
 #include "support/suggestion.h"
 #include "support/text.h"
 

@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include "distributed/connect.h"
+#include "options/option_help.h"
 #include "support/errors.h"
-#include "support/option_help.h"
 #include "support/stopwatch.h"
 #include "training/heads/class_sharded_softmax.h"
 

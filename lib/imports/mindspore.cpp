@@ -4,10 +4,10 @@
 #include <cctype>
 #include <nlohmann/json.hpp>
 
+#include "options/options.h"
 #include "support/atomic_file.h"
 #include "support/errors.h"
 #include "support/json.h"
-#include "support/options.h"
 #include "support/printable.h"
 #include "support/suggestion.h"
 

@@ -10,7 +10,6 @@
 #include <regex>
 
 #include "support/errors.h"
-#include "support/options.h"
 #include "support/printable.h"
 #include "support/suggestion.h"
 #include "support/url.h"

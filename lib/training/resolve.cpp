@@ -2,8 +2,8 @@
 
 #include "data/presets.h"
 #include "models/script.h"
+#include "options/effects.h"
 #include "support/digest.h"
-#include "support/effects.h"
 #include "support/errors.h"
 #include "training/options.h"
 #include "training/setup.h"

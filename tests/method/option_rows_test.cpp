@@ -9,7 +9,7 @@
 #include "method/method.h"
 #include "method/presets.h"
 #include "tests/method/quadratic_space.h"
-#include "tests/support/idle_rows.h"
+#include "tests/options/idle_rows.h"
 
 namespace dimred::method {
 namespace {

@@ -1,4 +1,4 @@
-#include "support/condition.h"
+#include "options/condition.h"
 
 #include <algorithm>
 #include <utility>

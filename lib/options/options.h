@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "support/condition.h"
-#include "support/option_values.h"
+#include "options/condition.h"
+#include "options/option_values.h"
 
 // One table of options per command. A row says all that anybody has to know of an option, where it
 // is defined: it is what parses flags and files, checks, prints --help in its forms, writes

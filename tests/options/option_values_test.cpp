@@ -1,4 +1,4 @@
-#include "support/option_values.h"
+#include "options/option_values.h"
 
 #include <gtest/gtest.h>
 

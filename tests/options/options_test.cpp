@@ -1,4 +1,4 @@
-#include "support/options.h"
+#include "options/options.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,11 +8,11 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "support/effects.h"
+#include "options/effects.h"
+#include "options/option_help.h"
+#include "options/options_file.h"
 #include "support/errors.h"
-#include "support/option_help.h"
-#include "support/options_file.h"
-#include "tests/support/options_fixture.h"
+#include "tests/options/options_fixture.h"
 
 namespace dimred {
 namespace {

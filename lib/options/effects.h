@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "support/condition.h"
-#include "support/options.h"
+#include "options/condition.h"
+#include "options/options.h"
 
 // Which options of a table have an effect beside the values of the others.
 namespace dimred {

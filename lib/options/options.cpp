@@ -1,4 +1,4 @@
-#include "support/options.h"
+#include "options/options.h"
 
 #include <algorithm>
 #include <array>
@@ -7,9 +7,9 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "options/options_file.h"
 #include "support/errors.h"
 #include "support/locations.h"
-#include "support/options_file.h"
 #include "support/printable.h"
 #include "support/suggestion.h"
 #include "support/text.h"

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "support/options.h"
+#include "options/options.h"
 
 // What a table says of itself, for people, shells and programs.
 namespace dimred {

@@ -1,4 +1,4 @@
-#include "support/option_help.h"
+#include "options/option_help.h"
 
 #include <algorithm>
 #include <array>
@@ -9,11 +9,11 @@
 #include <string_view>
 #include <utility>
 
-#include "support/condition.h"
+#include "options/condition.h"
+#include "options/effects.h"
+#include "options/options_file.h"
 #include "support/console.h"
-#include "support/effects.h"
 #include "support/formatted.h"
-#include "support/options_file.h"
 #include "support/printable.h"
 #include "support/text.h"
 

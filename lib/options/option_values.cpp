@@ -1,12 +1,12 @@
-#include "support/option_values.h"
+#include "options/option_values.h"
 
 #include <algorithm>
 #include <array>
 #include <stdexcept>
 
+#include "options/toml_letters.h"
 #include "support/errors.h"
 #include "support/text.h"
-#include "support/toml_letters.h"
 #include "support/utf8.h"
 
 namespace dimred {

@@ -1,9 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "options/options.h"
+#include "options/options_file.h"
 #include "support/errors.h"
-#include "support/options.h"
-#include "support/options_file.h"
 #include "tests/tools/temporary_folder.h"
 
 namespace dimred {

@@ -1,4 +1,4 @@
-#include "support/effects.h"
+#include "options/effects.h"
 
 #include <algorithm>
 #include <cstdlib>
