@@ -25,7 +25,7 @@
 #include "support/file_limit.h"
 #include "support/json.h"
 #include "support/list_files.h"
-#include "support/text.h"
+#include "support/printable.h"
 
 namespace dimred::checkpoints {
 namespace {

@@ -13,9 +13,8 @@
 #include "checkpoints/shape.h"
 #include "support/errors.h"
 #include "support/list_files.h"
-#include "support/option_values.h"
 #include "support/parallel.h"
-#include "support/text.h"
+#include "support/printable.h"
 
 namespace dimred::checkpoints {
 namespace {

@@ -11,8 +11,8 @@
 #include "checkpoints/read_pickle.h"
 #include "checkpoints/tensor_table.h"
 #include "support/errors.h"
-#include "support/option_values.h"
 #include "support/parallel.h"
+#include "support/printable.h"
 #include "support/text.h"
 
 namespace dimred::checkpoints {

@@ -15,7 +15,7 @@
 #include "support/atomic_file.h"
 #include "support/errors.h"
 #include "support/json.h"
-#include "support/option_values.h"
+#include "support/printable.h"
 #include "support/text.h"
 
 namespace dimred::checkpoints {

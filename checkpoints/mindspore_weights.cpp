@@ -10,8 +10,8 @@
 #include "support/bytes.h"
 #include "support/errors.h"
 #include "support/mapped_file.h"
-#include "support/option_values.h"
 #include "support/protobuf.h"
+#include "support/utf8.h"
 
 namespace dimred::checkpoints {
 namespace {

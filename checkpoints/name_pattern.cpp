@@ -4,7 +4,7 @@
 #include <charconv>
 
 #include "support/errors.h"
-#include "support/option_values.h"
+#include "support/printable.h"
 #include "support/text.h"
 
 namespace dimred::checkpoints {

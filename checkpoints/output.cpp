@@ -18,6 +18,7 @@
 #include "support/locations.h"
 #include "support/open_file.h"
 #include "support/scope_exit.h"
+#include "support/url.h"
 
 namespace dimred::checkpoints {
 namespace {

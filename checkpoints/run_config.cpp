@@ -7,6 +7,7 @@
 #include "checkpoints/snapshot.h"
 #include "checkpoints/snapshot_list.h"
 #include "checkpoints/state.h"
+#include "options/effects.h"
 #include "support/atomic_file.h"
 #include "support/digest.h"
 #include "support/errors.h"

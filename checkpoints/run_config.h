@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "checkpoints/runs.h"
-#include "support/options.h"
-#include "support/options_file.h"
+#include "options/options.h"
+#include "options/options_file.h"
 
 // The configuration of a run folder, and whether it is still what the run was made with.
 namespace dimred::checkpoints {

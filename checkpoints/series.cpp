@@ -13,7 +13,7 @@
 #include "checkpoints/steps.h"
 #include "support/errors.h"
 #include "support/list_files.h"
-#include "support/option_values.h"
+#include "support/printable.h"
 #include "support/text.h"
 
 namespace dimred::checkpoints {

@@ -10,6 +10,7 @@
 #include "checkpoints/state.h"
 #include "checkpoints/step_names.h"
 #include "support/atomic_file.h"
+#include "support/byte_order_mark.h"
 #include "support/errors.h"
 #include "support/json.h"
 #include "support/list_files.h"

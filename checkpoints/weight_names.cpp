@@ -10,7 +10,7 @@
 
 #include "checkpoints/safetensors.h"
 #include "support/errors.h"
-#include "support/option_values.h"
+#include "support/printable.h"
 #include "support/text.h"
 
 namespace dimred::checkpoints {

@@ -7,10 +7,11 @@
 #include "commands/byte_progress.h"
 #include "commands/remote.h"
 #include "commands/run.h"
-#include "support/byte_size.h"
+#include "options/byte_size.h"
+#include "options/effects.h"
+#include "options/options.h"
 #include "support/console.h"
 #include "support/errors.h"
-#include "support/options.h"
 
 namespace dimred::commands {
 namespace {

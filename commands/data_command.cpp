@@ -4,6 +4,7 @@
 
 #include "commands/run.h"
 #include "support/errors.h"
+#include "support/printable.h"
 
 namespace dimred::commands {
 namespace {

@@ -7,6 +7,7 @@
 #include "commands/run.h"
 #include "data/output_folder.h"
 #include "data/pack.h"
+#include "options/effects.h"
 #include "support/counted.h"
 #include "support/errors.h"
 #include "support/formatted.h"

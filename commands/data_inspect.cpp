@@ -12,6 +12,7 @@
 #include "support/errors.h"
 #include "support/formatted.h"
 #include "support/text.h"
+#include "support/utf8.h"
 
 namespace dimred::commands {
 namespace {

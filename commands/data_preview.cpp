@@ -9,6 +9,7 @@
 #include "data/presets.h"
 #include "data/resident.h"
 #include "data/statistics.h"
+#include "options/effects.h"
 #include "support/counted.h"
 #include "support/errors.h"
 #include "support/result_file.h"

@@ -7,7 +7,7 @@
 
 #include "data/open.h"
 #include "data/pack.h"
-#include "support/options.h"
+#include "options/options.h"
 
 // Parts that the tools of `dimred data` share.
 namespace dimred::commands {

@@ -10,9 +10,10 @@
 #include "commands/diff_text.h"
 #include "commands/remote.h"
 #include "commands/run.h"
+#include "options/effects.h"
+#include "options/options.h"
 #include "support/console.h"
 #include "support/errors.h"
-#include "support/options.h"
 
 namespace dimred::commands {
 namespace {

@@ -11,7 +11,8 @@
 #include "commands/text_table.h"
 #include "support/counted.h"
 #include "support/formatted.h"
-#include "support/option_values.h"
+#include "support/printable.h"
+#include "support/utf8.h"
 
 namespace dimred::commands {
 namespace {

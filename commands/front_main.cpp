@@ -25,6 +25,7 @@
 #include "launch/rank_info.h"
 #include "support/errors.h"
 #include "support/parallel.h"
+#include "support/printable.h"
 #include "support/standard_streams.h"
 #include "support/version.h"
 

@@ -4,10 +4,11 @@
 #include <filesystem>
 
 #include "commands/run.h"
+#include "options/effects.h"
+#include "options/options.h"
 #include "support/errors.h"
-#include "support/locations.h"
-#include "support/options.h"
 #include "support/result_file.h"
+#include "support/url.h"
 
 namespace dimred::commands {
 namespace {

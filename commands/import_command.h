@@ -6,7 +6,7 @@
 
 #include "imports/fastnn.h"
 #include "imports/mindspore.h"
-#include "support/options.h"
+#include "options/options.h"
 
 // Another system's file: on its own, or in the place of --config, `stage1 --fastnn FILE`, `stage2
 // --boost FILE`.

@@ -12,13 +12,14 @@
 #include "checkpoints/weight_names.h"
 #include "commands/text_table.h"
 #include "merge/verify.h"
+#include "options/option_values.h"
 #include "support/atomic_file.h"
 #include "support/console.h"
 #include "support/counted.h"
 #include "support/errors.h"
 #include "support/json.h"
-#include "support/option_values.h"
 #include "support/text.h"
+#include "support/utf8.h"
 
 namespace dimred::commands {
 namespace {

@@ -11,9 +11,9 @@
 #include "commands/inspect_trajectory.h"
 #include "commands/remote.h"
 #include "commands/run.h"
+#include "options/options.h"
 #include "support/atomic_file.h"
 #include "support/errors.h"
-#include "support/options.h"
 
 namespace dimred::commands {
 namespace {

@@ -8,7 +8,6 @@
 #include "pca/basis.h"
 #include "pca/kinds.h"
 #include "support/formatted.h"
-#include "support/option_values.h"
 
 namespace dimred::commands {
 namespace {

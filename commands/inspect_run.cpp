@@ -22,7 +22,6 @@
 #include "support/errors.h"
 #include "support/json.h"
 #include "support/list_files.h"
-#include "support/option_values.h"
 #include "support/text.h"
 
 namespace dimred::commands {

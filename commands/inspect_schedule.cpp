@@ -9,10 +9,11 @@
 #include <vector>
 
 #include "commands/run.h"
+#include "options/effects.h"
+#include "options/option_values.h"
 #include "schedules/schedule.h"
 #include "support/errors.h"
 #include "support/formatted.h"
-#include "support/option_values.h"
 #include "support/result_file.h"
 
 namespace dimred::commands {

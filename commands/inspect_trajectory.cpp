@@ -8,13 +8,14 @@
 #include "commands/remote.h"
 #include "commands/run.h"
 #include "commands/text_table.h"
+#include "options/option_values.h"
+#include "options/options.h"
 #include "pca/trajectory.h"
 #include "pca/trajectory_text.h"
 #include "support/console.h"
 #include "support/errors.h"
 #include "support/formatted.h"
-#include "support/option_values.h"
-#include "support/options.h"
+#include "support/utf8.h"
 
 namespace dimred::commands {
 namespace {

@@ -8,6 +8,7 @@
 #include "support/agreement.h"
 #include "support/errors.h"
 #include "support/result_file.h"
+#include "support/suggestion.h"
 #include "training/data_sets.h"
 #include "training/weights/transfer.h"
 

@@ -3,9 +3,9 @@
 #include <nlohmann/json.hpp>
 
 #include "commands/run.h"
+#include "options/options.h"
 #include "support/errors.h"
 #include "support/formatted.h"
-#include "support/options.h"
 #include "support/program.h"
 #include "support/text.h"
 

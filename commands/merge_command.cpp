@@ -9,14 +9,16 @@
 #include "commands/remote.h"
 #include "commands/run.h"
 #include "merge/merge.h"
+#include "options/byte_size.h"
+#include "options/effects.h"
+#include "options/options.h"
 #include "support/atomic_file.h"
-#include "support/byte_size.h"
+#include "support/byte_order_mark.h"
 #include "support/console.h"
 #include "support/counted.h"
 #include "support/errors.h"
-#include "support/locations.h"
-#include "support/options.h"
 #include "support/text.h"
+#include "support/url.h"
 
 namespace dimred::commands {
 namespace {

@@ -4,10 +4,11 @@
 #include "commands/text_table.h"
 #include "models/network.h"
 #include "models/script.h"
+#include "options/options.h"
 #include "support/console.h"
 #include "support/errors.h"
 #include "support/formatted.h"
-#include "support/options.h"
+#include "support/text.h"
 
 namespace dimred::commands {
 namespace {

@@ -12,13 +12,14 @@
 #include "commands/text_table.h"
 #include "commands/train_run.h"
 #include "commands/trainer_commands.h"
+#include "options/option_values.h"
 #include "serving/export.h"
 #include "serving/find_images.h"
 #include "serving/predict.h"
 #include "support/errors.h"
-#include "support/locations.h"
-#include "support/option_values.h"
 #include "support/result_file.h"
+#include "support/url.h"
+#include "support/utf8.h"
 
 namespace dimred::commands {
 namespace {

@@ -4,8 +4,8 @@
 #include <string>
 
 #include "distributed/connect.h"
+#include "options/options.h"
 #include "support/console.h"
-#include "support/options.h"
 #include "training/options.h"
 
 namespace dimred::commands {

@@ -11,7 +11,7 @@
 #include "launch/rank_info.h"
 #include "stores/mirror.h"
 #include "support/errors.h"
-#include "support/locations.h"
+#include "support/url.h"
 
 namespace dimred::commands {
 namespace {

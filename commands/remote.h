@@ -6,8 +6,8 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
+#include "options/options.h"
 #include "stores/options.h"
-#include "support/options.h"
 
 // URLs in options: what they name is brought here before the command's work, and what the command
 // leaves at an --output is sent there after it.

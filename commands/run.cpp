@@ -11,8 +11,10 @@
 #include <utility>
 
 #include "launch/rank_info.h"
+#include "options/option_help.h"
 #include "support/console.h"
 #include "support/errors.h"
+#include "support/suggestion.h"
 
 namespace dimred::commands {
 namespace {
@@ -102,7 +104,8 @@ void print(const std::string& text) { put_text(stdout, text); }
 bool printed_help(OptionTable& table,
                   const std::vector<std::string>& arguments,
                   const std::string& more) {
-  const auto help = table.parse(arguments);
+  const auto help = requested_help(table, arguments);
+  if (!help) table.parse(arguments);
   for (const auto& line : table.notices()) put_text(stderr, line + "\n");
   if (!help) return false;
   // --help names and --help json are for programs.

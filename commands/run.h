@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "support/options.h"
+#include "options/options.h"
 #include "support/result_file.h"
 
 // The outermost edge that all our commands share: exit codes and one-line errors.

@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-#include "support/options.h"
+#include "options/options.h"
 #include "training/options.h"
 #include "training/weights/weights.h"
 

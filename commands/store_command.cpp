@@ -6,11 +6,14 @@
 
 #include "commands/remote_output.h"
 #include "commands/run.h"
+#include "options/options.h"
 #include "stores/upload.h"
 #include "support/errors.h"
-#include "support/locations.h"
-#include "support/options.h"
+#include "support/printable.h"
 #include "support/result_file.h"
+#include "support/suggestion.h"
+#include "support/url.h"
+#include "support/utf8.h"
 
 namespace dimred::commands {
 namespace {

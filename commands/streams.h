@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
+#include "options/options.h"
 #include "stores/cache.h"
-#include "support/options.h"
 
 // Data at a URL that is fetched while it is used: room `data` says which files it needs, room
 // `stores` brings them, and this puts the two together.

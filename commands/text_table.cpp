@@ -4,7 +4,7 @@
 
 #include "support/errors.h"
 #include "support/formatted.h"
-#include "support/option_values.h"
+#include "support/utf8.h"
 
 namespace dimred::commands {
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "options/options.h"
 #include "support/console.h"
-#include "support/options.h"
 #include "training/epoch.h"
 #include "training/run_folder.h"
 

@@ -15,9 +15,8 @@
 #include "serving/verification.h"
 #include "support/atomic_file.h"
 #include "support/errors.h"
-#include "support/locations.h"
-#include "support/option_values.h"
 #include "support/result_file.h"
+#include "support/url.h"
 
 namespace dimred::commands {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "checkpoints/shard_plan.h"
 #include "support/errors.h"
-#include "support/option_values.h"
+#include "support/printable.h"
 
 namespace dimred::merge {
 namespace {

@@ -9,8 +9,8 @@
 #include "support/errors.h"
 #include "support/file_limit.h"
 #include "support/json.h"
-#include "support/option_values.h"
 #include "support/parallel.h"
+#include "support/printable.h"
 
 namespace dimred::merge {
 namespace {

@@ -14,7 +14,7 @@
 #include "support/file_state.h"
 #include "support/json.h"
 #include "support/open_file.h"
-#include "support/option_values.h"
+#include "support/printable.h"
 #include "support/text.h"
 
 namespace dimred::merge {

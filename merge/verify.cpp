@@ -13,7 +13,7 @@
 #include "support/errors.h"
 #include "support/json.h"
 #include "support/list_files.h"
-#include "support/option_values.h"
+#include "support/printable.h"
 
 namespace dimred::merge {
 namespace {

@@ -1,7 +1,5 @@
 #include "method/method.h"
 
-#include "method/quasi_newton.h"
-#include "method/sgd.h"
 #include "support/errors.h"
 #include "support/scope_exit.h"
 
@@ -27,14 +25,6 @@ double factor(Decay decay, double progress, double first_drop) {
 bool depends_on_length(const MethodOptions& options) {
   const bool rate = options.kind != MethodKind::quasi_newton && options.schedule != Decay::constant;
   return rate || (options.kind != MethodKind::sgd && options.alpha_schedule != Decay::constant);
-}
-
-std::unique_ptr<Method> make_method(const MethodOptions& options,
-                                    std::span<const Eigen::Index> block_sizes) {
-  validate(options);
-  if (options.kind == MethodKind::quasi_newton)
-    return std::make_unique<QuasiNewton>(options, block_sizes);
-  return std::make_unique<Sgd>(options, block_sizes);
 }
 
 std::span<const double> entry_of(const Method::StateDict& saved,

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <map>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -57,11 +56,6 @@ class Method {
 /// The factor of a rate at `progress` in [0, 1]: constant; linear or cosine, to zero; step: a tenth
 /// at `first_drop` and again at three quarters.
 double factor(Decay decay, double progress, double first_drop = 0.5);
-
-/// The method that the options ask for, in a space of these blocks. Throws std::invalid_argument
-/// for a value out of range.
-std::unique_ptr<Method> make_method(const MethodOptions& options,
-                                    std::span<const Eigen::Index> block_sizes);
 
 /// True when what a step does depends on the length of the run.
 bool depends_on_length(const MethodOptions& options);

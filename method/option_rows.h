@@ -3,7 +3,7 @@
 #include "method/average.h"
 #include "method/options.h"
 #include "method/presets.h"
-#include "support/options.h"
+#include "options/options.h"
 
 namespace dimred::method {
 

@@ -59,8 +59,4 @@ struct MethodOptions {
   Decay alpha_schedule = Decay::constant;  // of the residual part's alpha
 };
 
-/// Throws std::invalid_argument("[method] rho needs in (0, 1), received 2") for the first number
-/// out of range, or an unknown update rule.
-void validate(MethodOptions options);
-
 }  // namespace dimred::method

@@ -1,18 +1,10 @@
 #include "method/presets.h"
 
-#include "method/option_rows.h"
 #include "support/errors.h"
+#include "support/suggestion.h"
 #include "support/text.h"
 
 namespace dimred::method {
-
-void validate(Preset preset) {
-  OptionTable table("method", "");
-  add_options(table, preset.method, preset.penalty);
-  add_options(table, preset.average);
-  require_ranges(table, "method");
-  validate(preset.method);
-}
 
 namespace {
 

@@ -44,7 +44,4 @@ const std::vector<Preset>& presets();
 /// Throws std::invalid_argument for an unknown name, with the nearest.
 const Preset& preset(const std::string& name);
 
-/// Throws std::invalid_argument for the first number out of range.
-void validate(Preset preset);
-
 }  // namespace dimred::method

@@ -6,7 +6,8 @@
 #include "layout/shard.h"
 #include "pca/basis.h"
 #include "pca/components.h"
-#include "pca/fit.h"
+#include "pca/fit_options.h"
+#include "pca/snapshot_source.h"
 
 namespace dimred::pca {
 

@@ -9,7 +9,7 @@
 #include "checkpoints/runs.h"
 #include "checkpoints/stored_tensor.h"
 #include "layout/layout.h"
-#include "pca/source.h"
+#include "pca/snapshot_source.h"
 #include "support/atomic_file.h"
 #include "support/communicator.h"
 #include "support/file_state.h"

@@ -10,9 +10,9 @@
 #include <variant>
 
 #include "checkpoints/verbs/convert.h"
+#include "options/byte_size.h"
 #include "python/hdf5_guard.h"
 #include "python/watched_work.h"
-#include "support/byte_size.h"
 
 namespace dimred::python {
 namespace {

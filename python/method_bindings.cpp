@@ -9,12 +9,15 @@
 #include <map>
 #include <utility>
 
+#include "method/make_method.h"
 #include "method/method.h"
 #include "method/option_rows.h"
 #include "method/presets.h"
+#include "method/validate.h"
+#include "options/effects.h"
+#include "options/options.h"
 #include "support/errors.h"
-#include "support/option_values.h"
-#include "support/options.h"
+#include "support/suggestion.h"
 #include "support/text.h"
 
 namespace dimred::python {

@@ -2,8 +2,9 @@
 
 #include <cmath>
 
+#include "options/option_values.h"
 #include "schedules/families.h"
-#include "support/option_values.h"
+#include "support/printable.h"
 
 namespace dimred::schedules {
 namespace {

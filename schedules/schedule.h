@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "support/options.h"
+#include "options/options.h"
 
 namespace dimred::schedules {
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The gate: format, names that meet in a unity build, includes, options known outside their table, complexity, shell scripts, Python, clang-tidy,
+# The gate: format, names that meet in a unity build, includes, circles of units, options known outside their table, complexity, shell scripts, Python, clang-tidy,
 # races between threads. Needs a build of scripts/setup.sh --tests.
 #   scripts/lint.sh --check        every file; some 25 minutes on 2 cores
 #   scripts/lint.sh FILE...        these alone, of C++, which are also compiled each by itself
@@ -34,6 +34,7 @@ status=0
 python3 scripts/lint_names.py "${all[@]}" || status=1
 git ls-files --cached --others --exclude-standard -- '*.py' '*.md' | xargs python3 scripts/lint_source.py "${all[@]}" "${shell[@]}" || status=1
 python3 scripts/lint_includes.py "${files[@]}" || status=1
+python3 scripts/lint_cycles.py "${all[@]}" || status=1
 git ls-files --cached --others --exclude-standard -- '*.py' | xargs python3 scripts/lint_options.py "${all[@]}" || status=1
 .venv/bin/lizard -l cpp --CCN 15 --length 60 --warnings_only "${files[@]}" || status=1
 .venv/bin/shellcheck -x -e SC2016 "${shell[@]}" || status=1  # SC2016: scripts hold text of other languages

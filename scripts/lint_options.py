@@ -29,7 +29,7 @@ EXCEPTIONS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("lib/imports/", (), "other systems' names for ours; tests/python/test_option_tables.py: each is a row"),
     ("lib/support/translated.cpp", (), "other programs' names for ours; the same test"),
     (
-        "lib/support/option_help.cpp",
+        "lib/options/option_help.cpp",
         ("data", "output", "overwrite", "threads", "quiet", "stream_cache", "stream_fetches"),
         "the names of roles in --help json",
     ),

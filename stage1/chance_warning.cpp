@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "support/formatted.h"
-#include "support/option_values.h"
 #include "training/setup.h"
 
 namespace dimred::stage1 {

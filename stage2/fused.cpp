@@ -57,7 +57,7 @@ torch::Tensor project(const Product& product) {
   return partial.sum(1);
 }
 
-torch::Tensor advance(const Subspace& subspace,
+torch::Tensor advance(const std::vector<Block>& blocks,
                       const method::Line& line,
                       const OwnVectors& vectors) {
   const c10::DeviceGuard guard(vectors.gradient.device());
@@ -81,12 +81,12 @@ torch::Tensor advance(const Subspace& subspace,
   };
   // Between the blocks P is zero: no rows.
   std::int64_t done = 0;
-  for (const auto& [columns, basis] : subspace.blocks) {
+  for (const auto& [columns, basis] : blocks) {
     over({done, std::max(done, columns.begin)}, {});
     over(columns, basis);
     done = std::max(done, columns.end);
   }
-  over({done, subspace.own_columns}, {});
+  over({done, vectors.gradient.numel()}, {});
   return direction;
 }
 

@@ -2,9 +2,11 @@
 
 #include <torch/types.h>
 
+#include <vector>
+
 #include "method/subspace_space.h"
-#include "stage2/projection.h"
-#include "stage2/subspace.h"
+#include "stage2/block.h"
+#include "stage2/product.h"
 
 // The algebra of a step by our own CUDA kernels (fused_cuda.h), on PyTorch's current stream. Waits
 // for nothing. It has not been measured on a device.
@@ -22,9 +24,9 @@ struct OwnVectors {
   torch::Tensor weights, start;  // w, changed, and its copy; or neither
 };
 
-/// m <- gamma m + (g - P' g_k); returns u = P'd - alpha m [own columns]. One pass over P and the
-/// vectors; with `weights` given, start = w and w <- w + u in the same pass.
-torch::Tensor advance(const Subspace& subspace,
+/// m <- gamma m + (g - P' g_k); returns u = P'd - alpha m [own columns], of a P in `blocks`. One
+/// pass over P and the vectors; with `weights` given, start = w and w <- w + u in the same pass.
+torch::Tensor advance(const std::vector<Block>& blocks,
                       const method::Line& line,
                       const OwnVectors& vectors);
 

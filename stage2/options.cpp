@@ -3,6 +3,7 @@
 #include <tuple>
 
 #include "method/option_rows.h"
+#include "method/validate.h"
 #include "support/errors.h"
 #include "support/named.h"
 

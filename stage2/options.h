@@ -5,11 +5,11 @@
 #include <string>
 
 #include "method/presets.h"
+#include "options/options.h"
 #include "pca/basis.h"
 #include "pca/kinds.h"
 #include "pca/source.h"
 #include "stage2/train.h"
-#include "support/options.h"
 
 namespace dimred::stage2 {
 

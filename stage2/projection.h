@@ -6,13 +6,10 @@
 #include <utility>
 #include <vector>
 
+#include "stage2/product.h"
 #include "training/device/device_stream.h"
 
 namespace dimred::stage2 {
-
-/// Whose products stage 2 uses on a CUDA device: ATen's (projection_device.h), or our own kernels
-/// (fused.h), which no device has shown to be faster. A processor has its own loops.
-enum class DeviceAlgebra { aten, fused };
 
 /// g_k = P g. basis [k x columns] float32 or bfloat16, rows contiguous, vector [columns] float32,
 /// both this rank's columns on one device; returns [k] float64 partial sums (the caller adds them
@@ -30,14 +27,6 @@ std::pair<torch::Tensor, torch::Tensor> back_project(const torch::Tensor& basis,
 
 /// a'b in float64 over fixed blocks, deterministic for any number of threads.
 double inner_product(const torch::Tensor& a, const torch::Tensor& b);
-
-/// A vector [columns] and what it is multiplied with.
-struct Product {
-  torch::Tensor basis;                // P [k x columns]; undefined: none
-  torch::Tensor vector;               // v
-  std::vector<torch::Tensor> others;  // o [columns] float32, at most two
-  DeviceAlgebra algebra = DeviceAlgebra::aten;
-};
 
 /// P v and every o'v of each product, one product after the other, by project() and
 /// inner_product(). On a device the host waits once for all products.

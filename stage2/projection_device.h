@@ -5,7 +5,7 @@
 #include <span>
 #include <utility>
 
-#include "stage2/projection.h"
+#include "stage2/product.h"
 
 // projection.h by ATen's own products, for tensors on any device; float32 without TF32, whatever
 // the run allows elsewhere. A P in bfloat16 is widened piece by piece, because ATen multiplies

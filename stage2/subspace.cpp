@@ -1,6 +1,7 @@
 #include "stage2/subspace.h"
 
 #include "stage2/fused_cuda.h"
+#include "stage2/projection.h"
 #include "stage2/projection_device.h"
 #include "support/errors.h"
 

@@ -8,17 +8,11 @@
 
 #include "layout/shard.h"
 #include "pca/basis.h"
-#include "stage2/projection.h"
+#include "stage2/block.h"
+#include "stage2/product.h"
 #include "training/setup.h"
 
 namespace dimred::stage2 {
-
-/// Rows that act on a range of columns only: P is zero outside. One block over all columns is the
-/// plain case; a block per layer makes P block-diagonal, with components of its own for each layer.
-struct Block {
-  layout::ColumnRange columns;  // of this rank's own columns
-  torch::Tensor basis;          // [k x columns], contiguous, float32 or bfloat16
-};
 
 /// The subspace that stage 2 descends in: this rank's columns of P. Without blocks there is no
 /// subspace, k = 0.

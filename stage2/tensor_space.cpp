@@ -51,7 +51,7 @@ void TensorSpace::set_line(const method::Line& line) {
   if (fused && alone && line.keeps_start) {  // the same pass also moves w to the first trial
     start_ = torch::empty_like(weights_);
     keep_momentum();
-    direction_ = fused::advance(subspace_, line, {gradient_, momentum_, weights_, start_});
+    direction_ = fused::advance(subspace_.blocks, line, {gradient_, momentum_, weights_, start_});
     t_ = 1;
     return;
   }
@@ -70,7 +70,7 @@ void TensorSpace::keep_momentum() {
 torch::Tensor TensorSpace::own_direction(const method::Line& line) {
   if (line.moves_momentum && subspace_.algebra == DeviceAlgebra::fused) {
     keep_momentum();
-    return fused::advance(subspace_, line, {gradient_, momentum_, {}, {}});
+    return fused::advance(subspace_.blocks, line, {gradient_, momentum_, {}, {}});
   }
   const auto [forward, projected] =  // P'd, P'g_k
       back_project(subspace_, span_of(line.direction), span_of(line.projected), gradient_);

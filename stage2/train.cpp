@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "checkpoints/snapshot.h"
+#include "method/make_method.h"
 #include "stage2/network_space.h"
 #include "stage2/state.h"
 #include "stage2/telemetry.h"

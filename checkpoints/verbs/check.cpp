@@ -9,8 +9,8 @@
 #include "checkpoints/safetensors.h"
 #include "support/counted.h"
 #include "support/errors.h"
-#include "support/option_values.h"
 #include "support/parallel.h"
+#include "support/printable.h"
 #include "support/text.h"
 
 namespace dimred::verbs {

@@ -12,8 +12,7 @@
 #include "support/errors.h"
 #include "support/json.h"
 #include "support/list_files.h"
-#include "support/option_values.h"
-#include "support/text.h"
+#include "support/printable.h"
 
 namespace dimred::verbs {
 namespace {

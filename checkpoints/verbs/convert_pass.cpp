@@ -9,7 +9,7 @@
 #include "checkpoints/safetensors.h"
 #include "checkpoints/shard_writer.h"
 #include "support/errors.h"
-#include "support/option_values.h"
+#include "support/printable.h"
 
 namespace dimred::verbs {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "support/counted.h"
 #include "support/formatted.h"
-#include "support/option_values.h"
+#include "support/printable.h"
 
 namespace dimred::verbs {
 namespace {

@@ -8,11 +8,12 @@
 #include <set>
 
 #include "support/atomic_file.h"
+#include "support/byte_order_mark.h"
 #include "support/counted.h"
 #include "support/errors.h"
 #include "support/list_files.h"
-#include "support/option_values.h"
 #include "support/parallel.h"
+#include "support/printable.h"
 #include "support/sha256.h"
 #include "support/text.h"
 

@@ -5,8 +5,9 @@
 #include <sstream>
 
 #include "support/atomic_file.h"
+#include "support/byte_order_mark.h"
 #include "support/errors.h"
-#include "support/option_values.h"
+#include "support/printable.h"
 #include "support/text.h"
 
 namespace dimred::verbs {

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "distributed/connect.h"
+#include "options/option_help.h"
 #include "support/errors.h"
 #include "support/stopwatch.h"
 #include "training/heads/class_sharded_softmax.h"
@@ -107,10 +108,11 @@ int work(const std::vector<std::string>& arguments) {
   table.add("steps", &options.steps, "number of measured steps", at_least(1));
   table.add("seed", &options.seed, "seed of the sample of classes", at_least(0));
   models::add_options(table, options.head);
-  if (const auto help = table.parse(arguments)) {
+  if (const auto help = requested_help(table, arguments)) {
     std::cout << *help;
     return 0;
   }
+  table.parse(arguments);
   auto all =
       distributed::connect(launch::discover(), {}, /*on_gpu=*/false, [](const auto& failure) {
         std::cerr << "rank " << failure.rank << ' ' << failure.text << '\n';

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "distributed/connect.h"
+#include "method/make_method.h"
 #include "method/method.h"
 #include "method/presets.h"
 #include "stage2/tensor_space.h"

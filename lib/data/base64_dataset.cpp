@@ -9,8 +9,9 @@
 #include "data/shard_names.h"
 #include "data/splits.h"
 #include "data/unread_files.h"
+#include "support/byte_order_mark.h"
 #include "support/errors.h"
-#include "support/option_values.h"
+#include "support/printable.h"
 #include "support/text.h"
 
 namespace dimred::data {

@@ -10,7 +10,8 @@
 
 #include "data/read_file.h"
 #include "support/errors.h"
-#include "support/option_values.h"
+#include "support/printable.h"
+#include "support/utf8.h"
 
 namespace dimred::data {
 namespace {

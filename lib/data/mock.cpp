@@ -2,7 +2,6 @@
 
 #include "data/format.h"
 #include "support/errors.h"
-#include "support/option_values.h"
 #include "support/random.h"
 
 namespace dimred::data {

@@ -7,8 +7,8 @@
 #include "data/shard_source.h"
 #include "data/splits.h"
 #include "data/unread_files.h"
+#include "options/option_values.h"
 #include "support/errors.h"
-#include "support/option_values.h"
 #include "support/text.h"
 
 namespace dimred::data::formats {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "data/format.h"
-#include "support/options.h"
+#include "options/options.h"
 
 namespace dimred::data {
 

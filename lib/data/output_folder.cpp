@@ -2,7 +2,7 @@
 
 #include "support/atomic_file.h"
 #include "support/errors.h"
-#include "support/option_values.h"
+#include "support/printable.h"
 #include "support/result_file.h"
 
 namespace dimred::data {

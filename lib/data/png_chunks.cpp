@@ -9,7 +9,7 @@
 
 #include "data/bytes.h"
 #include "support/errors.h"
-#include "support/option_values.h"
+#include "support/printable.h"
 #include "support/scope_exit.h"
 
 namespace dimred::data {

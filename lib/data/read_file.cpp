@@ -7,11 +7,11 @@
 #include <cerrno>
 #include <cstring>
 
+#include "support/byte_order_mark.h"
 #include "support/bytes.h"
 #include "support/descriptor.h"
 #include "support/errors.h"
 #include "support/open_file.h"
-#include "support/text.h"
 
 namespace dimred::data {
 

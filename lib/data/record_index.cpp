@@ -88,6 +88,12 @@ void RecordIndex::add(RecordIndex more) {
   problem_count += more.problem_count;
 }
 
+std::string rule_of(const std::exception& error) {
+  const std::string text = error.what();
+  const auto end = text.find("] ");
+  return end == std::string::npos ? text : text.substr(end + 2);
+}
+
 std::string problem_text(std::string_view format,
                          const std::string& origin,
                          const RecordProblem& first,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -74,6 +75,9 @@ RecordIndex cached_index(const std::filesystem::path& file);
 
 /// The pass alone.
 RecordIndex build_index(const RecordFormat& format, const std::vector<MappedFile>& files);
+
+/// The text of an error of ours without its "[scope] ", as a problem has it.
+std::string rule_of(const std::exception& error);
 
 /// The message about `count` problems; the first one lies in the file `origin`: "[format] ORIGIN,
 /// offset N: rule; and K more problems (...)".

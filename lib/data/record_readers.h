@@ -1,6 +1,5 @@
 #pragma once
 
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -21,12 +20,7 @@ std::unique_ptr<Dataset> open_tfrecord(const RecordOptions& options);
 /// instead, whose lines name the part files (relative to its folder).
 std::unique_ptr<Dataset> open_base64(const RecordOptions& options);
 
-/// Whether the file begins as a TFRecord file does (its first length has its checksum), plain or
-/// gz.
-bool is_tfrecord(const std::filesystem::path& file);
-
-// The formats, for the index, dimred data inspect and the fuzzers.
-extern const RecordFormat tfrecord_format;
+/// Base64 part files, for the index and the fuzzers.
 extern const RecordFormat base64_format;
 
 }  // namespace dimred::data

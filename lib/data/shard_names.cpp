@@ -12,7 +12,7 @@
 #include "data/splits.h"
 #include "support/errors.h"
 #include "support/list_files.h"
-#include "support/option_values.h"
+#include "support/printable.h"
 #include "support/text.h"
 
 namespace dimred::data {

@@ -4,7 +4,7 @@
 
 #include "support/bytes.h"
 #include "support/errors.h"
-#include "support/option_values.h"
+#include "support/printable.h"
 #include "support/protobuf_message.h"
 #include "support/text.h"
 

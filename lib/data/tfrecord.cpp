@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "data/bytes.h"
+#include "data/inflated_file.h"
 #include "support/crc32c.h"
 #include "support/errors.h"
 
@@ -63,6 +64,14 @@ std::optional<TfRecord> first_tfrecord(ByteView bytes) {
   const auto payload = bytes.subspan(head_bytes, *announced);
   require_checksum(payload, bytes.subspan(head_bytes + *announced), "payload");
   return TfRecord{.payload = payload, .size = *announced + tfrecord_overhead};
+}
+
+bool is_tfrecord(const std::filesystem::path& file) {
+  try {
+    return tfrecord_length(first_bytes(file, 12)).has_value();
+  } catch (const std::exception&) {
+    return false;
+  }
 }
 
 }  // namespace dimred::data

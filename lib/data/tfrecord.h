@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <span>
 #include <string>
@@ -36,9 +37,18 @@ constexpr std::size_t tfrecord_overhead = 16;
 /// end behind the last 64-bit offset. The payload need not be there.
 std::optional<std::uint64_t> tfrecord_length(ByteView bytes);
 
+/// The bytes between length and checksum of a whole record.
+inline Bytes payload_of(Bytes record) {
+  return record.subspan(tfrecord_overhead - 4, record.size() - tfrecord_overhead);
+}
+
 /// The record that `bytes` begins with; nullopt when they end before it does. Throws
 /// std::runtime_error("[tfrecord] ...") when one of its checksums differs; the length is believed
 /// only after its own has been verified.
 std::optional<TfRecord> first_tfrecord(ByteView bytes);
+
+/// Whether the file begins as a TFRecord file does (its first length has its checksum), plain or
+/// gz.
+bool is_tfrecord(const std::filesystem::path& file);
 
 }  // namespace dimred::data

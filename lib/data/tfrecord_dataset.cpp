@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <atomic>
-#include <limits>
 
 #include "data/decode.h"
 #include "data/inflated_file.h"
@@ -9,92 +8,13 @@
 #include "data/splits.h"
 #include "data/tf_example.h"
 #include "data/tfrecord.h"
-#include "data/unread_files.h"
+#include "data/tfrecord_format.h"
 #include "support/errors.h"
-#include "support/text.h"
 
 namespace dimred::data {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// The text of an error of ours without its "[scope] ".
-std::string rule_of(const std::exception& error) {
-  const std::string text = error.what();
-  const auto end = text.find("] ");
-  return end == std::string::npos ? text : text.substr(end + 2);
-}
-
-/// The bytes between length and checksum.
-Bytes payload_of(Bytes record) {
-  return record.subspan(tfrecord_overhead - 4, record.size() - tfrecord_overhead);
-}
-
-ImageExample example_in(Bytes message) {
-  const auto example = parse_image_example(message);
-  if (example.encoded.size() < smallest_image || !sniff(example.encoded))
-    fail_environment(
-        "[tfrecord] needs a JPEG or PNG as image/encoded, received {} bytes of something else{}",
-        example.encoded.size(),
-        remark_on_bytes(example.encoded));
-  return example;
-}
-
-/// Whether image/format contradicts the bytes; none, and one that names neither form, does not.
-bool is_misnamed(const ImageExample& example) {
-  const auto format = lower_case(example.format);
-  const bool png = sniff(example.encoded) == Encoding::png;
-  return png ? format == "jpeg" || format == "jpg" : format == "png";
-}
-
-/// Reads the record at the beginning of `rest`, which is not empty: adds it to `scan` and returns
-/// its size; 0: nothing behind it can be found.
-std::size_t scan_record(Bytes rest, std::uint64_t offset, RecordIndex& scan) {
-  try {
-    const auto length = tfrecord_length(rest);
-    if (!length || *length + tfrecord_overhead > rest.size()) {
-      scan.add_problem(
-          offset,
-          formatted(
-              "needs a whole record{}, received a file that ends {} bytes after its beginning",
-              length ? formatted(" of {} bytes", *length) : "",
-              rest.size()));
-      return 0;
-    }
-    const auto size = *length + tfrecord_overhead;
-    try {
-      require_environment(size <= std::numeric_limits<std::uint32_t>::max(),
-                          "[tfrecord] needs records of less than 4 GiB, received {} bytes",
-                          size);
-      first_tfrecord(rest);  // verifies it
-      const auto example = example_in(payload_of(rest.first(size)));
-      scan.entries.push_back(
-          {.offset = offset, .size = static_cast<std::uint32_t>(size), .label = example.label});
-      auto& shard = scan.shards.front();
-      if (is_misnamed(example) && shard.misnamed++ == 0) shard.first_misnamed = offset;
-    } catch (const std::runtime_error& error) {
-      scan.add_problem(offset, rule_of(error));
-    }
-    return size;
-  } catch (const std::runtime_error& error) {
-    scan.add_problem(offset,
-                     formatted("{}; no record behind it can be found ({} bytes are lost)",
-                               rule_of(error),
-                               rest.size()));
-    return 0;
-  }
-}
-
-RecordIndex scan_tfrecord(Bytes file) {
-  RecordIndex scan{.shards = {{}}};
-  if (file.empty()) scan.add_problem(0, "needs at least one record, received an empty file");
-  for (std::size_t offset = 0; offset < file.size();) {
-    const auto size = scan_record(file.subspan(offset), offset, scan);
-    if (size == 0) break;
-    offset += size;
-  }
-  return scan;
-}
 
 class TfRecordDataset : public RecordDataset {
  public:
@@ -201,21 +121,11 @@ std::unique_ptr<Dataset> open_split(const DatasetRequest& request) {
 
 }  // namespace
 
-const RecordFormat tfrecord_format = {.name = "tfrecord", .scan = scan_tfrecord};
-
 std::unique_ptr<Dataset> open_tfrecord(const RecordOptions& options) {
   if (options.source) return std::make_unique<TfRecordDataset>(options, std::vector<MappedFile>());
   auto paths = options.files;
   for (auto& path : paths) path = inflated(path, options.cache);
   return std::make_unique<TfRecordDataset>(options, map_files("tfrecord", paths));
-}
-
-bool is_tfrecord(const fs::path& file) {
-  try {
-    return tfrecord_length(first_bytes(file, 12)).has_value();
-  } catch (const std::exception&) {
-    return false;
-  }
 }
 
 namespace formats {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "data/inflated_file.h"
-#include "data/record_readers.h"
+#include "data/tfrecord.h"
 #include "support/atomic_file.h"
 #include "support/formatted.h"
 #include "support/list_files.h"

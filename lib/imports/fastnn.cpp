@@ -12,9 +12,11 @@
 #include <vector>
 
 #include "imports/import.h"
+#include "options/option_values.h"
+#include "options/options.h"
 #include "support/errors.h"
-#include "support/option_values.h"
-#include "support/options.h"
+#include "support/printable.h"
+#include "support/suggestion.h"
 #include "support/text.h"
 
 namespace dimred::imports {

@@ -2,8 +2,9 @@
 
 #include <algorithm>
 
+#include "options/option_values.h"
 #include "support/errors.h"
-#include "support/option_values.h"
+#include "support/printable.h"
 #include "support/text.h"
 
 namespace dimred::imports {

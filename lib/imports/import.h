@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "support/options_file.h"
+#include "options/options_file.h"
 
 // Other systems' configuration files, read line by line: each key becomes options of ours, or is
 // said to have no effect here, or is refused, always by name and with the reason.

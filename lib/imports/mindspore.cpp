@@ -4,11 +4,12 @@
 #include <cctype>
 #include <nlohmann/json.hpp>
 
+#include "options/options.h"
 #include "support/atomic_file.h"
 #include "support/errors.h"
 #include "support/json.h"
-#include "support/option_values.h"
-#include "support/options.h"
+#include "support/printable.h"
+#include "support/suggestion.h"
 
 namespace dimred::imports {
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "support/options.h"
+#include "options/options.h"
 
 namespace dimred::launch {
 

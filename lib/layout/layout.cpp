@@ -6,7 +6,6 @@
 #include <set>
 #include <utility>
 
-#include "layout/shard.h"
 #include "support/ceiling.h"
 #include "support/digest.h"
 #include "support/errors.h"
@@ -165,19 +164,6 @@ void memory_to_file(const Layout& layout, std::span<const float> memory, std::sp
       std::copy_n(memory.data() + from, length, file.data() + to);
     });
   }
-}
-
-std::vector<float> own_part(const Layout& layout, std::vector<float> whole) {
-  require(std::cmp_equal(whole.size(), layout.global_size),
-          "[layout] needs {} weights, received {}",
-          layout.global_size,
-          whole.size());
-  if (layout.file_size == layout.global_size) return whole;
-  std::vector<float> own;
-  own.reserve(layout.file_size);
-  for (const auto& [begin, end] : own_ranges(layout))
-    own.insert(own.end(), whole.begin() + begin, whole.begin() + end);
-  return own;
 }
 
 }  // namespace dimred::layout

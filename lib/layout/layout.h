@@ -67,9 +67,6 @@ void file_to_memory(const Layout& layout, std::span<const float> file, std::span
 /// The inverse of file_to_memory.
 void memory_to_file(const Layout& layout, std::span<const float> memory, std::span<float> file);
 
-/// This rank's elements [file_size] of a vector of files [M]: own_ranges() of it (shard.h).
-std::vector<float> own_part(const Layout& layout, std::vector<float> whole);
-
 /// JSON text of the table ({"hash", "parameters": [{"name", "shape", "offset"}]}) as files carry
 /// it.
 std::string to_json(const Layout& layout);

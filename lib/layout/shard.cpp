@@ -1,6 +1,7 @@
 #include "layout/shard.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "support/errors.h"
 
@@ -49,6 +50,19 @@ std::vector<ColumnRange> own_ranges(const Layout& layout) {
     }
   }
   return ranges;
+}
+
+std::vector<float> own_part(const Layout& layout, std::vector<float> whole) {
+  require(std::cmp_equal(whole.size(), layout.global_size),
+          "[layout] needs {} weights, received {}",
+          layout.global_size,
+          whole.size());
+  if (layout.file_size == layout.global_size) return whole;
+  std::vector<float> own;
+  own.reserve(layout.file_size);
+  for (const auto& [begin, end] : own_ranges(layout))
+    own.insert(own.end(), whole.begin() + begin, whole.begin() + end);
+  return own;
 }
 
 std::vector<Shard> consecutive(const std::vector<std::int64_t>& sizes) {

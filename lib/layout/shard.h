@@ -18,6 +18,9 @@ struct ColumnRange {
 /// This rank's elements of a vector of files [M], in order, as few ranges as can be.
 std::vector<ColumnRange> own_ranges(const Layout& layout);
 
+/// This rank's elements [file_size] of a vector of files [M]: own_ranges() of it.
+std::vector<float> own_part(const Layout& layout, std::vector<float> whole);
+
 /// One rank's share of the columns: memory ranges, sorted. The ranges of replicated columns never
 /// overlap between ranks, and together they cover every element.
 struct Shard {

@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "support/errors.h"
-#include "support/option_values.h"
-#include "support/text.h"
+#include "support/printable.h"
+#include "support/suggestion.h"
 
 namespace dimred::models {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "support/options.h"
+#include "options/options.h"
 
 namespace dimred::models {
 

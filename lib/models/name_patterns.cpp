@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "support/errors.h"
+#include "support/suggestion.h"
 #include "support/text.h"
 
 namespace dimred::models {

@@ -4,6 +4,7 @@
 #include "models/network.h"
 #include "models/script.h"
 #include "support/errors.h"
+#include "support/suggestion.h"
 #include "support/text.h"
 
 namespace dimred::models {

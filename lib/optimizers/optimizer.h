@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "optimizers/segments.h"
-#include "support/options.h"
+#include "options/options.h"
 
 namespace dimred::optimizers {
 

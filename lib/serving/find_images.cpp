@@ -5,7 +5,7 @@
 #include "data/image_files.h"
 #include "support/errors.h"
 #include "support/list_files.h"
-#include "support/option_values.h"
+#include "support/printable.h"
 
 namespace dimred::serving {
 namespace {

@@ -10,8 +10,9 @@
 #include "data/bytes.h"
 #include "data/class_names.h"
 #include "data/read_file.h"
+#include "options/option_values.h"
 #include "support/errors.h"
-#include "support/option_values.h"
+#include "support/printable.h"
 #include "support/text.h"
 
 namespace dimred::serving {

@@ -9,13 +9,12 @@
 #include <utility>
 
 #include "stores/attempts.h"
-#include "stores/journal.h"
 #include "stores/local_files.h"
 #include "support/atomic_file.h"
 #include "support/descriptor.h"
 #include "support/digest.h"
 #include "support/file_lock.h"
-#include "support/locations.h"
+#include "support/url.h"
 
 namespace dimred::stores {
 

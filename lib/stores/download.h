@@ -3,7 +3,9 @@
 #include <filesystem>
 #include <vector>
 
+#include "stores/journal.h"
 #include "stores/listing.h"
+#include "stores/wanted.h"
 
 namespace dimred::stores {
 
@@ -14,12 +16,6 @@ struct Transfer {
   std::int64_t left_out = 0;  // files that an upload leaves here
 };
 
-/// A file that is found, and the local one that it shall be.
-struct Wanted {
-  Found found;
-  std::filesystem::path to;
-};
-
 /// The files found at `url`, as `local`. Throws std::invalid_argument when that is nothing.
 std::vector<Wanted> placed_at(const Url& url,
                               const std::vector<Found>& found,
@@ -27,7 +23,6 @@ std::vector<Wanted> placed_at(const Url& url,
 
 /// Brings files that the journal (null: none) does not know, and notes each when it is whole.
 /// Throws as download().
-class Journal;
 Transfer bring_files(Store& store, const std::vector<Wanted>& wanted, Journal* journal);
 
 /// Brings the files found at `url` to `local`. Replaces another existing file only for `overwrite`;

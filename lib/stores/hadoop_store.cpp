@@ -9,7 +9,7 @@
 #include <set>
 #include <sstream>
 
-#include "support/option_values.h"
+#include "support/printable.h"
 #include "support/program.h"
 
 namespace dimred::stores {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "stores/download.h"
+#include "stores/wanted.h"
 
 namespace dimred::stores {
 

@@ -3,7 +3,7 @@
 #include <atomic>
 #include <filesystem>
 
-#include "support/options.h"
+#include "options/options.h"
 
 namespace dimred::stores {
 

@@ -10,9 +10,10 @@
 #include "stores/attempts.h"
 #include "stores/local_files.h"
 #include "support/digest.h"
-#include "support/locations.h"
-#include "support/option_values.h"
+#include "support/printable.h"
 #include "support/scope_exit.h"
+#include "support/url.h"
+#include "support/utf8.h"
 
 namespace dimred::stores {
 namespace {

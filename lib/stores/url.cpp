@@ -10,8 +10,9 @@
 #include <regex>
 
 #include "support/errors.h"
-#include "support/locations.h"
-#include "support/options.h"
+#include "support/printable.h"
+#include "support/suggestion.h"
+#include "support/url.h"
 
 namespace dimred::stores {
 namespace {

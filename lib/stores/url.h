@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "support/locations.h"
+#include "support/url.h"
 
 namespace dimred::stores {
 

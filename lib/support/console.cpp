@@ -10,8 +10,8 @@
 
 #include "support/errors.h"
 #include "support/formatted.h"
-#include "support/option_values.h"
 #include "support/text.h"
+#include "support/utf8.h"
 
 namespace dimred {
 namespace {

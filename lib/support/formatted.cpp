@@ -5,8 +5,8 @@
 #include <cmath>
 #include <string_view>
 
-#include "support/option_values.h"
 #include "support/text.h"
+#include "support/utf8.h"
 
 namespace dimred {
 
@@ -58,6 +58,12 @@ std::string decimal_text(double value, int digits) {
 
 std::string significant_text(double value, int digits) {
   return digits_of(value, std::chars_format::general, digits);
+}
+
+std::string number_text(double value) {
+  std::array<char, 40> text{};
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
+  return {text.data(), end};
 }
 
 std::string count_text(std::int64_t count) {

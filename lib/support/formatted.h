@@ -64,4 +64,7 @@ std::string duration_text(double seconds);           // 3.2 ms, 0.42 s, 12 s, 3 
 std::string decimal_text(double value, int digits);  // fixed: 0.3142
 std::string significant_text(double value, int digits);  // as %g: 0.314, 3.14e-05
 
+/// Shortest text that reads back as the same double: 0.1, 1e-05, 64.
+std::string number_text(double value);
+
 }  // namespace dimred

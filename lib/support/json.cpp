@@ -5,9 +5,9 @@
 #include <set>
 #include <vector>
 
+#include "support/byte_order_mark.h"
 #include "support/errors.h"
-#include "support/option_values.h"
-#include "support/text.h"
+#include "support/printable.h"
 
 namespace dimred {
 namespace {

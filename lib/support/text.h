@@ -14,13 +14,6 @@ namespace dimred {
 /// `text` without white space at its ends.
 std::string_view trimmed(std::string_view text);
 
-/// The mark that editors of Windows put before a text in UTF-8.
-inline constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
-
-/// The text of a file in UTF-8 without the byte-order mark that it may begin with. Throws
-/// std::runtime_error("source: ...") for the marks of UTF-16 and UTF-32.
-std::string_view without_byte_order_mark(std::string_view text, std::string_view source);
-
 /// The environment variable; empty where it is not set.
 std::string environment_text(const char* name);
 
@@ -68,17 +61,6 @@ std::vector<std::string> texts_of(const Items& items, const Text& text) {
 
 /// "a, b, c".
 inline std::string name_list(const std::vector<std::string>& names) { return joined(names, ", "); }
-
-/// The candidate of smallest edit distance to `name`, or nullopt when none is near.
-std::optional<std::string> nearest(std::string_view name,
-                                   const std::vector<std::string>& candidates);
-
-/// "; did you mean NAME?" where a candidate is near, or several that begin with `name`; else
-/// `otherwise`. `prefix` stands before each.
-std::string suggestion(std::string_view name,
-                       const std::vector<std::string>& candidates,
-                       std::string_view otherwise = {},
-                       std::string_view prefix = {});
 
 /// "a, b,c" -> a, b, c: what stands between commas, without blanks; of an empty text nothing.
 inline std::vector<std::string> split_list(std::string_view list) {

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "support/errors.h"
+#include "support/suggestion.h"
 #include "support/text.h"
 #include "training/builtin_hooks.h"
 

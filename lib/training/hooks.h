@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "checkpoints/background_writer.h"
-#include "support/options.h"
+#include "options/options.h"
 #include "training/epoch.h"
 #include "training/run_folder.h"
 

@@ -11,7 +11,7 @@
 #include "models/initialization.h"
 #include "models/margin.h"
 #include "models/objective.h"
-#include "support/options.h"
+#include "options/options.h"
 #include "training/passes/loss_scale.h"
 
 namespace dimred::training {

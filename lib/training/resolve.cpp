@@ -2,6 +2,7 @@
 
 #include "data/presets.h"
 #include "models/script.h"
+#include "options/effects.h"
 #include "support/digest.h"
 #include "support/errors.h"
 #include "training/options.h"

@@ -1,6 +1,6 @@
 # cmake -DCOMMANDS=build/compile_commands.json -P torch_free.cmake
 # Fails when a torch-free room is compiled with torch's include folder in sight.
-set(rooms support launch stores layout checkpoints verbs pca merge data schedules imports method)
+set(rooms support options launch stores layout checkpoints verbs pca merge data schedules imports method)
 file(READ ${COMMANDS} commands)
 string(JSON count LENGTH "${commands}")
 math(EXPR last "${count} - 1")

@@ -8,6 +8,7 @@
 #include "data/packed.h"
 #include "data/record_readers.h"
 #include "data/shard_names.h"
+#include "data/tfrecord.h"
 #include "support/errors.h"
 #include "tests/data/record_files.h"
 

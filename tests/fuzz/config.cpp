@@ -2,7 +2,7 @@
 
 #include <cstdlib>
 
-#include "support/options_file.h"
+#include "options/options_file.h"
 #include "tests/fuzz/fuzz.h"
 
 // The option file, as TOML and as lines of key=value.

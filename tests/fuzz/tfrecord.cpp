@@ -1,7 +1,7 @@
 #include "data/tfrecord.h"
 
-#include "data/record_readers.h"
 #include "data/tf_example.h"
+#include "data/tfrecord_format.h"
 #include "tests/fuzz/fuzz.h"
 
 // A shard: framing, checksums, examples. Mutations rarely keep a checksum, so a first byte that is

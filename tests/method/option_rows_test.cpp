@@ -5,10 +5,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "method/make_method.h"
 #include "method/method.h"
 #include "method/presets.h"
 #include "tests/method/quadratic_space.h"
-#include "tests/support/idle_rows.h"
+#include "tests/options/idle_rows.h"
 
 namespace dimred::method {
 namespace {

@@ -5,7 +5,9 @@
 #include <cmath>
 #include <limits>
 
+#include "method/make_method.h"
 #include "method/presets.h"
+#include "method/validate.h"
 #include "tests/method/quadratic_space.h"
 #include "tests/tools/temporary_folder.h"
 

@@ -4,6 +4,7 @@
 
 #include <Eigen/QR>
 
+#include "method/make_method.h"
 #include "tests/method/quadratic_space.h"
 
 namespace dimred::method {

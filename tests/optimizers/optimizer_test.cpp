@@ -9,7 +9,7 @@
 #include <set>
 
 #include "optimizers/clip.h"
-#include "tests/support/idle_rows.h"
+#include "tests/options/idle_rows.h"
 
 namespace dimred::optimizers {
 namespace {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -199,3 +200,50 @@ const char* text = R"({{ std::ostringstream)";
         "pca/c.cpp:3: #include <toml++/impl/parser.h> is a private header of its library",
         'pca/b.cpp:5: #include "pca/a.h" stands inside braces, not at file scope',
     ]
+
+
+def ring_of(room: str, size: int) -> dict[str, str]:
+    """Headers, each with an include of the next, the last with one of the first."""
+    return {
+        f"{room}__u{i}_dot_h": f'#include "{room.removeprefix("lib__")}/u{(i + 1) % size}.h"\n' for i in range(size)
+    }
+
+
+def test_a_circle_of_more_than_three_units_is_reported(tmp_path: Path) -> None:
+    assert names_reported(tmp_path, script="lint_cycles.py", **ring_of("pca", 4)) == [
+        "pca/u0: a circle of 4 units, of at most 3: pca/u0 pca/u1 pca/u2 pca/u3"
+    ]
+    assert names_reported(tmp_path, script="lint_cycles.py", **ring_of("merge", 3)) == []
+
+
+def test_a_source_stands_for_its_header_in_a_circle(tmp_path: Path) -> None:
+    """Only where the source of a unit includes the others does its circle close."""
+    ring = ring_of("pca", 4)
+    ring["pca__u3_dot_cpp"] = ring.pop("pca__u3_dot_h")
+    ring["pca__u3_dot_h"] = "int last();\n"
+    assert len(names_reported(tmp_path, script="lint_cycles.py", **ring)) == 1
+    ring["pca__u3_dot_cpp"] = '#include "pca/u3.h"\n#include <u0.h>\n'
+    assert names_reported(tmp_path, script="lint_cycles.py", **ring) == []
+
+
+@pytest.mark.parametrize("room", ["support", "options"])
+def test_any_circle_in_the_lowest_rooms_is_reported(tmp_path: Path, room: str) -> None:
+    found = names_reported(tmp_path, script="lint_cycles.py", **ring_of(f"lib__{room}", 2))
+    assert found == [f"lib/{room}/u0: a circle of 2 units, where none may be: lib/{room}/u0 lib/{room}/u1"]
+
+
+@pytest.mark.parametrize(
+    ("size", "expected"),
+    [
+        (9, []),
+        (10, ["pca/: its largest circle has grown from 9 to 10 units"]),
+        (8, ["scripts/lint_cycles.py: the largest circle of pca/ has 8 units, no longer 9"]),
+        (3, ["scripts/lint_cycles.py: pca/ needs no exception"]),
+    ],
+)
+def test_an_excepted_circle_has_the_size_that_the_list_says(
+    monkeypatch: pytest.MonkeyPatch, size: int, expected: list[str]
+) -> None:
+    monkeypatch.syspath_prepend(REPOSITORY / "scripts")
+    complaints = importlib.import_module("lint_cycles").complaints
+    assert list(complaints([[f"pca/u{i}" for i in range(size)]], {"pca/": 9})) == expected

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/support/idle_rows.h"
+#include "tests/options/idle_rows.h"
 
 namespace dimred::schedules {
 namespace {

@@ -7,9 +7,11 @@
 #include <cmath>
 #include <limits>
 
+#include "method/make_method.h"
 #include "method/method.h"
 #include "method/presets.h"
 #include "stage2/fused.h"
+#include "stage2/projection.h"
 #include "stage2/projection_device.h"
 #include "tests/tools/function_space.h"
 
@@ -172,7 +174,7 @@ TEST_F(DeviceKernels, FusedAdvanceOnce) {
       const auto weights = moves ? torch::ones({columns}).cuda() : torch::Tensor();
       const auto start = moves ? torch::empty_like(weights) : torch::Tensor();
       const auto direction =
-          fused::advance(Subspace(p.cuda()), line, {gradient, momentum, weights, start});
+          fused::advance(Subspace(p.cuda()).blocks, line, {gradient, momentum, weights, start});
       EXPECT_TRUE(torch::allclose(direction.cpu(), u, 1e-4, 1e-4));
       EXPECT_TRUE(torch::allclose(momentum.cpu(), m, 1e-4, 1e-4));
       if (!moves) continue;

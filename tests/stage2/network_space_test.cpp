@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "method/make_method.h"
 #include "method/method.h"
 #include "tests/tools/disturbed_net.h"
 #include "tests/tools/gloo_ranks.h"

@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "distributed/volume.h"
+#include "method/make_method.h"
 #include "method/method.h"
 #include "method/presets.h"
 #include "stage2/projection.h"

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "method/make_method.h"
 #include "method/method.h"
 #include "method/presets.h"
 #include "tests/tools/function_space.h"

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "distributed/connect.h"
+#include "options/effects.h"
 #include "training/heads/class_sharded_softmax.h"
 
 namespace {

@@ -2,7 +2,7 @@
 
 #include <fstream>
 
-#include "support/options_file.h"
+#include "options/options_file.h"
 #include "tests/tools/temporary_folder.h"
 #include "training/setup.h"
 

@@ -4,7 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "support/errors.h"
-#include "support/option_values.h"
+#include "support/printable.h"
+#include "support/utf8.h"
 
 namespace dimred::training {
 namespace {

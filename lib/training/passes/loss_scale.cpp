@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "checkpoints/state.h"
+#include "options/options.h"
 #include "support/errors.h"
-#include "support/options.h"
 
 namespace dimred::training {
 namespace {

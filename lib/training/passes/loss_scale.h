@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "support/options.h"
+#include "options/options.h"
 
 namespace dimred::training {
 

@@ -16,6 +16,7 @@
 #include "checkpoints/snapshot.h"
 #include "support/errors.h"
 #include "support/json.h"
+#include "support/text.h"
 #include "training/state.h"
 #include "training/weights/frozen.h"
 #include "training/weights/weights.h"

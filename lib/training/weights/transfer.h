@@ -3,8 +3,8 @@
 #include <filesystem>
 #include <string>
 
+#include "options/options.h"
 #include "support/console.h"
-#include "support/options.h"
 #include "training/setup.h"
 
 namespace dimred::training {

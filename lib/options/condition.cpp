@@ -1,11 +1,9 @@
-#include "support/condition.h"
+#include "options/condition.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <utility>
 
-#include "support/errors.h"
-#include "support/options.h"
+#include "support/formatted.h"
 #include "support/text.h"
 
 namespace dimred {
@@ -18,32 +16,6 @@ std::string alternatives(const std::vector<std::string>& texts) {
   if (texts.size() < 2) return joined(texts, "");
   const std::vector<std::string> first(texts.begin(), texts.end() - 1);
   return formatted("{} or {}", joined(first, ", "), texts.back());
-}
-
-const Option& named_row(const Condition& condition, const OptionTable& table) {
-  const auto* row = table.row(condition.row);
-  check(row != nullptr,
-        formatted("{} has no option {}, which another one needs", table.command(), condition.row));
-  return *row;
-}
-
-bool holds_as_written(const Condition& condition, const OptionTable& table) {
-  const auto part_holds = [&](const Condition& part) { return holds(part, table); };
-  if (condition.test == Test::always) return true;
-  if (condition.test == Test::all) return std::ranges::all_of(condition.parts, part_holds);
-  if (condition.test == Test::any) return std::ranges::any_of(condition.parts, part_holds);
-  const auto& row = named_row(condition, table);
-  const auto value = row.value();
-  switch (condition.test) {
-    case Test::is:
-      return std::ranges::count(condition.values, value) > 0 && holds(row.needs, table);
-    case Test::above:
-      return std::strtod(value.c_str(), nullptr) > condition.bound && holds(row.needs, table);
-    case Test::has_value:
-      return !value.empty() && holds(row.needs, table);
-    default:
-      return row.was_set();
-  }
 }
 
 Condition combined(Test test, Condition left, Condition right) {
@@ -71,17 +43,6 @@ std::string alternatives_text(const std::vector<Condition>& parts) {
   });
   return same ? alternatives(texts_of(parts, &Condition::row)) + tail
               : alternatives(texts_of(parts, condition_text));
-}
-
-void collect(const Condition& condition,
-             const OptionTable& table,
-             std::vector<std::string>& found) {
-  for (const auto& part : condition.parts) collect(part, table, found);
-  if (condition.row.empty()) return;
-  const auto& row = named_row(condition, table);
-  for (const auto& name : {row.name, row.chosen_by})
-    if (!name.empty() && std::ranges::find(found, name) == found.end()) found.push_back(name);
-  collect(row.needs, table, found);
 }
 
 }  // namespace
@@ -119,10 +80,6 @@ Condition operator||(Condition left, Condition right) {
   return combined(Test::any, std::move(left), std::move(right));
 }
 
-bool holds(const Condition& condition, const OptionTable& table) {
-  return holds_as_written(condition, table) != condition.negated;
-}
-
 std::string condition_text(const Condition& condition) {
   const auto& [test, negated, row, values, bound, parts] = condition;
   switch (test) {
@@ -143,12 +100,6 @@ std::string condition_text(const Condition& condition) {
       return alternatives_text(parts);
   }
   return {};
-}
-
-std::vector<std::string> deciding_rows(const Condition& condition, const OptionTable& table) {
-  std::vector<std::string> found;
-  collect(condition, table, found);
-  return found;
 }
 
 }  // namespace dimred

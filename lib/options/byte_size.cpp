@@ -1,11 +1,11 @@
-#include "support/byte_size.h"
+#include "options/byte_size.h"
 
 #include <array>
 #include <cmath>
 #include <optional>
 
+#include "options/option_values.h"
 #include "support/errors.h"
-#include "support/option_values.h"
 #include "support/text.h"
 
 namespace dimred {

@@ -10,9 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "support/condition.h"
-#include "support/option_values.h"
-#include "support/text.h"
+#include "options/condition.h"
+#include "options/option_values.h"
 
 // One table of options per command. A row says all that anybody has to know of an option, where it
 // is defined: it is what parses flags and files, checks, prints --help in its forms, writes
@@ -22,6 +21,7 @@
 namespace dimred {
 
 struct ConfigEntry;
+class OptionTable;
 
 enum class OptionOrigin { default_value, file, flag };
 
@@ -203,6 +203,8 @@ class OptionTable {
   /// usage line calls them `name`: "IMAGE...".
   void rest(std::string name, std::function<void(const std::string&)> take);
 
+  /// Gives every row whose text is a URL its local path, as set_locate() says; each URL is located
+  /// once in a process.
   void locate_all();
 
   /// An option that the command had until `revision`, in the present group. By flag or in a file,
@@ -212,21 +214,23 @@ class OptionTable {
                std::string default_value,
                std::string revision,
                std::string instead);
-  /// A line for each removed option that was given at its old default, and for a word behind --help
-  /// that names no level.
+  /// A line for each removed option that was given at its old default, and what notice() has added.
   const std::vector<std::string>& notices() const { return notices_; }
+  void notice(std::string line) { notices_.push_back(std::move(line)); }
   const std::vector<Removed>& removed_options() const { return removed_; }
 
-  /// Reads flags (and the file behind --config FILE, which flags override). Returns the help text
-  /// if --help, or --help with all, json or names, was asked for, else nullopt; other flags beside
-  /// it decide what the help shows, and are checked for json alone. Throws
+  /// Reads flags (and the file behind --config FILE, which flags override), and locates the URLs
+  /// among them. For --help see requested_help(). Throws
   /// std::invalid_argument("--flag: rule, received X") or
   /// ("--flag: unknown option; did you mean --y?") or ("file:line:column: key: rule, received X");
   /// all flag names are checked before the file is read. `--config` accepts TOML, or plain
   /// key=value lines when the name does not end in .toml (the rest of the line is the value;
   /// True/False/None; # comments). `--batch-size 64`, `--batch_size=64` and `--batch_size 64` are
   /// the same; a switch may stand alone or be followed by true or false.
-  std::optional<std::string> parse(const std::vector<std::string>& arguments);
+  void parse(const std::vector<std::string>& arguments);
+
+  /// Reads flags as parse() does, and locates nothing.
+  void read_flags(const std::vector<std::string>& arguments);
 
   /// Reads one TOML or key=value file as parse's --config does. Options set by a flag already stay.
   void read_file(const std::filesystem::path& file);
@@ -257,9 +261,6 @@ class OptionTable {
   bool was_set(const void* field) const { return at(field).was_set(); }
   bool was_set(const char* name) const = delete;
 
-  enum class Help { essential, all, names, json };
-  /// As option_help.h has it.
-  std::string help(Help what = Help::all) const;
   std::string to_toml() const;  // every option with its resolved value, by group
   const std::string& command() const { return command_; }
   const std::string& summary() const { return summary_; }
@@ -270,6 +271,8 @@ class OptionTable {
   const Option& config() const { return config_; }
   const Option* row(std::string_view name) const;  // nullptr: there is none
   const Option* row(OptionRole role) const;        // the first one; nullptr: there is none
+  /// Whether some rows are essential, so that --help is shorter than --help all.
+  bool has_essential() const;
 
  private:
   struct Flag {
@@ -287,8 +290,7 @@ class OptionTable {
                            std::function<std::size_t()> show);
   Option* find(std::string_view name);
   std::string hint(std::string_view name, std::string_view prefix) const;
-  std::string help_beside(const std::vector<std::string>& arguments, Help what);
-  void read(const std::vector<std::string>& arguments);
+  void locate();
   void apply_choices();
   const Removed* find_removed(std::string_view name) const;
   void pass_over(const Removed& option, std::string_view source, const std::string& value);
@@ -313,11 +315,14 @@ class OptionTable {
   Option config_;  // --config itself: a flag, but no key of a file
 };
 
-/// Options that would change nothing beside the others are a misunderstanding: throws
-/// std::invalid_argument("[stage1] power has no effect: it needs schedule = polynomial") for the
-/// first that a flag, or a file where the row does not allow it, sets to another value than its
-/// default, or to any value where a preset decides the default.
-void require_effects(const OptionTable& table);
+/// The local path that stands for a row's URL. nullopt: the text stays as it is. Throws
+/// std::invalid_argument for a place that cannot be.
+using Locate = std::function<std::optional<std::filesystem::path>(const Option& row,
+                                                                  const OptionTable& table)>;
+
+/// Options that name a file may name it by a URL. A table knows no stores: a caller that does says,
+/// for the tables of this process, which local path stands for one; without it a URL is refused.
+void set_locate(Locate locate);
 
 /// Throws std::invalid_argument("[scope] name needs ..., received ...") for the first number of the
 /// table that lies outside its row's range: for options that did not come through parse().

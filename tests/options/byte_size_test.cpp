@@ -1,4 +1,4 @@
-#include "support/byte_size.h"
+#include "options/byte_size.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "support/options.h"
+#include "options/options.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,9 +8,11 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "options/effects.h"
+#include "options/option_help.h"
+#include "options/options_file.h"
 #include "support/errors.h"
-#include "support/options_file.h"
-#include "tests/support/options_fixture.h"
+#include "tests/options/options_fixture.h"
 
 namespace dimred {
 namespace {
@@ -23,7 +25,8 @@ using testing::Not;
 
 TEST(OptionTable, KeepsDefaultsWithoutArguments) {
   Everything e;
-  EXPECT_EQ(e.table.parse({}), std::nullopt);
+  EXPECT_EQ(requested_help(e.table, {}), std::nullopt);
+  e.table.parse({});
   EXPECT_EQ(e.batch_size, 64);
   EXPECT_EQ(e.momentum, 0.9);
   EXPECT_FALSE(e.table.was_set(&e.batch_size));
@@ -188,7 +191,7 @@ TEST(OptionTable, UnknownNamesInCodeAreOurBug) {
 TEST(OptionTable, HelpShowsGroupsRangesChoicesAndDefaults) {
   Everything e;
   e.learning_rate = 5;  // the default is what the field held when it was added
-  const auto help = e.table.parse({"--batch_size", "no", "--help"});
+  const auto help = requested_help(e.table, {"--batch_size", "no", "--help"});
   ASSERT_TRUE(help.has_value());
   for (const auto* part : {"dimred test: tries every kind of option",
                            "\nData:\n",
@@ -210,17 +213,17 @@ TEST(OptionTable, HelpIsTheEssentialRowsUnlessAllIsAskedFor) {
   Everything e;
   e.table.of(&e.data).essential();
   e.table.of(&e.epochs).essential();
-  const auto help = e.table.parse({"--help"});
+  const auto help = requested_help(e.table, {"--help"});
   EXPECT_THAT(*help, AllOf(HasSubstr("--data"), HasSubstr("--epochs"), HasSubstr("--help all")));
   EXPECT_THAT(*help, HasSubstr("7 further options"));
   EXPECT_THAT(*help, Not(HasSubstr("--batch_size")));
-  EXPECT_THAT(*e.table.parse({"--help", "all"}), HasSubstr("--batch_size"));
-  EXPECT_EQ(e.table.help(), *e.table.parse({"-h", "all"}));
+  EXPECT_THAT(*requested_help(e.table, {"--help", "all"}), HasSubstr("--batch_size"));
+  EXPECT_EQ(help_of(e.table), *requested_help(e.table, {"-h", "all"}));
 }
 
 TEST(OptionTable, NamesForCompletionAreALineEach) {
   Everything e;
-  EXPECT_EQ(*e.table.parse({"--help", "names"}),
+  EXPECT_EQ(*requested_help(e.table, {"--help", "names"}),
             "--config PATH\n--help all\n--data PATH\n--batch_size\n--learning_rate\n--momentum\n"
             "--epochs\n--nesterov true false\n--name\n--milestones\n--fruit apple pear quince\n");
 }
@@ -242,7 +245,7 @@ TEST(OptionTable, HelpFitsAHundredColumns) {
             &field,
             "a text of many words that has to be wrapped because it is far longer than one line "
             "of a hundred columns can hold, and then some more");
-  std::istringstream lines(table.help());
+  std::istringstream lines(help_of(table));
   std::size_t longest = 0;
   for (std::string line; std::getline(lines, line);) longest = std::max(longest, line.size());
   EXPECT_LE(longest, 100U);
@@ -252,9 +255,9 @@ TEST(OptionTable, HelpFitsAHundredColumns) {
 TEST(OptionTable, HelpNamesPositionalArguments) {
   Everything e;
   e.table.of(&e.data).positional();
-  EXPECT_THAT(e.table.help(), HasSubstr("usage: dimred test DATA [options]\n"));
+  EXPECT_THAT(help_of(e.table), HasSubstr("usage: dimred test DATA [options]\n"));
   e.table.rest("IMAGE...", [](const std::string&) {});
-  EXPECT_THAT(e.table.help(), HasSubstr("usage: dimred test DATA IMAGE... [options]\n"));
+  EXPECT_THAT(help_of(e.table), HasSubstr("usage: dimred test DATA IMAGE... [options]\n"));
 }
 
 TEST(OptionTable, HelpSaysADefaultInWordsWhereTheRowDoes) {
@@ -263,8 +266,8 @@ TEST(OptionTable, HelpSaysADefaultInWordsWhereTheRowDoes) {
   OptionTable table("dimred test", "x");
   table.add("cache", &cache, "folder for copies (default: ~/.cache (of the user))");
   table.add("rate", &rate, "rate (default: the preset's) of a step", positive());
-  EXPECT_THAT(table.help(), HasSubstr("folder for copies (default ~/.cache (of the user))\n"));
-  EXPECT_THAT(table.help(),
+  EXPECT_THAT(help_of(table), HasSubstr("folder for copies (default ~/.cache (of the user))\n"));
+  EXPECT_THAT(help_of(table),
               HasSubstr("rate (default: the preset's) of a step (> 0; default 0.1)\n"));
 }
 
@@ -276,7 +279,7 @@ TEST(OptionTable, AWordBehindHelpThatNamesNoLevelIsSaid) {
                                                {{"--help", "all"}, false},
                                                {{"--help", "--epochs"}, false}}) {
     Everything e;
-    EXPECT_THAT(*e.table.parse(words), HasSubstr("usage: dimred test"));
+    EXPECT_THAT(*requested_help(e.table, words), HasSubstr("usage: dimred test"));
     if (!said) {
       EXPECT_THAT(e.table.notices(), testing::IsEmpty());
       continue;
@@ -376,8 +379,8 @@ TEST(OptionTable, APresetDecidesTheDefaultsOfWhatNobodySets) {
 
 TEST(OptionTable, SaysAllThatItKnowsAsJson) {
   Conditional c;
-  const auto said =
-      nlohmann::json::parse(*c.table.parse({"--preset=fast", "--matrix=/x", "--help", "json"}));
+  const auto said = nlohmann::json::parse(
+      *requested_help(c.table, {"--preset=fast", "--matrix=/x", "--help", "json"}));
   EXPECT_EQ(said.at("command"), "dimred train");
   std::map<std::string, nlohmann::json> rows;
   for (const auto& row : said.at("options")) rows[row.at("name")] = row;
@@ -395,7 +398,7 @@ TEST(OptionTable, SaysAllThatItKnowsAsJson) {
   EXPECT_EQ(rows["threads"].at("resume"), "fixed");
   EXPECT_EQ(rows["threads"].at("type"), "integer");
   EXPECT_THAT(refusal([&] {
-                c.table.parse({"--power=x", "--help", "json"});
+                requested_help(c.table, {"--power=x", "--help", "json"});
               }),
               HasSubstr("--power: needs a number"));
 }
@@ -438,7 +441,7 @@ TEST(RemovedOption, AnotherValueNamesTheLastRevision) {
             }),
             "run.toml:4: speed: the option is gone, received 2; revision 8b694755 is the last that "
             "has it; leave it out");
-  EXPECT_EQ(table.help(OptionTable::Help::json).find("speed"), std::string::npos);
+  EXPECT_EQ(help_of(table, HelpLevel::json).find("speed"), std::string::npos);
 }
 
 TEST(RemovedOption, ThatPersistedIsRefusedWhereARunIsAdopted) {
@@ -472,24 +475,9 @@ TEST(RemovedChoice, IsRefusedByFlagAndFileAndNotShown) {
   const ConfigEntry entry{.name = "start", .text = "soup", .source = "run.toml:4"};
   EXPECT_EQ(refusal([&] { table.read_entries({entry}); }), "run.toml:4: " + line);
   EXPECT_EQ(refusal([&] { table.set(&start, "soup"); }), line);
-  EXPECT_EQ(table.help().find("soup"), std::string::npos);
+  EXPECT_EQ(help_of(table).find("soup"), std::string::npos);
   table.parse({"--start=mean"});
   EXPECT_EQ(start, Start::mean);
-}
-
-TEST(Nearest, FindsTypingErrorsAndPartsOfNames) {
-  const std::vector<std::string> names = {"batch_size", "learning_rate", "residual_momentum", "to"};
-  EXPECT_EQ(nearest("bacth_size", names), "batch_size");  // two letters swapped
-  EXPECT_EQ(nearest("batchsize", names), "batch_size");   // one missing
-  EXPECT_EQ(nearest("learning_rates", names), "learning_rate");
-  EXPECT_EQ(nearest("lerning_rat", names), "learning_rate");  // two edits in eleven letters
-  EXPECT_EQ(nearest("momentum", names), "residual_momentum");
-  EXPECT_EQ(nearest("use_the_batch_size_of", names), "batch_size");
-  EXPECT_EQ(nearest("zzzzzz", names), std::nullopt);
-  EXPECT_EQ(nearest("", names), std::nullopt);
-  EXPECT_EQ(nearest("batch_size", {}), std::nullopt);
-  const std::string endless = std::string(std::size_t{10} << 20, 'e') + "batch_size";
-  EXPECT_EQ(nearest(endless, names), std::nullopt);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/support/options_fixture.h"
+#include "tests/options/options_fixture.h"
 
 namespace dimred {
 namespace {

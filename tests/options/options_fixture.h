@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "support/options.h"
+#include "options/options.h"
 #include "tests/tools/temporary_folder.h"
 
 namespace dimred {

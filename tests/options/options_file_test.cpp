@@ -1,4 +1,4 @@
-#include "support/options_file.h"
+#include "options/options_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <cmath>
 #include <random>
 
-#include "tests/support/options_fixture.h"
+#include "tests/options/options_fixture.h"
 
 namespace dimred {
 namespace {

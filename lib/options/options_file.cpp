@@ -1,4 +1,4 @@
-#include "support/options_file.h"
+#include "options/options_file.h"
 
 // toml++ takes for granted what a damaged file does not keep to (its issue 294); where its public
 // TOML_ASSERT stands in the place of that, it answers by its own later checks.
@@ -14,12 +14,15 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "options/option_values.h"
+#include "options/toml_letters.h"
 #include "support/atomic_file.h"
+#include "support/byte_order_mark.h"
 #include "support/errors.h"
-#include "support/locations.h"
-#include "support/option_values.h"
+#include "support/printable.h"
 #include "support/text.h"
-#include "support/toml_letters.h"
+#include "support/url.h"
+#include "support/utf8.h"
 
 namespace dimred {
 namespace {

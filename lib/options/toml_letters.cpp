@@ -1,4 +1,4 @@
-#include "support/toml_letters.h"
+#include "options/toml_letters.h"
 
 #include <initializer_list>
 

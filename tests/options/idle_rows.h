@@ -4,7 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "support/options.h"
+#include "options/effects.h"
+#include "options/options.h"
 
 // What a test of options without effect needs: other values of a row, and whether they are refused.
 namespace dimred {

@@ -6,8 +6,6 @@
 // When an option has an effect, as a value: over other rows of the same table, which it names.
 namespace dimred {
 
-class OptionTable;
-
 struct Condition {
   enum class Test { always, is, above, has_value, given, all, any };
   Test test = Test::always;
@@ -33,15 +31,7 @@ Condition operator!(Condition condition);
 Condition operator&&(Condition left, Condition right);
 Condition operator||(Condition left, Condition right);
 
-/// By the rows' present values; a row that has itself no effect is as if it had no value. Throws
-/// std::logic_error for a row that the table does not have.
-bool holds(const Condition& condition, const OptionTable& table);
-
 /// "schedule = step, exponential or plsc", "warmup_epochs or warmup_steps", "pca_mat to be unset".
 std::string condition_text(const Condition& condition);
-
-/// The names of the rows that decide it, each once: its own, the rows these need, and the choosers
-/// of their defaults.
-std::vector<std::string> deciding_rows(const Condition& condition, const OptionTable& table);
 
 }  // namespace dimred

@@ -35,22 +35,9 @@ bool parse_boolean(std::string_view text);
 std::vector<double> parse_numbers(std::string_view text, const Range& range);
 std::string parse_text(std::string_view text);
 
-/// `text` with each byte that is not part of UTF-8 as \xNN, for files that must be UTF-8.
-std::string utf8_text(std::string_view text);
-
-/// Shortest text that reads back as the same double: 0.1, 1e-05, 64.
-std::string number_text(double value);
 /// Returns the number as a TOML float: 64.0.
 std::string toml_number(double value);
 /// A TOML basic string, quoted and escaped.
 std::string toml_string(std::string_view text);
-
-/// A foreign text on one line of a message: what a terminal would obey is escaped, a URL's password
-/// is left out, and what goes beyond 100 bytes is cut.
-std::string printable(std::string_view text);
-
-/// `text` with everything escaped, but what is `kept`, that a terminal would obey. put_text()
-/// applies it to all that is printed; without line ends, a name cannot pretend to be another line.
-std::string terminal_text(std::string_view text, std::string_view kept = "\n\t");
 
 }  // namespace dimred

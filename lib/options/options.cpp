@@ -1,15 +1,19 @@
-#include "support/options.h"
+#include "options/options.h"
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <set>
 #include <sstream>
 #include <stdexcept>
 
+#include "options/options_file.h"
 #include "support/errors.h"
 #include "support/locations.h"
-#include "support/option_help.h"
-#include "support/options_file.h"
+#include "support/printable.h"
+#include "support/suggestion.h"
+#include "support/text.h"
+#include "support/url.h"
 
 namespace dimred {
 namespace {
@@ -109,28 +113,15 @@ bool is_truth(const std::string& text) {
   return text == "true" || text == "false" || text == "True" || text == "False";
 }
 
-/// A request for --help.
-struct HelpRequest {
-  OptionTable::Help level;
-  std::string unknown;  // the word behind it, where that names no level
-};
+Locate& locate_now() {
+  static Locate function;
+  return function;
+}
 
-/// Takes --help, and the level behind it, out of the arguments.
-std::optional<HelpRequest> take_help(std::vector<std::string>& arguments) {
-  using enum OptionTable::Help;
-  constexpr std::array words{
-      std::pair("all", all), std::pair("names", names), std::pair("json", json)};
-  const auto asked = std::ranges::find_if(
-      arguments, [](const auto& text) { return text == "--help" || text == "-h"; });
-  if (asked == arguments.end()) return std::nullopt;
-  const auto next = asked + 1;
-  const auto* const word = std::ranges::find_if(
-      words, [&](const auto& known) { return next != arguments.end() && *next == known.first; });
-  const bool found = word != words.end();
-  HelpRequest request{.level = found ? word->second : essential};
-  if (!found && next != arguments.end() && !next->starts_with('-')) request.unknown = *next;
-  arguments.erase(asked, next + (found ? 1 : 0));
-  return request;
+/// A row's name and its URL -> the local path.
+std::map<std::string, fs::path>& located() {
+  static std::map<std::string, fs::path> paths;
+  return paths;
 }
 
 bool looks_named(const std::string& text) { return text.size() > 1 && text.front() == '-'; }
@@ -372,9 +363,35 @@ void OptionTable::rest(std::string name, std::function<void(const std::string&)>
   rest_ = std::move(take);
 }
 
+// Where a row names a URL.
+
+void set_locate(Locate locate) { locate_now() = std::move(locate); }
+
 void OptionTable::locate_all() {
   for (auto& row : rows_) row.waits_for_adoption = false;
-  locate(rows_, *this);
+  locate();
+}
+
+void OptionTable::locate() {
+  for (auto& row : rows_) {
+    const bool names = row.kind == OptionKind::path || row.kind == OptionKind::text;
+    if (!names || row.waits_for_adoption || !looks_like_url(row.text)) continue;
+    // Set to something else since then.
+    if (row.kind == OptionKind::path && row.show() != toml_string(without_credentials(row.text)))
+      continue;
+    const auto key = row.name + ' ' + row.text;
+    if (!located().contains(key)) {
+      if (!locate_now()) {
+        if (row.kind == OptionKind::text) continue;
+        refuse("--{}: cannot be a URL here, received {}", row.name, without_credentials(row.text));
+      }
+      const auto path = locate_now()(row, *this);
+      if (!path) continue;
+      located()[key] = *path;
+      stand_for(*path, without_credentials(row.text));
+    }
+    row.assign(located()[key].string());
+  }
 }
 
 const Option* OptionTable::row(std::string_view name) const {
@@ -395,15 +412,15 @@ Option* OptionTable::find(std::string_view name) {
   return nullptr;
 }
 
+bool OptionTable::has_essential() const { return std::ranges::any_of(rows_, &Option::essential); }
+
 std::string OptionTable::scope() const { return command_.substr(command_.rfind(' ') + 1); }
 
 std::string OptionTable::hint(std::string_view name, std::string_view prefix) const {
   auto names = texts_of(rows_, &Option::name);
   if (!prefix.empty()) names.insert(names.end(), {"config", "help"});
-  return suggestion(name,
-                    names,
-                    formatted("; see {} --help{}", command_, has_essential(*this) ? " all" : ""),
-                    prefix);
+  return suggestion(
+      name, names, formatted("; see {} --help{}", command_, has_essential() ? " all" : ""), prefix);
 }
 
 void OptionTable::apply(Option& row,
@@ -595,7 +612,7 @@ std::vector<OptionTable::Flag> OptionTable::scan(const std::vector<std::string>&
   return flags;
 }
 
-void OptionTable::read(const std::vector<std::string>& arguments) {
+void OptionTable::read_flags(const std::vector<std::string>& arguments) {
   const auto flags = scan(arguments);
   for (const auto& flag : flags) {
     if (flag.row == &config_) read_file(flag.text);
@@ -608,36 +625,15 @@ void OptionTable::read(const std::vector<std::string>& arguments) {
   apply_choices();
 }
 
-/// A person who asks for help gets it, whatever is wrong with the other arguments; who asks for
-/// JSON relies on what it says of them.
-std::string OptionTable::help_beside(const std::vector<std::string>& arguments, Help what) {
-  try {
-    read(arguments);
-  } catch (const std::invalid_argument&) {
-    if (what == Help::json) throw;
-  }
-  return help(what);
-}
-
-std::optional<std::string> OptionTable::parse(const std::vector<std::string>& arguments) {
-  auto others = arguments;
-  if (const auto request = take_help(others)) {
-    if (!request->unknown.empty())
-      notices_.push_back(
-          formatted("--help: needs all, json, names or nothing behind it, received {}; --help all "
-                    "lists every option",
-                    printable(request->unknown)));
-    return help_beside(others, request->level);
-  }
-  read(arguments);
-  locate(rows_, *this);
-  return std::nullopt;
+void OptionTable::parse(const std::vector<std::string>& arguments) {
+  read_flags(arguments);
+  locate();
 }
 
 void OptionTable::read_entries(const std::vector<ConfigEntry>& entries) {
   for (const auto& entry : entries) apply(entry);
   apply_choices();
-  locate(rows_, *this);
+  locate();
 }
 
 void OptionTable::read_words(const std::string& words,
@@ -661,11 +657,6 @@ void OptionTable::read_words(const std::string& words,
 
 // What a table says of itself.
 
-std::string OptionTable::help(Help what) const {
-  if (what == Help::names) return completion_lines(*this);
-  return what == Help::json ? json_help(*this) : text_help(*this, what == Help::all);
-}
-
 std::string OptionTable::to_toml() const {
   std::string out =
       formatted("# Every option of this run; {} --config FILE repeats it.\n", command_);
@@ -678,19 +669,6 @@ std::string OptionTable::to_toml() const {
     out += formatted("{} = {}\n", row.name, value);
   }
   return out;
-}
-
-void require_effects(const OptionTable& table) {
-  for (const auto& row : table.rows()) {
-    const bool asked = row.origin == OptionOrigin::flag || (row.was_set() && !row.idle_in_files);
-    const bool meant = !row.chosen_by.empty() && row.idle_in_files;  // also at the preset's value
-    const bool changed = meant || row.show() != row.default_value;
-    require(!asked || !changed || holds(row.needs, table),
-            "[{}] {} has no effect: it needs {}",
-            table.scope(),
-            row.name,
-            condition_text(row.needs));
-  }
 }
 
 void require_ranges(const OptionTable& table, std::string_view scope) {

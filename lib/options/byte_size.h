@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "support/options.h"
+#include "options/options.h"
 
 // Sizes of files as people write them: powers of ten, as the file sizes of Hugging Face are.
 namespace dimred {

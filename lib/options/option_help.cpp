@@ -1,16 +1,21 @@
-#include "support/option_help.h"
+#include "options/option_help.h"
 
 #include <algorithm>
 #include <array>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <stdexcept>
 #include <string_view>
-#include <vector>
+#include <utility>
 
+#include "options/condition.h"
+#include "options/effects.h"
+#include "options/options_file.h"
 #include "support/console.h"
 #include "support/formatted.h"
-#include "support/options_file.h"
+#include "support/printable.h"
+#include "support/text.h"
 
 namespace dimred {
 namespace {
@@ -156,7 +161,7 @@ nlohmann::ordered_json json_row(const Option& row, const OptionTable& table) {
           {"optional", row.optional},
           {"default", json_value(row, row.default_value)},
           {"value", json_value(row, row.show())},
-          {"level", row.essential || !has_essential(table) ? "essential" : "all"},
+          {"level", row.essential || !table.has_essential() ? "essential" : "all"},
           {"positional", row.positional},
           {"role", text_or_null(role_names.at(static_cast<std::size_t>(row.role)))},
           {"resume", holds(row.may_change, table) ? "free" : "fixed"},
@@ -165,12 +170,6 @@ nlohmann::ordered_json json_row(const Option& row, const OptionTable& table) {
           {"chosen_by", text_or_null(row.chosen_by)},
           {"needs", json_needs(row, table)},
           {"acts", holds(row.needs, table)}};
-}
-
-}  // namespace
-
-bool has_essential(const OptionTable& table) {
-  return std::ranges::any_of(table.rows(), &Option::essential);
 }
 
 std::string text_help(const OptionTable& table, bool all) {
@@ -182,7 +181,7 @@ std::string text_help(const OptionTable& table, bool all) {
   }
   if (!table.rest_name().empty()) out += ' ' + table.rest_name();
   out += " [options]\n";
-  const bool shortened = !all && has_essential(table);
+  const bool shortened = !all && table.has_essential();
   const std::string* group = nullptr;
   for (const auto& row : table.rows()) {
     if (shortened && !row.essential) continue;
@@ -216,6 +215,63 @@ std::string json_help(const OptionTable& table) {
   const nlohmann::ordered_json whole{
       {"command", table.command()}, {"summary", table.summary()}, {"options", options}};
   return whole.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+/// A request for --help.
+struct HelpRequest {
+  HelpLevel level;
+  std::string unknown;  // the word behind it, where that names no level
+};
+
+/// Takes --help, and the level behind it, out of the arguments.
+std::optional<HelpRequest> take_help(std::vector<std::string>& arguments) {
+  using enum HelpLevel;
+  constexpr std::array words{
+      std::pair("all", all), std::pair("names", names), std::pair("json", json)};
+  const auto asked = std::ranges::find_if(
+      arguments, [](const auto& text) { return text == "--help" || text == "-h"; });
+  if (asked == arguments.end()) return std::nullopt;
+  const auto next = asked + 1;
+  const auto* const word = std::ranges::find_if(
+      words, [&](const auto& known) { return next != arguments.end() && *next == known.first; });
+  const bool found = word != words.end();
+  HelpRequest request{.level = found ? word->second : essential};
+  if (!found && next != arguments.end() && !next->starts_with('-')) request.unknown = *next;
+  arguments.erase(asked, next + (found ? 1 : 0));
+  return request;
+}
+
+/// A person who asks for help gets it, whatever is wrong with the other arguments; who asks for
+/// JSON relies on what it says of them.
+std::string help_beside(const std::vector<std::string>& arguments,
+                        HelpLevel level,
+                        OptionTable& table) {
+  try {
+    table.read_flags(arguments);
+  } catch (const std::invalid_argument&) {
+    if (level == HelpLevel::json) throw;
+  }
+  return help_of(table, level);
+}
+
+}  // namespace
+
+std::string help_of(const OptionTable& table, HelpLevel level) {
+  if (level == HelpLevel::names) return completion_lines(table);
+  return level == HelpLevel::json ? json_help(table) : text_help(table, level == HelpLevel::all);
+}
+
+std::optional<std::string> requested_help(OptionTable& table,
+                                          const std::vector<std::string>& arguments) {
+  auto others = arguments;
+  const auto request = take_help(others);
+  if (!request) return std::nullopt;
+  if (!request->unknown.empty())
+    table.notice(formatted(
+        "--help: needs all, json, names or nothing behind it, received {}; --help all lists every "
+        "option",
+        printable(request->unknown)));
+  return help_beside(others, request->level, table);
 }
 
 }  // namespace dimred
