@@ -1,8 +1,17 @@
 #!/bin/sh
 # Does dimred run on a CUDA device, with the right numbers, and how fast: parts (a) to (j) in nine minutes, whose results are
 # written as they come. In a repository with a finished build, or in an unpacked bundle (scripts/bundle.sh): docs/how-to/check_a_gpu.md.
-#   gpu_check.sh [--minutes 9] [--device cuda:1] [--parts LETTER ...] [--output FOLDER] [--scratch FOLDER]; --help explains them
+#   gpu_check.sh [--minutes 9] [--device cuda:1] [--parts LETTER ...] [--output FOLDER]; --help explains them
 #   DIMRED_PYTHON    a Python that has torch 2.11.0+cu130; default: .venv's, in a bundle python3
-# shellcheck source=scripts/gpu_python.sh
-. "$(dirname "$0")/gpu_python.sh"
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+if [ -f "$here/bundle.json" ]; then
+  sources=$here/python
+  python=${DIMRED_PYTHON:-python3}
+  "$python" "$sources/scripts/bundle/torch_libraries.py" "$here" >/dev/null
+  export PYTHONPATH="$sources/packages${PYTHONPATH:+:$PYTHONPATH}" # pytest
+else
+  sources=$(dirname "$here")
+  python=${DIMRED_PYTHON:-$sources/.venv/bin/python}
+fi
 exec "$python" "$sources/experiments/benchmarks/gpu/check.py" "$@"

@@ -28,16 +28,13 @@ REQUIRED = ("dimred", "dimred-train")
 # The part of our Python that runs there, below python/ as it lies here.
 PYTHON = (
     "experiments/benchmarks/gpu/*.py",
-    "experiments/benchmarks/machine.py",
     "tests/device/*.py",
     "scripts/bundle/torch_libraries.py",
     "experiments/dimred_twins/*.py",
-    "experiments/workbench/__init__.py",
-    "experiments/workbench/text_table.py",
     "experiments/recipes/fashion_demo.toml",
     "experiments/recipes/fashion_stage2.toml",
 )
-STARTED = ("gpu_check.sh", "gpu_profile.sh", "gpu_python.sh")
+STARTED = ("gpu_check.sh",)
 PACKAGES = ("pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments")  # pytest and what it needs
 IDX = [f"{part}-{what}" for part in ("train", "t10k") for what in ("images-idx3-ubyte", "labels-idx1-ubyte")]
 MOST = 48_000_000  # bytes of the archive without CIFAR-10, which has one of its own

@@ -20,23 +20,19 @@ GPU = REPOSITORY / "experiments" / "benchmarks" / "gpu"
 sys.path.insert(0, str(GPU))
 import check  # noqa: E402
 import figures  # noqa: E402
-import processes  # noqa: E402
 import programs  # noqa: E402
-import rounds  # noqa: E402
-import timeline  # noqa: E402
-from processes import cut_middle, run_limited  # noqa: E402
 
 NEEDS_CUDA = "needs a CUDA device"
 without_device = pytest.mark.skipif(not programs.why_no_device("cuda"), reason="there is a device")
 
 
-def run(script: str, binaries: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
-    """Runs a script on the build under test, with few images and one core."""
+def run(binaries: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
+    """Runs the check on the build under test, with few images and one core."""
     given = (
         os.environ | {"DIMRED_BUILD": str(binaries.parent), "DIMRED_FASHION": str(few()), "OMP_NUM_THREADS": "1"} | more
     )
     return subprocess.run(
-        [sys.executable, GPU / script, *words], env=given, capture_output=True, text=True, timeout=300, check=False
+        [sys.executable, GPU / "check.py", *words], env=given, capture_output=True, text=True, timeout=300, check=False
     )
 
 
@@ -44,7 +40,7 @@ def run(script: str, binaries: Path, *words: str, **more: str) -> subprocess.Com
 def checked(tmp_path_factory, binaries: Path) -> tuple[subprocess.CompletedProcess[str], Path]:
     """The whole check on this processor."""
     folder = tmp_path_factory.mktemp("check") / "out"
-    return run("check.py", binaries, "--device=cpu", f"--output={folder}"), folder
+    return run(binaries, "--device=cpu", f"--output={folder}"), folder
 
 
 def parts_of(folder: Path) -> dict[str, dict]:
@@ -54,48 +50,39 @@ def parts_of(folder: Path) -> dict[str, dict]:
 
 def test_every_part_that_can_runs_on_a_processor_and_the_others_say_what_they_need(checked) -> None:
     done, folder = checked
-    assert done.returncode == 0, (
-        done.stdout + done.stderr + (folder / "a-c.log").read_text() + (folder / "h-j.log").read_text()
-    )
+    assert done.returncode == 0, done.stdout + done.stderr + (folder / "gpu_check.log").read_text()
     parts = parts_of(folder)
     assert list(parts) == list("abcdefghij")
     results = {letter: (part["result"], part["why"]) for letter, part in parts.items()}
-    for letter in "bdegi":
+    for letter in "bdefgij":
         assert results[letter] == ("ok", ""), results
-    for letter in "afh":  # in part: tests that need a device, torch.compile
-        assert results[letter][0] == "ok in part", results
-        assert results[letter][1] == NEEDS_CUDA
-    for letter in "cj":
-        assert results[letter] == ("not run", NEEDS_CUDA), results
+    for letter in "ah":
+        assert results[letter] == ("ok in part", NEEDS_CUDA), results
+    assert results["c"] == ("not run", NEEDS_CUDA), results
 
 
 def test_figures_are_finite_and_nothing_is_judged_on_a_processor(checked) -> None:
     done, folder = checked
-    found = [figure for part in parts_of(folder).values() for figure in part["figures"]]
-    assert {figure["part"] for figure in found} == {"algebra", "convnet", "resnet20", "large", "demo"}
-    assert all(figure["values"] and all(map(math.isfinite, figure["values"])) for figure in found)
-    assert {figure["reached"] for figure in found} == {None}
-    for figure in found:
-        assert any(line.startswith(figure["part"]) and figure["name"] in line for line in done.stdout.splitlines())
+    parts = parts_of(folder)
+    assert "".join(letter for letter, part in parts.items() if part["figures"]) == "defgj"
+    for figure in [figure for part in parts.values() for figure in part["figures"]]:
+        assert figure["values"] and all(map(math.isfinite, figure["values"]))
+        assert figure["bar"] is None
+        assert f"    {figure['figure']}: " in done.stdout
 
 
-def test_what_comes_back_is_few_files_and_the_whole_output(checked) -> None:
+def test_what_comes_back_is_two_files(checked) -> None:
     _, folder = checked
-    assert sorted(path.name for path in folder.iterdir()) == ["a-c.log", "d-g.log", "gpu_check.json", "h-j.log"]
-    assert (
-        "DeviceKernels.FusedProjectOnce" in (folder / "a-c.log").read_text()
-    )  # what the programs print, of tests that pass, too
-    assert "==== (g) the demo" in (folder / "d-g.log").read_text()
+    assert sorted(path.name for path in folder.iterdir()) == ["gpu_check.json", "gpu_check.log"]
+    # what the programs print, of tests that pass, too
+    assert "DeviceKernels.FusedProjectOnce" in (folder / "gpu_check.log").read_text()
 
 
 @without_device
-@pytest.mark.parametrize(("script", "name"), [("check.py", "gpu_check"), ("timeline.py", "gpu_profile")])
-def test_without_a_device_one_line_says_so_and_nothing_is_written(
-    tmp_path: Path, binaries: Path, script: str, name: str
-) -> None:
-    done = run(script, binaries, f"--output={tmp_path / 'out'}")
+def test_without_a_device_one_line_says_so_and_nothing_is_written(tmp_path: Path, binaries: Path) -> None:
+    done = run(binaries, f"--output={tmp_path / 'out'}")
     assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
-    assert done.stderr.startswith(f"{name}: needs the device cuda, received none: ")
+    assert done.stderr.startswith("gpu_check: needs the device cuda, received none: ")
     assert not any(tmp_path.iterdir())
 
 
@@ -120,68 +107,65 @@ def test_without_a_device_its_tests_are_counted(tmp_path: Path) -> None:
     assert all(result["why"].startswith(NEEDS_CUDA) for result in results)
 
 
-def shell(letter: str, text: str, **more: float) -> check.Part:
+def shell(letter: str, text: str, seconds: float = 10) -> check.Part:
     """A part that runs a script, whose results go to $DIMRED_RESULTS."""
-    return check.Part(letter, f"the part {letter}", "all.log", 10, lambda _: ["sh", "-c", text], **more)
+    return check.Part(letter, f"the part {letter}", seconds, ["sh", "-c", text])
 
 
 def test_a_part_that_fails_or_hangs_ends_none_of_the_others(tmp_path: Path, monkeypatch, capsys) -> None:
     passed = """echo '{"test": "t", "outcome": "passed", "seconds": 0, "why": ""}' >>"$DIMRED_RESULTS"; echo said"""
     skipped = passed.replace("passed", "skipped").replace('"why": ""', f'"why": "{NEEDS_CUDA}"')
     failed = passed.replace("passed", "failed").replace('"why": ""', '"why": "1 is not 2"')
+    rounds = "".join(
+        f"""echo '{{"figure": "f", "values": {values}, "bar": 2}}' >>"$DIMRED_RESULTS"; """ for values in ([1], [1, 3])
+    )
+    half_a_line = """printf '{"figure": "g", "val' >>"$DIMRED_RESULTS"; """
     monkeypatch.setattr(
         check,
         "PARTS",
         (
             shell("a", f"{failed}; exit 1"),
-            shell("b", f"{passed}; sleep 60 & sleep 60", most=1),
+            shell("b", f"{passed}; {rounds}{half_a_line}sleep 60 & sleep 60", seconds=1),
             shell("c", "kill -9 $$"),
-            shell("d", "exit 1"),
+            shell("d", "true"),
             shell("e", f"{passed}; {skipped}"),
             shell("f", skipped),
             shell("g", passed),
         ),
     )
     monkeypatch.setattr(check, "described", lambda device: {"device": device})
-    assert check.main(["--device=cpu", f"--output={tmp_path}"]) == 1
+    assert check.main(["--device=cpu", "--minutes=1", f"--output={tmp_path}"]) == 1
     found = {letter: (part["result"], part["why"]) for letter, part in parts_of(tmp_path).items()}
     assert found == {
         "a": ("failed", "t: 1 is not 2"),
         "b": ("timed out", "stopped after 1 s"),
-        "c": ("failed", "exit code -9"),
-        "d": ("failed", "exit code 1"),
+        "c": ("failed", "exit code -9, 0 results"),
+        "d": ("failed", "exit code 0, 0 results"),
         "e": ("ok in part", NEEDS_CUDA),
         "f": ("not run", NEEDS_CUDA),
         "g": ("ok", ""),
     }
-    assert parts_of(tmp_path)["b"]["tests"][0]["outcome"] == "passed"  # what it had done is there
-    assert (tmp_path / "all.log").read_text().count("said") == 6
-    assert "stopped after 1 s" in capsys.readouterr().out
+    stopped = parts_of(tmp_path)["b"]  # what it had done is there
+    assert [test["outcome"] for test in stopped["tests"]] == ["passed"]
+    assert stopped["figures"] == [{"figure": "f", "values": [1, 3], "bar": 2}]
+    assert (tmp_path / "gpu_check.log").read_text().count("said") == 6
+    assert "    f: 2 (1 to 3), at least 2: undecided" in capsys.readouterr().out
 
 
 def test_time_that_a_part_leaves_goes_to_those_behind_it(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(check, "PARTS", (shell("a", "true", most=5), shell("b", "true"), shell("c", "true")))
+    monkeypatch.setattr(check, "PARTS", (shell("a", "true", 20), shell("b", "true", 30), shell("c", "true", 10)))
     monkeypatch.setattr(check, "described", lambda device: {"device": device})
     check.main(["--device=cpu", "--minutes=1", f"--output={tmp_path}"])
     limits = [part["limit"] for part in parts_of(tmp_path).values()]
-    assert limits[0] == 5
-    assert limits[1] == pytest.approx(30, abs=1)
-    assert limits[2] == pytest.approx(60, abs=2)
+    assert limits == [pytest.approx(20, abs=1), pytest.approx(45, abs=2), pytest.approx(60, abs=3)]
 
 
 def test_parts_without_their_data_or_programs_say_so(tmp_path: Path, binaries: Path) -> None:
-    done = run(
-        "check.py",
-        binaries,
-        "--device=cpu",
-        "--parts",
-        "g",
-        f"--output={tmp_path}",
-        DIMRED_FASHION=str(tmp_path / "nowhere"),
-    )
+    nowhere = str(tmp_path / "nowhere")
+    done = run(binaries, "--device=cpu", "--parts", "g", f"--output={tmp_path}", DIMRED_FASHION=nowhere)
     assert done.returncode == 1
     assert parts_of(tmp_path)["g"]["why"] == "demo: Fashion-MNIST is not here; DIMRED_FASHION names its folder"
-    done = run("check.py", binaries, "--device=cpu", f"--output={tmp_path}", DIMRED_BUILD=str(tmp_path))
+    done = run(binaries, "--device=cpu", f"--output={tmp_path}", DIMRED_BUILD=str(tmp_path))
     assert done.returncode == 1
     assert done.stderr.startswith(f"gpu_check: cannot start {tmp_path}/bin/dimred: ")
 
@@ -200,185 +184,70 @@ def is_alive(process: int) -> bool:
     return stat.exists() and ") Z " not in stat.read_text()
 
 
-def test_a_group_ends_with_what_it_has_started(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(processes, "GRACE", 0.1)
-    log, alive = tmp_path / "log", tmp_path / "alive"
-    log.write_bytes(b"before\n")
-    start = time.monotonic()
-    ended = run_limited(
-        ["sh", "-c", f"trap '' TERM; (trap '' TERM; sleep 30; touch {alive}) & echo here; wait"], log, 0.3
-    )
-    assert ended.code is None
-    assert 0.3 < time.monotonic() - start < 10
-    assert log.read_text() == "before\nhere\n"
-    ended = run_limited(["sh", "-c", "exec sleep 30 & echo $!; exit 7"], log, 20)
-    assert ended.code == 7
-    left = int(log.read_text().splitlines()[-1])
-    deadline = time.monotonic() + 10  # well below its 30 s
-    while is_alive(left) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert not is_alive(left)
-
-
-def test_a_long_log_keeps_its_begin_and_its_end(tmp_path: Path) -> None:
+def test_a_group_ends_with_what_it_has_started(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    log.write_bytes(b"of another part\n" + b"a" * 500 + b"b" * 500)
-    cut_middle(log, 16, 100)
-    assert log.read_bytes() == b"of another part\n" + b"a" * 50 + b"\n[... 900 bytes were left out ...]\n" + b"b" * 50
-    cut_middle(log, 16, 1000)
-    assert len(log.read_bytes()) == 16 + 100 + 35
+    log.write_text("before\n")
+    stubborn = "trap '' TERM; (trap '' TERM; exec sleep 30) & echo $!; wait"
+    for command, limit, code in ((stubborn, 0.3, None), ("exec sleep 30 & echo $!; exit 7", 20, 7)):
+        start = time.monotonic()
+        assert check.run_limited(["sh", "-c", command], log, limit, dict(os.environ)) == code
+        assert time.monotonic() - start < 10
+        left = int(log.read_text().splitlines()[-1])
+        while is_alive(left) and time.monotonic() - start < 10:  # well below its 30 s
+            time.sleep(0.01)
+        assert not is_alive(left)
+    assert log.read_text().startswith("before\n")
 
 
-def test_a_bar_is_held_against_the_median() -> None:
-    assert rounds.Figure("p", "f", [0.8, 0.9, 5.0], at_least=0.85).reached
-    assert not rounds.Figure("p", "f", [0.8, 0.84, 5.0], at_least=0.85).reached
-    assert rounds.Figure("p", "f", [1.45], at_most=1.45).reached
-    assert rounds.Figure("p", "f", [1.0]).reached is None
-    assert rounds.Figure("p", "f", [0.8, 0.9, 5.0], "x", 0.85).row(True) == [
-        "p",
-        "f",
-        "0.9 (0.8 to 5) x",
-        ">= 0.85",
-        "yes",
-    ]
+def test_a_bar_is_held_against_every_round() -> None:
+    assert check.verdict([0.85, 0.9, 5.0], 0.85) == "yes"
+    assert check.verdict([0.8, 0.84, 0.849], 0.85) == "NO"
+    assert check.verdict([0.8, 0.9, 5.0], 0.85) == "undecided"
 
 
-def test_turns_rotate_a_failed_peer_drops_out_and_ours_does_not() -> None:
-    order: list[str] = []
+@pytest.fixture
+def measured(monkeypatch) -> dict[str, tuple[list[float], float | None]]:
+    """The figures that are recorded, whose epochs of ours take 2 s, 1 s with fused kernels, 4 s without graphs."""
+    found: dict[str, tuple[list[float], float | None]] = {}
 
-    def contestant(name: str, value: float | None = None):
-        def call() -> float:
-            order.append(name)
-            if value is None:
-                raise RuntimeError("of a kind")
-            return value
+    def epoch(stage: str, folder: Path, **options: object) -> float:
+        return (
+            4.0 if options.get("cuda_graphs") == "false" else 1.0 if options.get("device_algebra") == "fused" else 2.0
+        )
 
-        return call
-
-    timing = rounds.Timing("cpu", Path(), math.inf)
-    found = timing.rounds("p", 2, {"dimred": contestant("dimred", 2.0), "PyTorch": contestant("PyTorch", 4.0)})
-    assert order == ["dimred", "PyTorch", "PyTorch", "dimred"]
-    assert rounds.ratios(found["PyTorch"], found["dimred"]) == [2.0, 2.0]
-    found = timing.rounds(
-        "p", 2, {"dimred": contestant("dimred", 2.0), "PyTorch": contestant("PyTorch")}, may_fail=["PyTorch"]
-    )
-    assert found == timing.turns["p"] == {"dimred": [2.0, 2.0], "PyTorch": []}
-    assert timing.missing == ["p, PyTorch: of a kind"]
-    with pytest.raises(RuntimeError, match="of a kind"):
-        timing.rounds("p", 2, {"dimred": contestant("dimred")})
+    monkeypatch.setattr(figures, "ON_CUDA", True)
+    monkeypatch.setattr(figures, "trained", lambda *_, **options: None)
+    monkeypatch.setattr(figures, "last_epoch", epoch)
+    monkeypatch.setattr(figures, "record", lambda name, values, bar=None: found.update({name: (list(values), bar)}))
+    return found
 
 
-def test_a_choice_keeps_what_surely_gains_ten_per_cent() -> None:
-    # scipy.stats.t.interval(0.95, 4, loc=0.126, scale=stats.sem(...)) of scipy 1.16
-    assert rounds.interval([0.10, 0.12, 0.16, 0.11, 0.14]) == pytest.approx((0.0960968, 0.1559032), rel=1e-4)
-    keeps = rounds.choice("it", [1.0] * 5, [0.80, 0.81, 0.79, 0.80, 0.82])
-    assert keeps["verdict"] == "keeps at 10 %"
-    assert rounds.describe(keeps).startswith("it: saves 18.2 to 21.0 % of the time (5 rounds): keeps")
-    assert rounds.choice("it", [1.0] * 5, [0.96, 0.97, 0.99, 1.01, 0.98])["verdict"] == "goes at 10 %"
-    assert rounds.choice("it", [1.0] * 5, [0.80, 0.95, 0.99, 0.85, 0.90])["verdict"] == "undecided at 10 %"
-    alone = rounds.choice("it", [1.0], [0.5])
-    assert (alone["verdict"], alone["interval"]) == ("undecided at 10 %", [None, None])
-    assert rounds.describe(alone) == "it: undecided at 10 %, 1 round"
-
-
-def test_the_algebras_part_of_a_step_is_taken_from_two_parts() -> None:
-    outcomes = [
-        check.Outcome(
-            "d",
-            "",
-            turns={"algebra, aten, P in float32": {"project": [0.001, 0.002, 0.001], "line": [0.001] * 3, "copy": []}},
-        ),
-        check.Outcome("f", "", turns={"large": {"dimred": [0.1, 0.2]}}),
-    ]
-    assert check.share_of_a_step(outcomes)["values"] == [2.0, 1.0]
-    assert check.share_of_a_step(outcomes[:1]) is None
-
-
-def event(category: str, name: str, start: float, length: float) -> dict:
-    """An event of Chrome's format, in microseconds."""
-    return {"ph": "X", "cat": category, "name": name, "ts": start, "dur": length}
-
-
-def test_a_timeline_says_how_long_the_device_was_busy_and_the_host_waited() -> None:
-    trace = {
-        "traceEvents": [
-            event("cpu_op", "aten::mm", 0, 500),
-            event("cuda_runtime", "cudaLaunchKernel", 10, 20),
-            event("cuda_runtime", "cudaGraphLaunch", 40, 20),
-            event("cuda_runtime", "cudaStreamSynchronize", 100, 900),
-            event("kernel", "gemm", 100, 300),
-            event("kernel", "gemm", 350, 150),
-            event("gpu_memcpy", "Memcpy", 600, 100),
-            event("user_annotation", "optimizer step", 0, 50),
-            event("Trace", "whole", 0, 9999),
-            {"ph": "M", "name": "x"},
-        ]
+def test_what_saves_half_of_the_time_saves_half(measured, tmp_path: Path) -> None:
+    figures.choices(tmp_path)
+    assert {name.partition(":")[0]: found for name, found in measured.items()} == {
+        "fused kernels": ([0.5] * 5, 0.1),
+        "CUDA graphs": ([0.5] * 5, 0.1),
     }
-    found = timeline.summary(trace)
-    assert found["step_ms"] == 1.0
-    assert found["device_busy_ms"] == pytest.approx(0.5)  # 100 to 500, 600 to 700
-    assert (found["kernels"], found["launches"], found["host_waits_ms"]) == (2, 2, 0.9)
-    assert found["longest"][0] == {"name": "gemm", "count": 2, "ms": pytest.approx(0.45)}
-    assert "idle 0.50 ms" in timeline.table_of("convnet", "stage1", found)
 
 
-def test_the_timeline_of_both_stages_on_a_processor(tmp_path: Path, binaries: Path) -> None:
-    done = run("timeline.py", binaries, "--device=cpu", "--networks", "convnet", f"--output={tmp_path}")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "convnet_stage1.json.gz",
-        "convnet_stage2.json.gz",
-        "gpu_profile.json",
-    ]
-    report = json.loads((tmp_path / "gpu_profile.json").read_text())
-    assert report["missing"] == [f"ncu: not run: {NEEDS_CUDA}"]
-    for stage in ("stage1", "stage2"):
-        found = report["networks"]["convnet"][stage]
-        assert found["step_ms"] > 0
-        assert any("convolution" in row["name"] for row in found["longest"])
+def test_a_slow_peer_has_a_high_ratio(measured, monkeypatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(figures, "plain_epochs", lambda options: lambda: 14.0)
+    figures.PARTS["convnet"](tmp_path)
+    assert [measured[name] for name in measured if "PyTorch" in name] == [([7.0] * 3, 6)]
 
 
-def test_ncus_table_is_read_among_what_the_program_prints() -> None:
-    text = (
-        '==PROF== Connected\n{"seconds": 1}\n"ID","Kernel Name","Metric Name","Metric Unit","Metric Value"\n'
-        '"0","project_tiles(Products)","gpu__time_duration.sum","us","12.5"\n==PROF== Disconnected\n'
-    )
-    assert timeline.ncu_rows(text) == [
-        {"kernel": "project_tiles(Products)", "metric": "gpu__time_duration.sum", "value": "12.5", "unit": "us"}
-    ]
-    assert timeline.ncu_rows("==ERROR== no permission") == []
+def test_algebra_as_fast_as_a_copy_is_all_of_its_bandwidth(measured, monkeypatch, tmp_path: Path) -> None:
+    turns = {"dtype": "float32", "algebra": "aten", "copy": [2.0], "copy_bytes": 8}
+    turns |= {"project": [1.0], "project_bytes": 4, "line": [4.0], "line_bytes": 4}
+    monkeypatch.setattr(figures, "run", lambda *_: programs.Done(json.dumps([turns, turns | {"dtype": "bfloat16"}]), 0))
+    figures.algebra(tmp_path)
+    assert list(measured.values()) == [([1.0], 0.85), ([0.25], 0.85), ([1.0], None), ([0.25], None)]
 
 
-def test_resnet50_is_torchvisions() -> None:
-    import torch
-    from resnet50 import ResNet50
-    from torchvision import models
-
-    torch.manual_seed(3)
-    theirs = models.get_model("resnet50", weights=None, num_classes=7)
-    ours = ResNet50(3, 7)
-    assert [(n, p.shape) for n, p in ours.named_parameters()] == [(n, p.shape) for n, p in theirs.named_parameters()]
-    ours.load_state_dict(theirs.state_dict())
-    images = torch.randn(2, 3, 64, 64)
-    with torch.no_grad():
-        torch.testing.assert_close(ours.eval()(images), theirs.eval()(images))
-
-
-def test_crops_hold_what_the_padded_image_holds() -> None:
-    import torch
-    from peers import cropped_and_flipped
-
-    torch.manual_seed(0)
-    images = torch.arange(2 * 3 * 8 * 8, dtype=torch.float32).view(2, 3, 8, 8) + 1
-    wide = torch.nn.functional.pad(images, (4, 4, 4, 4))
-    for image, cut in zip(wide, cropped_and_flipped(images), strict=True):
-        places = [image[:, y : y + 8, x : x + 8] for y in range(9) for x in range(9)]
-        assert sum(torch.equal(cut, one) or torch.equal(cut, one.flip(2)) for one in places) >= 1
-
-
-def test_sizes_of_a_device_are_those_of_the_goals() -> None:
-    full = figures.FULL
-    assert (full.large, full.batch, full.side, full.components, full.columns) == ("resnet50", 256, 224, 32, 25_557_032)
+def test_an_epoch_is_the_last_of_the_raw_weights(monkeypatch, tmp_path: Path) -> None:
+    curve = "weights,epoch,seconds\nraw,0,0\nraw,1,5\naverage,1,5\nraw,2,7.5\naverage,2,9\n"
+    monkeypatch.setattr(figures, "trained", lambda stage, folder, **_: (folder / "curve.csv").write_text(curve))
+    assert figures.last_epoch("stage2", tmp_path) == 2.5
 
 
 @without_device
