@@ -14,9 +14,7 @@ std::regex compiled(std::string_view text, std::string_view place) {
   try {
     return std::regex(text.begin(), text.end(), std::regex::ECMAScript);
   } catch (const std::regex_error&) {
-    refuse("{}: needs a regular expression as ECMAScript has them, received \"{}\"",
-           place,
-           printable(text));
+    refuse("{}: needs a regular expression of ECMAScript, received \"{}\"", place, printable(text));
   }
 }
 

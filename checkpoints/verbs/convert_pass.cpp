@@ -79,7 +79,8 @@ class TensorConversion {
     const bool copies = updates_.empty() && planned_.dtype == origin_->dtype;
     for (std::int64_t first = 0; first < count_; first += block_) {
       if (pass_.stop != nullptr && *pass_.stop)
-        fail_environment("[convert] stopped; it goes on by shard");
+        fail_environment(
+            "[convert] stopped; the same command continues after the last complete shard");
       const auto bytes = read(first, std::min(block_, count_ - first));
       if (copies)
         write(first * unit_, bytes);
@@ -123,8 +124,8 @@ class TensorConversion {
     checkpoints::add_stored(planned_.dtype, {rounded_.data(), rounded_.size()}, 1, true, after);
     for (std::size_t i = 0; i < sums_.size(); ++i)
       require(std::isfinite(after[i]) || !std::isfinite(before[i]),
-              "[convert] \"{}\" has {} at element {}, beyond the range of {}; leave it out with "
-              "--exclude or choose another --dtype",
+              "[convert] \"{}\" has {} at element {}, beyond the range of {}; leave the tensor out "
+              "with --exclude or choose another --dtype",
               printable(pass_.source->tensors[planned_.index].name),
               number_text(sums_[i]),
               first + static_cast<std::int64_t>(i),

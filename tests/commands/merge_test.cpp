@@ -103,7 +103,7 @@ TEST_F(MergeCommand, RefusesAnOutputWithinWhatItReads) {
     const auto outcome = dimred_program(formatted(
         "merge '{}' --output {}/mean{}", source, within, source.starts_with("file") ? cache : ""));
     EXPECT_EQ(outcome.code, 2) << source;
-    EXPECT_THAT(outcome.errors, HasSubstr("mean' would lie within"));
+    EXPECT_THAT(outcome.errors, HasSubstr("mean' would be inside"));
     EXPECT_EQ(std::count(outcome.errors.begin(), outcome.errors.end(), '\n'), 1);
   }
   EXPECT_FALSE(fs::exists(snapshots / "mean.tmp") || fs::exists(snapshots / "mean"));

@@ -144,10 +144,10 @@ TEST_F(BadInput, ValuesThatAreNotFinite) {
   for (const float value : {NAN, INFINITY, -INFINITY}) {
     auto tensors = good();
     tensors[1] = f32("a.weight", {1, value});
-    expect_refused(tensors, "\"a.weight\" needs finite values, received another at element 1");
+    expect_refused(tensors, "\"a.weight\" needs finite values, but its element 1 is not finite");
     tensors = good();
     tensors[2] = bf16("b.weight", {value, 4});
-    expect_refused(tensors, "\"b.weight\" needs finite values, received another at element 0");
+    expect_refused(tensors, "\"b.weight\" needs finite values, but its element 0 is not finite");
   }
   // Where the other one's block, and one that has no share in the sum, are finite.
   put_file(folder / "c", "1\n0\n");
@@ -277,7 +277,7 @@ TEST_F(BadInput, PlacesThatCannotBe) {
   put_file(folder / "m.npy", "");
   EXPECT_THAT(merged(folder / "m.npy"), HasSubstr("tensors have names"));
   put_file(folder / "run/model.safetensors", safetensors(good()));
-  EXPECT_THAT(merged(folder / "run"), HasSubstr("has weights of its own and folders with others"));
+  EXPECT_THAT(merged(folder / "run"), HasSubstr("holds weights and also folders with weights"));
   fs::remove(folder / "run/model.safetensors");
   EXPECT_EQ(merge({folder / "run/step*"}, folder / "pattern", {}).inputs.size(), 2U);
   // What a killed merge left in the folder is no checkpoint, and a finished one is not taken for
@@ -349,16 +349,16 @@ TEST_F(BadInput, OutputsWithinWhatIsMerged) {
            {"of_run", "run/mean"},
            {"of_run/snapshots/step*", "run/mean"},
            {"list.txt", "run/mean"}})
-    EXPECT_THAT(merged(folder / source, output), HasSubstr("would lie within"))
+    EXPECT_THAT(merged(folder / source, output), HasSubstr("would be inside"))
         << source << " " << output;
   EXPECT_EQ(merged(folder / "of_run/snap*/step*/*.safetensors", "of_run/snapshots2"),
             "no exception");
   fs::create_directory(folder / "step9");
   fs::rename(folder / "of_run/snapshots/step2", folder / "step9/step2");
   EXPECT_THAT(merged(folder / "step9/{step1,step2}", "step9/step3"),
-              HasSubstr("would match the pattern"));
+              HasSubstr("would match the input's pattern"));
   EXPECT_THAT(merged(folder / "step9/*/*.safetensors", "step9/mean"),
-              HasSubstr("would match the pattern"));
+              HasSubstr("would match the input's pattern"));
   merge({folder / "step9/step2"}, folder / "step9/mean", {});
 }
 

@@ -237,7 +237,7 @@ TEST(OpenSource, RefusesWhatIsMissingEmptyOrMixed) {
 
   // A Trainer's folder, whose own weights are the last ones, and weights that are codes.
   checkpoints::write_safetensors(folder / "run/ema.safetensors", {{"w", {1}, {1}}});
-  EXPECT_NE(refusal("run").find("has weights of its own and folders with others, such as 'step1'"),
+  EXPECT_NE(refusal("run").find("holds weights and also folders with weights, such as 'step1'"),
             std::string::npos);
   put_file(folder / "codes.safetensors",
            std::string("\x4a\0\0\0\0\0\0\0", 8) +

@@ -508,7 +508,7 @@ def test_mindspore_checkpoints_are_read_in_the_order_of_their_steps(
     ]  # a weight's name may end in another's
     damaged = tmp_path / "resnet-7_625.ckpt"
     damaged.write_bytes(damaged.read_bytes().replace(b"conv.bias", b"conv.bium"))
-    with pytest.raises(OSError, match=r"resnet-7_625.ckpt': is damaged: its CRC differs"):
+    with pytest.raises(OSError, match=r"resnet-7_625.ckpt' is damaged: its CRC differs"):
         dimred.fit(tmp_path, K)
 
 
@@ -1255,7 +1255,7 @@ def test_a_part_of_a_network_is_used_with_the_rest_alone(tmp_path: Path, execute
     part, whole = (tmp_path / folder / "snapshot_00000001.h5" for folder in ("part", "whole"))
     said = (
         f"{part} has no values of 6 tensors (conv1.weight, conv1.bias, conv2.weight, ...), which were frozen when it "
-        "was recorded; put them beside it in a frozen.safetensors"
+        "was recorded; put their values into a frozen.safetensors beside it"
     )
     assert said in fails(2, "evaluate", tmp_path / "part", *data)
     assert said in fails(2, "export", part, *data, "--output", tmp_path / "export")
