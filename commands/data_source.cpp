@@ -109,12 +109,12 @@ std::vector<SourcePart> open_source(const SourceOptions& options) {
 
 void require_cache_for_all(const SourcePart& part, const std::string& what) {
   const auto files = part.dataset->stream_capacity();
-  require(
-      !files || files->room >= files->total(),
-      "[data] {} jumps among the files and needs a stream_cache for all of them ({}), received {}",
-      what,
-      files ? bytes_text(files->total()) : std::string(),
-      files ? bytes_text(files->room) : std::string());
+  require(!files || files->room >= files->total(),
+          "[data] {} reads samples of all files in mixed order and needs a stream_cache for all "
+          "files ({}), received {}",
+          what,
+          files ? bytes_text(files->total()) : std::string(),
+          files ? bytes_text(files->room) : std::string());
 }
 
 std::int64_t thread_count(const SourceOptions& options) {
@@ -142,10 +142,11 @@ void report_samples(const SourcePart& part, const data::WriteReport& report) {
                            report.bad,
                            report.first_bad));
   if (report.damaged > 0)
-    console.warn(formatted("{}: {} damaged images were written as far as they go; the first: {}",
-                           part.name,
-                           report.damaged,
-                           report.first_damaged));
+    console.warn(formatted(
+        "{}: {} damaged images were written as far as they could be decoded; the first: {}",
+        part.name,
+        report.damaged,
+        report.first_damaged));
 }
 
 void check_output(const fs::path& output, const SourceOptions& options) {

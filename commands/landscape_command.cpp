@@ -100,7 +100,7 @@ std::vector<PathFile> path_files(const fs::path& path) {
   } else {
     add_snapshots(path);
   }
-  require(!files.empty(), "[inspect] {} holds no snapshots and no states", path);
+  require(!files.empty(), "[inspect] needs snapshots or states, but {} holds none", path);
   const std::string source = path.lexically_proximate(fs::current_path());
   std::vector<PathFile> result;
   for (const auto& file : files) result.push_back({file, source});

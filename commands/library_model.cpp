@@ -86,7 +86,8 @@ int library_model_command(const std::vector<std::string>& arguments) {
   LibraryModelOptions options;
   auto table = model_table_of(options);
   if (printed_help(table, arguments)) return exit_success;
-  require(!options.name.empty(), "[model] needs timm:NAME, torchvision:NAME or a name of FastNN's");
+  require(!options.name.empty(),
+          "[model] needs timm:NAME, torchvision:NAME or the name of a FastNN network");
   if (options.output.empty())
     options.output = options.name.substr(options.name.rfind(':') + 1) + ".pt";
   require(options.output.extension() == ".pt",

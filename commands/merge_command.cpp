@@ -131,7 +131,7 @@ OptionTable table_of(MergeOptions& options) {
       .essential();
   table.rest("[SOURCE...]", [&](const std::string& text) {
     require(!looks_like_url(text),
-            "[merge] a URL needs to be the one SOURCE, received {}",
+            "[merge] a URL needs to be the only SOURCE, received {}",
             without_credentials(text));
     options.more.push_back(fs::absolute(text));
   });
@@ -181,7 +181,9 @@ std::vector<merge::Recipe> sweep_of(const fs::path& file) {
     }
     recipes.push_back(std::move(recipe));
   }
-  require(!recipes.empty(), "[merge] --sweep '{}' holds no line", file);
+  require(!recipes.empty(),
+          "[merge] --sweep needs a file with at least one line, but '{}' has none",
+          file);
   return recipes;
 }
 

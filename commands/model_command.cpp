@@ -63,7 +63,8 @@ int model_command(const std::vector<std::string>& arguments) {
   const auto info = models::network_info(options.model);
   const bool script = models::is_script(options.model);
   require(!script || options.image_size > 0,
-          "[inspect] needs --image_size for a TorchScript module, whose file does not say it");
+          "[inspect] needs --image_size for a TorchScript module, because its file does not say "
+          "the size");
   if (options.image_size == 0) options.image_size = info.image_size;
   if (options.channels == 0) options.channels = options.image_size == 28 ? 1 : 3;
   const models::InputShape input{options.channels, options.image_size, options.image_size};

@@ -140,7 +140,7 @@ int predict_command(const std::vector<std::string>& arguments) {
   const fs::path last = options.images.back();
   require(fs::is_directory(options.weights) ||
               (!checkpoints::is_run(last) && serving::find_export(last).empty()),
-          "[predict] the run or export comes first: dimred predict {} {}",
+          "[predict] needs the run or export before the images: dimred predict {} {}",
           last,
           options.weights);
   if (!options.csv.empty()) {
@@ -148,7 +148,7 @@ int predict_command(const std::vector<std::string>& arguments) {
         table, &options.csv, {.what = "table of dimred predict", .text = prediction_header});
     require_result_place(options.table);
   }
-  require(launch::discover().size == 1, "[predict] runs alone, received several ranks");
+  require(launch::discover().size == 1, "[predict] needs one rank, received several");
   const auto exported = serving::find_export(options.weights);
   if (exported.empty()) return predict_with_run(options, table);
   options.weights = exported;

@@ -217,7 +217,7 @@ stage1::Options resolve(const training::CommonOptions& common, stage1::Options& 
   schedule.anneal_to_epoch = resolved.anneal_to_epoch;
   const auto& saves = options.saves;
   require(saves.snapshots_per_epoch == 0 || saves.snapshot_from_epoch <= options.epochs,
-          "[stage1] snapshot_from_epoch needs at most the {} epochs, received {}",
+          "[stage1] snapshot_from_epoch needs to be at most the {} epochs, received {}",
           options.epochs,
           saves.snapshot_from_epoch);
   auto run = options;
@@ -232,10 +232,11 @@ void require_consent(const training::Setup& setup,
   constexpr std::int64_t huge = 1'000'000'000;
   const auto& saves = options.saves;
   const auto parameters = setup.model.flat.layout.global_size;
-  require(saves.yes || parameters <= huge,
-          "[stage1] the network has {} parameters, {} a snapshot; to train it give --yes",
-          count_text(parameters),
-          bytes_text(4 * parameters));
+  require(
+      saves.yes || parameters <= huge,
+      "[stage1] the network has {} parameters, and each snapshot takes {}; give --yes to train it",
+      count_text(parameters),
+      bytes_text(4 * parameters));
   if (saves.yes || saves.snapshots_per_epoch == 0 || output.empty()) return;
   on_rank_0(*setup.communicator, [&] {
     auto folder = output;

@@ -178,21 +178,21 @@ int verify_command(const std::vector<std::string>& arguments) {
   table.of(&options.weights).url_rule([](const std::string& url, const OptionTable& all) {
     // Downloaded weights are shared and not sent back.
     require(!all.row(OptionRole::output)->text.empty(),
-            "[stores] needs --output FOLDER or URL beside weights at {}",
+            "[stores] needs --output FOLDER or URL, because the weights are at {}",
             without_credentials(url));
   });
   table.of(&options.pairs).url_rule([](const std::string& url, const OptionTable&) {
     // A list's images are not downloaded with it.
-    require(split_url(url).path.ends_with(".bin"),
-            "[stores] needs FILE.bin, a pickle with its images, where pairs are at a URL, received "
-            "{}",
-            without_credentials(url));
+    require(
+        split_url(url).path.ends_with(".bin"),
+        "[stores] needs pairs at a URL to be FILE.bin, a pickle that holds the images, received {}",
+        without_credentials(url));
   });
   add_network_options(table, options.common);
   if (printed_help(table, arguments)) return exit_success;
   require(!options.weights.empty() && !options.pairs.empty(),
           "[verify] needs a run or an export, and pairs: dimred verify (RUN|EXPORT) --pairs FILE");
-  require(launch::discover().size == 1, "[verify] runs alone, received several ranks");
+  require(launch::discover().size == 1, "[verify] needs one rank, received several");
   require(fs::exists(options.pairs), "[verify] no such file: {}", options.pairs);
   const auto exported = serving::find_export(options.weights);
   const bool is_export = !exported.empty();

@@ -41,8 +41,8 @@ NamePatterns::NamePatterns(std::string option, const std::string& list, const st
     require(!text.empty(), "[{}] needs patterns between commas, received {}", option_, list);
     if (text == "global_step") continue;
     require(text != "logits" || !logits.empty(),
-            "[{}] needs patterns of names, received logits: the last layers of a TorchScript "
-            "module are not known",
+            "[{}] needs patterns of parameter names, received logits: the last layers of a "
+            "TorchScript module are unknown",
             option_);
     const auto expression = text == "logits" ? expression_of_layers(logits) : text;
     try {

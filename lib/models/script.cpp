@@ -75,13 +75,14 @@ jit::Module read_module(const std::string& file) {
   } catch (const std::exception& error) {  // torch's own text is about its archive's parts
     const auto name = unknown_operator(error.what());
     require(name.empty(),
-            "[model] {} uses the operator {}; modules have those alone that compute "
-            "(aten, prim), without files, processes and other machines",
+            "[model] {} uses the operator {}; a module may use only operators that compute (aten, "
+            "prim), not files, processes or other machines",
             file,
             name);
-    refuse("[model] {} is no TorchScript module (a state dict or a pickled module?); {}",
-           file,
-           remedy);
+    refuse(
+        "[model] {} is not a TorchScript module, but perhaps a state dict or a pickled module; {}",
+        file,
+        remedy);
   }
 }
 
@@ -119,14 +120,14 @@ void check_parameters(const Network& network, const std::string& file) {
             item.key(),
             tensor.scalar_type());
     require(tensor.requires_grad(),
-            "[model] {}: needs parameters that are trained, received {} with "
-            "requires_grad = False; make it a buffer, or requires_grad_(True)",
+            "[model] {}: needs parameters that are trained, received {} with requires_grad = "
+            "False; make it a buffer, or call requires_grad_(True)",
             file,
             item.key());
     const auto [other, is_new] = owners.emplace(tensor.storage().data(), item.key());
     require(is_new || tensor.numel() == 0,
-            "[model] {}: needs parameters of their own, received {} and {} that share one "
-            "storage (tied weights)",
+            "[model] {}: needs a separate storage for each parameter, received {} and {}, which "
+            "share one (tied weights)",
             file,
             other->second,
             item.key());
@@ -185,8 +186,8 @@ void check_independence(Network& network,
     alone = network.forward(images.narrow(0, 0, 1));
   } catch (const std::runtime_error& error) {
     refuse(
-        "{} ({}, on one image; on two it works: traced for that many, or a BatchNorm "
-        "without running statistics?)",
+        "{} ({}, with one image; it works with two: the module may be traced for two images, or "
+        "have a BatchNorm without running statistics)",
         error.what(),
         file);
   }
@@ -198,8 +199,8 @@ void check_independence(Network& network,
       torch::allclose(
           alone, first, rounding, rounding * std::max(1.0, largest), /*equal_nan=*/true);
   require(same,
-          "[model] {} gives an image other logits in another batch in evaluation: a "
-          "BatchNorm without running statistics? Use track_running_stats=True",
+          "[model] {} gives logits in evaluation that depend on the other images of the batch, as "
+          "a BatchNorm without running statistics does; use track_running_stats=True",
           file);
 }
 
@@ -213,8 +214,8 @@ void check_evaluation(Network& network, const torch::Tensor& images, const std::
   for (std::size_t i = 0; i < buffers.size(); ++i)
     same = same && torch::equal(buffers[i], before[i]);
   require(same,
-          "[model] {} draws or moves buffers in evaluation, too: traced in training mode? "
-          "Use torch.jit.script, or trace after model.eval()",
+          "[model] {} draws random numbers or changes buffers in evaluation, as a module traced in "
+          "training mode does; use torch.jit.script, or trace after model.eval()",
           file);
   check_independence(network, images, first, file);
 }

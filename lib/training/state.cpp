@@ -138,7 +138,7 @@ Position restore_network(const checkpoints::State& saved, const std::string& sta
   const auto& scalars = saved.scalars;
   auto& model = setup.model;
   require(scalars.at("stage") == stage,
-          "[state] needs a state of {}, received one of {}",
+          "[state] needs a state of {}, received a state of {}",
           stage,
           scalars.at("stage").get<std::string>());
   const auto difference = layout::first_difference(model.flat.layout, scalars.at("layout").dump());
@@ -153,7 +153,7 @@ Position restore_network(const checkpoints::State& saved, const std::string& sta
           different);
   keep_pixels(data, setup.data.record);
   require(scalars.at("steps_per_epoch") == setup.data.steps_per_epoch(),
-          "[state] the state has {} steps an epoch, data and batch size now give {}",
+          "[state] the state has {} steps an epoch, but the data and the batch size now give {}",
           scalars.at("steps_per_epoch").get<std::int64_t>(),
           setup.data.steps_per_epoch());
   models::assign(model.flat,
@@ -235,7 +235,7 @@ std::optional<checkpoints::State> newest_state(const checkpoints::StateStore& st
                         "[state] no resume state of this run can be read ({}); repair it, or "
                         "choose another --output",
                         skipped.empty() ? "" : skipped.front());
-    for (const auto& line : skipped) console.warn("damaged, skipped: " + line);
+    for (const auto& line : skipped) console.warn("skipped a damaged state: " + line);
     return state;
   });
 }

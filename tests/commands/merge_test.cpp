@@ -125,7 +125,7 @@ TEST_F(MergeCommand, RefusesInOneLine) {
            {"--sweep " + both.string(),
             "both.txt:1: [merge] needs --kind or --coefficients, received both"},
            {"--sweep " + lines.string() + " --last 2", "--last belongs in the lines of --sweep"},
-           {"s3://bucket/run", "a URL needs to be the one SOURCE"},
+           {"s3://bucket/run", "a URL needs to be the only SOURCE"},
            {"--stride 0", "--stride: needs a whole number >= 1"}}) {
     const auto outcome = merged(options);
     EXPECT_EQ(outcome.code, 2) << options;

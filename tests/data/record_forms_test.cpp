@@ -242,8 +242,7 @@ TEST(Shards, AreFoundByNameOfTheirSplit) {
   // A compressed copy has the same samples.
   plain.write("1.tfrecord.gz", "x");
   for (const auto& place : {plain.path(), plain.path() / "1*"})
-    EXPECT_THAT(error_of([&] { find_shards(place, true); }),
-                HasSubstr("which has the same samples"));
+    EXPECT_THAT(error_of([&] { find_shards(place, true); }), HasSubstr("have the same samples"));
   EXPECT_THAT(names(find_shards(plain.path() / "*.tfrecord", true)).size(), 3U);
 }
 
@@ -265,9 +264,12 @@ TEST(Shards, BelongToTheSplitThatWholeWordsOfTheirNamesSay) {
       {{"contest-0", "contest-1"}, {"contest-0", "contest-1"}, {}, ""},
       {{"myTrain2017", "interval-eval"}, {"myTrain2017"}, {"interval-eval"}, ""},
       {{"Training/0", "Valid/0"}, {"0"}, {"0"}, ""},
-      {{"train-val-0", "train-1"}, {}, {}, "its name says the training set and the test set"},
+      {{"train-val-0", "train-1"},
+       {},
+       {},
+       "its name contains both the training set and the test set"},
       {{"train.tfrecord", "valid.tfrecord", "valid/0"}, {"train.tfrecord"}, {}, "in one place"},
-      {{"train/0", "Train/0"}, {}, {}, "has train and Train; name one of them with --data"},
+      {{"train/0", "Train/0"}, {}, {}, "has both train and Train; give one of them with --data"},
       {{"train-00000-of-00003", "train-00002-of-00003"}, {}, {}, "train-*-of-00003"},
       {{"a-train-00001-of-00002", "a-train-00002-of-00002.gz"},
        {"a-train-00001-of-00002", "a-train-00002-of-00002.gz"},

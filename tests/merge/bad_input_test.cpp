@@ -299,13 +299,15 @@ TEST_F(BadInput, OutputsThatAreThere) {
   for (const std::string name : {"out", "out.tmp"}) {
     put_checkpoint(folder / name, {good()});
     const auto text = thrown<std::invalid_argument>([&] { merge({one}, folder / "out", {}); });
-    EXPECT_THAT(text, HasSubstr(name == "out" ? "exists already" : "out.tmp' is in the way"));
+    EXPECT_THAT(text,
+                HasSubstr(name == "out" ? "exists already"
+                                        : "out.tmp' exists and is not an unfinished output"));
     EXPECT_EQ(text_of_file(folder / name / "model.safetensors"), safetensors(good()));
     fs::remove_all(folder / name);
   }
   put_file(folder / "out.tmp", "");
   EXPECT_THAT(thrown<std::invalid_argument>([&] { merge({one}, folder / "out", {}); }),
-              HasSubstr("out.tmp' is in the way"));
+              HasSubstr("out.tmp' exists and is not an unfinished output"));
   fs::remove(folder / "out.tmp");
   EXPECT_THAT(thrown<std::invalid_argument>([&] { merge({one}, folder / "none/out", {}); }),
               HasSubstr("needs an existing folder to write"));

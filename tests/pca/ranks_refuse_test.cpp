@@ -77,12 +77,13 @@ TEST(RanksRefuse, AnOutputThatRankZeroCannotWrite) {
     const AtomicFile other(folder / "p.npy");
     EXPECT_EQ(error(folder / "p.npy"),
               "environment: [file] '" + (folder / "p.npy.tmp").string() +
-                  "' is being written by another writer");
+                  "' is being written by another program or thread");
   }
   {
     const AtomicFile other(folder / "p.json");  // met at the commit only
-    EXPECT_NE(error(folder / "p.npy").find("p.json.tmp' is being written by another writer"),
-              std::string::npos);
+    EXPECT_NE(
+        error(folder / "p.npy").find("p.json.tmp' is being written by another program or thread"),
+        std::string::npos);
   }
   EXPECT_EQ(folder.count(), 0U);
 }

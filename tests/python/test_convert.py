@@ -233,7 +233,7 @@ def test_bad_rules_are_refused(tmp_path: Path, fails) -> None:
         rules.write_text(text)
         return fails(2, "convert", tmp_path / "w.safetensors", "--output", tmp_path / "out", "--rename", rules)
 
-    assert '--rename gives "a.w" and "b.w" one name, "w"' in said(r"^[ab]\. -> ")
+    assert '--rename gives "a.w" and "b.w" the same name, "w"' in said(r"^[ab]\. -> ")
     assert "names.txt:2" in said("a -> b\n(?<=a)b -> c")
     assert "names.txt:1" in said("no arrow")
     assert "names.txt:1" in said(r"a -> \2")

@@ -81,7 +81,7 @@ def test_a_configuration_of_another_run_is_refused(run: Path, tmp_path: Path, ex
     execute("dimred", "stage1", *other, "--output", tmp_path / "other")
     shutil.copy(tmp_path / "other" / "config.toml", run / "config.toml")
     assert "was trained with: the run had pad = 2, but config.toml has 0" in fails(1, "evaluate", run)
-    assert "that has pad = 2" in fails(1, "stage1", *other, "--output", run)
+    assert "the run had pad = 2" in fails(1, "stage1", *other, "--output", run)
 
 
 def test_states_and_snapshots_say_themselves_what_they_need(run: Path, tmp_path: Path, execute) -> None:

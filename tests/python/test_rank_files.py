@@ -439,7 +439,7 @@ def test_zero_that_does_not_fit_is_refused_by_name(tmp_path: Path, deepspeed, re
     last = folder / "bf16_zero_pp_rank_1_mp_rank_00_optim_states.pt"
     assert f"give its folder '{folder}' instead" in refused(last)
     last.rename(tmp_path / "away.pt")
-    assert "comes from 2 ranks, received 1 file" in refused(folder)
+    assert "comes from 2 ranks, but its folder has 1 file" in refused(folder)
     (tmp_path / "away.pt").rename(folder / "bf16_zero_pp_rank_0_mp_rank_01_optim_states.pt")
     assert "model, pipeline or expert parallelism" in refused(folder)
 

@@ -41,7 +41,7 @@ def test_a_file_over_http(web: HttpFiles, tmp_path: Path, dimred: Path) -> None:
     assert store(dimred, "get", f"{web.url}/x.bin", f"{tmp_path}/new/folder/").returncode == 0
     assert [(file.name, file.read_bytes()) for file in (tmp_path / "new" / "folder").iterdir()] == [("x.bin", BYTES)]
     assert "nothing at" in refusal(store(dimred, "get", f"{web.url}/y.bin", tmp_path / "y"), 2)
-    assert "for reading only" in refusal(store(dimred, "put", tmp_path / "x.bin", f"{web.url}/z"), 2)
+    assert "cannot write to http or https" in refusal(store(dimred, "put", tmp_path / "x.bin", f"{web.url}/z"), 2)
 
 
 def test_a_folder_over_http_by_its_listing(web: HttpFiles, folder: Path, tmp_path: Path, dimred: Path) -> None:

@@ -46,8 +46,7 @@ Counts agreed_counts(const std::string& fault,
     const auto texts = communicator.gather(common);
     const auto who = other - seen.begin();
     refuse(
-        "[margin_loss] needs the same on every rank, received {} (rank 0) "
-        "and {} (rank {})",
+        "[margin_loss] needs the same values on every rank, received {} (rank 0) and {} (rank {})",
         texts[0],
         texts[who],
         who);

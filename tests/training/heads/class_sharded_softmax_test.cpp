@@ -210,8 +210,8 @@ TEST(ClassSharded, RefusesOnEveryRankWhatDiffersBetweenThem) {
           [&] { class_sharded_softmax(features, p.labels, own, range, {}, {}, communicator); });
     };
     const std::string scope =
-        "[margin_loss] needs the same on every rank, received D = 6 in Double "
-        "and 11 classes (rank 0) and ";
+        "[margin_loss] needs the same values on every rank, received D = 6 in Double and 11 "
+        "classes (rank 0) and ";
     const auto narrow = [&](const torch::Tensor& tensor) {
       return rank == 2 ? tensor.narrow(1, 0, 4).contiguous() : tensor;
     };
