@@ -153,7 +153,8 @@ InspectedText inspect_manifest(const fs::path& file) {
   const auto manifest = parse_ordered_json(text, formatted("[inspect] {} is damaged", file));
   require_environment(
       manifest.is_object() && manifest.contains("outcome") && manifest["outcome"].is_string(),
-      "[inspect] manifest.json is damaged: it needs to be an object with an outcome");
+      "[inspect] {} is damaged: it needs to be an object with an outcome",
+      file);
   checkpoints::require_digest(manifest, file);
   result.text = text_row("manifest.json", "whole, digest verified");
   for (const auto& [name, value] : manifest.items()) {
@@ -175,7 +176,8 @@ std::string last_curve_row(const fs::path& file) {
   std::size_t rows = 0;
   std::getline(in, header);
   require_environment(header.starts_with("stage,"),
-                      "[inspect] the file needs to begin with a header of dimred, \"stage,...\"");
+                      "[inspect] {} is damaged: it needs to begin with the header \"stage,...\"",
+                      file);
   const auto commas = std::ranges::count(header, ',');
   for (std::string line; std::getline(in, line) && !in.eof(); ++rows, last = line) {
     require_environment(std::ranges::count(line, ',') == commas,

@@ -108,7 +108,8 @@ class TensorPass {
   void run() {
     for (std::int64_t first = 0; first < count_; first += block_) {
       if (pass_.options.stop != nullptr && *pass_.options.stop)
-        fail_environment("[merge] stopped; it goes on by shard");
+        fail_environment(
+            "[merge] stopped; the same command continues after the last complete shard");
       const auto count = std::min(block_, count_ - first);
       for (std::size_t i = 0; i < inputs_read(); ++i) take(i, first, count);
       pass_.add_read(count * unit_ * static_cast<std::int64_t>(inputs_read()));
@@ -225,7 +226,7 @@ class TensorPass {
     const Input& from = (*pass_.inputs)[input];
     const checkpoints::StoredTensor& tensor = source(input);
     const bool in_one = tensor.boxes.size() == 1;
-    refuse("[merge] '{}': \"{}\" needs finite values, received another at element {}",
+    refuse("[merge] '{}': \"{}\" needs finite values, but its element {} is not finite",
            in_one ? from.files[tensor.boxes.front().file] : from.path,
            like_.name,
            element);
@@ -253,10 +254,11 @@ class TensorPass {
       for (const auto input : part.inputs) {
         const auto& own = pass_.read[input][planned_.index];
         if (free || own == pass_.read[part.copied_from][planned_.index]) continue;
-        const auto why = is_quantised(like_)
-                             ? "quantised values cannot be summed; merge them before they are "
-                               "quantised"
-                             : "they are not summed; --copy_from says whose are taken";
+        const auto why =
+            is_quantised(like_)
+                ? "quantised values cannot be averaged; merge the checkpoints before they are "
+                  "quantised"
+                : "values of this type are not averaged; choose one of them with --copy_from";
         refuse("[merge] \"{}\" ({}) differs between '{}' and '{}': {}",
                like_.name,
                like_.dtype,
@@ -355,7 +357,7 @@ std::vector<const checkpoints::Shard*> unfinished_shards(Pass& pass,
 
 void require_open_files(const std::vector<Part>& parts, const checkpoints::ShardPlan& plan) {
   require_environment(open_outputs(parts, plan) <= most_open_files(),
-                      "[merge] {} merges write {} files at a time, and half of the limit of open "
+                      "[merge] {} merges write {} files at a time, but half of the limit of open "
                       "files is {}; raise `ulimit -n`, or give --sweep in parts",
                       parts.size(),
                       open_outputs(parts, plan),

@@ -176,10 +176,10 @@ void require_fitting_constants(const Options& options) {
   require(*options.start_latest == 0 || constants.start == Start::mean,
           "[stage2] start_latest needs start = mean");
   require(constants.basis || options.pca_mat.empty(),
-          "[stage2] preset {} has no subspace and takes no --pca_mat",
+          "[stage2] preset {} has no subspace; leave out --pca_mat",
           preset);
   require(constants.basis || constants.method.kind != method::MethodKind::psgd,
-          "[stage2] method = psgd needs a basis");
+          "[stage2] method = psgd needs a basis, received basis = none");
   require(constants.average.kind != method::AverageKind::schedule_free ||
               (constants.method.kind == method::MethodKind::sgd &&
                constants.method.rates.momentum == 0),

@@ -58,8 +58,8 @@ TEST_F(BadInput, IsNothingAtFirst) { merge({folder / "run"}, folder / "out", {})
 TEST_F(BadInput, FilesNameInThePlaceOfAFolder) {
   for (const auto* name : {"out.safetensors", "out.pt"}) {
     EXPECT_THAT(thrown<std::invalid_argument>([&] { merge({folder / "run"}, folder / name, {}); }),
-                AllOf(StartsWith("[merge] writes a folder, received '"),
-                      HasSubstr("make one file of the folder by dimred convert")));
+                AllOf(StartsWith("[merge] needs --output to name a folder, received '"),
+                      HasSubstr("write the folder into one file with dimred convert")));
     EXPECT_FALSE(fs::exists(folder / name));
   }
 }
@@ -88,7 +88,7 @@ TEST_F(BadInput, IntegersThatDifferUnlessSomebodySaysWhose) {
   auto tensors = good();
   tensors[0] = i64("n", {4});
   expect_refused(tensors, "\"n\" (I64) differs");
-  EXPECT_THAT(refusal(), HasSubstr("--copy_from says whose"));
+  EXPECT_THAT(refusal(), HasSubstr("choose one of them with --copy_from"));
   merge({folder / "run"}, folder / "out", {.copy_from = "step1/", .copy_from_given = true});
   EXPECT_EQ(bytes_of(folder / "out/model.safetensors", "n"), good()[0].bytes);
 }
@@ -174,7 +174,8 @@ TEST_F(BadInput, MasksThatAreMore) {
       put_checkpoint(two, {tensors});
       tensors.back() = f32("mask", both ? other : mask);
       put_checkpoint(one, {tensors});
-      EXPECT_THAT(refusal({.block = 64}), HasSubstr("\"mask\" needs finite values, received"));
+      EXPECT_THAT(refusal({.block = 64}),
+                  HasSubstr("\"mask\" needs finite values, but its element"));
     }
   }
 }
@@ -275,7 +276,7 @@ TEST_F(BadInput, PlacesThatCannotBe) {
   EXPECT_THAT(merged(folder / "empty"),
               HasSubstr("'" + (folder / "empty").string() + "' has none"));
   put_file(folder / "m.npy", "");
-  EXPECT_THAT(merged(folder / "m.npy"), HasSubstr("tensors have names"));
+  EXPECT_THAT(merged(folder / "m.npy"), HasSubstr("needs checkpoints with named tensors"));
   put_file(folder / "run/model.safetensors", safetensors(good()));
   EXPECT_THAT(merged(folder / "run"), HasSubstr("holds weights and also folders with weights"));
   fs::remove(folder / "run/model.safetensors");

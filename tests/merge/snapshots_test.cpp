@@ -88,7 +88,7 @@ TEST_F(Snapshots, NeedTheFrozenPartThatTheyWereTrainedWith) {
   fs::remove(folder / "run/frozen.safetensors");
   EXPECT_THAT(refusal(), HasSubstr("needs the frozen.safetensors of its run, which is missing"));
   put_frozen({bf16("body.weight", {1, 2, 3}), f32("body.bias", {0.1F})});
-  EXPECT_THAT(refusal(), HasSubstr("needs float32 values, received \"body.weight\" of BF16"));
+  EXPECT_THAT(refusal(), HasSubstr("needs float32 values, received \"body.weight\" of type BF16"));
   put_snapshot(2, {{"frozen", "another"}});
   put_frozen({f32("body.weight", {1, 2, 3}), f32("body.bias", {0.1F})});
   EXPECT_THAT(refusal(), HasSubstr("were trained with different frozen parts"));

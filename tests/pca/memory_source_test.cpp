@@ -78,7 +78,7 @@ TEST(MemorySource, GivesTheColumnsOfChosenParameters) {
   EXPECT_EQ(source->info().layout_json.find("\"a\""), std::string::npos);
   EXPECT_NE(thrown<std::invalid_argument>([&] {
               chosen_parameters(memory_source({row}), {"d"});
-            }).find("needs parameters of the snapshots, received d"),
+            }).find("needs the name of a parameter of the snapshots, received d"),
             std::string::npos);
 }
 

@@ -314,7 +314,7 @@ TEST(OpenSource, NamesTheSnapshotThatDiffersOrIsDamaged) {
   checkpoints::write_snapshot(folder / "3.h5",
                               snapshot_of(other, Eigen::RowVectorXd::Zero(other.file_size)));
   std::string text = thrown<std::invalid_argument>([&] { open_source(folder.path()); });
-  EXPECT_NE(text.find("3.h5' has another layout than"), std::string::npos) << text;
+  EXPECT_NE(text.find("3.h5' has a different layout from"), std::string::npos) << text;
   EXPECT_NE(text.find("parameter 0: expected weight [10,3], received weight [10,4]"),
             std::string::npos)
       << text;

@@ -130,7 +130,7 @@ def test_an_end_below_the_start_is_said_with_the_remedy(
     checkpoint = request.getfixturevalue(start)
     done = answer(binaries, "stage2", "--checkpoint", checkpoint, *harm, "--output", tmp_path / "run2")
     assert done.returncode == 0, done.stderr
-    said = r"stage 2 ended at [\d.]+ %, below the [\d.]+ % of its start, whose weights are in .*start\.h5; "
+    said = r"stage 2 ended at [\d.]+ %, below its start at [\d.]+ %; the weights of the start are in .*start\.h5; "
     assert re.search(said + remedy, done.stderr)
     assert ("--batch_size" in done.stderr) == (start == "high")
 

@@ -360,7 +360,7 @@ def test_what_diverges_ends_with_an_error(length: str, start: Path, tmp_path: Pa
 GIVEN = {
     "--basis=random": "basis has no effect: it needs pca_mat to be unset",
     "--snapshot_skip=1": "snapshot_skip has no effect: it needs pca_mat to be unset and another basis than none",
-    "--preset=sgd": "preset sgd has no subspace and takes no --pca_mat",
+    "--preset=sgd": "preset sgd has no subspace; leave out --pca_mat",
 }
 
 

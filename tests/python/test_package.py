@@ -896,7 +896,7 @@ def test_a_part_of_the_variance_takes_the_fewest_components_above_it(kind: str, 
         with pytest.raises(ValueError, match="needs components as a whole number, as a part of the variance"):
             dimred.fit(snapshots, wrong)
     for options in ({"kind": "span"}, {"blocks": "layers"}):
-        with pytest.raises(ValueError, match="a part of the variance needs kind = pca or shuffled, and blocks = whole"):
+        with pytest.raises(ValueError, match="a share of the variance needs kind = pca or shuffled and blocks = whole"):
             dimred.fit(states, 0.5, **options)
     with pytest.raises(ValueError, match="span k = 1 directions, received 9 that span 0"):
         dimred.fit(np.ones((N, M), np.float32), 0.5)
@@ -1290,7 +1290,7 @@ def test_a_state_dict_is_recorded_by_kinds(tmp_path: Path) -> None:
 
 def test_a_folder_has_one_recorder(tmp_path: Path) -> None:
     first = dimred.SnapshotRecorder(network(), tmp_path, every_steps=1)
-    said = f"needs a folder that nobody records into, received '{tmp_path}', which process {os.getpid()} has"
+    said = f"needs a folder without another recorder, received '{tmp_path}', which process {os.getpid()} uses"
     with pytest.raises(ValueError, match=said):
         dimred.SnapshotRecorder(network(), tmp_path, every_steps=1)
     done = run_python(
