@@ -259,7 +259,8 @@ def test_tools_count_what_is_bad_or_damaged(
     assert done.returncode == 0, done.stderr
     assert "train: 1 bad samples were left out; the first: " in done.stderr
     assert re.search(
-        "train: 1 damaged images were written as far as they could be decoded; the first: .*cut.jpg: ends early", done.stderr
+        "train: 1 damaged images were written as far as they could be decoded; the first: .*cut.jpg: ends early",
+        done.stderr,
     )
     assert "train: 24 images" in done.stdout and "test: 6 images" in done.stdout
     shutil.rmtree(data / "test" / "tulip")

@@ -295,7 +295,9 @@ def test_what_is_no_plain_lora_is_refused_by_name(tmp_path: Path, fails) -> None
     file.unlink()
     assert "but no adapter_config.json is beside it" in fails(2, *words)
     tensors = load_file(tmp_path / "run/checkpoint-20/adapter_model.safetensors")
-    with pytest.raises(ValueError, match=r"a mean of factors is not a mean of updates; .*dimred\.merge\(FOLDERS, OUTPUT"):
+    with pytest.raises(
+        ValueError, match=r"a mean of factors is not a mean of updates; .*dimred\.merge\(FOLDERS, OUTPUT"
+    ):
         dimred.average([tensors, tensors])
     assert len(dimred.average([tensors, tensors], last=1).names) == 6
 
