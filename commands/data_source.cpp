@@ -39,7 +39,7 @@ void add_source_options(OptionTable& table, SourceOptions& options) {
       .role(OptionRole::data)
       .positional()
       .essential();
-  table.add("test_data", &dataset.test_path, "place of the test set, unless it is at --data")
+  table.add("test_data", &dataset.test_path, "path of the test set (default: found at --data)")
       .essential();
   data::add_kind_option(table, dataset.kind, "kind of data set; auto: by its files");
   table
@@ -52,7 +52,7 @@ void add_source_options(OptionTable& table, SourceOptions& options) {
   table
       .add("num_classes",
            &dataset.num_classes,
-           "number of classes; 0: as the data says, 10 for idx",
+           "number of classes; 0: the number in the data, or 10 for idx",
            between(0, 1'000'000))
       .essential();
   table.add("labels_offset",
@@ -68,7 +68,7 @@ void add_source_options(OptionTable& table, SourceOptions& options) {
   table
       .add_choice("on_bad_sample",
                   &dataset.skip_bad,
-                  "end at a sample that cannot be read or decoded, or skip and count it",
+                  "fail at a sample that cannot be read or decoded, or skip and count it",
                   {{"fail", false}, {"skip", true}})
       .essential();
   table.group("Machine");

@@ -95,7 +95,7 @@ int export_command(const std::vector<std::string>& arguments) {
   table
       .add("output",
            &options.output,
-           "folder of versions 1, 2, ... (default: export/ in the weights' run)")
+           "folder for versions 1, 2, ... (default: export/ in the weights' run)")
       .role(OptionRole::output);
   table.add("score", &options.score, "also write the test accuracy into signature.json");
   add_network_options(table, options.common);

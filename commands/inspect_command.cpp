@@ -93,7 +93,7 @@ OptionTable inspection_table(InspectArguments& arguments) {
   table
       .add("write_manifest",
            &questions.write_manifest,
-           "file to write SHA-256 of files and tensors to, for sha256sum -c")
+           "write SHA-256 of files and tensors to this file, for sha256sum -c")
       .of_this_machine();
   table
       .add("manifest",

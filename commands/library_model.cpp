@@ -34,7 +34,7 @@ OptionTable model_table_of(LibraryModelOptions& options) {
   table
       .add("name",
            &options.name,
-           "timm:NAME, torchvision:NAME, or a name of FastNN's: overfeat, nasnet_mobile, ...")
+           "timm:NAME, torchvision:NAME, or a FastNN network: overfeat, nasnet_mobile, ...")
       .positional();
   table.add("num_classes", &options.num_classes, "number of outputs", at_least(2));
   table.add("channels", &options.channels, "channels of the images", between(1, 4));
@@ -43,7 +43,7 @@ OptionTable model_table_of(LibraryModelOptions& options) {
             "side of the images for a trial pass; 0: the network's own",
             between(0, 4096));
   table.add("seed", &options.seed, "seed of the initial weights", at_least(0));
-  table.add("output", &options.output, "file to write (default: NAME.pt, here)")
+  table.add("output", &options.output, "file to write (default: NAME.pt in the current folder)")
       .role(OptionRole::output);
   return table;
 }

@@ -44,11 +44,11 @@ int model_command(const std::vector<std::string>& arguments) {
       .may_name_a_file();
   table.add("module_timeout",
             &models::script_host().timeout,
-            "most seconds for a TorchScript module to load and to finish its first passes",
+            "time limit in seconds for a TorchScript module to load and to finish its first passes",
             positive(1e6));
   table.add("channels",
             &options.channels,
-            "channels of the images; 0: 3, or 1 for images of 28 pixels",
+            "channels of the images; 0: 1 for images of 28 pixels, else 3",
             at_least(0));
   table.add("image_size",
             &options.image_size,

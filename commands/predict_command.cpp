@@ -125,7 +125,7 @@ int predict_command(const std::vector<std::string>& arguments) {
            "number of classes shown for each image, most probable first",
            at_least(1))
       .alias("k");
-  table.add("csv", &options.csv, "file to write image, rank, label, class, probability to")
+  table.add("csv", &options.csv, "write image, rank, label, class and probability to this file")
       .of_this_machine();
   add_network_options(table, options.common);
   table.rest("IMAGE...", [&](const std::string& image) {

@@ -27,15 +27,15 @@ namespace fs = std::filesystem;
 
 void add_saved_options(OptionTable& table, SavedOptions& saved) {
   table
-      .add("weights",
-           &saved.weights,
-           "run, state, snapshot or weight file; or a folder or list (.txt) of snapshots, whose "
-           "mean is used")
+      .add(
+          "weights",
+          &saved.weights,
+          "run, state, snapshot or weight file; or a folder or list (.txt) of snapshots to average")
       .essential()
       .positional();
   table.add("recalibrate_batchnorm",
             &saved.recalibrate_batchnorm,
-            "estimate BatchNorm's running statistics again for a mean");
+            "estimate BatchNorm's running statistics again for averaged weights");
 }
 
 void add_network_options(OptionTable& table, training::CommonOptions& common) {

@@ -111,8 +111,9 @@ int run_tool(const StoreTool& tool, const std::vector<std::string>& arguments) {
     table
         .add("overwrite",
              &options.overwrite,
-             tool.run == get ? "replace other files that exist"
-                             : "replace another file at a file:// URL; other stores always do")
+             tool.run == get
+                 ? "replace existing files"
+                 : "replace an existing file at a file:// URL; other stores always replace files")
         .role(OptionRole::overwrite);
   stores::add_options(table, options.stores, /*uploads=*/false);
   if (printed_help(table, arguments)) return exit_success;

@@ -165,8 +165,8 @@ int verify_command(const std::vector<std::string>& arguments) {
   add_saved_options(table, options);
   table.add("pairs",
             &options.pairs,
-            "lines \"path_a path_b 0\" (or 1: the same), or FILE.bin, a pickle of (images, "
-            "booleans)");
+            "file of lines \"path_a path_b 0\" (or 1: same subject), or FILE.bin, a pickle of "
+            "(images, booleans)");
   table
       .add("output",
            &options.output,

@@ -159,14 +159,14 @@ void add_stream_options(OptionTable& table, double& cache, std::int64_t& fetches
   table
       .add("stream_cache",
            &cache,
-           "GB of disk to stream a URL's TFRecord files through; 0: download all first",
+           "GB of disk for streaming a URL's TFRecord files; 0: download all files first",
            between(0, 1e9))
       .role(OptionRole::stream_cache)
       .may_change();
   table
       .add("stream_fetches",
            &fetches,
-           "streamed files that each rank fetches at a time",
+           "number of streamed files that each rank fetches at once",
            between(1, 256))
       .role(OptionRole::stream_fetches)
       .may_change();

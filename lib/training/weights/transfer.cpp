@@ -107,7 +107,7 @@ void add_transfer_options(OptionTable& table, TransferOptions& options) {
   table.group("Transfer");
   table.add("initialize_from",
             &options.initialize_from,
-            "start from these weights: run, state, snapshot, folder of snapshots (its newest), "
+            "start from these weights: run, state, snapshot, newest snapshot of a folder, "
             "safetensors, .pt or .ckpt");
   table
       .add("checkpoint_include_patterns",
