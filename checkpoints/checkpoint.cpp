@@ -284,7 +284,7 @@ fs::path weights_of_run(const fs::path& run, std::string_view scope) {
   auto series = members({path}, scope);
   if (!series.counted) sort_by_step(series);
   refuse(
-      "[{}] '{}' holds {}; name one of them, such as the newest, '{}', or merge them with dimred "
+      "[{}] '{}' holds {}; give one of them, such as the newest, '{}', or merge them with dimred "
       "merge",
       scope,
       path,

@@ -349,7 +349,7 @@ class ZeroTensors {
     require(
         found != fragments.end() && found->second.elements == part &&
             (zero_.stage == 3 ? found->second.stride.empty() : found->second.shape == shape.shape),
-        "[DeepSpeed] '{}' needs {} of {} elements of the frozen parameter \"{}\", received {}",
+        "[DeepSpeed] '{}' needs {} of the {} elements of the frozen parameter \"{}\", received {}",
         checkpoint_.files[file],
         part,
         shape.elements,

@@ -22,7 +22,7 @@ bool is_decimal(char letter) { return letter >= '0' && letter <= '9'; }
 
 /// A pathological expression, which the library gives up.
 [[noreturn]] void refuse_search(const NamePattern& pattern, const std::string& name) {
-  refuse("{}: \"{}\" is too expensive for the name \"{}\"",
+  refuse("{}: \"{}\" takes too long to match the name \"{}\"",
          pattern.place(),
          printable(pattern.text()),
          printable(name));

@@ -130,7 +130,7 @@ int predict_command(const std::vector<std::string>& arguments) {
   add_network_options(table, options.common);
   table.rest("IMAGE...", [&](const std::string& image) {
     require(!looks_like_url(image),
-            "[predict] needs images of this machine, received {}",
+            "[predict] needs images on this machine, received {}",
             without_credentials(image));
     options.images.push_back(image);
   });

@@ -48,7 +48,7 @@ int say(const char* what, const stores::Transfer& done) {
 int get(const CopyOptions& options) {
   const auto url = stores::parse_url(options.from);
   require(!looks_like_url(options.to),
-          "[stores] get needs a path of this machine, received {}",
+          "[stores] get needs a path on this machine, received {}",
           printable(options.to));
   fs::path to = options.to;
   const bool slash = !to.has_filename();  // FOLDER/, which may not be there yet

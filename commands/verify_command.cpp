@@ -132,7 +132,7 @@ int verify_pairs(const VerifyOptions& options,
 }
 
 int verify_export(const VerifyOptions& options, const serving::PairList& list) {
-  require(!options.output.empty(), "[verify] needs --output FOLDER beside an export");
+  require(!options.output.empty(), "[verify] needs --output FOLDER for an export");
   check_answer_place(options);
   const auto signature = serving::read_signature(options.weights);
   auto setup = serving::open_export(options.weights, signature, options.common.run);

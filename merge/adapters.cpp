@@ -93,8 +93,8 @@ void require_same_base(const LoraConfig& a, const LoraConfig& b) {
   for (const auto* name : {"base_model_name_or_path", "fan_in_fan_out", "bias"})
     require(a.json.value(name, nlohmann::ordered_json()) ==
                 b.json.value(name, nlohmann::ordered_json()),
-            "[merge] '{}' and '{}' differ in {}; --allow_different_config merges the adapters all "
-            "the same",
+            "[merge] '{}' and '{}' differ in {}; give --allow_different_config to merge the "
+            "adapters anyway",
             a.file,
             b.file,
             name);

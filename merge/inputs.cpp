@@ -187,7 +187,7 @@ void require_same_configuration(const Input& expected, const Input& received) {
     const auto b = received.folder() / name;
     require(
         !fs::exists(a) || !fs::exists(b) || same_settings(a, b),
-        "[merge] '{}' and '{}' differ; --allow_different_config merges the weights all the same",
+        "[merge] '{}' and '{}' differ; give --allow_different_config to merge the weights anyway",
         a,
         b);
   }

@@ -43,7 +43,8 @@ void check_components(const FitOptions& options, std::int64_t n, std::int64_t co
     case Kind::pca:
     case Kind::shuffled:
       return require(n - 1 >= k,
-                     "[pca] needs n - 1 >= k, received n = {}, k = {}: at most {} components",
+                     "[pca] needs n - 1 >= k, received n = {}, k = {}: these snapshots have at "
+                     "most {} components",
                      n,
                      k,
                      n - 1);

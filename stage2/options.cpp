@@ -174,7 +174,7 @@ std::string name_of(method::MethodKind kind) { return listed_name(method::method
 void require_fitting_constants(const Options& options) {
   const auto& [constants, preset] = std::tie(options.constants, options.preset);
   require((constants.start == Start::file) == !options.start_file.empty(),
-          "[stage2] start = file and --start_file need each other");
+          "[stage2] start = file needs --start_file, and --start_file needs start = file");
   require(*options.start_latest == 0 || constants.start == Start::mean,
           "[stage2] start_latest needs start = mean");
   require(constants.basis || options.pca_mat.empty(),

@@ -151,7 +151,7 @@ std::vector<fs::path> files_of_split(std::vector<fs::path> beside,
     return train ? !said.train : !said.test;
   });
   require(named.empty() || inside.empty(),
-          "[shards] needs the {} set in one place, received {} and {}; name one of them with --{}",
+          "[shards] needs the {} set in one place, received {} and {}; give one of them with --{}",
           split_text(train),
           named.empty() ? fs::path() : named.front(),
           inside.empty() ? fs::path() : inside.front().parent_path(),

@@ -229,7 +229,10 @@ Import read_boost(const std::filesystem::path& file) {
              "its semantics, and its constants where the dictionary has none");
   import.lines.push_back(std::move(preset));
   for (const auto& [part, values] : dictionary.items()) {
-    require(is_part(part), "[imports] {}: {}: not a part of the dictionary", name, printable(part));
+    require(is_part(part),
+            "[imports] {}: {}: not a known part of the dictionary",
+            name,
+            printable(part));
     require(values.is_object(), "[imports] {}: {}: needs an object", name, part);
     const bool other =
         std::find(std::begin(other_parts), std::end(other_parts), part) != std::end(other_parts);

@@ -44,8 +44,8 @@ struct ScriptNetwork final : Network {
   torch::Tensor forward(torch::Tensor images) override {
     const auto output = run(images, *operator_norms);
     require(output.isTensor(),
-            "[model] needs a forward that gives logits [batch, classes] alone, received a "
-            "{}; wrap the module in one that returns the logits",
+            "[model] needs a forward that returns only logits [batch, classes], received a {}; "
+            "wrap the module in one that returns the logits",
             output.tagKind());
     return output.toTensor();
   }
@@ -114,7 +114,7 @@ void check_parameters(const Network& network, const std::string& file) {
   for (const auto& item : parameters) {
     const auto& tensor = item.value();
     require(tensor.scalar_type() == torch::kFloat32,
-            "[model] {}: needs float32 parameters, received {} of {}; call model.float() "
+            "[model] {}: needs float32 parameters, received {} of type {}; call model.float() "
             "before scripting",
             file,
             item.key(),
@@ -138,8 +138,8 @@ void check_buffers(const Network& network, const std::string& file) {
   for (const auto& item : network.named_buffers()) {
     const auto type = item.value().scalar_type();
     require(type == torch::kFloat32 || type == torch::kInt64,
-            "[model] {}: needs buffers of float32 or int64, received {} of {}; convert "
-            "it, or keep it as a plain attribute",
+            "[model] {}: needs buffers of float32 or int64, received {} of type {}; convert it, or "
+            "keep it as a plain attribute",
             file,
             item.key(),
             type);
@@ -160,7 +160,7 @@ void check_logits(const torch::Tensor& logits, std::int64_t classes, const std::
   const bool shaped = logits.dim() == 2 && logits.size(0) == 2 && logits.is_floating_point() &&
                       (classes == 0 || logits.size(1) == classes);
   require(shaped,
-          "[model] {}: needs to give logits [batch, {}], received {} {} for 2 images",
+          "[model] {}: needs to return logits [batch, {}], received {} {} for 2 images",
           file,
           classes == 0 ? "classes" : std::to_string(classes),
           logits.scalar_type(),

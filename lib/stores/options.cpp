@@ -65,7 +65,7 @@ std::filesystem::path cache_folder(const StoreOptions& options) {
   const auto* const home = std::getenv("HOME");
   require_environment(
       home != nullptr && home[0] == '/',
-      "[stores] neither $XDG_CACHE_HOME nor $HOME is set: needs --store_cache FOLDER");
+      "[stores] neither $XDG_CACHE_HOME nor $HOME is set; give --store_cache FOLDER");
   return std::filesystem::path(home) / ".cache" / "dimred" / "stores";
 }
 

@@ -104,11 +104,11 @@ void resolve(CommonOptions& options, int ranks, const OptionTable& table) {
   if (!table.was_set(&options.data.image_size))
     resolve_image_size(options.data, open ? model.for_photographs : model.model);
   require(!options.run.deterministic || options.run.threads > 0,
-          "[deterministic] deterministic needs threads >= 1, because sums depend on "
-          "their number, received 0 (all of the machine)");
+          "[deterministic] deterministic needs threads >= 1, because sums depend on their number, "
+          "received 0 (all threads of the machine)");
   require(!options.run.deterministic || !options.run.cudnn_autotune,
-          "[deterministic] cudnn_autotune chooses algorithms by time, which "
-          "deterministic = true excludes");
+          "[deterministic] deterministic = true needs cudnn_autotune = false, because "
+          "cudnn_autotune chooses algorithms by time");
   if (!options.data.split_seed) options.data.split_seed = options.run.seed;
   resolve_precision(options);
   require_effects(table);

@@ -127,8 +127,8 @@ void require_equal_weights(const Setup& setup, const Position& position) {
       formatted("{} {}", replicated_digest(setup), models::digest_of(setup.model.flat.buffers)));
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
     require_environment(all[rank] == all.front(),
-                        "[training] the weights of rank {} are no longer those of rank 0 after "
-                        "step {}; earlier files are kept",
+                        "[training] the weights of rank {} differ from those of rank 0 after step "
+                        "{}; earlier files are kept",
                         rank,
                         position.step);
   }
@@ -153,7 +153,8 @@ Position restore_network(const checkpoints::State& saved, const std::string& sta
           different);
   keep_pixels(data, setup.data.record);
   require(scalars.at("steps_per_epoch") == setup.data.steps_per_epoch(),
-          "[state] the state has {} steps an epoch, but the data and the batch size now give {}",
+          "[state] the state has {} steps an epoch, but the data and the batch size now give {}; "
+          "restore them, or choose another --output",
           scalars.at("steps_per_epoch").get<std::int64_t>(),
           setup.data.steps_per_epoch());
   models::assign(model.flat,
@@ -249,11 +250,11 @@ checkpoints::State read_run_state(const std::filesystem::path& path,
   std::vector<std::string> skipped;
   auto state = checkpoints::StateStore(path / "checkpoints", 1).newest_valid(&skipped, choose);
   require(state.has_value() || !skipped.empty(), "[state] {} has no state", path);
-  require_environment(skipped.empty(),
-                      "[state] the newest state of {} cannot be read: {}; an older one "
-                      "can be named by its path",
-                      path,
-                      skipped.empty() ? "" : skipped.front());
+  require_environment(
+      skipped.empty(),
+      "[state] the newest state of {} cannot be read: {}; give an older one by its path",
+      path,
+      skipped.empty() ? "" : skipped.front());
   return std::move(*state);
 }
 

@@ -145,7 +145,7 @@ TEST(TfRecordFiles, BoundWhatIsDecompressed) {
   const TemporaryFolder folder;
   const auto bomb = folder.write("bomb.gz", gz_form(std::string(80 << 20, '\0')));
   EXPECT_THAT(error_of([&] { open_tfrecord({.files = {bomb}}); }),
-              AllOf(HasSubstr("bomb.gz"), HasSubstr("needs to hold at most 100 times")));
+              AllOf(HasSubstr("bomb.gz"), HasSubstr("needs to decompress to at most 100 times")));
   const auto whole = gz_form(example_record(0, 0));
   const auto cut = folder.write("cut.gz", whole.substr(0, whole.size() - 10));
   EXPECT_THAT(error_of([&] { open_tfrecord({.files = {cut}}); }),

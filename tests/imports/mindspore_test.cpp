@@ -62,7 +62,7 @@ TEST_F(Imports, ABoostDictionaryThatIsNotOneIsRefused) {
   const std::map<std::string, std::string> cases = {
       {R"({"dim_reduce": {"roh": 1}})", "did you mean rho?"},
       {R"({"dim_reduse": {"rho": 1}})", "dim_reduse: not a key"},
-      {R"({"dim_reduce": {"rho": 1}, "other": {}})", "other: not a part"},
+      {R"({"dim_reduce": {"rho": 1}, "other": {}})", "other: not a known part"},
       {R"({"dim_reduce": {"rho": 1, "rho": 2}})", "rho: given twice"},
       {R"([1])", "needs a JSON object"},
       {R"({"rho": )", "not JSON"}};

@@ -257,7 +257,7 @@ TEST_F(BadInput, ConfigurationsThatDiffer) {
   put_file(one / "tokenizer.json", "{}");
   merge({folder / "run"}, folder / "without", {});
   put_file(two / "tokenizer.json", "{\"a\": 1}");
-  EXPECT_THAT(refusal(), HasSubstr("tokenizer.json' differ; --allow_different_config"));
+  EXPECT_THAT(refusal(), HasSubstr("tokenizer.json' differ; give --allow_different_config"));
 }
 
 TEST_F(BadInput, PlacesThatCannotBe) {

@@ -249,7 +249,7 @@ def forward(self, x):
 )");
   EXPECT_NE(tuple.find("received a Tuple"), std::string::npos) << tuple;
   const auto wants = refused("def forward(self, x, y):\n    return x + y\n");
-  EXPECT_NE(wants.find("also wants y"), std::string::npos) << wants;
+  EXPECT_NE(wants.find("also needs y"), std::string::npos) << wants;
   const auto shape = refused("def forward(self, x):\n    return torch.linear(x, self.fc.weight)\n");
   EXPECT_NE(shape.find("mat1 and mat2 shapes cannot be multiplied"), std::string::npos) << shape;
   EXPECT_NE(shape.find("on images 1 x 8 x 8"), std::string::npos) << shape;

@@ -23,9 +23,11 @@ TEST(FitRefuses, FewerSnapshotsThanComponentsPlusOne) {
   const TemporaryFolder folder;
   const auto source = source_of(random_matrix(20, 100, 1));
   EXPECT_EQ(refusal(*source, 32, folder / "p.npy"),
-            "[pca] needs n - 1 >= k, received n = 20, k = 32: at most 19 components");
+            "[pca] needs n - 1 >= k, received n = 20, k = 32: these snapshots have at most 19 "
+            "components");
   EXPECT_EQ(refusal(*source, 20, folder / "p.npy"),
-            "[pca] needs n - 1 >= k, received n = 20, k = 20: at most 19 components");
+            "[pca] needs n - 1 >= k, received n = 20, k = 20: these snapshots have at most 19 "
+            "components");
   EXPECT_EQ(refusal(*source, 0, folder / "p.npy"), "[pca] needs k >= 1, received k = 0");
   EXPECT_EQ(refusal(*source, 19, folder / "p.npy"), "no exception");
 }

@@ -101,7 +101,7 @@ TEST(MemorySource, RefusesOtherShapesAndTypesByName) {
   EXPECT_EQ(thrown<std::invalid_argument>([&] {
               memory_source({{"e", {tensor<float>("", {6}, "I32", values)}}});
             }),
-            "[pca] needs float32, float64, float16 or bfloat16, received I32");
+            "[pca] needs values of float32, float64, float16 or bfloat16, received I32");
   EXPECT_EQ(thrown<std::invalid_argument>([&] {
               memory_source({{"e", {tensor<float>("count", {6}, "I32", values)}}});
             }),

@@ -316,7 +316,7 @@ def test_a_put_replaces_a_file_of_this_machine_only_when_told(tmp_path: Path, di
         (["get", "/x", "y"], "needs scheme://"),
         (["put", "nowhere", "file:///tmp/x"], "no such file or folder: nowhere"),
         (["gett"], "did you mean get?"),
-        (["get", "file:///x", "s3://me:secret@bucket/x"], "a path of this machine, received s3://bucket/x"),
+        (["get", "file:///x", "s3://me:secret@bucket/x"], "a path on this machine, received s3://bucket/x"),
         (["put", "s3://me:secret@bucket/x", "file:///x"], "no such file or folder: s3://bucket/x"),
         (["ls", "s3://AKIA:ab/secret@bucket/x"], "is written %2F, %3F or %40, received s3://..."),
         (["ls", "http://me:secret@[::1:9/x"], "needs a host, or host:port"),

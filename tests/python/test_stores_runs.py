@@ -229,7 +229,7 @@ def test_two_ranks(s3: S3, dimred: Path, tmp_path: Path) -> None:
         (["stage1", "--upload_checkpoints"], "--upload_checkpoints needs an --output that is a URL"),
         (["stage1", "--config=https://me:secret@h/x.toml"], "needs a readable file, received https://h/x.toml"),
         (["stage1", "--fastnn=https://me:secret@h/x"], "--fastnn: cannot be a URL, received https://h/x"),
-        (["predict", "run", "https://me:secret@h/x.jpg"], "needs images of this machine, received https://h/x.jpg"),
+        (["predict", "run", "https://me:secret@h/x.jpg"], "needs images on this machine, received https://h/x.jpg"),
         (
             ["predict", "run", "x.jpg", "--csv=s3://me:secret@b/x"],
             "--csv: [stores] needs a path of this machine, received s3://b/x",

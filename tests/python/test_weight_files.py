@@ -699,7 +699,7 @@ def test_another_model_lists_the_first_names_and_shapes(tmp_path: Path, twin, un
     assert close(logits(tmp_path / "twin.pt"), twin)  # unused
     torch.save({**twin.state_dict(), "layer3.3.conv1.weight": torch.ones(1)}, tmp_path / "twin.pt")
     line = unfit(tmp_path / "twin.pt")
-    assert "belongs to a larger model: it has 1 tensors more than the network, among them layer3.3.conv1.weight" in line
+    assert "belongs to a larger model: it has 1 more tensors than the network, among them layer3.3.conv1.weight" in line
     buffer = io.BytesIO()
     torch.save(build("convnet", 1, 32, 32, 10).state_dict(), buffer)
     (tmp_path / "twin.pt").write_bytes(buffer.getvalue())

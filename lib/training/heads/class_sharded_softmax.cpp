@@ -69,8 +69,7 @@ ClassRange class_range(std::int64_t classes, int rank, int ranks) {
           rank,
           ranks);
   require(classes >= ranks,
-          "[margin_loss] needs at least a class for each rank, received {}{} "
-          "and {} ranks",
+          "[margin_loss] needs at least one class for each rank, received {}{} and {} ranks",
           classes,
           classes == 1 ? " class" : " classes",
           ranks);

@@ -22,8 +22,8 @@ void validate(LossScaleOptions options) {
   add_options(table, options);
   require_ranges(table, "loss_scale");
   require(!options.dynamic || !options.loss_scale,
-          "[loss_scale] needs either loss_scale, which stays fixed, or "
-          "use_dynamic_loss_scaling, received both, and loss_scale = {}",
+          "[loss_scale] needs either loss_scale, which stays fixed, or use_dynamic_loss_scaling, "
+          "received both, with loss_scale = {}",
           options.loss_scale.value_or(1));
   require(options.drop_overflow || !options.dynamic,
           "[loss_scale] use_dynamic_loss_scaling needs drop_overflow = true, because it finds its "

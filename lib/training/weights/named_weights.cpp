@@ -50,8 +50,8 @@ void append_tensors(const fs::path& path,
     offset += size;
   }
   require_environment(offset == values.size(),
-                      "[weights] {} has values without names, because a revision wrote it that did "
-                      "not name running statistics",
+                      "[weights] {} has values without names, because it comes from a revision "
+                      "that did not name running statistics",
                       path);
 }
 

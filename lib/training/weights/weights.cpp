@@ -146,8 +146,8 @@ Weights from_weights_file(const Model& model, const fs::path& path) {
           first_problems(matching));
   const auto more = deeper(matching);
   require(more.empty(),
-          "[weights] {} belongs to a larger model: it has {} tensors more than the "
-          "network, among them {}",
+          "[weights] {} belongs to a larger model: it has {} more tensors than the network, among "
+          "them {}",
           path,
           matching.unused.size(),
           more);

@@ -195,8 +195,7 @@ std::string softmax_refusal(const std::function<void()>& call) {
 
 TEST(ClassSharded, RefusesFewerClassesThanRanks) {
   EXPECT_EQ(softmax_refusal([] { class_range(3, 0, 4); }),
-            "[margin_loss] needs at least a class for each rank, received 3 "
-            "classes and 4 ranks");
+            "[margin_loss] needs at least one class for each rank, received 3 classes and 4 ranks");
 }
 
 TEST(ClassSharded, RefusesOnEveryRankWhatDiffersBetweenThem) {
