@@ -163,7 +163,7 @@ TEST(Base64Files, ComeFromTheirList) {
   EXPECT_EQ(bytes_at(*dataset, 0), image_file(1));
   folder.write("file_list.txt", "data/c\n");
   EXPECT_THAT(error_of([&] { open_base64({.files = {list}}); }),
-              HasSubstr("file_list.txt:1 names data/c, which is no file"));
+              HasSubstr("file_list.txt:1 lists data/c, which is not a file"));
   folder.write("file_list.txt", "\n");
   EXPECT_THAT(error_of([&] { open_base64({.files = {list}}); }),
               HasSubstr("at least one file name"));

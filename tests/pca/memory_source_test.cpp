@@ -90,14 +90,14 @@ TEST(MemorySource, RefusesOtherShapesAndTypesByName) {
   EXPECT_EQ(thrown<std::invalid_argument>([&] {
               memory_source({row("a", {2, 3}), row("b", {3, 2})});
             }),
-            "[snapshots] 'b' has another layout than 'a': parameter 0: expected fc.weight "
+            "[snapshots] 'b' has a different layout from 'a': parameter 0: expected fc.weight "
             "[2,3], received fc.weight [3,2]");
   const MemoryRow longer{"c", {tensor<float>("", {5}, "F32", values)}};
   const MemoryRow shorter{"d", {tensor<float>("", {4}, "F32", values)}};
   EXPECT_EQ(thrown<std::invalid_argument>([&] {
               memory_source({longer, shorter});
             }),
-            "[snapshots] 'd' has another layout than 'c': expected 5 values, received 4");
+            "[snapshots] 'd' has a different layout from 'c': expected 5 values, received 4");
   EXPECT_EQ(thrown<std::invalid_argument>([&] {
               memory_source({{"e", {tensor<float>("", {6}, "I32", values)}}});
             }),

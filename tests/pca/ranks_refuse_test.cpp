@@ -97,7 +97,7 @@ TEST(RanksRefuse, AFolderThatOneOfThemDoesNotShare) {
     }));
   };
   const auto refusal = [&](const std::string& found) {
-    return "caller: [pca] needs a folder that all ranks share, rank 2 finds " + found + " '" +
+    return "caller: [pca] needs a folder that all ranks share, but rank 2 finds " + found + " '" +
            (other / "p.npy.tmp").string() + "' that rank 0 has begun";
   };
   EXPECT_EQ(error(), refusal("no"));

@@ -544,7 +544,7 @@ def test_refusals_are_one_clear_sentence(snapshots: np.ndarray, tmp_path: Path) 
     broken[5]["conv.bias"][2] = np.nan
     (tmp_path / "empty").mkdir()
     cases = {
-        r"'list\[5\]' has another layout than 'list\[0\]': parameter 2: "
+        r"'list\[5\]' has a different layout from 'list\[0\]': parameter 2: "
         r"expected fc.weight \[10,32\], received fc.weight \[10,31\]": other,
         r"received nan in row 5 \(list\[5\]\), column 218 \(of parameter conv.bias\)": broken,
         r"needs n - 1 >= k, received n = 4, k = 4": snapshots[:4],

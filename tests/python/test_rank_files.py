@@ -262,7 +262,10 @@ def test_fsdp_ranks_that_do_not_fit_are_refused_by_name(tmp_path: Path, refused)
             torch.ones(2, 3), mesh, (Shard(0),), run_check=False, shape=torch.Size((7, 3)), stride=(3, 1)
         )
         torch.save(state, folder / second)
-    assert '"embed.weight" of [7, 3] needs a part of [3, 3] for rank 1, received [2, 3]' in refused(folder)
+    assert (
+        '"embed.weight" has the shape [7, 3], and needs a part of the shape [3, 3] for rank 1, received [2, 3]'
+        in refused(folder)
+    )
 
 
 def test_partial_sums_are_refused(tmp_path: Path, refused) -> None:

@@ -232,9 +232,9 @@ def test_two_ranks(s3: S3, dimred: Path, tmp_path: Path) -> None:
         (["predict", "run", "https://me:secret@h/x.jpg"], "needs images on this machine, received https://h/x.jpg"),
         (
             ["predict", "run", "x.jpg", "--csv=s3://me:secret@b/x"],
-            "--csv: [stores] needs a path of this machine, received s3://b/x",
+            "--csv: [stores] needs a path on this machine, received s3://b/x",
         ),
-        (["stage1", "--store_cache=s3://b/x"], "--store_cache: [stores] needs a path of this machine"),
+        (["stage1", "--store_cache=s3://b/x"], "--store_cache: [stores] needs a path on this machine"),
         (
             ["pca", "--snapshots=file:///none/such", "--output=x.npy"],
             "--snapshots: [stores] nothing at file:///none/such",
