@@ -76,7 +76,8 @@ std::unique_ptr<SnapshotSource> chosen_parameters(std::unique_ptr<SnapshotSource
           "[pca] needs the name of a parameter of the snapshots, received {}",
           wanted.empty() ? "" : *wanted.begin());
   require(info.columns > 0,
-          "[pca] needs at least one parameter with values, received {} names without any",
+          "[pca] needs at least one parameter with values, received {} names of parameters without "
+          "values",
           names.size());
   const auto layout = layout::make_layout(parameters);
   info.layout_hash = layout.hash;

@@ -150,7 +150,7 @@ void add_options(OptionTable& table, OptimizerOptions& options) {
   table
       .add("momentum",
            &options.sgd.momentum,
-           "coefficient of the momentum in the optimizers momentum and lars",
+           "momentum coefficient of the optimizers momentum, nesterov and lars",
            part)
       .needs(is("optimizer", {"momentum", "nesterov", "lars"}));
   table.add("weight_decay",

@@ -102,9 +102,9 @@ TEST_F(Imports, FilesOfTheFolderAreChosen) {
       std::string::npos);
   const std::string store = "dataset_name=flowers\ndataset_dir=s3://bucket/flowers\n";
   EXPECT_EQ(settings(fastnn(store + "train_files=a\n")).at("data"), "s3://bucket/flowers/a");
-  EXPECT_NE(
-      refusal(fastnn(store + "train_files=a,b\n")).find("named by a pattern; instead: --data"),
-      std::string::npos);
+  EXPECT_NE(refusal(fastnn(store + "train_files=a,b\n"))
+                .find("several files of a store; instead: --data"),
+            std::string::npos);
 }
 
 TEST_F(Imports, LenetHasTheSizeOfItsImages) {
