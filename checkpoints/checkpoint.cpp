@@ -45,7 +45,7 @@ Shards shards_of(const fs::path& index) {
   Shards shards;
   for (const auto& [tensor, shard] : map->items()) {
     require_environment(shard.is_string(),
-                        "[checkpoints] '{}' is damaged: the shard of \"{}\" is no name",
+                        "[checkpoints] '{}' is damaged: its shard for \"{}\" is not a file name",
                         index,
                         printable(tensor));
     shards[shard.get<std::string>()].insert(tensor);
@@ -174,8 +174,8 @@ void add_rows(Checkpoint& checkpoint,
     StoredTensor tensor{.name = row.at("name"), .dtype = dtype, .shape = row.at("shape")};
     const auto elements = product(tensor.shape);
     require_environment(elements && *elements <= extent.count - begin,
-                        "[checkpoints] '{}' is damaged: its layout has \"{}\" with more values "
-                        "than {}",
+                        "[checkpoints] '{}' is damaged: \"{}\" has more values in its layout than "
+                        "the {} of its file",
                         checkpoint.path,
                         printable(tensor.name),
                         extent.count);
@@ -186,8 +186,8 @@ void add_rows(Checkpoint& checkpoint,
     begin += *elements;
   }
   require_environment(begin == extent.count,
-                      "[checkpoints] '{}' has {} values for tensors of {}: it is damaged, or no "
-                      "run of ours wrote it",
+                      "[checkpoints] '{}' has {} values, but its tensors need {}: it is damaged, "
+                      "or dimred did not write it",
                       checkpoint.path,
                       extent.count,
                       begin);
@@ -206,7 +206,7 @@ void add_layout(Checkpoint& checkpoint,
     add_rows(checkpoint, table.value("buffers", nlohmann::json()), "F32", buffers);
     add_rows(checkpoint, table.value("counters", nlohmann::json()), "I64", counters);
   } catch (const nlohmann::json::exception& error) {
-    fail_environment("[checkpoints] '{}' is damaged: its layout is no table of tensors ({})",
+    fail_environment("[checkpoints] '{}' is damaged: its layout is not a table of tensors ({})",
                      checkpoint.path,
                      error.what());
   }
@@ -258,8 +258,9 @@ void read_state_tensors(Checkpoint& checkpoint) {
   };
   checkpoint.run = identity_of(state.scalars.dump());
   const auto layout = state.scalars.find("layout");
-  require_environment(
-      layout != state.scalars.end(), "[checkpoints] '{}' says nothing of its layout", folder);
+  require_environment(layout != state.scalars.end(),
+                      "[checkpoints] '{}' has no layout, so its tensors are unknown",
+                      folder);
   add_layout(checkpoint,
              layout->dump(),
              {0, 0, values(checkpoint.files[0])},
@@ -284,7 +285,7 @@ fs::path weights_of_run(const fs::path& run, std::string_view scope) {
   auto series = members({path}, scope);
   if (!series.counted) sort_by_step(series);
   refuse(
-      "[{}] '{}' holds {}; name one of them, such as the newest, '{}', or merge them with dimred "
+      "[{}] '{}' holds {}; give one of them, such as the newest, '{}', or merge them with dimred "
       "merge",
       scope,
       path,
@@ -297,7 +298,7 @@ fs::path weights_of_run(const fs::path& run, std::string_view scope) {
     case ArtifactKind::missing:
       refuse("[{}] no such file or folder: '{}'", scope, artifact.path);
     case ArtifactKind::matrix:
-      refuse("[{}] '{}' is a matrix, whose columns have no names; name a checkpoint",
+      refuse("[{}] '{}' is a matrix, and its columns have no names; give a checkpoint",
              scope,
              artifact.path);
     case ArtifactKind::part:
@@ -380,7 +381,7 @@ void require_readable(const Checkpoint& checkpoint, std::string_view scope) {
             checkpoint.path,
             printable(tensor.name));
     require(bits_of(tensor.dtype) > 0,
-            "[{}] '{}': \"{}\" has the type {}, which no safetensors file can have",
+            "[{}] '{}': \"{}\" has the type {}, which a safetensors file cannot hold",
             scope,
             checkpoint.path,
             printable(tensor.name),

@@ -67,15 +67,15 @@ void require_data_parallel(const fs::path& file, const std::optional<RankFile>& 
   const auto name = file.filename().string();
   if (!name.ends_with("_states.pt") || name == whole_model) return;
   require(rank && rank->model_parallel == 0,
-          "[DeepSpeed] '{}' is a file of model, pipeline or expert parallelism, which is not read; "
-          "write the weights into one file by DeepSpeed first",
+          "[DeepSpeed] '{}' is a file of model, pipeline or expert parallelism, which dimred "
+          "cannot read; write the weights into one file with DeepSpeed first",
           file);
 }
 
 /// Puts a file at its rank's place.
 void place_at_rank(std::vector<fs::path>& files, const RankFile& rank, const fs::path& file) {
   require(rank.rank == std::ssize(files),
-          "[DeepSpeed] '{}' has no file {} of rank {}, but '{}'",
+          "[DeepSpeed] '{}' has no file {} of rank {}; the next file found is '{}'",
           file.parent_path(),
           rank.kind == RankKind::zero_model ? "of model states" : "of optimizer states",
           files.size(),
@@ -94,13 +94,12 @@ ZeroFiles zero_files(const fs::path& folder) {
   }
   if (files.models.empty() && fs::exists(folder / whole_model))
     files.models = {folder / whole_model};
-  require(
-      !files.optimizers.empty(),
-      "[DeepSpeed] '{}' needs the files zero_pp_rank_R_mp_rank_00_optim_states.pt of all ranks, "
-      "which have the weights",
-      folder);
+  require(!files.optimizers.empty(),
+          "[DeepSpeed] '{}' needs the files zero_pp_rank_R_mp_rank_00_optim_states.pt of all "
+          "ranks: they hold the weights",
+          folder);
   require(!files.models.empty(),
-          "[DeepSpeed] '{}' needs the model states, {} or zero_pp_rank_R_{}",
+          "[DeepSpeed] '{}' needs a file of model states, named {} or zero_pp_rank_R_{}",
           folder,
           whole_model,
           whole_model);
@@ -161,8 +160,7 @@ void read_optimizers(Zero& zero, const std::vector<fs::path>& files) {
   zero.ranks = saved.front().at("partitions");
   zero.paddings = saved.front().at("paddings");
   require(zero.ranks == std::ssize(files),
-          "[DeepSpeed] '{}' comes from {} ranks, received {} files of optimizer states in its "
-          "folder",
+          "[DeepSpeed] '{}' comes from {} ranks, but its folder has {} files of optimizer states",
           files.front(),
           zero.ranks,
           files.size());
@@ -172,8 +170,8 @@ void read_optimizers(Zero& zero, const std::vector<fs::path>& files) {
     require(same && zero.flat[i].size() == zero.flat.front().size() &&
                 std::ranges::equal(
                     zero.flat[i], zero.flat.front(), {}, &RankRow::dtype, &RankRow::dtype),
-            "[DeepSpeed] '{}' and '{}' differ in their stage, their ranks or their groups; needs "
-            "the files of one save",
+            "[DeepSpeed] '{}' and '{}' differ in their stage, their ranks or their groups; all "
+            "files must come from one save",
             files.front(),
             files[i]);
   }
@@ -224,7 +222,7 @@ class ZeroTensors {
   void add_groups() {
     const auto& groups = zero_.models.front().at("groups");
     require(groups.size() == zero_.flat.front().size(),
-            "[DeepSpeed] '{}' has {} groups of parameters, the optimizer {}",
+            "[DeepSpeed] '{}' has {} groups of parameters, but the optimizer has {}",
             checkpoint_.path,
             groups.size(),
             zero_.flat.front().size());
@@ -248,7 +246,7 @@ class ZeroTensors {
     if (!zero_.paddings.is_null() && group < zero_.paddings.size())
       zero_.paddings[group].get_to(paddings);
     require(paddings.size() == shapes.size(),
-            "[DeepSpeed] '{}': group {} has {} parameters and {} paddings",
+            "[DeepSpeed] '{}': group {} has {} parameters and needs as many paddings, received {}",
             checkpoint_.path,
             group,
             shapes.size(),
@@ -263,7 +261,7 @@ class ZeroTensors {
     const auto unit = 2 * zero_.ranks;
     const auto aligned = [&](std::int64_t count) { return (count + unit - 1) / unit * unit; };
     require(end <= elements && aligned(first) == aligned(elements),
-            "[DeepSpeed] '{}': group {} needs {} elements, the optimizer's ranks have {}",
+            "[DeepSpeed] '{}': group {} needs {} elements, but the optimizer's ranks have {}",
             checkpoint_.path,
             group,
             first,
@@ -350,7 +348,7 @@ class ZeroTensors {
     require(
         found != fragments.end() && found->second.elements == part &&
             (zero_.stage == 3 ? found->second.stride.empty() : found->second.shape == shape.shape),
-        "[DeepSpeed] '{}' needs {} of {} elements of the frozen parameter \"{}\", received {}",
+        "[DeepSpeed] '{}' needs {} of the {} elements of the frozen parameter \"{}\", received {}",
         checkpoint_.files[file],
         part,
         shape.elements,
@@ -363,7 +361,7 @@ class ZeroTensors {
     std::vector<Stretch> stretches;
     for (std::size_t file = 0; file < rows.size(); ++file) {
       require(rows[file].dtype == rows.front().dtype,
-              "[DeepSpeed] '{}' has the frozen parameter \"{}\" as {}, '{}' as {}",
+              "[DeepSpeed] '{}' has the frozen parameter \"{}\" as {}, but '{}' has it as {}",
               checkpoint_.files.front(),
               printable(shape.name),
               rows.front().dtype,

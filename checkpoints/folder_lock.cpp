@@ -41,9 +41,10 @@ FolderLock::FolderLock(const std::filesystem::path& folder)
     : FolderLock(folder, open_locked(folder / file_name)) {
   if (lock_ >= 0) return;
   const auto process = holder_of(folder);
-  fail_environment("[file] '{}' is in use by process {}; wait for its end or choose another folder",
-                   folder,
-                   process.empty() ? "(unknown)" : process);
+  fail_environment(
+      "[file] '{}' is in use by process {}; wait until it ends or choose another folder",
+      folder,
+      process.empty() ? "(unknown)" : process);
 }
 
 FolderLock::FolderLock(const std::filesystem::path& folder, Descriptor lock)

@@ -70,8 +70,8 @@ void FrozenPart::verify() const {
     }
   }
   require_environment(stream.hex() == digest,
-                      "[checkpoints] '{}' is not the frozen part that its snapshots were trained "
-                      "with: its digest is {}, theirs {}",
+                      "[checkpoints] '{}' is not the frozen part of the snapshots beside it: its "
+                      "digest is {}, but they need {}",
                       file,
                       stream.hex(),
                       digest);
@@ -86,15 +86,18 @@ std::optional<FrozenPart> frozen_part_of(const fs::path& snapshot, const std::st
   const auto file = frozen_file_of(snapshot);
   require(lacks.empty() || !file.empty(),
           "[checkpoints] '{}' has no values of {}, which were frozen when it was recorded; put "
-          "them beside it in a {}, or record with trainable_only=False",
+          "their values into a {} beside it, or record with trainable_only=False",
           snapshot,
           count_and_names(lacks),
           frozen_file_name);
-  require(!file.empty(), "[checkpoints] '{}': its run's {} is missing", snapshot, frozen_file_name);
+  require(!file.empty(),
+          "[checkpoints] '{}' needs the {} of its run, which is missing",
+          snapshot,
+          frozen_file_name);
   FrozenPart part{file, listed(file, lacks), digest};
   for (const auto& tensor : part.tensors)
     require(tensor.dtype == "F32",
-            "[checkpoints] '{}' needs float32 values, received \"{}\" of {}",
+            "[checkpoints] '{}' needs float32 values, received \"{}\" of type {}",
             file,
             tensor.name,
             tensor.dtype);

@@ -41,7 +41,7 @@ std::vector<fs::path> fsdp_files(const fs::path& folder) {
   std::vector<fs::path> files;
   for (const auto& [file, path] : found) {
     require(file.world_size == world_size,
-            "[FSDP] '{}' comes from {} ranks, '{}' from {}; needs the files of one save",
+            "[FSDP] '{}' comes from {} ranks, but '{}' from {}; all files must come from one save",
             found.front().second,
             world_size,
             path.filename(),
@@ -50,7 +50,7 @@ std::vector<fs::path> fsdp_files(const fs::path& folder) {
     files.push_back(path);
   }
   require(std::cmp_equal(files.size(), world_size) && files.size() == found.size(),
-          "[FSDP] '{}' has files of {} ranks, 'model_world_size_{}_rank_{}.pt' is missing",
+          "[FSDP] '{}' has files of {} ranks, but 'model_world_size_{}_rank_{}.pt' is missing",
           folder,
           found.size(),
           world_size,
@@ -97,20 +97,20 @@ void require_place(const fs::path& file,
   bool all = std::cmp_equal(sorted.size(), world_size);
   for (std::int64_t i = 0; all && i < world_size; ++i) all = sorted[i] == i;
   require(all,
-          "[FSDP] '{}' has tensors on a mesh of the ranks {}; needs one of all {} ranks",
+          "[FSDP] '{}' has tensors on a mesh of the ranks {}; needs a mesh of all {} ranks",
           file,
           extents_text(mesh.ranks),
           world_size);
   const auto& by = saved.at("rank");
   require(by.is_null() || by == rank,
-          "[FSDP] '{}' was saved by rank {}, its name says {}",
+          "[FSDP] '{}' was saved by rank {}, but its name says rank {}",
           file,
           by.dump(),
           rank);
   const auto coordinate = mesh.coordinate_of(rank);
   const auto& said = saved.at("coordinate");
   require(said.is_null() || said.get<Extents>() == coordinate,
-          "[FSDP] '{}' gives the place {} in its mesh, rank {} has {}",
+          "[FSDP] '{}' gives the place {} in its mesh, but rank {} has the place {}",
           file,
           said.dump(),
           rank,
@@ -140,7 +140,7 @@ RankPart part_at(const fs::path& file, const Described& tensor, const Extents& c
     }
     const auto axis = dim.get<std::size_t>();
     require(axis < tensor.shape.size(),
-            "[FSDP] '{}': \"{}\" of {} dimensions is cut along number {}",
+            "[FSDP] '{}': \"{}\" has {} dimensions, but is cut along dimension {}, counted from 0",
             file,
             printable(tensor.name),
             tensor.shape.size(),
@@ -169,7 +169,7 @@ void require_same(const fs::path& first,
   };
   require(expected.dtype == received.dtype && expected.shape == received.shape &&
               expected.placements == received.placements && expected.mesh == received.mesh,
-          "[FSDP] '{}' has \"{}\" as {}, '{}' as {}",
+          "[FSDP] '{}' has \"{}\" as {}, but '{}' has it as {}",
           first,
           printable(expected.name),
           text(expected),
@@ -180,9 +180,8 @@ void require_same(const fs::path& first,
 void require_dtensors(const fs::path& file, const nlohmann::json& plain) {
   if (plain.empty()) return;
   refuse(
-      "[FSDP] '{}': \"{}\" is no DTensor, so that nothing says which rank's values count; save it "
-      "as "
-      "one, or by torch.distributed.checkpoint",
+      "[FSDP] '{}': \"{}\" is not a DTensor, so its values may differ between ranks; save it as a "
+      "DTensor, or save with torch.distributed.checkpoint",
       file,
       printable(plain.at(0).get<std::string>()));
 }
@@ -213,7 +212,8 @@ void add_part(Checkpoint& checkpoint,
   const auto part = part_at(file, tensor, at);
   const auto local = row.at(5).get<Extents>();
   require(local == part.sizes,
-          "[FSDP] '{}': \"{}\" of {} needs a part of {} for rank {}, received {}",
+          "[FSDP] '{}': \"{}\" has the shape {}, and needs a part of the shape {} for rank {}, "
+          "received {}",
           file,
           printable(tensor.name),
           extents_text(tensor.shape),
@@ -241,7 +241,7 @@ void add_rank(Checkpoint& checkpoint,
     const auto tensor = described(row, saved.at("meshes"));
     const auto found = tensors.places.find(tensor.name);
     require(found != tensors.places.end(),
-            "[FSDP] '{}' has the tensor \"{}\", which '{}' has not",
+            "[FSDP] '{}' has the tensor \"{}\", which '{}' does not have",
             file,
             printable(tensor.name),
             first);

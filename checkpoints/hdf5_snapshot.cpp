@@ -151,9 +151,8 @@ std::string read_text_attribute(hid_t file, const char* name) {
 void require_hard_link(hid_t file, const char* name) {
   H5L_info_t link{};
   checked(H5Lget_info(file, name, &link, H5P_DEFAULT), name);
-  require_environment(link.type == H5L_TYPE_HARD,
-                      "[hdf5] '{}' is a link to another place, and none is followed",
-                      name);
+  require_environment(
+      link.type == H5L_TYPE_HARD, "[hdf5] '{}' is a link, and links are not followed", name);
 }
 
 /// Checks that `count` values of `type` lie without gaps inside the file.
@@ -164,7 +163,7 @@ DatasetExtent extent_of(hid_t file, const char* name, hid_t type, std::int64_t f
   // First: to tell a virtual dataset's space the library opens the files that it is made of.
   require_environment(
       H5Pget_layout(properties) == H5D_CONTIGUOUS && H5Pget_external_count(properties) == 0,
-      "[hdf5] dataset '{}' needs to lie in the file itself, in one piece",
+      "[hdf5] dataset '{}' needs to be stored in the file itself and in one piece",
       name);
   const Handle actual(H5Dget_type(dataset), "H5Dget_type");
   const Handle space(H5Dget_space(dataset), "H5Dget_space");
@@ -174,7 +173,9 @@ DatasetExtent extent_of(hid_t file, const char* name, hid_t type, std::int64_t f
                              : H5Tequal(actual, type) > 0;
   const bool shape_fits = H5Sget_simple_extent_ndims(space) == (text ? 0 : 1);
   require_environment(
-      type_fits && shape_fits, "[hdf5] dataset '{}' needs another type or shape", name);
+      type_fits && shape_fits,
+      "[hdf5] dataset '{}' does not have the type and shape of a snapshot's dataset",
+      name);
   const std::int64_t item = text ? 1 : H5Tget_size(actual);
   const std::int64_t count =
       text ? H5Tget_size(actual) : checked(H5Sget_simple_extent_npoints(space), name);

@@ -47,7 +47,7 @@ bool is_foreign(const std::string& name, const Settings& value) {
 void require_lora(const LoraConfig& config) {
   const auto& json = config.json;
   require(json.is_object() && json.contains("peft_type"),
-          "[{}] '{}' is no configuration of PEFT: it has no peft_type",
+          "[{}] '{}' is not a configuration of PEFT: it has no peft_type",
           config.scope,
           config.file);
   const auto said = [](const Settings& value) {
@@ -61,7 +61,7 @@ void require_lora(const LoraConfig& config) {
           said(kind));
   for (const auto& [name, value] : json.items())
     require(!is_foreign(name, value),
-            "[{}] '{}' has {} = {}; needs LoRA or rsLoRA alone, W + s B A",
+            "[{}] '{}' has {} = {}; needs plain LoRA or rsLoRA, W + s B A",
             config.scope,
             config.file,
             printable(name),
@@ -70,7 +70,7 @@ void require_lora(const LoraConfig& config) {
 
 double lora_number(const LoraConfig& config, const Settings& json, const std::string& name) {
   require_environment(json.contains(name) && json[name].is_number(),
-                      "[{}] '{}' is damaged: {} is no number",
+                      "[{}] '{}' is damaged: {} is not a number",
                       config.scope,
                       config.file,
                       printable(name));
@@ -93,7 +93,7 @@ ModulePatterns patterns_at(const LoraConfig& config, const char* name) {
   const auto& json = config.json;
   if (!json.contains(name) || is_unset(json[name])) return patterns;
   require_environment(json[name].is_object(),
-                      "[{}] '{}' is damaged: {} is no object",
+                      "[{}] '{}' is damaged: {} is not an object",
                       config.scope,
                       config.file,
                       name);
@@ -115,7 +115,7 @@ std::vector<std::string> lora_names(const LoraConfig& config, const char* name) 
     return value.is_string() && !value.get_ref<const std::string&>().empty();
   };
   require_environment(json[name].is_array() && std::ranges::all_of(json[name], is_text),
-                      "[{}] '{}' is damaged: {} is no list of names",
+                      "[{}] '{}' is damaged: {} is not a list of names",
                       config.scope,
                       config.file,
                       name);
@@ -133,7 +133,7 @@ double found_in(const ModulePatterns& patterns, const std::string& module, doubl
 double LoraConfig::scale_of(const std::string& module, std::int64_t rank_stored) const {
   const auto r = found_in(ranks, module, rank);
   require(r == static_cast<double>(rank_stored),
-          "[{}] '{}' says rank {} of \"{}\", whose factors have {}",
+          "[{}] '{}' says rank {} for \"{}\", but its factors have rank {}",
           scope,
           file,
           number_text(r),

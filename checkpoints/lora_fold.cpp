@@ -179,7 +179,7 @@ class FoldPlan {
       auto& instead = folds_.tensors[each].instead;
       require(
           !instead || copy || is_copy(adapter_.tensors[*instead]) || same_values(*instead, tensor),
-          "[{}] '{}' has other values for \"{}\" than for \"{}\", which are one tensor of '{}'",
+          "[{}] '{}' has different values for \"{}\" and \"{}\", which are one tensor in '{}'",
           config_.scope,
           adapter_.path,
           printable(adapter_.tensors[tensor].name),
@@ -209,8 +209,8 @@ class FoldPlan {
   /// A prefix says where a model's parts are, and of a new tensor it cannot.
   void require_plain_names(const std::string& name) const {
     require(change_.is_none(),
-            "[{}] the adapter's \"{}\" is new beside '{}', whose other names differ from the "
-            "adapter's by \"{}\"; give these the adapter's names by dimred convert --rename first",
+            "[{}] the adapter adds \"{}\" to '{}', but their other names differ by \"{}\"; give "
+            "the checkpoint the adapter's names with dimred convert --rename first",
             config_.scope,
             printable(name),
             base_.path,
@@ -261,14 +261,13 @@ class FoldPlan {
     });
     if (copied == adapter_.tensors.end()) return;
     const auto config = config_of(base_);
-    require(
-        !has_head(config) || !is_tied(config),
-        "[{}] '{}' has a trained copy of \"{}\", and '{}' no head of its own: PEFT keeps the old "
-        "embedding as the head; fold the adapter by PEFT",
-        config_.scope,
-        adapter_.path,
-        printable(name_in_base(copied->name)),
-        base_.path);
+    require(!has_head(config) || !is_tied(config),
+            "[{}] '{}' has a trained copy of \"{}\", but '{}' has no separate head: PEFT keeps the "
+            "old embedding as the head; fold the adapter with PEFT",
+            config_.scope,
+            adapter_.path,
+            printable(name_in_base(copied->name)),
+            base_.path);
   }
 
   /// Makes the new tensors the last ones of the base.
@@ -295,7 +294,8 @@ class FoldPlan {
         lora_factor(stored.name) || (stored.name.find("lora_") == stored.name.npos &&
                                      stored.name.find("trainable_tokens") == stored.name.npos);
     require(known,
-            "[{}] '{}' has \"{}\", which is no part of LoRA or rsLoRA; no other kind is folded",
+            "[{}] '{}' has \"{}\", which is not a part of LoRA or rsLoRA; dimred folds only these "
+            "two kinds",
             config_.scope,
             adapter_.path,
             printable(stored.name));
@@ -304,7 +304,7 @@ class FoldPlan {
   void require_fits(const StoredTensor& from, const StoredTensor& weight) const {
     const bool floats = is_float_type(from.dtype) && is_float_type(weight.dtype);
     require(from.shape == weight.shape && (floats || from.dtype == weight.dtype),
-            "[{}] the adapter's \"{}\" is {} {}, in the place of \"{}\", {} {}",
+            "[{}] the adapter's \"{}\" is {} {}, but it replaces \"{}\", which is {} {}",
             config_.scope,
             printable(from.name),
             from.dtype,
@@ -339,7 +339,7 @@ class FoldPlan {
     const bool fit = a.shape.size() >= 2 && b.shape.size() >= 2 && a.shape[0] > 0 &&
                      a.shape[0] == b.shape[1] && b.elements() == b.shape[0] * b.shape[1];
     require(fit,
-            "[{}] '{}': \"{}\" and \"{}\" have no rank in common",
+            "[{}] '{}': \"{}\" and \"{}\" need shapes with the same rank",
             config_.scope,
             adapter_.path,
             printable(a.name),
@@ -363,14 +363,15 @@ class FoldPlan {
                        weight.elements() == rows * columns;
     const bool turned = weight.shape == std::vector{columns, rows};
     require(plain || turned,
-            "[{}] \"{}\" is {}; the adapter's factors {} and {} do not fit",
+            "[{}] \"{}\" has the shape {}, and the adapter's factors {} and {} do not fit it",
             config_.scope,
             printable(weight.name),
             lora_shape(weight),
             lora_shape(b),
             lora_shape(a));
     require(is_float_type(weight.dtype),
-            "[{}] \"{}\" is {}; fold an adapter into the weights before they are quantised",
+            "[{}] \"{}\" has the quantised type {}; fold the adapter into the weights before they "
+            "are quantised",
             config_.scope,
             printable(weight.name),
             weight.dtype);
@@ -384,8 +385,8 @@ class FoldPlan {
   void require_oriented() const {
     if (seen_.square == nullptr || seen_.contradicts == nullptr) return;
     refuse(
-        "[{}] '{}' says fan_in_fan_out {}, and \"{}\" is stored otherwise: the square \"{}\" could "
-        "be stored either way; fold the adapter by PEFT",
+        "[{}] '{}' says fan_in_fan_out {}, but \"{}\" is stored the other way, so the square "
+        "\"{}\" may be, too; fold the adapter with PEFT",
         config_.scope,
         config_.file,
         config_.fan_in_fan_out ? "true" : "false",

@@ -148,7 +148,7 @@ std::int64_t verified_length(const InputFile& file) {
     actual = crc32_z(actual, reinterpret_cast<const Bytef*>(part.data()), part.size());
   });
   require_environment(
-      actual == written, "[MindSpore] '{}': is damaged: its CRC differs", file.path());
+      actual == written, "[MindSpore] '{}' is damaged: its CRC differs", file.path());
   return length;
 }
 
@@ -160,7 +160,7 @@ std::vector<SlicedTensor> tensors_of(const CheckpointMessage& message) {
     const auto value = read_value(message, field.content);
     if (!value.is_tensor || value.type == "str") continue;
     require_environment(utf8_text(value.tag) == value.tag,
-                        "[{}] '{}': needs names in UTF-8, received '{}'",
+                        "[{}] '{}' needs names in UTF-8, received '{}'",
                         scope,
                         message.path,
                         utf8_text(value.tag));
@@ -169,7 +169,7 @@ std::vector<SlicedTensor> tensors_of(const CheckpointMessage& message) {
     add_slice(message, value, tensors.back());
   }
   for (auto& tensor : tensors) check_size(message, tensor);
-  require_environment(!tensors.empty(), "[MindSpore] '{}': has no tensor", message.path);
+  require_environment(!tensors.empty(), "[MindSpore] '{}' has no tensor", message.path);
   return tensors;
 }
 
@@ -217,7 +217,7 @@ std::vector<StoredTensor> mindspore_table(const std::filesystem::path& path) {
     return table;
   } catch (const std::runtime_error& error) {
     if (std::string_view(error.what()).find(path.string()) != std::string_view::npos) throw;
-    fail_environment("[{}] '{}': is cut off, encrypted or no checkpoint: {}",
+    fail_environment("[{}] '{}' is cut off, encrypted or not a checkpoint: {}",
                      scope,
                      path,
                      std::string_view(error.what()).substr(scope.size() + 3));

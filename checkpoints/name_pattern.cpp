@@ -14,9 +14,7 @@ std::regex compiled(std::string_view text, std::string_view place) {
   try {
     return std::regex(text.begin(), text.end(), std::regex::ECMAScript);
   } catch (const std::regex_error&) {
-    refuse("{}: needs a regular expression as ECMAScript has them, received \"{}\"",
-           place,
-           printable(text));
+    refuse("{}: needs a regular expression of ECMAScript, received \"{}\"", place, printable(text));
   }
 }
 
@@ -24,7 +22,7 @@ bool is_decimal(char letter) { return letter >= '0' && letter <= '9'; }
 
 /// A pathological expression, which the library gives up.
 [[noreturn]] void refuse_search(const NamePattern& pattern, const std::string& name) {
-  refuse("{}: \"{}\" is too expensive for the name \"{}\"",
+  refuse("{}: \"{}\" takes too long to match the name \"{}\"",
          pattern.place(),
          printable(pattern.text()),
          printable(name));

@@ -135,7 +135,7 @@ void remove_if_empty(const fs::path& folder) {
 
 void require_outside(std::string_view command, const fs::path& output, const fs::path& source) {
   require(!lies_within(with_file_name(output), source),
-          "[{}] the output '{}' would lie within '{}', which is read; choose a place outside of it",
+          "[{}] the output '{}' would be inside the input '{}'; choose a place outside of it",
           command,
           location_text(output),
           location_text(source));
@@ -143,7 +143,7 @@ void require_outside(std::string_view command, const fs::path& output, const fs:
 
 void require_unmatched(std::string_view command, const fs::path& file, const fs::path& source) {
   require(!is_pattern(source) || !would_match(source, with_file_name(file)),
-          "[{}] the output '{}' would match the pattern '{}', which is read; choose another name",
+          "[{}] the output '{}' would match the input's pattern '{}'; choose another name",
           command,
           file,
           source);
@@ -177,13 +177,13 @@ void Output::require_own() const {
   const auto status = fs::symlink_status(temporary_);
   if (!fs::exists(status)) return;
   require(fs::is_directory(status),
-          "[{}] '{}' is in the way, and no unfinished output; remove it or choose another --output",
+          "[{}] '{}' exists and is not an unfinished output; remove it or choose another --output",
           plan_.command,
           temporary_);
   const auto foreign = foreign_entry(temporary_, plan_.names);
   require(foreign.empty(),
-          "[{}] '{}' is in the way: no unfinished output has '{}'; remove it or choose another "
-          "--output",
+          "[{}] '{}' exists and is not an unfinished output, because it holds '{}'; remove it or "
+          "choose another --output",
           plan_.command,
           temporary_,
           foreign);
@@ -219,7 +219,7 @@ void Output::fill(const std::function<void()>& write) {
 
 void Output::commit() {
   require(!fs::exists(fs::symlink_status(final_path_)),
-          "[{}] '{}' has appeared meanwhile; the output is whole in '{}'",
+          "[{}] another program made '{}' meanwhile; the complete output is in '{}'",
           plan_.command,
           final_path_,
           temporary_);

@@ -86,8 +86,8 @@ void require_no_parts(const std::vector<fs::path>& members, std::string_view sco
     if (shape.empty()) continue;
     const auto& first = seen.emplace(member.parent_path() / shape, member).first->second;
     require(first.filename() == member.filename(),
-            "[{}] '{}' and '{}' are parts of one checkpoint, as their names say; needs whole "
-            "checkpoints, so write the parts into one first",
+            "[{}] '{}' and '{}' are parts of one checkpoint, as their names say; write the parts "
+            "into one file first",
             scope,
             first,
             member);
@@ -98,18 +98,18 @@ void require_whole(const fs::path& file, std::string_view scope) {
   const auto part = fs::is_directory(file) ? std::nullopt : part_in_name(file);
   if (!part) return;
   if (const auto index = index_of_shard(file))
-    refuse("[{}] '{}' is a shard; name its folder, which needs {}", scope, file, *index);
+    refuse("[{}] '{}' is a shard; give its folder, which needs {}", scope, file, *index);
   if (rank_file(file))
     refuse(
-        "[{}] '{}' is a part of one checkpoint, as '{}' in its name says; name its folder, '{}', "
-        "which is read as one",
+        "[{}] '{}' is a part of one checkpoint, as '{}' in its name says; give its folder '{}' "
+        "instead",
         scope,
         file,
         *part,
         fs::absolute(file).parent_path());
   refuse(
-      "[{}] '{}' is a part of one checkpoint, as '{}' in its name says; needs whole checkpoints, "
-      "so write the parts into one first",
+      "[{}] '{}' is a part of one checkpoint, as '{}' in its name says; write the parts into one "
+      "file first",
       scope,
       file,
       *part);

@@ -46,7 +46,7 @@ void read_pickle(std::string_view kind,
   if (end.code == unfit) throw std::invalid_argument(prefix + last_line(end.errors));
   if (end.started && end.code == 0) return;
   fail_environment(
-      "{}needs Python ($DIMRED_PYTHON, else python3) to be read; {}",
+      "{}can be read only with Python ($DIMRED_PYTHON, else python3); {}",
       prefix,
       end.errors.empty() ? formatted("{} ended with {}", python, end.code) : last_line(end.errors));
 }

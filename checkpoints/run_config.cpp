@@ -80,12 +80,12 @@ void require_recorded(const OpenedRun& run, const fs::path& from, const std::str
     const auto found = now.find(key);
     require_environment(
         found != now.end() && found->second == was,
-        "[run] {} is not what {} was trained with: that has {} = {}, config.toml {}{}",
+        "[run] {} is not what {} was trained with: the run had {} = {}, but config.toml {}{}",
         run.source,
         from,
         key,
         was,
-        found == now.end() ? "does not say it" : found->second,
+        found == now.end() ? "does not have it" : "has " + found->second,
         remedy);
   }
 }
@@ -104,14 +104,14 @@ std::string with_digest(const std::string& toml) {
 std::string read_config(const fs::path& folder) {
   const auto path = folder / config_name;
   require_environment(
-      fs::is_regular_file(path), "[run] {} is missing, or is no file{}", path, remedy);
+      fs::is_regular_file(path), "[run] {} is missing, or is not a file{}", path, remedy);
   auto text = read_text(path);
   const std::string head = digest_line;
-  require_environment(text.starts_with(head),
-                      "[run] {} is damaged, or of another revision of dimred: it does not begin "
-                      "with the digest of what follows{}",
-                      path,
-                      remedy);
+  require_environment(
+      text.starts_with(head),
+      "[run] {} is damaged, or of another revision of dimred: its first line is not its digest{}",
+      path,
+      remedy);
   const auto line_end = std::min(text.find('\n'), text.size() - 1);
   const auto written = text.substr(head.size(), line_end - head.size());
   text.erase(0, line_end + 1);
@@ -167,9 +167,10 @@ void require_own(const fs::path& file) {
     return;
   const auto json = parse_json(read_text(manifest), formatted("{} is damaged", manifest));
   const auto at = nlohmann::json::json_pointer("/weights") / file.filename().string();
-  require_environment(!json.contains(at) || json.at(at) == snapshot_digest(file),
-                      "{} is damaged or another's: manifest.json beside it has another digest",
-                      file);
+  require_environment(
+      !json.contains(at) || json.at(at) == snapshot_digest(file),
+      "{} is damaged or from another run: manifest.json beside it has another digest",
+      file);
 }
 
 OpenedRun open_run(const fs::path& path) {

@@ -110,8 +110,8 @@ std::string runs_remark(const std::vector<RunShare>& runs) {
 void require_one_run(const std::vector<MemberRun>& members, std::string_view scope) {
   const auto runs = runs_of(members);
   require(runs.size() < 2,
-          "[{}] needs the snapshots of one run, received {}; name those of one, or average them "
-          "with dimred merge",
+          "[{}] needs the snapshots of one run, received {}; choose one run, or average the "
+          "snapshots with dimred merge",
           scope,
           shares_text(runs, true));
 }

@@ -122,7 +122,7 @@ void check_metadata(const json& metadata) {
   require_environment(
       metadata.is_object() &&
           std::ranges::all_of(metadata, [](const json& value) { return value.is_string(); }),
-      "__metadata__ needs to be texts only");
+      "__metadata__ needs to hold only texts");
 }
 
 constexpr std::int64_t largest_header = 100'000'000;  // the format's own limit

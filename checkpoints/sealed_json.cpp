@@ -24,7 +24,7 @@ void add_digest(Json& json) { json["digest"] = digest_without_seal(json); }
 void require_digest(const Json& json, const fs::path& file) {
   require_environment(
       json.is_object() && json.contains("digest") && json["digest"] == digest_without_seal(json),
-      "{} is damaged or was changed: its digest is that of other values",
+      "{} is damaged or was changed: its digest does not match its values",
       file);
 }
 

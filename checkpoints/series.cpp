@@ -232,8 +232,8 @@ void require_no_merge(const Paths& files, const fs::path& source, std::string_vi
   };
   const auto found = std::ranges::find_if(files, is_merge);
   require(found == files.end() || std::ranges::all_of(files, is_merge),
-          "[{}] '{}' has '{}', which is a merge itself; name the checkpoints without it, by a "
-          "pattern or in a text file (.txt, one a line)",
+          "[{}] '{}' holds '{}', which is a merge itself; give the other checkpoints by a pattern "
+          "or in a text file (.txt, one a line)",
           scope,
           source,
           found == files.end() ? fs::path() : found->parent_path());
@@ -241,8 +241,8 @@ void require_no_merge(const Paths& files, const fs::path& source, std::string_vi
 
 void require_none_nested(const fs::path& folder, const Paths& nested, std::string_view scope) {
   require(nested.empty(),
-          "[{}] '{}' has weights of its own and folders with others, such as '{}'; name the "
-          "checkpoints, or a list of them",
+          "[{}] '{}' holds weights and also folders with weights, such as '{}'; give the "
+          "checkpoints themselves or a list of them",
           scope,
           folder,
           nested.empty() ? fs::path() : nested.front().parent_path().filename());
@@ -261,8 +261,8 @@ void find_in_folder(const fs::path& folder, std::string_view scope, Found& found
   }
   const auto& taken = files.empty() ? nested : files;
   require(!taken.empty(),
-          "[{}] needs snapshots (.h5) or weight files (.safetensors, .ckpt, .pt, .pth, .bin), the "
-          "folder '{}' has none",
+          "[{}] needs snapshots (.h5) or weight files (.safetensors, .ckpt, .pt, .pth, .bin), but "
+          "the folder '{}' has none",
           scope,
           folder);
   remark_on(rest, taken, found.remarks);
@@ -287,8 +287,8 @@ void require_one_in_list(const Artifact& artifact, const fs::path& list, std::st
                      : kind == ArtifactKind::series ? "a folder of several"
                                                     : nullptr;
   require(what == nullptr,
-          "[{}] needs one checkpoint in each line of the list '{}', received {}, '{}'; list its "
-          "files, or give it in the place of the list",
+          "[{}] needs one checkpoint in each line of the list '{}', received {}, '{}'; list the "
+          "files in it, or give it instead of the list",
           scope,
           list,
           what == nullptr ? "" : what,
@@ -333,12 +333,14 @@ void find_matching(const fs::path& pattern, std::string_view scope, Found& found
     if (std::ranges::find(left_out, said) == left_out.end()) left_out.push_back(std::move(said));
   }
   paths.erase(rest.begin(), rest.end());
-  require(!paths.empty(), "[{}] needs snapshots or weights, nothing matches '{}'", scope, pattern);
+  require(
+      !paths.empty(), "[{}] needs snapshots or weights, but nothing matches '{}'", scope, pattern);
   sort_naturally(paths);
   const auto before = std::ssize(found.weights);
   for (const auto& path : paths) {
     // A dangling link whose name is a pattern matches itself.
-    require(fs::exists(path), "[{}] needs snapshots or weights, '{}' does not exist", scope, path);
+    require(
+        fs::exists(path), "[{}] needs snapshots or weights, but '{}' does not exist", scope, path);
     find_at(path, scope, found);
   }
   const Paths taken(found.weights.begin() + before, found.weights.end());
@@ -351,7 +353,7 @@ void find_at(const fs::path& path, std::string_view scope, Found& found) {
   const auto artifact = look(path);
   switch (artifact.kind) {
     case ArtifactKind::missing:
-      refuse("[{}] needs snapshots or weights, '{}' does not exist", scope, path);
+      refuse("[{}] needs snapshots or weights, but '{}' does not exist", scope, path);
     case ArtifactKind::unknown:
       refuse("[{}] needs a folder, a .txt list, weights or an .npy matrix, received '{}'",
              scope,
@@ -414,7 +416,7 @@ void sort_by_step(Series& series) {
 
 void require_order(const Series& series, std::string_view scope, std::string_view who) {
   require(series.unordered.empty(),
-          "[{}] {} needs checkpoints in an order, but {}; their mean needs none",
+          "[{}] {} needs checkpoints in an order, but {}; only the plain mean needs no order",
           scope,
           who,
           series.unordered);

@@ -76,8 +76,8 @@ void require_in_range(const SnapshotInfo& info) {
   constexpr std::int64_t most = std::int64_t{1} << 53;
   for (const auto& [name, value] : {std::pair("epoch", info.epoch), std::pair("step", info.step)})
     require_environment(value >= 0 && value <= most,
-                        "[snapshot] needs a {} of [0, 2^53], received {}: it is damaged, or no run "
-                        "of ours wrote it",
+                        "[snapshot] needs a {} in [0, 2^53], received {}: the snapshot is damaged, "
+                        "or dimred did not write it",
                         name,
                         value);
 }
@@ -130,7 +130,7 @@ LeftOut verify(const InputFile& file) {
                       weights.end,
                       file.size());
   require_environment(block == user_block(digest_without(weights, line, file), line),
-                      "[snapshot] '{}' is damaged: its bytes do not have the digest in its head",
+                      "[snapshot] '{}' is damaged: its bytes do not match the digest in its head",
                       file.path());
   return weights;
 }
@@ -141,7 +141,7 @@ void locate_digests(Hdf5Contents& contents, const LeftOut& weights) {
   if (weights.empty()) return;
   const auto end = info.weights_offset + info.parameters * std::int64_t{sizeof(float)};
   require_environment(info.weights_offset == weights.begin && end == weights.end,
-                      "its weights are bytes {} to {}, its head says {} to {}",
+                      "its weights are bytes {} to {}, but its head says {} to {}",
                       info.weights_offset,
                       end,
                       weights.begin,

@@ -157,10 +157,11 @@ std::string unlisted(const fs::path& folder) {
 
 void require_snapshots_of_run(const fs::path& folder) {
   const auto different = difference_of_run(folder);
-  require_environment(different.empty(),
-                      "[snapshots] {}; put the run's own files back, or list the wanted ones "
-                      "in a text file (.txt, one a line) and name it in the folder's place",
-                      different);
+  require_environment(
+      different.empty(),
+      "[snapshots] {}; put the run's own files back, or list the snapshots that you want in a text "
+      "file (.txt, one a line) and give that file instead of the folder",
+      different);
 }
 
 namespace {
@@ -186,11 +187,11 @@ std::vector<fs::path> listed_paths(const fs::path& list) {
     if (trimmed(line).empty() || trimmed(line).starts_with('#')) continue;
     paths.push_back(path_of_line(list.parent_path(), line));
     require(seen.insert(paths.back().lexically_normal()).second,
-            "[snapshots] needs each snapshot once, '{}' lists twice: {}",
+            "[snapshots] needs each snapshot once, but '{}' lists twice: {}",
             list,
             line);
   }
-  require(!paths.empty(), "[snapshots] needs a list of files, '{}' is empty", list);
+  require(!paths.empty(), "[snapshots] needs a list of files, but '{}' is empty", list);
   return paths;
 }
 

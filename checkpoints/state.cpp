@@ -104,7 +104,7 @@ void read_file_of(const fs::path& folder,
                   const VectorChoice& choose,
                   State& state) {
   require_environment(is_plain_name(name) && name.size() > 4,
-                      "[state] '{}' names the file '{}'",
+                      "[state] '{}' needs plain file names, received '{}'",
                       folder / "state.json",
                       name);
   const auto stem = name.substr(0, name.size() - 4);
@@ -179,8 +179,8 @@ std::int64_t count_of(const json& scalars, const std::string& name) {
   const bool fits =
       value.is_number_integer() && value.get<double>() >= 0 && value.get<double>() <= most;
   require_environment(fits,
-                      "[state] needs a whole number of [0, 2^53] as {}, received {}: the state is "
-                      "damaged, or no run of ours wrote it",
+                      "[state] needs a whole number in [0, 2^53] as {}, received {}: the state is "
+                      "damaged, or dimred did not write it",
                       name,
                       printable(value.dump()));
   return value.get<std::int64_t>();

@@ -35,7 +35,7 @@ void read_blocks(const InputFile& file,
   const auto found = weight_digests(out);
   const auto bad = std::ranges::mismatch(found, digests).in1 - found.begin();
   require_environment(bad == count,
-                      "[snapshot] '{}' is damaged: weights {} to {} do not have their digest",
+                      "[snapshot] '{}' is damaged: weights {} to {} do not match their digest",
                       file.path(),
                       (block + bad) * weights_per_digest,
                       std::min((block + bad + 1) * weights_per_digest, weights.count) - 1);

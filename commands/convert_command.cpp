@@ -32,7 +32,7 @@ void add_tensor_options(OptionTable& table, ConvertArguments& arguments) {
   table.group("Tensors");
   table.add_choice("dtype",
                    &convert.dtype,
-                   "round floating tensors to this type, to nearest even",
+                   "round floating-point tensors to this type, to nearest even",
                    std::vector<std::pair<std::string, std::string>>{
                        {"same", ""}, {"float32", "F32"}, {"bfloat16", "BF16"}, {"float16", "F16"}});
   table.add("include",
@@ -68,7 +68,7 @@ OptionTable conversion_table(ConvertArguments& arguments) {
       .role(OptionRole::output);
   table.add("shard_size",
             &arguments.shard_size,
-            "start a new shard beyond this size, such as 20KB or 5 (GB); 0: as SOURCE");
+            "size limit of a shard, such as 20KB or 5 (GB); 0: the shards of SOURCE");
   add_tensor_options(table, arguments);
   table.group("Machine");
   table

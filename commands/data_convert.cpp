@@ -123,7 +123,7 @@ void validate(const ConvertOptions& options, const std::vector<SourcePart>& part
   for (const auto& part : parts) {
     require(part.dataset->size() > 0, "[data] the {} part has no samples", part.name);
     require(options.target == TargetFormat::packed || part.dataset->size() >= options.files,
-            "[data] files needs at most the {} samples of the {} part, received {}",
+            "[data] files needs to be at most the {} samples of the {} part, received {}",
             part.dataset->size(),
             part.name,
             options.files);

@@ -38,7 +38,7 @@ OptionTable index_table(DataIndexOptions& options) {
   data::add_stream_options(table, options.stream_cache, options.stream_fetches);
   table.add_choice("on_bad_sample",
                    &options.skip_bad,
-                   "end at a record that cannot be read, or skip and count it",
+                   "fail at a record that cannot be read, or skip and count it",
                    {{"fail", false}, {"skip", true}});
   table.group("Output");
   table.add("output", &options.output, formatted("new file, named {}", data::shards_index_name))

@@ -27,18 +27,22 @@ struct InspectOptions {
 OptionTable inspect_table(InspectOptions& options) {
   OptionTable table("dimred data inspect",
                     "print a data set's kind, classes, encodings, sizes and first problems. Exit "
-                    "code 1 if it has any problem");
+                    "code 1 if there is a problem");
   options.source.dataset.skip_bad = true;  // bad records are shown, not the end
   add_source_options(table, options.source);
   table.group("Output");
-  table.add("samples", &options.samples, "most samples to read, evenly spread; 0: all", at_least(0))
+  table
+      .add("samples",
+           &options.samples,
+           "number of samples to read, evenly spread; 0: all",
+           at_least(0))
       .essential();
   table
       .add("decode",
            &options.decode,
            "decode every image; false: check only that files open and headers parse")
       .essential();
-  table.add("classes", &options.rows, "most classes to list; 0: all", at_least(0)).essential();
+  table.add("classes", &options.rows, "number of classes to list; 0: all", at_least(0)).essential();
   add_store_options(table);
   return table;
 }

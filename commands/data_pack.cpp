@@ -34,13 +34,13 @@ OptionTable pack_table(DataPackOptions& options) {
       .positional()
       .essential();
   table
-      .add_choice<PackEncoding>(
-          "encoding",
-          &options.pack.encoding,
-          "keep: JPEG and PNG unless resized; planes: decoded pixels, 5 to 10 times the bytes",
-          {{"keep", PackEncoding::keep},
-           {"planes", PackEncoding::planes},
-           {"jpeg", PackEncoding::jpeg}})
+      .add_choice<PackEncoding>("encoding",
+                                &options.pack.encoding,
+                                "keep: JPEG and PNG bytes, unless resized; planes: decoded pixels, "
+                                "5 to 10 times as large",
+                                {{"keep", PackEncoding::keep},
+                                 {"planes", PackEncoding::planes},
+                                 {"jpeg", PackEncoding::jpeg}})
       .essential();
   table
       .add("short_side",

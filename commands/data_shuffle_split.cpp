@@ -22,8 +22,8 @@ struct ShuffleSplitOptions {
 
 OptionTable split_table(ShuffleSplitOptions& options) {
   OptionTable table("dimred data shuffle-split",
-                    "shuffle a data set into one Base64 file a rank, all of equal size. A later "
-                    "start keeps finished files");
+                    "shuffle a data set into one Base64 file for each rank, all of equal size. A "
+                    "later start keeps finished files");
   add_source_options(table, options.source);
   table.group("Output");
   table.add("output", &options.output, "new or empty folder")

@@ -39,7 +39,7 @@ void add_source_options(OptionTable& table, SourceOptions& options) {
       .role(OptionRole::data)
       .positional()
       .essential();
-  table.add("test_data", &dataset.test_path, "place of the test set, unless it is at --data")
+  table.add("test_data", &dataset.test_path, "path of the test set (default: found at --data)")
       .essential();
   data::add_kind_option(table, dataset.kind, "kind of data set; auto: by its files");
   table
@@ -52,7 +52,7 @@ void add_source_options(OptionTable& table, SourceOptions& options) {
   table
       .add("num_classes",
            &dataset.num_classes,
-           "number of classes; 0: as the data says, 10 for idx",
+           "number of classes; 0: the number in the data, or 10 for idx",
            between(0, 1'000'000))
       .essential();
   table.add("labels_offset",
@@ -68,7 +68,7 @@ void add_source_options(OptionTable& table, SourceOptions& options) {
   table
       .add_choice("on_bad_sample",
                   &dataset.skip_bad,
-                  "end at a sample that cannot be read or decoded, or skip and count it",
+                  "fail at a sample that cannot be read or decoded, or skip and count it",
                   {{"fail", false}, {"skip", true}})
       .essential();
   table.group("Machine");
@@ -109,12 +109,12 @@ std::vector<SourcePart> open_source(const SourceOptions& options) {
 
 void require_cache_for_all(const SourcePart& part, const std::string& what) {
   const auto files = part.dataset->stream_capacity();
-  require(
-      !files || files->room >= files->total(),
-      "[data] {} jumps among the files and needs a stream_cache for all of them ({}), received {}",
-      what,
-      files ? bytes_text(files->total()) : std::string(),
-      files ? bytes_text(files->room) : std::string());
+  require(!files || files->room >= files->total(),
+          "[data] {} reads samples of all files in mixed order and needs a stream_cache for all "
+          "files ({}), received {}",
+          what,
+          files ? bytes_text(files->total()) : std::string(),
+          files ? bytes_text(files->room) : std::string());
 }
 
 std::int64_t thread_count(const SourceOptions& options) {
@@ -142,10 +142,11 @@ void report_samples(const SourcePart& part, const data::WriteReport& report) {
                            report.bad,
                            report.first_bad));
   if (report.damaged > 0)
-    console.warn(formatted("{}: {} damaged images were written as far as they go; the first: {}",
-                           part.name,
-                           report.damaged,
-                           report.first_damaged));
+    console.warn(formatted(
+        "{}: {} damaged images were written as far as they could be decoded; the first: {}",
+        part.name,
+        report.damaged,
+        report.first_damaged));
 }
 
 void check_output(const fs::path& output, const SourceOptions& options) {

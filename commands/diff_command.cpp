@@ -57,9 +57,9 @@ void add_difference_options(OptionTable& table, DiffArguments& arguments) {
 }
 
 OptionTable diff_table(DiffArguments& arguments) {
-  OptionTable table("dimred diff",
-                    "compare the tensors of two checkpoints; exit code 0: same, 1: different, 2: "
-                    "trouble");
+  OptionTable table(
+      "dimred diff",
+      "compare the tensors of two checkpoints; exit code 0: same, 1: different, 2: error");
   table.group("Files");
   table
       .add("a",
@@ -73,7 +73,7 @@ OptionTable diff_table(DiffArguments& arguments) {
   add_difference_options(table, arguments);
   table.group("Output");
   table.add("json", &arguments.json, "print one JSON document with every tensor");
-  table.add("quiet", &arguments.quiet, "print errors only; the exit code answers")
+  table.add("quiet", &arguments.quiet, "print errors only; the exit code says whether they differ")
       .role(OptionRole::quiet);
   table.group("Machine");
   table

@@ -46,8 +46,8 @@ int write(ExportOptions& options, const distributed::Ranks& ranks) {
   auto setup = training::make_setup(options.common, ranks);
   const auto weights = load_saved(setup, options);
   require(!weights.other_normalisation,
-          "[export] needs the training data of the weights for its mean and deviation: {}; give "
-          "its place with --data",
+          "[export] needs the training data of the weights to compute its mean and deviation: {}; "
+          "give the place of the data with --data",
           weights.note);
   auto source = source_of(options, setup, weights);
   if (options.score && !setup.data.test) print("no test set: the export has no test accuracy\n");
@@ -95,7 +95,7 @@ int export_command(const std::vector<std::string>& arguments) {
   table
       .add("output",
            &options.output,
-           "folder of versions 1, 2, ... (default: export/ in the weights' run)")
+           "folder for versions 1, 2, ... (default: export/ in the weights' run)")
       .role(OptionRole::output);
   table.add("score", &options.score, "also write the test accuracy into signature.json");
   add_network_options(table, options.common);
@@ -106,7 +106,7 @@ int export_command(const std::vector<std::string>& arguments) {
   if (options.output.empty()) options.output = default_output(options.weights);
   require_outside_runs(options.output, "--output");
   const auto ranks = launch::discover().size;
-  require(ranks == 1, "[export] runs alone, received {} ranks", ranks);
+  require(ranks == 1, "[export] needs one rank, received {} ranks", ranks);
   training::resolve(options.common, ranks, table);
   return with_ranks(
       table, options.common, [&](const auto& alone) { return write(options, alone); });

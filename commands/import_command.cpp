@@ -52,7 +52,7 @@ int import_command(const std::vector<std::string>& arguments) {
   require(!file.empty(), "[import] needs a file; see dimred import --help");
   const auto format = imports::format_of(file);
   if (format == imports::ForeignFormat::rank_table) {
-    require(output.empty(), "[import] output needs options; a rank table has none");
+    require(output.empty(), "[import] output needs a file with options, and a rank table has none");
     print(imports::describe_rank_table(file));
     return exit_success;
   }

@@ -93,7 +93,7 @@ OptionTable inspection_table(InspectArguments& arguments) {
   table
       .add("write_manifest",
            &questions.write_manifest,
-           "file to write SHA-256 of files and tensors to, for sha256sum -c")
+           "write SHA-256 of files and tensors to this file, for sha256sum -c")
       .of_this_machine();
   table
       .add("manifest",
@@ -135,7 +135,7 @@ int inspect_command(const std::vector<std::string>& arguments) {
   for (const auto* field : std::initializer_list<const void*>{
            &given.landscape, &given.model, &given.schedule, &given.trajectory}) {
     const auto& row = table.at(field);
-    require(!row.was_set(), "[inspect] {} needs to be a flag", row.name);
+    require(!row.was_set(), "[inspect] {} needs to be given as a flag", row.name);
   }
   const auto& file = given.file;
   require(!file.empty(), "[inspect] needs a file or folder; see dimred inspect --help");

@@ -152,7 +152,8 @@ InspectedText inspect_manifest(const fs::path& file) {
   const auto manifest = parse_ordered_json(text, formatted("[inspect] {} is damaged", file));
   require_environment(
       manifest.is_object() && manifest.contains("outcome") && manifest["outcome"].is_string(),
-      "[inspect] needs an object with an outcome");
+      "[inspect] {} is damaged: it needs to be an object with an outcome",
+      file);
   checkpoints::require_digest(manifest, file);
   result.text = text_row("manifest.json", "whole, digest verified");
   for (const auto& [name, value] : manifest.items()) {
@@ -173,7 +174,9 @@ std::string last_curve_row(const fs::path& file) {
   std::string header, last;
   std::size_t rows = 0;
   std::getline(in, header);
-  require_environment(header.starts_with("stage,"), "[inspect] no header of ours");
+  require_environment(header.starts_with("stage,"),
+                      "[inspect] {} is damaged: it needs to begin with the header \"stage,...\"",
+                      file);
   const auto commas = std::ranges::count(header, ',');
   for (std::string line; std::getline(in, line) && !in.eof(); ++rows, last = line) {
     require_environment(std::ranges::count(line, ',') == commas,
@@ -256,7 +259,7 @@ void require_whole_snapshot(const fs::path& file) {
   // A name that only our snapshots have: its head was overwritten, or it is empty.
   const bool of_a_snapshot = checkpoints::snapshot_file_names.matches(file.filename().string());
   require_environment(!of_a_snapshot,
-                      "[inspect] {} is damaged: it does not start as a snapshot does{}",
+                      "[inspect] {} is damaged: its first bytes are not a snapshot's{}",
                       file,
                       of_a_snapshot ? InputFile(file).placeholder_remark() : "");
 }

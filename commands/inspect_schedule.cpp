@@ -158,7 +158,7 @@ int inspect_schedule(const std::vector<std::string>& arguments) {
             "samples per step over all ranks",
             at_least(0));
   table.group("Drawing");
-  table.add("csv", &options.csv, "file to write step,epoch,learning_rate of every step to")
+  table.add("csv", &options.csv, "write step,epoch,learning_rate of every step to this file")
       .of_this_machine();
   if (printed_help(table, arguments)) return exit_success;
   require_effects(table);

@@ -108,7 +108,7 @@ int inspect_trajectory(const std::vector<std::string>& arguments) {
   pca::TrajectoryOptions options;
   std::int64_t seed = 0;
   OptionTable table("dimred inspect --trajectory",
-                    "test where a trajectory of weight snapshots shows more than a random walk");
+                    "test a trajectory of weight snapshots against a random walk");
   table.group("What");
   table.add("trajectory", &source, "folder, list, pattern or matrix of checkpoints, oldest first")
       .role(OptionRole::input);
@@ -117,13 +117,14 @@ int inspect_trajectory(const std::vector<std::string>& arguments) {
             &options.flips,
             "number of random sign patterns of the increments",
             between(19, pca::most_flips));
-  table.add("block",
-            &options.block,
-            "increments that share a sign in the second test; 0: an eighth, at least 2",
-            at_least(0));
+  table.add(
+      "block",
+      &options.block,
+      "consecutive increments with one sign in the second test; 0: an eighth of them, at least 2",
+      at_least(0));
   table.add("window",
             &options.window,
-            "snapshots in a running mean; 0: a quarter, at least 2",
+            "snapshots in a running mean; 0: a quarter of them, at least 2",
             at_least(0));
   table.add("seed", &seed, "seed of the signs", at_least(0));
   table.group("Machine");

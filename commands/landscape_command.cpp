@@ -100,7 +100,7 @@ std::vector<PathFile> path_files(const fs::path& path) {
   } else {
     add_snapshots(path);
   }
-  require(!files.empty(), "[inspect] {} holds no snapshots and no states", path);
+  require(!files.empty(), "[inspect] needs snapshots or states, but {} holds none", path);
   const std::string source = path.lexically_proximate(fs::current_path());
   std::vector<PathFile> result;
   for (const auto& file : files) result.push_back({file, source});
@@ -219,7 +219,7 @@ void add_plane_options(OptionTable& table, LandscapeOptions& options) {
   table
       .add("landscape",
            &options.run,
-           "run folder, state or snapshot; gives model, data, path and center")
+           "run folder, state or snapshot with the model, data, path and center")
       .essential();
   table.add("pca_mat", &options.pca_mat, "matrix whose components span the plane, k x M .npy")
       .essential();
@@ -254,8 +254,8 @@ void add_surface_options(OptionTable& table, LandscapeOptions& options) {
            "border of the grid around paths and center, relative to their extent",
            between(0, 100))
       .needs(!has_value("a_range") || !has_value("b_range"));
-  table.add("a_range", &options.a_range, "LOW,HIGH of a; replaces the margin");
-  table.add("b_range", &options.b_range, "LOW,HIGH of b; replaces the margin");
+  table.add("a_range", &options.a_range, "range LOW,HIGH of a; replaces the margin");
+  table.add("b_range", &options.b_range, "range LOW,HIGH of b; replaces the margin");
   table
       .add_choice(
           "set",
@@ -267,12 +267,12 @@ void add_surface_options(OptionTable& table, LandscapeOptions& options) {
       .essential();
   table.add_choice("batchnorm",
                    &options.surface.recalibrate,
-                   "estimate running statistics again for every point, or keep those saved",
+                   "estimate running statistics again for every point, or keep the saved ones",
                    {{"recalibrate", true}, {"keep", false}});
   table
       .add("batchnorm_batches",
            &options.surface.batchnorm_batches,
-           "batches of training samples for that estimate",
+           "training batches for the estimate of running statistics",
            at_least(1))
       .needs(is("batchnorm", {"recalibrate"}));
   table.add("output", &options.output, "surface to write (.csv); the path goes to NAME_path.csv")

@@ -34,7 +34,7 @@ OptionTable model_table_of(LibraryModelOptions& options) {
   table
       .add("name",
            &options.name,
-           "timm:NAME, torchvision:NAME, or a name of FastNN's: overfeat, nasnet_mobile, ...")
+           "timm:NAME, torchvision:NAME, or a FastNN network: overfeat, nasnet_mobile, ...")
       .positional();
   table.add("num_classes", &options.num_classes, "number of outputs", at_least(2));
   table.add("channels", &options.channels, "channels of the images", between(1, 4));
@@ -43,7 +43,7 @@ OptionTable model_table_of(LibraryModelOptions& options) {
             "side of the images for a trial pass; 0: the network's own",
             between(0, 4096));
   table.add("seed", &options.seed, "seed of the initial weights", at_least(0));
-  table.add("output", &options.output, "file to write (default: NAME.pt, here)")
+  table.add("output", &options.output, "file to write (default: NAME.pt in the current folder)")
       .role(OptionRole::output);
   return table;
 }
@@ -86,7 +86,8 @@ int library_model_command(const std::vector<std::string>& arguments) {
   LibraryModelOptions options;
   auto table = model_table_of(options);
   if (printed_help(table, arguments)) return exit_success;
-  require(!options.name.empty(), "[model] needs timm:NAME, torchvision:NAME or a name of FastNN's");
+  require(!options.name.empty(),
+          "[model] needs timm:NAME, torchvision:NAME or the name of a FastNN network");
   if (options.output.empty())
     options.output = options.name.substr(options.name.rfind(':') + 1) + ".pt";
   require(options.output.extension() == ".pt",

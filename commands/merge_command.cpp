@@ -57,14 +57,18 @@ void add_recipe_options(OptionTable& table, merge::Recipe& recipe) {
             &window.stride,
             "merge every Nth checkpoint, counted backwards from the newest",
             at_least(1));
-  table.add("last", &window.last, "merge only the newest N of these; 0: all", at_least(0))
+  table
+      .add("last",
+           &window.last,
+           "merge only the newest N of the chosen checkpoints; 0: all",
+           at_least(0))
       .essential();
   table.group("Coefficients");
   table
       .add_choice("kind",
                   &recipe.coefficients.kind,
-                  "coefficients: mean, those of a learning-rate decay (linear, cosine, "
-                  "minus-sqrt), or a moving average (wma, ema, pma-ema, power)",
+                  "kind of coefficients: mean, learning-rate decay (linear, cosine, minus-sqrt) or "
+                  "moving average (wma, ema, pma-ema, power)",
                   merge::kind_names())
       .essential();
   table
@@ -89,7 +93,8 @@ void add_recipe_options(OptionTable& table, merge::Recipe& recipe) {
   table
       .add("coefficients",
            &recipe.file,
-           "file of one number a line, oldest first, or of lines REGEX: c1 c2 ... for tensors")
+           "file with one coefficient a line, oldest first, or with lines REGEX: c1 c2 ... for "
+           "tensors")
       .essential();
 }
 
@@ -102,11 +107,11 @@ void add_output_options(OptionTable& table, MergeOptions& options) {
   table.add_choice("dtype", &merge.dtype, "type of the merged weights", dtype_names()).essential();
   table.add("shard_size",
             &options.shard_size,
-            "size limit of a shard, such as 20KB or 5 (GB); 0: as copy_from's");
+            "size limit of a shard, such as 20KB or 5 (GB); 0: the shards of copy_from");
   table.add("copy_from",
             &merge.copy_from,
-            "checkpoint to copy side files, integers and BatchNorm's statistics from: latest, "
-            "oldest or a name");
+            "source of side files, integers and BatchNorm's statistics: latest, oldest or a "
+            "checkpoint's name");
   table.add("allow_different_config",
             &merge.allow_different_config,
             "merge weights whose configurations or tokenizers differ");
@@ -116,7 +121,7 @@ void add_output_options(OptionTable& table, MergeOptions& options) {
   table
       .add("sweep",
            &options.sweep,
-           "file of key=value lines such as kind=ema decay=0.95; each makes a numbered output")
+           "file of key=value lines such as kind=ema decay=0.95; each line makes a numbered output")
       .essential();
 }
 
@@ -133,7 +138,7 @@ OptionTable table_of(MergeOptions& options) {
       .essential();
   table.rest("[SOURCE...]", [&](const std::string& text) {
     require(!looks_like_url(text),
-            "[merge] a URL needs to be the one SOURCE, received {}",
+            "[merge] a URL needs to be the only SOURCE, received {}",
             without_credentials(text));
     options.more.push_back(fs::absolute(text));
   });
@@ -183,7 +188,9 @@ std::vector<merge::Recipe> sweep_of(const fs::path& file) {
     }
     recipes.push_back(std::move(recipe));
   }
-  require(!recipes.empty(), "[merge] --sweep '{}' holds no line", file);
+  require(!recipes.empty(),
+          "[merge] --sweep needs a file with at least one line, but '{}' has none",
+          file);
   return recipes;
 }
 

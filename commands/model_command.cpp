@@ -46,11 +46,11 @@ int model_command(const std::vector<std::string>& arguments) {
       .may_name_a_file();
   table.add("module_timeout",
             &models::script_host().timeout,
-            "most seconds for a TorchScript module to load and to finish its first passes",
+            "time limit in seconds for a TorchScript module to load and to finish its first passes",
             positive(1e6));
   table.add("channels",
             &options.channels,
-            "channels of the images; 0: 3, or 1 for images of 28 pixels",
+            "channels of the images; 0: 1 for images of 28 pixels, else 3",
             at_least(0));
   table.add("image_size",
             &options.image_size,
@@ -66,7 +66,8 @@ int model_command(const std::vector<std::string>& arguments) {
   const auto info = models::network_info(options.model);
   const bool script = models::is_script(options.model);
   require(!script || options.image_size > 0,
-          "[inspect] needs --image_size for a TorchScript module, whose file does not say it");
+          "[inspect] needs --image_size for a TorchScript module, because its file does not say "
+          "the size");
   if (options.image_size == 0) options.image_size = info.image_size;
   if (options.channels == 0) options.channels = options.image_size == 28 ? 1 : 3;
   const models::InputShape input{options.channels, options.image_size, options.image_size};

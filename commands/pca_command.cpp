@@ -100,7 +100,8 @@ void add_matrix_options(OptionTable& table, PcaOptions& options) {
   table
       .add("components",
            &options.components,
-           "rows k of the matrix; unless given, at most snapshots - 1 (span: snapshots)",
+           "rows k of the matrix; the default is reduced to snapshots - 1 (span: snapshots) if "
+           "needed",
            at_least(1))
       .essential();
   table
@@ -142,7 +143,7 @@ OptionTable pca_table(PcaOptions& options) {
       .essential();
   table.add("tile_mb",
             &options.tile_mb,
-            "MiB of memory for all column tiles together; the result stays the same",
+            "MiB of memory for all column tiles; the result does not depend on it",
             between(1, 1 << 20));
   table.add("quiet", &options.quiet, "print errors only").role(OptionRole::quiet);
   launch::add_options(table, options.ranks);

@@ -126,12 +126,12 @@ int predict_command(const std::vector<std::string>& arguments) {
            "number of classes shown for each image, most probable first",
            at_least(1))
       .alias("k");
-  table.add("csv", &options.csv, "file to write image, rank, label, class, probability to")
+  table.add("csv", &options.csv, "write image, rank, label, class and probability to this file")
       .of_this_machine();
   add_network_options(table, options.common);
   table.rest("IMAGE...", [&](const std::string& image) {
     require(!looks_like_url(image),
-            "[predict] needs images of this machine, received {}",
+            "[predict] needs images on this machine, received {}",
             without_credentials(image));
     options.images.push_back(image);
   });
@@ -141,7 +141,7 @@ int predict_command(const std::vector<std::string>& arguments) {
   const fs::path last = options.images.back();
   require(fs::is_directory(options.weights) ||
               (!checkpoints::is_run(last) && serving::find_export(last).empty()),
-          "[predict] the run or export comes first: dimred predict {} {}",
+          "[predict] needs the run or export before the images: dimred predict {} {}",
           last,
           options.weights);
   if (!options.csv.empty()) {
@@ -149,7 +149,7 @@ int predict_command(const std::vector<std::string>& arguments) {
         table, &options.csv, {.what = "table of dimred predict", .text = prediction_header});
     require_result_place(options.table);
   }
-  require(launch::discover().size == 1, "[predict] runs alone, received several ranks");
+  require(launch::discover().size == 1, "[predict] needs one rank, received several");
   const auto exported = serving::find_export(options.weights);
   if (exported.empty()) return predict_with_run(options, table);
   options.weights = exported;

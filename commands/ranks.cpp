@@ -175,8 +175,8 @@ void warn_of_threads(std::int64_t threads, Console& console) {
   const auto cores = available_threads();
   if (threads <= cores) return;
   console.warn(
-      formatted("threads = {} share {}: they wait for each other, and training may take many times "
-                "as long; --threads 0 takes as many as there are",
+      formatted("threads = {} share {}: threads wait for each other, and training may take many "
+                "times as long; use --threads 0 for one thread on each core",
                 threads,
                 counted(cores, "core")));
 }

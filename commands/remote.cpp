@@ -64,7 +64,7 @@ std::optional<fs::path> locate_row(const std::string& command,
   if (row.kind == OptionKind::text && !row.names_file) return {};
   try {
     const auto url = stores::parse_url(row.text);
-    require(!row.of_this_machine, "[stores] needs a path of this machine, received {}", url);
+    require(!row.of_this_machine, "[stores] needs a path on this machine, received {}", url);
     if (row.role == OptionRole::output) return locate_output(command, url, table);
     if (row.url_rule) row.url_rule(row.text, table);
     const bool is_data = row.role == OptionRole::data;

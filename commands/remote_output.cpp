@@ -71,7 +71,7 @@ std::vector<stores::Found> find_run(stores::Store& store, const RemoteOutput& ou
     if (!output.quiet) print(formatted("{}; no upload there has ever ended\n", none.what()));
   }
   require(found.empty() || !found.front().digest.empty(),
-          "[stores] {} holds something that is no run of ours; choose another --output",
+          "[stores] {} holds files that are not a run of dimred; choose another --output",
           output.url);
   return found;
 }
@@ -134,8 +134,8 @@ void require_unlisted(const RemoteOutput& output, const stores::StoreOptions& op
   if (!item) return;
   const auto listing = stores::read_if_listing(*store, place, *item);
   require(!listing || !listing->contains(stores::last_name(output.url)),
-          "[stores] cannot replace {} alone, which the listing {} names; send that folder again by "
-          "`dimred store put`",
+          "[stores] cannot replace {} alone, because the listing {} names it; send the whole "
+          "folder again with `dimred store put`",
           output.url,
           place);
 }
@@ -211,7 +211,7 @@ fs::path open_output(const stores::Url& url,
   create_folders(output.paths.entry);
   output.lock = std::make_unique<FileLock>(output.paths.entry / "lock");
   require_environment(output.lock->try_take(LockKind::exclusive),
-                      "[stores] another process makes {}, in {}",
+                      "[stores] another process is writing {} in {}; wait until it ends",
                       url,
                       output.paths.entry.string());
   fs::remove_all(staging_of(output));  // a process that was killed may have left it

@@ -27,15 +27,15 @@ namespace fs = std::filesystem;
 
 void add_saved_options(OptionTable& table, SavedOptions& saved) {
   table
-      .add("weights",
-           &saved.weights,
-           "run, state, snapshot or weight file; or a folder or list (.txt) of snapshots, whose "
-           "mean is used")
+      .add(
+          "weights",
+          &saved.weights,
+          "run, state, snapshot or weight file; or a folder or list (.txt) of snapshots to average")
       .essential()
       .positional();
   table.add("recalibrate_batchnorm",
             &saved.recalibrate_batchnorm,
-            "estimate BatchNorm's running statistics again for a mean");
+            "estimate BatchNorm's running statistics again for averaged weights");
 }
 
 void add_network_options(OptionTable& table, training::CommonOptions& common) {
@@ -90,12 +90,12 @@ void refuse_run_options(const OptionTable& table,
                         const fs::path& folder,
                         const std::string& command) {
   for (const auto& row : table.rows()) {
-    require(!row.persists || !row.was_set(),
-            "[{}] {} is an export, whose signature.json says how images are prepared: --{} has no "
-            "place",
-            command,
-            folder,
-            row.name);
+    require(
+        !row.persists || !row.was_set(),
+        "[{}] {} is an export, and its signature.json says how images are prepared; leave out --{}",
+        command,
+        folder,
+        row.name);
   }
 }
 
@@ -114,7 +114,7 @@ training::Weights load_saved(training::Setup& setup, const SavedOptions& saved) 
       setup.model.batchnorm_layers > 0) {
     require(setup.data.train->size() > 0,
             "[weights] a mean of snapshots needs the run's data to estimate BatchNorm's "
-            "statistics, and the data is gone; give its place with --data PATH, or keep the "
+            "statistics, but the data is gone; give its place with --data PATH, or keep the "
             "statistics with --recalibrate_batchnorm false");
     training::recalibrate_batchnorm(setup);
     weights.source += ", BatchNorm recalibrated";

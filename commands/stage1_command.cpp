@@ -47,7 +47,8 @@ void add_save_options(OptionTable& table, stage1::Options& options) {
   table
       .add("yes",
            &saves.yes,
-           "train a network above 1e9 parameters, or one whose snapshots may fill the disk")
+           "train even if the network has more than 1e9 parameters or the snapshots may fill the "
+           "disk")
       .may_change();
   table.add("checkpoint_every",
             &saves.checkpoint_every,
@@ -59,7 +60,7 @@ void add_save_options(OptionTable& table, stage1::Options& options) {
   table
       .add("resume_from",
            &options.resume_from,
-           "continue another run (its folder or a state) in this run's folder")
+           "another run's folder or state, to continue in this run's folder")
       .role(OptionRole::input)
       .essential();
 }
@@ -75,7 +76,7 @@ void add_control_options(OptionTable& table, stage1::ControlOptions& options) {
   table
       .add("log_loss_every_n_iters",
            &options.log_loss_every_n_iters,
-           "steps between two lines of loss, accuracy, rate and samples/s; 0: none",
+           "print loss, accuracy, rate and samples/s every N steps; 0: never",
            at_least(0))
       .may_change();
   table
@@ -111,7 +112,7 @@ void add_ema_options(OptionTable& table, method::AverageOptions& options) {
   table
       .add("ema_warmup",
            &options.warmup,
-           "limit the decay of update n to (1 + n) / (10 + n), so early weights fade")
+           "limit the decay of update n to (1 + n) / (10 + n), so that early weights fade")
       .needs(above("ema_decay"));
 }
 
@@ -119,9 +120,10 @@ void add_bucket_options(OptionTable& table, training::BucketOptions& options) {
   table.group("Gradient");
   table.add("bucket_mb",
             &options.bucket_mb,
-            "MiB of gradient that ranks sum at a time during the backward pass",
+            "size in MiB of the gradient buckets that ranks sum during the backward pass",
             positive());
-  table.add("first_bucket_mb", &options.first_bucket_mb, "MiB of the first bucket", positive());
+  table.add(
+      "first_bucket_mb", &options.first_bucket_mb, "size in MiB of the first bucket", positive());
   table.add("allreduce_split",
             &options.split,
             "ends of the buckets as ascending numbers of parameters, such as 85,160",
@@ -218,7 +220,7 @@ stage1::Options resolve(const training::CommonOptions& common, stage1::Options& 
   schedule.anneal_to_epoch = resolved.anneal_to_epoch;
   const auto& saves = options.saves;
   require(saves.snapshots_per_epoch == 0 || saves.snapshot_from_epoch <= options.epochs,
-          "[stage1] snapshot_from_epoch needs at most the {} epochs, received {}",
+          "[stage1] snapshot_from_epoch needs to be at most the {} epochs, received {}",
           options.epochs,
           saves.snapshot_from_epoch);
   auto run = options;
@@ -233,10 +235,11 @@ void require_consent(const training::Setup& setup,
   constexpr std::int64_t huge = 1'000'000'000;
   const auto& saves = options.saves;
   const auto parameters = setup.model.flat.layout.global_size;
-  require(saves.yes || parameters <= huge,
-          "[stage1] the network has {} parameters, {} a snapshot; to train it give --yes",
-          count_text(parameters),
-          bytes_text(4 * parameters));
+  require(
+      saves.yes || parameters <= huge,
+      "[stage1] the network has {} parameters, and each snapshot takes {}; give --yes to train it",
+      count_text(parameters),
+      bytes_text(4 * parameters));
   if (saves.yes || saves.snapshots_per_epoch == 0 || output.empty()) return;
   on_rank_0(*setup.communicator, [&] {
     auto folder = output;

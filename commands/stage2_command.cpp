@@ -51,14 +51,15 @@ std::vector<std::string> adopt_checkpoint(OptionTable& table, Stage2Plan& plan) 
   require_state(plan.options.checkpoint, "stage2");
   if (const auto other = plan.options.pca_mat; fs::is_directory(other)) {
     plan.options.pca_mat /= "pca_mat.npy";
-    require(fs::exists(plan.options.pca_mat),
-            "[stage2] {} holds no pca_mat.npy: needs --pca_mat FILE, which dimred pca {} writes",
-            other,
-            other);
+    require(
+        fs::exists(plan.options.pca_mat),
+        "[stage2] {} holds no pca_mat.npy; give --pca_mat FILE, a matrix that dimred pca {} writes",
+        other,
+        other);
   }
   const auto run = checkpoints::open_run(plan.options.checkpoint);
   require(!run.config.empty() || table.was_set(&plan.common.model.model),
-          "[stage2] {} belongs to no run folder: needs --model",
+          "[stage2] {} belongs to no run folder, so the network is unknown; give --model",
           plan.options.checkpoint.string());
   if (plan.options.snapshots.empty() && !run.folder.empty())
     plan.options.snapshots = run.folder / "snapshots";
@@ -247,7 +248,7 @@ pca::FitOptions fit_options(const Stage2Plan& plan) {
 void say_reuse(const fs::path& matrix, const fs::path& snapshots, Console& console) {
   console.line("reusing " + matrix.string());
   if (const auto different = checkpoints::difference_of_run(snapshots); !different.empty())
-    console.warn(formatted("{}; the matrix was fitted from the snapshots of that time", different));
+    console.warn(formatted("{}; the matrix was fitted before this change", different));
 }
 
 /// The matrix given, or that of this run folder, or a new one from the snapshots.

@@ -51,7 +51,7 @@ int say(const char* what, const stores::Transfer& done) {
 int get(const CopyOptions& options) {
   const auto url = stores::parse_url(options.from);
   require(!looks_like_url(options.to),
-          "[stores] get needs a path of this machine, received {}",
+          "[stores] get needs a path on this machine, received {}",
           printable(options.to));
   fs::path to = options.to;
   const bool slash = !to.has_filename();  // FOLDER/, which may not be there yet
@@ -114,8 +114,9 @@ int run_tool(const StoreTool& tool, const std::vector<std::string>& arguments) {
     table
         .add("overwrite",
              &options.overwrite,
-             tool.run == get ? "replace other files that exist"
-                             : "replace another file at a file:// URL; other stores always do")
+             tool.run == get
+                 ? "replace existing files"
+                 : "replace an existing file at a file:// URL; other stores always replace files")
         .role(OptionRole::overwrite);
   stores::add_options(table, options.stores, /*uploads=*/false);
   if (printed_help(table, arguments)) return exit_success;

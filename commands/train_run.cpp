@@ -147,7 +147,7 @@ MissingData missing_data(const OptionTable& table, const training::DataOptions& 
 void require_data(const OptionTable& table, const training::DataOptions& data) {
   const auto missing = missing_data(table, data);
   require(missing.option.empty(),
-          "[data] the run's {} is not at {} any more; give its place with --{} PATH",
+          "[data] the run's {} is no longer at {}; give its place with --{} PATH",
           missing.option == "data" ? "data" : "test data",
           missing.path,
           missing.option);
@@ -202,8 +202,9 @@ int train_run(const distributed::Ranks& ranks,
     return stopped;
   }
   if (const auto limit = folder.lock_limit(); !limit.empty())
-    console.warn(formatted(
-        "[file] the lock of '{}' {}: start no second job in this folder", folder.path(), limit));
+    console.warn(formatted("[file] the lock of '{}' {}; do not start a second job in this folder",
+                           folder.path(),
+                           limit));
   folder.write_manifest(setup, command, "running", nlohmann::json::object());
   CheckpointUploads uploads(folder.path());  // after a failure, ended when all is written
   try {

@@ -30,8 +30,9 @@ int run_on_ranks(const dimred::OptionTable& table,
 }
 
 int dispatch_trainer(const std::vector<std::string>& arguments) {
-  dimred::require(!arguments.empty(),
-                  "[dimred-train] needs stage1, stage2 or evaluate; use `dimred`");
+  dimred::require(
+      !arguments.empty(),
+      "[dimred-train] needs stage1, stage2 or evaluate; use the program `dimred` instead");
   const auto& name = arguments.front();
   const std::vector<std::string> rest(arguments.begin() + 1, arguments.end());
   if (name == "stage1") {

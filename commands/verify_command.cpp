@@ -131,7 +131,7 @@ int verify_pairs(const VerifyOptions& options,
 }
 
 int verify_export(const VerifyOptions& options, const serving::PairList& list) {
-  require(!options.output.empty(), "[verify] needs --output FOLDER beside an export");
+  require(!options.output.empty(), "[verify] needs --output FOLDER for an export");
   check_answer_place(options);
   const auto signature = serving::read_signature(options.weights);
   auto setup = serving::open_export(options.weights, signature, options.common.run);
@@ -164,8 +164,8 @@ int verify_command(const std::vector<std::string>& arguments) {
   add_saved_options(table, options);
   table.add("pairs",
             &options.pairs,
-            "lines \"path_a path_b 0\" (or 1: the same), or FILE.bin, a pickle of (images, "
-            "booleans)");
+            "file of lines \"path_a path_b 0\" (or 1: same subject), or FILE.bin, a pickle of "
+            "(images, booleans)");
   table
       .add("output",
            &options.output,
@@ -177,21 +177,21 @@ int verify_command(const std::vector<std::string>& arguments) {
   table.of(&options.weights).url_rule([](const std::string& url, const OptionTable& all) {
     // Downloaded weights are shared and not sent back.
     require(!all.row(OptionRole::output)->text.empty(),
-            "[stores] needs --output FOLDER or URL beside weights at {}",
+            "[stores] needs --output FOLDER or URL, because the weights are at {}",
             without_credentials(url));
   });
   table.of(&options.pairs).url_rule([](const std::string& url, const OptionTable&) {
     // A list's images are not downloaded with it.
-    require(split_url(url).path.ends_with(".bin"),
-            "[stores] needs FILE.bin, a pickle with its images, where pairs are at a URL, received "
-            "{}",
-            without_credentials(url));
+    require(
+        split_url(url).path.ends_with(".bin"),
+        "[stores] needs pairs at a URL to be FILE.bin, a pickle that holds the images, received {}",
+        without_credentials(url));
   });
   add_network_options(table, options.common);
   if (printed_help(table, arguments)) return exit_success;
   require(!options.weights.empty() && !options.pairs.empty(),
           "[verify] needs a run or an export, and pairs: dimred verify (RUN|EXPORT) --pairs FILE");
-  require(launch::discover().size == 1, "[verify] runs alone, received several ranks");
+  require(launch::discover().size == 1, "[verify] needs one rank, received several");
   require(fs::exists(options.pairs), "[verify] no such file: {}", options.pairs);
   const auto exported = serving::find_export(options.weights);
   const bool is_export = !exported.empty();

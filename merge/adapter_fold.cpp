@@ -129,7 +129,7 @@ checkpoints::LoraFolds fold_plan(const std::vector<Input>& inputs,
   auto plan = checkpoints::lora_folds(inputs.front(), adapters.configs.front(), base);
   for (std::size_t i = 0; i < plan.tensors.size(); ++i)
     require(!plan.tensors[i].changes() || checkpoints::is_summed(base.tensors[i]),
-            "[merge] '{}' has \"{}\" as {}, into which no adapter can be folded",
+            "[merge] '{}' has \"{}\" as {}, and an adapter cannot be folded into this type",
             base.path,
             printable(base.tensors[i].name),
             base.tensors[i].dtype);

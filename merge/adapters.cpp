@@ -57,7 +57,7 @@ void require_same_form(const Input& expected,
                        const Input& received,
                        const StoredTensor& other) {
   require(tensor.dtype == other.dtype && form_of(tensor) == form_of(other),
-          "[merge] '{}' and '{}' have \"{}\" in other types or shapes",
+          "[merge] '{}' and '{}' have \"{}\" in different types or shapes",
           expected.path,
           received.path,
           printable(tensor.name));
@@ -71,7 +71,7 @@ std::vector<std::size_t> places_in(const Input& expected, const Input& received)
   for (const auto& tensor : expected.tensors) {
     const auto found = named.find(tensor.name);
     require(found != named.end(),
-            "[merge] '{}' has no \"{}\", which '{}' has",
+            "[merge] '{}' has no \"{}\", but '{}' has it",
             received.path,
             printable(tensor.name),
             expected.path);
@@ -80,7 +80,7 @@ std::vector<std::size_t> places_in(const Input& expected, const Input& received)
     named.erase(found);
   }
   require(named.empty(),
-          "[merge] '{}' has \"{}\", which '{}' has not",
+          "[merge] '{}' has \"{}\", which '{}' does not have",
           received.path,
           named.empty() ? "" : printable(named.begin()->first),
           expected.path);
@@ -91,8 +91,8 @@ void require_same_base(const LoraConfig& a, const LoraConfig& b) {
   for (const auto* name : {"base_model_name_or_path", "fan_in_fan_out", "bias"})
     require(a.json.value(name, nlohmann::ordered_json()) ==
                 b.json.value(name, nlohmann::ordered_json()),
-            "[merge] '{}' and '{}' differ in {}; --allow_different_config merges the adapters all "
-            "the same",
+            "[merge] '{}' and '{}' differ in {}; give --allow_different_config to merge the "
+            "adapters anyway",
             a.file,
             b.file,
             name);
@@ -250,7 +250,7 @@ std::string digest_of_tensor(const Input& input,
     reader.read(tensor, first, bytes);
     const auto bad = floats ? checkpoints::first_not_finite(tensor.dtype, bytes) : std::nullopt;
     require(!bad,
-            "[merge] '{}': \"{}\" needs finite values, received another at element {}",
+            "[merge] '{}': \"{}\" needs finite values, but its element {} is not finite",
             input.path,
             printable(tensor.name),
             first + bad.value_or(0));
@@ -290,12 +290,13 @@ void take_ranks(Adapters& adapters, const Input& input) {
     (factor->side == Side::a ? a : b) = rank_in(tensor);
   }
   for (const auto& [module, of] : ranks) {
-    require_environment(of.first > 0 && of.first == of.second,
-                        "[merge] '{}' is damaged: the factors of \"{}\" have ranks {} and {}",
-                        input.path,
-                        printable(module),
-                        of.first,
-                        of.second);
+    require_environment(
+        of.first > 0 && of.first == of.second,
+        "[merge] '{}' is damaged: the factors of \"{}\" have different ranks, {} and {}",
+        input.path,
+        printable(module),
+        of.first,
+        of.second);
     adapters.ranks[module].push_back(of.first);
     (void)adapters.configs.back().scale_of(module, of.first);  // refuses another rank, in time
   }
@@ -332,8 +333,8 @@ void require_equal_copies(const Part& part,
     if (checkpoints::is_summed(like) || like.role == checkpoints::Role::statistic) continue;
     for (const auto input : part.inputs)
       require(read[input][t] == read[part.copied_from][t],
-              "[merge] \"{}\" ({}) differs between '{}' and '{}': it is not summed; --copy_from "
-              "says whose is taken",
+              "[merge] \"{}\" ({}) differs between '{}' and '{}', and values of this type are not "
+              "averaged; choose one of them with --copy_from",
               printable(like.name),
               like.dtype,
               inputs[part.copied_from].path,

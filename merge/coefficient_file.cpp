@@ -116,12 +116,11 @@ std::vector<std::size_t> rules_of(const std::vector<std::string>& names,
   for (const auto& name : names) {
     const auto found = std::ranges::find_if(
         rules, [&](const CoefficientRule& rule) { return rule.pattern.searches(name); });
-    require(
-        found != rules.end(),
-        "[merge] {} needs a line for each tensor, received none for \"{}\"; a last line \".: c1 "
-        "c2 ...\" takes all others",
-        place,
-        printable(name));
+    require(found != rules.end(),
+            "[merge] {} needs a line for each tensor, received none for \"{}\"; a last line \".: "
+            "c1 c2 ...\" stands for all others",
+            place,
+            printable(name));
     places.push_back(found - rules.begin());
   }
   return places;

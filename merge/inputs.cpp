@@ -88,7 +88,7 @@ Found find_inputs(const std::vector<fs::path>& sources) {
   if (!found.series.counted) checkpoints::sort_by_step(found.series);
   for (const auto& [path, weights, step] : found.series.members) {
     require(weights.extension() != ".npy",
-            "[merge] needs checkpoints whose tensors have names, received '{}'",
+            "[merge] needs checkpoints with named tensors, received '{}'",
             weights);
     found.inputs.push_back({{.path = path, .weights = weights}, step});
   }
@@ -106,7 +106,7 @@ std::vector<std::size_t> chosen(const std::vector<Input>& inputs, const Window& 
     if (inputs[i].step >= window.from && (window.to == 0 || inputs[i].step <= window.to))
       places.push_back(i);
   require(!places.empty(),
-          "[merge] needs checkpoints of steps {} {}, received steps {} to {}",
+          "[merge] needs checkpoints with steps {} {}, received steps {} to {}",
           window.from,
           window.to == 0 ? "and later" : formatted("to {}", window.to),
           inputs.front().step,
@@ -144,7 +144,7 @@ void require_same_tensors(const Input& expected, const Input& received) {
             printable(tensor.name),
             expected.path);
     require(found->second->dtype == tensor.dtype && found->second->shape == tensor.shape,
-            "[merge] '{}' has \"{}\" as {}, '{}' as {}",
+            "[merge] '{}' has \"{}\" as {}, but '{}' has it as {}",
             received.path,
             printable(tensor.name),
             shape_text(*found->second),
@@ -153,7 +153,7 @@ void require_same_tensors(const Input& expected, const Input& received) {
     theirs.erase(found);
   }
   require(theirs.empty(),
-          "[merge] '{}' has the tensor \"{}\", which '{}' has not",
+          "[merge] '{}' has the tensor \"{}\", which '{}' does not have",
           received.path,
           theirs.empty() ? "" : printable(theirs.begin()->first),
           expected.path);
@@ -188,7 +188,7 @@ void require_same_configuration(const Input& expected, const Input& received) {
     const auto b = received.folder() / name;
     require(
         !fs::exists(a) || !fs::exists(b) || same_settings(a, b),
-        "[merge] '{}' and '{}' differ; --allow_different_config merges the weights all the same",
+        "[merge] '{}' and '{}' differ; give --allow_different_config to merge the weights anyway",
         a,
         b);
   }

@@ -62,8 +62,8 @@ void require_order_for(const Recipe& recipe, const checkpoints::Series& series) 
   if (by_kind && kind != Kind::mean)
     checkpoints::require_order(series, "merge", "--kind " + listed_name(kind_names(), kind));
   require(!by_kind || kind != Kind::power || !series.counted,
-          "[merge] --kind power needs steps in the names of checkpoints, received '{}' and others "
-          "without",
+          "[merge] --kind power needs a step in the name of each checkpoint, received '{}' and "
+          "others without one",
           series.members.front().path);
   if (recipe.window.needs_order()) checkpoints::require_order(series, "merge", "a window of steps");
 }
@@ -198,9 +198,9 @@ void require_no_factors(const Work& work) {
   for (const auto& tensor : work.like->tensors)
     for (const auto& part : work.parts)
       require(tensor.role != checkpoints::Role::adapter || part.inputs.size() == 1,
-              "[merge] '{}' has a factor of an adapter, \"{}\", without adapter_config.json beside "
-              "it: a mean of factors is no mean of updates; save adapters by PEFT's "
-              "save_pretrained, or merge them into their base first",
+              "[merge] '{}' has the adapter's factor \"{}\", but no adapter_config.json is beside "
+              "it: a mean of factors is not a mean of updates; save adapters with PEFT's "
+              "save_pretrained, or fold them into their base first",
               work.like->path,
               printable(tensor.name));
 }
@@ -234,7 +234,7 @@ void read_headers(Work& work, const Options& options) {
 void make_plans(Work& work, const Options& options) {
   const bool means = work.adapters && work.base.empty();
   require(!means || options.shard_size == 0,
-          "[merge] --shard_size needs --base: PEFT reads an adapter of one file");
+          "[merge] --shard_size needs --base, because PEFT reads an adapter only from one file");
   if (!means) {
     work.plans.push_back(checkpoints::plan_shards(
         checkpoints::planned_tensors(*work.like, options.dtype), *work.like, options.shard_size));
@@ -556,8 +556,8 @@ void write_files(Work& work,
 Report merge(const std::vector<fs::path>& sources, const fs::path& output, const Options& given) {
   const Stopwatch watch;
   require(!checkpoints::is_weight_name(output),
-          "[merge] writes a folder, received '{}', the name of a file; leave out {}, and make one "
-          "file of the folder by dimred convert",
+          "[merge] needs --output to name a folder, received '{}', the name of a file; leave out "
+          "{}, and write the folder into one file with dimred convert",
           location_text(output),
           output.extension());
   auto options = given;

@@ -189,7 +189,7 @@ class TensorPass {
     const Input& from = (*pass_.inputs)[input];
     const checkpoints::StoredTensor& tensor = source(input);
     const bool in_one = tensor.boxes.size() == 1;
-    refuse("[merge] '{}': \"{}\" needs finite values, received another at element {}",
+    refuse("[merge] '{}': \"{}\" needs finite values, but its element {} is not finite",
            in_one ? from.files[tensor.boxes.front().file] : from.path,
            like_.name,
            element);
@@ -216,10 +216,11 @@ class TensorPass {
     for (const auto& part : *pass_.parts) {
       for (const auto input : part.inputs) {
         if (free || digests[input] == digests[part.copied_from]) continue;
-        const auto why = is_quantised(like_)
-                             ? "quantised values cannot be summed; merge them before they are "
-                               "quantised"
-                             : "they are not summed; --copy_from says whose are taken";
+        const auto why =
+            is_quantised(like_)
+                ? "quantised values cannot be averaged; merge the checkpoints before "
+                  "they are quantised"
+                : "values of this type are not averaged; choose one of them with --copy_from";
         refuse("[merge] \"{}\" ({}) differs between '{}' and '{}': {}",
                like_.name,
                like_.dtype,
@@ -249,7 +250,7 @@ class TensorPass {
 
 void require_open_files(const std::vector<Part>& parts, const checkpoints::ShardPlan& plan) {
   require_environment(open_outputs(parts, plan) <= most_open_files(),
-                      "[merge] {} merges write {} files at a time, and half of the limit of open "
+                      "[merge] {} merges write {} files at a time, but half of the limit of open "
                       "files is {}; raise `ulimit -n`, or give --sweep in parts",
                       parts.size(),
                       open_outputs(parts, plan),
@@ -257,7 +258,8 @@ void require_open_files(const std::vector<Part>& parts, const checkpoints::Shard
 }
 
 void PassOptions::require_running() const {
-  dimred::require_running(progress, "[merge] stopped; it goes on by shard");
+  dimred::require_running(
+      progress, "[merge] stopped; the same command continues after the last complete shard");
 }
 
 checkpoints::ShardWriter writer_of(const std::vector<Input>& inputs,

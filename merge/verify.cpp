@@ -44,7 +44,7 @@ void verify(const std::filesystem::path& folder, const nlohmann::ordered_json& m
     }
   }
   require_environment(left.empty(),
-                      "[merge] '{}' has no tensor \"{}\", which its merge.json has",
+                      "[merge] '{}' has no tensor \"{}\", but its merge.json lists it",
                       folder,
                       left.empty() ? "" : printable(left.begin()->first));
 }

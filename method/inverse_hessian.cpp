@@ -110,7 +110,7 @@ std::vector<double> InverseHessian::values() const {
 void InverseHessian::restore(std::span<const double> numbers) {
   const auto count = this->values().size();
   require(numbers.size() == count,
-          "[method] the inverse Hessian has {} numbers here, received {}",
+          "[method] the inverse Hessian needs {} numbers, received {}",
           count,
           numbers.size());
   auto next = numbers.begin();

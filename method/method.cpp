@@ -33,7 +33,7 @@ std::span<const double> entry_of(const Method::StateDict& saved,
   const auto found = saved.find(name);
   require(found != saved.end(), "[method] the state comes from another method: it has no {}", name);
   require(found->second.size() == count,
-          "[method] the state's {} has {} numbers, n_component now needs {}",
+          "[method] the state's {} has {} numbers, but n_component now needs {}",
           name,
           found->second.size(),
           count);

@@ -77,8 +77,8 @@ void add_curvature_options(OptionTable& table, MethodOptions& method) {
   table
       .add_choice("curvature",
                   &method.curvature,
-                  "gradient difference y: between two batches, or on the same batch (one more "
-                  "gradient)",
+                  "gradient difference y: between two batches, or on the same batch, which costs "
+                  "one more gradient",
                   {{"between", Curvature::between}, {"same", Curvature::same}})
       .needs(learned);
 }
@@ -101,7 +101,7 @@ void add_rate_options(OptionTable& table, MethodOptions& method) {
   table
       .add("first_drop",
            &method.first_drop,
-           "share of the run before a step schedule falls to a tenth; a second fall comes at 3/4",
+           "share of the run before a step schedule falls to a tenth; it falls again at 3/4",
            part)
       .needs(is("schedule", {"step"}) || is("alpha_schedule", {"step"}));
 }
@@ -123,10 +123,11 @@ void add_options(OptionTable& table, MethodOptions& method, PenaltyOptions& pena
             "L2 penalty added to loss and gradient, in every method",
             at_least(0));
   table
-      .add_choice("weight_decay_of",
-                  &penalty.weight_decay_all,
-                  "parameters that decay: weights alone, or biases and BatchNorm's, too",
-                  {{"weights", false}, {"all", true}})
+      .add_choice(
+          "weight_decay_of",
+          &penalty.weight_decay_all,
+          "parameters with weight decay: only weights, or also biases and BatchNorm's parameters",
+          {{"weights", false}, {"all", true}})
       .needs(above("weight_decay"));
   table.add("sam_radius",
             &penalty.sam_radius,
@@ -137,8 +138,8 @@ void add_options(OptionTable& table, MethodOptions& method, PenaltyOptions& pena
 void add_options(OptionTable& table, AverageOptions& average) {
   table.add_choice("average",
                    &average.kind,
-                   "result: the last iterate, or a mean: uniform, exponential (ema), or of "
-                   "schedule-free SGD",
+                   "result: the last iterate, or a uniform, exponential (ema) or schedule-free "
+                   "mean of the iterates",
                    {{"none", AverageKind::none},
                     {"uniform", AverageKind::uniform},
                     {"ema", AverageKind::ema},
@@ -149,7 +150,7 @@ void add_options(OptionTable& table, AverageOptions& average) {
            "share of the run before the first iterate in the mean",
            part)
       .needs(is("average", {"uniform", "ema"}));
-  table.add("ema_decay", &average.decay, "decay of the exponential mean in a step", part)
+  table.add("ema_decay", &average.decay, "decay of the exponential mean per step", part)
       .needs(is("average", {"ema"}));
 }
 

@@ -35,7 +35,7 @@ std::vector<BasisBlock> memory_blocks(const layout::Layout& layout,
         std::ranges::upper_bound(file_blocks, entry.global_offset, {}, &layout::ColumnRange::begin);
     require_environment(
         after != file_blocks.begin() && entry.global_offset + entry.global_size <= (after - 1)->end,
-        "[pca_mat] needs blocks of whole parameters, one of the sidecar's cuts {}",
+        "[pca_mat] needs blocks of whole parameters, but a block of the sidecar cuts {}",
         entry.name);
     const auto index =
         indices.emplace(after - file_blocks.begin(), std::ssize(indices)).first->second;
@@ -104,8 +104,8 @@ void check_sidecar(const fs::path& npy,
                     !header.fortran_order;
   require_environment(same && digests == std::ssize(sidecar.digests) && digests > 0 &&
                           std::ssize(sidecar.singular_values) == sidecar.components,
-                      "[pca_mat] '{}' describes a float32 matrix of {} x {} in C order, "
-                      "'{}' is another one",
+                      "[pca_mat] '{}' describes a float32 matrix of {} x {} in C order, but '{}' "
+                      "is not that matrix",
                       sidecar_path(npy),
                       sidecar.components,
                       sidecar.parameters,
@@ -200,11 +200,12 @@ std::vector<layout::ColumnRange> tiles_of(const Load& load) {
 
 /// The header of the first `components` rows alone; 0: of all.
 void keep_components(Sidecar& header, std::int64_t components, const fs::path& npy) {
-  require(components >= 0 && components <= header.components,
-          "[pca_mat] '{}' has {} components, n_component needs at most that many, received {}",
-          npy,
-          header.components,
-          components);
+  require(
+      components >= 0 && components <= header.components,
+      "[pca_mat] '{}' has {} components; n_component needs to be at most that number, received {}",
+      npy,
+      header.components,
+      components);
   if (components == 0) return;
   header.components = components;
   for (auto* values :
@@ -277,9 +278,8 @@ Basis load_basis(const fs::path& npy,
   const bool small_blocks = basis.block_count() > 1 && basis.dtype == BasisDtype::bfloat16;
   const double limit = small_blocks ? std::max(tolerance, rounded_block) : tolerance;
   require(measured.error <= limit || measured.apparent_blocks < 2,
-          "[pca_mat] needs the sidecar {} with its blocks beside '{}': its rows are "
-          "orthogonal, of norm sqrt({}), as those of a block-diagonal matrix of {} blocks "
-          "(--blocks layers)",
+          "[pca_mat] needs the sidecar {} beside '{}': the rows are orthogonal with norm sqrt({}), "
+          "as in a matrix of {} blocks (--blocks layers), and the sidecar lists the blocks",
           sidecar_path(npy).filename(),
           npy,
           measured.apparent_blocks,

@@ -43,7 +43,8 @@ void check_components(const FitOptions& options, std::int64_t n, std::int64_t co
     case Kind::pca:
     case Kind::shuffled:
       return require(n - 1 >= k,
-                     "[pca] needs n - 1 >= k, received n = {}, k = {}: at most {} components",
+                     "[pca] needs n - 1 >= k, received n = {}, k = {}: these snapshots have at "
+                     "most {} components",
                      n,
                      k,
                      n - 1);
@@ -57,19 +58,19 @@ void check_components(const FitOptions& options, std::int64_t n, std::int64_t co
 void check_options(const FitOptions& options, const std::vector<layout::ColumnRange>& layers) {
   require(options.threads >= 0, "[pca] needs threads >= 0, received {}", options.threads);
   require(options.variance >= 0 && options.variance < 1,
-          "[pca] needs a part of the variance in (0, 1), received {}",
+          "[pca] needs a share of the variance in (0, 1), received {}",
           options.variance);
   require(options.variance == 0 || (is_centred(options.kind) && options.blocks == Blocks::whole),
-          "[pca] a part of the variance needs kind = pca or shuffled, and blocks = whole, "
-          "received {} in {}",
+          "[pca] a share of the variance needs kind = pca or shuffled and blocks = whole, received "
+          "{} and {}",
           name_of(options.kind),
           options.blocks == Blocks::whole ? "whole" : "layers");
   require(options.tile_bytes >= 1 << 20,
           "[pca] needs tile_bytes >= 1048576, received {}",
           options.tile_bytes);
   require(!layers.empty() || (options.blocks == Blocks::whole && options.kind != Kind::shuffled),
-          "[pca] {} needs snapshots that know their layers (.h5 or safetensors), received "
-          "none with a layout",
+          "[pca] {} needs snapshots with a table of layers (.h5 or safetensors), received none "
+          "with one",
           options.blocks == Blocks::whole ? "kind shuffled" : "blocks = layers");
 }
 
@@ -83,7 +84,7 @@ std::vector<layout::ColumnRange> layers_of(const SourceInfo& source) {
     layers.push_back({entry.file_offset, entry.file_offset + entry.size});
   }
   require_environment(layout.file_size == source.columns,
-                      "[pca] snapshots of {} values carry a table of {}",
+                      "[pca] the snapshots have {} values, but their table of layers has {}",
                       source.columns,
                       layout.file_size);
   return layers;

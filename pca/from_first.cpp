@@ -13,7 +13,7 @@ namespace {
 
 SourceInfo info_of_differences(SourceInfo info) {
   require(info.rows >= 2,
-          "[pca] needs 2 or more snapshots, received {} (the first is the base)",
+          "[pca] needs 2 or more snapshots, because the first is the base, received {}",
           info.rows);
   const auto base = info.names.front();
   info.names.erase(info.names.begin());

@@ -31,7 +31,7 @@ std::int64_t item_bytes(const std::string& dtype) {
   if (dtype == "F32") return 4;
   if (dtype == "F64") return 8;
   require(dtype == "F16" || dtype == "BF16",
-          "[pca] needs float32, float64, float16 or bfloat16, received {}",
+          "[pca] needs values of float32, float64, float16 or bfloat16, received {}",
           dtype);
   return 2;
 }

@@ -84,7 +84,7 @@ void check_matrix(const fs::path& output, const SnapshotSource& source) {
   if (fs::exists(output)) {
     for (const auto& file : source.info().files) {
       require(!fs::equivalent(output, file),
-              "[pca] needs an output that is none of its snapshots, received {}",
+              "[pca] needs an output that is not one of its snapshots, received {}",
               shown);
     }
   }
@@ -117,12 +117,12 @@ std::unique_ptr<AtomicFile> join_output(const fs::path& output, const std::strin
     if (fs::file_size(begun) >= mark.size())
       read_exactly(file->descriptor(), 0, std::as_writable_bytes(std::span(found)), begun);
   }
-  require(found == mark,
-          "[pca] needs a folder that all ranks share, rank {} finds {} '{}' that rank 0 has "
-          "begun",
-          rank,
-          there ? "another file than the" : "no",
-          begun);
+  require(
+      found == mark,
+      "[pca] needs a folder that all ranks share, but rank {} finds {} '{}' that rank 0 has begun",
+      rank,
+      there ? "another file than the" : "no",
+      begun);
   return file;
 }
 

@@ -59,9 +59,9 @@ class ChosenSource final : public SnapshotSource {
 std::unique_ptr<SnapshotSource> chosen_parameters(std::unique_ptr<SnapshotSource> source,
                                                   const std::vector<std::string>& names) {
   auto info = source->info();
-  require(!info.layout_json.empty(),
-          "[pca] needs snapshots that name their parameters, received none with "
-          "a layout");
+  require(
+      !info.layout_json.empty(),
+      "[pca] needs snapshots with parameter names (.h5 or safetensors), received none with them");
   std::set<std::string> wanted(names.begin(), names.end());
   std::vector<layout::Parameter> parameters;
   std::vector<ChosenRange> parts;
@@ -73,10 +73,12 @@ std::unique_ptr<SnapshotSource> chosen_parameters(std::unique_ptr<SnapshotSource
     info.columns += entry.size;
   }
   require(wanted.empty(),
-          "[pca] needs parameters of the snapshots, received {}",
+          "[pca] needs the name of a parameter of the snapshots, received {}",
           wanted.empty() ? "" : *wanted.begin());
-  require(
-      info.columns > 0, "[pca] needs a parameter that has values, received {} names", names.size());
+  require(info.columns > 0,
+          "[pca] needs at least one parameter with values, received {} names of parameters without "
+          "values",
+          names.size());
   const auto layout = layout::make_layout(parameters);
   info.layout_hash = layout.hash;
   info.layout_json = layout::to_json(layout);

@@ -61,8 +61,8 @@ using Values =
 /// Whether the tensor is a weight; throws for one whose values are not those of a network.
 bool is_taken(const fs::path& path, const checkpoints::StoredTensor& tensor) {
   require(tensor.role != checkpoints::Role::quantised,
-          "[snapshots] '{}': \"{}\" ({}) holds quantised weights; take the checkpoints from before "
-          "they were quantised",
+          "[snapshots] '{}': \"{}\" ({}) holds quantised weights; use the checkpoints from before "
+          "the quantisation",
           path,
           tensor.name,
           tensor.dtype);
@@ -249,7 +249,7 @@ SourceInfo info_of(const std::vector<SnapshotRow>& rows) {
   double bytes = 0;  // of the values in the files
   for (const auto& [row, runs, guard, run] : rows) {
     require(row.layout_hash == first.layout_hash && row.columns == first.columns,
-            "[snapshots] '{}' has another layout than '{}': {}",
+            "[snapshots] '{}' has a different layout from '{}': {}",
             fs::path(row.names.front()),
             fs::path(first.names.front()),
             difference(first, row));

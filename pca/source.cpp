@@ -84,7 +84,7 @@ std::vector<std::int64_t> rows_in(const SourceInfo& info, const SnapshotRange& r
   }
   const auto [first, last] = std::ranges::minmax(positions);
   require(!rows.empty(),
-          "[pca] needs snapshots in the range given, received from = {}, to = {} of {}{} to {}",
+          "[pca] the range from = {}, to = {} holds no snapshot; the snapshots are {}{} to {}",
           range.from,
           range.to,
           info.epochs.empty() ? "snapshots " : "epochs ",

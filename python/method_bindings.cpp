@@ -89,11 +89,10 @@ method::Preset preset_of_steps(const std::string& name) {
   std::vector<std::string> names;
   for (const auto& preset : method::presets()) {
     if (preset.average.kind == method::AverageKind::schedule_free) {
-      require(
-          preset.name != name,
-          "[dimred] preset {} moves the weights between the mean and its iterates, which a step "
-          "here does not; the package schedulefree has it",
-          name);
+      require(preset.name != name,
+              "[dimred] preset {} moves the weights between the mean and its iterates, which this "
+              "optimizer cannot do; use the package schedulefree",
+              name);
     } else if (preset.name == name) {
       return preset;
     } else {
@@ -117,7 +116,7 @@ method::Preset preset_with(const std::string& name,
   method::add_options(table, preset.method, preset.penalty);
   const auto give = [&](const std::string& option, bool known, const std::string& value) {
     require(known,
-            "[dimred] knows no hyperparameter {} (docs/reference/presets.md){}",
+            "[dimred] has no hyperparameter {} (docs/reference/presets.md lists them){}",
             option,
             suggestion(option, texts_of(table.rows(), &Option::name)));
     table.give(option, value, "[dimred]");

@@ -75,8 +75,8 @@ checkpoints::FolderLock own_lock(const fs::path& folder) {
   if (lock) return std::move(*lock);
   const auto process = checkpoints::holder_of(folder);
   refuse(
-      "[SnapshotRecorder] needs a folder that nobody records into, received '{}', which process {} "
-      "has; close() its recorder or choose another folder",
+      "[SnapshotRecorder] needs a folder without another recorder, received '{}', which process {} "
+      "uses; close() its recorder or choose another folder",
       folder,
       process.empty() ? "(unknown)" : process);
 }

@@ -112,10 +112,11 @@ void add_rates(OptionTable& table, ScheduleOptions& options) {
            at_least(0))
       .needs(is("schedule", {"linear", "cosine", "polynomial", "fastnn-polynomial"}));
   table
-      .add("total_epochs",
-           &options.total_epochs,
-           "length of the schedule, may exceed the epochs trained; 0: epochs",
-           at_least(0))
+      .add(
+          "total_epochs",
+          &options.total_epochs,
+          "length of the schedule in epochs; may exceed the epochs trained; 0: the value of epochs",
+          at_least(0))
       .way_on(
           "; its schedule ends there: with --total_epochs {} more --epochs go on at the last rate, "
           "and another --output starts from the beginning");
@@ -144,11 +145,11 @@ void add_published(OptionTable& table, ScheduleOptions& options) {
       .needs(has_value("milestones"));
   table.add("warmup_steps",
             &options.steps.warmup,
-            "length of the warm-up in steps; 0: warmup_epochs",
+            "length of the warm-up in steps; 0: use warmup_epochs",
             at_least(0));
   table.add("total_steps",
             &options.steps.total,
-            "length of the schedule in steps; 0: total_epochs",
+            "length of the schedule in steps; 0: use total_epochs",
             at_least(0));
   table
       .add_choice("warmup_scheme",
@@ -157,18 +158,20 @@ void add_published(OptionTable& table, ScheduleOptions& options) {
                   {{"linear", WarmupScheme::linear}, {"t2t", WarmupScheme::t2t}})
       .needs(above("warmup_epochs") || above("warmup_steps"));
   table
-      .add_choice("decay_scheme",
-                  &options.decay_scheme,
-                  "decay 5, 10 or 4 times after half the schedule (luong234: after two thirds)",
-                  {{"none", DecayScheme::none},
-                   {"luong5", DecayScheme::luong5},
-                   {"luong10", DecayScheme::luong10},
-                   {"luong234", DecayScheme::luong234}})
+      .add_choice(
+          "decay_scheme",
+          &options.decay_scheme,
+          "decay 5 or 10 times after half the schedule, or 4 times after two thirds (luong234)",
+          {{"none", DecayScheme::none},
+           {"luong5", DecayScheme::luong5},
+           {"luong10", DecayScheme::luong10},
+           {"luong234", DecayScheme::luong234}})
       .needs(is("schedule", {"exponential", "polynomial", "fastnn-polynomial"}));
   table
       .add("pieces",
            &options.pieces,
-           "end epoch and rate of each piece, -> linear, => exponential: 5:0.1->0.4,10:0.4=>0.8")
+           "end epoch and rate of each piece, with -> linear and => exponential, such as "
+           "5:0.1->0.4,10:0.4=>0.8")
       .needs(is("schedule", {"piecewise"}));
 }
 

@@ -62,9 +62,10 @@ void validate_kind(const ScheduleOptions& options) {
   require(
       decays || !is_one_of(kind, {exponential, fastnn_polynomial}),
       "[schedules] needs decay_scheme luong5, luong10 or luong234 with exponential and "
-      "fastnn-polynomial, received none (FastNN without one never decays: the constant schedule)");
+      "fastnn-polynomial, received none; for a rate that never decays use the constant schedule");
   require(!decays || is_one_of(kind, {exponential, fastnn_polynomial, polynomial}),
-          "[schedules] decay_scheme needs exponential, polynomial or fastnn-polynomial");
+          "[schedules] decay_scheme needs the schedule exponential, polynomial or "
+          "fastnn-polynomial, received another");
   if (kind == plsc)
     needs(options.global_batch_size > 0, options.global_batch_size, "global_batch_size > 0");
 }
@@ -78,8 +79,8 @@ void validate_warmup(const ScheduleOptions& options) {
   const double start = options.start_learning_rate;
   if (t2t) {
     require(!is_one_of(options.kind, {mindspore_cosine, plsc}),
-            "[schedules] warmup_scheme t2t does not go with mindspore-cosine and plsc, which have "
-            "their own");
+            "[schedules] warmup_scheme t2t cannot be used with mindspore-cosine and plsc, which "
+            "have their own warm-up");
     needs(start == 0, start, "no start_learning_rate with t2t, which starts at a hundredth");
   }
   if (options.kind == plsc)

@@ -47,14 +47,15 @@ double rate_of(const FinderOptions& options, std::int64_t step) {
 
 void validate(const FinderOptions& options) {
   require(options.start_rate > 0,
-          "[find_learning_rate] start_rate needs > 0, received {}",
+          "[find_learning_rate] start_rate needs to be > 0, received {}",
           options.start_rate);
   require(options.end_rate > options.start_rate,
-          "[find_learning_rate] end_rate needs more than start_rate = {}, received {}",
+          "[find_learning_rate] end_rate needs to be more than start_rate = {}, received {}",
           options.start_rate,
           options.end_rate);
-  require(
-      options.steps >= 20, "[find_learning_rate] steps needs >= 20, received {}", options.steps);
+  require(options.steps >= 20,
+          "[find_learning_rate] steps needs to be >= 20, received {}",
+          options.steps);
 }
 
 Suggestion suggest(const std::vector<FinderPoint>& points, std::int64_t steps) {

@@ -132,7 +132,7 @@ void validate(const Options& options) {
   schedules::validate(options.schedule);
   optimizers::validate(options.optimizer);
   require(options.resume_from.empty() || options.transfer.initialize_from.empty(),
-          "[stage1] needs resume_from (go on with a run) or initialize_from (start a new one), "
+          "[stage1] needs resume_from to continue a run, or initialize_from to start a new one, "
           "received both");
 }
 
@@ -142,7 +142,7 @@ training::EpochEnd train(training::Setup& setup,
                          Console& console) {
   validate(options);
   require(options.saves.snapshots_per_epoch <= setup.data.steps_per_epoch(),
-          "[stage1] snapshots_per_epoch needs at most the {} steps of an epoch, received {}",
+          "[stage1] snapshots_per_epoch needs to be at most the {} steps of an epoch, received {}",
           setup.data.steps_per_epoch(),
           options.saves.snapshots_per_epoch);
   Conventional stage(setup, options);

@@ -17,7 +17,7 @@ namespace {
 const cuda::Functions& kernels() {
   const auto* functions = cuda::library().functions;
   require_environment(functions != nullptr && functions->project != nullptr,
-                      "[stage2] this build has no CUDA kernels, because nvcc was not there; "
+                      "[stage2] this build has no CUDA kernels, because it was made without nvcc; "
                       "give --device_algebra aten");
   return *functions;
 }

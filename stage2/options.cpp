@@ -37,15 +37,15 @@ void add_checkpoint_options(OptionTable& table, Options& options) {
   table
       .add("snapshots",
            &options.snapshots,
-           "folder or list (.txt) of snapshots, for the matrix and the start (default: the "
-           "checkpoint's run's)")
+           "folder or list (.txt) of snapshots, for the matrix and the start (default: from the "
+           "checkpoint's run)")
       .role(OptionRole::input)
       .essential();
   table
       .add("preset",
            &options.preset,
            "set of constants: robust-mean, robust, mindspore-latest, mindspore-first, dldr, psgd, "
-           "twa, sgd, swa, ema or schedule-free; given options win")
+           "twa, sgd, swa, ema or schedule-free; given options override it")
       .essential();
   table.choose_defaults("preset",
                         [&options] { options.constants = method::preset(options.preset); });
@@ -58,15 +58,16 @@ void add_basis_options(OptionTable& table, Options& options) {
   table
       .add("n_component",
            &options.n_component,
-           "number of components k (default: the preset's, or all of a --pca_mat)",
+           "number of components k (default: the preset's number, or all rows of --pca_mat)",
            at_least(1))
       .needs(with_basis)
       .essential();
   table
-      .add_choice("basis",
-                  &options.constants.basis,
-                  "matrix to make if none is given, as dimred pca --kind; none: no subspace",
-                  basis_names())
+      .add_choice(
+          "basis",
+          &options.constants.basis,
+          "kind of matrix to make if none is given, as in dimred pca --kind; none: no subspace",
+          basis_names())
       .chosen_by("preset")
       .needs_in_files(!has_value("pca_mat"));
   table
@@ -108,7 +109,7 @@ void add_basis_options(OptionTable& table, Options& options) {
   table
       .add_choice("device_algebra",
                   &options.device_algebra,
-                  "products with P on CUDA by ATen, or by our own kernels",
+                  "compute products with P on CUDA by ATen, or by fused kernels of dimred",
                   {{"aten", DeviceAlgebra::aten}, {"fused", DeviceAlgebra::fused}})
       .needs(with_basis);
 }
@@ -131,8 +132,8 @@ void add_run_options(OptionTable& table, Options& options) {
   table
       .add("start_latest",
            &options.start_latest,
-           "use only the latest N snapshots; 0: all (default: the preset's for its own start, "
-           "else all)",
+           "use only the latest N snapshots; 0: all (default: the preset's number for its own "
+           "start, else all)",
            at_least(0))
       .needs(is("start", {"mean"}));
   table.add("start_file", &options.start_file, "weights of start = file")
@@ -155,10 +156,11 @@ void add_options(OptionTable& table, Options& options) {
   method::add_options(table, options.constants.method, options.constants.penalty);
   method::add_options(table, options.constants.average);
   table.group("Stage 2");
-  table.add_choice("trial_batchnorm",
-                   &options.trial_batchnorm_moving,
-                   "restore running statistics after a trial, or let them move (as published)",
-                   {{"restored", false}, {"moving", true}});
+  table.add_choice(
+      "trial_batchnorm",
+      &options.trial_batchnorm_moving,
+      "restore running statistics after a trial step, or keep its changes (as published)",
+      {{"restored", false}, {"moving", true}});
   table.add("recalibrate_batchnorm",
             &options.recalibrate_batchnorm,
             "estimate BatchNorm's running statistics again at the end");
@@ -173,14 +175,14 @@ std::string name_of(method::MethodKind kind) { return listed_name(method::method
 void require_fitting_constants(const Options& options) {
   const auto& [constants, preset] = std::tie(options.constants, options.preset);
   require((constants.start == Start::file) == !options.start_file.empty(),
-          "[stage2] start = file and --start_file need each other");
+          "[stage2] start = file needs --start_file, and --start_file needs start = file");
   require(*options.start_latest == 0 || constants.start == Start::mean,
           "[stage2] start_latest needs start = mean");
   require(constants.basis || options.pca_mat.empty(),
-          "[stage2] preset {} has no subspace and takes no --pca_mat",
+          "[stage2] preset {} has no subspace; leave out --pca_mat",
           preset);
   require(constants.basis || constants.method.kind != method::MethodKind::psgd,
-          "[stage2] method = psgd needs a basis");
+          "[stage2] method = psgd needs a basis, received basis = none");
   require(constants.average.kind != method::AverageKind::schedule_free ||
               (constants.method.kind == method::MethodKind::sgd &&
                constants.method.rates.momentum == 0),

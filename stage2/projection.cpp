@@ -11,7 +11,7 @@ namespace {
 /// Checks the columns of a basis, or of a vector that is multiplied with another.
 void require_columns(const torch::Tensor& rows, std::int64_t columns) {
   require(rows.size(-1) == columns,
-          "[stage2] needs the vector's {} columns, received {}",
+          "[stage2] needs a vector of {} columns, received {}",
           columns,
           rows.sizes());
 }
@@ -19,7 +19,7 @@ void require_columns(const torch::Tensor& rows, std::int64_t columns) {
 /// The loops on the host read values one after another.
 void require_contiguous(const torch::Tensor& rows, const char* scope) {
   require(rows.is_contiguous(),
-          "[{}] needs values in one piece, received {} with strides {}",
+          "[{}] needs contiguous values, received {} with strides {}",
           scope,
           rows.sizes(),
           rows.strides());

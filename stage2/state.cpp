@@ -27,7 +27,7 @@ void require_same_basis(const nlohmann::json& scalars,
   const auto saved = scalars.at("coordinates").get<std::vector<double>>();
   const auto now = coordinates(setup, subspace);
   require(saved.size() == now.size(),
-          "[stage2] the state was made with {} components, n_component now is {}",
+          "[stage2] the state was made with {} components, but n_component is now {}",
           saved.size(),
           now.size());
   const double tolerance = 1e-5 * setup.model.flat.weights.norm().item<double>();
@@ -75,7 +75,7 @@ void restore(const checkpoints::State& state,
   const auto& scalars = state.scalars;
   const double length = scalars.at("length");
   require(!descent.depends_on_length || length == descent.length,
-          "[stage2] the rates of this run fall over {} epochs or passes, received {}; "
+          "[stage2] the rates of this run fall over {} epochs or passes, and cannot change to {}; "
           "choose another --output",
           length,
           descent.length);

@@ -194,7 +194,7 @@ class SubspaceDescent final : public training::Stage {
     if (!first_ || !last_ || steps == 0) return;
     if (last_->accuracy < first_->accuracy - noise)
       run.console->warn(formatted(
-          "stage 2 ended at {}, below the {} of its start, whose weights are in {}{}",
+          "stage 2 ended at {}, below its start at {}; the weights of the start are in {}{}",
           percent(last_->accuracy),
           percent(first_->accuracy),
           (run.folder->path() / "start.h5").string(),
@@ -202,11 +202,11 @@ class SubspaceDescent final : public training::Stage {
               : "; " + advice("a larger --batch_size, fewer --epochs or another --preset may "
                               "help")));
     else if (last_->loss > clear_rise * first_->loss)
-      run.console->warn(formatted(
-          "the loss rose from {} to {} while the accuracy held: the network is over-confident; "
-          "--label_smoothing 0.1 or fewer --epochs may help",
-          first_->loss,
-          last_->loss));
+      run.console->warn(
+          formatted("the loss rose from {} to {} while the accuracy stayed: the network is "
+                    "over-confident; --label_smoothing 0.1 or fewer --epochs may help",
+                    first_->loss,
+                    last_->loss));
   }
 
   bool is_schedule_free() const {

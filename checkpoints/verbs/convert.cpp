@@ -62,7 +62,7 @@ std::vector<PlannedTensor> chosen_tensors(const Checkpoint& source,
       report.excluded.push_back(tensor.name);
   }
   require(!chosen.empty(),
-          "[convert] --include and --exclude leave none of {} of '{}'",
+          "[convert] --include and --exclude leave none of the {} in '{}'",
           counted(std::ssize(source.tensors), "tensor"),
           source.path);
   return chosen;

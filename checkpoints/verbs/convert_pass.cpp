@@ -45,7 +45,9 @@ class TensorConversion {
   void run() {
     const bool copies = updates_.empty() && planned_.dtype == origin_->dtype;
     for (std::int64_t first = 0; first < count_; first += block_) {
-      require_running(pass_.progress, "[convert] stopped; it goes on by shard");
+      require_running(
+          pass_.progress,
+          "[convert] stopped; the same command continues after the last complete shard");
       const auto bytes = read(first, std::min(block_, count_ - first));
       if (copies)
         output_.append(bytes);
@@ -86,8 +88,8 @@ class TensorConversion {
     checkpoints::add_stored(planned_.dtype, {rounded_.data(), rounded_.size()}, 1, true, after);
     for (std::size_t i = 0; i < sums_.size(); ++i)
       require(std::isfinite(after[i]) || !std::isfinite(before[i]),
-              "[convert] \"{}\" has {} at element {}, beyond the range of {}; leave it out with "
-              "--exclude or choose another --dtype",
+              "[convert] \"{}\" has {} at element {}, beyond the range of {}; leave the tensor out "
+              "with --exclude or choose another --dtype",
               printable(pass_.source->tensors[planned_.index].name),
               number_text(sums_[i]),
               first + static_cast<std::int64_t>(i),

@@ -46,7 +46,7 @@ RenameRules read_rename_rules(const fs::path& file) {
     const auto place = formatted("{}:{}", file, number);
     rules.push_back(rule_of(checkpoints::split_line(line, " -> ", place), place));
   }
-  require(!rules.empty(), "'{}' holds no line REGEX -> TEXT", file);
+  require(!rules.empty(), "'{}' needs at least one line REGEX -> TEXT, received none", file);
   return rules;
 }
 
@@ -70,11 +70,14 @@ std::vector<std::string> renamed(const std::vector<std::string>& names,
   for (const auto& name : names) {
     result.push_back(renamed_by_first(rules, name, used));
     const auto& changed = result.back();
-    require(
-        !changed.empty(), "[{}] --rename leaves \"{}\"{} no name", scope, printable(name), whose);
+    require(!changed.empty(),
+            "[{}] --rename gives \"{}\"{} an empty name",
+            scope,
+            printable(name),
+            whose);
     const auto [other, fresh] = sources.emplace(changed, name);
     require(fresh,
-            "[{}] --rename gives \"{}\" and \"{}\"{} one name, \"{}\"",
+            "[{}] --rename gives \"{}\" and \"{}\"{} the same name, \"{}\"",
             scope,
             printable(std::string(other->second)),
             printable(name),

@@ -168,8 +168,8 @@ std::unique_ptr<Dataset> open_cifar(const DatasetRequest& request) {
           request.path);
   const auto& [folder, form] = found.front();
   require(found.size() == 1,
-          "[cifar] {} has {} in {} and {} in {}; put each data set into a folder of its own and "
-          "name one with --data",
+          "[cifar] {} has {} in {} and {} in {}; put each data set into its own folder and give "
+          "one of them with --data",
           request.path,
           form->train.front(),
           folder,

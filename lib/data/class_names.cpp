@@ -98,15 +98,14 @@ std::vector<std::string> ordered_classes(std::vector<std::string> names,
   std::ranges::sort(sorted);
   std::vector<std::string> odd;
   std::ranges::set_symmetric_difference(names, sorted, std::back_inserter(odd));
-  require(
-      odd.empty(),
-      "[image_files] {}: needs the training set's {} classes, received {}; only one of them has "
-      "{}{}",
-      parent,
-      expected.size(),
-      names.size(),
-      odd.empty() ? "" : odd.front(),
-      accents_remark(odd));
+  require(odd.empty(),
+          "[image_files] {}: needs the training set's {} classes, received {} classes; only one of "
+          "the two sets has {}{}",
+          parent,
+          expected.size(),
+          names.size(),
+          odd.empty() ? "" : odd.front(),
+          accents_remark(odd));
   return expected;
 }
 
@@ -142,7 +141,7 @@ std::vector<std::string> parse_class_names(std::string_view text, const std::str
     require_class_name(name, "labels", where);
     const auto [other, is_new] = seen.emplace(composed(name), name);
     require_environment(is_new,
-                        "[labels] {}: needs a name of its own for each class, received {} again{}",
+                        "[labels] {}: needs a different name for each class, received {} twice{}",
                         where,
                         name,
                         is_new ? "" : accents_remark({other->second, std::string(name)}));
@@ -171,8 +170,8 @@ void require_one_naming(const fs::path& file, const std::vector<std::string>& na
       return at < std::ssize(list) ? list[at] : "no more";
     };
     require(names == others,
-            "[labels] {} and {} name other classes: label {} is {} in the first, {} in the second; "
-            "keep one of the files",
+            "[labels] {} and {} name different classes: label {} is {} in the first, {} in the "
+            "second; keep one of the files",
             file,
             other,
             at,

@@ -160,7 +160,7 @@ void require_plausible(const char* format,
   const std::int64_t holds = bytes * pixels_a_byte + 65536;
   const auto may_ask = decode_memory(bytes) / (3 * copies);
   require_environment(shape.height * shape.width <= std::min(holds, may_ask),
-                      "[{}] needs more than {} bytes for the {} x {} pixels that its header says",
+                      "[{}] needs more than {} bytes for the {} x {} pixels in its header",
                       format,
                       bytes,
                       shape.height,

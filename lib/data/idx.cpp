@@ -64,7 +64,7 @@ std::size_t data_size(const GzFile& input, const std::vector<std::uint32_t>& dim
                          : size + header == file);
   require_environment(
       fits,
-      "[idx] {}: needs the bytes that its dimensions announce ({}{} + {}), received a file of {}{}",
+      "[idx] {}: needs as many bytes as its dimensions say ({}{} + {}), received a file of {}{}",
       input.path(),
       dimensions.front(),
       dimensions.size() == 3 ? formatted(" x {} x {}", dimensions[1], dimensions[2]) : "",

@@ -39,7 +39,7 @@ class ImageFiles : public Dataset {
     const auto encoding = sniff(scratch);
     if (!encoding)  // only then: the remark reads the file once more
       fail_environment(
-          "[image_files] {}: needs a JPEG or PNG file, received {} bytes that begin as neither{}",
+          "[image_files] {}: needs a JPEG or PNG file, received {} bytes of another kind{}",
           origin(index),
           scratch.size(),
           remark_on(path(at)));

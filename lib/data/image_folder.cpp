@@ -51,11 +51,11 @@ void refuse_loop(const fs::directory_entry& folder, const fs::path& root) {
   if (!folder.is_symlink()) return;
   const auto target = fs::canonical(folder.path());
   for (auto above = folder.path().parent_path();; above = above.parent_path()) {
-    require_environment(
-        fs::canonical(above) != target,
-        "[image_folder] {}: needs a link that leads out of its own folders, received one to {}",
-        folder.path(),
-        target);
+    require_environment(fs::canonical(above) != target,
+                        "[image_folder] {}: needs a link to another folder, received a link to {}, "
+                        "which holds the link itself",
+                        folder.path(),
+                        target);
     if (above == root) return;
   }
 }
@@ -129,8 +129,9 @@ void refuse_parts(const fs::path& root) {
     return name_list(few) + (std::ssize(all) > most ? ", ..." : "");
   };
   refuse(
-      "[image_folder] {}: {} may be the classes, or parts of a data set with the classes {}; give "
-      "--data {} (and --test_data) for a part, or --dataset folder for classes",
+      "[image_folder] {}: the folders {} may be classes, or parts of a data set with the classes "
+      "{}; give --data {} (and --test_data) if they are parts, or --dataset folder if they are "
+      "classes",
       root,
       shown(names),
       shown(inner.front().folders),

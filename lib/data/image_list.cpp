@@ -134,9 +134,9 @@ void require_no_empty_class(const ImageFileList& list, const std::string& file) 
   std::int32_t empty = 0;
   while (used.contains(empty)) ++empty;
   require(empty >= std::ssize(list.class_names),
-          "[list] {}: needs at least one image in each class, received none with the label {} "
-          "({} classes, labels {} to {}); number the labels 0, 1, 2, ... without a gap, and name "
-          "no other classes in labels.txt",
+          "[list] {}: needs at least one image in each class, received none with the label {} ({} "
+          "classes, labels {} to {}); number the labels 0, 1, 2, ... without a gap, and list only "
+          "these classes in labels.txt",
           file,
           empty,
           list.class_names.size(),
@@ -164,8 +164,8 @@ std::string content_of(const fs::path& file) {
   auto text = read_text(file, "list");
   const auto remark = remark_on(file);
   require(remark.empty() && text.find('\0') == std::string::npos,
-          "[list] {}: needs a text of lines \"path label\", received {} bytes that are none{}; "
-          "images are found by their folder or a pattern",
+          "[list] {}: needs a text of lines \"path label\", received {} bytes of something else{}; "
+          "give images by their folder or a pattern",
           file,
           text.size(),
           remark);

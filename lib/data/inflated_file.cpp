@@ -19,11 +19,12 @@ void inflate_into(const fs::path& file, std::uint64_t compressed, const fs::path
   std::uint64_t size = 0;
   for (std::size_t got = in.read(part); got > 0; got = in.read(part)) {
     size += got;
-    require_environment(size <= largest_ratio * compressed + largest_surplus,
-                        "[gz] {}: needs to hold at most {} times its {} bytes, received more",
-                        file,
-                        largest_ratio,
-                        compressed);
+    require_environment(
+        size <= largest_ratio * compressed + largest_surplus,
+        "[gz] {}: needs to decompress to at most {} times its {} bytes, received more",
+        file,
+        largest_ratio,
+        compressed);
     out.append(std::span(part).first(got));
   }
   out.commit();
@@ -41,7 +42,7 @@ fs::path inflated(const fs::path& file, const fs::path& cache) {
   const auto folder = cache_folder(file.parent_path(), cache);
   require_environment(
       !folder.empty(),
-      "[gz] {}: needs a folder for its decompressed copy; name one with --data_cache",
+      "[gz] {}: needs a folder for its decompressed copy; give one with --data_cache",
       file);
   const auto identity = mapped.identity();
   const auto prefix =

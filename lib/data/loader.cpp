@@ -255,7 +255,7 @@ void Loader::fill(Batch& batch, std::size_t slot, Worker& worker) const {
       const auto failure = with_origin(error, dataset_.origin(index));
       if (options_.bad_sample == BadSample::fail) throw failure;
       require_environment(attempt < most_replacements,
-                          "[data] gives up: {} bad samples one after another; the last: {}",
+                          "[data] stopped after {} bad samples in a row; the last: {}",
                           most_replacements + 1,
                           failure.what());
       ++worker.report.bad_samples;

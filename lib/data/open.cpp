@@ -35,7 +35,7 @@ const std::vector<DatasetFormat>& registry() {
 
 const DatasetFormat& format_of(const std::string& kind) {
   const auto found = std::ranges::find(registry(), kind, &DatasetFormat::name);
-  require(found != registry().end(), "[data] knows no data set of the kind {}", kind);
+  require(found != registry().end(), "[data] has no data format for the kind {}", kind);
   return *found;
 }
 
@@ -65,18 +65,19 @@ void require_as_announced(const Dataset& dataset,
                           const std::vector<std::string>& class_names) {
   const auto classes = dataset.classes();
   require(!train || options.num_samples == 0 || options.num_samples == dataset.size(),
-          "[data] num_samples needs the size of the training set ({}, in {}), received {}",
+          "[data] num_samples needs to be the size of the training set ({}, in {}), received {}",
           dataset.size(),
           dataset.title(),
           options.num_samples);
   require(options.num_classes == 0 || options.num_classes >= classes,
-          "[data] num_classes needs at least the classes of the {} set ({}, in {}), received {}",
+          "[data] num_classes needs to be at least the number of classes in the {} set ({}, in "
+          "{}), received {}",
           split_text(train),
           classes,
           dataset.title(),
           options.num_classes);
   require(class_names.empty() || class_names == dataset.class_names(),
-          "[data] needs the training set's {} classes in the test set, received the {} of {}",
+          "[data] needs the training set's {} classes in the test set, received {} classes in {}",
           class_names.size(),
           classes,
           dataset.title());
@@ -89,7 +90,7 @@ void require_as_announced(const Dataset& dataset,
          train ? format.train_files : format.test_files,
          split_text(train),
          path,
-         train ? "" : ", which has none; test_data can name it",
+         train ? "" : ", which has none; give the set with --test_data",
          remark_on_files_in(path));
 }
 
@@ -108,7 +109,7 @@ std::unique_ptr<Dataset> open_part(const DatasetOptions& options,
   const bool streamed = source_of(path) != nullptr;
   if (kind == "auto") kind = streamed ? "tfrecord" : kind_of(path);
   require(!streamed || kind == "tfrecord",
-          "[data] streams TFRecord files, received dataset = {}",
+          "[data] can stream only TFRecord files, received dataset = {}",
           kind);
   const auto& format = format_of(kind);
   if (train) refuse_idle_options(options, format);
@@ -158,14 +159,14 @@ void add_stream_options(OptionTable& table, double& cache, std::int64_t& fetches
   table
       .add("stream_cache",
            &cache,
-           "GB of disk to stream a URL's TFRecord files through; 0: download all first",
+           "GB of disk for streaming a URL's TFRecord files; 0: download all files first",
            between(0, 1e9))
       .role(OptionRole::stream_cache)
       .may_change();
   table
       .add("stream_fetches",
            &fetches,
-           "streamed files that each rank fetches at a time",
+           "number of streamed files that each rank fetches at once",
            between(1, 256))
       .role(OptionRole::stream_fetches)
       .may_change();

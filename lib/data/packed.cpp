@@ -178,7 +178,7 @@ class PackedDataset : public Dataset {
       file_.fetch(bytes);
       if (digest64(bytes) != row.digest)
         fail_environment(
-            "[packed] {}: is damaged: the digest of sample {} differs", origin(index), index);
+            "[packed] {}: sample {} is damaged: its digest differs", origin(index), index);
       verified_[at] = true;
     }
     return {.encoding = row.encoding, .shape = shape_of(row), .bytes = bytes, .label = row.label};

@@ -168,7 +168,8 @@ void validate(const Preprocessing& preprocessing, const ImageShape& shape) {
   }
   for (const auto deviation : preprocessing.deviation) {
     require(deviation != 0,
-            "[preprocessing_name] a channel of all training images has one constant value");
+            "[preprocessing_name] needs channels that vary, but a channel has one constant value "
+            "in all training images");
     require(std::isfinite(deviation) && deviation > 0,
             "[preprocessing_name] needs deviations > 0, received {}",
             deviation);
@@ -197,8 +198,8 @@ ImageShape prepared_shape(const Preprocessing& preprocessing, const Dataset& dat
   }
   const auto shape = dataset.shape();
   require(shape.has_value(),
-          "[preprocessing_name] images of differing (or not yet known) sizes need a crop: "
-          "--preprocessing_name imagenet --image_size 224, or those of the network; received {}",
+          "[preprocessing_name] images of different or unknown sizes need a crop, such as "
+          "--preprocessing_name imagenet --image_size 224; received {}",
           dataset.title());
   return *shape;
 }

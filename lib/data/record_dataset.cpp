@@ -28,7 +28,7 @@ std::vector<std::string> names_in(const fs::path& file,
   const auto cut = std::clamp<std::int64_t>(options.labels_offset, 0, std::ssize(names));
   names.erase(names.begin(), names.begin() + cut);
   require(options.classes == 0 || options.classes >= std::ssize(names),
-          "[{}] {} names {} classes{}, received num_classes = {}",
+          "[{}] {} lists {} classes{}, received num_classes = {}",
           format,
           file,
           names.size(),

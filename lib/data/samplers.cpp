@@ -123,9 +123,8 @@ std::vector<std::int64_t> even_shares(const std::vector<std::int64_t>& shard_siz
   require(ranks >= 1, "[shard] needs ranks >= 1, received {}", ranks);
   const auto filled = std::ranges::count_if(shard_sizes, [](auto size) { return size > 0; });
   require(filled >= ranks,
-          "[shard] needs a file for each of {} ranks, received {} (dimred data "
-          "shuffle-split makes as "
-          "many as there are ranks)",
+          "[shard] needs a file for each of {} ranks, received {}; make one file for each rank "
+          "with dimred data shuffle-split",
           ranks,
           filled);
   std::vector<std::vector<std::int64_t>> shares(ranks);

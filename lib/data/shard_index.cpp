@@ -44,7 +44,7 @@ ShardIndices read_beside(const fs::path& file, const std::string& where) {
     return indices_from_bytes(MappedFile(file).bytes());
   } catch (const std::runtime_error& error) {
     fail_environment(
-        "{}: {} (`dimred data index` with --overwrite makes it again)", error.what(), where);
+        "{}: {}; write it again with `dimred data index --overwrite`", error.what(), where);
   }
 }
 
@@ -178,7 +178,7 @@ ShardIndices indices_from_bytes(Bytes bytes) {
     std::int64_t size = 0;
     in.read(std::tie(name, size, index));
     auto& one = indices[name] = {size, index_from_bytes(bytes_of(index))};
-    require_environment(is_known(one.index), "[index] is damaged: an index of two files");
+    require_environment(is_known(one.index), "[index] is damaged: one index describes two files");
   }
   return indices;
 }

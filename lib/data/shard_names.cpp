@@ -26,12 +26,11 @@ void require_no_twins(const std::vector<fs::path>& files) {
   for (const auto& file : files) {
     if (file.extension() != ".gz") continue;
     const auto twin = fs::path(file).replace_extension();
-    require(
-        !all.contains(twin),
-        "[shards] {} lies beside {}, which has the same samples; name one kind by a pattern, or "
-        "remove the other",
-        file,
-        twin.filename());
+    require(!all.contains(twin),
+            "[shards] {} and {} have the same samples; give one kind of file by a pattern, or "
+            "remove the other kind",
+            file,
+            twin.filename());
   }
 }
 
@@ -77,8 +76,8 @@ std::vector<fs::path> files_in(const fs::path& folder) {
 NamedSplits splits_of(const fs::path& file) {
   const auto said = splits_named_in(file.filename().string());
   require(!said.train || !said.test,
-          "[shards] {}: its name says the training set and the test set; name the files of each "
-          "with a pattern (--data, --test_data)",
+          "[shards] {}: its name contains both the training set and the test set; give the files "
+          "of each by a pattern (--data, --test_data)",
           file);
   return said;
 }
@@ -115,8 +114,8 @@ void require_all_parts(const std::vector<fs::path>& files) {
     std::set<std::int64_t> numbers;
     for (const auto& part : parts) {
       require(part.count == first.count,
-              "[shards] {}: needs the shards of one set, received some of {} and some of {}; name "
-              "those of one with a pattern or a list",
+              "[shards] {}: needs the shards of one set, received some of {} and some of {}; give "
+              "the shards of one set by a pattern or a list",
               files.front().parent_path(),
               first.pattern,
               part.pattern);
@@ -125,8 +124,8 @@ void require_all_parts(const std::vector<fs::path>& files) {
     auto missing = numbers.contains(first.count) ? 1 : 0;  // some count from 1
     while (numbers.contains(missing)) ++missing;
     require(std::ssize(numbers) >= first.count,
-            "[shards] {}: needs all {} shards, received {} without number {}; a pattern or a list "
-            "names a part of a set",
+            "[shards] {}: needs all {} shards, received {} without number {}; to read a part of a "
+            "set, give a pattern or a list",
             files.front().parent_path() / first.pattern,
             first.count,
             numbers.size(),
@@ -152,7 +151,7 @@ std::vector<fs::path> files_of_split(std::vector<fs::path> beside,
     return train ? !said.train : !said.test;
   });
   require(named.empty() || inside.empty(),
-          "[shards] needs the {} set in one place, received {} and {}; name one of them with --{}",
+          "[shards] needs the {} set in one place, received {} and {}; give one of them with --{}",
           split_text(train),
           named.empty() ? fs::path() : named.front(),
           inside.empty() ? fs::path() : inside.front().parent_path(),
@@ -189,7 +188,7 @@ std::vector<fs::path> parse_file_list(std::string_view text,
                         printable(line));
     files.push_back(list.parent_path() / line);
     require_environment(
-        is_file(files.back()), "[shards] {} names {}, which is no file", where, printable(line));
+        is_file(files.back()), "[shards] {} lists {}, which is not a file", where, printable(line));
   });
   require_environment(!files.empty(), "[shards] {}: needs at least one file name", list);
   return files;

@@ -63,7 +63,7 @@ fs::path split_entry(const fs::path& path,
       if (!is_there(entry)) continue;
       // A file system that does not tell capitals apart shows one entry under both names.
       require(found.empty() || fs::equivalent(found, entry),
-              "[data] {} has {} and {}; name one of them with --{}",
+              "[data] {} has both {} and {}; give one of them with --{}",
               path,
               found.filename(),
               entry.filename(),

@@ -23,10 +23,9 @@ void make_ready(const fs::path& file, const std::string& url, const std::string&
   if (digest.empty()) return;
   const MappedFile mapped(file);
   mapped.read_sequentially(true);
-  require_environment(
-      digest_of(mapped.bytes()) == digest,
-      "[stream] {} is not the file that its index describes: it has changed since then",
-      url);
+  require_environment(digest_of(mapped.bytes()) == digest,
+                      "[stream] {} has changed since its index was written",
+                      url);
 }
 
 StreamedFiles::StreamedFiles(std::shared_ptr<ShardSource> source,
@@ -114,7 +113,7 @@ std::shared_ptr<const MappedFile> StreamedFiles::open(std::size_t shard) {
     try {
       auto file = std::make_shared<const MappedFile>(path);
       require_environment(std::ssize(file->bytes()) == room_.bytes[shard],
-                          "[stream] {} has {} bytes of {}",
+                          "[stream] {} has {} bytes, but needs {}",
                           path,
                           file->bytes().size(),
                           room_.bytes[shard]);

@@ -114,7 +114,7 @@ Answerer chosen_files(std::string option) {
     } else if (folder.empty()) {
       line.refuse("needs dataset_dir, the folder of the files", option);
     } else if (is_remote(folder) && split_list(line.value).size() > 1) {
-      line.refuse("several files of a store are named by a pattern", option);
+      line.refuse("needs a pattern for several files of a store", option);
     } else {
       line.map({{option, files_of(folder, line.value)}});
     }
@@ -187,17 +187,17 @@ void answer_model_name(ImportedKey& line, const Values& values) {
     if (std::filesystem::exists(file))
       return line.map({{"model", file}, {"image_size", found->second}},
                       "as dimred model writes it");
-    return line.refuse(formatted("dimred model {} --num_classes {} writes it as {}, which is taken "
-                                 "where it lies in this folder",
-                                 line.value,
-                                 values.at("num_classes"),
-                                 file),
-                       "model");
+    return line.refuse(
+        formatted("run dimred model {} --num_classes {} in this folder first, which writes {}",
+                  line.value,
+                  values.at("num_classes"),
+                  file),
+        "model");
   }
   std::vector<std::string> names{"lenet"};
   for (const auto& [name, own] : ours) names.push_back(name);
   for (const auto& [name, size] : modules) names.push_back(name);
-  line.refuse("not a network of FastNN's" + suggestion(line.value, names), "model");
+  line.refuse("not a network of FastNN" + suggestion(line.value, names), "model");
 }
 
 void answer_fp16(ImportedKey& line, const Values&) {
@@ -393,7 +393,7 @@ bool is_mock(const Values& values) {
 void answer_dataset_name(ImportedKey& line, const Values& values) {
   const std::vector<std::string> names = {"mock", "cifar10", "mnist", "flowers", "imagenet"};
   if (std::ranges::find(names, line.value) == names.end()) {
-    line.refuse("not a data set of FastNN's" + suggestion(line.value, names));
+    line.refuse("not a data set of FastNN" + suggestion(line.value, names));
   } else if (is_mock(values)) {
     line.map({{"dataset", "mock"}});
   } else {
@@ -536,7 +536,8 @@ void answer_warmup_scheme(ImportedKey& line, const Values& values) {
     line.text = warms_up(values) ? "is set with warmup_steps" : "there is no warm-up";
     return;
   }
-  line.refuse("FastNN has t2t alone, and silently no warm-up for any other name", "warmup_scheme");
+  line.refuse("FastNN has only t2t, and silently skips the warm-up for any other name",
+              "warmup_scheme");
 }
 
 const std::vector<std::string>& optimizers() {
@@ -550,7 +551,7 @@ void answer_optimizer(ImportedKey& line, const Values&) {
     line.map({{"optimizer", line.value}});
     return;
   }
-  line.refuse("not an optimizer of FastNN's" + suggestion(line.value, optimizers()), "optimizer");
+  line.refuse("not an optimizer of FastNN" + suggestion(line.value, optimizers()), "optimizer");
 }
 
 /// A parameter of some optimizers; no effect with the others.

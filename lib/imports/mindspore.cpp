@@ -112,7 +112,7 @@ constexpr std::string_view other_parts[] = {
 
 void answer_mode(ImportedKey& line) {
   if (line.value == "disable_all") {
-    line.refuse("it turns dim_reduce off, which stage 2 is; train with dimred stage1");
+    line.refuse("this mode turns off dim_reduce, which is stage 2; train with dimred stage1");
   } else if (line.value != "manual" && line.value != "auto" && line.value != "enable_all") {
     line.refuse("needs auto, manual, enable_all or disable_all");
   } else {
@@ -122,7 +122,8 @@ void answer_mode(ImportedKey& line) {
 
 void answer_dim_reduce(ImportedKey& line) {
   line.text = "stage 2 is dim_reduce";
-  if (line.value != "true") line.refuse("stage 2 is dim_reduce; train with dimred stage1");
+  if (line.value != "true")
+    line.refuse("stage 2 needs dim_reduce = true; train with dimred stage1");
 }
 
 [[noreturn]] void unknown(const std::string& file,
@@ -229,7 +230,10 @@ Import read_boost(const std::filesystem::path& file) {
              "its semantics, and its constants where the dictionary has none");
   import.lines.push_back(std::move(preset));
   for (const auto& [part, values] : dictionary.items()) {
-    require(is_part(part), "[imports] {}: {}: not a part of the dictionary", name, printable(part));
+    require(is_part(part),
+            "[imports] {}: {}: not a known part of the dictionary",
+            name,
+            printable(part));
     require(values.is_object(), "[imports] {}: {}: needs an object", name, part);
     const bool other =
         std::find(std::begin(other_parts), std::end(other_parts), part) != std::end(other_parts);
@@ -255,7 +259,7 @@ std::string describe_rank_table(const std::filesystem::path& file) {
   if (table.contains("server_count")) {
     const auto count = option_text(table.at("server_count"));
     require(count == std::to_string(servers.size()),
-            "[imports] {}: needs the server_count of its server_list, {}, received {}",
+            "[imports] {}: needs server_count = {}, the length of server_list, received {}",
             name,
             servers.size(),
             printable(count));
@@ -273,7 +277,8 @@ std::string describe_rank_table(const std::filesystem::path& file) {
     for (const auto& device : devices) {
       const auto rank = field(device, "rank_id", name);
       require(rank == std::to_string(ranks),
-              "[imports] {}: needs rank_id in order, as torchrun counts: {}, received {}",
+              "[imports] {}: needs ranks in the order of rank_id, as torchrun counts them: {}, "
+              "received {}",
               name,
               ranks,
               printable(rank));

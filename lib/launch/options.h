@@ -26,17 +26,17 @@ inline void add_options(OptionTable& table, ConnectOptions& options) {
       {{"auto", Backend::automatic}, {"gloo", Backend::gloo}, {"nccl", Backend::nccl}});
   table.add("rendezvous_timeout",
             &options.rendezvous_timeout,
-            "most seconds until all ranks have come",
+            "time limit in seconds until all ranks have connected",
             positive(longest));
   table.add("collective_timeout",
             &options.collective_timeout,
-            "most seconds that a healthy rank may let the others wait",
+            "time limit in seconds for waiting on a healthy rank",
             positive(longest));
   table.add("heartbeat_timeout",
             &options.heartbeat_timeout,
             "end all ranks after a rank is silent for N seconds; 0: never",
             between(0, longest));
-  table.add("check_options", &options.check_options, "check the options and end");
+  table.add("check_options", &options.check_options, "check the options and exit");
 }
 
 }  // namespace dimred::launch

@@ -55,7 +55,7 @@ RankInfo of_torchrun(const Lookup& variable) {
   // A rank alone asks the agent's store, too: whether a signal has stopped it before.
   if (found.size > 1 || found.agent_store) {
     require(!found.address.empty(),
-            "[launch] needs MASTER_ADDR beside WORLD_SIZE, which is not set");
+            "[launch] needs MASTER_ADDR, which is not set although WORLD_SIZE is");
     found.port = number_of(variable, "MASTER_PORT");
   }
   return found;
@@ -89,7 +89,8 @@ RankInfo of_srun(const Lookup& variable, int size) {
   // The list of nodes is sorted, whatever the order in which the user has given them to the ranks.
   require(
       master || found.local_size == size || text_of(variable, "SLURM_DISTRIBUTION") != "arbitrary",
-      "[launch] needs MASTER_ADDR, the host of rank 0, beside srun's arbitrary distribution");
+      "[launch] needs MASTER_ADDR, the host of rank 0, because srun uses the arbitrary "
+      "distribution");
   found.address = master.value_or(nodes ? first_host(*nodes) : "127.0.0.1");
   found.run_id = text_of(variable, "SLURM_JOB_ID").value_or("") + "." +
                  text_of(variable, "SLURM_STEP_ID").value_or("");

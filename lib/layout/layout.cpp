@@ -24,7 +24,7 @@ std::int64_t elements_of(const std::string& name, const std::vector<std::int64_t
   for (std::int64_t extent : shape) {
     require(extent >= 0, "[layout] '{}' needs extents >= 0, received {}", name, extent);
     require(!__builtin_mul_overflow(size, extent, &size) && size <= largest_size,
-            "[layout] '{}' has more elements than fit a 64-bit byte count",
+            "[layout] '{}' has too many elements for a 64-bit byte count",
             name);
   }
   return size;
@@ -34,14 +34,14 @@ std::int64_t elements_of(const std::string& name, const std::vector<std::int64_t
 void check_placement(const Layout& layout, const Parameter& parameter) {
   if (parameter.placement == Placement::replicated) {
     require(!layout.sharded(),
-            "[layout] needs sharded parameters behind all others, received '{}' behind one",
+            "[layout] needs sharded parameters after all others, received '{}' after a sharded one",
             parameter.name);
     return;
   }
   const auto rows = parameter.shape.empty() ? -1 : parameter.shape.front();
   require(
       rows >= 0 && parameter.first_row >= 0 && parameter.global_rows - rows >= parameter.first_row,
-      "[layout] '{}' needs rows of the {} of all ranks, received {} from {}",
+      "[layout] '{}' needs rows within the {} of all ranks, received {} rows from row {}",
       parameter.name,
       parameter.global_rows,
       rows,
@@ -125,7 +125,7 @@ Layout make_layout(const std::vector<Parameter>& parameters) {
     const auto size = elements_of(parameter.name, parameter.shape);
     require(layout.global_size <= largest_size - global_size - alignment &&
                 layout.memory_size <= largest_size - size - alignment,
-            "[layout] '{}' makes the vector longer than fits a 64-bit byte count",
+            "[layout] '{}' makes the vector too long for a 64-bit byte count",
             parameter.name);
     const bool sharded = parameter.placement == Placement::sharded;
     const auto skipped =

@@ -46,7 +46,7 @@ std::vector<std::string> meant(std::vector<std::string> names) {
 void require_operators(const char* list, const std::vector<std::string>& names) {
   for (const auto& name : names) {
     if (forms_of(name).empty())
-      refuse("[precision] {} needs ATen operators that give new tensors, received {}{}",
+      refuse("[precision] {} needs ATen operators that return new tensors, received {}{}",
              list,
              printable(name),
              suggestion(name, operator_names()));

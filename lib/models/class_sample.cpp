@@ -14,7 +14,7 @@ torch::Tensor sampled_classes(const ClassSampling& sampling,
                               std::int64_t count,
                               const torch::Tensor& labels) {
   require(sampling.ratio > 0 && sampling.ratio <= 1,
-          "[margin_loss] class_sampling_ratio needs (0, 1], received {}",
+          "[margin_loss] class_sampling_ratio needs to be in (0, 1], received {}",
           sampling.ratio);
   const std::uint64_t drawn = ceil_fraction(sampling.ratio, classes);
   auto taken = torch::zeros({count}, torch::kBool);

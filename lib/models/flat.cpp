@@ -11,7 +11,7 @@ layout::Layout layout_of(const std::vector<NamedTensor>& parameters, layout::Mem
   for (const auto& parameter : parameters) {
     const auto& tensor = parameter.tensor;
     require(tensor.scalar_type() == torch::kFloat32,
-            "[model] needs float32 parameters, received {} of {}",
+            "[model] needs float32 parameters, received {} of type {}",
             parameter.name,
             tensor.scalar_type());
     const bool sharded = parameter.global_rows > 0;

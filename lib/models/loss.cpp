@@ -8,7 +8,7 @@ torch::Tensor cross_entropy(const torch::Tensor& logits,
                             const torch::Tensor& labels,
                             const LossOptions& options) {
   const double s = options.label_smoothing;
-  require(s >= 0 && s < 1, "[model] label_smoothing needs [0, 1), received {}", s);
+  require(s >= 0 && s < 1, "[model] label_smoothing needs to be in [0, 1), received {}", s);
   const auto log_probabilities = torch::log_softmax(logits, 1, torch::kFloat32);
   auto target = -log_probabilities.gather(1, labels.unsqueeze(1)).squeeze(1);
   if (s == 0) return target;

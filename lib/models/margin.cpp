@@ -83,17 +83,17 @@ void add_options(OptionTable& table, HeadOptions& options) {
   table.group("Head", {.persists = true});
   table.add_choice("margin_loss",
                    &margin.kind,
-                   "train embeddings by a class-sharded softmax with this margin; none: the "
+                   "train embeddings with a class-sharded softmax and this margin; none: use the "
                    "network's own last layer",
                    margin_kinds);
   add_margin_options(table, margin);
   const auto has_head = !is("margin_loss", {"none"});
-  table.add("embedding_size", &options.embedding_size, "numbers in an embedding", between(1, 65536))
+  table.add("embedding_size", &options.embedding_size, "length of an embedding", between(1, 65536))
       .needs(has_head);
   table
       .add("class_sampling_ratio",
            &options.sampling_ratio,
-           "share of the classes drawn for each step's softmax; the batch's own are always in",
+           "share of the classes in each step's softmax; the batch's classes are always included",
            positive(1))
       .needs(has_head);
 }

@@ -39,11 +39,14 @@ std::vector<std::string> candidates_of(const std::vector<std::string>& names) {
 NamePatterns::NamePatterns(std::string option, const std::string& list, const std::string& logits)
     : option_(std::move(option)), empty_(list.empty()) {
   for (const auto& text : split_list(list)) {
-    require(!text.empty(), "[{}] needs patterns between commas, received {}", option_, list);
+    require(!text.empty(),
+            "[{}] needs a pattern before and after each comma, received {}",
+            option_,
+            list);
     if (text == "global_step") continue;
     require(text != "logits" || !logits.empty(),
-            "[{}] needs patterns of names, received logits: the last layers of a TorchScript "
-            "module are not known",
+            "[{}] needs patterns of parameter names, received logits: the last layers of a "
+            "TorchScript module are unknown",
             option_);
     const auto expression = text == "logits" ? expression_of_layers(logits) : text;
     try {

@@ -73,9 +73,9 @@ class Classifier final : public Objective {
 
   void freeze(const std::function<bool(const std::string&)>& is_frozen) override {
     require(!network_->operator_norms || network_->operator_norms->layers.empty(),
-            "[models] a TorchScript module whose BatchNorm trains cannot be frozen in part: its "
-            "graph does not tell the layer of a statistic; write it with fixed statistics "
-            "(torchvision's FrozenBatchNorm2d), or train all of it");
+            "[models] a TorchScript module with trained BatchNorm cannot be frozen in part, "
+            "because its graph does not say which layer a statistic belongs to; use fixed "
+            "statistics (torchvision's FrozenBatchNorm2d), or train the whole module");
     for (auto& item : network_->named_parameters())
       if (is_frozen(item.key())) item.value().requires_grad_(false);
     for (auto& item : network_->named_modules("", /*include_self=*/false)) {
@@ -119,8 +119,8 @@ class Classifier final : public Objective {
     }
     auto& operators = network_->operator_norms;
     require(!operators || operators->others.empty(),
-            "[models] batchnorm_statistics = synchronized needs a network whose BatchNorm alone "
-            "moves buffers in training; averaged and rank0 take any");
+            "[models] batchnorm_statistics = synchronized needs a network in which only BatchNorm "
+            "changes buffers in training; use averaged or rank0 for this network");
     if (operators) operators->sum_over_ranks = sum;
     synchronized_ = true;
   }
@@ -134,7 +134,7 @@ class Classifier final : public Objective {
         empty ? torch::zeros({0, head.feature_size()}, torch::device(batch.images.device()))
               : logits(batch.images, mode).to(torch::kFloat32);
     require(!std::exchange(network_->auxiliary_logits, {}).defined(),
-            "[models] a network with an auxiliary classifier takes no margin_loss");
+            "[models] margin_loss needs a network without an auxiliary classifier");
     return head.evaluate(features, batch.labels, mode);
   }
 

@@ -44,8 +44,8 @@ struct ScriptNetwork final : Network {
   torch::Tensor forward(torch::Tensor images) override {
     const auto output = run(images, *operator_norms);
     require(output.isTensor(),
-            "[model] needs a forward that gives logits [batch, classes] alone, received a "
-            "{}; wrap the module in one that returns the logits",
+            "[model] needs a forward that returns only logits [batch, classes], received a {}; "
+            "wrap the module in one that returns the logits",
             output.tagKind());
     return output.toTensor();
   }
@@ -75,13 +75,14 @@ jit::Module read_module(const std::string& file) {
   } catch (const std::exception& error) {  // torch's own text is about its archive's parts
     const auto name = unknown_operator(error.what());
     require(name.empty(),
-            "[model] {} uses the operator {}; modules have those alone that compute "
-            "(aten, prim), without files, processes and other machines",
+            "[model] {} uses the operator {}; a module may use only operators that compute (aten, "
+            "prim), not files, processes or other machines",
             file,
             name);
-    refuse("[model] {} is no TorchScript module (a state dict or a pickled module?); {}",
-           file,
-           remedy);
+    refuse(
+        "[model] {} is not a TorchScript module, but perhaps a state dict or a pickled module; {}",
+        file,
+        remedy);
   }
 }
 
@@ -113,20 +114,20 @@ void check_parameters(const Network& network, const std::string& file) {
   for (const auto& item : parameters) {
     const auto& tensor = item.value();
     require(tensor.scalar_type() == torch::kFloat32,
-            "[model] {}: needs float32 parameters, received {} of {}; call model.float() "
+            "[model] {}: needs float32 parameters, received {} of type {}; call model.float() "
             "before scripting",
             file,
             item.key(),
             tensor.scalar_type());
     require(tensor.requires_grad(),
-            "[model] {}: needs parameters that are trained, received {} with "
-            "requires_grad = False; make it a buffer, or requires_grad_(True)",
+            "[model] {}: needs parameters that are trained, received {} with requires_grad = "
+            "False; make it a buffer, or call requires_grad_(True)",
             file,
             item.key());
     const auto [other, is_new] = owners.emplace(tensor.storage().data(), item.key());
     require(is_new || tensor.numel() == 0,
-            "[model] {}: needs parameters of their own, received {} and {} that share one "
-            "storage (tied weights)",
+            "[model] {}: needs a separate storage for each parameter, received {} and {}, which "
+            "share one (tied weights)",
             file,
             other->second,
             item.key());
@@ -137,8 +138,8 @@ void check_buffers(const Network& network, const std::string& file) {
   for (const auto& item : network.named_buffers()) {
     const auto type = item.value().scalar_type();
     require(type == torch::kFloat32 || type == torch::kInt64,
-            "[model] {}: needs buffers of float32 or int64, received {} of {}; convert "
-            "it, or keep it as a plain attribute",
+            "[model] {}: needs buffers of float32 or int64, received {} of type {}; convert it, or "
+            "keep it as a plain attribute",
             file,
             item.key(),
             type);
@@ -159,7 +160,7 @@ void check_logits(const torch::Tensor& logits, std::int64_t classes, const std::
   const bool shaped = logits.dim() == 2 && logits.size(0) == 2 && logits.is_floating_point() &&
                       (classes == 0 || logits.size(1) == classes);
   require(shaped,
-          "[model] {}: needs to give logits [batch, {}], received {} {} for 2 images",
+          "[model] {}: needs to return logits [batch, {}], received {} {} for 2 images",
           file,
           classes == 0 ? "classes" : std::to_string(classes),
           logits.scalar_type(),
@@ -185,8 +186,8 @@ void check_independence(Network& network,
     alone = network.forward(images.narrow(0, 0, 1));
   } catch (const std::runtime_error& error) {
     refuse(
-        "{} ({}, on one image; on two it works: traced for that many, or a BatchNorm "
-        "without running statistics?)",
+        "{} ({}, with one image; it works with two: the module may be traced for two images, or "
+        "have a BatchNorm without running statistics)",
         error.what(),
         file);
   }
@@ -198,8 +199,8 @@ void check_independence(Network& network,
       torch::allclose(
           alone, first, rounding, rounding * std::max(1.0, largest), /*equal_nan=*/true);
   require(same,
-          "[model] {} gives an image other logits in another batch in evaluation: a "
-          "BatchNorm without running statistics? Use track_running_stats=True",
+          "[model] {} gives logits in evaluation that depend on the other images of the batch, as "
+          "a BatchNorm without running statistics does; use track_running_stats=True",
           file);
 }
 
@@ -213,8 +214,8 @@ void check_evaluation(Network& network, const torch::Tensor& images, const std::
   for (std::size_t i = 0; i < buffers.size(); ++i)
     same = same && torch::equal(buffers[i], before[i]);
   require(same,
-          "[model] {} draws or moves buffers in evaluation, too: traced in training mode? "
-          "Use torch.jit.script, or trace after model.eval()",
+          "[model] {} draws random numbers or changes buffers in evaluation, as a module traced in "
+          "training mode does; use torch.jit.script, or trace after model.eval()",
           file);
   check_independence(network, images, first, file);
 }

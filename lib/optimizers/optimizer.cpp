@@ -147,13 +147,17 @@ void add_options(OptionTable& table, OptimizerOptions& options) {
                   "rule that updates the weights; momentum is SGD with momentum",
                   optimizer_kinds())
       .essential();
-  table.add("momentum", &options.sgd.momentum, "momentum of momentum, nesterov and lars", part)
+  table
+      .add("momentum",
+           &options.sgd.momentum,
+           "momentum coefficient of the optimizers momentum, nesterov and lars",
+           part)
       .needs(is("optimizer", {"momentum", "nesterov", "lars"}));
   table.add("weight_decay",
             &options.sgd.weight_decay,
             "L2 penalty on weights (decoupled in adamweightdecay); biases and BatchNorm have none",
             at_least(0));
-  table.add("nesterov", &options.sgd.nesterov, "use Nesterov's form of the momentum")
+  table.add("nesterov", &options.sgd.nesterov, "use Nesterov momentum")
       .needs(is("optimizer", {"momentum"}));
   table
       .add("adam_beta1",
@@ -170,7 +174,7 @@ void add_options(OptionTable& table, OptimizerOptions& options) {
   table
       .add("opt_epsilon",
            &options.epsilon,
-           "number added to the root in adam, adamweightdecay, adadelta and rmsprop",
+           "epsilon added to the root in adam, adamweightdecay, adadelta and rmsprop",
            positive())
       .needs(is("optimizer", {"adam", "adamweightdecay", "adadelta", "rmsprop"}));
   add_accumulators(table, options);
@@ -183,12 +187,12 @@ void add_options(OptionTable& table, OptimizerOptions& options) {
   table
       .add("lars_epsilon",
            &options.lars.epsilon,
-           "number added to the gradient's norm in lars",
+           "epsilon added to the gradient's norm in lars",
            at_least(0))
       .needs(is("optimizer", {"lars"}));
   table.add("max_gradient_norm",
             &options.gradient.max_gradient_norm,
-            "scale longer gradients to this norm, over all weights and ranks",
+            "limit the gradient's norm over all weights and ranks to this value",
             positive());
   table.add("gradient_centralization",
             &options.gradient.centralize,

@@ -95,7 +95,7 @@ std::vector<double> parse_numbers(std::string_view text, const Range& range) {
 std::string parse_text(std::string_view text) {
   // config.toml must be able to hold it, and TOML is UTF-8.
   require(utf8_text(text) == text, "needs UTF-8 text");
-  require(!holds_plane_13(text), "needs characters that Unicode has");
+  require(!holds_plane_13(text), "needs valid Unicode characters");
   return std::string(text);
 }
 

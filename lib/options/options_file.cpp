@@ -126,7 +126,7 @@ std::vector<ConfigEntry> read_toml(const fs::path& file, const std::string& text
       dots_in_keys(text) <= most_dots, "{}: needs at most {} dots in its keys", file, most_dots);
   require_utf8(file, text);
   require(!holds_plane_13(text) && !escapes_plane_13(text),
-          "{}: needs characters that Unicode has, received one of U+D0000 to U+DFFFF",
+          "{}: needs valid Unicode characters, received one of U+D0000 to U+DFFFF",
           file);
   toml::table table;
   try {

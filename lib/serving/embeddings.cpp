@@ -31,7 +31,7 @@ EmbeddingScope::EmbeddingScope(training::Setup& setup) {
   if (name.empty() || setup.model.objective->head() != nullptr) return;
   const auto weight = find(*setup.model.objective, name + ".weight");
   require(weight.defined() && weight.dim() == 2,
-          "[verify] needs a network whose last layer is linear; {} is not",
+          "[verify] needs a network with a linear last layer, but {} is not linear",
           name);
   swap(weight, torch::eye(weight.size(1), weight.options().requires_grad(false)));
   const auto bias = find(*setup.model.objective, name + ".bias");

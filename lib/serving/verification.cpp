@@ -127,8 +127,9 @@ Verification verify(std::span<const double> distances, std::span<const Pair> pai
   check(distances.size() == pairs.size(), "a distance for each pair");
   require_folds(pairs);
   for (std::size_t i = 0; i < distances.size(); ++i)
-    require(
-        std::isfinite(distances[i]), "[verify] needs finite embeddings, not so in pair {}", i + 1);
+    require(std::isfinite(distances[i]),
+            "[verify] needs finite embeddings, but pair {} has others",
+            i + 1);
   Verification result;
   for (std::int64_t i = 0; i < accuracy_grid.size; ++i) result.roc.push_back({accuracy_grid[i]});
   std::size_t begin = 0;

@@ -225,8 +225,8 @@ StreamedFolder open_stream(const Url& url,
   require(!place.shards.empty(), "[stores] nothing to stream at {}", url);
   for (const auto& shard : place.shards)
     require(!shard.item.etag.empty(),
-            "[stores] streaming needs versions of files, and {} has neither etag nor time, or was "
-            "written to HDFS in this minute",
+            "[stores] streaming needs a version of each file, but {} has neither etag nor time, or "
+            "was written to HDFS in this minute",
             shard.url);
   if (!rest.wanted) {
     place.rest.path = place.entry / "none" / last_name(url);

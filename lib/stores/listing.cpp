@@ -20,7 +20,7 @@ nlohmann::json json_of(const std::string& text, const std::string& place) {
   const JsonLimits limits{
       .bytes = largest_listing, .depth = 3, .memory = JsonLimits{}.memory + 6 * text.size()};
   try {
-    return parse_json(text, place + " is no listing of ours", limits);
+    return parse_json(text, place + " is not a listing of dimred", limits);
   } catch (const std::runtime_error& error) {
     throw Changed("{}", error.what());
   }
@@ -118,7 +118,7 @@ std::string listing_text(const Listing& listing) {
 
 Listing parse_listing(const std::string& text, const std::string& place) {
   const auto broken = [&](const auto& what) {
-    return Changed("{} is no listing of ours: {}", place, what);
+    return Changed("{} is not a listing of dimred: {}", place, what);
   };
   Listing listing;
   try {
@@ -152,7 +152,7 @@ std::optional<Listing> read_if_listing(Store& store, const Url& url, const Item&
 
 Listing read_listing(Store& store, const Url& url, const Item& item) {
   auto listing = read_if_listing(store, url, item);
-  if (!listing) throw Changed("{} is no listing of ours", url);
+  if (!listing) throw Changed("{} is not a listing of dimred", url);
   return std::move(*listing);
 }
 

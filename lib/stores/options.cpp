@@ -41,7 +41,7 @@ void add_options(OptionTable& table, StoreOptions& options, bool uploads) {
       .may_change();
   table.add("store_endpoint",
             &options.endpoint,
-            "host of oss:// URLs that name none (default: $OSS_ENDPOINT)");
+            "host for oss:// URLs without a host (default: $OSS_ENDPOINT)");
   table
       .add("store_hadoop",
            &options.hadoop,
@@ -52,7 +52,7 @@ void add_options(OptionTable& table, StoreOptions& options, bool uploads) {
     table
         .add("upload_checkpoints",
              &options.upload_checkpoints,
-             "also upload an --output URL after each checkpoint, in the background")
+             "upload to an --output URL also after each checkpoint, in the background")
         .may_change();
   }
 }
@@ -65,7 +65,7 @@ std::filesystem::path cache_folder(const StoreOptions& options) {
   const auto* const home = std::getenv("HOME");
   require_environment(
       home != nullptr && home[0] == '/',
-      "[stores] neither $XDG_CACHE_HOME nor $HOME is set: needs --store_cache FOLDER");
+      "[stores] neither $XDG_CACHE_HOME nor $HOME is set; give --store_cache FOLDER");
   return std::filesystem::path(home) / ".cache" / "dimred" / "stores";
 }
 

@@ -55,7 +55,7 @@ Before look_once(Store& store, const Url& url) {
   const auto killed = incomplete_name + store.temporary_ending();  // while it was put
   require(complete || before.begun ||
               std::ranges::all_of(items, [&](const Item& item) { return item.name == killed; }),
-          "[stores] {} holds files that are no upload of ours; choose another place",
+          "[stores] {} holds files that are not an upload of dimred; choose another place",
           url);
   before.objects = sizes_of(items);
   return before;
@@ -68,15 +68,16 @@ void require_names(const Store& store, const Url& url, const Names& names) {
   const auto ending = store.temporary_ending();
   for (const auto& name : names) {
     require(is_inside(name) && utf8_text(name) == name,
-            "[stores] a name in a listing is UTF-8 without control characters, received {}",
+            "[stores] needs file names in UTF-8 without control characters, received {}",
             utf8_text(printable(name)));
     const auto place = child(url, name);
     store.require_name(place);
     const auto put = name + ending;
-    require(ending.empty() || !std::ranges::binary_search(names, put),
-            "[stores] {} is put as {}, which is the name of another file; rename that",
-            place,
-            put);
+    require(
+        ending.empty() || !std::ranges::binary_search(names, put),
+        "[stores] {} would be stored as {}, which is the name of another file; rename one of them",
+        place,
+        put);
   }
 }
 
@@ -88,13 +89,13 @@ void require_free(const std::string& ending,
                   const Names& names) {
   for (const auto& name : names) {
     const auto place = child(url, name);
-    require(
-        !before.objects.contains(name) || before.ours.contains(name),
-        "[stores] {} exists already, and no upload of ours wrote it; remove it or choose another "
-        "place",
-        place);
+    require(!before.objects.contains(name) || before.ours.contains(name),
+            "[stores] {} exists already, and dimred did not write it; remove it or choose another "
+            "place",
+            place);
     require(ending.empty() || !before.complete.contains(name + ending),
-            "[stores] {} is put as {}, which is a file of the earlier upload; choose another place",
+            "[stores] {} would be stored as {}, which is a file of the earlier upload; choose "
+            "another place",
             place,
             name + ending);
   }
@@ -336,7 +337,7 @@ void require_outside(const fs::path& local, const Url& url) {
   const auto below =
       fs::weakly_canonical(decoded_path(url)).lexically_relative(fs::canonical(local));
   require(*below.begin() == "..",
-          "[stores] a folder is not sent into itself, received {} and {}",
+          "[stores] cannot send a folder into itself, received {} and {}",
           local.string(),
           url);
 }
@@ -370,8 +371,8 @@ void require_no_other_file(const fs::path& local, const Url& url) {
 
 void require_writable(const Url& url) {
   const bool web = url.scheme.starts_with("http");
-  require(!web, "[stores] http and https are for reading only, received {}", url);
-  require(!is_pattern(url), "[stores] an output has no pattern, received {}", url);
+  require(!web, "[stores] cannot write to http or https, received {}", url);
+  require(!is_pattern(url), "[stores] an output cannot be a pattern, received {}", url);
 }
 
 Transfer upload(

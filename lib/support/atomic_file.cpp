@@ -30,8 +30,9 @@ AtomicFile::AtomicFile(std::filesystem::path final_path)
     : final_path_(replaceable(std::move(final_path))),
       temporary_path_(final_path_.string() + ".tmp"),
       descriptor_(open_locked(temporary_path_)) {
-  require_environment(
-      descriptor_ >= 0, "[file] '{}' is being written by another writer", temporary_path_);
+  require_environment(descriptor_ >= 0,
+                      "[file] '{}' is being written by another program or thread",
+                      temporary_path_);
   if (retrying([&] { return ::ftruncate(descriptor_, 0); }) != 0) {
     const int error = errno;
     ::unlink(temporary_path_.c_str());  // a constructor that throws has no destructor to do it
@@ -95,9 +96,9 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view t
 void require_regular_or_absent(const std::filesystem::path& path) {
   namespace fs = std::filesystem;
   const auto status = fs::symlink_status(path);
-  require(!fs::is_directory(status), "[file] '{}' is a folder; needs the name of a file", path);
+  require(!fs::is_directory(status), "[file] '{}' is a folder; give the name of a file", path);
   require(!fs::exists(status) || fs::is_regular_file(status),
-          "[file] '{}' is a {}, which would be replaced; needs a regular file or a new name",
+          "[file] '{}' is a {}, which would be replaced; give a regular file or a new name",
           path,
           fs::is_symlink(status) ? "link" : "device, pipe or socket");
 }

@@ -43,11 +43,11 @@ void FileGuard::add(const std::filesystem::path& file) {
 void FileGuard::require_unchanged(std::string_view scope) const {
   for (const auto& [file, before] : files_) {
     const auto now = file_state(file);
-    require_environment(!now || !before || !now->is_written_since(*before),
-                        "[{}] '{}' has changed while it was read; start again when nobody writes "
-                        "it any more",
-                        scope,
-                        file);
+    require_environment(
+        !now || !before || !now->is_written_since(*before),
+        "[{}] '{}' has changed while it was read; start again when no program writes to it",
+        scope,
+        file);
   }
 }
 

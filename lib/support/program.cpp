@@ -145,9 +145,10 @@ ProgramResult run_program(const std::vector<std::string>& words,
     read_part(watched[1], part, [&](auto bytes) { append_to_end(end.errors, bytes); });
   }
   end.code = process.wait();
-  require_environment(end.code != Process::unknown || end.stopped || end.silent,
-                      "[program] cannot learn how {} has ended: SIGCHLD is ignored in this process",
-                      words.front());
+  require_environment(
+      end.code != Process::unknown || end.stopped || end.silent,
+      "[program] cannot get the exit status of {}, because this process ignores SIGCHLD",
+      words.front());
   return end;
 }
 

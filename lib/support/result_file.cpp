@@ -101,13 +101,13 @@ void require_replaceable_file(const ResultPlace& place) {
 void require_possible_place(const fs::path& path) {
   const auto status = fs::status(path);
   require(!fs::exists(status) || fs::is_regular_file(status) || takes_bytes(status),
-          "[file] '{}' is a folder, a block device or a socket; needs the name of a "
-          "file, a pipe or a character device",
+          "[file] '{}' is a folder, a block device or a socket; give the name of a file, a pipe or "
+          "a character device",
           path);
   const auto target = fs::is_symlink(path) ? fs::weakly_canonical(path) : path;
   const auto folder = target.parent_path();
   require(fs::exists(status) || folder.empty() || fs::is_directory(folder),
-          "[file] '{}' needs an existing folder, '{}' is none",
+          "[file] '{}' needs an existing folder, but '{}' is not one",
           path,
           folder);
 }

@@ -49,8 +49,9 @@ double best_temperature(const Predictions& found, Communicator& communicator) {
     const double middle = (low + high) / 2;
     const auto expected = (torch::softmax(std::exp(middle) * logits, 1) * logits).sum();
     const double slope = sum_over_ranks(number(expected) - of_labels, communicator);
-    require_environment(std::isfinite(slope),
-                        "[fit_temperature] a logit is not finite: no temperature fits");
+    require_environment(
+        std::isfinite(slope),
+        "[fit_temperature] cannot fit a temperature, because a logit is not finite");
     (slope > 0 ? high : low) = middle;
   }
   return std::exp(-(low + high) / 2);

@@ -25,7 +25,7 @@ data::SharedDataset some_samples(data::SharedDataset whole,
                                  const char* option) {
   if (count == 0) return whole;
   require(count <= whole->size(),
-          "[data] {} needs at most the {} samples of {}, received {}",
+          "[data] {} needs to be at most the {} samples of {}, received {}",
           option,
           whole->size(),
           whole->title(),
@@ -132,7 +132,7 @@ std::optional<data::StreamCapacity> scarce_room(const data::Dataset& train) {
 
 void require_of_stream(bool holds, const data::StreamCapacity& files, const std::string& rule) {
   require(holds,
-          "[data] a stream_cache of {} for {} of data needs {}",
+          "[data] a stream_cache of {} is smaller than the data ({}) and needs {}",
           bytes_text(files.room),
           bytes_text(files.total()),
           rule);
@@ -201,10 +201,11 @@ void open_sets(DataSets& data, const DataOptions& options) {
 void hold_out(DataSets& data, const DataOptions& options, std::uint64_t seed) {
   if (options.validation_fraction == 0) return;
   auto split = data::split_indices(data.train->size(), options.validation_fraction, seed);
-  require(!split.held_out.empty(),
-          "[data] validation_fraction {} of {} samples holds out none",
-          options.validation_fraction,
-          data.train->size());
+  require(
+      !split.held_out.empty(),
+      "[data] validation_fraction = {} of {} samples holds out no sample; give a larger fraction",
+      options.validation_fraction,
+      data.train->size());
   data.validation = data::subset(data.train, std::move(split.held_out));
   data.train = data::subset(data.train, std::move(split.kept));
 }
@@ -223,8 +224,8 @@ void require_alike(const DataSets& data) {
   const bool fits = !stored || *stored == wanted ||
                     (cuts && (stored->channels == wanted.channels || stored->channels == 1));
   require(fits && data::prepared_shape(data.preprocessing, *data.test) == wanted,
-          "[data] the test set needs the training set's images of {} (channels, height, "
-          "width), received {} in {}; resize them, or name another test set with --test_data",
+          "[data] the test set needs images of {} (channels, height, width), as in the training "
+          "set, received {} in {}; resize them, or give another test set with --test_data",
           shape_text(wanted),
           stored ? shape_text(*stored) : "others",
           data.test->title());
@@ -238,8 +239,8 @@ DataSets described_data(const DataOptions& options, const RunOptions& run) {
   checkpoints::require_digest(manifest, file);
   const auto known = {"class_names", "image_shape", "mean", "deviation", "train_data"};
   require(std::ranges::all_of(known, [&](const char* key) { return manifest.contains(key); }),
-          "[data] {} has no shape of images, as an earlier revision wrote it; give the place of "
-          "the run's data with --data PATH",
+          "[data] {} has no shape of images, because an earlier revision wrote it; give the place "
+          "of the run's data with --data PATH",
           file);
   DataSets data{.global_batch_size = run.global_batch_size.value()};
   data.train = data::without_samples(manifest["class_names"], manifest["train_data"]);

@@ -29,8 +29,9 @@ std::string epoch_text(double epoch) {
 void report_graphs(Model& model, Console& console) {
   if (!model.graphs || model.graphs->reported || model.graphs->failure.empty()) return;
   model.graphs->reported = true;
-  console.warn("not recorded as a CUDA graph, and launched kernel by kernel: " +
-               model.graphs->failure);
+  console.warn(
+      "passes cannot be recorded as a CUDA graph, so their kernels are launched one by one: " +
+      model.graphs->failure);
 }
 
 /// The next batch and its step, timed, between the hooks. Throws Stopped as next_on_all_ranks()
@@ -147,8 +148,8 @@ void require_epochs_left(const Position& position, std::int64_t epochs) {
   const bool further =
       position.epoch > epochs || (position.epoch == epochs && position.step_in_epoch > 0);
   require(!further,
-          "[training] epochs needs at least what the run has done ({} epochs and {} steps), "
-          "received {}",
+          "[training] epochs needs to be at least as many as the run has done ({} epochs and {} "
+          "steps), received {}",
           position.epoch,
           position.step_in_epoch,
           epochs);

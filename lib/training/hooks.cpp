@@ -80,7 +80,7 @@ void add_options(OptionTable& table, HookOptions& options) {
       .add("profile_every_n_iters",
            &options.profile_every_n_iters,
            formatted(
-               "profile every Nth step, at most {}, into trace_STEP.json for Perfetto; 0: none",
+               "profile every Nth step, up to {} steps, into trace_STEP.json for Perfetto; 0: none",
                most_traces),
            at_least(0))
       .may_change();

@@ -9,8 +9,8 @@ models::Precision choose_precision(PrecisionChoice choice, torch::Device device)
   require(choice != PrecisionChoice::bfloat16 || native,
           "[precision] bfloat16 is not native on this processor; use float32 or auto");
   require(choice != PrecisionChoice::float16 || device.is_cuda(),
-          "[precision] float16 needs a CUDA device (on a processor LibTorch's backward "
-          "convolutions take hundreds of times as long in it); use bfloat16, float32 or auto");
+          "[precision] float16 needs a CUDA device, because its convolutions take hundreds of "
+          "times as long on a processor; use bfloat16, float32 or auto");
   if (choice == PrecisionChoice::float16) return models::Precision::float16;
   const bool bfloat16 =
       choice == PrecisionChoice::bfloat16 || (choice == PrecisionChoice::automatic && native);

@@ -18,7 +18,8 @@ void add_source_options(OptionTable& table, DataOptions& options) {
   table
       .add("data",
            &options.data,
-           "folder, list of files or pattern (default: Debian's dataset-fashion-mnist)")
+           "training data: folder, list of files or pattern (default: Debian's "
+           "dataset-fashion-mnist)")
       .role(OptionRole::data)
       .essential()
       .locate_after_adoption();
@@ -37,21 +38,23 @@ void add_source_options(OptionTable& table, DataOptions& options) {
             &options.labels_offset,
             "number subtracted from stored labels of TFRecord and Base64",
             between(-1'000'000, 1'000'000));
-  table.add("shuffle_buffer_size",
-            &options.shuffle_buffer_size,
-            "shuffle record files, then within windows of N samples; 0: all samples at once",
-            at_least(0));
+  table.add(
+      "shuffle_buffer_size",
+      &options.shuffle_buffer_size,
+      "shuffle the record files, then their samples within windows of N; 0: all samples at once",
+      at_least(0));
   table.add_choice("shard",
                    &options.shard,
-                   "split each batch's samples over ranks, or whole files",
+                   "distribute each batch's samples over the ranks, or distribute whole files",
                    {{"samples", Sharding::samples}, {"files", Sharding::files}});
   table.add("num_classes",
             &options.num_classes,
-            "outputs of the network, at least the classes of the data; 0: as many",
+            "number of the network's outputs, at least the data's classes; 0: as many as classes",
             between(0, 1'000'000));
   table.add("num_samples",
             &options.num_samples,
-            "samples of dataset = mock (0: 50,000); the number required of other data (0: any)",
+            "number of samples of dataset = mock (0: 50,000), or the number that other data must "
+            "have (0: any)",
             at_least(0));
   table.add("mock_shape",
             &options.mock_shape,
@@ -64,12 +67,12 @@ void add_split_options(OptionTable& table, DataOptions& options) {
   table
       .add("datasets_use_caching",
            &options.datasets_use_caching,
-           "decode images of one size once and keep them in memory")
+           "decode images once and keep them in memory; needs images of one size")
       .may_change();
   table
       .add("cache_memory",
            &options.cache_memory,
-           "GB of decoded images that each data set keeps on each rank",
+           "memory limit in GB for the decoded images of a data set on each rank",
            between(0, 1e6))
       .may_change();
   table.add("validation_fraction",
@@ -105,13 +108,13 @@ void add_data_options(OptionTable& table, DataOptions& options) {
   for (const auto& [name, recipe] : data::recipe_names()) recipes.emplace_back(name, recipe);
   table.add_choice("preprocessing_name",
                    &options.preprocessing_name,
-                   "crops, augmentation and normalisation; none: pad, flip and the training set's "
-                   "statistics; auto: the network's if sizes differ",
+                   "crops, augmentation and normalisation; none: pad, flip and training-set "
+                   "statistics; auto: the network's recipe if image sizes differ",
                    recipes);
   table.add("image_size",
             &options.image_size,
-            "side of the network's images; 0: the recipe's own, or the data's (default: the "
-            "network's, if a recipe cuts)",
+            "side of the network's images; 0: the recipe's side, else the data's (default: the "
+            "network's, if a recipe crops)",
             between(0, 4096));
   table.add("colour_jitter",
             &options.colour_jitter,
@@ -119,7 +122,7 @@ void add_data_options(OptionTable& table, DataOptions& options) {
             between(0, 10));
   table.add_choice("on_bad_sample",
                    &options.skip_bad_samples,
-                   "end at a sample that cannot be decoded, or count it and take the next",
+                   "fail at a sample that cannot be decoded, or count it and take the next",
                    {{"fail", false}, {"skip", true}});
   table.add("pad", &options.pad, "pad by N pixels and crop at random; 0: off", between(0, 16));
   table.add("flip", &options.flip, "flip left and right at random");
@@ -130,7 +133,7 @@ namespace {
 void add_initialization_options(OptionTable& table, ModelOptions& options) {
   table.add("batch_norm_eps",
             &options.batch_norm.eps,
-            "number that BatchNorm adds to the variance (default: the network's)",
+            "epsilon that BatchNorm adds to the variance (default: the network's)",
             positive(1));
   table.add("batch_norm_momentum",
             &options.batch_norm.momentum,
@@ -157,7 +160,7 @@ void add_model_options(OptionTable& table, ModelOptions& options) {
       .essential();
   table.add("model_digest",
             &options.model_digest,
-            "refuse a TorchScript file with another XXH3-128 digest; written by a run");
+            "required XXH3-128 digest of the TorchScript file; written by a run");
   table.add_choice("precision",
                    &options.precision,
                    "type of forward and backward pass; weights stay float32; auto: bfloat16 where "
@@ -170,7 +173,8 @@ void add_model_options(OptionTable& table, ModelOptions& options) {
   table
       .add("amp_allow",
            &options.amp_allow,
-           "more ATen operators to run in precision, such as avg_pool2d,batch_norm")
+           "additional ATen operators to run in the type of precision, such as "
+           "avg_pool2d,batch_norm")
       .alias("custom_white_list")
       .needs(reduced);
   table.add("amp_deny", &options.amp_deny, "ATen operators to keep in float32")
@@ -183,8 +187,8 @@ void add_model_options(OptionTable& table, ModelOptions& options) {
                     {"channels_last", layout::MemoryFormat::channels_last}});
   table.add_choice("batchnorm_statistics",
                    &options.batchnorm_statistics,
-                   "normalise by each rank's batch (averaged, rank0: how running statistics are "
-                   "shared), or by the global one (synchronized)",
+                   "normalise by the global batch (synchronized), or by each rank's batch, with "
+                   "running statistics averaged or from rank 0",
                    {{"averaged", BatchNormPolicy::averaged},
                     {"rank0", BatchNormPolicy::rank0},
                     {"synchronized", BatchNormPolicy::synchronized}});
@@ -203,12 +207,13 @@ void add_loss_options(OptionTable& table, CommonOptions& options) {
   table.group("Loss", {.persists = true});
   table.add("label_smoothing",
             &loss.label_smoothing,
-            "smoothing s of the training targets; held-out losses have none",
+            "label smoothing s of the training targets; validation and test losses have none",
             less_than(1));
   table
       .add_choice("smoothing_form",
                   &loss.smoothing_form,
-                  "pytorch: other classes get s/C; mindspore: s/(C-1), the true one 1-s",
+                  "pytorch: other classes get s/C; mindspore: other classes get s/(C-1), and the "
+                  "true class 1-s",
                   {{"pytorch", models::SmoothingForm::pytorch},
                    {"mindspore", models::SmoothingForm::mindspore}})
       .needs(given("label_smoothing"));
@@ -230,7 +235,7 @@ void add_batch_options(OptionTable& table, RunOptions& options) {
   table
       .add("gradient_accumulation",
            &options.gradient_accumulation,
-           "passes that split a rank's batch, to save memory",
+           "number of passes for a rank's batch, to save memory",
            at_least(1))
       .may_change();
   table
@@ -243,7 +248,7 @@ void add_batch_options(OptionTable& table, RunOptions& options) {
   table
       .add("module_timeout",
            &models::script_host().timeout,
-           "most seconds for a TorchScript module to load and to finish its first passes",
+           "time limit in seconds for a TorchScript module to load and to finish its first passes",
            positive(1e6))
       .may_change();
 }
@@ -261,17 +266,17 @@ void add_device_options(OptionTable& table, RunOptions& options) {
   table
       .add("cuda_graphs",
            &options.cuda_graphs,
-           "record each step once and replay it, on CUDA with one rank")
+           "record a step as a CUDA graph and replay it; needs one rank")
       .may_change();
   table
       .add("tf32",
            &options.tf32,
-           "let CUDA round factors of float32 products and convolutions to 10 bits")
+           "let CUDA compute float32 products and convolutions with factors rounded to 10 bits")
       .needs_in_files(!is("device", {"cpu"}));
   table
       .add("cudnn_autotune",
            &options.cudnn_autotune,
-           "time cuDNN's algorithms for each shape; bits may differ from run to run")
+           "choose cuDNN's fastest algorithm for each shape; bits may differ from run to run")
       .needs_in_files(!is("device", {"cpu"}));
   table.add("deterministic",
             &options.deterministic,
@@ -286,7 +291,7 @@ void add_prefetch_options(OptionTable& table, RunOptions& options) {
   table
       .add("prefetch_memory",
            &options.prefetch_memory,
-           "most GB of prepared batches on each rank",
+           "memory limit in GB for the prepared batches of each rank",
            between(0, 1e6))
       .may_change();
   table
@@ -298,7 +303,7 @@ void add_prefetch_options(OptionTable& table, RunOptions& options) {
   table
       .add("num_parallel_batches",
            &options.num_parallel_batches,
-           "batches in work at once; 0: as prefetch",
+           "number of batches prepared in parallel; 0: the value of prefetch",
            between(0, 64))
       .may_change();
 }
@@ -348,7 +353,7 @@ void add_step_event_options(OptionTable& table, EventOptions& options) {
   table
       .add("tensorboard_steps",
            &options.tensorboard_steps,
-           "write every Nth step of steps.csv as events, too, in <output>/steps/; 0: none",
+           "also write every Nth step of steps.csv as events in <output>/steps/; 0: none",
            at_least(0))
       .may_change()
       .needs_in_files(is_on("tensorboard"));

@@ -33,7 +33,7 @@ void resolve_precision(CommonOptions& options) {
 void resolve_batch_sizes(RunOptions& options, int ranks) {
   if (options.global_batch_size && !options.batch_size) {
     require(*options.global_batch_size % ranks == 0,
-            "[batch_size] global_batch_size needs a multiple of the {} ranks, received {}",
+            "[batch_size] global_batch_size needs to be a multiple of the {} ranks, received {}",
             ranks,
             *options.global_batch_size);
     options.batch_size = *options.global_batch_size / ranks;
@@ -41,13 +41,12 @@ void resolve_batch_sizes(RunOptions& options, int ranks) {
   if (!options.batch_size) options.batch_size = usual_batch_size;
   const auto total = *options.batch_size * ranks;
   require(!options.global_batch_size || *options.global_batch_size == total,
-          "[batch_size] global_batch_size needs batch_size x ranks = {}, received {}",
+          "[batch_size] global_batch_size needs to be batch_size x ranks = {}, received {}",
           total,
           options.global_batch_size.value_or(0));
   options.global_batch_size = total;
   require(options.gradient_accumulation <= *options.batch_size,
-          "[batch_size] gradient_accumulation needs at most batch_size = {} passes, "
-          "received {}",
+          "[batch_size] gradient_accumulation needs to be at most batch_size = {}, received {}",
           *options.batch_size,
           options.gradient_accumulation);
 }
@@ -98,7 +97,7 @@ void resolve(CommonOptions& options, int ranks, const OptionTable& table) {
   resolve_batch_sizes(options.run, ranks);
   models::resolved(options.head.margin);  // refused before anything is loaded
   require(options.head.margin.kind == models::MarginKind::none || options.loss.label_smoothing == 0,
-          "[loss] a margin_loss takes no label_smoothing, received {}",
+          "[loss] margin_loss needs label_smoothing = 0, received {}",
           options.loss.label_smoothing);
   resolve_script(options.model);
   const auto& model = options.model;
@@ -106,11 +105,11 @@ void resolve(CommonOptions& options, int ranks, const OptionTable& table) {
   if (!table.was_set(&options.data.image_size))
     resolve_image_size(options.data, open ? model.for_photographs : model.model);
   require(!options.run.deterministic || options.run.threads > 0,
-          "[deterministic] deterministic needs threads >= 1, because sums depend on "
-          "their number, received 0 (all of the machine)");
+          "[deterministic] deterministic needs threads >= 1, because sums depend on their number, "
+          "received 0 (all threads of the machine)");
   require(!options.run.deterministic || !options.run.cudnn_autotune,
-          "[deterministic] cudnn_autotune chooses algorithms by time, which "
-          "deterministic = true excludes");
+          "[deterministic] deterministic = true needs cudnn_autotune = false, because "
+          "cudnn_autotune chooses algorithms by time");
   if (!options.data.split_seed) options.data.split_seed = options.run.seed;
   resolve_precision(options);
   require_effects(table);

@@ -123,7 +123,7 @@ void RunFolder::take(const checkpoints::RunConfig& wanted) {
   require(!fs::exists(path_) || fs::is_directory(path_), "[output] {} is not a folder", path_);
   const auto config = path_ / "config.toml";
   require(checkpoints::is_run(path_) || holds_nothing(path_),
-          "[output] {} holds files that are not a run of ours; choose another --output",
+          "[output] {} holds files that are not a run of dimred; choose another --output",
           path_);
   created_ = fs::create_directories(path_);
   lock_ = std::make_unique<checkpoints::FolderLock>(path_);

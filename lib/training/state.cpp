@@ -127,8 +127,8 @@ void require_equal_weights(const Setup& setup, const Position& position) {
       formatted("{} {}", replicated_digest(setup), models::digest_of(setup.model.flat.buffers)));
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
     require_environment(all[rank] == all.front(),
-                        "[training] the weights of rank {} are no longer those of rank 0 after "
-                        "step {}; earlier files are kept",
+                        "[training] the weights of rank {} differ from those of rank 0 after step "
+                        "{}; earlier files are kept",
                         rank,
                         position.step);
   }
@@ -138,7 +138,7 @@ Position restore_network(const checkpoints::State& saved, const std::string& sta
   const auto& scalars = saved.scalars;
   auto& model = setup.model;
   require(scalars.at("stage") == stage,
-          "[state] needs a state of {}, received one of {}",
+          "[state] needs a state of {}, received a state of {}",
           stage,
           scalars.at("stage").get<std::string>());
   const auto difference = layout::first_difference(model.flat.layout, scalars.at("layout").dump());
@@ -153,7 +153,8 @@ Position restore_network(const checkpoints::State& saved, const std::string& sta
           different);
   keep_pixels(data, setup.data.record);
   require(scalars.at("steps_per_epoch") == setup.data.steps_per_epoch(),
-          "[state] the state has {} steps an epoch, data and batch size now give {}",
+          "[state] the state has {} steps an epoch, but the data and the batch size now give {}; "
+          "restore them, or choose another --output",
           scalars.at("steps_per_epoch").get<std::int64_t>(),
           setup.data.steps_per_epoch());
   models::assign(model.flat,
@@ -235,7 +236,7 @@ std::optional<checkpoints::State> newest_state(const checkpoints::StateStore& st
                         "[state] no resume state of this run can be read ({}); repair it, or "
                         "choose another --output",
                         skipped.empty() ? "" : skipped.front());
-    for (const auto& line : skipped) console.warn("damaged, skipped: " + line);
+    for (const auto& line : skipped) console.warn("skipped a damaged state: " + line);
     return state;
   });
 }
@@ -249,11 +250,11 @@ checkpoints::State read_run_state(const std::filesystem::path& path,
   std::vector<std::string> skipped;
   auto state = checkpoints::StateStore(path / "checkpoints", 1).newest_valid(&skipped, choose);
   require(state.has_value() || !skipped.empty(), "[state] {} has no state", path);
-  require_environment(skipped.empty(),
-                      "[state] the newest state of {} cannot be read: {}; an older one "
-                      "can be named by its path",
-                      path,
-                      skipped.empty() ? "" : skipped.front());
+  require_environment(
+      skipped.empty(),
+      "[state] the newest state of {} cannot be read: {}; give an older one by its path",
+      path,
+      skipped.empty() ? "" : skipped.front());
   return std::move(*state);
 }
 

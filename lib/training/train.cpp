@@ -31,7 +31,7 @@ void restore(Run& run, Stage& stage, const checkpoints::State& saved, bool own) 
   run.hooks.call(&Hook::restore, *run.setup, saved, own);
   if (!stage.epochs()) return;
   require(own || position.epoch < *stage.epochs(),
-          "[training] epochs needs more than the {} of --resume_from, received {}",
+          "[training] epochs needs to be more than the {} of --resume_from, received {}",
           position.epoch,
           *stage.epochs());
   require_epochs_left(position, *stage.epochs());

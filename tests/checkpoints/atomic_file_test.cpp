@@ -204,7 +204,7 @@ TEST(AtomicFile, RefusesASecondWriterOfTheSameName) {
   first.append(bytes("first"));
   EXPECT_NE(thrown<std::runtime_error>([&] {
               AtomicFile second(folder / "file");
-            }).find("another writer"),
+            }).find("another program or thread"),
             std::string::npos);
   first.commit();
   EXPECT_EQ(text_of_file(folder / "file"), "first");

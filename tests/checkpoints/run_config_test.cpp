@@ -95,7 +95,7 @@ TEST_F(Run, WhoseConfigurationIsAPipeIsRefusedAndNotWaitedFor) {
   fs::remove(run / "config.toml");
   ASSERT_EQ(::mkfifo((run / "config.toml").c_str(), 0600), 0);
   EXPECT_THAT(refusal(run),
-              HasSubstr((run / "config.toml").string() + " is missing, or is no file"));
+              HasSubstr((run / "config.toml").string() + " is missing, or is not a file"));
 }
 
 TEST(ReadText, EndlessFilesAreRefused) {
@@ -106,10 +106,11 @@ TEST(ReadText, EndlessFilesAreRefused) {
 TEST_F(Run, HasTheConfigurationOfItsStateAndSnapshot) {
   put_file(run / "config.toml", with_digest("model = \"convnet\"\n"));
   EXPECT_THAT(refusal(run),
-              HasSubstr("state_00000001 was trained with: that has pad = 2, "
-                        "config.toml does not say it"));
+              HasSubstr("state_00000001 was trained with: the run had pad = 2, but config.toml "
+                        "does not have it"));
   put_file(run / "config.toml", with_digest("model = \"resnet20\"\npad = 2\n"));
-  EXPECT_THAT(refusal(run), HasSubstr("that has model = \"convnet\", config.toml \"resnet20\""));
+  EXPECT_THAT(refusal(run),
+              HasSubstr("the run had model = \"convnet\", but config.toml has \"resnet20\""));
   const auto foreign = save_snapshot(run, "model = \"resnet20\"\npad = 2\n");
   EXPECT_EQ(open_run(foreign).source, run / "config.toml");
   EXPECT_THAT(refusal(run / "checkpoints" / "state_00000001"), HasSubstr("convnet"));
@@ -221,7 +222,7 @@ TEST_F(Run, ThatGoesOnAgreesWithStatesOfAnEarlierRevision) {
   const auto config = run_config(now.table);
   EXPECT_EQ(continued_toml(config, ""), config.toml);
   put_file(run / "config.toml", with_digest(config.toml));
-  EXPECT_THAT(refusal(run), HasSubstr("pad = 2, config.toml does not say it"));
+  EXPECT_THAT(refusal(run), HasSubstr("pad = 2, but config.toml does not have it"));
   const auto goes_on = continued_toml(config, toml);
   put_file(run / "config.toml", with_digest(goes_on));
   EXPECT_EQ(open_run(run).config, goes_on);

@@ -87,8 +87,8 @@ TEST(SafetensorsHeader, RefusesEveryBrokenRule) {
        "whole bytes, received 12 bits"},
       {R"({"a":{"dtype":"F33","shape":[2],"data_offsets":[0,8]}})", 8, "unknown dtype \"F33\""},
       {R"({"a":[1]})", 8, "needs exactly"},
-      {R"({"__metadata__":{"a":1}})", 0, "texts only"},
-      {R"({"__metadata__":"a"})", 0, "texts only"},
+      {R"({"__metadata__":{"a":1}})", 0, "only texts"},
+      {R"({"__metadata__":"a"})", 0, "only texts"},
       {"{\"a\":" + std::string(100000, '['), 0, "levels of nesting"},
   };
   for (const Case& wrong : cases) {

@@ -349,7 +349,7 @@ TEST_F(SeriesOfFiles, FilesOfRanksAreOneCheckpoint) {
     EXPECT_EQ(look(own / "actor").kind, ArtifactKind::ranks) << name;
     EXPECT_EQ(look(own / "actor").weights, own / "actor" / name);
     EXPECT_EQ(look(own).weights, own / "actor" / name);
-    EXPECT_THAT(refusal({own / "actor" / name}), HasSubstr("name its folder"));
+    EXPECT_THAT(refusal({own / "actor" / name}), HasSubstr("give its folder"));
     // Either of two could be meant.
     fs::create_directories(own / "critic");
     put_file(own / "critic" / name, "");
@@ -408,7 +408,7 @@ TEST_F(SeriesOfFiles, ListsRefuseWhatIsNotOneCheckpoint) {
     put_file(at("list.txt"), line + '\n');
     EXPECT_THAT(refusal({at("list.txt")}),
                 testing::AllOf(HasSubstr("list.txt', received " + what + ", '"),
-                               HasSubstr("list its files, or give it in the place of the list")));
+                               HasSubstr("list the files in it, or give it instead of the list")));
   }
 }
 

@@ -255,7 +255,7 @@ TEST(Snapshot, VerifiesTheBlocksOfWeightsThatAreRead) {
   for (const auto& [begin, end] : {std::pair(0, 100'000), {69'632, 69'633}, {70'143, 70'200}})
     EXPECT_EQ(
         thrown<std::runtime_error>([&] { read(begin, end); }),
-        formatted("[snapshot] '{}' is damaged: weights 69632 to 70143 do not have their digest",
+        formatted("[snapshot] '{}' is damaged: weights 69632 to 70143 do not match their digest",
                   path));
   EXPECT_THROW(verify_snapshot(path), std::runtime_error);
   EXPECT_THROW(read_snapshot(path), std::runtime_error);
@@ -325,7 +325,7 @@ TEST(Snapshot, IsReadFromItsOwnFileAlone) {
     put_file(path, with_right_digest(text_of_file(path)));
     const auto text = thrown<std::runtime_error>([&] { read_snapshot(path); });
     const auto* wanted =
-        kind.ends_with("link") || kind == "soft" ? "none is followed" : "in the file itself";
+        kind.ends_with("link") || kind == "soft" ? "links are not followed" : "in the file itself";
     EXPECT_NE(text.find(wanted), std::string::npos) << kind << ": " << text;
   }
 }
@@ -357,7 +357,7 @@ TEST(Snapshot, RefusesToReadCountsOutOfRange) {
     H5Fclose(file);
     put_file(path, with_right_digest(text_of_file(path)));
     const auto message = thrown<std::runtime_error>([&] { read_snapshot_info(path); });
-    EXPECT_NE(message.find("needs a step of [0, 2^53], received " + std::to_string(step)),
+    EXPECT_NE(message.find("needs a step in [0, 2^53], received " + std::to_string(step)),
               std::string::npos)
         << message;
   }

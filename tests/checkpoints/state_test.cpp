@@ -145,7 +145,7 @@ TEST(State, RefusesCountsOutOfRange) {
     state.scalars["step"] = step;
     write_state(folder / "state", state);
     const auto message = thrown<std::runtime_error>([&] { read_state(folder / "state"); });
-    EXPECT_NE(message.find("needs a whole number of [0, 2^53] as step, received"),
+    EXPECT_NE(message.find("needs a whole number in [0, 2^53] as step, received"),
               std::string::npos)
         << message;
   }

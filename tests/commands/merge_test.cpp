@@ -103,7 +103,7 @@ TEST_F(MergeCommand, RefusesAnOutputWithinWhatItReads) {
     const auto outcome = dimred_program(formatted(
         "merge '{}' --output {}/mean{}", source, within, source.starts_with("file") ? cache : ""));
     EXPECT_EQ(outcome.code, 2) << source;
-    EXPECT_THAT(outcome.errors, HasSubstr("mean' would lie within"));
+    EXPECT_THAT(outcome.errors, HasSubstr("mean' would be inside"));
     EXPECT_EQ(std::count(outcome.errors.begin(), outcome.errors.end(), '\n'), 1);
   }
   EXPECT_FALSE(fs::exists(snapshots / "mean.tmp") || fs::exists(snapshots / "mean"));
@@ -125,7 +125,7 @@ TEST_F(MergeCommand, RefusesInOneLine) {
            {"--sweep " + both.string(),
             "both.txt:1: [merge] needs --kind or --coefficients, received both"},
            {"--sweep " + lines.string() + " --last 2", "--last belongs in the lines of --sweep"},
-           {"s3://bucket/run", "a URL needs to be the one SOURCE"},
+           {"s3://bucket/run", "a URL needs to be the only SOURCE"},
            {"--stride 0", "--stride: needs a whole number >= 1"}}) {
     const auto outcome = merged(options);
     EXPECT_EQ(outcome.code, 2) << options;

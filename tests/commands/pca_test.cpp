@@ -258,8 +258,9 @@ TEST_F(Pca, WritesNothingThatWouldBeASnapshot) {
   };
   const auto inside = "--output " + (snapshots / "p.npy").string();
   const auto gram = "--gram " + (snapshots / "g.npy").string();
-  expect_nothing_written(by("snapshots/*", inside), 2, "p.npy' would match the pattern");
-  expect_nothing_written(by("snapshots/*.json", inside), 2, "p.json' would match the pattern");
+  expect_nothing_written(by("snapshots/*", inside), 2, "p.npy' would match the input's pattern");
+  expect_nothing_written(
+      by("snapshots/*.json", inside), 2, "p.json' would match the input's pattern");
   expect_nothing_written(
       by("snap*/*", "--output " + output.string() + " " + gram), 2, "g.npy' would match");
   for (const auto* source : {"snapshots", "snapshots/*.h5", "snapshots"})

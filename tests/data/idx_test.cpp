@@ -239,7 +239,7 @@ TEST_F(DamagedIdx, OverflowingDimensionsAreRefused) {
                                  std::array{power, power, 4U}}) {
     const auto bytes = idx_bytes({dimensions[0], dimensions[1], dimensions[2]}, little_pixels());
     write_file(images_of(folder_), bytes);
-    expect_contains(damage(folder_), "the bytes that its dimensions announce");
+    expect_contains(damage(folder_), "as many bytes as its dimensions say");
     write_gz(gz(images_of(folder_)), bytes);
     fs::remove(images_of(folder_));
     expect_contains(damage(folder_), "which cannot hold them");

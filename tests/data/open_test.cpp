@@ -26,15 +26,18 @@ TEST(OpenDataset, FindsTheKindAndTheParts) {
   const auto train = open_dataset(options, true);
   const auto missing =
       thrown<std::invalid_argument>([&] { open_dataset(options, false, train->class_names()); });
-  EXPECT_NE(missing.find("needs the training set's 2 classes, received 1; only one of them has b"),
-            std::string::npos)
+  EXPECT_NE(
+      missing.find(
+          "needs the training set's 2 classes, received 1 classes; only one of the two sets has b"),
+      std::string::npos)
       << missing;
   put(folder / "val/b/1.png", image(4));
   EXPECT_EQ(open_dataset(options, false, train->class_names())->size(), 2);
   options.num_classes = 1;
   const auto classes = thrown<std::invalid_argument>([&] { open_dataset(options, true); });
-  EXPECT_NE(classes.find("num_classes needs at least the classes of the training set (2"),
-            std::string::npos);
+  EXPECT_NE(
+      classes.find("num_classes needs to be at least the number of classes in the training set (2"),
+      std::string::npos);
   options.num_classes = 3;
   const std::shared_ptr<const Dataset> two = open_dataset(options, true);
   EXPECT_EQ(two->classes(), 2);
@@ -44,10 +47,11 @@ TEST(OpenDataset, FindsTheKindAndTheParts) {
   EXPECT_EQ(three->digest(), two->digest());
   options.num_samples = two->size() + 1;
   const auto samples = thrown<std::invalid_argument>([&] { open_dataset(options, true); });
-  EXPECT_NE(samples.find("num_samples needs the size of the training set"), std::string::npos);
+  EXPECT_NE(samples.find("num_samples needs to be the size of the training set"),
+            std::string::npos);
   options = {.path = folder / "train"};
   const auto test = thrown<std::invalid_argument>([&] { open_dataset(options, false); });
-  EXPECT_NE(test.find("test_data can name it"), std::string::npos) << test;
+  EXPECT_NE(test.find("give the set with --test_data"), std::string::npos) << test;
   options.test_path = folder / "val";
   EXPECT_EQ(shade_of(*open_dataset(options, false), 0), 3);
   EXPECT_THROW(kind_of(folder / "nowhere"), std::invalid_argument);
@@ -72,13 +76,14 @@ TEST(OpenDataset, TellsPartsFromClasses) {
       {{"TRAIN/cat/1.png", "Valid/cat/1.png"}, {"cat"}, ""},
       {{"fold_1/cat/1.png", "fold_1/dog/1.png", "fold_2/cat/1.png", "fold_2/dog/1.png"},
        {},
-       "fold_1, fold_2 may be the classes, or parts of a data set with the classes cat, dog"},
-      {{"train/train/cat/1.png", "train/train/dog/1.png"}, {}, "train may be the classes, or"},
-      {{"seg_train/seg_train/a/1.png"}, {}, "seg_train may be the classes, or"},
+       "the folders fold_1, fold_2 may be classes, or parts of a data set with the classes cat, "
+       "dog"},
+      {{"train/train/cat/1.png", "train/train/dog/1.png"}, {}, "train may be classes, or"},
+      {{"seg_train/seg_train/a/1.png"}, {}, "seg_train may be classes, or"},
       {{"1.png", "2.png"}, {}, "but images; a pattern"},
       {{"seg_train/seg_train/a/1.png", "seg_test/seg_test/a/1.png"},
        {},
-       "seg_test, seg_train may be the classes"},
+       "seg_test, seg_train may be classes"},
       {{"a/images/1.png", "b/images/1.png"}, {"a", "b"}, ""},  // Tiny ImageNet's
       {{"a/1.png", "a/x/1.png", "a/y/1.png", "b/x/1.png", "b/y/1.png"}, {"a", "b"}, ""},
       {{"train_station/1.png", "test_tube/1.png"}, {"test_tube", "train_station"}, ""},

@@ -100,7 +100,7 @@ TEST_F(Packed, NoticesDamage) {
     EXPECT_NE(problem(at), "") << at;
   }
   for (std::size_t at = 4096; at < 4096 + image_file(5).size(); ++at)
-    EXPECT_THAT(problem(at), HasSubstr("offset 4096: is damaged: the digest of sample 0 differs"));
+    EXPECT_THAT(problem(at), HasSubstr("offset 4096: sample 0 is damaged: its digest differs"));
   for (std::size_t at = whole.size() - 100; at < whole.size(); ++at)
     EXPECT_THAT(problem(at), HasSubstr("digest of its description"));
 }

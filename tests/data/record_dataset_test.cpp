@@ -83,7 +83,7 @@ TEST_P(RecordFiles, TakeNamesFromLabelsTxt) {
   EXPECT_THAT(open()->class_names(), ElementsAre("daisy", "rose", "tulip", "weed"));
   EXPECT_THAT(
       failure({.classes = 3}),
-      AllOf(HasSubstr("labels.txt names 4 classes"), HasSubstr("received num_classes = 3")));
+      AllOf(HasSubstr("labels.txt lists 4 classes"), HasSubstr("received num_classes = 3")));
   folder.write("labels.txt", "0:daisy\n2:rose\n");
   EXPECT_THAT(failure(), HasSubstr("labels.txt:2: needs 1:name, received 2:rose"));
 }

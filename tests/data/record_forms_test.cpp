@@ -146,7 +146,7 @@ TEST(TfRecordFiles, BoundWhatIsDecompressed) {
   const TemporaryFolder folder;
   const auto bomb = folder.write("bomb.gz", gz_form(std::string(80 << 20, '\0')));
   EXPECT_THAT(error_of([&] { open_tfrecord({.files = {bomb}}); }),
-              AllOf(HasSubstr("bomb.gz"), HasSubstr("needs to hold at most 100 times")));
+              AllOf(HasSubstr("bomb.gz"), HasSubstr("needs to decompress to at most 100 times")));
   const auto whole = gz_form(example_record(0, 0));
   const auto cut = folder.write("cut.gz", whole.substr(0, whole.size() - 10));
   EXPECT_THAT(error_of([&] { open_tfrecord({.files = {cut}}); }),
@@ -164,7 +164,7 @@ TEST(Base64Files, ComeFromTheirList) {
   EXPECT_EQ(bytes_at(*dataset, 0), image_file(1));
   folder.write("file_list.txt", "data/c\n");
   EXPECT_THAT(error_of([&] { open_base64({.files = {list}}); }),
-              HasSubstr("file_list.txt:1 names data/c, which is no file"));
+              HasSubstr("file_list.txt:1 lists data/c, which is not a file"));
   folder.write("file_list.txt", "\n");
   EXPECT_THAT(error_of([&] { open_base64({.files = {list}}); }),
               HasSubstr("at least one file name"));
@@ -243,8 +243,7 @@ TEST(Shards, AreFoundByNameOfTheirSplit) {
   // A compressed copy has the same samples.
   plain.write("1.tfrecord.gz", "x");
   for (const auto& place : {plain.path(), plain.path() / "1*"})
-    EXPECT_THAT(error_of([&] { find_shards(place, true); }),
-                HasSubstr("which has the same samples"));
+    EXPECT_THAT(error_of([&] { find_shards(place, true); }), HasSubstr("have the same samples"));
   EXPECT_THAT(names(find_shards(plain.path() / "*.tfrecord", true)).size(), 3U);
 }
 
@@ -266,9 +265,12 @@ TEST(Shards, BelongToTheSplitThatWholeWordsOfTheirNamesSay) {
       {{"contest-0", "contest-1"}, {"contest-0", "contest-1"}, {}, ""},
       {{"myTrain2017", "interval-eval"}, {"myTrain2017"}, {"interval-eval"}, ""},
       {{"Training/0", "Valid/0"}, {"0"}, {"0"}, ""},
-      {{"train-val-0", "train-1"}, {}, {}, "its name says the training set and the test set"},
+      {{"train-val-0", "train-1"},
+       {},
+       {},
+       "its name contains both the training set and the test set"},
       {{"train.tfrecord", "valid.tfrecord", "valid/0"}, {"train.tfrecord"}, {}, "in one place"},
-      {{"train/0", "Train/0"}, {}, {}, "has train and Train; name one of them with --data"},
+      {{"train/0", "Train/0"}, {}, {}, "has both train and Train; give one of them with --data"},
       {{"train-00000-of-00003", "train-00002-of-00003"}, {}, {}, "train-*-of-00003"},
       {{"a-train-00001-of-00002", "a-train-00002-of-00002.gz"},
        {"a-train-00001-of-00002", "a-train-00002-of-00002.gz"},

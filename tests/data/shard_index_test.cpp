@@ -116,11 +116,12 @@ TEST(StreamedIndex, ThatLiesBesideTheFilesSparesThePass) {
   text[text.size() / 2] = static_cast<char>(text[text.size() / 2] ^ 1);
   put_file(records.files[0], text);
   EXPECT_THAT(error_of([&] { bytes_at(*dataset, 0); }),
-              HasSubstr("there://train-0 is not the file that its index describes"));
+              HasSubstr("there://train-0 has changed since its index was written"));
   put_file(records.folder / "content/shards.index", "something else");
   std::filesystem::remove_all(records.folder / "here/index");
-  EXPECT_THAT(error_of([&] { records.open_streamed(records.source(records.bytes())); }),
-              HasSubstr("there://shards.index (`dimred data index` with --overwrite"));
+  EXPECT_THAT(
+      error_of([&] { records.open_streamed(records.source(records.bytes())); }),
+      HasSubstr("there://shards.index; write it again with `dimred data index --overwrite"));
   stream_from(records.folder / "content", records.source(records.bytes()));
   const auto second = index_shards(records.folder / "content", {}, /*skip_bad=*/true);
   EXPECT_EQ(second.at("train-1").index.entries.size(), 3U);

@@ -72,7 +72,7 @@ def test_a_hidden_device_is_said_to_be_hidden(hidden: str, device: str, tmp_path
 
 def test_an_ordinal_that_does_not_exist_is_named(cuda: str, tmp_path: Path) -> None:
     line = refused(tmp_path / "run", device="cuda:99")
-    assert "there is no CUDA device 99, only " in line
+    assert "no CUDA device has the number 99: this machine has " in line
 
 
 def test_a_full_device_names_batch_size_and_what_would_fit(cuda: str, tmp_path: Path) -> None:

@@ -102,9 +102,9 @@ TEST_F(Imports, FilesOfTheFolderAreChosen) {
       std::string::npos);
   const std::string store = "dataset_name=flowers\ndataset_dir=s3://bucket/flowers\n";
   EXPECT_EQ(settings(fastnn(store + "train_files=a\n")).at("data"), "s3://bucket/flowers/a");
-  EXPECT_NE(
-      refusal(fastnn(store + "train_files=a,b\n")).find("named by a pattern; instead: --data"),
-      std::string::npos);
+  EXPECT_NE(refusal(fastnn(store + "train_files=a,b\n"))
+                .find("several files of a store; instead: --data"),
+            std::string::npos);
 }
 
 TEST_F(Imports, LenetHasTheSizeOfItsImages) {
@@ -186,11 +186,12 @@ TEST_F(Imports, WhatCannotBeIsRefusedByName) {
   const std::map<std::string, std::string> cases = {
       {"job_name=ps", "no parameter servers"},
       {"model_name=nasnet_large\nnum_classes=7",
-       "dimred model nasnet_large --num_classes 7 writes it as nasnet_large.pt"},
+       "dimred model nasnet_large --num_classes 7 in this folder first, which writes "
+       "nasnet_large.pt"},
       {"model_name=inception_v33", "did you mean inception_v3?"},
       {"optimizer=sgdd", "did you mean sgd?"},
       {"task_type=finetune", "instead: --initialize_from"},
-      {"warmup_scheme=linear", "silently no warm-up"},
+      {"warmup_scheme=linear", "silently skips the warm-up"},
       {"learning_rate_decay_type=cosine", "instead: --schedule"},
       {"decay_scheme=luong6", "luong5, luong10 and luong234"},
       {"preprocessing_name=ssd", "instead: --preprocessing_name"},

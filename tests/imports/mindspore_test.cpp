@@ -62,7 +62,7 @@ TEST_F(Imports, ABoostDictionaryThatIsNotOneIsRefused) {
   const std::map<std::string, std::string> cases = {
       {R"({"dim_reduce": {"roh": 1}})", "did you mean rho?"},
       {R"({"dim_reduse": {"rho": 1}})", "dim_reduse: not a key"},
-      {R"({"dim_reduce": {"rho": 1}, "other": {}})", "other: not a part"},
+      {R"({"dim_reduce": {"rho": 1}, "other": {}})", "other: not a known part"},
       {R"({"dim_reduce": {"rho": 1, "rho": 2}})", "rho: given twice"},
       {R"([1])", "needs a JSON object"},
       {R"({"rho": )", "not JSON"}};
@@ -107,7 +107,7 @@ TEST_F(Imports, ARankTableBecomesTorchrunCommands) {
   EXPECT_NE(message([&] {
               describe_rank_table(file("r.json", R"({"server_list": [{"server_id": "a",
                 "device": [{"device_id": "0", "rank_id": "1"}]}]})"));
-            }).find("rank_id in order"),
+            }).find("ranks in the order of rank_id"),
             std::string::npos);
   EXPECT_NE(message([&] {
               describe_rank_table(file("r.json", R"({"server_list": [{"server_id": "a; rm -r b",
@@ -117,7 +117,7 @@ TEST_F(Imports, ARankTableBecomesTorchrunCommands) {
   EXPECT_NE(message([&] {
               describe_rank_table(file("r.json", R"({"server_count": 5, "server_list": [
                 {"server_id": "a", "device": [{"device_id": "0", "rank_id": "0"}]}]})"));
-            }).find("the server_count of its server_list, 1, received 5"),
+            }).find("needs server_count = 1, the length of server_list, received 5"),
             std::string::npos);
 }
 

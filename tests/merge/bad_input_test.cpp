@@ -58,8 +58,8 @@ TEST_F(BadInput, IsNothingAtFirst) { merge({folder / "run"}, folder / "out", {})
 TEST_F(BadInput, FilesNameInThePlaceOfAFolder) {
   for (const auto* name : {"out.safetensors", "out.pt"}) {
     EXPECT_THAT(thrown<std::invalid_argument>([&] { merge({folder / "run"}, folder / name, {}); }),
-                AllOf(StartsWith("[merge] writes a folder, received '"),
-                      HasSubstr("make one file of the folder by dimred convert")));
+                AllOf(StartsWith("[merge] needs --output to name a folder, received '"),
+                      HasSubstr("write the folder into one file with dimred convert")));
     EXPECT_FALSE(fs::exists(folder / name));
   }
 }
@@ -88,7 +88,7 @@ TEST_F(BadInput, IntegersThatDifferUnlessSomebodySaysWhose) {
   auto tensors = good();
   tensors[0] = i64("n", {4});
   expect_refused(tensors, "\"n\" (I64) differs");
-  EXPECT_THAT(refusal(), HasSubstr("--copy_from says whose"));
+  EXPECT_THAT(refusal(), HasSubstr("choose one of them with --copy_from"));
   merge({folder / "run"}, folder / "out", {.copy_from = "step1/", .copy_from_given = true});
   EXPECT_EQ(bytes_of(folder / "out/model.safetensors", "n"), good()[0].bytes);
 }
@@ -144,10 +144,10 @@ TEST_F(BadInput, ValuesThatAreNotFinite) {
   for (const float value : {NAN, INFINITY, -INFINITY}) {
     auto tensors = good();
     tensors[1] = f32("a.weight", {1, value});
-    expect_refused(tensors, "\"a.weight\" needs finite values, received another at element 1");
+    expect_refused(tensors, "\"a.weight\" needs finite values, but its element 1 is not finite");
     tensors = good();
     tensors[2] = bf16("b.weight", {value, 4});
-    expect_refused(tensors, "\"b.weight\" needs finite values, received another at element 0");
+    expect_refused(tensors, "\"b.weight\" needs finite values, but its element 0 is not finite");
   }
   // Where the other one's block, and one that has no share in the sum, are finite.
   put_file(folder / "c", "1\n0\n");
@@ -174,7 +174,8 @@ TEST_F(BadInput, MasksThatAreMore) {
       put_checkpoint(two, {tensors});
       tensors.back() = f32("mask", both ? other : mask);
       put_checkpoint(one, {tensors});
-      EXPECT_THAT(refusal({.block = 64}), HasSubstr("\"mask\" needs finite values, received"));
+      EXPECT_THAT(refusal({.block = 64}),
+                  HasSubstr("\"mask\" needs finite values, but its element"));
     }
   }
 }
@@ -256,7 +257,7 @@ TEST_F(BadInput, ConfigurationsThatDiffer) {
   put_file(one / "tokenizer.json", "{}");
   merge({folder / "run"}, folder / "without", {});
   put_file(two / "tokenizer.json", "{\"a\": 1}");
-  EXPECT_THAT(refusal(), HasSubstr("tokenizer.json' differ; --allow_different_config"));
+  EXPECT_THAT(refusal(), HasSubstr("tokenizer.json' differ; give --allow_different_config"));
 }
 
 TEST_F(BadInput, PlacesThatCannotBe) {
@@ -275,9 +276,9 @@ TEST_F(BadInput, PlacesThatCannotBe) {
   EXPECT_THAT(merged(folder / "empty"),
               HasSubstr("'" + (folder / "empty").string() + "' has none"));
   put_file(folder / "m.npy", "");
-  EXPECT_THAT(merged(folder / "m.npy"), HasSubstr("tensors have names"));
+  EXPECT_THAT(merged(folder / "m.npy"), HasSubstr("needs checkpoints with named tensors"));
   put_file(folder / "run/model.safetensors", safetensors(good()));
-  EXPECT_THAT(merged(folder / "run"), HasSubstr("has weights of its own and folders with others"));
+  EXPECT_THAT(merged(folder / "run"), HasSubstr("holds weights and also folders with weights"));
   fs::remove(folder / "run/model.safetensors");
   EXPECT_EQ(merge({folder / "run/step*"}, folder / "pattern", {}).inputs.size(), 2U);
   // What a killed merge left in the folder is no checkpoint, and a finished one is not taken for
@@ -299,13 +300,15 @@ TEST_F(BadInput, OutputsThatAreThere) {
   for (const std::string name : {"out", "out.tmp"}) {
     put_checkpoint(folder / name, {good()});
     const auto text = thrown<std::invalid_argument>([&] { merge({one}, folder / "out", {}); });
-    EXPECT_THAT(text, HasSubstr(name == "out" ? "exists already" : "out.tmp' is in the way"));
+    EXPECT_THAT(text,
+                HasSubstr(name == "out" ? "exists already"
+                                        : "out.tmp' exists and is not an unfinished output"));
     EXPECT_EQ(text_of_file(folder / name / "model.safetensors"), safetensors(good()));
     fs::remove_all(folder / name);
   }
   put_file(folder / "out.tmp", "");
   EXPECT_THAT(thrown<std::invalid_argument>([&] { merge({one}, folder / "out", {}); }),
-              HasSubstr("out.tmp' is in the way"));
+              HasSubstr("out.tmp' exists and is not an unfinished output"));
   fs::remove(folder / "out.tmp");
   EXPECT_THAT(thrown<std::invalid_argument>([&] { merge({one}, folder / "none/out", {}); }),
               HasSubstr("needs an existing folder to write"));
@@ -349,16 +352,16 @@ TEST_F(BadInput, OutputsWithinWhatIsMerged) {
            {"of_run", "run/mean"},
            {"of_run/snapshots/step*", "run/mean"},
            {"list.txt", "run/mean"}})
-    EXPECT_THAT(merged(folder / source, output), HasSubstr("would lie within"))
+    EXPECT_THAT(merged(folder / source, output), HasSubstr("would be inside"))
         << source << " " << output;
   EXPECT_EQ(merged(folder / "of_run/snap*/step*/*.safetensors", "of_run/snapshots2"),
             "no exception");
   fs::create_directory(folder / "step9");
   fs::rename(folder / "of_run/snapshots/step2", folder / "step9/step2");
   EXPECT_THAT(merged(folder / "step9/{step1,step2}", "step9/step3"),
-              HasSubstr("would match the pattern"));
+              HasSubstr("would match the input's pattern"));
   EXPECT_THAT(merged(folder / "step9/*/*.safetensors", "step9/mean"),
-              HasSubstr("would match the pattern"));
+              HasSubstr("would match the input's pattern"));
   merge({folder / "step9/step2"}, folder / "step9/mean", {});
 }
 

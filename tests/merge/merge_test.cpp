@@ -189,7 +189,7 @@ TEST_F(Merge, ChoosesBySteps) {
   EXPECT_THAT(steps({.from = 2, .to = 8, .stride = 3}, "b"), ElementsAre(2, 5, 8));
   EXPECT_THAT(steps({.to = 8, .stride = 2, .last = 2}, "c"), ElementsAre(6, 8));
   EXPECT_THAT(thrown<std::invalid_argument>([&] { steps({.from = 10}, "d"); }),
-              HasSubstr("of steps 10 and later, received steps 1 to 9"));
+              HasSubstr("with steps 10 and later, received steps 1 to 9"));
 }
 
 // A fraction, a loss and a hash are no steps, nor is a part of a number; all names carry one, or
@@ -391,7 +391,7 @@ TEST_F(Merge, HoldsItsOutputsAgainstTheLimitOfOpenFiles) {
   const Limit limit(RLIMIT_NOFILE, 64);
   EXPECT_THAT(
       thrown<std::runtime_error>([&] { run("run", {.sweep = std::vector<Recipe>(17)}); }),
-      HasSubstr("17 merges write 34 files at a time, and half of the limit of open files is 32"));
+      HasSubstr("17 merges write 34 files at a time, but half of the limit of open files is 32"));
   EXPECT_FALSE(fs::exists(at("out.tmp")));
   EXPECT_EQ(run("run", {.sweep = std::vector<Recipe>(16)}).parts.size(), 16U);
 }

@@ -98,7 +98,7 @@ TEST(AmpLists, AreRefusedByName) {
     return thrown<std::invalid_argument>([&] { validate(lists); });
   };
   EXPECT_EQ(refusal({.allow = {"batchnorm"}}),
-            "[precision] amp_allow needs ATen operators that give new tensors, received "
+            "[precision] amp_allow needs ATen operators that return new tensors, received "
             "batchnorm; did you mean batch_norm?");
   EXPECT_NE(refusal({.deny = {"relu_"}}).find("did you mean relu?"), std::string::npos);
   EXPECT_NE(refusal({.deny = {""}}).find("amp_deny needs"), std::string::npos);

@@ -63,7 +63,7 @@ TEST(NamePatterns, RefuseWhatIsBrokenOrMatchesNothing) {
   EXPECT_NE(error_of("cnv1.weight").find("did you mean conv1.weight?"), std::string::npos);
   EXPECT_NE(error_of("layr1.0").find("did you mean layer1.0?"), std::string::npos);
   EXPECT_NE(error_of("logts").find("did you mean logits?"), std::string::npos);
-  EXPECT_NE(error_of("fc,,conv1").find("between commas"), std::string::npos);
+  EXPECT_NE(error_of("fc,,conv1").find("before and after each comma"), std::string::npos);
   EXPECT_NE(error_of("fc[").find("regular expressions, received fc["), std::string::npos);
 }
 

@@ -129,7 +129,7 @@ TEST(Layers, NeedALayoutAndSomethingThatMoves) {
     return thrown<std::invalid_argument>([&] { fit(source, options, folder / "p.npy"); });
   };
   EXPECT_NE(refusal(*testing::source_of(testing::random_matrix(5, 40, 4)))
-                .find("blocks = layers needs snapshots that know their layers"),
+                .find("blocks = layers needs snapshots with a table of layers"),
             std::string::npos);
   const LaidOutSource still(Matrix::Constant(5, 30, 2), testing::layout_of({{"a", 10}, {"b", 20}}));
   EXPECT_NE(refusal(still).find("received 5 that span no direction in any layer"),

@@ -23,9 +23,11 @@ TEST(FitRefuses, FewerSnapshotsThanComponentsPlusOne) {
   const TemporaryFolder folder;
   const auto source = source_of(random_matrix(20, 100, 1));
   EXPECT_EQ(refusal(*source, 32, folder / "p.npy"),
-            "[pca] needs n - 1 >= k, received n = 20, k = 32: at most 19 components");
+            "[pca] needs n - 1 >= k, received n = 20, k = 32: these snapshots have at most 19 "
+            "components");
   EXPECT_EQ(refusal(*source, 20, folder / "p.npy"),
-            "[pca] needs n - 1 >= k, received n = 20, k = 20: at most 19 components");
+            "[pca] needs n - 1 >= k, received n = 20, k = 20: these snapshots have at most 19 "
+            "components");
   EXPECT_EQ(refusal(*source, 0, folder / "p.npy"), "[pca] needs k >= 1, received k = 0");
   EXPECT_EQ(refusal(*source, 19, folder / "p.npy"), "no exception");
 }
@@ -64,8 +66,9 @@ TEST(FitRefuses, OutputsThatWouldDestroySomething) {
   const std::string before = text_of_file(folder / "w.npy");
   std::filesystem::create_hard_link(folder / "w.npy", folder / "link.npy");
   const auto source = open_source(folder / "w.npy");
-  EXPECT_NE(refusal(*source, 3, folder / "w.npy").find("none of its snapshots"), std::string::npos);
-  EXPECT_NE(refusal(*source, 3, folder / "link.npy").find("none of its snapshots"),
+  EXPECT_NE(refusal(*source, 3, folder / "w.npy").find("not one of its snapshots"),
+            std::string::npos);
+  EXPECT_NE(refusal(*source, 3, folder / "link.npy").find("not one of its snapshots"),
             std::string::npos);
   EXPECT_EQ(text_of_file(folder / "w.npy"), before);
 

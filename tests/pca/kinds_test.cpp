@@ -210,7 +210,7 @@ TEST(Shuffled, IsThePcaWithTheColumnsOfEachLayerPermuted) {
 
 TEST(Shuffled, NeedsALayout) {
   EXPECT_NE(kind_refusal(*source_of(random_matrix(9, 50, 12)), kind_options(Kind::shuffled, 3))
-                .find("kind shuffled needs snapshots that know their layers"),
+                .find("kind shuffled needs snapshots with a table of layers"),
             std::string::npos);
 }
 

@@ -78,7 +78,7 @@ TEST(MemorySource, GivesTheColumnsOfChosenParameters) {
   EXPECT_EQ(source->info().layout_json.find("\"a\""), std::string::npos);
   EXPECT_NE(thrown<std::invalid_argument>([&] {
               chosen_parameters(memory_source({row}), {"d"});
-            }).find("needs parameters of the snapshots, received d"),
+            }).find("needs the name of a parameter of the snapshots, received d"),
             std::string::npos);
 }
 
@@ -90,18 +90,18 @@ TEST(MemorySource, RefusesOtherShapesAndTypesByName) {
   EXPECT_EQ(thrown<std::invalid_argument>([&] {
               memory_source({row("a", {2, 3}), row("b", {3, 2})});
             }),
-            "[snapshots] 'b' has another layout than 'a': parameter 0: expected fc.weight "
+            "[snapshots] 'b' has a different layout from 'a': parameter 0: expected fc.weight "
             "[2,3], received fc.weight [3,2]");
   const MemoryRow longer{"c", {tensor<float>("", {5}, "F32", values)}};
   const MemoryRow shorter{"d", {tensor<float>("", {4}, "F32", values)}};
   EXPECT_EQ(thrown<std::invalid_argument>([&] {
               memory_source({longer, shorter});
             }),
-            "[snapshots] 'd' has another layout than 'c': expected 5 values, received 4");
+            "[snapshots] 'd' has a different layout from 'c': expected 5 values, received 4");
   EXPECT_EQ(thrown<std::invalid_argument>([&] {
               memory_source({{"e", {tensor<float>("", {6}, "I32", values)}}});
             }),
-            "[pca] needs float32, float64, float16 or bfloat16, received I32");
+            "[pca] needs values of float32, float64, float16 or bfloat16, received I32");
   EXPECT_EQ(thrown<std::invalid_argument>([&] {
               memory_source({{"e", {tensor<float>("count", {6}, "I32", values)}}});
             }),

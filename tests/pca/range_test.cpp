@@ -65,8 +65,9 @@ TEST(SnapshotRange, RefusesWhatHoldsNothing) {
   EXPECT_NE(refusal({.to = 2}).find("of epochs 3 to 6"), std::string::npos);
   EXPECT_NE(refusal({.from = 5, .to = 4}).find("from <= to"), std::string::npos);
   EXPECT_NE(refusal({.skip = -1}).find("skip >= 0"), std::string::npos);
-  EXPECT_EQ(refusal({.from = 6}),
-            "[pca] needs n - 1 >= k, received n = 1, k = 1: at most 0 components");
+  EXPECT_EQ(
+      refusal({.from = 6}),
+      "[pca] needs n - 1 >= k, received n = 1, k = 1: these snapshots have at most 0 components");
   EXPECT_EQ(folder.count(), 0U);
 }
 

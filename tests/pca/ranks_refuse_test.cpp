@@ -77,12 +77,13 @@ TEST(RanksRefuse, AnOutputThatRankZeroCannotWrite) {
     const AtomicFile other(folder / "p.npy");
     EXPECT_EQ(error(folder / "p.npy"),
               "environment: [file] '" + (folder / "p.npy.tmp").string() +
-                  "' is being written by another writer");
+                  "' is being written by another program or thread");
   }
   {
     const AtomicFile other(folder / "p.json");  // met at the commit only
-    EXPECT_NE(error(folder / "p.npy").find("p.json.tmp' is being written by another writer"),
-              std::string::npos);
+    EXPECT_NE(
+        error(folder / "p.npy").find("p.json.tmp' is being written by another program or thread"),
+        std::string::npos);
   }
   EXPECT_EQ(folder.count(), 0U);
 }
@@ -96,7 +97,7 @@ TEST(RanksRefuse, AFolderThatOneOfThemDoesNotShare) {
     }));
   };
   const auto refusal = [&](const std::string& found) {
-    return "caller: [pca] needs a folder that all ranks share, rank 2 finds " + found + " '" +
+    return "caller: [pca] needs a folder that all ranks share, but rank 2 finds " + found + " '" +
            (other / "p.npy.tmp").string() + "' that rank 0 has begun";
   };
   EXPECT_EQ(error(), refusal("no"));

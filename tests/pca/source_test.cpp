@@ -237,7 +237,7 @@ TEST(OpenSource, RefusesWhatIsMissingEmptyOrMixed) {
 
   // A Trainer's folder, whose own weights are the last ones, and weights that are codes.
   checkpoints::write_safetensors(folder / "run/ema.safetensors", {{"w", {1}, {1}}});
-  EXPECT_NE(refusal("run").find("has weights of its own and folders with others, such as 'step1'"),
+  EXPECT_NE(refusal("run").find("holds weights and also folders with weights, such as 'step1'"),
             std::string::npos);
   put_file(folder / "codes.safetensors",
            std::string("\x4a\0\0\0\0\0\0\0", 8) +
@@ -314,7 +314,7 @@ TEST(OpenSource, NamesTheSnapshotThatDiffersOrIsDamaged) {
   checkpoints::write_snapshot(folder / "3.h5",
                               snapshot_of(other, Eigen::RowVectorXd::Zero(other.file_size)));
   std::string text = thrown<std::invalid_argument>([&] { open_source(folder.path()); });
-  EXPECT_NE(text.find("3.h5' has another layout than"), std::string::npos) << text;
+  EXPECT_NE(text.find("3.h5' has a different layout from"), std::string::npos) << text;
   EXPECT_NE(text.find("parameter 0: expected weight [10,3], received weight [10,4]"),
             std::string::npos)
       << text;

@@ -151,7 +151,7 @@ def test_the_embedding_network_alone_is_exported(runs, tmp_path: Path, execute) 
 
 BAD = {
     "stage1 --margin_scale=8": "margin_scale has no effect: it needs margin_loss = arcface, cosface or combined",
-    "stage1 --margin_loss=arcface --label_smoothing=0.1": "a margin_loss takes no label_smoothing, received 0.1",
+    "stage1 --margin_loss=arcface --label_smoothing=0.1": "margin_loss needs label_smoothing = 0, received 0.1",
     "stage1 --margin_loss=arcfase": "arcface",
     "stage1 --margin_loss=cosface --margin_m1=2": "margin_m1 has no effect: it needs margin_loss = combined",
 }

@@ -233,11 +233,11 @@ def test_bad_rules_are_refused(tmp_path: Path, fails) -> None:
         rules.write_text(text)
         return fails(2, "convert", tmp_path / "w.safetensors", "--output", tmp_path / "out", "--rename", rules)
 
-    assert '--rename gives "a.w" and "b.w" one name, "w"' in said(r"^[ab]\. -> ")
+    assert '--rename gives "a.w" and "b.w" the same name, "w"' in said(r"^[ab]\. -> ")
     assert "names.txt:2" in said("a -> b\n(?<=a)b -> c")
     assert "names.txt:1" in said("no arrow")
     assert "names.txt:1" in said(r"a -> \2")
-    assert "holds no line" in said("# nothing\n")
+    assert "needs at least one line REGEX -> TEXT" in said("# nothing\n")
     assert not (tmp_path / "out").exists()
     rules.write_text("zzz -> y")
     assert "decides no tensor's name" in " ".join(
@@ -254,7 +254,7 @@ def test_include_and_exclude_act_on_the_sources_names(tmp_path: Path, fails) -> 
     record = json.loads((tmp_path / "out/convert.json").read_text())
     assert record["include"] == "layers|head" and sorted(record["tensors"]) == sorted(done.tensors)
     said = fails(2, "convert", source, "--output", tmp_path / "none", "--include", "zzz")
-    assert "leave none of 5 tensors" in said
+    assert "leave none of the 5 tensors" in said
     assert "--include" in fails(2, "convert", source, "--output", tmp_path / "none", "--include", "(")
 
 
@@ -370,11 +370,11 @@ REFUSED = {
     "a magnitude": ({}, {"base_model.model.a.lora_magnitude_vector": torch.ones(3)}, "a", "lora_magnitude_vector"),
     "a changed base": ({"init_lora_weights": "pissa_niter_4"}, {}, "a", "init_lora_weights"),
     "a bias of B": ({}, {"base_model.model.a.lora_B.bias": torch.ones(3)}, "a", 'has no tensor "a.bias"'),
-    "another rank": ({"r": 8}, {}, "a", 'says rank 8 of "a", whose factors have 4'),
+    "another rank": ({"r": 8}, {}, "a", 'says rank 8 for "a", but its factors have rank 4'),
     "half of it": ({}, {"base_model.model.c.lora_A.weight": torch.ones(4, 2)}, "a", "only one of the two factors"),
     "another shape": ({}, {}, "b", "do not fit"),
     "another program": ({"peft_type": None}, {}, "a", "peft_type = null"),
-    "a larger vocabulary": ({}, {"base_model.model.b.weight": torch.ones(9, 2)}, "a", 'in the place of "b.weight"'),
+    "a larger vocabulary": ({}, {"base_model.model.b.weight": torch.ones(9, 2)}, "a", 'but it replaces "b.weight"'),
 }
 
 
@@ -450,7 +450,7 @@ def test_layers_are_folded_as_their_class_stores_them(shapes: dict[str, tuple[in
         dimred.merge([tmp_path / "adapter"], outputs[1], base=tmp_path / "w.safetensors")
 
     if (4, 4) in shapes.values():  # of the square one nothing but that flag speaks, which the other one contradicts
-        with pytest.raises(ValueError, match=r'the square "conv1d\.weight" could be stored either way'):
+        with pytest.raises(ValueError, match=r'so the square "conv1d\.weight" may be, too'):
             fold()
         return
     fold()
@@ -488,7 +488,7 @@ def test_a_tied_head_that_is_not_saved_is_folded_as_by_peft(case: str, tmp_path:
         model = kind.from_pretrained(tmp_path / "base", dtype=torch.float64)
     adapted = adapted_by_peft(model, tmp_path / "adapter", **TIED[case])
     if case == "a copy of the embedding":  # PEFT's head stays the old embedding, under a name that only the model knows
-        with pytest.raises(ValueError, match="PEFT keeps the old embedding as the head; fold the adapter by PEFT"):
+        with pytest.raises(ValueError, match="PEFT keeps the old embedding as the head; fold the adapter with PEFT"):
             dimred.convert(tmp_path / "base", tmp_path / "out", adapter=tmp_path / "adapter")
         return
     dimred.convert(tmp_path / "base", tmp_path / "out", adapter=tmp_path / "adapter")
@@ -589,7 +589,7 @@ def test_a_series_is_refused_with_its_newest(tmp_path: Path, fails) -> None:
         folder_of(tmp_path / f"run/step{step}", {"w": torch.ones(2)})
     said = fails(2, "convert", tmp_path / "run", "--output", tmp_path / "out")
     assert "step10" in said and "dimred merge" in said
-    assert "would lie within" in fails(2, "convert", tmp_path / "run/step9", "--output", tmp_path / "run/step9/out")
+    assert "would be inside" in fails(2, "convert", tmp_path / "run/step9", "--output", tmp_path / "run/step9/out")
     folder_of(tmp_path / "out", {"w": torch.ones(2)})
     assert "exists already" in fails(2, "convert", tmp_path / "run/step9", "--output", tmp_path / "out")
     assert "needs SOURCE" in fails(2, "convert", "--output", tmp_path / "x")

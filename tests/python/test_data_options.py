@@ -103,7 +103,7 @@ def test_test_images_that_differ_are_refused_before_any_training(name: str, tmp_
     data = write_arrays(tmp_path / "data", train=train, test=test)
     shown = [" x ".join(map(str, shape[1:] if len(shape) == 4 else (1, *shape[1:]))) for shape in (train, test)]
     line = fails(2, "stage1", data, "--model=resnet20", "--threads=1", "--output", tmp_path / "run")
-    assert f"the test set needs the training set's images of {shown[0]} (channels, height, width)" in line
+    assert f"the test set needs images of {shown[0]} (channels, height, width), as in the training set" in line
     assert f"received {shown[1]} in npy {data}/test/images.npy" in line
     assert not (tmp_path / "run" / "curve.csv").exists()
 

@@ -231,7 +231,7 @@ def test_converts_to_packed_in_the_order_of_the_permutation(
     )
     assert "seed has no effect: it needs shuffle" in fails(2, *convert, "--to=tfrecord", "--seed=5", *output)
     whole = ["data", "convert", flowers, "--quiet", "--to=tfrecord"]  # 23 and 6 samples
-    assert "at most the 6 samples of the test part" in fails(2, *whole, "--files=7", *output)
+    assert "to be at most the 6 samples of the test part" in fails(2, *whole, "--files=7", *output)
     assert not (tmp_path / "refused").exists()
     inside = ["--output", flowers / "train" / "out"]
     assert "outside the data" in fails(2, "data", "convert", f"{flowers}/train/*/*.jpg", "--to=packed", *inside)
@@ -259,10 +259,11 @@ def test_tools_count_what_is_bad_or_damaged(
     assert done.returncode == 0, done.stderr
     assert "train: 1 bad samples were left out; the first: " in done.stderr
     assert re.search(
-        "train: 1 damaged images were written as far as they go; the first: .*cut.jpg: ends early", done.stderr
+        "train: 1 damaged images were written as far as they could be decoded; the first: .*cut.jpg: ends early",
+        done.stderr,
     )
     assert "train: 24 images" in done.stdout and "test: 6 images" in done.stdout
     shutil.rmtree(data / "test" / "tulip")
-    assert "only one of them has tulip" in fails(
+    assert "only one of the two sets has tulip" in fails(
         2, "data", "convert", data, "--to=packed", "--output", tmp_path / "out"
     )

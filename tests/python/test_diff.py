@@ -265,7 +265,7 @@ def test_expressions_choose_by_the_names_of_each_side(tmp_path: Path, answer, fa
     assert "leave no tensor" in fails(2, "diff", *sides, "--include", "nothing")
     assert "names.txt:1" in answer(tmp_path / "b.safetensors", tmp_path / "b.safetensors", *sides[2:])[1]
     (tmp_path / "names.txt").write_text("weight|bias -> x\n")
-    assert 'of A one name, "module.body.x"' in fails(2, "diff", *sides)
+    assert 'of A the same name, "module.body.x"' in fails(2, "diff", *sides)
 
 
 def test_trouble_is_two_whoever_is_at_fault(tmp_path: Path, answer, fails) -> None:

@@ -204,7 +204,7 @@ def test_unusable_images_are_named_and_counted(exported: Path, pictures: Path, t
 @once
 def test_bad_requests_are_refused(exported: Path, pictures: Path, tmp_path: Path, fails) -> None:
     assert "needs a run or an export, and images" in fails(2, "predict", exported)
-    assert "--pad has no place" in fails(2, "predict", exported, pictures, "--pad=2")
+    assert "leave out --pad" in fails(2, "predict", exported, pictures, "--pad=2")
     assert "received nothing.png" in fails(2, "predict", exported, "nothing.png")
     assert ">= 1" in fails(2, "predict", exported, pictures, "--top=0")
 

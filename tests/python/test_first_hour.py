@@ -130,7 +130,7 @@ def test_an_end_below_the_start_is_said_with_the_remedy(
     checkpoint = request.getfixturevalue(start)
     done = answer(binaries, "stage2", "--checkpoint", checkpoint, *harm, "--output", tmp_path / "run2")
     assert done.returncode == 0, done.stderr
-    said = r"stage 2 ended at [\d.]+ %, below the [\d.]+ % of its start, whose weights are in .*start\.h5; "
+    said = r"stage 2 ended at [\d.]+ %, below its start at [\d.]+ %; the weights of the start are in .*start\.h5; "
     assert re.search(said + remedy, done.stderr)
     assert ("--batch_size" in done.stderr) == (start == "high")
 
@@ -348,7 +348,7 @@ def archive(folder: Path) -> Path:
 @pytest.mark.parametrize(
     ("make", "code", "says"),
     [
-        (constant, 2, "a channel of all training images has one constant value"),
+        (constant, 2, "a channel has one constant value in all training images"),
         (pages, 1, "which is an HTML page"),
         (archive, 2, "is an archive; unpack it"),
     ],
@@ -413,7 +413,7 @@ def test_a_run_whose_data_are_gone_predicts_and_exports(tmp_path: Path, execute,
     signature = json.loads((tmp_path / "export" / "1" / "signature.json").read_text())
     assert signature["classes"] == ["a", "b"]
     assert execute("dimred", "predict", tmp_path / "export", image, "--threads=1").splitlines()[-1] == before
-    gone = f"the run's data is not at {data} any more; give its place with --data PATH"
+    gone = f"the run's data is no longer at {data}; give its place with --data PATH"
     assert gone in fails(2, "evaluate", run)
     assert gone in fails(2, "stage2", run, "--output", tmp_path / "run2")
     assert "test " in execute("dimred", "evaluate", run, "--data", tmp_path / "moved", "--threads=1")
@@ -427,5 +427,5 @@ def test_a_folder_of_the_other_stage_is_named(run: Path, fails) -> None:
 def test_a_value_that_nobody_typed_says_where_it_is_from(run: Path, tmp_path: Path, binaries) -> None:
     done = answer(binaries, "evaluate", run, "--data", constant(tmp_path / "data"), "--threads=1")
     assert done.returncode == 2
-    assert "train_samples needs at most the 8 samples of" in done.stderr
+    assert "train_samples needs to be at most the 8 samples of" in done.stderr
     assert re.search(r"received 256; train_samples = 256 is of .*run1/config\.toml", done.stderr)

@@ -125,8 +125,8 @@ def test_mock_data_needs_no_files(tmp_path: Path, execute: Callable) -> None:
 
 def test_refusals_name_the_rule_and_the_path(tmp_path: Path, photos: Path, fails: Callable) -> None:
     stage1 = ("stage1", *SMALL, "--output", tmp_path / "run")
-    assert "images of differing" in fails(2, *stage1, "--data", photos, "--preprocessing_name=none")
-    assert "num_classes needs at least the classes of the training set (3" in fails(
+    assert "images of different" in fails(2, *stage1, "--data", photos, "--preprocessing_name=none")
+    assert "num_classes needs to be at least the number of classes in the training set (3" in fails(
         2, *stage1, "--data", photos, "--num_classes=2"
     )
     (photos / "train" / "CAT").mkdir()

@@ -230,7 +230,10 @@ def test_fastnns_file_takes_the_module_where_it_lies(tmp_path: Path, binaries: P
     (tmp_path / "hyper.txt").write_text("model_name=cifarnet\ndataset_name=cifar10\nnum_classes=4\n")
     words = [binaries / "dimred", "import", "hyper.txt"]
     before = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert "dimred model cifarnet --num_classes 4 writes it as cifarnet.pt" in before.stdout + before.stderr
+    assert (
+        "dimred model cifarnet --num_classes 4 in this folder first, which writes cifarnet.pt"
+        in before.stdout + before.stderr
+    )
     (tmp_path / "cifarnet.pt").touch()
     after = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert "model = cifarnet.pt" in after.stdout.replace('"', ""), after.stdout

@@ -151,7 +151,7 @@ def test_a_ranks_memory_is_its_share(binaries: Path, tmp_path: Path) -> None:
             "margin_m2 has no effect: it needs margin_loss = arcface or combined",
         ),
         (["--margin_m2=3.2"], "--margin_m2: needs a number in [0, 3.14"),
-        ([], "needs at least a class for each rank, received 2 classes and 3 ranks"),
+        ([], "needs at least one class for each rank, received 2 classes and 3 ranks"),
     ],
 )
 def test_refuses_on_every_rank(binaries: Path, tmp_path: Path, options: list[str], text: str) -> None:

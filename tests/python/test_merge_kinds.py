@@ -58,7 +58,7 @@ def test_the_power_of_a_step(run: Path, tmp_path: Path, execute, fails) -> None:
     named = [tmp_path / "early", tmp_path / "late"]
     for path, step in zip(named, STEPS, strict=False):
         path.symlink_to(run / f"checkpoint-{step}")
-    assert "power needs steps in the names" in fails(2, "merge", *named, "--kind=power", "--output", tmp_path / "x")
+    assert "power needs a step in the name" in fails(2, "merge", *named, "--kind=power", "--output", tmp_path / "x")
     with pytest.raises(ValueError, match="gamma has no effect: it needs kind 'power'"):
         dimred.merge(run, tmp_path / "x", gamma=2)
     with pytest.raises(ValueError, match="'power' needs steps in the names"):
@@ -297,15 +297,17 @@ def test_what_is_no_plain_lora_is_refused_by_name(tmp_path: Path, fails) -> None
         ({"use_dora": True}, "use_dora = true"),
         ({"init_lora_weights": "pissa"}, "init_lora_weights"),
         ({"layer_replication": [[0, 1]]}, "layer_replication"),
-        ({"r": 3}, "says rank 3 of"),
+        ({"r": 3}, "says rank 3 for"),
         ({"base_model_name_or_path": "other"}, "differ in base_model_name_or_path"),
     ):
         file.write_text(json.dumps({**plain, **more}))
         assert what in fails(2, *words)
     file.unlink()
-    assert "without adapter_config.json beside it" in fails(2, *words)
+    assert "but no adapter_config.json is beside it" in fails(2, *words)
     tensors = load_file(tmp_path / "run/checkpoint-20/adapter_model.safetensors")
-    with pytest.raises(ValueError, match=r"a mean of factors is no mean of updates; .*dimred\.merge\(FOLDERS, OUTPUT"):
+    with pytest.raises(
+        ValueError, match=r"a mean of factors is not a mean of updates; .*dimred\.merge\(FOLDERS, OUTPUT"
+    ):
         dimred.average([tensors, tensors])
     assert len(dimred.average([tensors, tensors], last=1).names) == 6
 

@@ -360,7 +360,7 @@ def test_what_diverges_ends_with_an_error(length: str, start: Path, tmp_path: Pa
 GIVEN = {
     "--basis=random": "basis has no effect: it needs pca_mat to be unset",
     "--snapshot_skip=1": "snapshot_skip has no effect: it needs pca_mat to be unset and another basis than none",
-    "--preset=sgd": "preset sgd has no subspace and takes no --pca_mat",
+    "--preset=sgd": "preset sgd has no subspace; leave out --pca_mat",
 }
 
 
@@ -381,7 +381,7 @@ BAD = {
     "--preset=sgd --n_component=3": "n_component has no effect: it needs another basis than none",
     "--preset=sgd --basis_dtype=bfloat16": "basis_dtype has no effect: it needs another basis than none",
     "--preset=swa --snapshot_from=2": "snapshot_from has no effect",
-    "--start=mean --start_latest=99": "start_latest needs at most the 20 snapshots",
+    "--start=mean --start_latest=99": "start_latest needs to be at most the 20 snapshots",
     "--preset=swag": "did you mean swa?",
     "--average_from=1": "average_from",
     "--budget=-1": "budget",

@@ -169,7 +169,7 @@ def test_a_second_writer_of_a_basis_is_refused(run: Path, tmp_path: Path) -> Non
 
     basis = dimred.fit(run, components=2)
     first = _core.AtomicFile(tmp_path / "p.npy")
-    with pytest.raises(OSError, match="being written by another writer"):
+    with pytest.raises(OSError, match="being written by another program or thread"):
         basis.save(tmp_path / "p.npy")
     del first
     basis.save(tmp_path / "p.npy")

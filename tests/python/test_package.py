@@ -508,7 +508,7 @@ def test_mindspore_checkpoints_are_read_in_the_order_of_their_steps(
     ]  # a weight's name may end in another's
     damaged = tmp_path / "resnet-7_625.ckpt"
     damaged.write_bytes(damaged.read_bytes().replace(b"conv.bias", b"conv.bium"))
-    with pytest.raises(OSError, match=r"resnet-7_625.ckpt': is damaged: its CRC differs"):
+    with pytest.raises(OSError, match=r"resnet-7_625.ckpt' is damaged: its CRC differs"):
         dimred.fit(tmp_path, K)
 
 
@@ -544,7 +544,7 @@ def test_refusals_are_one_clear_sentence(snapshots: np.ndarray, tmp_path: Path) 
     broken[5]["conv.bias"][2] = np.nan
     (tmp_path / "empty").mkdir()
     cases = {
-        r"'list\[5\]' has another layout than 'list\[0\]': parameter 2: "
+        r"'list\[5\]' has a different layout from 'list\[0\]': parameter 2: "
         r"expected fc.weight \[10,32\], received fc.weight \[10,31\]": other,
         r"received nan in row 5 \(list\[5\]\), column 218 \(of parameter conv.bias\)": broken,
         r"needs n - 1 >= k, received n = 4, k = 4": snapshots[:4],
@@ -896,7 +896,7 @@ def test_a_part_of_the_variance_takes_the_fewest_components_above_it(kind: str, 
         with pytest.raises(ValueError, match="needs components as a whole number, as a part of the variance"):
             dimred.fit(snapshots, wrong)
     for options in ({"kind": "span"}, {"blocks": "layers"}):
-        with pytest.raises(ValueError, match="a part of the variance needs kind = pca or shuffled, and blocks = whole"):
+        with pytest.raises(ValueError, match="a share of the variance needs kind = pca or shuffled and blocks = whole"):
             dimred.fit(states, 0.5, **options)
     with pytest.raises(ValueError, match="span k = 1 directions, received 9 that span 0"):
         dimred.fit(np.ones((N, M), np.float32), 0.5)
@@ -1255,7 +1255,7 @@ def test_a_part_of_a_network_is_used_with_the_rest_alone(tmp_path: Path, execute
     part, whole = (tmp_path / folder / "snapshot_00000001.h5" for folder in ("part", "whole"))
     said = (
         f"{part} has no values of 6 tensors (conv1.weight, conv1.bias, conv2.weight, ...), which were frozen when it "
-        "was recorded; put them beside it in a frozen.safetensors"
+        "was recorded; put their values into a frozen.safetensors beside it"
     )
     assert said in fails(2, "evaluate", tmp_path / "part", *data)
     assert said in fails(2, "export", part, *data, "--output", tmp_path / "export")
@@ -1290,7 +1290,7 @@ def test_a_state_dict_is_recorded_by_kinds(tmp_path: Path) -> None:
 
 def test_a_folder_has_one_recorder(tmp_path: Path) -> None:
     first = dimred.SnapshotRecorder(network(), tmp_path, every_steps=1)
-    said = f"needs a folder that nobody records into, received '{tmp_path}', which process {os.getpid()} has"
+    said = f"needs a folder without another recorder, received '{tmp_path}', which process {os.getpid()} uses"
     with pytest.raises(ValueError, match=said):
         dimred.SnapshotRecorder(network(), tmp_path, every_steps=1)
     done = run_python(

@@ -93,6 +93,6 @@ def test_refuses_in_one_line(fails, run: Path, pictures, tmp_path: Path) -> None
     (tmp_path / "broken.png").write_bytes(pictures[0][0].read_bytes()[:60])
     assert "broken.png: " in refused(1, [*good, f"broken.png {pictures[0][0]} 1"], *out)
     assert not (tmp_path / "out").exists()
-    assert "needs --output FOLDER beside an export" in refused(2, good)
-    assert "--pad has no place" in refused(2, good, "--pad=2", *out)
+    assert "needs --output FOLDER for an export" in refused(2, good)
+    assert "leave out --pad" in refused(2, good, "--pad=2", *out)
     assert "needs a run or an export, and pairs" in fails(2, "verify", export)

@@ -81,7 +81,7 @@ REFUSED = {
     "--amp_deny=conv2d": "amp_deny has no effect: it needs another precision than float32",
     "--precision=float16": "float16 needs a CUDA device",
     "--loss_scale=0": "--loss_scale: needs a number in (0, ",
-    "--loss_scale=8 --use_dynamic_loss_scaling": "needs one of them, received loss_scale = 8",
+    "--loss_scale=8 --use_dynamic_loss_scaling": "received both, with loss_scale = 8",
     "--decr_ratio=1": "--decr_ratio: needs a number in (0, 1)",
 }
 

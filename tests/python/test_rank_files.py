@@ -230,15 +230,15 @@ def rewrite(file: Path, change: Callable[[dict[str, Any]], None], rank: int, sha
 def test_fsdp_ranks_that_do_not_fit_are_refused_by_name(tmp_path: Path, refused) -> None:
     first, second = (f"model_world_size_2_rank_{rank}.pt" for rank in (0, 1))
     folder = shard_all(tmp_path / "lone")
-    assert f"name its folder, '{folder}'" in refused(folder / first)
+    assert f"give its folder '{folder}' instead" in refused(folder / first)
     (folder / second).rename(tmp_path / "away.pt")
     assert f"'{second}' is missing" in refused(folder)
     (tmp_path / "away.pt").rename(folder / "model_world_size_3_rank_1.pt")
-    assert "needs the files of one save" in refused(folder)
+    assert "all files must come from one save" in refused(folder)
 
     folder = shard_all(tmp_path / "twice")
     (folder / second).write_bytes((folder / first).read_bytes())
-    assert "was saved by rank 0, its name says 1" in refused(folder)
+    assert "was saved by rank 0, but its name says rank 1" in refused(folder)
 
     folder = shard_all(tmp_path / "fewer")
     rewrite(folder / second, lambda state: state.pop("embed.weight"), 1)
@@ -246,7 +246,7 @@ def test_fsdp_ranks_that_do_not_fit_are_refused_by_name(tmp_path: Path, refused)
 
     folder = shard_all(tmp_path / "plain")
     rewrite(folder / second, lambda state: state.update(step=torch.ones(3)), 1)
-    assert '"step" is no DTensor' in refused(folder)
+    assert '"step" is not a DTensor' in refused(folder)
 
     folder = shard_all(tmp_path / "another")
     for mesh in as_rank(1, (2,)):
@@ -262,7 +262,10 @@ def test_fsdp_ranks_that_do_not_fit_are_refused_by_name(tmp_path: Path, refused)
             torch.ones(2, 3), mesh, (Shard(0),), run_check=False, shape=torch.Size((7, 3)), stride=(3, 1)
         )
         torch.save(state, folder / second)
-    assert '"embed.weight" of [7, 3] needs a part of [3, 3] for rank 1, received [2, 3]' in refused(folder)
+    assert (
+        '"embed.weight" has the shape [7, 3], and needs a part of the shape [3, 3] for rank 1, received [2, 3]'
+        in refused(folder)
+    )
 
 
 def test_partial_sums_are_refused(tmp_path: Path, refused) -> None:
@@ -437,9 +440,9 @@ def test_zero_that_does_not_fit_is_refused_by_name(tmp_path: Path, deepspeed, re
     whole = network(True, False)
     folder = save_zero(tmp_path / "a/global_step5", whole, 2, 2, deepspeed)
     last = folder / "bf16_zero_pp_rank_1_mp_rank_00_optim_states.pt"
-    assert f"name its folder, '{folder}'" in refused(last)
+    assert f"give its folder '{folder}' instead" in refused(last)
     last.rename(tmp_path / "away.pt")
-    assert "comes from 2 ranks, received 1 file" in refused(folder)
+    assert "comes from 2 ranks, but its folder has 1 file" in refused(folder)
     (tmp_path / "away.pt").rename(folder / "bf16_zero_pp_rank_0_mp_rank_01_optim_states.pt")
     assert "model, pipeline or expert parallelism" in refused(folder)
 

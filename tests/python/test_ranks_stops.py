@@ -200,7 +200,7 @@ def test_torchruns_restart_after_a_preemption_ends_at_once(tmp_path: Path, dimre
 
 def test_a_world_that_does_not_fit_the_batch(tmp_path: Path, dimred: Path) -> None:
     done = run_ranks(dimred, ["stage1", "--global_batch_size=64", "--output", tmp_path / "run"], 3)
-    refused(done, 2, "global_batch_size needs a multiple of the 3 ranks, received 64")
+    refused(done, 2, "global_batch_size needs to be a multiple of the 3 ranks, received 64")
     done = run_ranks(dimred, ["stage1", "--global_batch_size=64", "--batch_size=30", "--output", tmp_path / "run"], 2)
     refused(done, 2, "batch_size x ranks = 60, received 64")
     assert not (tmp_path / "run").exists()
@@ -251,4 +251,4 @@ def test_an_error_of_rank_0_alone_ends_all(tmp_path: Path, dimred: Path) -> None
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "thesis.txt").write_text("precious")
     done = run_ranks(dimred, ["stage1", *FEW, "--output", tmp_path / "run"], 3)
-    refused(done, 2, "holds files that are not a run of ours")
+    refused(done, 2, "holds files that are not a run of dimred")

@@ -187,7 +187,7 @@ def test_a_schedule_keeps_its_length(tmp_path: Path, execute, fails) -> None:
     execute("dimred", "stage1", *short, "--epochs=2", "--total_epochs=1")
     config = (tmp_path / "run" / "config.toml").read_text()
     manifest = (tmp_path / "run" / "manifest.json").read_text()
-    assert "epochs needs at least" in fails(2, "stage1", *short, "--epochs=1", "--total_epochs=1")
+    assert "epochs needs to be at least" in fails(2, "stage1", *short, "--epochs=1", "--total_epochs=1")
     assert (tmp_path / "run" / "config.toml").read_text() == config
     assert (tmp_path / "run" / "manifest.json").read_text() == manifest
 

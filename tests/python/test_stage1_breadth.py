@@ -61,7 +61,7 @@ def test_batches_made_on_the_device_are_the_loaders(tmp_path: Path, execute, fai
     execute("dimred", "stage1", *options, "--data_on_device=yes", "--output", tmp_path / "all")
     assert newest_state(tmp_path / "yes") == newest_state(tmp_path / "all") == newest_state(tmp_path / "no")
     error = fails(2, "stage1", *options, "--data_on_device=yes", "--colour_jitter=.1,.1,.1", "--output", tmp_path / "x")
-    assert "needs images that can be kept there, but their colours are changed" in error
+    assert "needs images that can be kept on the device, but their colours are changed" in error
 
 
 def test_a_state_of_another_optimizer_is_refused(tmp_path: Path, execute, fails) -> None:
@@ -95,7 +95,7 @@ IDLE = {
     "it needs snapshots_per_epoch",
     "--ema_warmup=false": "ema_warmup has no effect: it needs ema_decay",
     "--init_loss_scaling=64": "init_loss_scaling has no effect: it needs use_dynamic_loss_scaling",
-    "--snapshot_from_epoch=5": "snapshot_from_epoch needs at most the 2 epochs, received 5",
+    "--snapshot_from_epoch=5": "snapshot_from_epoch needs to be at most the 2 epochs, received 5",
 }
 
 

@@ -41,7 +41,7 @@ def test_a_file_over_http(web: HttpFiles, tmp_path: Path, dimred: Path) -> None:
     assert store(dimred, "get", f"{web.url}/x.bin", f"{tmp_path}/new/folder/").returncode == 0
     assert [(file.name, file.read_bytes()) for file in (tmp_path / "new" / "folder").iterdir()] == [("x.bin", BYTES)]
     assert "nothing at" in refusal(store(dimred, "get", f"{web.url}/y.bin", tmp_path / "y"), 2)
-    assert "for reading only" in refusal(store(dimred, "put", tmp_path / "x.bin", f"{web.url}/z"), 2)
+    assert "cannot write to http or https" in refusal(store(dimred, "put", tmp_path / "x.bin", f"{web.url}/z"), 2)
 
 
 def test_a_folder_over_http_by_its_listing(web: HttpFiles, folder: Path, tmp_path: Path, dimred: Path) -> None:
@@ -316,7 +316,7 @@ def test_a_put_replaces_a_file_of_this_machine_only_when_told(tmp_path: Path, di
         (["get", "/x", "y"], "needs scheme://"),
         (["put", "nowhere", "file:///tmp/x"], "no such file or folder: nowhere"),
         (["gett"], "did you mean get?"),
-        (["get", "file:///x", "s3://me:secret@bucket/x"], "a path of this machine, received s3://bucket/x"),
+        (["get", "file:///x", "s3://me:secret@bucket/x"], "a path on this machine, received s3://bucket/x"),
         (["put", "s3://me:secret@bucket/x", "file:///x"], "no such file or folder: s3://bucket/x"),
         (["ls", "s3://AKIA:ab/secret@bucket/x"], "is written %2F, %3F or %40, received s3://..."),
         (["ls", "http://me:secret@[::1:9/x"], "needs a host, or host:port"),

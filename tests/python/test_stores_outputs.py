@@ -102,7 +102,7 @@ def test_work_that_was_not_sent_is_kept(dimred: Path, tmp_path: Path) -> None:
     Path(refused.split("or remove ")[1].strip()).unlink()
     with (local.parent.parent / "lock").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        assert "another process makes file://" in line(1)
+        assert "another process is writing file://" in line(1)
         assert local.read_bytes() == matrix
     assert not line(0)
     assert (tmp_path / "blocked" / "x.npy").read_bytes() == matrix
@@ -178,10 +178,10 @@ def test_verify_refuses_urls_that_it_cannot_use(fails, tmp_path: Path) -> None:
     pairs = tmp_path / "pairs.txt"
     pairs.write_text("")
     said = fails(2, "verify", f"file://{tmp_path}/run", "--pairs", pairs, cache)
-    assert f"--weights: [stores] needs --output FOLDER or URL beside weights at file://{tmp_path}/run" in said
+    assert f"--weights: [stores] needs --output FOLDER or URL, because the weights are at file://{tmp_path}/run" in said
     said = fails(2, "verify", there, f"--pairs=file://{pairs}", cache)
     assert (
-        f"--pairs: [stores] needs FILE.bin, a pickle with its images, where pairs are at a URL, received file://{pairs}"
+        f"--pairs: [stores] needs pairs at a URL to be FILE.bin, a pickle that holds the images, received file://{pairs}"
         in said
     )
     said = fails(2, "verify", there, "--pairs", pairs, f"--output=file://{there}", cache)

@@ -70,7 +70,7 @@ def test_the_whole_way_by_urls_is_the_way_by_paths(s3: S3, call, web: HttpFiles,
     got = s3.client.get_object(Bucket="bucket", Key="way/merged/model.safetensors")["Body"].read()
     assert got == (tmp_path / "merged/model.safetensors").read_bytes()
     second = call("merge", "s3://bucket/a", "s3://bucket/b", "--output=x", code=2)
-    assert "a URL needs to be the one SOURCE, received s3://bucket/b" in second
+    assert "a URL needs to be the only SOURCE, received s3://bucket/b" in second
 
     stage2 = ["--epochs=1", "--threads=1", "--quiet"]
     call(
@@ -225,16 +225,16 @@ def test_two_ranks(s3: S3, dimred: Path, tmp_path: Path) -> None:
     ("arguments", "said"),
     [
         (["stage1", "--data=s4://me:secret@b/x"], "--data: [stores] unknown scheme in s4://b/x; did you mean s3://?"),
-        (["stage1", "--output=http://h/x"], "--output: [stores] http and https are for reading only"),
+        (["stage1", "--output=http://h/x"], "--output: [stores] cannot write to http or https"),
         (["stage1", "--upload_checkpoints"], "--upload_checkpoints needs an --output that is a URL"),
         (["stage1", "--config=https://me:secret@h/x.toml"], "needs a readable file, received https://h/x.toml"),
         (["stage1", "--fastnn=https://me:secret@h/x"], "--fastnn: cannot be a URL, received https://h/x"),
-        (["predict", "run", "https://me:secret@h/x.jpg"], "needs images of this machine, received https://h/x.jpg"),
+        (["predict", "run", "https://me:secret@h/x.jpg"], "needs images on this machine, received https://h/x.jpg"),
         (
             ["predict", "run", "x.jpg", "--csv=s3://me:secret@b/x"],
-            "--csv: [stores] needs a path of this machine, received s3://b/x",
+            "--csv: [stores] needs a path on this machine, received s3://b/x",
         ),
-        (["stage1", "--store_cache=s3://b/x"], "--store_cache: [stores] needs a path of this machine"),
+        (["stage1", "--store_cache=s3://b/x"], "--store_cache: [stores] needs a path on this machine"),
         (
             ["pca", "--snapshots=file:///none/such", "--output=x.npy"],
             "--snapshots: [stores] nothing at file:///none/such",

@@ -296,7 +296,7 @@ def test_two_ranks_that_wait_for_a_file_hear_a_signal(
 
 def test_what_would_fetch_files_again_and_again_is_refused(call: Callable, served: str, shards: Path) -> None:
     half = gigabytes(shards, 0.5)
-    assert "of data needs at least" in call(served, "x", half, "--batch_size=64", code=2)
+    assert "and needs at least" in call(served, "x", half, "--batch_size=64", code=2)
     assert "needs validation_fraction = 0" in call(served, "x", half, "--validation_fraction=0.1", code=2)
     assert "stream_cache needs data at a URL" in call(shards, "x", half, code=2)
 
@@ -309,7 +309,7 @@ def test_what_would_fetch_files_again_and_again_is_refused(call: Callable, serve
         # As a window of all samples: twice as many have no number.
         (
             ["--preprocessing_name=imagenet", f"--shuffle_buffer_size={2**63 - 1}", "--batch_size=1", "--prefetch=1"],
-            "of data needs at least",
+            "and needs at least",
         ),
     ],
 )

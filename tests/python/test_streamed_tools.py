@@ -231,7 +231,7 @@ def test_what_jumps_among_the_files_needs_room_for_all(fails: Callable, execute:
     for tool, words in tools.items():
         common = ["data", tool, f"file://{shards}/train-*", *words, f"--store_cache={tmp_path / 'cache'}"]
         line = fails(2, *common, "--output", tmp_path / "none", half)
-        assert "jumps among the files and needs a stream_cache for all of them (" in line
+        assert "reads samples of all files in mixed order and needs a stream_cache for all files (" in line
         assert not (tmp_path / "none").exists()
         execute("dimred", *common, "--output", tmp_path / tool, all_of_it)
         here = [
@@ -274,7 +274,7 @@ def test_a_damaged_index_at_a_url_is_named_and_made_again(
         f"file://{tmp_path}/listed/shards.index",
         cache,
     ]
-    assert "names; send that folder again" in fails(2, *words, "--overwrite")
+    assert "names it; send the whole folder again" in fails(2, *words, "--overwrite")
 
 
 @pytest.mark.parametrize("streamed", [["--stream_cache=1"], []])
@@ -341,7 +341,7 @@ def test_what_cannot_be_streamed_is_said_in_one_line(dimred: Path, fails: Callab
     )
     assert "needs a folder" in failure(dimred, tmp_path, f"{url}/train-00000-of-00008", "--stream_cache=1")
     assert "nothing to stream at" in failure(dimred, tmp_path, f"{url}/test-*", "--stream_cache=1")
-    assert "streams TFRecord files, received dataset = folder" in failure(
+    assert "can stream only TFRecord files, received dataset = folder" in failure(
         dimred, tmp_path, url, "--stream_cache=1", "--dataset=folder"
     )
     (shards / "train-00003-of-00008").write_bytes(b"no record")

@@ -277,7 +277,8 @@ def test_states_that_the_trainer_could_not_go_on_from_are_not_written(stage1: Pa
         "needs the options of the run, whose preset is robust, received mindspore-latest", preset="mindspore-latest"
     )
     refused("whose rho is 0.55, received 0.5", rho=0.5)
-    refused(f"needs the newest state of '.*run' taken up, received one of step 2 beside {last.name}", taken=first)
+    said = "needs an optimizer that was resumed from the newest state of '.*run', received one from step 2"
+    refused(f"{said}; the newest is {last.name}", taken=first)
     refused("loss scale")
     shutil.copytree(last, tmp_path / "alone")
     refused("needs a state in its run, received '.*alone' outside one", taken=tmp_path / "alone")
@@ -1359,11 +1360,11 @@ def test_arguments_that_will_not_do_are_refused() -> None:
         (lambda: make(model, basis, rho=2), "rho needs .*, received 2"),
         (
             lambda: make(model, basis, rhoo=0.5),
-            r"knows no hyperparameter rhoo \(docs.reference.presets.md\); did you mean rho\?",
+            r"has no hyperparameter rhoo \(docs.reference.presets.md\); did you mean rho\?",
         ),
         (lambda: make(model, basis, trials=2.5), "trials needs a whole number .*, received 2.5"),
         (lambda: make(model, basis, trials=np.nan), r"trials needs a whole number in \[1, 100\], received nan"),
-        (lambda: make(model, basis, ema_decay=0.5), "knows no hyperparameter ema_decay"),
+        (lambda: make(model, basis, ema_decay=0.5), "has no hyperparameter ema_decay"),
         (lambda: make(model, basis, update_rule="dfp"), "update_rule needs one of .*, received dfp"),
         (lambda: make(model, basis, learning_rate=0.1), "learning_rate has no effect: it needs method = psgd or sgd"),
         (lambda: make(model, basis, first_drop=0.2), "first_drop has no effect: it needs schedule or alpha_schedule"),

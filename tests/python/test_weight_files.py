@@ -678,7 +678,7 @@ def test_names_that_are_not_utf8(tmp_path: Path, refused, fails) -> None:
     ckpt.write_bytes(ckpt.read_bytes().replace(b"conv1.weight", b"conv1.weigh\xff"))
     torch.save({"conv1.weigh\ud800": torch.ones(2)}, pt)
     for file, name in ((ckpt, "'conv1.weigh\\xFF'"), (pt, "'conv1.weigh\\ud800'")):
-        rule = f"'{file}': needs names in UTF-8, received {name}"
+        rule = f"'{file}' needs names in UTF-8, received {name}"
         assert rule in refused(file)
         assert rule in fails(1, "merge", file, "--output", tmp_path / "merged")
     assert not (tmp_path / "merged").exists()
@@ -699,7 +699,7 @@ def test_another_model_lists_the_first_names_and_shapes(tmp_path: Path, twin, un
     assert close(logits(tmp_path / "twin.pt"), twin)  # unused
     torch.save({**twin.state_dict(), "layer3.3.conv1.weight": torch.ones(1)}, tmp_path / "twin.pt")
     line = unfit(tmp_path / "twin.pt")
-    assert "belongs to a larger model: it has 1 tensors more than the network, among them layer3.3.conv1.weight" in line
+    assert "belongs to a larger model: it has 1 more tensors than the network, among them layer3.3.conv1.weight" in line
     buffer = io.BytesIO()
     torch.save(build("convnet", 1, 32, 32, 10).state_dict(), buffer)
     (tmp_path / "twin.pt").write_bytes(buffer.getvalue())
@@ -782,7 +782,7 @@ def test_a_merge_of_distributed_checkpoints(tmp_path: Path, execute, fails) -> N
     record.write_bytes(content)
     assert "is damaged" in fails(1, "merge", tmp_path / "run", "--output", tmp_path / "x")
     cut_checkpoint(tmp_path / "nan", {"w": torch.tensor([1.0, 2.0, torch.nan])}, along(0, 3))
-    rule = f"'{tmp_path / 'nan'}': \"w\" needs finite values, received another at element 2"
+    rule = f"'{tmp_path / 'nan'}': \"w\" needs finite values, but its element 2 is not finite"
     assert rule in fails(2, "merge", tmp_path / "nan", "--output", tmp_path / "x")
     (tmp_path / "flat/.metadata").write_bytes(pickle.dumps(os.system))
     assert "nothing of it was run" in fails(1, "merge", tmp_path / "flat", "--output", tmp_path / "x")

@@ -174,16 +174,16 @@ TEST(Projection, RefusesValuesWithGaps) {
   const auto gaps = wide.narrow(1, 0, 100);
   const std::vector<double> nine(9);
   EXPECT_EQ(refusal([&] { project(gaps, torch::zeros({100})); }),
-            "[stage2] needs values in one piece, received [9, 100] with strides [200, 1]");
+            "[stage2] needs contiguous values, received [9, 100] with strides [200, 1]");
   EXPECT_EQ(refusal([&] { back_project(gaps, nine, nine); }),
-            "[stage2] needs values in one piece, received [9, 100] with strides [200, 1]");
+            "[stage2] needs contiguous values, received [9, 100] with strides [200, 1]");
   const auto column = torch::zeros({4, 2}).select(1, 0);
   EXPECT_EQ(refusal([&] { inner_product(column, torch::zeros({4})); }),
-            "[stage2] needs values in one piece, received [4] with strides [2]");
+            "[stage2] needs contiguous values, received [4] with strides [2]");
   EXPECT_EQ(refusal([&] { inner_product(torch::zeros({4}), column); }),
-            "[stage2] needs values in one piece, received [4] with strides [2]");
+            "[stage2] needs contiguous values, received [4] with strides [2]");
   EXPECT_EQ(refusal([&] { inner_product(torch::zeros({3}), torch::zeros({4})); }),
-            "[stage2] needs the vector's 4 columns, received [3]");
+            "[stage2] needs a vector of 4 columns, received [3]");
 }
 
 TEST(Projection, OfSeveralProductsIsEachOfThem) {

@@ -219,7 +219,7 @@ TEST(Listing, NamesOutsideOfTheFolderAndNonsenseAreRefused) {
       R"({"format":"dimred listing 2","files":{}})"};
   for (const auto& text : wrong)
     EXPECT_THAT(error_of([&] { parse_listing(text, "s3://b/_COMPLETE"); }),
-                HasSubstr("s3://b/_COMPLETE is no listing of ours"))
+                HasSubstr("s3://b/_COMPLETE is not a listing of dimred"))
         << text;
 }
 

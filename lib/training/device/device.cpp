@@ -65,7 +65,8 @@ namespace {
 /// cuda where there is a device, cpu where there is none; throws for one that cannot be used.
 std::string automatic_device() {
   if (cuda::library().failed || !counting_warning().empty())
-    fail_environment("[device] cannot use the GPU: {}; --device cpu goes on without", reason());
+    fail_environment("[device] cannot use the GPU: {}; give --device cpu to run without it",
+                     reason());
   return torch::cuda::is_available() ? "cuda" : "cpu";
 }
 
@@ -86,8 +87,8 @@ torch::Device cuda_device(const std::string& text, int count, int local_rank) {
   // torch keeps an index modulo 256.
   const bool exists = (text == "cuda" || device.str() == text) && device.index() < count;
   require_environment(exists,
-                      "[device] there is no CUDA device {}, only {}, counted from 0; "
-                      "received --device {}",
+                      "[device] no CUDA device has the number {}: this machine has {}, counted "
+                      "from 0; received --device {}",
                       text.substr(text.find(':') + 1),
                       count,
                       text);

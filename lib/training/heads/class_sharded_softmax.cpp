@@ -46,8 +46,7 @@ Counts agreed_counts(const std::string& fault,
     const auto texts = communicator.gather(common);
     const auto who = other - seen.begin();
     refuse(
-        "[margin_loss] needs the same on every rank, received {} (rank 0) "
-        "and {} (rank {})",
+        "[margin_loss] needs the same values on every rank, received {} (rank 0) and {} (rank {})",
         texts[0],
         texts[who],
         who);
@@ -70,8 +69,7 @@ ClassRange class_range(std::int64_t classes, int rank, int ranks) {
           rank,
           ranks);
   require(classes >= ranks,
-          "[margin_loss] needs at least a class for each rank, received {}{} "
-          "and {} ranks",
+          "[margin_loss] needs at least one class for each rank, received {}{} and {} ranks",
           classes,
           classes == 1 ? " class" : " classes",
           ranks);

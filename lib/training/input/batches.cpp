@@ -254,7 +254,7 @@ void keep_on_device(Setup& setup, DataOnDevice choice) {
     if (set == nullptr || find_kept(setup, *set) != nullptr) continue;
     const auto reason = why_not_on_device(*set, setup.data.preprocessing, memory);
     require(!must || reason.empty(),
-            "[data] data_on_device = yes needs images that can be kept there, but {}: {}",
+            "[data] data_on_device = yes needs images that can be kept on the device, but {}: {}",
             reason,
             set->description());
     if (reason.empty())

@@ -64,7 +64,7 @@ void warn_of_samples(const RankReport& sum, Console& console) {
   if (sum.bad > 0)
     console.warn(formatted("{} bad samples were skipped in this epoch{}", sum.bad, first));
   if (sum.damaged > 0)
-    console.warn(formatted("{} damaged images were used as far as they go{}",
+    console.warn(formatted("{} damaged images were used as far as they could be decoded{}",
                            sum.damaged,
                            sum.bad > 0 ? std::string() : first));
 }

@@ -85,7 +85,7 @@ std::string describe(const Overlap& overlap, std::size_t buckets) {
 std::vector<layout::ColumnRange> bucket_columns(const layout::Layout& layout,
                                                 const BucketOptions& options) {
   require(options.bucket_mb > 0 && options.first_bucket_mb > 0,
-          "[bucket_mb] bucket_mb needs > 0, received {}",
+          "[bucket_mb] bucket_mb needs to be > 0, received {}",
           std::min(options.bucket_mb, options.first_bucket_mb));
   const auto starts =
       options.split.empty() ? starts_by_size(layout, options) : starts_by_split(layout, options);

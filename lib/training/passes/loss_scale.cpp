@@ -22,12 +22,12 @@ void validate(LossScaleOptions options) {
   add_options(table, options);
   require_ranges(table, "loss_scale");
   require(!options.dynamic || !options.loss_scale,
-          "[loss_scale] loss_scale stays and use_dynamic_loss_scaling moves from "
-          "init_loss_scaling; needs one of them, received loss_scale = {}",
+          "[loss_scale] needs either loss_scale, which stays fixed, or use_dynamic_loss_scaling, "
+          "received both, with loss_scale = {}",
           options.loss_scale.value_or(1));
   require(options.drop_overflow || !options.dynamic,
-          "[loss_scale] use_dynamic_loss_scaling finds its scale by overflows, which it "
-          "drops; received drop_overflow = false");
+          "[loss_scale] use_dynamic_loss_scaling needs drop_overflow = true, because it finds its "
+          "scale by overflows; received false");
 }
 
 void add_options(OptionTable& table, LossScaleOptions& options) {
@@ -55,7 +55,7 @@ void add_options(OptionTable& table, LossScaleOptions& options) {
   table
       .add("decr_every_n_nan_or_inf",
            &options.decr_every_n_nan_or_inf,
-           "overflows in a row before the scale falls by decr_ratio, at least to 1",
+           "overflows in a row before the scale falls by decr_ratio, but not below 1",
            at_least(1))
       .needs(is_on("use_dynamic_loss_scaling"));
   table.add("drop_overflow",
@@ -94,8 +94,8 @@ void LossScale::update(bool overflow) {
   in_a_row_ = overflow ? in_a_row_ + 1 : 0;
   overflows_ += overflow ? 1 : 0;
   require_environment(!overflow || options_.drop_overflow,
-                      "[loss_scale] the gradient is not finite at loss scale {}, and "
-                      "drop_overflow = false drops no step; earlier files are kept",
+                      "[loss_scale] the gradient is not finite at loss scale {}, and drop_overflow "
+                      "= false skips no step; earlier files are kept",
                       value_);
   require_environment(
       in_a_row_ < most_in_a_row || can_fall(),
@@ -103,7 +103,7 @@ void LossScale::update(bool overflow) {
       "earlier files are kept; {}a lower learning_rate or precision = bfloat16 may help",
       in_a_row_,
       value_,
-      options_.dynamic ? ", the least there is" : ", which stays",
+      options_.dynamic ? ", the smallest possible" : ", which is fixed",
       options_.dynamic ? "" : "a smaller loss_scale, use_dynamic_loss_scaling, ");
   if (!options_.dynamic) return;
   good_steps_ = overflow ? 0 : good_steps_ + 1;

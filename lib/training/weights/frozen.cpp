@@ -40,8 +40,8 @@ fs::path source_of(const Model& model, const fs::path& near) {
   if (foreign) return artifact.weights;  // wherever it lies
   const auto file = checkpoints::frozen_file_of(near);
   require(!file.empty(),
-          "[weights] trainable_include_patterns and trainable_exclude_patterns freeze "
-          "{}, but no {} was found beside or above {}",
+          "[weights] trainable_include_patterns and trainable_exclude_patterns freeze {}, but no "
+          "{} with their values was found beside or above {}",
           checkpoints::count_and_names(
               texts_of(model.flat.frozen_layout.entries, &layout::Entry::name)),
           frozen_file_name,
@@ -86,7 +86,7 @@ void require_same_frozen(const Model& model,
   const auto theirs = parse_json(layout_json, formatted("[weights] the layout of {}", source))
                           .value("frozen", std::string());
   require(theirs == model.frozen_digest,
-          "[weights] {} was trained with another frozen part: its digest is {}, here it is {}",
+          "[weights] {} was trained with another frozen part: its digest is {}, but here it is {}",
           source,
           theirs.empty() ? "none" : theirs,
           model.frozen_digest.empty() ? "none" : model.frozen_digest);
@@ -98,9 +98,9 @@ void refuse_missing(const std::string& layout_json,
   auto missing = checkpoints::missing_parameters(layout_json);
   std::erase_if(missing, [&](const std::string& name) { return !is_needed(name); });
   require(missing.empty(),
-          "[weights] {} has no values of {}, which were frozen when it was recorded; put "
-          "them beside it in a {}, with --trainable_exclude_patterns that name them, or record "
-          "with trainable_only=False",
+          "[weights] {} has no values of {}, which were frozen when it was recorded; put their "
+          "values into a {} beside it and give --trainable_exclude_patterns that match them, or "
+          "record with trainable_only=False",
           source,
           checkpoints::count_and_names(missing),
           frozen_file_name);
@@ -112,7 +112,7 @@ void keep_frozen(const Setup& setup, const fs::path& folder) {
   if (fs::exists(file) && !checkpoints::states_of(folder).empty()) {
     const auto kept = picked(setup.model, checkpoints::read_weights(file));
     require(frozen_digest(setup.model.flat.frozen_layout, kept) == setup.model.frozen_digest,
-            "[weights] {} was begun with another frozen part than the checkpoint's; choose "
+            "[weights] {} was begun with a different frozen part from the checkpoint's; choose "
             "another --output to start from the beginning",
             folder);
     return;

@@ -51,8 +51,8 @@ void append_tensors(const fs::path& path,
     offset += size;
   }
   require_environment(offset == values.size(),
-                      "[weights] {} has values without names: it was written before "
-                      "snapshots named their running statistics",
+                      "[weights] {} has values without names, because it comes from a revision "
+                      "that did not name running statistics",
                       path);
 }
 
@@ -61,7 +61,10 @@ void append_frozen(const fs::path& path,
                    const std::string& expected,
                    std::vector<WeightTensor>& tensors) {
   const auto file = checkpoints::frozen_file_of(path);
-  require(!file.empty(), "[weights] {}: its run's {} is missing", path, frozen_file_name);
+  require(!file.empty(),
+          "[weights] {} needs the {} of its run, which is missing",
+          path,
+          frozen_file_name);
   auto frozen = checkpoints::read_weights(file).tensors;
   std::vector<layout::Parameter> table;
   std::vector<float> values;

@@ -52,8 +52,8 @@ checkpoints::State initial_state(const Model& model,
   selected.exclude.require_matches(names);
   auto matching = match(model, file, selected, std::move(drawn));
   require(matching.problems.empty(),
-          "[initialize_from] {} comes from another model: {} (--checkpoint_exclude_patterns skips "
-          "tensors; logits is the last layer)",
+          "[initialize_from] {} comes from another model: {}; skip tensors with "
+          "--checkpoint_exclude_patterns (logits is the last layer)",
           options.initialize_from,
           first_problems(matching));
   require(!matching.loaded.empty(),
@@ -96,7 +96,9 @@ void report(const nlohmann::json& summary, Console& console) {
     console.warn(
         formatted("the file's adapter is not folded into the weights{}", some_of(adapter)));
   if (const auto& drawn = summary.at("frozen_as_drawn"); !drawn.empty())
-    console.warn(formatted("frozen as drawn, neither loaded nor trained{}", some_of(drawn)));
+    console.warn(
+        formatted("these parameters keep random values, because they are frozen and not loaded{}",
+                  some_of(drawn)));
 }
 
 }  // namespace
@@ -105,7 +107,7 @@ void add_transfer_options(OptionTable& table, TransferOptions& options) {
   table.group("Transfer");
   table.add("initialize_from",
             &options.initialize_from,
-            "start from these weights: run, state, snapshot, folder of snapshots (its newest), "
+            "start from these weights: run, state, snapshot, newest snapshot of a folder, "
             "safetensors, .pt or .ckpt");
   table
       .add("checkpoint_include_patterns",
@@ -144,7 +146,9 @@ void begin(Setup& setup,
   if (fresh && !options.initialize_from.empty()) {
     initialize(setup, options, folder, console);
   } else if (fresh && !frozen.entries.empty()) {
-    console.warn("what is frozen stays as the new network has it: no initialize_from");
+    console.warn(
+        "frozen parameters keep the random values of the new network, because initialize_from is "
+        "not given");
   }
   if (resumed_from != folder) keep_frozen(setup, folder);
   if (frozen.entries.empty()) return;

@@ -146,8 +146,8 @@ Weights from_weights_file(const Model& model, const fs::path& path) {
           first_problems(matching));
   const auto more = deeper(matching);
   require(more.empty(),
-          "[weights] {} belongs to a larger model: it has {} tensors more than the "
-          "network, among them {}",
+          "[weights] {} belongs to a larger model: it has {} more tensors than the network, among "
+          "them {}",
           path,
           matching.unused.size(),
           more);
@@ -180,8 +180,8 @@ Weights load_weights(const Setup& setup, const fs::path& path) {
   require(artifact.kind != ArtifactKind::missing, "[weights] no such file or folder: {}", path);
   checkpoints::require_whole(path, "weights");
   require(artifact.is_one(),
-          "[weights] needs one set of weights, received {}, which is none; name a run, "
-          "state, snapshot, weight file or a checkpoint's folder",
+          "[weights] needs one set of weights, but {} is not one; give a run, state, snapshot, "
+          "weight file or a checkpoint's folder",
           path);
   if (artifact.kind != ArtifactKind::snapshot && !artifact.weights.empty()) {
     auto weights = from_weights_file(setup.model, artifact.weights);
@@ -223,8 +223,8 @@ Weights mean_of_series(const Setup& setup, const fs::path& path, std::int64_t la
 
 void apply(Model& model, const Weights& weights) {
   require(std::ssize(weights.buffers) == model.flat.buffers.numel(),
-          "[weights] {} belongs to another model: the network has {} buffer values, the "
-          "file {}",
+          "[weights] {} belongs to another model: the network has {} buffer values, but the file "
+          "has {}",
           weights.source,
           model.flat.buffers.numel(),
           weights.buffers.size());
@@ -237,7 +237,7 @@ checkpoints::Series latest_members(const fs::path& path, std::int64_t latest) {
     checkpoints::sort_by_step(series);
   auto& members = series.members;
   require(latest <= std::ssize(members),
-          "[weights] start_latest needs at most the {} snapshots of {}, received {}",
+          "[weights] start_latest needs to be at most the {} snapshots of {}, received {}",
           members.size(),
           path,
           latest);

@@ -29,8 +29,8 @@ TEST(Device, AnOrdinalIsOneOfThose) {
   for (const std::string index : {"2", "99", "128", "255", "256", "257"}) {
     const auto text = thrown<std::runtime_error>([&] { cuda_device("cuda:" + index, 2); });
     EXPECT_EQ(text,
-              formatted("[device] there is no CUDA device {}, only 2, counted from 0; "
-                        "received --device cuda:{}",
+              formatted("[device] no CUDA device has the number {}: this machine has 2, counted "
+                        "from 0; received --device cuda:{}",
                         index,
                         index));
   }

@@ -195,8 +195,7 @@ std::string softmax_refusal(const std::function<void()>& call) {
 
 TEST(ClassSharded, RefusesFewerClassesThanRanks) {
   EXPECT_EQ(softmax_refusal([] { class_range(3, 0, 4); }),
-            "[margin_loss] needs at least a class for each rank, received 3 "
-            "classes and 4 ranks");
+            "[margin_loss] needs at least one class for each rank, received 3 classes and 4 ranks");
 }
 
 TEST(ClassSharded, RefusesOnEveryRankWhatDiffersBetweenThem) {
@@ -210,8 +209,8 @@ TEST(ClassSharded, RefusesOnEveryRankWhatDiffersBetweenThem) {
           [&] { class_sharded_softmax(features, p.labels, own, range, {}, {}, communicator); });
     };
     const std::string scope =
-        "[margin_loss] needs the same on every rank, received D = 6 in Double "
-        "and 11 classes (rank 0) and ";
+        "[margin_loss] needs the same values on every rank, received D = 6 in Double and 11 "
+        "classes (rank 0) and ";
     const auto narrow = [&](const torch::Tensor& tensor) {
       return rank == 2 ? tensor.narrow(1, 0, 4).contiguous() : tensor;
     };

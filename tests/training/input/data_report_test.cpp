@@ -73,8 +73,8 @@ TEST_F(Telling, CountsAndNamesBadAndDamagedSamples) {
   data::LoaderReport report{.batches = 1, .samples = 8, .bad_samples = 2, .damaged_samples = 3};
   report.messages = {"a.jpg: [jpeg] bad", "b.jpg: ends early"};
   EXPECT_EQ(said(report, 1),
-            "warning: 2 bad samples were skipped in this epoch; the first: a.jpg: [jpeg] bad\n"
-            "warning: 3 damaged images were used as far as they go\n");
+            "warning: 2 bad samples were skipped in this epoch; the first: a.jpg: [jpeg] "
+            "bad\nwarning: 3 damaged images were used as far as they could be decoded\n");
   said(report, 1);
   setup.data.report.bad_test_samples = 5;
   const auto json = to_json(setup.data.report, false);

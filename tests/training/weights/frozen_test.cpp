@@ -259,7 +259,7 @@ TEST(ForeignWeights, WhatIsNotOfTheNetworkIsSaid) {
       file.weights.note,
       "left out as training state: 1 tensor (learning_rate); unused: 1 tensor (extra.weight)");
   file.floats.back().name = "conv3.weight";  // behind conv1 and conv2
-  EXPECT_NE(file.load().find("belongs to a larger model: it has 1 tensors more than the network, "
+  EXPECT_NE(file.load().find("belongs to a larger model: it has 1 more tensors than the network, "
                              "among them conv3.weight"),
             std::string::npos);
   file.floats = {{"a.b", {1}, {1}}, {"c.d", {1}, {1}}};
@@ -283,7 +283,7 @@ TEST(Frozen, StaysInTheFolderOfARunThatHasStates) {
   }
   record_frozen_digest(setup.model);
   const auto error_of = thrown<std::invalid_argument>([&] { keep_frozen(setup, folder.path()); });
-  EXPECT_NE(error_of.find("was begun with another frozen part"), std::string::npos);
+  EXPECT_NE(error_of.find("was begun with a different frozen part"), std::string::npos);
 }
 
 }  // namespace
