@@ -488,7 +488,7 @@ TEST_F(Merge, EndsWhenItIsToStop) {
   progress.stop = true;
   for (const auto* source : {"run", "adapters"})
     EXPECT_EQ(thrown<std::runtime_error>([&] { run(source, {.progress = &progress}); }),
-              "[merge] stopped; it goes on by shard");
+              "[merge] stopped; the same command continues after the last complete shard");
 }
 
 // What a merge did not write is neither removed nor taken for its own.
