@@ -9,6 +9,7 @@
 #include "support/errors.h"
 #include "support/result_file.h"
 #include "training/data_sets.h"
+#include "training/make_setup.h"
 #include "training/weights/transfer.h"
 
 namespace dimred::commands {

@@ -15,6 +15,7 @@
 #include "support/digest.h"
 #include "support/errors.h"
 #include "training/evaluate.h"
+#include "training/make_setup.h"
 #include "training/weights/frozen.h"
 #include "training/weights/weights.h"
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "distributed/connect.h"
 #include "support/console.h"
 #include "support/options.h"
 #include "training/epoch.h"
