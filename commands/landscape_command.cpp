@@ -29,7 +29,7 @@
 #include "support/text.h"
 #include "training/data_sets.h"
 #include "training/make_setup.h"
-#include "training/weights/frozen.h"
+#include "training/weights/frozen_file.h"
 #include "training/weights/landscape.h"
 #include "training/weights/weights.h"
 

@@ -16,7 +16,7 @@
 #include "support/errors.h"
 #include "training/evaluate.h"
 #include "training/make_setup.h"
-#include "training/weights/frozen.h"
+#include "training/weights/frozen_file.h"
 #include "training/weights/weights.h"
 
 namespace dimred::commands {
