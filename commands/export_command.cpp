@@ -12,6 +12,7 @@
 #include "support/errors.h"
 #include "support/result_file.h"
 #include "training/evaluate.h"
+#include "training/make_setup.h"
 #include "training/run_folder.h"
 
 namespace dimred::commands {

@@ -28,7 +28,8 @@
 #include "support/stopwatch.h"
 #include "support/text.h"
 #include "training/data_sets.h"
-#include "training/weights/frozen.h"
+#include "training/make_setup.h"
+#include "training/weights/frozen_file.h"
 #include "training/weights/landscape.h"
 #include "training/weights/weights.h"
 

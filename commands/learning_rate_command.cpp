@@ -10,6 +10,7 @@
 #include "support/result_file.h"
 #include "support/suggestion.h"
 #include "training/data_sets.h"
+#include "training/make_setup.h"
 #include "training/weights/transfer.h"
 
 namespace dimred::commands {

@@ -15,7 +15,8 @@
 #include "support/digest.h"
 #include "support/errors.h"
 #include "training/evaluate.h"
-#include "training/weights/frozen.h"
+#include "training/make_setup.h"
+#include "training/weights/frozen_file.h"
 #include "training/weights/weights.h"
 
 namespace dimred::commands {

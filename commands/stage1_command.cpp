@@ -17,6 +17,7 @@
 #include "support/formatted.h"
 #include "support/list_files.h"
 #include "training/data_sets.h"
+#include "training/make_setup.h"
 #include "training/signals.h"
 
 namespace dimred::commands {

@@ -27,8 +27,9 @@
 #include "support/sampled_digest.h"
 #include "support/stopwatch.h"
 #include "training/data_sets.h"
+#include "training/make_setup.h"
 #include "training/signals.h"
-#include "training/weights/frozen.h"
+#include "training/weights/frozen_file.h"
 #include "training/weights/weights.h"
 
 namespace dimred::commands {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "distributed/connect.h"
 #include "options/options.h"
 #include "support/console.h"
 #include "training/epoch.h"

@@ -3,7 +3,7 @@
 #include "checkpoints/snapshot.h"
 #include "support/errors.h"
 #include "support/scope_exit.h"
-#include "training/evaluate.h"
+#include "training/scores.h"
 #include "training/state.h"
 #include "training/weights/average.h"
 #include "training/weights/full_vector.h"

@@ -2,8 +2,9 @@
 
 #include <memory>
 
-#include "stage1/train.h"
+#include "stage1/saves.h"
 #include "training/hooks.h"
+#include "training/run_folder.h"
 
 namespace dimred::stage1 {
 

@@ -5,8 +5,7 @@
 #include <vector>
 
 #include "optimizers/optimizer.h"
-#include "training/epoch.h"
-#include "training/passes/gradient.h"
+#include "training/passes/step.h"
 
 namespace dimred::stage1 {
 

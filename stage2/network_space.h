@@ -3,7 +3,7 @@
 #include "method/presets.h"
 #include "stage2/tensor_space.h"
 #include "stage2/weight_decay.h"
-#include "training/epoch.h"
+#include "training/passes/step.h"
 
 namespace dimred::stage2 {
 

@@ -5,8 +5,8 @@
 #include <fstream>
 
 #include "method/method.h"
-#include "training/epoch.h"
 #include "training/events/event_log.h"
+#include "training/position.h"
 
 namespace dimred::stage2 {
 

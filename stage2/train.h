@@ -6,7 +6,8 @@
 #include "method/presets.h"
 #include "stage2/subspace.h"
 #include "support/console.h"
-#include "training/hooks.h"
+#include "training/epoch.h"
+#include "training/hook_options.h"
 #include "training/weights/weights.h"
 
 namespace dimred::stage2 {

@@ -15,6 +15,8 @@
 #include "support/errors.h"
 #include "support/parallel.h"
 #include "training/device/device.h"
+#include "training/input/batches.h"
+#include "training/make_setup.h"
 #include "training/weights/named_weights.h"
 #include "training/weights/weights.h"
 

@@ -1,5 +1,6 @@
 #include "training/curve.h"
 
+#include <algorithm>
 #include <iomanip>
 #include <nlohmann/json.hpp>
 #include <vector>
@@ -48,6 +49,12 @@ void keep_prefix(const fs::path& path, const FilePrefix& prefix) {
       prefix.length,
       remedy);
   if (size > prefix.length) truncate_file(path, prefix.length);
+}
+
+/// Whole epochs as they are; a budget's end lies between two.
+std::string epoch_text(double epoch) {
+  const auto text = significant_text(epoch, 3);
+  return std::string(3 - std::min<std::size_t>(text.size(), 3), ' ') + text;
 }
 
 }  // namespace
@@ -129,5 +136,25 @@ void CurveWriter::append(const CurveRow& row) {
 }
 
 FilePrefix CurveWriter::prefix() { return path_.empty() ? FilePrefix{} : prefix_of(path_); }
+
+std::string describe(const CurveRow& row, double train_accuracy) {
+  const auto percent = [](double part) { return decimal_text(100 * part, 2) + " %"; };
+  auto text = "epoch " + epoch_text(row.epoch);
+  if (row.weights != "raw") text += formatted(" ({})", row.weights);
+  if (row.train_loss)
+    text += formatted("  train {} / {}", decimal_text(*row.train_loss, 4), percent(train_accuracy));
+  if (row.validation_accuracy) text += "  validation " + percent(*row.validation_accuracy);
+  if (row.test_accuracy)
+    text +=
+        formatted("  test {} / {}", decimal_text(*row.test_loss, 4), percent(*row.test_accuracy));
+  if (row.learning_rate) text += "  rate " + significant_text(*row.learning_rate, 4);
+  const auto& totals = row.totals;
+  if (totals.seconds > 0)
+    text += formatted("  {} s  {} images/s ({} compute)",
+                      decimal_text(totals.seconds, 1),
+                      decimal_text(totals.images / totals.seconds, 0),
+                      decimal_text(totals.images / (totals.seconds - totals.data_wait_seconds), 0));
+  return text;
+}
 
 }  // namespace dimred::training

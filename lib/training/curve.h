@@ -36,6 +36,9 @@ struct CurveRow {
       test_accuracy;
 };
 
+/// A row as one console line.
+std::string describe(const CurveRow& row, double train_accuracy);
+
 /// The beginning of a file that a resume state counts: its length in bytes, and their digest.
 struct FilePrefix {
   std::int64_t length = 0;

@@ -3,27 +3,18 @@
 #include <ATen/record_function.h>
 
 #include <cmath>
-#include <iomanip>
-#include <nlohmann/json.hpp>
+#include <functional>
 #include <optional>
+#include <string>
 
-#include "checkpoints/state.h"
 #include "support/errors.h"
-#include "support/formatted.h"
 #include "support/stopwatch.h"
 #include "training/input/batches.h"
 #include "training/input/data_report.h"
 #include "training/signals.h"
-#include "training/train.h"
 
 namespace dimred::training {
 namespace {
-
-/// Whole epochs as they are; a budget's end lies between two.
-std::string epoch_text(double epoch) {
-  const auto text = significant_text(epoch, 3);
-  return std::string(3 - std::min<std::size_t>(text.size(), 3), ' ') + text;
-}
 
 /// Reports once why passes are launched kernel by kernel though they should be recorded.
 void report_graphs(Model& model, Console& console) {
@@ -115,65 +106,6 @@ class EpochCosts {
 };
 
 }  // namespace
-
-nlohmann::json to_json(const Position& position) {
-  const auto& sums = position.epoch_sums;
-  return {{"epoch", position.epoch},
-          {"step_in_epoch", position.step_in_epoch},
-          {"step", position.step},
-          {"loss_sum", sums.loss_sum},
-          {"correct_count", sums.correct_count},
-          {"sample_count", sums.sample_count},
-          {"row_due", position.row_due},
-          {"totals", to_json(position.totals)}};
-}
-
-Position position_from_json(const nlohmann::json& json) {
-  using checkpoints::count_of;
-  return {.epoch = count_of(json, "epoch"),
-          .step_in_epoch = count_of(json, "step_in_epoch"),
-          .step = count_of(json, "step"),
-          .epoch_sums = {json.at("loss_sum"), json.at("correct_count"), json.at("sample_count")},
-          .row_due = json.at("row_due"),
-          .totals = totals_from_json(json.at("totals"))};
-}
-
-void finish_epoch(Position& position) {
-  ++position.epoch;
-  position.step_in_epoch = 0;
-  position.epoch_sums = {};
-}
-
-void require_epochs_left(const Position& position, std::int64_t epochs) {
-  const bool further =
-      position.epoch > epochs || (position.epoch == epochs && position.step_in_epoch > 0);
-  require(!further,
-          "[training] epochs needs to be at least as many as the run has done ({} epochs and {} "
-          "steps), received {}",
-          position.epoch,
-          position.step_in_epoch,
-          epochs);
-}
-
-std::string describe(const CurveRow& row, double train_accuracy) {
-  const auto percent = [](double part) { return decimal_text(100 * part, 2) + " %"; };
-  auto text = "epoch " + epoch_text(row.epoch);
-  if (row.weights != "raw") text += formatted(" ({})", row.weights);
-  if (row.train_loss)
-    text += formatted("  train {} / {}", decimal_text(*row.train_loss, 4), percent(train_accuracy));
-  if (row.validation_accuracy) text += "  validation " + percent(*row.validation_accuracy);
-  if (row.test_accuracy)
-    text +=
-        formatted("  test {} / {}", decimal_text(*row.test_loss, 4), percent(*row.test_accuracy));
-  if (row.learning_rate) text += "  rate " + significant_text(*row.learning_rate, 4);
-  const auto& totals = row.totals;
-  if (totals.seconds > 0)
-    text += formatted("  {} s  {} images/s ({} compute)",
-                      decimal_text(totals.seconds, 1),
-                      decimal_text(totals.images / totals.seconds, 0),
-                      decimal_text(totals.images / (totals.seconds - totals.data_wait_seconds), 0));
-  return text;
-}
 
 EpochEnd run_epoch(Run& run, Stage& stage) {
   auto& setup = *run.setup;

@@ -26,18 +26,6 @@ std::string first_message(const data::LoaderReport& report) {
 
 const char* not_finite_text(double value) { return std::isnan(value) ? "NaN" : "infinity"; }
 
-/// Tells of bad samples when there are others than at the last time.
-void warn(const Score& score,
-          const char* set,
-          std::int64_t& count,
-          const Setup& setup,
-          Console& console) {
-  const bool speaks = setup.communicator->rank() == 0;
-  const bool news = score.bad != count && score.bad > 0;
-  count = score.bad;
-  if (speaks && news) console.warn(bad_text(score, set));
-}
-
 /// A variance that is below 0 gives NaN, or, within BatchNorm's epsilon, a wrong scale.
 void require_variances(models::Objective& objective) {
   for (const auto& [name, tensor, rows, first_row] : models::all_tensors(objective))
@@ -144,21 +132,6 @@ void recalibrate_batchnorm(Setup& setup, std::int64_t batches_wanted) {
   setup.communicator->sum(done);
   model.flat.buffers.div_(done[0]);
   model.objective->restore_constants();
-}
-
-void add_scores(Setup& setup, CurveRow& row, Console& console) {
-  auto& report = setup.data.report;
-  if (setup.data.validation) {
-    const auto score = evaluate(setup, *setup.data.validation);
-    row.validation_loss = score.loss;
-    row.validation_accuracy = score.accuracy;
-    warn(score, "validation", report.bad_validation_samples, setup, console);
-  }
-  if (!setup.data.test) return;
-  const auto score = evaluate(setup, *setup.data.test);
-  row.test_loss = score.loss;
-  row.test_accuracy = score.accuracy;
-  warn(score, "test", report.bad_test_samples, setup, console);
 }
 
 }  // namespace dimred::training

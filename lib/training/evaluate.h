@@ -1,10 +1,9 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 
-#include "support/console.h"
-#include "training/curve.h"
 #include "training/input/batches.h"
 #include "training/setup.h"
 
@@ -33,11 +32,6 @@ Score evaluate(Setup& setup, const data::Dataset& dataset);
 /// evaluate() for a result: throws std::runtime_error for a loss that is not finite, too. `set` is
 /// the data set's name in the message.
 Score finite_score(Setup& setup, const data::Dataset& dataset, const char* set);
-
-/// Scores of the present weights on the validation and the test set, where there are such.
-/// Counts their bad samples in setup.data.report, and warns when there are others than at the last
-/// time.
-void add_scores(Setup& setup, CurveRow& row, Console& console);
 
 /// "3 bad samples are left out of the test set; the first: ..."; empty when there are none.
 std::string bad_text(const Score& score, const char* set);

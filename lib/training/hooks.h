@@ -2,13 +2,14 @@
 
 #include <functional>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "checkpoints/background_writer.h"
-#include "options/options.h"
-#include "training/epoch.h"
+#include "support/console.h"
+#include "training/curve.h"
+#include "training/position.h"
 #include "training/run_folder.h"
+#include "training/setup.h"
 
 namespace dimred::checkpoints {
 struct State;
@@ -87,23 +88,5 @@ class Hooks {
 
 /// A hook that ends the run when this holds, which is a function of what the run state holds.
 std::unique_ptr<Hook> stop_when(std::function<bool(const RunView&)> holds);
-
-/// The hooks that both stages have.
-struct HookOptions {
-  std::int64_t profile_every_n_iters = 0;  // >= 0; steps between two traces; 0: none
-  std::int64_t profile_at_task = 0;        // >= 0; the rank that is traced
-  bool time_history = false;               // writes step_times.csv
-  std::string hooks;                       // of training/hooks/, comma-separated
-};
-
-/// The rows of the group "Control".
-void add_options(OptionTable& table, HookOptions& options);
-
-/// Adds them behind those there are. Throws std::invalid_argument for options out of range, an
-/// unknown hook or one named twice.
-void add_hooks(Hooks& hooks, const HookOptions& options, int ranks);
-
-/// Throws as add_hooks does.
-void validate(const HookOptions& options, int ranks);
 
 }  // namespace dimred::training

@@ -21,7 +21,7 @@
 #include "support/version.h"
 #include "training/curve.h"
 #include "training/input/data_report.h"
-#include "training/weights/frozen.h"
+#include "training/weights/frozen_file.h"
 #include "training/weights/transfer.h"
 
 namespace dimred::training {

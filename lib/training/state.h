@@ -8,7 +8,8 @@
 #include "checkpoints/background_writer.h"
 #include "checkpoints/snapshot.h"
 #include "checkpoints/state.h"
-#include "training/epoch.h"
+#include "support/console.h"
+#include "training/position.h"
 #include "training/setup.h"
 
 namespace dimred::training {

@@ -3,7 +3,7 @@
 #include "support/atomic_file.h"
 #include "support/errors.h"
 #include "support/stopwatch.h"
-#include "training/evaluate.h"
+#include "training/scores.h"
 #include "training/signals.h"
 #include "training/state.h"
 

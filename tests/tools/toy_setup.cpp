@@ -2,6 +2,7 @@
 
 #include "support/random.h"
 #include "tests/tools/dropout_net.h"
+#include "training/input/batches.h"
 
 namespace dimred::training {
 

@@ -9,6 +9,7 @@
 #include "support/errors.h"
 #include "tests/tools/toy_setup.h"
 #include "training/device/device.h"
+#include "training/hook_options.h"
 #include "training/train.h"
 #include "training/weights/average.h"
 

@@ -11,6 +11,7 @@
 #include "tests/tools/gloo_ranks.h"
 #include "tests/tools/planes_dataset.h"
 #include "tests/tools/step_bytes.h"
+#include "training/input/batches.h"
 #include "training/passes/buckets.h"
 #include "training/passes/gradient.h"
 #include "training/signals.h"

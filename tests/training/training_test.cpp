@@ -15,6 +15,7 @@
 #include "tests/tools/toy_setup.h"
 #include "training/curve.h"
 #include "training/evaluate.h"
+#include "training/input/batches.h"
 #include "training/passes/gradient.h"
 #include "training/run_folder.h"
 

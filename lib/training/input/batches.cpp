@@ -10,7 +10,6 @@
 
 #include "data/shard_source.h"
 #include "support/errors.h"
-#include "training/setup.h"
 #include "training/signals.h"
 
 namespace dimred::training {
@@ -197,6 +196,26 @@ const DeviceData* data_on_device(const Setup& setup, const data::Dataset& datase
 }
 
 }  // namespace
+
+data::Order training_order(const Setup& setup) {
+  return {.seed = setup.seed,
+          .size = setup.data.train->size(),
+          .shuffled = true,
+          .sampler = setup.data.sampler};
+}
+
+data::LoaderOptions loader_options(const Setup& setup) {
+  auto options = setup.data.loading;
+  options.batch_size = setup.data.global_batch_size;
+  options.rank = setup.communicator->rank();
+  options.ranks = setup.communicator->size();
+  // One channel lies the same either way.
+  const bool interleaved = setup.model.memory_format == layout::MemoryFormat::channels_last &&
+                           setup.data.image_shape.channels > 1;
+  options.order = interleaved ? data::PixelOrder::interleaved : data::PixelOrder::planes;
+  options.stopped = stop_received;
+  return options;
+}
 
 std::unique_ptr<Batches> loaded_batches(const Setup& setup, std::unique_ptr<data::Loader> loader) {
   return std::make_unique<LoadedBatches>(setup, std::move(loader));

@@ -8,10 +8,9 @@
 #include "models/objective.h"
 #include "training/device/device_stream.h"
 #include "training/options.h"
+#include "training/setup.h"
 
 namespace dimred::training {
-
-struct Setup;
 
 /// A rank's part of one global batch on the setup's device; may be empty.
 struct DeviceBatch {
@@ -38,6 +37,12 @@ class Batches {
   virtual double seconds_waited() const = 0;
   virtual data::LoaderReport report() const = 0;
 };
+
+/// How batches of one epoch are prepared.
+data::LoaderOptions loader_options(const Setup& setup);
+
+/// The shuffled order of the training set.
+data::Order training_order(const Setup& setup);
 
 /// From the images on the device where the setup keeps that set's there, else from a data::Loader:
 /// the same bits. Begins at `first_step` of the epoch. Throws as data::Loader.

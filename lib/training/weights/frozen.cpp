@@ -1,28 +1,15 @@
 #include "training/weights/frozen.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "checkpoints/artifact.h"
-#include "checkpoints/safetensors.h"
+#include "checkpoints/frozen_part.h"
 #include "checkpoints/snapshot.h"
 #include "checkpoints/weight_names.h"
 #include "support/errors.h"
 #include "support/json.h"
-#include "support/text.h"
-#include "training/state.h"
-#include "training/weights/named_weights.h"
 
 namespace dimred::training {
 namespace {
-
-namespace fs = std::filesystem;
-
-bool is_any_frozen(const Model& model) { return !model.flat.frozen_layout.entries.empty(); }
-
-std::vector<float> frozen_values(const Model& model) {
-  return models::to_file(model.flat.frozen_layout, model.flat.frozen);
-}
 
 nlohmann::json table_of(const std::vector<models::NamedTensor>& buffers, bool floating) {
   auto rows = nlohmann::json::array();
@@ -33,38 +20,19 @@ nlohmann::json table_of(const std::vector<models::NamedTensor>& buffers, bool fl
   return rows;
 }
 
-fs::path source_of(const Model& model, const fs::path& near) {
-  const auto artifact = checkpoints::look(near);
-  const bool foreign =
-      artifact.kind != checkpoints::ArtifactKind::snapshot && !artifact.weights.empty();
-  if (foreign) return artifact.weights;  // wherever it lies
-  const auto file = checkpoints::frozen_file_of(near);
-  require(!file.empty(),
-          "[weights] trainable_include_patterns and trainable_exclude_patterns freeze {}, but no "
-          "{} with their values was found beside or above {}",
-          checkpoints::count_and_names(
-              texts_of(model.flat.frozen_layout.entries, &layout::Entry::name)),
-          frozen_file_name,
-          near);
-  return file;
-}
-
-/// Every frozen tensor by its name.
-std::vector<float> picked(const Model& model, const checkpoints::WeightsFile& file) {
-  std::vector<float> values;
-  for (const auto& entry : model.flat.frozen_layout.entries) {
-    const auto found =
-        std::ranges::find(file.tensors, entry.name, &checkpoints::WeightTensor::name);
-    require(found != file.tensors.end() && found->floating && found->shape == entry.shape,
-            "[weights] the frozen part comes from another model, or froze other parameters: it "
-            "has no {} of the network's shape",
-            entry.name);
-    values.insert(values.end(), found->values.begin(), found->values.end());
-  }
-  return values;
-}
-
 }  // namespace
+
+bool is_any_frozen(const Model& model) { return !model.flat.frozen_layout.entries.empty(); }
+
+std::vector<float> frozen_values(const Model& model) {
+  return models::to_file(model.flat.frozen_layout, model.flat.frozen);
+}
+
+std::string frozen_digest(const layout::Layout& layout, const std::vector<float>& values) {
+  auto stream = checkpoints::frozen_digest(layout);
+  stream.update(values);
+  return stream.hex();
+}
 
 void record_frozen_digest(Model& model) {
   if (!is_any_frozen(model)) return;
@@ -103,47 +71,7 @@ void refuse_missing(const std::string& layout_json,
           "record with trainable_only=False",
           source,
           checkpoints::count_and_names(missing),
-          frozen_file_name);
-}
-
-void keep_frozen(const Setup& setup, const fs::path& folder) {
-  if (!is_any_frozen(setup.model) || setup.communicator->rank() != 0) return;
-  const auto file = folder / frozen_file_name;
-  if (fs::exists(file) && !checkpoints::states_of(folder).empty()) {
-    const auto kept = picked(setup.model, checkpoints::read_weights(file));
-    require(frozen_digest(setup.model.flat.frozen_layout, kept) == setup.model.frozen_digest,
-            "[weights] {} was begun with a different frozen part from the checkpoint's; choose "
-            "another --output to start from the beginning",
-            folder);
-    return;
-  }
-  const auto values = frozen_values(setup.model);
-  std::vector<checkpoints::FloatTensor> tensors;
-  for (const auto& entry : setup.model.flat.frozen_layout.entries) {
-    const auto begin = values.begin() + entry.file_offset;
-    tensors.push_back({entry.name, entry.shape, {begin, begin + entry.size}});
-  }
-  checkpoints::write_safetensors(folder / frozen_file_name, tensors);
-}
-
-void load_frozen(Setup& setup, const fs::path& near) {
-  if (!is_any_frozen(setup.model)) return;
-  const auto state = shared_state(setup, [&] {
-    const auto file = source_of(setup.model, near);
-    const bool is_ours = file.filename() == frozen_file_name;
-    checkpoints::State read;
-    try {
-      const auto weights =
-          is_ours ? checkpoints::read_weights(file) : foreign_weights(setup.model, file);
-      read.vectors["frozen"] = picked(setup.model, weights);
-    } catch (const std::invalid_argument& error) {
-      refuse("{} ({})", error.what(), file);
-    }
-    return std::optional(std::move(read));
-  });
-  models::from_file(
-      setup.model.flat.frozen_layout, state->vectors.at("frozen"), setup.model.flat.frozen);
-  record_frozen_digest(setup.model);
+          checkpoints::frozen_file_name);
 }
 
 }  // namespace dimred::training

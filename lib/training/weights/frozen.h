@@ -1,18 +1,24 @@
 #pragma once
 
-#include <filesystem>
 #include <functional>
 #include <string>
+#include <vector>
 
-#include "checkpoints/frozen_part.h"
-#include "training/setup.h"
+#include "training/model.h"
 
 // Parameters that do not train, and the running statistics of BatchNorm layers of which none does:
 // the same for a whole run and for what builds on it. They are not in M, nor in any snapshot or
 // state, but once in the run folder; what those carry is their digest.
 namespace dimred::training {
 
-using checkpoints::frozen_file_name;
+/// True when anything of the network is frozen.
+bool is_any_frozen(const Model& model);
+
+/// Their values in file order.
+std::vector<float> frozen_values(const Model& model);
+
+/// The digest of the frozen part with this layout and values in file order.
+std::string frozen_digest(const layout::Layout& layout, const std::vector<float>& values);
 
 /// Records the digest of the present frozen part in the setup.
 void record_frozen_digest(Model& model);
@@ -32,14 +38,5 @@ void require_same_frozen(const Model& model,
 void refuse_missing(const std::string& layout_json,
                     const std::string& source,
                     const std::function<bool(const std::string& name)>& is_needed);
-
-/// Rank 0 writes frozen.safetensors into the run folder, if anything is frozen. In the folder of a
-/// run that has states it must be there, and the same: throws std::invalid_argument otherwise.
-void keep_frozen(const Setup& setup, const std::filesystem::path& folder);
-
-/// The frozen part of the run that `near` is or lies in; else of `near` itself, a weight file of
-/// the whole network. Rank 0 reads, all get it. No-op if nothing is frozen. Throws
-/// std::invalid_argument when there is none, or it is of another network.
-void load_frozen(Setup& setup, const std::filesystem::path& near);
 
 }  // namespace dimred::training

@@ -1,19 +1,12 @@
 #pragma once
 
 #include <filesystem>
-#include <functional>
-#include <string>
-#include <vector>
 
-#include "checkpoints/state.h"
 #include "checkpoints/weights_file.h"
-#include "training/setup.h"
+#include "training/model.h"
 
-// Weights of any origin as tensors with names, and the network's tensors found among them.
+// Weights of any origin as tensors with names.
 namespace dimred::training {
-
-/// A weight file of another program, its tensors by the network's names.
-checkpoints::WeightsFile foreign_weights(const Model& model, const std::filesystem::path& path);
 
 /// The weights of another program (checkpoints/weights_file.h), or ours (read_own()) with the run's
 /// frozen part; of several the newest, which is said. Throws std::invalid_argument when there is
@@ -23,31 +16,5 @@ checkpoints::WeightsFile named_weights(const Model& model, const std::filesystem
 /// All parameters, frozen ones among them, and buffers by name, as safetensors: float32, counters
 /// int64.
 void write_named_weights(Model& model, const std::filesystem::path& file);
-
-/// The digest of the frozen part with this layout and values in file order.
-std::string frozen_digest(const layout::Layout& layout, const std::vector<float>& values);
-
-/// The outcome for each of the network's tensors.
-struct Matching {
-  /// vectors weights [M], buffers and frozen, counters: as they were where nothing was loaded.
-  checkpoints::State state;
-  std::vector<std::string> loaded, excluded;
-  std::vector<std::string> unused;    // names of the file
-  std::vector<std::string> unfolded;  // of these, parts of an adapter
-  std::vector<std::string> problems;  // "fc.weight: expected [10,64], received [5,64]"
-};
-
-/// The network's tensors that `selected` takes, from the file, into `weights` [M], of all ranks. A
-/// count of batches that the file lacks is 0.
-Matching match(const Model& model,
-               const checkpoints::WeightsFile& file,
-               const std::function<bool(const std::string&)>& selected,
-               std::vector<float> weights);
-
-/// "3 tensors differ: ...; ...", the first five of them.
-std::string first_problems(const Matching& matching);
-
-/// Puts the state of a matching into the setup's network, the frozen part with it.
-void put(Model& model, const checkpoints::State& state);
 
 }  // namespace dimred::training

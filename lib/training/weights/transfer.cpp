@@ -10,8 +10,9 @@
 #include "support/text.h"
 #include "support/utf8.h"
 #include "training/state.h"
-#include "training/weights/frozen.h"
+#include "training/weights/frozen_file.h"
 #include "training/weights/full_vector.h"
+#include "training/weights/matching.h"
 #include "training/weights/named_weights.h"
 
 namespace dimred::training {

@@ -15,7 +15,7 @@
 #include "support/errors.h"
 #include "training/state.h"
 #include "training/weights/frozen.h"
-#include "training/weights/named_weights.h"
+#include "training/weights/matching.h"
 
 namespace dimred::training {
 namespace {

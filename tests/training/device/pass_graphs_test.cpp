@@ -6,6 +6,7 @@
 
 #include "tests/tools/host_graph.h"
 #include "tests/tools/toy_setup.h"
+#include "training/make_setup.h"
 
 namespace dimred::training {
 namespace {

@@ -11,6 +11,8 @@
 #include "tests/tools/toy_setup.h"
 #include "training/evaluate.h"
 #include "training/state.h"
+#include "training/weights/frozen_file.h"
+#include "training/weights/matching.h"
 #include "training/weights/named_weights.h"
 #include "training/weights/weights.h"
 

@@ -1,4 +1,4 @@
-#include "training/setup.h"
+#include "training/make_setup.h"
 
 #include <ATen/DeviceAccelerator.h>
 #include <malloc.h>
@@ -14,12 +14,10 @@
 #include "support/parallel.h"
 #include "support/random.h"
 #include "support/text.h"
-#include "training/data_sets.h"
 #include "training/device/device.h"
 #include "training/device/pinned_memory.h"
 #include "training/heads/margin_head.h"
 #include "training/input/batches.h"
-#include "training/signals.h"
 #include "training/weights/frozen.h"
 #include "training/weights/full_vector.h"
 
@@ -152,26 +150,6 @@ void record_passes(Setup& setup, bool wanted) {
                    setup.model.objective->head() == nullptr;
   const auto make = device_graphs(setup.model.device);
   if (wanted && can && make) setup.model.graphs = std::make_shared<PassGraphs>(make);
-}
-
-data::Order training_order(const Setup& setup) {
-  return {.seed = setup.seed,
-          .size = setup.data.train->size(),
-          .shuffled = true,
-          .sampler = setup.data.sampler};
-}
-
-data::LoaderOptions loader_options(const Setup& setup) {
-  auto options = setup.data.loading;
-  options.batch_size = setup.data.global_batch_size;
-  options.rank = setup.communicator->rank();
-  options.ranks = setup.communicator->size();
-  // One channel lies the same either way.
-  const bool interleaved = setup.model.memory_format == layout::MemoryFormat::channels_last &&
-                           setup.data.image_shape.channels > 1;
-  options.order = interleaved ? data::PixelOrder::interleaved : data::PixelOrder::planes;
-  options.stopped = stop_received;
-  return options;
 }
 
 }  // namespace dimred::training

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+
+#include "distributed/connect.h"
+#include "training/options.h"
+#include "training/setup.h"
+
+namespace dimred::training {
+
+/// Sets torch's threads (the machine's cores shared by its ranks), loads the data, builds the
+/// network with weights drawn from the seed. Options must be resolved. Throws std::invalid_argument
+/// for options that contradict each other or the data, a missing device, bfloat16 where it is not
+/// native ("auto" falls back) and float16 without CUDA, and on every rank when they disagree in
+/// data or layout. Fills in how images are prepared, where the options leave that to the data.
+Setup make_setup(CommonOptions& options, const distributed::Ranks& ranks);
+
+/// Gives a setup that has its images' shape, device, seed and communicator a network with weights
+/// drawn from the seed, or a TorchScript module with its own, the head behind it if one is wanted
+/// (its classes shared out over the ranks), and the flat vectors behind both.
+/// Throws std::invalid_argument as make_network does, and for a module that cannot take images in
+/// the options' memory format.
+void attach_network(Setup& setup,
+                    const ModelOptions& model,
+                    const models::LossOptions& loss,
+                    std::int64_t classes,
+                    const models::HeadOptions& head = {});
+
+/// From now on passes are recorded as CUDA graphs and replayed, where `wanted` and they can be: on
+/// a CUDA device, of one rank, in one part and without a margin softmax, whose losses the host
+/// sees.
+void record_passes(Setup& setup, bool wanted);
+
+}  // namespace dimred::training
