@@ -1,8 +1,7 @@
 """Circles of units: lint_cycles.py FILE... (all C++ files, paths from here).
 
-A unit is a header with its source, an arrow is an include by either. Who changes a unit of a circle has to know all of
-them. Reported are a circle of more than three units, any circle in a room of FREE, and one of EXCEPTIONS that has
-grown, or that has shrunk, for its size here has to shrink with it. Tests are not looked at.
+A unit is a header with its source, an arrow is an include by either. Whoever changes a unit of a circle has to know all
+of its units. The script reports each circle of more than three units, and any circle in a room of FREE, outside tests/.
 """
 
 from __future__ import annotations
@@ -13,9 +12,7 @@ import sys
 from collections.abc import Iterable, Iterator
 
 MOST = 3
-FREE = ("lib/support/", "lib/options/")  # rooms without a circle of any size
-# A room that still has larger circles, and the units of its largest.
-EXCEPTIONS: dict[str, int] = {"checkpoints/": 13, "lib/training/": 16}
+FREE = ("lib/support/", "lib/options/", "lib/training/")  # rooms without a circle of any size
 
 INCLUDE = re.compile(r'^#include "(.+)"', re.MULTILINE)
 SUFFIX = re.compile(r"\.(h|cpp|inc|cu|cuh)$")
@@ -54,31 +51,18 @@ def circles_of(arrows: dict[str, set[str]]) -> list[list[str]]:
     return sorted(map(list, found), key=lambda circle: (-len(circle), circle))
 
 
-def complaints(circles: list[list[str]], exceptions: dict[str, int]) -> Iterator[str]:
-    """A line for each circle that may not be, and for each exception that says another size."""
-    largest = dict.fromkeys(exceptions, 0)
+def complaints(circles: list[list[str]]) -> Iterator[str]:
+    """A line for each circle that may not be."""
     for circle in circles:
         size, names = len(circle), " ".join(circle)
-        room = next((room for room in exceptions if all(unit.startswith(room) for unit in circle)), None)
-        if room:
-            largest[room] = max(largest[room], size)
-        elif any(unit.startswith(FREE) for unit in circle):
+        if any(unit.startswith(FREE) for unit in circle):
             yield f"{circle[0]}: a circle of {size} units, where none may be: {names}"
         elif size > MOST:
             yield f"{circle[0]}: a circle of {size} units, of at most {MOST}: {names}"
-    for room, known in exceptions.items():
-        if largest[room] > known:
-            yield f"{room}: its largest circle has grown from {known} to {largest[room]} units"
-        elif known > largest[room] > MOST:
-            yield f"scripts/lint_cycles.py: the largest circle of {room} has {largest[room]} units, no longer {known}"
-        elif largest[room] <= MOST:
-            yield f"scripts/lint_cycles.py: {room} needs no exception"
 
 
 def main() -> int:
-    arrows = arrows_of(sys.argv[1:])
-    looked_at = {room: size for room, size in EXCEPTIONS.items() if any(unit.startswith(room) for unit in arrows)}
-    found = list(complaints(circles_of(arrows), looked_at))
+    found = list(complaints(circles_of(arrows_of(sys.argv[1:]))))
     print("".join(f"{line}\n" for line in found), end="")
     return 1 if found else 0
 
