@@ -51,6 +51,24 @@ void add_checkpoint_options(OptionTable& table, Options& options) {
                         [&options] { options.constants = method::preset(options.preset); });
 }
 
+/// Which snapshots the matrix that is made here has.
+void add_range_options(OptionTable& table, pca::SnapshotRange& range, const Condition& made_here) {
+  table
+      .add("snapshot_from",
+           &range.from,
+           "first epoch of the matrix's snapshots; 0: the first",
+           at_least(0))
+      .needs_in_files(made_here);
+  table
+      .add("snapshot_to",
+           &range.to,
+           "last epoch of the matrix's snapshots; 0: the last",
+           at_least(0))
+      .needs_in_files(made_here);
+  table.add("snapshot_skip", &range.skip, "snapshots to skip after each one used", at_least(0))
+      .needs_in_files(made_here);
+}
+
 /// The matrix that is made where none is given, and how it is held.
 void add_basis_options(OptionTable& table, Options& options) {
   const auto with_basis = !is("basis", {"none"});
@@ -82,24 +100,7 @@ void add_basis_options(OptionTable& table, Options& options) {
            "seed of basis = random and shuffled (default: the run's seed)",
            at_least(0))
       .needs_in_files(!has_value("pca_mat") && is("basis", {"random", "shuffled"}));
-  table
-      .add("snapshot_from",
-           &options.range.from,
-           "first epoch of the matrix's snapshots; 0: the first",
-           at_least(0))
-      .needs_in_files(made_here);
-  table
-      .add("snapshot_to",
-           &options.range.to,
-           "last epoch of the matrix's snapshots; 0: the last",
-           at_least(0))
-      .needs_in_files(made_here);
-  table
-      .add("snapshot_skip",
-           &options.range.skip,
-           "snapshots to skip after each one used",
-           at_least(0))
-      .needs_in_files(made_here);
+  add_range_options(table, options.range, made_here);
   table
       .add_choice("basis_dtype",
                   &options.basis_dtype,
