@@ -84,10 +84,10 @@ std::vector<std::int64_t> rows_in(const SourceInfo& info, const SnapshotRange& r
   }
   const auto [first, last] = std::ranges::minmax(positions);
   require(!rows.empty(),
-          "[pca] the range from = {}, to = {} holds no snapshot; the snapshots are {}{} to {}",
+          "[pca] the range from = {}, to = {} holds no snapshot; there are {} {} to {}",
           range.from,
           range.to,
-          info.epochs.empty() ? "snapshots " : "epochs ",
+          info.epochs.empty() ? "snapshots" : "epochs",
           first,
           last);
   return rows;

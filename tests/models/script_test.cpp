@@ -272,11 +272,11 @@ def forward(self, x):
   const auto flag = refused(usual, [](jit::Module& module) {
     module.register_parameter("mask", torch::ones({2}, torch::kBool), /*is_buffer=*/true);
   });
-  EXPECT_NE(flag.find("received mask of Bool"), std::string::npos) << flag;
+  EXPECT_NE(flag.find("received mask of type Bool"), std::string::npos) << flag;
   const auto half = refused(usual, [](jit::Module& module) {
     module.register_parameter("half", torch::ones({2}, torch::kHalf).requires_grad_(true), false);
   });
-  EXPECT_NE(half.find("received half of Half"), std::string::npos) << half;
+  EXPECT_NE(half.find("received half of type Half"), std::string::npos) << half;
   const auto tied = refused(usual, [](jit::Module& module) {
     auto shared = module.attr("fc").toModule().attr("bias").toTensor();
     module.register_parameter("again", shared, false);

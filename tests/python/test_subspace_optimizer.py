@@ -1360,7 +1360,7 @@ def test_arguments_that_will_not_do_are_refused() -> None:
         (lambda: make(model, basis, rho=2), "rho needs .*, received 2"),
         (
             lambda: make(model, basis, rhoo=0.5),
-            r"has no hyperparameter rhoo \(docs.reference.presets.md\); did you mean rho\?",
+            r"has no hyperparameter rhoo \(docs.reference.presets.md lists them\); did you mean rho\?",
         ),
         (lambda: make(model, basis, trials=2.5), "trials needs a whole number .*, received 2.5"),
         (lambda: make(model, basis, trials=np.nan), r"trials needs a whole number in \[1, 100\], received nan"),
