@@ -570,7 +570,7 @@ def test_refusals_are_one_clear_sentence(snapshots: np.ndarray, tmp_path: Path) 
     for k, text in {
         0: "needs k >= 1, received k = 0",
         -3: "received k = -3",
-        10**18: "received n = 9, k = 1000000000000000000: at most 8",
+        10**18: "received n = 9, k = 1000000000000000000: these snapshots have at most 8",
     }.items():
         with pytest.raises(ValueError, match=text):
             dimred.fit(snapshots, k)

@@ -238,7 +238,7 @@ def test_what_cannot_be_is_refused(snapshots: np.ndarray, tmp_path: Path) -> Non
         (lambda: dimred.average(snapshots, last=2.5), r"needs last as a whole number >= 1, received 2\.5"),
         (lambda: dimred.average(lost), "has a value that is not finite, at column 2"),
         (lambda: dimred.average(snapshots, "greedy"), "greedy needs evaluate"),
-        (lambda: dimred.average(snapshots, "learned"), "start = file needs --start_file"),
+        (lambda: dimred.average(snapshots, "learned"), "need each other"),
         (lambda: dimred.average(snapshots, steps=50), "steps has no effect: it needs kind 'learned', received 'mean'"),
         (lambda: dimred.average(snapshots, batches=[]), "batches has no effect: it needs kind 'learned'"),
         (lambda: dimred.average(snapshots, decay=0.9), "decay has no effect: it needs kind 'ema', received 'mean'"),
