@@ -228,7 +228,7 @@ TEST_F(Pca, TakesTheSnapshotsInRange) {
   }
   const auto none = pca("--overwrite --components 2 --snapshot_from 9");
   EXPECT_EQ(none.code, 2);
-  EXPECT_THAT(none.errors, HasSubstr("of epochs 1 to 8"));
+  EXPECT_THAT(none.errors, HasSubstr("there are epochs 1 to 8"));
 }
 
 TEST_F(Pca, WritesTheGramMatrixButOverNoOtherFile) {

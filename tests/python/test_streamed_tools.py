@@ -256,7 +256,9 @@ def test_a_damaged_index_at_a_url_is_named_and_made_again(
     url = f"file://{shards}"
     (shards / "shards.index").write_bytes(b"no index")
     cache = f"--store_cache={tmp_path / 'cache'}"
-    assert f"{url}/shards.index (" in failure(dimred, tmp_path, f"{url}/train-*", "--stream_cache=1", code=1)
+    assert f"version 1: {url}/shards.index; write it again" in failure(
+        dimred, tmp_path, f"{url}/train-*", "--stream_cache=1", code=1
+    )
     words = ["data", "index", f"{url}/train-*", "--stream_cache=1", "--output", f"{url}/shards.index", cache]
     assert "shards.index exists already" in fails(2, *words)
     assert "8 files, 64 records" in execute("dimred", *words, "--overwrite")

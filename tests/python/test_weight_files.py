@@ -677,8 +677,8 @@ def test_names_that_are_not_utf8(tmp_path: Path, refused, fails) -> None:
     mindspore_checkpoint.write(ckpt, {"conv1.weight": np.ones((2, 3), np.float32)})
     ckpt.write_bytes(ckpt.read_bytes().replace(b"conv1.weight", b"conv1.weigh\xff"))
     torch.save({"conv1.weigh\ud800": torch.ones(2)}, pt)
-    for file, name in ((ckpt, "'conv1.weigh\\xFF'"), (pt, "'conv1.weigh\\ud800'")):
-        rule = f"'{file}' needs names in UTF-8, received {name}"
+    for begin, file, name in ((f"'{ckpt}'", ckpt, "'conv1.weigh\\xFF'"), (f"'{pt}':", pt, "'conv1.weigh\\ud800'")):
+        rule = f"{begin} needs names in UTF-8, received {name}"
         assert rule in refused(file)
         assert rule in fails(1, "merge", file, "--output", tmp_path / "merged")
     assert not (tmp_path / "merged").exists()
