@@ -68,7 +68,8 @@ OptionTable conversion_table(ConvertArguments& arguments) {
       .role(OptionRole::output);
   table.add("shard_size",
             &arguments.shard_size,
-            "size limit of a shard, such as 20KB or 5 (GB); 0: the shards of SOURCE");
+            "largest size of a shard, such as 20KB; a number without unit means GB; 0: the shards "
+            "of SOURCE");
   add_tensor_options(table, arguments);
   table.group("Machine");
   table

@@ -37,7 +37,8 @@ OptionTable convert_table(ConvertOptions& options) {
   table
       .add_choice<TargetFormat>("to",
                                 &options.target,
-                                "form to write; JPEG and PNG keep their bytes, planes become PNG",
+                                "format of the output; JPEG and PNG files are copied byte for "
+                                "byte, raw pixels are written as PNG",
                                 {{"tfrecord", TargetFormat::tfrecord},
                                  {"base64", TargetFormat::base64},
                                  {"packed", TargetFormat::packed}})

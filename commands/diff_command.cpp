@@ -34,16 +34,17 @@ void add_difference_options(OptionTable& table, DiffArguments& arguments) {
   table.group("Comparison");
   table.add("rtol",
             &diff.tolerance.relative,
-            "relative tolerance: values within atol + rtol x |b| count as equal",
+            "relative tolerance: equal if |a - b| <= atol + rtol * |b|",
             at_least(0));
   table.add("atol",
             &diff.tolerance.absolute,
-            "absolute tolerance: values within atol + rtol x |b| count as equal",
+            "absolute tolerance: equal if |a - b| <= atol + rtol * |b|",
             at_least(0));
   table.group("Tensors");
-  table.add("rename",
-            &arguments.rename,
-            "rename A's tensors by lines REGEX -> TEXT; the first matching line decides");
+  table.add(
+      "rename",
+      &arguments.rename,
+      "file with lines REGEX -> TEXT that rename A's tensors; the first line that matches is used");
   table.add("include",
             &diff.include,
             "compare only tensors whose name matches this regular expression anywhere");

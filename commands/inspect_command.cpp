@@ -100,7 +100,7 @@ OptionTable inspection_table(InspectArguments& arguments) {
            &questions.manifest,
            "compare files and tensors with this manifest; exit code 1 if they differ")
       .of_this_machine();
-  table.add("schedule", &schedule, "draw a learning rate; see dimred inspect --schedule --help");
+  table.add("schedule", &schedule, "plot a learning rate; see dimred inspect --schedule --help");
   table.add("landscape",
             &landscape,
             "compute the loss in the plane of two components; see dimred inspect --landscape "

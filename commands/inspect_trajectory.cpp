@@ -124,7 +124,7 @@ int inspect_trajectory(const std::vector<std::string>& arguments) {
       at_least(0));
   table.add("window",
             &options.window,
-            "snapshots in a running mean; 0: a quarter of them, at least 2",
+            "snapshots in a running mean; 0: a quarter of all snapshots, at least 2",
             at_least(0));
   table.add("seed", &seed, "seed of the signs", at_least(0));
   table.group("Machine");

@@ -56,7 +56,10 @@ void add_save_options(OptionTable& table, stage1::Options& options) {
             "epochs between full resume states",
             at_least(1));
   table
-      .add("keep_checkpoints", &saves.keep_checkpoints, "newest resume states to keep", at_least(1))
+      .add("keep_checkpoints",
+           &saves.keep_checkpoints,
+           "saved states to keep for resuming; older ones are deleted",
+           at_least(1))
       .role(OptionRole::retention);
   table
       .add("resume_from",

@@ -120,10 +120,12 @@ void add_data_options(OptionTable& table, DataOptions& options) {
             &options.colour_jitter,
             "draw factors of brightness, contrast and saturation from 1 - x to 1 + x",
             between(0, 10));
-  table.add_choice("on_bad_sample",
-                   &options.skip_bad_samples,
-                   "fail at a sample that cannot be decoded, or count it and take the next",
-                   {{"fail", false}, {"skip", true}});
+  table.add_choice(
+      "on_bad_sample",
+      &options.skip_bad_samples,
+      "for a sample that cannot be decoded: fail ends the run, skip counts it and takes the "
+      "next sample",
+      {{"fail", false}, {"skip", true}});
   table.add("pad", &options.pad, "pad by N pixels and crop at random; 0: off", between(0, 16));
   table.add("flip", &options.flip, "flip left and right at random");
 }
@@ -173,7 +175,7 @@ void add_model_options(OptionTable& table, ModelOptions& options) {
   table
       .add("amp_allow",
            &options.amp_allow,
-           "additional ATen operators to run in the type of precision, such as "
+           "additional ATen operators to run in the type that precision names, such as "
            "avg_pool2d,batch_norm")
       .alias("custom_white_list")
       .needs(reduced);
@@ -280,7 +282,7 @@ void add_device_options(OptionTable& table, RunOptions& options) {
       .needs_in_files(!is("device", {"cpu"}));
   table.add("deterministic",
             &options.deterministic,
-            "refuse operators whose bits differ from run to run; needs threads >= 1");
+            "refuse operators whose results differ in any bit from run to run; needs threads >= 1");
 }
 
 void add_prefetch_options(OptionTable& table, RunOptions& options) {

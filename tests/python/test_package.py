@@ -1254,8 +1254,8 @@ def test_a_part_of_a_network_is_used_with_the_rest_alone(tmp_path: Path, execute
     data = ["--model=convnet", f"--data={few()}", "--train_samples=128", "--test_samples=100", "--threads=1"]
     part, whole = (tmp_path / folder / "snapshot_00000001.h5" for folder in ("part", "whole"))
     said = (
-        f"{part} has no values of 6 tensors (conv1.weight, conv1.bias, conv2.weight, ...), which were frozen when it "
-        "was recorded; put their values into a frozen.safetensors beside it"
+        f"{part} has no values of 6 tensors (conv1.weight, conv1.bias, conv2.weight, ...), which were frozen during "
+        "the recording; put these values into a frozen.safetensors beside the snapshots"
     )
     assert said in fails(2, "evaluate", tmp_path / "part", *data)
     assert said in fails(2, "export", part, *data, "--output", tmp_path / "export")
