@@ -71,7 +71,7 @@ void FrozenPart::verify() const {
   }
   require_environment(stream.hex() == digest,
                       "[checkpoints] '{}' is not the frozen part of the snapshots beside it: its "
-                      "digest is {}, but they need {}",
+                      "digest is {}, but the snapshots need {}",
                       file,
                       stream.hex(),
                       digest);

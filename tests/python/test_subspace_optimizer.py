@@ -277,8 +277,8 @@ def test_states_that_the_trainer_could_not_go_on_from_are_not_written(stage1: Pa
         "needs the options of the run, whose preset is robust, received mindspore-latest", preset="mindspore-latest"
     )
     refused("whose rho is 0.55, received 0.5", rho=0.5)
-    said = "needs an optimizer that was resumed from the newest state of '.*run', received one from step 2"
-    refused(f"{said}; the newest is {last.name}", taken=first)
+    said = "needs an optimizer that was resumed from the newest state of '.*run', received an optimizer from step 2"
+    refused(f"{said}; the newest state is {last.name}", taken=first)
     refused("loss scale")
     shutil.copytree(last, tmp_path / "alone")
     refused("needs a state in its run, received '.*alone' outside one", taken=tmp_path / "alone")

@@ -54,7 +54,8 @@ void require_same_frozen(const Model& model,
   const auto theirs = parse_json(layout_json, formatted("[weights] the layout of {}", source))
                           .value("frozen", std::string());
   require(theirs == model.frozen_digest,
-          "[weights] {} was trained with another frozen part: its digest is {}, but here it is {}",
+          "[weights] {} was trained with another frozen part: the digest of that part is {}, the "
+          "digest of this part is {}",
           source,
           theirs.empty() ? "none" : theirs,
           model.frozen_digest.empty() ? "none" : model.frozen_digest);
