@@ -55,7 +55,7 @@ OptionTable convert_table(ConvertOptions& options) {
            &options.shuffle,
            "write all samples in random order, so that no file holds one class alone")
       .essential();
-  table.add("seed", &options.seed, "seed of that order", at_least(0)).needs(is_on("shuffle"));
+  table.add("seed", &options.seed, "seed of the random order", at_least(0)).needs(is_on("shuffle"));
   add_store_options(table);
   return table;
 }

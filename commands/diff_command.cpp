@@ -52,7 +52,7 @@ void add_difference_options(OptionTable& table, DiffArguments& arguments) {
       "exclude", &diff.exclude, "skip tensors whose name matches this regular expression anywhere");
   table.add_choice("take",
                    &diff.take,
-                   "choose raw or averaged weights if a side holds both",
+                   "choose raw or averaged weights if a checkpoint holds both",
                    std::vector<std::pair<std::string, std::string>>{
                        {"named", ""}, {"raw", "raw"}, {"averaged", "averaged"}});
 }
@@ -74,7 +74,10 @@ OptionTable diff_table(DiffArguments& arguments) {
   add_difference_options(table, arguments);
   table.group("Output");
   table.add("json", &arguments.json, "print one JSON document with every tensor");
-  table.add("quiet", &arguments.quiet, "print errors only; the exit code says whether they differ")
+  table
+      .add("quiet",
+           &arguments.quiet,
+           "print errors only; the exit code is 1 if the checkpoints differ")
       .role(OptionRole::quiet);
   table.group("Machine");
   table

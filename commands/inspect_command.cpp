@@ -85,7 +85,7 @@ OptionTable inspection_table(InspectArguments& arguments) {
                     "print what a checkpoint, state, run, matrix or data set holds. Exit code 1 "
                     "if it is damaged");
   table.group("What");
-  table.add("file", &file, "file or folder to look at").positional();
+  table.add("file", &file, "file or folder to inspect").positional();
   table.add("tensors", &questions.tensors, "list the checkpoint's tensors, one a line");
   table.add("check",
             &questions.check,

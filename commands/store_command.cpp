@@ -85,11 +85,11 @@ struct StoreTool {
 constexpr std::array store_tools = {
     StoreTool{"get", "copy a remote file or folder to this machine", "URL", "file or folder", get},
     StoreTool{"put",
-              "copy a file or folder of this machine to a remote place",
+              "copy a file or folder of this machine to a remote URL",
               "file or folder",
               "URL",
               put},
-    StoreTool{"ls", "list a remote place, with sizes in bytes", "URL", nullptr, list},
+    StoreTool{"ls", "list the files at a remote URL, with sizes in bytes", "URL", nullptr, list},
 };
 
 std::string store_help() {

@@ -173,7 +173,7 @@ int verify_command(const std::vector<std::string>& arguments) {
       .role(OptionRole::output);
   table.add("with_flipped",
             &options.with_flipped,
-            "add the embedding of the image flipped left to right");
+            "add the embedding of the flipped image (left to right) to the embedding of the image");
   table.of(&options.weights).url_rule([](const std::string& url, const OptionTable& all) {
     // Downloaded weights are shared and not sent back.
     require(!all.row(OptionRole::output)->text.empty(),

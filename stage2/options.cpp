@@ -45,7 +45,7 @@ void add_checkpoint_options(OptionTable& table, Options& options) {
       .add("preset",
            &options.preset,
            "set of constants: robust-mean, robust, mindspore-latest, mindspore-first, dldr, psgd, "
-           "twa, sgd, swa, ema or schedule-free; given options override it")
+           "twa, sgd, swa, ema or schedule-free; options that you give override these constants")
       .essential();
   table.choose_defaults("preset",
                         [&options] { options.constants = method::preset(options.preset); });
@@ -137,7 +137,7 @@ void add_run_options(OptionTable& table, Options& options) {
            "preset's, else all)",
            at_least(0))
       .needs(is("start", {"mean"}));
-  table.add("start_file", &options.start_file, "weights of start = file")
+  table.add("start_file", &options.start_file, "file with the weights to start from")
       .needs(is("start", {"file"}));
   table.add(
       "budget",
@@ -161,7 +161,7 @@ void add_options(OptionTable& table, Options& options) {
   table.add_choice(
       "trial_batchnorm",
       &options.trial_batchnorm_moving,
-      "restore running statistics after a trial step, or keep its changes (as published)",
+      "restore running statistics after a trial step, or keep the trial's changes (as published)",
       {{"restored", false}, {"moving", true}});
   table.add("recalibrate_batchnorm",
             &options.recalibrate_batchnorm,

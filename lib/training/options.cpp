@@ -118,7 +118,7 @@ void add_data_options(OptionTable& table, DataOptions& options) {
             between(0, 4096));
   table.add("colour_jitter",
             &options.colour_jitter,
-            "draw factors of brightness, contrast and saturation from 1 - x to 1 + x",
+            "multiply brightness, contrast and saturation by random factors from 1 - x to 1 + x",
             between(0, 10));
   table.add_choice(
       "on_bad_sample",
@@ -141,12 +141,13 @@ void add_initialization_options(OptionTable& table, ModelOptions& options) {
             &options.batch_norm.momentum,
             "weight of a batch in BatchNorm's running statistics (default: the network's)",
             positive(1));
-  table.add_choice("initialization",
-                   &options.initialization,
-                   "draw initial weights as the network's authors do, or as MindSpore's ResNet "
-                   "recipe does",
-                   {{"network", models::Initialization::network},
-                    {"mindspore", models::Initialization::mindspore}});
+  table.add_choice(
+      "initialization",
+      &options.initialization,
+      "choose random initial weights as the network's authors do, or as MindSpore's ResNet "
+      "recipe does",
+      {{"network", models::Initialization::network},
+       {"mindspore", models::Initialization::mindspore}});
 }
 
 }  // namespace
@@ -199,9 +200,10 @@ void add_model_options(OptionTable& table, ModelOptions& options) {
             &options.trainable_include_patterns,
             "train only parameters whose names match these comma-separated regular expressions; "
             "logits: the last layer (default: all)");
-  table.add("trainable_exclude_patterns",
-            &options.trainable_exclude_patterns,
-            "freeze parameters whose names match, even if included");
+  table.add(
+      "trainable_exclude_patterns",
+      &options.trainable_exclude_patterns,
+      "freeze parameters whose names match, even if trainable_include_patterns includes them");
 }
 
 void add_loss_options(OptionTable& table, CommonOptions& options) {
