@@ -1305,7 +1305,7 @@ dimred.SnapshotRecorder({"w": numpy.ones(3, numpy.float32)}, sys.argv[1], every_
     with dimred.SnapshotRecorder(
         network(), tmp_path, every_steps=1, first_step=1
     ) as second:  # takes it over in this process
-        with pytest.raises(ValueError, match="is closed; to go on, make another with first_step=1"):
+        with pytest.raises(ValueError, match="is closed; to continue, make another recorder with first_step=1"):
             first.step()
         second.step()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["snapshot_00000001.h5", "snapshot_00000002.h5"]
