@@ -105,8 +105,7 @@ TEST(NpyArrays, AreRefusedInOneLineThatNamesTheFile) {
   fortran.replace(fortran.find("False"), 5, "True ");
   EXPECT_EQ(text(fortran, two),
             "[npy] F/images.npy: needs an array in C order, received one in Fortran order; convert "
-            "the array with "
-            "numpy.ascontiguousarray");
+            "the array with numpy.ascontiguousarray");
   EXPECT_EQ(text(good.substr(0, good.size() - 1), two),
             "[npy] 'F/images.npy' needs 12 bytes of data for shape (2, 2, 3), received 11");
   EXPECT_EQ(text(good, two), "no exception");

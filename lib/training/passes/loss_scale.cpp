@@ -35,8 +35,7 @@ void add_options(OptionTable& table, LossScaleOptions& options) {
   table.add("loss_scale",
             &options.loss_scale,
             "factor of the loss in the backward pass; gradients are divided by this factor "
-            "(default: 1024 "
-            "in float16, else none)",
+            "(default: 1024 in float16, else none)",
             positive(largest_loss_scale));
   table.add("use_dynamic_loss_scaling",
             &options.dynamic,
