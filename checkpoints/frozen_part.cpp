@@ -25,8 +25,8 @@ std::vector<StoredTensor> listed(const fs::path& file, const std::vector<std::st
     const auto found = std::ranges::find(all, name, &StoredTensor::name);
     require(
         found != all.end(),
-        "[checkpoints] '{}' needs the tensor \"{}\", which was frozen when the snapshots beside "
-        "it were recorded",
+        "[checkpoints] '{}' needs the tensor \"{}\", which was frozen during the recording of the "
+        "snapshots in this folder",
         file,
         name);
     tensors.push_back(*found);
@@ -71,7 +71,7 @@ void FrozenPart::verify() const {
   }
   require_environment(stream.hex() == digest,
                       "[checkpoints] '{}' is not the frozen part of the snapshots beside it: its "
-                      "digest is {}, but they need {}",
+                      "digest is {}, but the snapshots need {}",
                       file,
                       stream.hex(),
                       digest);
@@ -84,14 +84,15 @@ std::optional<FrozenPart> frozen_part_of(const fs::path& snapshot, const std::st
   const auto digest = table.value("frozen", std::string());
   if (digest.empty() && lacks.empty()) return {};
   const auto file = frozen_file_of(snapshot);
-  require(lacks.empty() || !file.empty(),
-          "[checkpoints] '{}' has no values of {}, which were frozen when it was recorded; put "
-          "their values into a {} beside it, or record with trainable_only=False",
-          snapshot,
-          count_and_names(lacks),
-          frozen_file_name);
+  require(
+      lacks.empty() || !file.empty(),
+      "[checkpoints] '{}' has no values of {}, which were frozen during the recording; put these "
+      "values into a {} beside the snapshots, or record with trainable_only=False",
+      snapshot,
+      count_and_names(lacks),
+      frozen_file_name);
   require(!file.empty(),
-          "[checkpoints] '{}' needs the {} of its run, which is missing",
+          "[checkpoints] '{}' cannot be read without the {} of its run, and this file is missing",
           snapshot,
           frozen_file_name);
   FrozenPart part{file, listed(file, lacks), digest};

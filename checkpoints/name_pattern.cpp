@@ -97,7 +97,7 @@ std::size_t NameReplacement::read_escape(std::string_view text, std::size_t at) 
     return at + close + 1;
   }
   require(!rest.empty() && is_decimal(rest[0]) && rest[0] != '0',
-          "{}: needs \\1 to \\99, \\g<NUMBER> or \\\\ in the text, received \"{}\"",
+          "{}: needs \\1 to \\99, \\g<NUMBER> or \\\\ in the replacement, received \"{}\"",
           pattern_.place(),
           printable(text));
   const std::size_t size = rest.size() > 1 && is_decimal(rest[1]) ? 2 : 1;

@@ -39,7 +39,8 @@ class HeaderReader {
       }
     }
     skip_space();
-    if (!rest_.empty()) fail("needs a header that ends after its dictionary", rest_.substr(0, 20));
+    if (!rest_.empty())
+      fail("needs nothing but spaces after the dictionary of the header", rest_.substr(0, 20));
     if (!type_ || !fortran_ || !shape_) fail("needs descr, fortran_order and shape", "fewer");
     const auto known = formatted("'{}'", joined(types, "' or '"));
     if (std::ranges::find(types, *type_) == types.end())

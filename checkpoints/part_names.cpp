@@ -98,7 +98,10 @@ void require_whole(const fs::path& file, std::string_view scope) {
   const auto part = fs::is_directory(file) ? std::nullopt : part_in_name(file);
   if (!part) return;
   if (const auto index = index_of_shard(file))
-    refuse("[{}] '{}' is a shard; give its folder, which needs {}", scope, file, *index);
+    refuse("[{}] '{}' is a shard; give the path of its folder, which must hold {}",
+           scope,
+           file,
+           *index);
   if (rank_file(file))
     refuse(
         "[{}] '{}' is a part of one checkpoint, as '{}' in its name says; give its folder '{}' "

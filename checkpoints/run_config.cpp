@@ -70,11 +70,12 @@ fs::path recorded_at(const fs::path& run, const fs::path& path, std::string& opt
 }
 
 void require_recorded(const OpenedRun& run, const fs::path& from, const std::string& recorded) {
-  require_environment(!recorded.empty(),
-                      "[run] {} has no options to check {} against: another revision of dimred "
-                      "wrote it",
-                      from,
-                      run.source);
+  require_environment(
+      !recorded.empty(),
+      "[run] {} records no options, because another revision of dimred wrote it; so {} "
+      "cannot be compared with it",
+      from,
+      run.source);
   const auto now = values_in(run.source, run.config);
   for (const auto& [key, was] : values_in(from, recorded)) {
     const auto found = now.find(key);

@@ -92,10 +92,11 @@ TensorInfo tensor_from(const std::string& name, const json& row) {
                       "\"{}\" needs exactly dtype, shape and data_offsets",
                       name);
   const auto& offsets = row["data_offsets"];
-  require_environment(row["dtype"].is_string() && row["shape"].is_array() && offsets.is_array() &&
-                          offsets.size() == 2,
-                      "\"{}\" needs a text dtype, a list shape and two data_offsets",
-                      name);
+  require_environment(
+      row["dtype"].is_string() && row["shape"].is_array() && offsets.is_array() &&
+          offsets.size() == 2,
+      "\"{}\" needs dtype as a text, shape as a list, and data_offsets as two numbers",
+      name);
   TensorInfo tensor;
   tensor.name = name;
   tensor.dtype = row["dtype"].get<std::string>();

@@ -288,7 +288,7 @@ void require_one_in_list(const Artifact& artifact, const fs::path& list, std::st
                                                     : nullptr;
   require(what == nullptr,
           "[{}] needs one checkpoint in each line of the list '{}', received {}, '{}'; list the "
-          "files in it, or give it instead of the list",
+          "files in it, or give that path instead of the list",
           scope,
           list,
           what == nullptr ? "" : what,

@@ -41,9 +41,10 @@ void add_tensor_options(OptionTable& table, ConvertArguments& arguments) {
   table.add("exclude",
             &convert.exclude,
             "drop tensors whose name in SOURCE matches this regular expression anywhere");
-  table.add("rename",
-            &arguments.rename,
-            "rename tensors by lines REGEX -> TEXT; the first matching line decides");
+  table.add(
+      "rename",
+      &arguments.rename,
+      "file with lines REGEX -> TEXT that rename tensors; the first line that matches is used");
   table.add("adapter", &convert.adapter, "add the LoRA adapter in this folder to the weights");
   table.add_choice("take",
                    &convert.take,
@@ -68,7 +69,8 @@ OptionTable conversion_table(ConvertArguments& arguments) {
       .role(OptionRole::output);
   table.add("shard_size",
             &arguments.shard_size,
-            "size limit of a shard, such as 20KB or 5 (GB); 0: the shards of SOURCE");
+            "largest size of a shard, such as 20KB; a number without unit means GB; 0: the shards "
+            "of SOURCE");
   add_tensor_options(table, arguments);
   table.group("Machine");
   table

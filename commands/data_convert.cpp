@@ -37,7 +37,8 @@ OptionTable convert_table(ConvertOptions& options) {
   table
       .add_choice<TargetFormat>("to",
                                 &options.target,
-                                "form to write; JPEG and PNG keep their bytes, planes become PNG",
+                                "format of the output; JPEG and PNG files are copied byte for "
+                                "byte, raw pixels are written as PNG",
                                 {{"tfrecord", TargetFormat::tfrecord},
                                  {"base64", TargetFormat::base64},
                                  {"packed", TargetFormat::packed}})
@@ -54,7 +55,7 @@ OptionTable convert_table(ConvertOptions& options) {
            &options.shuffle,
            "write all samples in random order, so that no file holds one class alone")
       .essential();
-  table.add("seed", &options.seed, "seed of that order", at_least(0)).needs(is_on("shuffle"));
+  table.add("seed", &options.seed, "seed of the random order", at_least(0)).needs(is_on("shuffle"));
   add_store_options(table);
   return table;
 }

@@ -36,10 +36,11 @@ OptionTable index_table(DataIndexOptions& options) {
             "folder for indices and decompressed copies (default: .dimred beside the data, else "
             "~/.cache/dimred)");
   data::add_stream_options(table, options.stream_cache, options.stream_fetches);
-  table.add_choice("on_bad_sample",
-                   &options.skip_bad,
-                   "fail at a record that cannot be read, or skip and count it",
-                   {{"fail", false}, {"skip", true}});
+  table.add_choice(
+      "on_bad_sample",
+      &options.skip_bad,
+      "for a record that cannot be read: fail ends the command, skip leaves it out and counts it",
+      {{"fail", false}, {"skip", true}});
   table.group("Output");
   table.add("output", &options.output, formatted("new file, named {}", data::shards_index_name))
       .role(OptionRole::output);

@@ -36,8 +36,8 @@ OptionTable pack_table(DataPackOptions& options) {
   table
       .add_choice<PackEncoding>("encoding",
                                 &options.pack.encoding,
-                                "keep: JPEG and PNG bytes, unless resized; planes: decoded pixels, "
-                                "5 to 10 times as large",
+                                "keep: copy JPEG and PNG files that are not resized; planes: store "
+                                "decoded pixels, 5 to 10 times as large",
                                 {{"keep", PackEncoding::keep},
                                  {"planes", PackEncoding::planes},
                                  {"jpeg", PackEncoding::jpeg}})

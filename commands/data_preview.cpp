@@ -38,9 +38,10 @@ std::vector<std::string> random_recipes() {
 }
 
 OptionTable preview_table(PreviewOptions& options) {
-  OptionTable table("dimred data preview",
-                    "draw samples as training sees them: one row each, with the evaluation image "
-                    "first, then one image an epoch");
+  OptionTable table(
+      "dimred data preview",
+      "write a picture of samples as training sees them: one row each, with the evaluation image "
+      "first, then one image an epoch");
   options.source.split = SplitChoice::train;
   add_source_options(table, options.source);
   table.group("Images");

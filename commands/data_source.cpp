@@ -68,7 +68,8 @@ void add_source_options(OptionTable& table, SourceOptions& options) {
   table
       .add_choice("on_bad_sample",
                   &dataset.skip_bad,
-                  "fail at a sample that cannot be read or decoded, or skip and count it",
+                  "for a sample that cannot be read or decoded: fail ends the command, skip leaves "
+                  "it out and counts it",
                   {{"fail", false}, {"skip", true}})
       .essential();
   table.group("Machine");

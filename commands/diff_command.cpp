@@ -34,16 +34,17 @@ void add_difference_options(OptionTable& table, DiffArguments& arguments) {
   table.group("Comparison");
   table.add("rtol",
             &diff.tolerance.relative,
-            "relative tolerance: values within atol + rtol x |b| count as equal",
+            "relative tolerance: equal if |a - b| <= atol + rtol * |b|",
             at_least(0));
   table.add("atol",
             &diff.tolerance.absolute,
-            "absolute tolerance: values within atol + rtol x |b| count as equal",
+            "absolute tolerance: equal if |a - b| <= atol + rtol * |b|",
             at_least(0));
   table.group("Tensors");
-  table.add("rename",
-            &arguments.rename,
-            "rename A's tensors by lines REGEX -> TEXT; the first matching line decides");
+  table.add(
+      "rename",
+      &arguments.rename,
+      "file with lines REGEX -> TEXT that rename A's tensors; the first line that matches is used");
   table.add("include",
             &diff.include,
             "compare only tensors whose name matches this regular expression anywhere");
@@ -51,7 +52,7 @@ void add_difference_options(OptionTable& table, DiffArguments& arguments) {
       "exclude", &diff.exclude, "skip tensors whose name matches this regular expression anywhere");
   table.add_choice("take",
                    &diff.take,
-                   "choose raw or averaged weights if a side holds both",
+                   "choose raw or averaged weights if a checkpoint holds both",
                    std::vector<std::pair<std::string, std::string>>{
                        {"named", ""}, {"raw", "raw"}, {"averaged", "averaged"}});
 }
@@ -73,7 +74,10 @@ OptionTable diff_table(DiffArguments& arguments) {
   add_difference_options(table, arguments);
   table.group("Output");
   table.add("json", &arguments.json, "print one JSON document with every tensor");
-  table.add("quiet", &arguments.quiet, "print errors only; the exit code says whether they differ")
+  table
+      .add("quiet",
+           &arguments.quiet,
+           "print errors only; the exit code is 1 if the checkpoints differ")
       .role(OptionRole::quiet);
   table.group("Machine");
   table

@@ -85,7 +85,7 @@ OptionTable inspection_table(InspectArguments& arguments) {
                     "print what a checkpoint, state, run, matrix or data set holds. Exit code 1 "
                     "if it is damaged");
   table.group("What");
-  table.add("file", &file, "file or folder to look at").positional();
+  table.add("file", &file, "file or folder to inspect").positional();
   table.add("tensors", &questions.tensors, "list the checkpoint's tensors, one a line");
   table.add("check",
             &questions.check,
@@ -100,7 +100,7 @@ OptionTable inspection_table(InspectArguments& arguments) {
            &questions.manifest,
            "compare files and tensors with this manifest; exit code 1 if they differ")
       .of_this_machine();
-  table.add("schedule", &schedule, "draw a learning rate; see dimred inspect --schedule --help");
+  table.add("schedule", &schedule, "plot a learning rate; see dimred inspect --schedule --help");
   table.add("landscape",
             &landscape,
             "compute the loss in the plane of two components; see dimred inspect --landscape "

@@ -143,7 +143,7 @@ std::string title_of(std::span<const Option> rows) {
 int inspect_schedule(const std::vector<std::string>& arguments) {
   DrawingOptions options;
   OptionTable table("dimred inspect --schedule",
-                    "draw the learning rate that stage1 would use with the same options");
+                    "plot the learning rate that stage1 would use with the same options");
   schedules::add_options(table, options.schedule);
   const auto schedule_rows = table.rows().size();
   table.group("Run");

@@ -117,16 +117,16 @@ int inspect_trajectory(const std::vector<std::string>& arguments) {
             &options.flips,
             "number of random sign patterns of the increments",
             between(19, pca::most_flips));
-  table.add(
-      "block",
-      &options.block,
-      "consecutive increments with one sign in the second test; 0: an eighth of them, at least 2",
-      at_least(0));
+  table.add("block",
+            &options.block,
+            "consecutive increments with one sign in the second test; 0: an eighth of all "
+            "increments, at least 2",
+            at_least(0));
   table.add("window",
             &options.window,
-            "snapshots in a running mean; 0: a quarter of them, at least 2",
+            "snapshots in a running mean; 0: a quarter of all snapshots, at least 2",
             at_least(0));
-  table.add("seed", &seed, "seed of the signs", at_least(0));
+  table.add("seed", &seed, "seed of the random signs", at_least(0));
   table.group("Machine");
   table
       .add("threads",

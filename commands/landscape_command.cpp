@@ -264,7 +264,11 @@ void add_surface_options(OptionTable& table, LandscapeOptions& options) {
           "samples to evaluate, without augmentation",
           {{"train", Samples::train}, {"validation", Samples::validation}, {"test", Samples::test}})
       .essential();
-  table.add("samples", &options.samples, "number of samples, drawn by seed; 0: all", at_least(0))
+  table
+      .add("samples",
+           &options.samples,
+           "number of samples, chosen at random by seed; 0: all",
+           at_least(0))
       .essential();
   table.add_choice("batchnorm",
                    &options.surface.recalibrate,

@@ -30,7 +30,10 @@ struct LearningRateOptions {
 
 void add_finder_options(OptionTable& table, LearningRateOptions& options) {
   table.group("Learning rates", {.essential = true});
-  table.add("find_learning_rate", &options.table, "table of rates and losses to write (.csv)")
+  table
+      .add("find_learning_rate",
+           &options.table,
+           "CSV file to write, with a table of rates and losses")
       .of_this_machine();
   table.add("overwrite", &options.overwrite, "replace an existing table")
       .role(OptionRole::overwrite);

@@ -107,7 +107,8 @@ void add_output_options(OptionTable& table, MergeOptions& options) {
   table.add_choice("dtype", &merge.dtype, "type of the merged weights", dtype_names()).essential();
   table.add("shard_size",
             &options.shard_size,
-            "size limit of a shard, such as 20KB or 5 (GB); 0: the shards of copy_from");
+            "largest size of a shard, such as 20KB; a number without unit means GB; 0: the shards "
+            "of copy_from");
   table.add("copy_from",
             &merge.copy_from,
             "source of side files, integers and BatchNorm's statistics: latest, oldest or a "

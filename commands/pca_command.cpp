@@ -100,8 +100,8 @@ void add_matrix_options(OptionTable& table, PcaOptions& options) {
   table
       .add("components",
            &options.components,
-           "rows k of the matrix; the default is reduced to snapshots - 1 (span: snapshots) if "
-           "needed",
+           "rows k of the matrix; for few snapshots n the default is reduced to n - 1 (n for kind "
+           "= span)",
            at_least(1))
       .essential();
   table

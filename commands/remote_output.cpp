@@ -220,7 +220,8 @@ fs::path open_output(const stores::Url& url,
   } else {
     const bool replaces = overwrite.value_or(false);
     require(replaces || !fs::exists(unsent_mark(output)),
-            "[stores] the output of an earlier command for {} has not been uploaded: {}",
+            "[stores] an earlier command's output for {} lies on this machine and has not been "
+            "uploaded: {}",
             url,
             remedy(output));
     if (kind == OutputKind::made && !replaces) require_new(output, overwrite.has_value(), options);

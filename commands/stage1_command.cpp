@@ -43,7 +43,11 @@ void add_save_options(OptionTable& table, stage1::Options& options) {
            "first epoch with snapshots, counted from 1",
            at_least(1))
       .needs(above("snapshots_per_epoch"));
-  table.add("keep_snapshots", &saves.keep_snapshots, "newest snapshots to keep", at_least(1))
+  table
+      .add("keep_snapshots",
+           &saves.keep_snapshots,
+           "snapshots to keep; older ones are deleted",
+           at_least(1))
       .role(OptionRole::retention);
   table
       .add("yes",
@@ -56,7 +60,10 @@ void add_save_options(OptionTable& table, stage1::Options& options) {
             "epochs between full resume states",
             at_least(1));
   table
-      .add("keep_checkpoints", &saves.keep_checkpoints, "newest resume states to keep", at_least(1))
+      .add("keep_checkpoints",
+           &saves.keep_checkpoints,
+           "saved states to keep for resuming; older ones are deleted",
+           at_least(1))
       .role(OptionRole::retention);
   table
       .add("resume_from",

@@ -249,7 +249,7 @@ pca::FitOptions fit_options(const Stage2Plan& plan) {
 void say_reuse(const fs::path& matrix, const fs::path& snapshots, Console& console) {
   console.line("reusing " + matrix.string());
   if (const auto different = checkpoints::difference_of_run(snapshots); !different.empty())
-    console.warn(formatted("{}; the matrix was fitted before this change", different));
+    console.warn(formatted("{}; the matrix was fitted before the snapshots changed", different));
 }
 
 /// The matrix given, or that of this run folder, or a new one from the snapshots.

@@ -51,7 +51,7 @@ int say(const char* what, const stores::Transfer& done) {
 int get(const CopyOptions& options) {
   const auto url = stores::parse_url(options.from);
   require(!looks_like_url(options.to),
-          "[stores] get needs a path on this machine, received {}",
+          "[stores] dimred store get needs a path on this machine, received {}",
           printable(options.to));
   fs::path to = options.to;
   const bool slash = !to.has_filename();  // FOLDER/, which may not be there yet
@@ -85,11 +85,11 @@ struct StoreTool {
 constexpr std::array store_tools = {
     StoreTool{"get", "copy a remote file or folder to this machine", "URL", "file or folder", get},
     StoreTool{"put",
-              "copy a file or folder of this machine to a remote place",
+              "copy a file or folder of this machine to a remote URL",
               "file or folder",
               "URL",
               put},
-    StoreTool{"ls", "list a remote place, with sizes in bytes", "URL", nullptr, list},
+    StoreTool{"ls", "list the files at a remote URL, with sizes in bytes", "URL", nullptr, list},
 };
 
 std::string store_help() {
@@ -106,9 +106,9 @@ int run_tool(const StoreTool& tool, const std::vector<std::string>& arguments) {
   CopyOptions options;
   OptionTable table(formatted("dimred store {}", tool.name), tool.summary);
   table.group("Store");
-  table.add("from", &options.from, formatted("place to read: {}", tool.from)).positional();
+  table.add("from", &options.from, formatted("source to read, as {}", tool.from)).positional();
   if (tool.to != nullptr) {
-    table.add("to", &options.to, formatted("place to write: {}", tool.to)).positional();
+    table.add("to", &options.to, formatted("destination to write, as {}", tool.to)).positional();
   }
   if (tool.run == get || tool.run == put)
     table

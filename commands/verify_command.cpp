@@ -173,7 +173,7 @@ int verify_command(const std::vector<std::string>& arguments) {
       .role(OptionRole::output);
   table.add("with_flipped",
             &options.with_flipped,
-            "add the embedding of the image flipped left to right");
+            "add the embedding of the flipped image (left to right) to the embedding of the image");
   table.of(&options.weights).url_rule([](const std::string& url, const OptionTable& all) {
     // Downloaded weights are shared and not sent back.
     require(!all.row(OptionRole::output)->text.empty(),
@@ -182,10 +182,10 @@ int verify_command(const std::vector<std::string>& arguments) {
   });
   table.of(&options.pairs).url_rule([](const std::string& url, const OptionTable&) {
     // A list's images are not downloaded with it.
-    require(
-        split_url(url).path.ends_with(".bin"),
-        "[stores] needs pairs at a URL to be FILE.bin, a pickle that holds the images, received {}",
-        without_credentials(url));
+    require(split_url(url).path.ends_with(".bin"),
+            "[stores] a URL of pairs needs to end in .bin, because only a pickle holds the images, "
+            "received {}",
+            without_credentials(url));
   });
   add_network_options(table, options.common);
   if (printed_help(table, arguments)) return exit_success;

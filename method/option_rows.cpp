@@ -101,7 +101,8 @@ void add_rate_options(OptionTable& table, MethodOptions& method) {
   table
       .add("first_drop",
            &method.first_drop,
-           "share of the run before a step schedule falls to a tenth; it falls again at 3/4",
+           "share of the run after which a step schedule falls to a tenth; the rate falls again at "
+           "3/4",
            part)
       .needs(is("schedule", {"step"}) || is("alpha_schedule", {"step"}));
 }
@@ -144,11 +145,7 @@ void add_options(OptionTable& table, AverageOptions& average) {
                     {"uniform", AverageKind::uniform},
                     {"ema", AverageKind::ema},
                     {"schedule_free", AverageKind::schedule_free}});
-  table
-      .add("average_from",
-           &average.from,
-           "share of the run before the first iterate in the mean",
-           part)
+  table.add("average_from", &average.from, "the mean begins after this share of the run", part)
       .needs(is("average", {"uniform", "ema"}));
   table.add("ema_decay", &average.decay, "decay of the exponential mean per step", part)
       .needs(is("average", {"ema"}));

@@ -35,7 +35,8 @@ std::vector<BasisBlock> memory_blocks(const layout::Layout& layout,
         std::ranges::upper_bound(file_blocks, entry.global_offset, {}, &layout::ColumnRange::begin);
     require_environment(
         after != file_blocks.begin() && entry.global_offset + entry.global_size <= (after - 1)->end,
-        "[pca_mat] needs blocks of whole parameters, but a block of the sidecar cuts {}",
+        "[pca_mat] each block needs to hold whole parameters, but a block in pca_mat.json ends "
+        "inside parameter {}",
         entry.name);
     const auto index =
         indices.emplace(after - file_blocks.begin(), std::ssize(indices)).first->second;

@@ -78,13 +78,13 @@ void check_matrix(const fs::path& output, const SnapshotSource& source) {
   require(
       output.extension() == ".npy", "[pca] needs an output that ends in .npy, received {}", shown);
   require(fs::is_directory(fs::absolute(output).parent_path()),
-          "[pca] needs the folder of its output to exist, received {}",
+          "[pca] needs the folder of the output to exist, received {}",
           shown);
   require(!fs::is_directory(output), "[pca] needs a file as output, received the folder {}", shown);
   if (fs::exists(output)) {
     for (const auto& file : source.info().files) {
       require(!fs::equivalent(output, file),
-              "[pca] needs an output that is not one of its snapshots, received {}",
+              "[pca] needs an output that is not one of the snapshots, received {}",
               shown);
     }
   }

@@ -59,9 +59,9 @@ class ChosenSource final : public SnapshotSource {
 std::unique_ptr<SnapshotSource> chosen_parameters(std::unique_ptr<SnapshotSource> source,
                                                   const std::vector<std::string>& names) {
   auto info = source->info();
-  require(
-      !info.layout_json.empty(),
-      "[pca] needs snapshots with parameter names (.h5 or safetensors), received none with them");
+  require(!info.layout_json.empty(),
+          "[pca] needs snapshots with parameter names (.h5 or safetensors), received only "
+          "snapshots without names");
   std::set<std::string> wanted(names.begin(), names.end());
   std::vector<layout::Parameter> parameters;
   std::vector<ChosenRange> parts;

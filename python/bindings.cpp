@@ -157,7 +157,7 @@ fs::path write_run_state(const fs::path& run,
   if (!states.empty()) state = checkpoints::read_state(states.back());
   require(!states.empty() && state.scalars == nlohmann::json::parse(taken),
           "[SubspaceOptimizer] save_run needs an optimizer that was resumed from the newest state "
-          "of '{}', received one from step {}; the newest is {}",
+          "of '{}', received an optimizer from step {}; the newest state is {}",
           run,
           nlohmann::json::parse(taken).at("step").dump(),
           states.empty() ? "none" : states.back().filename().string());

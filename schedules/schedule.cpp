@@ -125,7 +125,8 @@ void add_rates(OptionTable& table, ScheduleOptions& options) {
   table
       .add("factor",
            &options.factor,
-           "factor of the rate at each milestone, or at each decay of exponential",
+           "multiply the rate by this at each milestone, or at each decay step of schedule = "
+           "exponential",
            positive(1))
       .needs(is("schedule", {"step", "exponential", "plsc"}));
   table
@@ -170,8 +171,8 @@ void add_published(OptionTable& table, ScheduleOptions& options) {
   table
       .add("pieces",
            &options.pieces,
-           "end epoch and rate of each piece, with -> linear and => exponential, such as "
-           "5:0.1->0.4,10:0.4=>0.8")
+           "for each piece the epoch at which it ends, then its first and last rate; -> is linear, "
+           "=> exponential, such as 5:0.1->0.4,10:0.4=>0.8")
       .needs(is("schedule", {"piecewise"}));
 }
 

@@ -45,7 +45,7 @@ void add_checkpoint_options(OptionTable& table, Options& options) {
       .add("preset",
            &options.preset,
            "set of constants: robust-mean, robust, mindspore-latest, mindspore-first, dldr, psgd, "
-           "twa, sgd, swa, ema or schedule-free; given options override it")
+           "twa, sgd, swa, ema or schedule-free; options that you give override these constants")
       .essential();
   table.choose_defaults("preset",
                         [&options] { options.constants = method::preset(options.preset); });
@@ -97,7 +97,7 @@ void add_basis_options(OptionTable& table, Options& options) {
   table
       .add("basis_seed",
            &options.basis_seed,
-           "seed of basis = random and shuffled (default: the run's seed)",
+           "seed for the bases random and shuffled (default: the run's seed)",
            at_least(0))
       .needs_in_files(!has_value("pca_mat") && is("basis", {"random", "shuffled"}));
   add_range_options(table, options.range, made_here);
@@ -133,16 +133,17 @@ void add_run_options(OptionTable& table, Options& options) {
   table
       .add("start_latest",
            &options.start_latest,
-           "use only the latest N snapshots; 0: all (default: the preset's number for its own "
-           "start, else all)",
+           "use only the latest N snapshots; 0: all (default: the preset's number if start is the "
+           "preset's, else all)",
            at_least(0))
       .needs(is("start", {"mean"}));
-  table.add("start_file", &options.start_file, "weights of start = file")
+  table.add("start_file", &options.start_file, "file with the weights to start from")
       .needs(is("start", {"file"}));
-  table.add("budget",
-            &options.budget,
-            "end when forward and backward passes equal N epochs of SGD; 0: after epochs",
-            at_least(0));
+  table.add(
+      "budget",
+      &options.budget,
+      "end when forward and backward passes equal those of X epochs of SGD; 0: end after epochs",
+      at_least(0));
   table.removed("train_on", "train", "8b694755", "give the samples to train on as --data");
 }
 
@@ -160,7 +161,7 @@ void add_options(OptionTable& table, Options& options) {
   table.add_choice(
       "trial_batchnorm",
       &options.trial_batchnorm_moving,
-      "restore running statistics after a trial step, or keep its changes (as published)",
+      "restore running statistics after a trial step, or keep the trial's changes (as published)",
       {{"restored", false}, {"moving", true}});
   table.add("recalibrate_batchnorm",
             &options.recalibrate_batchnorm,

@@ -11,7 +11,7 @@ namespace {
 /// Checks the columns of a basis, or of a vector that is multiplied with another.
 void require_columns(const torch::Tensor& rows, std::int64_t columns) {
   require(rows.size(-1) == columns,
-          "[stage2] needs a vector of {} columns, received {}",
+          "[stage2] needs tensors of {} columns each, received one of shape {}",
           columns,
           rows.sizes());
 }
@@ -90,7 +90,7 @@ std::pair<torch::Tensor, torch::Tensor> back_project(const torch::Tensor& basis,
                                                      std::span<const double> second) {
   const auto k = basis.size(0);
   require(std::ssize(first) == k && std::ssize(second) == k,
-          "[stage2] needs {} coefficients, received {} and {}",
+          "[stage2] needs {} coefficients in each of two vectors, received {} and {}",
           k,
           first.size(),
           second.size());

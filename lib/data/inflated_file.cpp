@@ -42,7 +42,7 @@ fs::path inflated(const fs::path& file, const fs::path& cache) {
   const auto folder = cache_folder(file.parent_path(), cache);
   require_environment(
       !folder.empty(),
-      "[gz] {}: needs a folder for its decompressed copy; give one with --data_cache",
+      "[gz] {}: needs a folder for the decompressed copy; give a folder with --data_cache",
       file);
   const auto identity = mapped.identity();
   const auto prefix =

@@ -31,10 +31,11 @@ void validate_loading(const LoaderOptions& options, const Order& order, std::int
           "[data] needs 0 <= rank < ranks, received rank = {}, ranks = {}",
           options.rank,
           options.ranks);
-  require(order.size == size,
-          "[data] needs an order of the dataset's {} samples, received one of {}",
-          size,
-          order.size);
+  require(
+      order.size == size,
+      "[data] needs an order of {} samples, as many as the data set has, received an order of {}",
+      size,
+      order.size);
 }
 
 /// Batches ahead that the memory allows, one beyond them being with the caller; at least one.

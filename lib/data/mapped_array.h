@@ -18,10 +18,10 @@ struct MappedArray {
   /// checkpoints::read_npy_header, and std::runtime_error for Fortran order.
   MappedArray(const std::filesystem::path& path, std::string_view type) : file(path) {
     const auto header = checkpoints::read_npy_header(path, {type});
-    require_environment(
-        !header.fortran_order || header.shape.size() < 2,
-        "[npy] {}: needs C order, received Fortran order; convert it with numpy.ascontiguousarray",
-        path);
+    require_environment(!header.fortran_order || header.shape.size() < 2,
+                        "[npy] {}: needs an array in C order, received one in Fortran order; "
+                        "convert the array with numpy.ascontiguousarray",
+                        path);
     shape = header.shape;
     ByteReader bytes(file.bytes(), "npy");
     bytes.take(header.data_offset);

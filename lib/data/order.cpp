@@ -16,7 +16,7 @@ std::int64_t Order::at(std::int64_t epoch, std::int64_t position) const {
   if (!shuffled) return position;
   if (sampler) {
     require(sampler->size() == size,
-            "[data] needs a sampler of {} samples, received one of {}",
+            "[data] needs a sampler of {} samples, received a sampler of {}",
             size,
             sampler->size());
     return sampler->at(seed, epoch, position);

@@ -60,7 +60,7 @@ PackedSample PackedLayout::sample(std::int64_t index) const {
 PackedLayout packed_layout(Bytes file) {
   ByteReader header(file, "packed");
   require_environment(text_of(header.take(packed_magic.size())) == packed_magic,
-                      "[packed] needs to begin with {}",
+                      "[packed] the file needs to begin with {}",
                       packed_magic);
   const auto found = header.number<std::uint32_t>();
   require_environment(

@@ -178,7 +178,8 @@ ShardIndices indices_from_bytes(Bytes bytes) {
     std::int64_t size = 0;
     in.read(std::tie(name, size, index));
     auto& one = indices[name] = {size, index_from_bytes(bytes_of(index))};
-    require_environment(is_known(one.index), "[index] is damaged: one index describes two files");
+    require_environment(is_known(one.index),
+                        "[index] is damaged: the index of one shard describes two files");
   }
   return indices;
 }

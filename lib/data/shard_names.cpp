@@ -75,10 +75,11 @@ std::vector<fs::path> files_in(const fs::path& folder) {
 /// The sets that the file's name says, which must not be both.
 NamedSplits splits_of(const fs::path& file) {
   const auto said = splits_named_in(file.filename().string());
-  require(!said.train || !said.test,
-          "[shards] {}: its name contains both the training set and the test set; give the files "
-          "of each by a pattern (--data, --test_data)",
-          file);
+  require(
+      !said.train || !said.test,
+      "[shards] {}: its name has words of both the training set and the test set; give the files "
+      "of each by a pattern (--data, --test_data)",
+      file);
   return said;
 }
 

@@ -59,7 +59,7 @@ void require_good(std::int64_t good, std::int64_t count, const Dataset& whole) {
 ChannelStatistics channel_statistics(const Dataset& dataset) {
   require(dataset.size() >= 1, "[data] needs at least one sample");
   require(dataset.shape().has_value(),
-          "[data] needs images of one size, received those of {}",
+          "[data] needs images of one size, received the images of {}",
           dataset.title());
   const auto shape = *dataset.shape();
   const std::size_t plane = shape.height * shape.width;

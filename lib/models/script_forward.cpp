@@ -49,7 +49,7 @@ ScriptForward::ScriptForward(const jit::Module& module) : module_(module) {
   require(arguments.size() >= 2, "[model] needs forward(images), received forward()");
   for (std::size_t i = 2; i < arguments.size(); ++i)
     require(arguments[i].default_value().has_value(),
-            "[model] needs forward(images), received one that also needs {}",
+            "[model] needs forward(images), received a forward that also needs {}",
             arguments[i].name());
   function.ensure_defined();
   auto graph = jit::toGraphFunction(function).graph()->copy();

@@ -35,14 +35,35 @@ std::string tail_text(const Condition& condition) {
   return condition.test == Test::above ? formatted(" > {}", condition.bound) : "";
 }
 
+/// Whether the text of a part needs brackets beside other parts: it joins several things itself.
+bool is_joined(const Condition& part, Test around) {
+  if (part.test == Test::is) {
+    const bool lists = part.values.size() > 1 || (part.negated && part.values.front() != "true");
+    return around == Test::any && lists;
+  }
+  return part.test == Test::all || part.test == Test::any;
+}
+
+std::vector<std::string> texts_of_parts(const Condition& whole, std::string_view prefix) {
+  std::vector<std::string> texts;
+  for (const auto& part : whole.parts) {
+    const auto text = condition_text(part, prefix);
+    texts.push_back(is_joined(part, whole.test) ? formatted("({})", text) : text);
+  }
+  return texts;
+}
+
 /// "schedule or alpha_schedule = step" where the tails are the same.
-std::string alternatives_text(const std::vector<Condition>& parts) {
+std::string alternatives_text(const Condition& whole, std::string_view prefix) {
+  const auto& parts = whole.parts;
   const auto tail = tail_text(parts.front());
   const bool same = std::ranges::all_of(parts, [&](const Condition& part) {
     return !part.row.empty() && !part.negated && tail_text(part) == tail;
   });
-  return same ? alternatives(texts_of(parts, &Condition::row)) + tail
-              : alternatives(texts_of(parts, condition_text));
+  if (!same) return alternatives(texts_of_parts(whole, prefix));
+  std::vector<std::string> names;
+  for (const auto& part : parts) names.push_back(formatted("{}{}", prefix, part.row));
+  return alternatives(names) + tail;
 }
 
 }  // namespace
@@ -80,24 +101,25 @@ Condition operator||(Condition left, Condition right) {
   return combined(Test::any, std::move(left), std::move(right));
 }
 
-std::string condition_text(const Condition& condition) {
+std::string condition_text(const Condition& condition, std::string_view prefix) {
   const auto& [test, negated, row, values, bound, parts] = condition;
+  const auto name = formatted("{}{}", prefix, row);
   switch (test) {
     case Test::always:
       return negated ? "something else" : "nothing";
     case Test::is:
-      if (values == std::vector<std::string>{"true"}) return row + (negated ? " = false" : "");
-      return negated ? formatted("another {} than {}", row, alternatives(values))
-                     : formatted("{} = {}", row, alternatives(values));
+      if (values == std::vector<std::string>{"true"}) return name + (negated ? " = false" : "");
+      return negated ? formatted("{} other than {}", name, alternatives(values))
+                     : name + tail_text(condition);
     case Test::above:
-      return negated ? formatted("{} <= {}", row, bound) : row + tail_text(condition);
+      return negated ? formatted("{} <= {}", name, bound) : name + tail_text(condition);
     case Test::has_value:
     case Test::given:
-      return row + (negated ? " to be unset" : "");
+      return name + (negated ? " to be unset" : "");
     case Test::all:
-      return joined(texts_of(parts, condition_text), " and ");
+      return joined(texts_of_parts(condition, prefix), " and ");
     case Test::any:
-      return alternatives_text(parts);
+      return alternatives_text(condition, prefix);
   }
   return {};
 }

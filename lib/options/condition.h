@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 // When an option has an effect, as a value: over other rows of the same table, which it names.
@@ -31,7 +32,9 @@ Condition operator!(Condition condition);
 Condition operator&&(Condition left, Condition right);
 Condition operator||(Condition left, Condition right);
 
-/// "schedule = step, exponential or plsc", "warmup_epochs or warmup_steps", "pca_mat to be unset".
-std::string condition_text(const Condition& condition);
+/// "schedule = step, exponential or plsc", "warmup_epochs or warmup_steps", "pca_mat to be unset";
+/// a part that joins several things stands in brackets: "seed and (flip or pad > 0)". `prefix`
+/// stands before each row's name.
+std::string condition_text(const Condition& condition, std::string_view prefix = "");
 
 }  // namespace dimred

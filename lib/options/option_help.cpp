@@ -90,7 +90,7 @@ std::string described(const Option& row) {
   if (!row.limits.empty()) parts.push_back(row.limits);
   if (!value.empty()) parts.push_back("default " + value);
   if (row.needs.test != Condition::Test::always)
-    parts.push_back("needs " + condition_text(row.needs));
+    parts.push_back("needs " + condition_text(row.needs, "--"));
   return parts.empty() ? text : formatted("{} ({})", text, joined(parts, "; "));
 }
 

@@ -280,7 +280,7 @@ Row& Row::positional() {
 }
 
 Row& Row::alias(std::string name) {
-  option_->help += formatted("; also {}", name);
+  option_->help += formatted("; other name: {}", name);
   option_->alias = std::move(name);
   return *this;
 }

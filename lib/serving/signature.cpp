@@ -35,7 +35,7 @@ const Json& member(const Json& json, std::string_view key) {
 const Json& member_at(const Json& json, std::string_view key, std::size_t place) {
   const auto& list = member(json, key);
   require_environment(
-      list.is_array() && place < list.size(), "its \"{}\" has no number {}", key, place + 1);
+      list.is_array() && place < list.size(), "its \"{}\" has no entry {}", key, place + 1);
   return list.at(place);
 }
 

@@ -128,7 +128,7 @@ Verification verify(std::span<const double> distances, std::span<const Pair> pai
   require_folds(pairs);
   for (std::size_t i = 0; i < distances.size(); ++i)
     require(std::isfinite(distances[i]),
-            "[verify] needs finite embeddings, but pair {} has others",
+            "[verify] needs finite embeddings, but an embedding of pair {} is not finite",
             i + 1);
   Verification result;
   for (std::int64_t i = 0; i < accuracy_grid.size; ++i) result.roc.push_back({accuracy_grid[i]});

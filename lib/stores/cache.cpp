@@ -224,10 +224,11 @@ StreamedFolder open_stream(const Url& url,
   StreamedFolder place{taken(found, url, pick), cache_paths_of(url, kind, options).entry, {}};
   require(!place.shards.empty(), "[stores] nothing to stream at {}", url);
   for (const auto& shard : place.shards)
-    require(!shard.item.etag.empty(),
-            "[stores] streaming needs a version of each file, but {} has neither etag nor time, or "
-            "was written to HDFS in this minute",
-            shard.url);
+    require(
+        !shard.item.etag.empty(),
+        "[stores] cannot stream {}, because a change of this file would go unseen: the store gives "
+        "neither an etag nor a time (HDFS: no time for files written in this minute)",
+        shard.url);
   if (!rest.wanted) {
     place.rest.path = place.entry / "none" / last_name(url);
     return place;

@@ -238,11 +238,11 @@ Transfer download(Store& store,
   const auto wanted = placed_at(url, found, local);
   const bool single = is_single(found);
   require(!single || !fs::is_directory(local),
-          "[stores] {} is a file, but there is a folder {}",
+          "[stores] {} is a file, but its local path {} is an existing folder",
           url,
           local);
   require(single || !fs::is_regular_file(local),
-          "[stores] {} is a folder, but there is a file {}",
+          "[stores] {} is a folder, but its local path {} is an existing file",
           url,
           local);
   if (single && !overwrite) require_no_other_file(wanted.front());

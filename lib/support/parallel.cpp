@@ -51,11 +51,12 @@ std::vector<std::jthread> start_threads(const char* scope,
     stop();
     const auto started = std::ssize(threads);
     threads.clear();
-    fail_environment("[{}] cannot start thread {} of {} ({}); fewer threads may be allowed here",
-                     scope,
-                     started + 1,
-                     count,
-                     error.what());
+    fail_environment(
+        "[{}] cannot start thread {} of {} ({}); perhaps this machine allows fewer threads",
+        scope,
+        started + 1,
+        count,
+        error.what());
   }
   return threads;
 }

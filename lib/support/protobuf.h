@@ -63,7 +63,7 @@ class Fields {
       value |= (byte & 0x7F) << shift;
       if (byte < 0x80) return value;
     }
-    fail("needs numbers of at most 10 bytes, received more");
+    fail("needs each number in at most 10 bytes, received a longer one");
   }
 
   bool empty() const { return rest_.empty(); }

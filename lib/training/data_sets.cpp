@@ -155,11 +155,11 @@ void require_streamable(const data::Dataset& train,
 /// repeat samples, which no mean and no split may see.
 void arrange(DataSets& data, const DataOptions& options, std::uint64_t seed, int ranks) {
   const auto sizes = data.train->shard_sizes();
-  require(options.shuffle_buffer_size == 0 || sizes.size() > 1,
-          "[data] shuffle_buffer_size needs data in several TFRecord or Base64 files, "
-          "received {} for {}",
-          options.shuffle_buffer_size,
-          data.train->title());
+  require(
+      options.shuffle_buffer_size == 0 || sizes.size() > 1,
+      "[data] shuffle_buffer_size = {} needs data in several TFRecord or Base64 files, received {}",
+      options.shuffle_buffer_size,
+      data.train->title());
   require(options.shuffle_buffer_size == 0 || options.shard != Sharding::files,
           "[data] shuffle_buffer_size needs shard = samples, received {} with shard = "
           "files, which shuffles each rank's share as a whole",

@@ -30,7 +30,7 @@ const char* not_finite_text(double value) { return std::isnan(value) ? "NaN" : "
 void require_variances(models::Objective& objective) {
   for (const auto& [name, tensor, rows, first_row] : models::all_tensors(objective))
     require_environment(!name.ends_with("running_var") || !(tensor < 0).any().item<bool>(),
-                        "[evaluate] needs running variances >= 0, received one below 0 "
+                        "[evaluate] needs running variances >= 0, received a variance below 0 "
                         "in {}",
                         name);
 }

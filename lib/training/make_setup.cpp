@@ -81,7 +81,8 @@ void attach_network(Setup& setup,
       models::make_network(model.model, {shape.channels, shape.height, shape.width}, outputs);
   if (model.initialization == models::Initialization::mindspore) {
     require(!models::is_script(model.model),
-            "[data] initialization draws a network's weights, but the TorchScript module {} has "
+            "[data] initialization sets the first weights of a network, but the TorchScript module "
+            "{} has "
             "its own",
             model.model);
     models::initialise_as_mindspore(*network);

@@ -118,12 +118,14 @@ void add_data_options(OptionTable& table, DataOptions& options) {
             between(0, 4096));
   table.add("colour_jitter",
             &options.colour_jitter,
-            "draw factors of brightness, contrast and saturation from 1 - x to 1 + x",
+            "multiply brightness, contrast and saturation by random factors from 1 - x to 1 + x",
             between(0, 10));
-  table.add_choice("on_bad_sample",
-                   &options.skip_bad_samples,
-                   "fail at a sample that cannot be decoded, or count it and take the next",
-                   {{"fail", false}, {"skip", true}});
+  table.add_choice(
+      "on_bad_sample",
+      &options.skip_bad_samples,
+      "for a sample that cannot be decoded: fail ends the run, skip counts it and takes the "
+      "next sample",
+      {{"fail", false}, {"skip", true}});
   table.add("pad", &options.pad, "pad by N pixels and crop at random; 0: off", between(0, 16));
   table.add("flip", &options.flip, "flip left and right at random");
 }
@@ -139,12 +141,13 @@ void add_initialization_options(OptionTable& table, ModelOptions& options) {
             &options.batch_norm.momentum,
             "weight of a batch in BatchNorm's running statistics (default: the network's)",
             positive(1));
-  table.add_choice("initialization",
-                   &options.initialization,
-                   "draw initial weights as the network's authors do, or as MindSpore's ResNet "
-                   "recipe does",
-                   {{"network", models::Initialization::network},
-                    {"mindspore", models::Initialization::mindspore}});
+  table.add_choice(
+      "initialization",
+      &options.initialization,
+      "choose random initial weights as the network's authors do, or as MindSpore's ResNet "
+      "recipe does",
+      {{"network", models::Initialization::network},
+       {"mindspore", models::Initialization::mindspore}});
 }
 
 }  // namespace
@@ -173,7 +176,7 @@ void add_model_options(OptionTable& table, ModelOptions& options) {
   table
       .add("amp_allow",
            &options.amp_allow,
-           "additional ATen operators to run in the type of precision, such as "
+           "additional ATen operators to run in the type that precision names, such as "
            "avg_pool2d,batch_norm")
       .alias("custom_white_list")
       .needs(reduced);
@@ -197,9 +200,10 @@ void add_model_options(OptionTable& table, ModelOptions& options) {
             &options.trainable_include_patterns,
             "train only parameters whose names match these comma-separated regular expressions; "
             "logits: the last layer (default: all)");
-  table.add("trainable_exclude_patterns",
-            &options.trainable_exclude_patterns,
-            "freeze parameters whose names match, even if included");
+  table.add(
+      "trainable_exclude_patterns",
+      &options.trainable_exclude_patterns,
+      "freeze parameters whose names match, even if trainable_include_patterns includes them");
 }
 
 void add_loss_options(OptionTable& table, CommonOptions& options) {
@@ -280,7 +284,7 @@ void add_device_options(OptionTable& table, RunOptions& options) {
       .needs_in_files(!is("device", {"cpu"}));
   table.add("deterministic",
             &options.deterministic,
-            "refuse operators whose bits differ from run to run; needs threads >= 1");
+            "refuse operators whose results differ in any bit from run to run; needs threads >= 1");
 }
 
 void add_prefetch_options(OptionTable& table, RunOptions& options) {

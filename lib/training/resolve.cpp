@@ -105,7 +105,8 @@ void resolve(CommonOptions& options, int ranks, const OptionTable& table) {
   if (!table.was_set(&options.data.image_size))
     resolve_image_size(options.data, open ? model.for_photographs : model.model);
   require(!options.run.deterministic || options.run.threads > 0,
-          "[deterministic] deterministic needs threads >= 1, because sums depend on their number, "
+          "[deterministic] deterministic needs threads >= 1, because sums depend on the number of "
+          "threads, "
           "received 0 (all threads of the machine)");
   require(!options.run.deterministic || !options.run.cudnn_autotune,
           "[deterministic] deterministic = true needs cudnn_autotune = false, because "

@@ -233,7 +233,7 @@ std::optional<checkpoints::State> newest_state(const checkpoints::StateStore& st
     auto state = states.newest_valid(&skipped);
     // Starting over would cut the curve and, save by save, delete what may still be rescued.
     require_environment(state.has_value() || skipped.empty(),
-                        "[state] no resume state of this run can be read ({}); repair it, or "
+                        "[state] no resume state of this run can be read ({}); repair a state, or "
                         "choose another --output",
                         skipped.empty() ? "" : skipped.front());
     for (const auto& line : skipped) console.warn("skipped a damaged state: " + line);

@@ -190,7 +190,9 @@ class SubspaceOptimizer(torch.optim.Optimizer):
                 f"received {own['preset']} and {', '.join(own['momentum'])}"
             )
         if own["basis"] != self._checksum():
-            raise ValueError(f"{SCOPE} needs a state of the basis {self._checksum()}, received one of {own['basis']}")
+            raise ValueError(
+                f"{SCOPE} needs a state of the basis {self._checksum()}, received a state of the basis {own['basis']}"
+            )
         for vector, kept in ((self._space.momentum, own["momentum"][self._columns]), *self._kept_weights(own)):
             if kept.shape != vector.shape:
                 raise ValueError(f"{SCOPE} needs vectors of {len(vector)} numbers, received {list(kept.shape)}")
@@ -296,7 +298,7 @@ class SubspaceOptimizer(torch.optim.Optimizer):
             if "initial_lr" in group or group["lr"] != self._lr:
                 received = "a scheduler" if "initial_lr" in group else f"{float(group['lr']):g}"
                 raise ValueError(
-                    f"{SCOPE} finds its step sizes itself, and lr of a group only says the last one; "
+                    f"{SCOPE} finds its step sizes itself, and lr of a group only shows the last step size; "
                     f"received {received}"
                 )
 

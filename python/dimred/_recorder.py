@@ -150,7 +150,7 @@ class SnapshotRecorder:
                 "its fork; make the recorder in the process that trains"
             )
         if self._closed:
-            raise ValueError(f"{SCOPE} is closed; to go on, make another with first_step={self.steps}")
+            raise ValueError(f"{SCOPE} is closed; to continue, make another recorder with first_step={self.steps}")
 
     def _open(self, goes_on: bool) -> _core.Recording:
         """The folder, for this recorder alone."""
@@ -168,7 +168,7 @@ class SnapshotRecorder:
             opened.close()
             raise ValueError(
                 f"{SCOPE} '{self.folder}' holds snapshots up to step {max(steps)}: "
-                "choose another folder, or give first_step to go on"
+                "choose another folder, or give first_step to continue"
             )
         self._go_on(opened, [step for step in steps if step <= self.steps])
         later = [step for step in steps if step > self.steps]

@@ -406,9 +406,10 @@ TEST_F(SeriesOfFiles, ListsRefuseWhatIsNotOneCheckpoint) {
                                                                {"other.txt", "a list"}};
   for (const auto& [line, what] : cases) {
     put_file(at("list.txt"), line + '\n');
-    EXPECT_THAT(refusal({at("list.txt")}),
-                testing::AllOf(HasSubstr("list.txt', received " + what + ", '"),
-                               HasSubstr("list the files in it, or give it instead of the list")));
+    EXPECT_THAT(
+        refusal({at("list.txt")}),
+        testing::AllOf(HasSubstr("list.txt', received " + what + ", '"),
+                       HasSubstr("list the files in it, or give that path instead of the list")));
   }
 }
 

@@ -84,7 +84,7 @@ TEST(ImageList, SaysWhatIsNoList) {
             std::string::npos);
   EXPECT_NE(text("\xFF\xFE"
                  "a")
-                .find("received one in UTF-16"),
+                .find("received a text in UTF-16"),
             std::string::npos);
   EXPECT_NE(text(std::string("a\0b 1\n", 6)).find("received 6 bytes of something else"),
             std::string::npos);

@@ -104,8 +104,8 @@ TEST(NpyArrays, AreRefusedInOneLineThatNamesTheFile) {
   auto fortran = good;
   fortran.replace(fortran.find("False"), 5, "True ");
   EXPECT_EQ(text(fortran, two),
-            "[npy] F/images.npy: needs C order, received Fortran order; convert it with "
-            "numpy.ascontiguousarray");
+            "[npy] F/images.npy: needs an array in C order, received one in Fortran order; convert "
+            "the array with numpy.ascontiguousarray");
   EXPECT_EQ(text(good.substr(0, good.size() - 1), two),
             "[npy] 'F/images.npy' needs 12 bytes of data for shape (2, 2, 3), received 11");
   EXPECT_EQ(text(good, two), "no exception");

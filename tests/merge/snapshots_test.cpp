@@ -86,7 +86,7 @@ TEST_F(Snapshots, NeedTheFrozenPartThatTheyWereTrainedWith) {
   put_frozen({f32("body.weight", {1, 2, 3}), f32("body.bias", {0.2F})});
   EXPECT_THAT(refusal(), HasSubstr("frozen.safetensors' is not the frozen part"));
   fs::remove(folder / "run/frozen.safetensors");
-  EXPECT_THAT(refusal(), HasSubstr("needs the frozen.safetensors of its run, which is missing"));
+  EXPECT_THAT(refusal(), HasSubstr("cannot be read without the frozen.safetensors of its run"));
   put_frozen({bf16("body.weight", {1, 2, 3}), f32("body.bias", {0.1F})});
   EXPECT_THAT(refusal(), HasSubstr("needs float32 values, received \"body.weight\" of type BF16"));
   put_snapshot(2, {{"frozen", "another"}});

@@ -354,7 +354,10 @@ TEST(Condition, CountsForAFileWhereTheRowSaysSo) {
 TEST(Condition, IsSaidInWordsAndByTheRowsThatDecideIt) {
   const Conditional c;
   EXPECT_EQ(condition_text(!is("schedule", {"piecewise", "step"}) || above("warmup")),
-            "another schedule than piecewise or step or warmup > 0");
+            "(schedule other than piecewise or step) or warmup > 0");
+  EXPECT_EQ(condition_text(is_on("flip") && (above("a") || is_on("b"))), "flip and (a > 0 or b)");
+  EXPECT_EQ(condition_text(is("a", {"x"}) || (is("a", {"y"}) && above("b")), "--"),
+            "--a = x or (--a = y and --b > 0)");
   EXPECT_EQ(condition_text(above("a") || above("b")), "a or b > 0");
   EXPECT_EQ(condition_text(is("a", {"x"}) || is("b", {"x"})), "a or b = x");
   EXPECT_EQ(condition_text(is_on("a") && is("b", {"x", "y", "z"})), "a and b = x, y or z");

@@ -272,7 +272,8 @@ TEST(Sidecar, WithBlocksThatDoNotFitIsDamaged) {
       layers.folder / "p.json",
       edited(
           edited(text, "9001,\n   9601", "9001,\n   9600"), "9601,\n   40002", "9600,\n   40002"));
-  EXPECT_NE(thrown<std::runtime_error>(load).find("blocks of whole parameters"), std::string::npos);
+  EXPECT_NE(thrown<std::runtime_error>(load).find("each block needs to hold whole parameters"),
+            std::string::npos);
 }
 
 TEST(BasisHeader, ShowsKindSeedAndBlocks) {

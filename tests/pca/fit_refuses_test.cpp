@@ -66,9 +66,9 @@ TEST(FitRefuses, OutputsThatWouldDestroySomething) {
   const std::string before = text_of_file(folder / "w.npy");
   std::filesystem::create_hard_link(folder / "w.npy", folder / "link.npy");
   const auto source = open_source(folder / "w.npy");
-  EXPECT_NE(refusal(*source, 3, folder / "w.npy").find("not one of its snapshots"),
+  EXPECT_NE(refusal(*source, 3, folder / "w.npy").find("not one of the snapshots"),
             std::string::npos);
-  EXPECT_NE(refusal(*source, 3, folder / "link.npy").find("not one of its snapshots"),
+  EXPECT_NE(refusal(*source, 3, folder / "link.npy").find("not one of the snapshots"),
             std::string::npos);
   EXPECT_EQ(text_of_file(folder / "w.npy"), before);
 

@@ -164,7 +164,7 @@ TEST(GramFile, DestroysNothing) {
     options.gram = folder / gram;
     return thrown<std::invalid_argument>([&] { fit(*matrix, options, folder / output); });
   };
-  EXPECT_NE(refusal("w.npy", "p.npy").find("not one of its snapshots"), std::string::npos);
+  EXPECT_NE(refusal("w.npy", "p.npy").find("not one of the snapshots"), std::string::npos);
   EXPECT_NE(refusal("p.npy", "p.npy").find("two names"), std::string::npos);
   EXPECT_NE(refusal("g.txt", "p.npy").find("ends in .npy"), std::string::npos);
   EXPECT_NE(refusal("none/g.npy", "p.npy").find("folder"), std::string::npos);

@@ -71,7 +71,7 @@ TEST(RanksRefuse, AnOutputThatRankZeroCannotWrite) {
   };
   const TemporaryFolder folder;
   EXPECT_EQ(error(folder / "none/p.npy"),
-            "caller: [pca] needs the folder of its output to exist, received '" +
+            "caller: [pca] needs the folder of the output to exist, received '" +
                 (folder / "none/p.npy").string() + "'");
   {
     const AtomicFile other(folder / "p.npy");

@@ -302,7 +302,9 @@ def test_files_that_a_page_shows_are_those() -> None:
     shown = [
         (page, *found)
         for page in PAGES
-        for found in re.findall(r"All of\s`([^`]+)`:\n\n```cpp\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+        for found in re.findall(
+            r"the\swhole\sof\s`([^`]+)`:\n\n```cpp\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL
+        )
     ]
     assert [file for _, file, _ in shown] == [
         "lib/data/equalize.cpp",

@@ -249,7 +249,7 @@ def test_a_signature_without_a_key_is_refused_by_the_key(exported: Path, picture
         ({}, 'it has no "format"'),
         ([], 'it has no "format"'),
         (whole | {"classes": 3}, 'its "classes" is of another type, number'),
-        (no_shape, 'its "shape" has no number 3'),
+        (no_shape, 'its "shape" has no entry 3'),
         (no_mean, 'it has no "mean"'),
     ):
         (folder / "signature.json").write_text(json.dumps(text))

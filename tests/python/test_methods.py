@@ -359,7 +359,7 @@ def test_what_diverges_ends_with_an_error(length: str, start: Path, tmp_path: Pa
 
 GIVEN = {
     "--basis=random": "basis has no effect: it needs pca_mat to be unset",
-    "--snapshot_skip=1": "snapshot_skip has no effect: it needs pca_mat to be unset and another basis than none",
+    "--snapshot_skip=1": "snapshot_skip has no effect: it needs pca_mat to be unset and basis other than none",
     "--preset=sgd": "preset sgd has no subspace; leave out --pca_mat",
 }
 
@@ -378,8 +378,8 @@ BAD = {
     "--method=psgd --basis=none": "method = psgd needs a basis",
     "--preset=robust --start_latest=3": "start_latest needs start = mean",
     "--basis_seed=3": "basis_seed has no effect: it needs pca_mat to be unset and basis = random or shuffled",
-    "--preset=sgd --n_component=3": "n_component has no effect: it needs another basis than none",
-    "--preset=sgd --basis_dtype=bfloat16": "basis_dtype has no effect: it needs another basis than none",
+    "--preset=sgd --n_component=3": "n_component has no effect: it needs basis other than none",
+    "--preset=sgd --basis_dtype=bfloat16": "basis_dtype has no effect: it needs basis other than none",
     "--preset=swa --snapshot_from=2": "snapshot_from has no effect",
     "--start=mean --start_latest=99": "start_latest needs to be at most the 20 snapshots",
     "--preset=swag": "did you mean swa?",

@@ -126,7 +126,7 @@ def test_a_seed_says_what_it_needs(execute) -> None:
         "inspect --landscape=x": {"seed": "samples > 0, batchnorm = recalibrate or validation_fraction > 0", **of_data},
         "pca": {"seed": "kind = random or shuffled"},
         "data preview": {
-            "seed": "preprocessing_name = imagenet, inception, vgg or cifarnet, pad > 0, flip or colour_jitter"
+            "seed": "(preprocessing_name = imagenet, inception, vgg or cifarnet), pad > 0, flip or colour_jitter"
         },
     }
     for command, seeds in expected.items():

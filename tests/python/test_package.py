@@ -1254,8 +1254,8 @@ def test_a_part_of_a_network_is_used_with_the_rest_alone(tmp_path: Path, execute
     data = ["--model=convnet", f"--data={few()}", "--train_samples=128", "--test_samples=100", "--threads=1"]
     part, whole = (tmp_path / folder / "snapshot_00000001.h5" for folder in ("part", "whole"))
     said = (
-        f"{part} has no values of 6 tensors (conv1.weight, conv1.bias, conv2.weight, ...), which were frozen when it "
-        "was recorded; put their values into a frozen.safetensors beside it"
+        f"{part} has no values of 6 tensors (conv1.weight, conv1.bias, conv2.weight, ...), which were frozen during "
+        "the recording; put these values into a frozen.safetensors beside the snapshots"
     )
     assert said in fails(2, "evaluate", tmp_path / "part", *data)
     assert said in fails(2, "export", part, *data, "--output", tmp_path / "export")
@@ -1305,7 +1305,7 @@ dimred.SnapshotRecorder({"w": numpy.ones(3, numpy.float32)}, sys.argv[1], every_
     with dimred.SnapshotRecorder(
         network(), tmp_path, every_steps=1, first_step=1
     ) as second:  # takes it over in this process
-        with pytest.raises(ValueError, match="is closed; to go on, make another with first_step=1"):
+        with pytest.raises(ValueError, match="is closed; to continue, make another recorder with first_step=1"):
             first.step()
         second.step()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["snapshot_00000001.h5", "snapshot_00000002.h5"]

@@ -78,7 +78,7 @@ def test_operators_may_be_named_in_a_file_and_reach_stage_2(plain, tmp_path: Pat
 
 REFUSED = {
     "--precision=bfloat16 --amp_allow=conv2": "received conv2; did you mean conv2d?",
-    "--amp_deny=conv2d": "amp_deny has no effect: it needs another precision than float32",
+    "--amp_deny=conv2d": "amp_deny has no effect: it needs precision other than float32",
     "--precision=float16": "float16 needs a CUDA device",
     "--loss_scale=0": "--loss_scale: needs a number in (0, ",
     "--loss_scale=8 --use_dynamic_loss_scaling": "received both, with loss_scale = 8",

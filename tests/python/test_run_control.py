@@ -356,7 +356,7 @@ def test_deterministic_runs_have_the_same_bits(tmp_path: Path, execute, fails) -
     assert newest_state(tmp_path / "one") == newest_state(tmp_path / "two")
     assert rows(tmp_path / "one") == rows(tmp_path / "two")
     error = fails(2, "stage1", *options, "--epochs=1", "--output", tmp_path / "three")
-    assert "deterministic needs threads >= 1, because sums depend on their number, received 0" in error
+    assert "deterministic needs threads >= 1, because sums depend on the number of threads, received 0" in error
     error = fails(2, "stage1", *options, "--threads=1", "--epochs=2", "--output", tmp_path / "one")
     assert "it has threads = 2, received 1" in error
     execute("dimred", "stage1", *options, "--threads=2", "--epochs=2", "--output", tmp_path / "one")

@@ -320,8 +320,16 @@ def test_an_adapter_beside_a_networks_weights_is_named(adapter: str, tmp_path: P
 @pytest.mark.parametrize(
     ("name", "value", "says"),
     [
-        ("features.1.running_var", -0.9, "running variances >= 0, received one below 0 in features.1.running_var"),
-        ("features.4.running_var", -1e-7, "running variances >= 0, received one below 0 in features.4.running_var"),
+        (
+            "features.1.running_var",
+            -0.9,
+            "running variances >= 0, received a variance below 0 in features.1.running_var",
+        ),
+        (
+            "features.4.running_var",
+            -1e-7,
+            "running variances >= 0, received a variance below 0 in features.4.running_var",
+        ),
         ("fc.weight", 3e38, "weights with a finite loss, received the loss NaN on the test set"),
     ],
 )

@@ -181,7 +181,7 @@ def test_verify_refuses_urls_that_it_cannot_use(fails, tmp_path: Path) -> None:
     assert f"--weights: [stores] needs --output FOLDER or URL, because the weights are at file://{tmp_path}/run" in said
     said = fails(2, "verify", there, f"--pairs=file://{pairs}", cache)
     assert (
-        f"--pairs: [stores] needs pairs at a URL to be FILE.bin, a pickle that holds the images, received file://{pairs}"
+        f"--pairs: [stores] a URL of pairs needs to end in .bin, because only a pickle holds the images, received file://{pairs}"
         in said
     )
     said = fails(2, "verify", there, "--pairs", pairs, f"--output=file://{there}", cache)

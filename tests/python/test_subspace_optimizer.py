@@ -277,8 +277,8 @@ def test_states_that_the_trainer_could_not_go_on_from_are_not_written(stage1: Pa
         "needs the options of the run, whose preset is robust, received mindspore-latest", preset="mindspore-latest"
     )
     refused("whose rho is 0.55, received 0.5", rho=0.5)
-    said = "needs an optimizer that was resumed from the newest state of '.*run', received one from step 2"
-    refused(f"{said}; the newest is {last.name}", taken=first)
+    said = "needs an optimizer that was resumed from the newest state of '.*run', received an optimizer from step 2"
+    refused(f"{said}; the newest state is {last.name}", taken=first)
     refused("loss scale")
     shutil.copytree(last, tmp_path / "alone")
     refused("needs a state in its run, received '.*alone' outside one", taken=tmp_path / "alone")
@@ -632,7 +632,7 @@ def test_a_state_goes_on_bit_for_bit(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"needs a state of the preset robust .* received psgd"):
         wrong.load_state_dict(saved["optimizer"])
     of_another_basis = dimred.SubspaceOptimizer(other, random_basis(other, seed=9), preset="psgd", total_steps=8)
-    with pytest.raises(ValueError, match=r"needs a state of the basis sha256:.* received one of sha256:"):
+    with pytest.raises(ValueError, match=r"needs a state of the basis sha256:.* received a state of the basis sha256:"):
         of_another_basis.load_state_dict(saved["optimizer"])
     own = saved["optimizer"]["state"][0]
     own["momentum"] = {columns: kept[:3] for columns, kept in own["momentum"].items()}
@@ -1093,7 +1093,7 @@ def test_rates_are_read_and_not_set() -> None:
     before = everything(model, optimizer)
     optimizer.param_groups[0]["lr"] = 0.25
     with pytest.raises(
-        ValueError, match=r"finds its step sizes itself, and lr of a group only says the last one; received 0.25"
+        ValueError, match=r"finds its step sizes itself, and lr of a group only shows the last step size; received 0.25"
     ):
         optimizer.step(closure_of(model))
     for scheduler in (lambda o: torch.optim.lr_scheduler.StepLR(o, 30), lambda o: torch.optim.swa_utils.SWALR(o, 0.1)):

@@ -105,7 +105,8 @@ TEST(Verify, RefusesListsThatFoldsCannotBeMadeOf) {
   EXPECT_THROW(require_folds(sorted.pairs), std::invalid_argument);  // without any distance
   auto broken = alternating(20, 0, 1);
   broken.distances[7] = std::nan("");
-  EXPECT_EQ(refusal(broken), "[verify] needs finite embeddings, but pair 8 has others");
+  EXPECT_EQ(refusal(broken),
+            "[verify] needs finite embeddings, but an embedding of pair 8 is not finite");
 }
 
 }  // namespace

@@ -183,7 +183,7 @@ TEST(Projection, RefusesValuesWithGaps) {
   EXPECT_EQ(refusal([&] { inner_product(torch::zeros({4}), column); }),
             "[stage2] needs contiguous values, received [4] with strides [2]");
   EXPECT_EQ(refusal([&] { inner_product(torch::zeros({3}), torch::zeros({4})); }),
-            "[stage2] needs a vector of 4 columns, received [3]");
+            "[stage2] needs tensors of 4 columns each, received one of shape [3]");
 }
 
 TEST(Projection, OfSeveralProductsIsEachOfThem) {

@@ -73,8 +73,9 @@ TEST(StartThreads, EndsThoseThatRunWhereOneCannotStart) {
     start_threads("scope", 4, work, [&] { stopping = true; });
     FAIL() << "a thread was not started, and nobody said so";
   } catch (const std::runtime_error& error) {
-    EXPECT_EQ(std::string(error.what()),
-              "[scope] cannot start thread 3 of 4 (no more); fewer threads may be allowed here");
+    EXPECT_EQ(
+        std::string(error.what()),
+        "[scope] cannot start thread 3 of 4 (no more); perhaps this machine allows fewer threads");
   }
   EXPECT_EQ(ended, 2);
 }

@@ -157,8 +157,9 @@ TEST(Evaluate, RefusesAVarianceBelowZero) {
     auto setup = toy_setup(models::Precision::float32, network);
     network->norm->running_var[0] = variance;
     const auto text = failure_of([&] { evaluate(setup, *setup.data.test); });
-    EXPECT_NE(text.find("needs running variances >= 0, received one below 0 in norm.running_var"),
-              std::string::npos)
+    EXPECT_NE(
+        text.find("needs running variances >= 0, received a variance below 0 in norm.running_var"),
+        std::string::npos)
         << text;
     network->norm->running_var[0] = 0;
     EXPECT_NO_THROW(evaluate(setup, *setup.data.test));

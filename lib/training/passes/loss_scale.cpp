@@ -34,8 +34,8 @@ void add_options(OptionTable& table, LossScaleOptions& options) {
   table.group("Loss", {.persists = true});
   table.add("loss_scale",
             &options.loss_scale,
-            "factor of the loss in the backward pass; gradients are divided by it (default: 1024 "
-            "in float16, else none)",
+            "factor of the loss in the backward pass; gradients are divided by this factor "
+            "(default: 1024 in float16, else none)",
             positive(largest_loss_scale));
   table.add("use_dynamic_loss_scaling",
             &options.dynamic,
@@ -55,7 +55,8 @@ void add_options(OptionTable& table, LossScaleOptions& options) {
   table
       .add("decr_every_n_nan_or_inf",
            &options.decr_every_n_nan_or_inf,
-           "overflows in a row before the scale falls by decr_ratio, but not below 1",
+           "overflows in a row after which the scale is multiplied by decr_ratio; it never falls "
+           "below 1",
            at_least(1))
       .needs(is_on("use_dynamic_loss_scaling"));
   table.add("drop_overflow",

@@ -54,7 +54,8 @@ void require_same_frozen(const Model& model,
   const auto theirs = parse_json(layout_json, formatted("[weights] the layout of {}", source))
                           .value("frozen", std::string());
   require(theirs == model.frozen_digest,
-          "[weights] {} was trained with another frozen part: its digest is {}, but here it is {}",
+          "[weights] {} was trained with another frozen part: the digest of that part is {}, the "
+          "digest of this part is {}",
           source,
           theirs.empty() ? "none" : theirs,
           model.frozen_digest.empty() ? "none" : model.frozen_digest);
@@ -65,13 +66,14 @@ void refuse_missing(const std::string& layout_json,
                     const std::function<bool(const std::string& name)>& is_needed) {
   auto missing = checkpoints::missing_parameters(layout_json);
   std::erase_if(missing, [&](const std::string& name) { return !is_needed(name); });
-  require(missing.empty(),
-          "[weights] {} has no values of {}, which were frozen when it was recorded; put their "
-          "values into a {} beside it and give --trainable_exclude_patterns that match them, or "
-          "record with trainable_only=False",
-          source,
-          checkpoints::count_and_names(missing),
-          checkpoints::frozen_file_name);
+  require(
+      missing.empty(),
+      "[weights] {} has no values of {}, which were frozen during the recording; put these values "
+      "into a {} beside the snapshots and give --trainable_exclude_patterns that match these "
+      "names, or record with trainable_only=False",
+      source,
+      checkpoints::count_and_names(missing),
+      checkpoints::frozen_file_name);
 }
 
 }  // namespace dimred::training

@@ -27,7 +27,7 @@ fs::path source_of(const Model& model, const fs::path& near) {
   const auto file = checkpoints::frozen_file_of(near);
   require(!file.empty(),
           "[weights] trainable_include_patterns and trainable_exclude_patterns freeze "
-          "{}, but no {} with their values was found beside or above {}",
+          "{}, but no {} with the values of these parameters was found beside or above {}",
           checkpoints::count_and_names(
               texts_of(model.flat.frozen_layout.entries, &layout::Entry::name)),
           frozen_file_name,

@@ -57,7 +57,7 @@ void append_frozen(const fs::path& path,
                    std::vector<WeightTensor>& tensors) {
   const auto file = checkpoints::frozen_file_of(path);
   require(!file.empty(),
-          "[weights] {} needs the {} of its run, which is missing",
+          "[weights] {} cannot be read without the {} of its run, and this file is missing",
           path,
           checkpoints::frozen_file_name);
   auto frozen = checkpoints::read_weights(file).tensors;

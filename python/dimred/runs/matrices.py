@@ -65,7 +65,7 @@ def read_basis(file: Path | str, digest: bool = False) -> Basis:
     sidecar = read_sidecar(beside) if beside.is_file() else {}
     shape = (sidecar.get("components", rows.shape[0]), sidecar.get("parameters", rows.shape[-1]))
     if rows.shape != shape:
-        raise Damaged(f"[dimred.runs] {file} is {rows.shape}, its sidecar says {shape}")
+        raise Damaged(f"[dimred.runs] {file} has the shape {rows.shape}, but its sidecar records {shape}")
     written = sidecar.get("digests")
     if digest and written and block_digests(rows, written["columns"]) != written["blocks"]:
         raise Damaged(f"[dimred.runs] {file} is damaged: its columns do not have the sidecar's digests")
