@@ -168,15 +168,14 @@ std::vector<TensorInfo> parse_safetensors_header(std::string_view text, std::int
   auto limits = table_json_limits;
   limits.bytes = largest_header;
   limits.depth = 4;
-  const auto header = parse_json(text, "the header", limits);
   std::vector<TensorInfo> tensors;
-  for (const auto& [name, row] : header.items()) {
+  for_each_member(text, "the header", limits, [&](const std::string& name, const json& row) {
     if (name == "__metadata__") {
       check_metadata(row);
     } else {
       tensors.push_back(tensor_from(name, row));
     }
-  }
+  });
   std::ranges::sort(tensors, [](const TensorInfo& a, const TensorInfo& b) {
     return std::pair(a.offset, a.bytes) < std::pair(b.offset, b.bytes);
   });

@@ -184,15 +184,97 @@ class Builder {
   std::string key_;
 };
 
-template <class Json>
-Json parse(std::string_view text, std::string_view source, const JsonLimits& limits) {
-  text = without_byte_order_mark(text, source);
+/// Builds one member of an object after the other; none is kept.
+class MemberBuilder {
+ public:
+  MemberBuilder(std::string_view source, const TakeMember& take)
+      : source_(source), take_(&take), builder_(member_, source) {}
+
+  bool null() {
+    return put([&] { builder_.null(); });
+  }
+  bool boolean(bool value) {
+    return put([&] { builder_.boolean(value); });
+  }
+  bool number_integer(std::int64_t value) {
+    return put([&] { builder_.number_integer(value); });
+  }
+  bool number_unsigned(std::uint64_t value) {
+    return put([&] { builder_.number_unsigned(value); });
+  }
+  bool number_float(double value, const std::string& text) {
+    return put([&] { builder_.number_float(value, text); });
+  }
+  bool string(std::string& value) {
+    return put([&] { builder_.string(value); });
+  }
+  bool binary(json::binary_t& /*value*/) { return false; }
+
+  bool start_object(std::size_t size) {
+    if (depth_++ == 0) return true;
+    return builder_.start_object(size);
+  }
+  bool end_object() {
+    if (--depth_ == 0) return true;
+    return put([&] { builder_.end_object(); });
+  }
+  bool start_array(std::size_t size) {
+    require_object();
+    ++depth_;
+    return builder_.start_array(size);
+  }
+  bool end_array() {
+    --depth_;
+    return put([&] { builder_.end_array(); });
+  }
+
+  bool key(std::string& name) {
+    if (depth_ > 1) return builder_.key(name);
+    if (!names_.insert(name).second)
+      fail_environment("{}: {}: given twice", source_, printable(name));
+    name_ = std::move(name);
+    return true;
+  }
+
+  template <class Error>
+  bool parse_error(std::size_t /*at*/, const std::string& /*token*/, const Error& error) {
+    throw error;
+  }
+
+ private:
+  void require_object() const {
+    require_environment(depth_ > 0, "{}: needs an object, {{...}}", source_);
+  }
+
+  /// Adds what `add` adds; a member that is whole then goes to its taker.
+  template <class Add>
+  bool put(const Add& add) {
+    require_object();
+    add();
+    if (depth_ > 1) return true;
+    (*take_)(name_, member_);
+    member_ = nullptr;
+    return true;
+  }
+
+  std::string_view source_;
+  const TakeMember* take_;
+  json member_;
+  Builder<json> builder_;
+  std::size_t depth_ = 0;  // of objects and lists that are open
+  std::set<std::string> names_;
+  std::string name_;
+};
+
+/// Reads a text by a handler of the library's events.
+template <class Json, class Handler>
+void read(std::string_view text,
+          std::string_view source,
+          const JsonLimits& limits,
+          Handler& handler) {
   Measure(text, source, limits).run();
-  Json value;
-  Builder<Json> builder(value, source);
   try {
-    Json::sax_parse(text, &builder);
-    return value;
+    Json::sax_parse(text, &handler);
   } catch (const typename Json::parse_error& error) {
     // "... - unexpected '}'; expected ..."; library 3.11.3 words an empty text otherwise.
     std::string_view reason(error.what());
@@ -207,6 +289,15 @@ Json parse(std::string_view text, std::string_view source, const JsonLimits& lim
   }
 }
 
+template <class Json>
+Json parse(std::string_view text, std::string_view source, const JsonLimits& limits) {
+  text = without_byte_order_mark(text, source);
+  Json value;
+  Builder<Json> builder(value, source);
+  read<Json>(text, source, limits, builder);
+  return value;
+}
+
 }  // namespace
 
 json parse_json(std::string_view text, std::string_view source, const JsonLimits& limits) {
@@ -217,6 +308,15 @@ ordered_json parse_ordered_json(std::string_view text,
                                 std::string_view source,
                                 const JsonLimits& limits) {
   return parse<ordered_json>(text, source, limits);
+}
+
+void for_each_member(std::string_view text,
+                     std::string_view source,
+                     const JsonLimits& limits,
+                     const TakeMember& take) {
+  text = without_byte_order_mark(text, source);
+  MemberBuilder builder(source, take);
+  read<json>(text, source, limits, builder);
 }
 
 void append_value(ordered_json& object, const std::string& name, ordered_json value) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
@@ -33,6 +34,15 @@ nlohmann::json parse_json(std::string_view text,
 nlohmann::ordered_json parse_ordered_json(std::string_view text,
                                           std::string_view source,
                                           const JsonLimits& limits = {});
+
+using TakeMember = std::function<void(const std::string& name, const nlohmann::json& value)>;
+
+/// Calls `take` with each member of the object that the text holds, in the text's order. Memory:
+/// one member at a time, and the names. Throws as parse_json() does, and for another value.
+void for_each_member(std::string_view text,
+                     std::string_view source,
+                     const JsonLimits& limits,
+                     const TakeMember& take);
 
 /// Adds a value under a name that the object does not have: an ordered object looks for each name
 /// among all before it, which takes minutes for the 10^5 tensors of a mixture of experts.

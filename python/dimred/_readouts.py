@@ -166,9 +166,9 @@ def _require_no_factors(rows: _core.Source, taken: range) -> None:
     factors = {part: name for name in names for part in name.split(".") if part.startswith(FACTORS)}
     if len(taken) > 1 and len(factors) > 1:
         raise ValueError(
-            f"{SCOPE} has factors of an adapter, {' and '.join(list(factors.values())[:2])}, and a mean of factors is not "
-            "a mean of updates; save the adapters by PEFT's save_pretrained and call dimred.merge(FOLDERS, OUTPUT), "
-            "with base=DIR for a whole checkpoint"
+            f"{SCOPE} has factors of an adapter, {' and '.join(list(factors.values())[:2])}, and a mean of factors is "
+            "not a mean of updates; save the adapters by PEFT's save_pretrained and call "
+            "dimred.merge(FOLDERS, OUTPUT), with base=DIR for a whole checkpoint"
         )
 
 

@@ -90,7 +90,8 @@ IDLE = {
     "--schedule=constant --power=7": "power has no effect: it needs schedule = polynomial",
     "--start_learning_rate=.2": "start_learning_rate has no effect: it needs warmup_epochs or warmup_steps",
     "--end_learning_rate=.2 --schedule=constant": "end_learning_rate has no effect: it needs schedule = linear, cosine",
-    "--schedule=piecewise --pieces=5:.1 --learning_rate=.2": "learning_rate has no effect: it needs (schedule other than piecewise)",
+    "--schedule=piecewise --pieces=5:.1 --learning_rate=.2": "learning_rate has no effect: "
+    "it needs (schedule other than piecewise)",
     "--snapshots_per_epoch=0 --snapshot_from_epoch=2": "snapshot_from_epoch has no effect: "
     "it needs snapshots_per_epoch",
     "--ema_warmup=false": "ema_warmup has no effect: it needs ema_decay",

@@ -53,6 +53,31 @@ TEST(Json, AnErrorSaysFileLineAndColumn) {
   EXPECT_LT(json_refusal("[" + std::string(1'000'000, 'x')).size(), 200U);
 }
 
+TEST(Json, MembersOfAnObjectAreTakenOneByOne) {
+  const std::string text = R"({"b": [1, {"c": [-2.5, "x"]}, []], "a": {"d": null}, "e": true})";
+  auto all = nlohmann::json::object();
+  std::string order;
+  for_each_member(text, "x", {}, [&](const std::string& name, const nlohmann::json& value) {
+    all[name] = value;
+    order += name;
+  });
+  EXPECT_EQ(all, nlohmann::json::parse(text));
+  EXPECT_EQ(order, "bae");
+  const auto refusal = [](const std::string& wrong) {
+    return thrown<std::runtime_error>([&] {
+      for_each_member(wrong, "x", {}, [](const std::string& name, const nlohmann::json&) {
+        if (name == "stop") fail_environment("stopped");
+      });
+    });
+  };
+  EXPECT_EQ(refusal(R"({"a": 1, "b": {"c": 1}, "a": 2})"), "x: a: given twice");
+  EXPECT_EQ(refusal(R"({"a": {"b": 1, "b": 2}})"), "x: b: given twice");
+  EXPECT_EQ(refusal("[1]"), "x: needs an object, {...}");
+  EXPECT_EQ(refusal("1"), "x: needs an object, {...}");
+  EXPECT_EQ(refusal(R"({"a": 1, "stop": 2, "a": 3})"), "stopped");  // the rest is not read
+  EXPECT_NE(refusal(R"({"a": 1)").find("x: not JSON, line 1, column 8: "), std::string::npos);
+}
+
 // Texts that took up to a hundred times their bytes; nothing is made of them.
 TEST(Json, TakesAtMostTheTextAnd64MegabytesForAnyText) {
   if (!std::ofstream("/proc/self/clear_refs")) GTEST_SKIP() << "this system counts no peaks";
