@@ -299,7 +299,7 @@ TEST_F(SeriesOfFiles, PartsOfOneCheckpointAreNoSeries) {
   EXPECT_TRUE(part_in_name(at("consolidated.00.pth")));
   put("model-00001-of-00002.safetensors");
   EXPECT_THAT(refusal({at("model-00001-of-00002.safetensors")}),
-              HasSubstr("needs model.safetensors.index.json"));
+              HasSubstr("must hold model.safetensors.index.json"));
 }
 
 TEST_F(SeriesOfFiles, MembersThatDifferByARankAreParts) {
