@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 using StatisticCells = std::vector<std::string>;
 
 std::string number(double value, int digits = 3) {
-  return std::isfinite(value) ? decimal_text(value, digits) : "-";
+  return std::isfinite(value) ? decimal_text(value, digits) : "none";
 }
 
 StatisticCells statistic_row(const std::string& name, const pca::AgainstWalk& statistic) {
