@@ -192,6 +192,7 @@ def nothing(*_arguments: Any) -> None:
 
 
 METADATA = "torch.distributed.checkpoint.metadata"
+MEMBER = (("builtins", "getattr"), ("__builtin__", "getattr"))  # of an enumeration, as Python 3.11.0 to 3.11.3 write it
 DTYPES = {
     "float32": "F32",
     "float64": "F64",
@@ -229,6 +230,7 @@ class Distributed(Values):
             for module in ("torch.distributed.checkpoint.filesystem", "olmo_core.distributed.checkpoint.filesystem")
         },
         (METADATA, "_MEM_FORMAT_ENCODING"): nothing,
+        **dict.fromkeys(MEMBER, nothing),
         ("torch.serialization", "_get_layout"): nothing,
         **{  # pathlib._local: Python 3.13
             (module, name): nothing for module in ("pathlib", "pathlib._local") for name in ("PosixPath", "WindowsPath")
@@ -402,6 +404,18 @@ def stage_from(stage: Any) -> Any:
     return stage
 
 
+ZERO_STAGES = {"disabled": 0, "optimizer_states": 1, "gradients": 2, "weights": 3, "max_stage": 3}
+
+
+def member_from(kind: Any, name: Any) -> Any:
+    """A member of an enumeration, by its name."""
+    if kind is not stage_from:
+        return Opaque()
+    if name not in ZERO_STAGES:
+        raise Refused(f"has the unknown stage {name!r} of ZeRO")
+    return ZERO_STAGES[name]
+
+
 class Zero(Ranks):
     """What DeepSpeed saves of a rank: tensors and plain values; others stand in dictionaries that are not read."""
 
@@ -413,6 +427,7 @@ class Zero(Ranks):
     allowed: ClassVar = {
         **Ranks.allowed,
         ("deepspeed.runtime.zero.config", "ZeroStageEnum"): stage_from,
+        **dict.fromkeys(MEMBER, member_from),
         ("_codecs", "encode"): Opaque,
         ("types", "SimpleNamespace"): Opaque,
         **{("collections", name): Opaque for name in ("Counter", "defaultdict", "deque")},

@@ -172,8 +172,8 @@ def test_the_archive_is_the_folder_in_streams_of_their_own(tmp_path: Path) -> No
     assert list(costs) == ["run", "program", "images"]
     assert sum(costs.values()) == len(content)
     assert content.count(b"\xfd7zXZ\x00") == 2
-    with tarfile.open(tmp_path / "one.tar.xz") as tar:
-        tar.extractall(tmp_path / "there", filter="fully_trusted")
+    unpack = [sys.executable, "-m", "tarfile", "-e", tmp_path / "one.tar.xz", tmp_path / "there"]
+    subprocess.run(unpack, check=True)  # as check_a_gpu.md says
     for file in files:
         copy = tmp_path / "there" / "one" / file.relative_to(folder)
         assert copy.read_bytes() == file.read_bytes() and copy.stat().st_mode == file.stat().st_mode

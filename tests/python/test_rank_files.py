@@ -309,7 +309,7 @@ def deepspeed() -> Iterator[Any]:
     """The classes that DeepSpeed's pickles name."""
 
     class ZeroStageEnum(int, Enum):
-        one, two, three = 1, 2, 3
+        disabled, optimizer_states, gradients, weights = range(4)
 
     class LossScaler:
         def __init__(self) -> None:
@@ -425,6 +425,14 @@ def save_zero(folder: Path, network: Network, stage: int, ranks: int, deepspeed:
 def test_zero_is_what_its_optimizer_holds(stage, ranks, frozen, extras, tmp_path: Path, deepspeed, merged) -> None:
     whole = network(frozen, extras)
     assert same(merged(save_zero(tmp_path / "global_step5", whole, stage, ranks, deepspeed)), whole.masters())
+
+
+def test_zero_whose_stage_python_3_11_wrote_by_name(tmp_path: Path, deepspeed, merged, refused, monkeypatch) -> None:
+    monkeypatch.setattr(Enum, "__reduce_ex__", lambda self, _: (getattr, (self.__class__, self._name_)))
+    whole = network(True, True)
+    assert same(merged(save_zero(tmp_path / "global_step5", whole, 2, 2, deepspeed)), whole.masters())
+    monkeypatch.setattr(Enum, "__reduce_ex__", lambda self, _: (getattr, (self.__class__, "half")))
+    assert "has the unknown stage 'half' of ZeRO" in refused(save_zero(tmp_path / "other", whole, 2, 2, deepspeed))
 
 
 def test_a_trainers_folder_has_the_zero_that_its_latest_names(tmp_path: Path, deepspeed, merged, refused) -> None:
