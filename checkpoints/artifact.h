@@ -45,6 +45,9 @@ Artifact look(const std::filesystem::path& path);
 /// Whether a folder has a config.toml or a state of ours.
 bool is_run(const std::filesystem::path& folder);
 
+/// Returns true for a missing folder, and for what a run's start left that was killed at once.
+bool holds_nothing(const std::filesystem::path& folder);
+
 /// The run folder that a path belongs to: itself, or the one above checkpoints/ or snapshots/;
 /// empty when there is none.
 std::filesystem::path run_of(const std::filesystem::path& path);
@@ -56,10 +59,18 @@ std::filesystem::path snapshots_of(const std::filesystem::path& path);
 /// one file leaves the index of an earlier save, and transformers reads the file.
 std::filesystem::path whole_or_index(const std::filesystem::path& index);
 
-/// The file or index of the weights in a checkpoint's own folder, as Hugging Face, PEFT and
-/// torch.distributed.checkpoint (.metadata) name them, else the first of its files of ranks; empty:
-/// the folder has none.
+/// The file, index or only shard (1-of-1) of the weights in a checkpoint's own folder, as Hugging
+/// Face, PEFT and torch.distributed.checkpoint (.metadata) name them, else the first of its files
+/// of ranks; empty: the folder has none. May be a link that leads nowhere.
 std::filesystem::path weights_in(const std::filesystem::path& folder);
+
+/// Returns true for the names that Hugging Face and PEFT give to the weights in a checkpoint's own
+/// folder.
+bool is_customary_name(const std::filesystem::path& file);
+
+/// The weights of PEFT, their index or a shard, beside other weights of the same folder, which are
+/// read in their place; empty: there are none.
+std::filesystem::path adapter_beside(const std::filesystem::path& weights);
 
 /// Weights in a checkpoint's own folder, by the folder as what a person calls it; others as they
 /// are.

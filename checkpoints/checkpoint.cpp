@@ -1,14 +1,21 @@
 #include "checkpoints/checkpoint.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <array>
+#include <initializer_list>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "checkpoints/artifact.h"
 #include "checkpoints/deepspeed_ranks.h"
+#include "checkpoints/file_names.h"
+#include "checkpoints/flat_average.h"
 #include "checkpoints/fsdp_ranks.h"
+#include "checkpoints/lora_config.h"
 #include "checkpoints/part_names.h"
 #include "checkpoints/rank_files.h"
 #include "checkpoints/read_pickle.h"
@@ -26,6 +33,7 @@
 #include "support/json.h"
 #include "support/list_files.h"
 #include "support/printable.h"
+#include "support/text.h"
 
 namespace dimred::checkpoints {
 namespace {
@@ -39,15 +47,16 @@ Shards shards_of(const fs::path& index) {
   const auto json = parse_json(text, index.string(), table_json_limits);
   const auto map = json.is_object() ? json.find("weight_map") : json.end();
   require_environment(map != json.end() && map->is_object() && !map->empty(),
-                      "[checkpoints] '{}' is damaged: it needs a weight_map that names tensors and "
-                      "their shards",
+                      "[checkpoints] '{}' is damaged: the index needs a weight_map from tensor "
+                      "names to shard files",
                       index);
   Shards shards;
   for (const auto& [tensor, shard] : map->items()) {
-    require_environment(shard.is_string(),
-                        "[checkpoints] '{}' is damaged: its shard for \"{}\" is not a file name",
-                        index,
-                        printable(tensor));
+    require_environment(
+        shard.is_string(),
+        "[checkpoints] '{}' is damaged: in the weight_map, the shard of \"{}\" is not a file name",
+        index,
+        printable(tensor));
     shards[shard.get<std::string>()].insert(tensor);
   }
   return shards;
@@ -62,13 +71,14 @@ void require_listed(const fs::path& index,
   for (const auto& tensor : held) names.insert(tensor.name);
   for (const auto& name : listed)
     require_environment(names.contains(name),
-                        "[checkpoints] '{}' lists \"{}\" in the shard {}, which does not have it",
+                        "[checkpoints] '{}' lists the tensor \"{}\" in the shard {}, but the shard "
+                        "lacks this tensor",
                         index,
                         name,
                         shard);
   for (const auto& name : names)
     require_environment(listed.contains(name),
-                        "[checkpoints] '{}' does not list \"{}\", which the shard {} has",
+                        "[checkpoints] '{}' does not list the tensor \"{}\" of the shard {}",
                         index,
                         name,
                         shard);
@@ -90,9 +100,36 @@ std::string_view format_name(WeightsFormat format) {
 
 void require_no_choice(const fs::path& path, const OpenOptions& options) {
   require(options.take != "averaged",
-          "[{}] needs a PyTorch file with averaged weights, received '{}', which holds one network",
+          "[{}] take = averaged needs raw and averaged weights, received '{}' with one kind of "
+          "weights",
           options.scope,
           path);
+}
+
+/// Chooses among raw and averaged weights of one list of names; without a choice, both are read,
+/// and a remark says so.
+void take_kind(Checkpoint& checkpoint, const OpenOptions& options) {
+  const auto both = flat_averages(checkpoint.tensors);
+  if (both.empty()) return require_no_choice(checkpoint.weights, options);
+  const auto name_of_kind = [](const std::string& beginning) {
+    return beginning.empty() ? std::string("*") : beginning + "*";
+  };
+  if (options.take.empty()) {
+    checkpoint.remarks.push_back(
+        formatted("raw weights ({}) and their average ({}) are both read; --take raw or averaged "
+                  "reads one of them",
+                  printable(name_of_kind(both.front().raw)),
+                  printable(name_of_kind(both.front().averaged))));
+    return;
+  }
+  const bool averaged = options.take == "averaged";
+  require(!averaged || both.size() == 1,
+          "[{}] '{}' has several kinds of averaged weights: {}; save one of them alone",
+          options.scope,
+          checkpoint.weights,
+          printable(name_list(texts_of(both, &FlatAverage::averaged))));
+  for (const auto& kind : both) keep_one_kind(checkpoint.tensors, kind, averaged);
+  checkpoint.averaging = options.take;
 }
 
 void read_file(Checkpoint& checkpoint, const fs::path& file, const OpenOptions& options) {
@@ -102,10 +139,12 @@ void read_file(Checkpoint& checkpoint, const fs::path& file, const OpenOptions& 
   const auto format = by_name ? WeightsFormat::safetensors : weights_format(file);
   checkpoint.format = format_name(format);
   if (format == WeightsFormat::pytorch) {
-    auto tensors = read_pytorch_table(file, options.take, checkpoint.remarks);
-    return add_file(checkpoint, file, std::move(tensors));
+    require_all_experts(file);
+    auto table = read_pytorch_table(file, options.take);
+    std::ranges::move(table.remarks, std::back_inserter(checkpoint.remarks));
+    checkpoint.averaging = std::move(table.averaging);
+    return add_file(checkpoint, file, std::move(table.tensors));
   }
-  require_no_choice(file, options);
   add_file(checkpoint, file, as_saved ? read_tensor_table(file, format) : read_tensor_table(file));
 }
 
@@ -115,7 +154,7 @@ void read_shards(Checkpoint& checkpoint, const fs::path& index) {
   for (const auto& [shard, names] : shards_of(index)) {
     const auto file = index.parent_path() / shard;
     require(fs::path(shard).filename() == shard && fs::exists(file),
-            "[checkpoints] '{}' names the shard '{}', which is not beside it",
+            "[checkpoints] '{}' names the shard '{}', but the folder of the index has no such file",
             index,
             shard);
     checkpoint.guard.add(file);
@@ -157,6 +196,47 @@ void leave_out_training_state(Checkpoint& checkpoint) {
   });
 }
 
+void remark_on_doubtful_names(Checkpoint& checkpoint) {
+  std::vector<std::string> weights;
+  for (const auto& tensor : checkpoint.tensors)
+    if (is_weight(tensor.role)) weights.push_back(tensor.name);
+  const auto names = doubtful_names(weights);
+  if (!names.empty())
+    checkpoint.remarks.push_back(
+        formatted("names may also be an optimizer's, but are read as those of weights: {}",
+                  count_and_names(names)));
+}
+
+/// The folders mp_rank_NN of Megatron beside the file's own, and this one, that have such a file.
+std::vector<std::string> parallel_folders(const fs::path& file) {
+  constexpr std::string_view rank = "mp_rank_";
+  const auto folder = fs::absolute(file).parent_path();
+  std::vector<std::string> folders;
+  if (!folder.filename().string().starts_with(rank)) return folders;
+  std::error_code unlisted;  // for a remark alone
+  for (const auto& item : fs::directory_iterator(folder.parent_path(), unlisted))
+    if (const auto name = item.path().filename().string(); name.starts_with(rank))
+      if (fs::exists(item.path() / file.filename(), unlisted)) folders.push_back(name);
+  std::ranges::sort(folders);
+  return folders;
+}
+
+/// Says what lies beside the weights and belongs to them.
+void remark_on_neighbours(Checkpoint& checkpoint) {
+  const auto& file = checkpoint.weights;
+  if (const auto parts = parallel_folders(file); parts.size() > 1)
+    checkpoint.remarks.push_back(
+        formatted("only one of {} parts of a checkpoint is read, because dimred does not join the "
+                  "folders {}",
+                  parts.size(),
+                  printable(first_names(parts, 3))));
+  if (const auto adapter = adapter_beside(file); !adapter.empty())
+    checkpoint.remarks.push_back(
+        formatted("an adapter lies beside the weights and is not read: {}; move it into a folder "
+                  "of its own",
+                  adapter.filename()));
+}
+
 /// Values of a table's rows, which lie one behind the other in a file.
 struct Extent {
   std::size_t file = 0;     // of Checkpoint::files
@@ -174,8 +254,8 @@ void add_rows(Checkpoint& checkpoint,
     StoredTensor tensor{.name = row.at("name"), .dtype = dtype, .shape = row.at("shape")};
     const auto elements = product(tensor.shape);
     require_environment(elements && *elements <= extent.count - begin,
-                        "[checkpoints] '{}' is damaged: \"{}\" has more values in its layout than "
-                        "the {} of its file",
+                        "[checkpoints] '{}' is damaged: the tensor \"{}\" of the layout ends "
+                        "beyond the {} values of the file",
                         checkpoint.path,
                         printable(tensor.name),
                         extent.count);
@@ -186,11 +266,28 @@ void add_rows(Checkpoint& checkpoint,
     begin += *elements;
   }
   require_environment(begin == extent.count,
-                      "[checkpoints] '{}' has {} values, but its tensors need {}: it is damaged, "
-                      "or dimred did not write it",
+                      "[checkpoints] '{}' has {} values, but the tensors of the layout need {}; "
+                      "the file is damaged, or dimred did not write the file",
                       checkpoint.path,
                       extent.count,
                       begin);
+}
+
+/// Adds the further names of tied parameters, whose values lie in the place of the first name's.
+void add_tied(Checkpoint& checkpoint, const std::string& layout_json) {
+  for (const auto& [name, first] : tied_parameters(layout_json)) {
+    const auto found = std::ranges::find(checkpoint.tensors, first, &StoredTensor::name);
+    require_environment(found != checkpoint.tensors.end(),
+                        "[checkpoints] '{}' is damaged: the layout ties \"{}\" to \"{}\", but has "
+                        "no such tensor",
+                        checkpoint.path,
+                        printable(name),
+                        printable(first));
+    auto tensor = *found;
+    tensor.name = name;
+    tensor.role = role_of({tensor.name, tensor.dtype});
+    checkpoint.tensors.push_back(std::move(tensor));
+  }
 }
 
 /// The tensors of the table that snapshots and states carry.
@@ -206,18 +303,21 @@ void add_layout(Checkpoint& checkpoint,
     add_rows(checkpoint, table.value("buffers", nlohmann::json()), "F32", buffers);
     add_rows(checkpoint, table.value("counters", nlohmann::json()), "I64", counters);
   } catch (const nlohmann::json::exception& error) {
-    fail_environment("[checkpoints] '{}' is damaged: its layout is not a table of tensors ({})",
+    fail_environment("[checkpoints] '{}' is damaged: the layout is not a table of tensors ({})",
                      checkpoint.path,
                      error.what());
   }
   checkpoint.frozen = frozen_part_of(checkpoint.path, layout_json);
-  if (!checkpoint.frozen) return;
-  auto tensors = checkpoint.frozen->tensors;
-  for (auto& tensor : tensors) {
-    tensor.role = role_of({tensor.name, tensor.dtype});
-    tensor.shared = true;
+  if (checkpoint.frozen) {
+    auto tensors = checkpoint.frozen->tensors;
+    for (auto& tensor : tensors) {
+      tensor.role = role_of({tensor.name, tensor.dtype});
+      tensor.shared = true;
+    }
+    add_file(checkpoint, checkpoint.frozen->file, std::move(tensors));
   }
-  add_file(checkpoint, checkpoint.frozen->file, std::move(tensors));
+  add_tied(checkpoint, layout_json);
+  decide_adapters(checkpoint.tensors);
 }
 
 void guard_frozen_part(Checkpoint& checkpoint) {
@@ -232,6 +332,7 @@ void read_snapshot_tensors(Checkpoint& checkpoint) {
   guard_frozen_part(checkpoint);
   const auto info = verify_snapshot(file);
   checkpoint.run = identity_of(info.run_json);
+  checkpoint.held_step = info.step;
   checkpoint.files = {file};
   add_layout(checkpoint,
              info.layout_json,
@@ -258,9 +359,10 @@ void read_state_tensors(Checkpoint& checkpoint) {
   };
   checkpoint.run = identity_of(state.scalars.dump());
   const auto layout = state.scalars.find("layout");
-  require_environment(layout != state.scalars.end(),
-                      "[checkpoints] '{}' has no layout, so its tensors are unknown",
-                      folder);
+  require_environment(
+      layout != state.scalars.end(),
+      "[checkpoints] '{}' has no layout, so the names and shapes of the tensors are unknown",
+      folder);
   add_layout(checkpoint,
              layout->dump(),
              {0, 0, values(checkpoint.files[0])},
@@ -277,20 +379,56 @@ fs::path weights_of_run(const fs::path& run, std::string_view scope) {
     const auto scalars = read_state_header(states.back()).at("scalars");
     if (count_of(scalars, "step") <= read_snapshot_info(end).step) return end;
   }
-  require(!states.empty(), "[{}] the run '{}' has no state yet, and no final.h5", scope, run);
+  require(
+      !states.empty(), "[{}] the run '{}' has saved neither a state nor final.h5 yet", scope, run);
   return states.back();
+}
+
+/// The member of a cache of Hugging Face's hub, snapshots/COMMIT, that refs/main names; else empty.
+fs::path member_of_main(const Series& series) {
+  constexpr std::int64_t longest_name = 256;
+  for (const auto& member : series.members) {
+    const auto main = member.path.parent_path().parent_path() / "refs/main";
+    if (member.path.parent_path().filename() != "snapshots" ||
+        type_at(main) != fs::file_type::regular)
+      continue;
+    const InputFile file(main);
+    if (file.size() > longest_name) continue;
+    const auto commit = file.text(longest_name);
+    if (member.path.filename() == fs::path(trimmed(commit))) return member.path;
+  }
+  return {};
+}
+
+/// Names one member of a series for a person, which is the newest only where names have steps, or
+/// else the first few.
+std::string apt_of(const Series& series) {
+  if (const auto main = member_of_main(series); !main.empty())
+    return formatted(", such as '{}', which refs/main names", main);
+  if (series.unordered.empty() && (!series.counted || series.listed))
+    return formatted(
+        ", such as the {}, '{}'", series.counted ? "last" : "newest", series.members.back().path);
+  std::vector<std::string> names;
+  for (const auto& member : series.members) names.push_back(path_text(member.path.filename()));
+  return formatted(" ({})", first_of_all(names, 4));
 }
 
 [[noreturn]] void refuse_series(const fs::path& path, std::string_view scope) {
   auto series = members({path}, scope);
-  if (!series.counted) sort_by_step(series);
-  refuse(
-      "[{}] '{}' holds {}; give one of them, such as the newest, '{}', or merge them with dimred "
-      "merge",
-      scope,
-      path,
-      counted(std::ssize(series.members), "checkpoint"),
-      series.members.back().path);
+  put_in_order(series, look(path).kind == ArtifactKind::list);
+  const auto& all = series.members;
+  if (all.size() == 1)
+    refuse(
+        "[{}] needs the path of one checkpoint, received '{}', in which dimred finds only '{}'; "
+        "give this path if it is the checkpoint",
+        scope,
+        path,
+        all.front().path);
+  refuse("[{}] '{}' holds {}; give only one checkpoint{}, or merge all with dimred merge",
+         scope,
+         path,
+         counted(std::ssize(all), "checkpoint"),
+         apt_of(series));
 }
 
 [[noreturn]] void refuse_artifact(const Artifact& artifact, std::string_view scope) {
@@ -298,9 +436,7 @@ fs::path weights_of_run(const fs::path& run, std::string_view scope) {
     case ArtifactKind::missing:
       refuse("[{}] no such file or folder: '{}'", scope, artifact.path);
     case ArtifactKind::matrix:
-      refuse("[{}] '{}' is a matrix, and its columns have no names; give a checkpoint",
-             scope,
-             artifact.path);
+      refuse("[{}] '{}' is a matrix without tensor names; give a checkpoint", scope, artifact.path);
     case ArtifactKind::part:
       require_whole(artifact.path, scope);
       [[fallthrough]];
@@ -310,26 +446,70 @@ fs::path weights_of_run(const fs::path& run, std::string_view scope) {
   }
 }
 
+/// Asks for the next window of a file where a read enters a window, so that the disk reads while
+/// the caller computes. The kernel's own window, 128 KiB as a rule, leaves the disk idle.
+void read_ahead(const InputFile& file, std::int64_t begin, std::int64_t end) {
+  constexpr std::int64_t window = 1 << 20;
+  const auto next = (end / window + 1) * window;
+  if (begin / window != end / window && next < file.size())
+    ::posix_fadvise(file.descriptor(), next, window, POSIX_FADV_WILLNEED);
+}
+
 }  // namespace
 
 fs::path Checkpoint::folder() const {
   return !in_folder() ? fs::path() : rank_file(weights) ? side_folder_of(weights) : path;
 }
 
+bool Checkpoint::is_adapter() const {
+  const auto own = folder();
+  if (own.empty() || !fs::exists(own / adapter_config_name)) return false;
+  return weights.filename().string().starts_with("adapter_model") ||
+         std::ranges::any_of(tensors,
+                             [](const auto& tensor) { return tensor.role == Role::adapter; });
+}
+
 bool is_about_tensors(std::string_view remark) {
-  constexpr std::array<std::string_view, 3> beginnings{
-      "names are dotted", "another network (", "other networks ("};
+  constexpr std::array<std::string_view, 10> beginnings{"names are dotted",
+                                                        "raw weights (",
+                                                        "names may also be",
+                                                        "another network (",
+                                                        "other networks (",
+                                                        "another tensor (",
+                                                        "other tensors (",
+                                                        "numbers of Python",
+                                                        "only one of",
+                                                        "an adapter lies beside"};
   return std::ranges::any_of(
       beginnings, [&](std::string_view beginning) { return remark.starts_with(beginning); });
 }
 
-Checkpoint read_checkpoint(const fs::path& weights, const OpenOptions& options) {
+void require_one_averaging(const std::vector<MemberAveraging>& members, std::string_view scope) {
+  const auto first = [&](std::initializer_list<std::string_view> kinds) {
+    return std::ranges::find_if(members, [&](const MemberAveraging& member) {
+      return std::ranges::find(kinds, member.averaging) != kinds.end();
+    });
+  };
+  auto averaged = first({"averaged"}), other = first({"", "raw", "train mode"});
+  if (averaged == members.end() || other == members.end()) {
+    averaged = first({"eval mode"});
+    other = first({"train mode"});
+  }
+  if (averaged == members.end() || other == members.end()) return;
+  refuse(
+      "[{}] needs weights of one kind, but '{}' gives averaged weights and '{}' {}; give files of "
+      "one kind, or, if each file holds both, choose one with --take",
+      scope,
+      averaged->path,
+      other->path,
+      other->averaging.empty() ? "does not say that its weights are averaged"
+                               : "gives raw weights");
+}
+
+Checkpoint read_checkpoint(const fs::path& weights, ArtifactKind kind, const OpenOptions& options) {
   Checkpoint checkpoint{.path = weights, .weights = weights};
-  const auto kind = look(weights).kind;
-  if (kind == ArtifactKind::snapshot || kind == ArtifactKind::distributed ||
-      kind == ArtifactKind::index || rank_file(weights))
-    require_no_choice(weights, options);
   if (kind == ArtifactKind::snapshot) {
+    require_no_choice(weights, options);
     read_snapshot_tensors(checkpoint);
     return checkpoint;
   }
@@ -344,6 +524,10 @@ Checkpoint read_checkpoint(const fs::path& weights, const OpenOptions& options) 
     read_file(checkpoint, weights, options);
   decide_roles(checkpoint.tensors);
   if (!options.as_saved) leave_out_training_state(checkpoint);
+  if (!options.as_saved && checkpoint.format != format_name(WeightsFormat::pytorch))
+    take_kind(checkpoint, options);
+  remark_on_doubtful_names(checkpoint);
+  remark_on_neighbours(checkpoint);
   return checkpoint;
 }
 
@@ -353,7 +537,8 @@ Checkpoint open_checkpoint(const fs::path& path, const OpenOptions& options) {
   Checkpoint checkpoint{.path = path, .weights = path};
   if (artifact.kind == ArtifactKind::run) {
     checkpoint.weights = weights_of_run(path, options.scope);
-    checkpoint.remarks.push_back(formatted("the run's weights are {}", checkpoint.weights));
+    checkpoint.remarks.push_back(
+        formatted("the weights of the run are read from {}", checkpoint.weights));
     checkpoint.path = checkpoint.weights;
     artifact = look(checkpoint.weights);
   }
@@ -364,7 +549,9 @@ Checkpoint open_checkpoint(const fs::path& path, const OpenOptions& options) {
     if (artifact.weights.empty()) refuse_artifact(artifact, options.scope);
     if (artifact.kind == ArtifactKind::folder) require_one_meaning(path, options.scope);
     auto remarks = std::move(checkpoint.remarks);
-    checkpoint = read_checkpoint(artifact.weights, options);
+    const bool is_file = artifact.weights == artifact.path;
+    const auto kind = is_file ? artifact.kind : look(artifact.weights).kind;
+    checkpoint = read_checkpoint(artifact.weights, kind, options);
     checkpoint.path = name_of(artifact.weights);
     checkpoint.remarks.insert(checkpoint.remarks.begin(), remarks.begin(), remarks.end());
   }
@@ -381,7 +568,7 @@ void require_readable(const Checkpoint& checkpoint, std::string_view scope) {
             checkpoint.path,
             printable(tensor.name));
     require(bits_of(tensor.dtype) > 0,
-            "[{}] '{}': \"{}\" has the type {}, which a safetensors file cannot hold",
+            "[{}] '{}': \"{}\" has the type {}, but safetensors has no such type",
             scope,
             checkpoint.path,
             printable(tensor.name),
@@ -403,8 +590,9 @@ void TensorReader::read(const StoredTensor& tensor,
                         std::span<std::byte> out) const {
   const auto unit = std::max<std::int64_t>(1, bits_of(tensor.dtype) / 8);
   const ReadFile read = [&](std::size_t file, std::int64_t offset, std::span<std::byte> bytes) {
-    if (file < open_.size() && open_[file]) return open_[file]->read(offset, bytes);
-    InputFile(files_[file]).read(offset, bytes);
+    if (file >= open_.size() || !open_[file]) return InputFile(files_[file]).read(offset, bytes);
+    read_ahead(*open_[file], offset, offset + std::ssize(bytes));
+    open_[file]->read(offset, bytes);
   };
   read_stored(read, tensor.boxes, unit, first, out);
 }

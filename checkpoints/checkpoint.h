@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "checkpoints/artifact.h"
 #include "checkpoints/frozen_part.h"
 #include "checkpoints/runs.h"
 #include "checkpoints/stored_tensor.h"
@@ -29,9 +30,12 @@ struct Checkpoint {
                                       // in `files`
   std::vector<std::string> left_out;  // names of what is no weight of the network: training state
   std::vector<std::string> remarks;   // what a person should know of the choice, a line each
-  RunIdentity run;                    // of a snapshot or a state
-  std::optional<FrozenPart> frozen;   // of a snapshot; its tensors are among `tensors`
-  bool across_files = false;          // a tensor may lie in several files
+  std::string averaging;  // what a PyTorch file says of its weights: "averaged", "raw", or of a
+                          // schedule-free optimizer "eval mode", "train mode"; empty: nothing
+  RunIdentity run;        // of a snapshot or a state
+  std::optional<std::int64_t> held_step;  // by a snapshot's file, whatever its name says
+  std::optional<FrozenPart> frozen;       // of a snapshot; its tensors are among `tensors`
+  bool across_files = false;              // a tensor may lie in several files
   std::size_t lent =
       0;            // of `files`, the last ones: another checkpoint's, whose tensors are new here
   FileGuard guard;  // of the files and an index, before the first byte of each was read
@@ -42,6 +46,9 @@ struct Checkpoint {
   bool owns(const StoredTensor& tensor) const {
     return lent == 0 || tensor.boxes.empty() || tensor.boxes.front().file + lent < files.size();
   }
+  /// Returns true for an adapter of PEFT: with adapter_config.json, and under an adapter's name or
+  /// with its tensors.
+  bool is_adapter() const;
   /// The folder whose side files go with the weights; empty: none.
   std::filesystem::path folder() const;
 };
@@ -49,6 +56,16 @@ struct Checkpoint {
 /// Whether a remark says how a file's tensors are named, or which networks of it are left out;
 /// every reader of it passes it on.
 bool is_about_tensors(std::string_view remark);
+
+/// Checkpoint::averaging of a member.
+struct MemberAveraging {
+  std::filesystem::path path;
+  std::string averaging;
+};
+
+/// Throws std::invalid_argument("[scope] ...") where some members give averaged weights and others
+/// do not: nothing is the mean of both.
+void require_one_averaging(const std::vector<MemberAveraging>& members, std::string_view scope);
 
 struct OpenOptions {
   std::string_view scope = "checkpoints";  // of messages
@@ -67,8 +84,10 @@ struct OpenOptions {
 /// PyTorch's and MindSpore's files all bytes are read once, to compare their digests.
 Checkpoint open_checkpoint(const std::filesystem::path& path, const OpenOptions& options = {});
 
-/// Reads the tensors of a file, an index or .metadata, as open_checkpoint() does.
-Checkpoint read_checkpoint(const std::filesystem::path& weights, const OpenOptions& options = {});
+/// Reads the tensors of a file, an index or .metadata of that kind, as open_checkpoint() does.
+Checkpoint read_checkpoint(const std::filesystem::path& weights,
+                           ArtifactKind kind,
+                           const OpenOptions& options = {});
 
 /// Throws std::invalid_argument("[scope] ...") for a repeated name and for a type that safetensors
 /// lacks.

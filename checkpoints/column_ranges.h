@@ -24,13 +24,13 @@ std::vector<T> read_columns(const InputFile& file,
   const auto ranges = columns.value_or(std::vector<layout::ColumnRange>{{0, count}});
   std::int64_t size = 0;
   for (const auto& [begin, end] : ranges) {
-    require(
-        0 <= begin && begin <= end && end <= count,
-        "[checkpoints] needs ranges within the {} elements of a vector of '{}', received [{}, {})",
-        count,
-        file.path(),
-        begin,
-        end);
+    require(0 <= begin && begin <= end && end <= count,
+            "[checkpoints] needs ranges within the {} elements of each vector in '{}', received "
+            "[{}, {})",
+            count,
+            file.path(),
+            begin,
+            end);
     size += end - begin;
   }
   std::vector<T> values(size);

@@ -67,15 +67,16 @@ void require_data_parallel(const fs::path& file, const std::optional<RankFile>& 
   const auto name = file.filename().string();
   if (!name.ends_with("_states.pt") || name == whole_model) return;
   require(rank && rank->model_parallel == 0,
-          "[DeepSpeed] '{}' is a file of model, pipeline or expert parallelism, which dimred "
-          "cannot read; write the weights into one file with DeepSpeed first",
+          "[DeepSpeed] '{}' comes from model, pipeline or expert parallelism, and dimred reads "
+          "only files of data parallelism; write the weights into one file with DeepSpeed first",
           file);
 }
 
 /// Puts a file at its rank's place.
 void place_at_rank(std::vector<fs::path>& files, const RankFile& rank, const fs::path& file) {
   require(rank.rank == std::ssize(files),
-          "[DeepSpeed] '{}' has no file {} of rank {}; the next file found is '{}'",
+          "[DeepSpeed] '{}' has no file {} of rank {}, but has '{}'; give a folder with the files "
+          "of all ranks",
           file.parent_path(),
           rank.kind == RankKind::zero_model ? "of model states" : "of optimizer states",
           files.size(),
@@ -95,14 +96,15 @@ ZeroFiles zero_files(const fs::path& folder) {
   if (files.models.empty() && fs::exists(folder / whole_model))
     files.models = {folder / whole_model};
   require(!files.optimizers.empty(),
-          "[DeepSpeed] '{}' needs the files zero_pp_rank_R_mp_rank_00_optim_states.pt of all "
-          "ranks: they hold the weights",
+          "[DeepSpeed] '{}' has no file zero_pp_rank_R_mp_rank_00_optim_states.pt of any rank R; "
+          "give a folder with this file of every rank, because these files hold the weights",
           folder);
-  require(!files.models.empty(),
-          "[DeepSpeed] '{}' needs a file of model states, named {} or zero_pp_rank_R_{}",
-          folder,
-          whole_model,
-          whole_model);
+  require(
+      !files.models.empty(),
+      "[DeepSpeed] '{}' has no file of model states; such a file is named {} or zero_pp_rank_R_{}",
+      folder,
+      whole_model,
+      whole_model);
   return files;
 }
 
@@ -160,7 +162,8 @@ void read_optimizers(Zero& zero, const std::vector<fs::path>& files) {
   zero.ranks = saved.front().at("partitions");
   zero.paddings = saved.front().at("paddings");
   require(zero.ranks == std::ssize(files),
-          "[DeepSpeed] '{}' comes from {} ranks, but its folder has {} files of optimizer states",
+          "[DeepSpeed] '{}' comes from {} ranks, but the folder has {} files of optimizer states; "
+          "each rank needs one",
           files.front(),
           zero.ranks,
           files.size());
@@ -170,8 +173,8 @@ void read_optimizers(Zero& zero, const std::vector<fs::path>& files) {
     require(same && zero.flat[i].size() == zero.flat.front().size() &&
                 std::ranges::equal(
                     zero.flat[i], zero.flat.front(), {}, &RankRow::dtype, &RankRow::dtype),
-            "[DeepSpeed] '{}' and '{}' differ in their stage, their ranks or their groups; all "
-            "files must come from one save",
+            "[DeepSpeed] '{}' and '{}' differ in the ZeRO stage, the number of ranks or the "
+            "parameter groups; all files must come from one save",
             files.front(),
             files[i]);
   }
@@ -179,12 +182,13 @@ void read_optimizers(Zero& zero, const std::vector<fs::path>& files) {
 
 void read_models(Zero& zero, const std::vector<fs::path>& files) {
   const auto needed = zero.stage == 3 ? zero.ranks : 1;
-  require(std::ssize(files) == needed,
-          "[DeepSpeed] '{}' needs the model states of {} ranks for stage {} of ZeRO, received {}",
-          files.front().parent_path(),
-          needed,
-          zero.stage,
-          files.size());
+  require(
+      std::ssize(files) == needed,
+      "[DeepSpeed] '{}' needs files of model states from {} ranks for ZeRO stage {}, received {}",
+      files.front().parent_path(),
+      needed,
+      zero.stage,
+      files.size());
   zero.models.resize(files.size());
   in_parallel(std::ssize(files), available_threads(), [&](std::int64_t i) {
     zero.models[i] = read_pickle_json("deepspeed_model", deepspeed_scope, files[i]);
@@ -222,7 +226,7 @@ class ZeroTensors {
   void add_groups() {
     const auto& groups = zero_.models.front().at("groups");
     require(groups.size() == zero_.flat.front().size(),
-            "[DeepSpeed] '{}' has {} groups of parameters, but the optimizer has {}",
+            "[DeepSpeed] '{}' has {} parameter groups, but the optimizer has {}",
             checkpoint_.path,
             groups.size(),
             zero_.flat.front().size());
@@ -246,7 +250,8 @@ class ZeroTensors {
     if (!zero_.paddings.is_null() && group < zero_.paddings.size())
       zero_.paddings[group].get_to(paddings);
     require(paddings.size() == shapes.size(),
-            "[DeepSpeed] '{}': group {} has {} parameters and needs as many paddings, received {}",
+            "[DeepSpeed] '{}': group {} has {} parameters and needs one padding for each, received "
+            "{} paddings",
             checkpoint_.path,
             group,
             shapes.size(),
@@ -261,7 +266,8 @@ class ZeroTensors {
     const auto unit = 2 * zero_.ranks;
     const auto aligned = [&](std::int64_t count) { return (count + unit - 1) / unit * unit; };
     require(end <= elements && aligned(first) == aligned(elements),
-            "[DeepSpeed] '{}': group {} needs {} elements, but the optimizer's ranks have {}",
+            "[DeepSpeed] '{}': group {} needs {} elements, but the optimizer states of all ranks "
+            "hold {}",
             checkpoint_.path,
             group,
             first,
@@ -274,12 +280,13 @@ class ZeroTensors {
     for (const auto& group : zero_.models.front().at("groups"))
       for (auto& shape : shapes_of(group)) shapes.push_back(std::move(shape));
     std::int64_t needed = 0;
-    for (const auto& shape : shapes) needed += part_of(shape);
+    for (const auto& shape : shapes) needed += elements_of_rank(shape);
     for (std::size_t rank = 0; rank < zero_.flat.size(); ++rank) {
       std::int64_t elements = 0;
       for (const auto& row : zero_.flat[rank]) elements += row.elements;
       require(elements == needed,
-              "[DeepSpeed] '{}' needs {} elements of the optimizer for its parameters, received {}",
+              "[DeepSpeed] the parameters of '{}' need {} elements in the optimizer states, "
+              "received {}",
               checkpoint_.files[optimizer_file(rank)],
               needed,
               elements);
@@ -287,7 +294,7 @@ class ZeroTensors {
     std::int64_t at = 0;
     for (const auto& shape : shapes) {
       add(cut_out(shape, dtype_of_flat(), stretches_of(shape, at), 0));
-      at += part_of(shape);
+      at += elements_of_rank(shape);
     }
   }
 
@@ -297,14 +304,14 @@ class ZeroTensors {
   }
 
   /// Elements that a rank has of a parameter, with padding in the last one.
-  std::int64_t part_of(const NamedShape& shape) const {
+  std::int64_t elements_of_rank(const NamedShape& shape) const {
     return (shape.elements + zero_.ranks - 1) / zero_.ranks;
   }
 
   /// Returns the places of a parameter whose parts begin at element `at` of each rank's groups.
   std::vector<Stretch> stretches_of(const NamedShape& shape, std::int64_t at) const {
     std::vector<Stretch> stretches;
-    const auto part = part_of(shape);
+    const auto part = elements_of_rank(shape);
     for (std::size_t rank = 0; rank < zero_.flat.size(); ++rank) {
       std::int64_t begin = 0;  // of the group among the rank's elements
       for (const auto& row : zero_.flat[rank]) {
@@ -344,16 +351,17 @@ class ZeroTensors {
                       const std::map<std::string, RankRow>& fragments,
                       std::size_t file) const {
     const auto found = fragments.find(shape.name);
-    const auto part = zero_.stage == 3 ? part_of(shape) : shape.elements;
+    const auto part = zero_.stage == 3 ? elements_of_rank(shape) : shape.elements;
     require(
         found != fragments.end() && found->second.elements == part &&
             (zero_.stage == 3 ? found->second.stride.empty() : found->second.shape == shape.shape),
-        "[DeepSpeed] '{}' needs {} of the {} elements of the frozen parameter \"{}\", received {}",
+        "[DeepSpeed] '{}' holds {} elements of the frozen parameter \"{}\", but must hold {} of "
+        "its {} elements",
         checkpoint_.files[file],
-        part,
-        shape.elements,
+        found == fragments.end() ? 0 : found->second.elements,
         printable(shape.name),
-        found == fragments.end() ? 0 : found->second.elements);
+        part,
+        shape.elements);
     return found->second;
   }
 
@@ -361,13 +369,14 @@ class ZeroTensors {
     std::vector<Stretch> stretches;
     for (std::size_t file = 0; file < rows.size(); ++file) {
       require(rows[file].dtype == rows.front().dtype,
-              "[DeepSpeed] '{}' has the frozen parameter \"{}\" as {}, but '{}' has it as {}",
+              "[DeepSpeed] '{}' has the frozen parameter \"{}\" as {}, but '{}' has this parameter "
+              "as {}",
               checkpoint_.files.front(),
               printable(shape.name),
               rows.front().dtype,
               checkpoint_.files[file],
               rows[file].dtype);
-      const auto part = part_of(shape);
+      const auto part = elements_of_rank(shape);
       stretches.push_back({part * static_cast<std::int64_t>(file), part, rows[file].offset, file});
     }
     add(cut_out(shape, rows.front().dtype, stretches, 0));
@@ -387,10 +396,11 @@ class ZeroTensors {
       add(whole_tensor(row));
     }
     if (!frozen.empty())
-      checkpoint_.remarks.push_back(formatted(
-          "the optimizer lacks {} of the module, such as {}, which are taken in the model's type",
-          frozen.size(),
-          printable(frozen.front())));
+      checkpoint_.remarks.push_back(
+          formatted("the optimizer lacks {} tensors of the module, such as {}; these tensors keep "
+                    "the model's type",
+                    frozen.size(),
+                    printable(frozen.front())));
   }
 
   void add_shared(const nlohmann::json& pairs) {
@@ -399,8 +409,8 @@ class ZeroTensors {
       const auto found = names_.find(source);
       if (found == names_.end()) {
         checkpoint_.remarks.push_back(
-            formatted("left out {}: it shares the values of {}, which the "
-                      "checkpoint has not",
+            formatted("left out {}, because the tensor shares the values of {}, and the checkpoint "
+                      "lacks these values",
                       printable(name),
                       printable(source)));
         continue;
@@ -430,6 +440,19 @@ Checkpoint read_deepspeed_ranks(const fs::path& folder) {
   read_models(zero, files.models);
   ZeroTensors(checkpoint, zero).add_all();
   return checkpoint;
+}
+
+void require_all_experts(const fs::path& file) {
+  constexpr std::string_view states = "model_states.pt";
+  if (!file.filename().string().ends_with(states)) return;
+  for (const auto& other : list_files(fs::absolute(file).parent_path(), {".pt"})) {
+    const auto name = other.filename().string();
+    require(name.find("expert_") == name.npos || !name.ends_with(states),
+            "[DeepSpeed] '{}' holds only a part of the weights, because '{}' beside it holds an "
+            "expert's; write the weights into one file with DeepSpeed first",
+            file,
+            other.filename());
+  }
 }
 
 }  // namespace dimred::checkpoints

@@ -17,4 +17,8 @@ namespace dimred::checkpoints {
 /// once.
 Checkpoint read_deepspeed_ranks(const std::filesystem::path& folder);
 
+/// Throws std::invalid_argument("[DeepSpeed] ...") for a file of model states beside which
+/// DeepSpeed has written files of experts, which hold weights, too.
+void require_all_experts(const std::filesystem::path& file);
+
 }  // namespace dimred::checkpoints

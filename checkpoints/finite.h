@@ -37,7 +37,7 @@ inline void require_finite_in_file(std::span<const float> values,
   const auto bad = first_not_finite(values);
   require_environment(
       !bad,
-      "[{}] '{}': \"{}\" needs values that are finite in float32, but its element {} is not",
+      "[{}] '{}': \"{}\" needs values that are finite in float32, but element {} is not finite",
       scope,
       path,
       name,

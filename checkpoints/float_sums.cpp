@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <vector>
 
 #include "checkpoints/float_formats.h"
 #include "support/errors.h"
@@ -44,6 +45,11 @@ struct Format {
     for (std::size_t i = 0; i < count; ++i)
       if (!std::isfinite(at(stored, i))) return static_cast<std::int64_t>(i);
     return {};
+  }
+  static bool zeros(ByteView stored) {
+    for (std::size_t i = 0; i < stored.size() / sizeof(Stored); ++i)
+      if (at(stored, i) != 0) return false;
+    return true;
   }
 };
 
@@ -87,8 +93,34 @@ std::optional<std::int64_t> store_rounded(std::string_view dtype,
   return first_not_finite(dtype, ByteView(stored.data(), stored.size()));
 }
 
+std::optional<std::int64_t> store_within_range(std::string_view dtype,
+                                               std::span<const double> sums,
+                                               double divisor,
+                                               const ScaledSums& scaled,
+                                               std::span<std::byte> stored) {
+  const auto begin = store_rounded(dtype, sums, divisor, stored);
+  if (!begin) return {};
+  std::vector<double> again(sums.size());
+  scaled(again);
+  store_rounded(dtype, sums, divisor, stored);
+  const auto size = stored.size() / sums.size();
+  std::optional<std::int64_t> bad;
+  for (auto i = static_cast<std::size_t>(*begin); i < sums.size(); ++i) {
+    const auto element = stored.subspan(i * size, size);
+    if (!first_not_finite(dtype, element)) continue;
+    const auto sum = std::span<const double>(again).subspan(i, 1);
+    if (store_rounded(dtype, sum, divisor * overflow_scale, element) && !bad)
+      bad = static_cast<std::int64_t>(i);
+  }
+  return bad;
+}
+
 std::optional<std::int64_t> first_not_finite(std::string_view dtype, ByteView stored) {
   return with_format(dtype, [&](auto format) { return format.not_finite(stored); });
+}
+
+bool all_zero(std::string_view dtype, ByteView stored) {
+  return with_format(dtype, [&](auto format) { return format.zeros(stored); });
 }
 
 }  // namespace dimred::checkpoints

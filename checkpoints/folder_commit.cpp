@@ -27,10 +27,11 @@ void rename_folder(const fs::path& from, const fs::path& to) {
   require_call(retrying([&] { return ::rename(from.c_str(), to.c_str()); }) == 0, "rename", to);
 }
 
-/// Under a name that no reader looks for; returns it.
+/// Renames a folder to a free name, which no reader looks for, and returns this name.
 fs::path set_aside(const fs::path& folder) {
   fs::path aside = folder.string() + ".old.tmp";
-  fs::remove_all(aside);
+  for (int number = 2; fs::exists(fs::symlink_status(aside)); ++number)
+    aside = formatted("{}.old{}.tmp", folder.string(), number);
   rename_folder(folder, aside);
   return aside;
 }

@@ -8,14 +8,15 @@ enum class Replacement { exchange, two_renames };
 
 /// Makes the folder `temporary`, whose files are durable already, appear as `final_path` (same
 /// parent), durably. An older folder of that name is swapped with it in one step (renameat2) and
-/// then deleted; where the file system cannot swap, it is first renamed to `<final>.old.tmp`, and a
-/// crash between the two renames leaves no `final_path`. Throws std::runtime_error.
+/// then deleted; where the file system cannot swap, it is first renamed to `<final>.old.tmp`, or
+/// `<final>.old2.tmp` and so on where that is there, and a crash between the two renames leaves no
+/// `final_path`. Throws std::runtime_error.
 void commit_folder(const std::filesystem::path& temporary,
                    const std::filesystem::path& final_path,
                    Replacement replacement = Replacement::exchange);
 
 /// Deletes a folder with all that it holds, so that a crash meanwhile leaves no part of it under
-/// its name: it is renamed to `<folder>.old.tmp` first. Throws std::runtime_error.
+/// its name: it is first renamed as above. Throws std::runtime_error.
 void remove_folder(const std::filesystem::path& folder);
 
 }  // namespace dimred::checkpoints

@@ -42,7 +42,7 @@ FolderLock::FolderLock(const std::filesystem::path& folder)
   if (lock_ >= 0) return;
   const auto process = holder_of(folder);
   fail_environment(
-      "[file] '{}' is in use by process {}; wait until it ends or choose another folder",
+      "[file] '{}' is in use by process {}; wait until this process ends or choose another folder",
       folder,
       process.empty() ? "(unknown)" : process);
 }

@@ -7,7 +7,9 @@
 #include "checkpoints/snapshot.h"
 #include "checkpoints/tensor_table.h"
 #include "checkpoints/weight_names.h"
+#include "layout/layout.h"
 #include "support/atomic_file.h"
+#include "support/digest.h"
 #include "support/errors.h"
 #include "support/json.h"
 
@@ -23,12 +25,11 @@ std::vector<StoredTensor> listed(const fs::path& file, const std::vector<std::st
   std::vector<StoredTensor> tensors;
   for (const auto& name : names) {
     const auto found = std::ranges::find(all, name, &StoredTensor::name);
-    require(
-        found != all.end(),
-        "[checkpoints] '{}' needs the tensor \"{}\", which was frozen during the recording of the "
-        "snapshots in this folder",
-        file,
-        name);
+    require(found != all.end(),
+            "[checkpoints] '{}' has no tensor \"{}\"; the file needs this tensor, because the "
+            "snapshots in this folder hold only trainable parameters",
+            file,
+            name);
     tensors.push_back(*found);
   }
   return tensors;
@@ -44,16 +45,10 @@ fs::path frozen_file_of(const fs::path& path) {
   return {};
 }
 
-DigestStream frozen_digest(const layout::Layout& layout) {
-  DigestStream stream;
-  stream.update(layout.hash);
-  return stream;
-}
-
 void FrozenPart::verify() const {
   std::vector<layout::Parameter> table;
   for (const auto& tensor : tensors) table.push_back({tensor.name, tensor.shape});
-  auto stream = frozen_digest(layout::make_layout(table));
+  auto stream = layout::frozen_digest(layout::make_layout(table));
   const InputFile input(file);
   const auto read = [&](std::size_t /*file*/, std::int64_t offset, std::span<std::byte> out) {
     input.read(offset, out);
@@ -70,8 +65,8 @@ void FrozenPart::verify() const {
     }
   }
   require_environment(stream.hex() == digest,
-                      "[checkpoints] '{}' is not the frozen part of the snapshots beside it: its "
-                      "digest is {}, but the snapshots need {}",
+                      "[checkpoints] '{}' is not the frozen part of the snapshots in this folder: "
+                      "the file has the digest {}, but the snapshots need {}",
                       file,
                       stream.hex(),
                       digest);
@@ -86,13 +81,13 @@ std::optional<FrozenPart> frozen_part_of(const fs::path& snapshot, const std::st
   const auto file = frozen_file_of(snapshot);
   require(
       lacks.empty() || !file.empty(),
-      "[checkpoints] '{}' has no values of {}, which were frozen during the recording; put these "
-      "values into a {} beside the snapshots, or record with trainable_only=False",
+      "[checkpoints] '{}' has no values of {}, because the run recorded only trainable parameters; "
+      "put these values into the file {} beside the snapshots, or record with trainable_only=False",
       snapshot,
       count_and_names(lacks),
       frozen_file_name);
   require(!file.empty(),
-          "[checkpoints] '{}' cannot be read without the {} of its run, and this file is missing",
+          "[checkpoints] '{}' cannot be read, because the file {} of the run is missing",
           snapshot,
           frozen_file_name);
   FrozenPart part{file, listed(file, lacks), digest};

@@ -6,8 +6,6 @@
 #include <vector>
 
 #include "checkpoints/stored_tensor.h"
-#include "layout/layout.h"
-#include "support/digest.h"
 
 // Parameters that did not train, and running statistics of layers of which none did: they are in no
 // snapshot, but once in a file at or above it. Snapshots carry the digest of that part.
@@ -17,10 +15,6 @@ inline constexpr auto frozen_file_name = "frozen.safetensors";
 
 /// The nearest frozen.safetensors at or up to two folders above `path`; empty when there is none.
 std::filesystem::path frozen_file_of(const std::filesystem::path& path);
-
-/// The digest of a frozen part with this layout, begun: it goes on with the values, float32 in file
-/// order, in as many parts as the caller likes. XXH3-128 of the layout's hash and of them.
-DigestStream frozen_digest(const layout::Layout& layout);
 
 struct FrozenPart {
   std::filesystem::path file;

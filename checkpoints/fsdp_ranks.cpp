@@ -41,7 +41,8 @@ std::vector<fs::path> fsdp_files(const fs::path& folder) {
   std::vector<fs::path> files;
   for (const auto& [file, path] : found) {
     require(file.world_size == world_size,
-            "[FSDP] '{}' comes from {} ranks, but '{}' from {}; all files must come from one save",
+            "[FSDP] '{}' comes from {} ranks, but '{}' comes from {}; all files must come from one "
+            "save",
             found.front().second,
             world_size,
             path.filename(),
@@ -97,24 +98,26 @@ void require_place(const fs::path& file,
   bool all = std::cmp_equal(sorted.size(), world_size);
   for (std::int64_t i = 0; all && i < world_size; ++i) all = sorted[i] == i;
   require(all,
-          "[FSDP] '{}' has tensors on a mesh of the ranks {}; needs a mesh of all {} ranks",
+          "[FSDP] '{}' has tensors on a device mesh of the ranks {}, but the mesh must hold all {} "
+          "ranks",
           file,
           extents_text(mesh.ranks),
           world_size);
   const auto& by = saved.at("rank");
   require(by.is_null() || by == rank,
-          "[FSDP] '{}' was saved by rank {}, but its name says rank {}",
+          "[FSDP] '{}' was saved by rank {}, but the file name says rank {}",
           file,
           by.dump(),
           rank);
   const auto coordinate = mesh.coordinate_of(rank);
   const auto& said = saved.at("coordinate");
-  require(said.is_null() || said.get<Extents>() == coordinate,
-          "[FSDP] '{}' gives the place {} in its mesh, but rank {} has the place {}",
-          file,
-          said.dump(),
-          rank,
-          extents_text(coordinate));
+  require(
+      said.is_null() || said.get<Extents>() == coordinate,
+      "[FSDP] '{}' records the coordinate {} in the device mesh, but rank {} has the coordinate {}",
+      file,
+      said.dump(),
+      rank,
+      extents_text(coordinate));
 }
 
 struct RankPart {
@@ -126,8 +129,8 @@ struct RankPart {
 RankPart part_at(const fs::path& file, const Described& tensor, const Extents& coordinate) {
   RankPart part{.first = Extents(tensor.shape.size()), .sizes = tensor.shape};
   require(tensor.placements.size() == tensor.mesh.shape.size(),
-          "[FSDP] '{}': \"{}\" needs a placement for each of {} dimensions of its mesh, received "
-          "{}",
+          "[FSDP] '{}': \"{}\" needs one placement for each of the {} dimensions of the device "
+          "mesh, received {}",
           file,
           printable(tensor.name),
           tensor.mesh.shape.size(),
@@ -140,7 +143,8 @@ RankPart part_at(const fs::path& file, const Described& tensor, const Extents& c
     }
     const auto axis = dim.get<std::size_t>();
     require(axis < tensor.shape.size(),
-            "[FSDP] '{}': \"{}\" has {} dimensions, but is cut along dimension {}, counted from 0",
+            "[FSDP] '{}': \"{}\" has {} dimensions, but the placement shards dimension {} (counted "
+            "from 0)",
             file,
             printable(tensor.name),
             tensor.shape.size(),
@@ -160,7 +164,7 @@ void require_same(const fs::path& first,
                   const fs::path& file,
                   const Described& received) {
   const auto text = [](const Described& tensor) {
-    return formatted("{} {}, placements {} on a mesh {} of ranks {}",
+    return formatted("{} {}, placements {} on a device mesh {} of the ranks {}",
                      tensor.dtype,
                      extents_text(tensor.shape),
                      tensor.placements.dump(),
@@ -169,7 +173,7 @@ void require_same(const fs::path& first,
   };
   require(expected.dtype == received.dtype && expected.shape == received.shape &&
               expected.placements == received.placements && expected.mesh == received.mesh,
-          "[FSDP] '{}' has \"{}\" as {}, but '{}' has it as {}",
+          "[FSDP] '{}' has \"{}\" as {}, but '{}' has this tensor as {}",
           first,
           printable(expected.name),
           text(expected),
@@ -180,8 +184,8 @@ void require_same(const fs::path& first,
 void require_dtensors(const fs::path& file, const nlohmann::json& plain) {
   if (plain.empty()) return;
   refuse(
-      "[FSDP] '{}': \"{}\" is not a DTensor, so its values may differ between ranks; save it as a "
-      "DTensor, or save with torch.distributed.checkpoint",
+      "[FSDP] '{}': \"{}\" is not a DTensor, so ranks may hold different values; save the tensor "
+      "as a DTensor, or save with torch.distributed.checkpoint",
       file,
       printable(plain.at(0).get<std::string>()));
 }
@@ -212,7 +216,7 @@ void add_part(Checkpoint& checkpoint,
   const auto part = part_at(file, tensor, at);
   const auto local = row.at(5).get<Extents>();
   require(local == part.sizes,
-          "[FSDP] '{}': \"{}\" has the shape {}, and needs a part of the shape {} for rank {}, "
+          "[FSDP] '{}': \"{}\" with the shape {} needs a shard with the shape {} on rank {}, "
           "received {}",
           file,
           printable(tensor.name),
@@ -241,7 +245,7 @@ void add_rank(Checkpoint& checkpoint,
     const auto tensor = described(row, saved.at("meshes"));
     const auto found = tensors.places.find(tensor.name);
     require(found != tensors.places.end(),
-            "[FSDP] '{}' has the tensor \"{}\", which '{}' does not have",
+            "[FSDP] '{}' has the tensor \"{}\", but '{}' lacks this tensor",
             file,
             printable(tensor.name),
             first);
@@ -251,7 +255,7 @@ void add_rank(Checkpoint& checkpoint,
   }
   for (std::size_t i = 0; i < tensors.of.size(); ++i)
     require(had.contains(i),
-            "[FSDP] '{}' has no tensor \"{}\", which '{}' has",
+            "[FSDP] '{}' has no tensor \"{}\", but '{}' has this tensor",
             file,
             printable(tensors.of[i].name),
             first);

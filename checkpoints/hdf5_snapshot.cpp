@@ -2,11 +2,15 @@
 
 #include <hdf5.h>
 
+#include <algorithm>
 #include <cstring>
+#include <limits>
 #include <mutex>
+#include <span>
 #include <utility>
 
 #include "checkpoints/weight_digests.h"
+#include "support/ceiling.h"
 #include "support/errors.h"
 
 namespace dimred::checkpoints {
@@ -63,6 +67,78 @@ class Handle {
  private:
   hid_t id_;
 };
+
+/// A file that is open already, as the library's file drivers see one: what the library reads is
+/// what was verified, wherever the path leads meanwhile.
+struct OpenedFile : H5FD_t {
+  const InputFile* file = nullptr;
+  haddr_t end = 0;  // of the addresses that the library takes
+};
+
+/// Returns the file that the access properties hold; nullptr for those of another file, which the
+/// library opens for a link.
+H5FD_t* opened_file(const char* /*name*/, unsigned /*flags*/, hid_t access, haddr_t /*most*/) {
+  const auto* const opened = static_cast<OpenedFile* const*>(H5Pget_driver_info(access));
+  return opened == nullptr ? nullptr : *opened;
+}
+
+/// Reads zeros behind the end of the file, as the library's own drivers do.
+herr_t read_opened(H5FD_t* opened,
+                   H5FD_mem_t /*type*/,
+                   hid_t /*transfer*/,
+                   haddr_t begin,
+                   std::size_t size,
+                   void* out) {
+  const auto& file = *static_cast<const OpenedFile*>(opened)->file;
+  const std::span bytes(static_cast<std::byte*>(out), size);
+  const auto rest = static_cast<haddr_t>(file.size()) - std::min<haddr_t>(begin, file.size());
+  const auto there = std::min<haddr_t>(size, rest);
+  std::ranges::fill(bytes.subspan(there), std::byte());
+  try {
+    file.read(static_cast<std::int64_t>(begin), bytes.first(there));
+    return 0;
+  } catch (const std::exception& error) {  // not through the library, which is C
+    H5Epush2(H5E_DEFAULT,
+             __FILE__,
+             __func__,
+             __LINE__,
+             H5E_ERR_CLS,
+             H5E_IO,
+             H5E_READERROR,
+             "%s",
+             error.what());
+    return -1;
+  }
+}
+
+Handle opened_file_driver() {
+  H5FD_class_t driver{};
+#ifdef H5FD_CLASS_VERSION  // since HDF5 1.14
+  driver.version = H5FD_CLASS_VERSION;
+  driver.value = 511;  // the last of those that nobody registers
+#endif
+  driver.name = "opened file";
+  driver.maxaddr = std::numeric_limits<std::int64_t>::max();
+  driver.fc_degree = H5F_CLOSE_WEAK;
+  driver.fapl_size = sizeof(OpenedFile*);
+  driver.open = opened_file;
+  driver.close = [](H5FD_t*) -> herr_t { return 0; };  // its owner closes it
+  driver.get_eoa = [](const H5FD_t* opened, H5FD_mem_t) {
+    return static_cast<const OpenedFile*>(opened)->end;
+  };
+  driver.set_eoa = [](H5FD_t* opened, H5FD_mem_t, haddr_t end) -> herr_t {
+    static_cast<OpenedFile*>(opened)->end = end;
+    return 0;
+  };
+  driver.get_eof = [](const H5FD_t* opened, H5FD_mem_t) -> haddr_t {
+    return static_cast<const OpenedFile*>(opened)->file->size();
+  };
+  driver.read = read_opened;
+  driver.write = [](H5FD_t*, H5FD_mem_t, hid_t, haddr_t, std::size_t, const void*) -> herr_t {
+    return -1;
+  };
+  return {H5FDregister(&driver), "H5FDregister"};
+}
 
 Handle string_type(std::size_t length) {
   Handle type(H5Tcopy(H5T_C_S1), "H5Tcopy");
@@ -141,7 +217,8 @@ std::string read_text_attribute(hid_t file, const char* name) {
                       "[hdf5] attribute '{}' needs one string of fixed length",
                       name);
   const auto size = H5Tget_size(type);
-  require_environment(size <= 64 << 10, "[hdf5] attribute '{}' needs at most 64 KiB", name);
+  require_environment(
+      size <= 64 << 10, "[hdf5] attribute '{}' needs a size of at most 64 KiB", name);
   std::string text(size, '\0');
   checked(H5Aread(attribute, type, text.data()), name);
   return text;
@@ -152,7 +229,9 @@ void require_hard_link(hid_t file, const char* name) {
   H5L_info_t link{};
   checked(H5Lget_info(file, name, &link, H5P_DEFAULT), name);
   require_environment(
-      link.type == H5L_TYPE_HARD, "[hdf5] '{}' is a link, and links are not followed", name);
+      link.type == H5L_TYPE_HARD,
+      "[hdf5] '{}' is a soft or external link, but a snapshot needs the dataset itself",
+      name);
 }
 
 /// Checks that `count` values of `type` lie without gaps inside the file.
@@ -163,7 +242,7 @@ DatasetExtent extent_of(hid_t file, const char* name, hid_t type, std::int64_t f
   // First: to tell a virtual dataset's space the library opens the files that it is made of.
   require_environment(
       H5Pget_layout(properties) == H5D_CONTIGUOUS && H5Pget_external_count(properties) == 0,
-      "[hdf5] dataset '{}' needs to be stored in the file itself and in one piece",
+      "[hdf5] dataset '{}' needs a contiguous layout inside this file",
       name);
   const Handle actual(H5Dget_type(dataset), "H5Dget_type");
   const Handle space(H5Dget_space(dataset), "H5Dget_space");
@@ -172,10 +251,9 @@ DatasetExtent extent_of(hid_t file, const char* name, hid_t type, std::int64_t f
                              ? H5Tget_class(actual) == H5T_STRING && H5Tis_variable_str(actual) == 0
                              : H5Tequal(actual, type) > 0;
   const bool shape_fits = H5Sget_simple_extent_ndims(space) == (text ? 0 : 1);
-  require_environment(
-      type_fits && shape_fits,
-      "[hdf5] dataset '{}' does not have the type and shape of a snapshot's dataset",
-      name);
+  require_environment(type_fits && shape_fits,
+                      "[hdf5] dataset '{}' has another type or shape than a snapshot needs",
+                      name);
   const std::int64_t item = text ? 1 : H5Tget_size(actual);
   const std::int64_t count =
       text ? H5Tget_size(actual) : checked(H5Sget_simple_extent_npoints(space), name);
@@ -186,6 +264,26 @@ DatasetExtent extent_of(hid_t file, const char* name, hid_t type, std::int64_t f
                       "[hdf5] dataset '{}' reaches beyond the end of the file",
                       name);
   return {static_cast<std::int64_t>(offset), count};
+}
+
+std::string dataset_text(hid_t contents, const char* name, const InputFile& file) {
+  const auto text = extent_of(contents, name, H5T_C_S1, file.size());
+  return file.part(text.offset, text.count);
+}
+
+/// Returns the offset of the digests of this number of weights.
+std::int64_t locate_digests(hid_t contents, std::int64_t weights, const InputFile& file) {
+  const auto digests = extent_of(contents, digests_name, H5T_STD_U64LE, file.size());
+  const auto blocks = ceiling(weights, weights_per_digest);
+  require_environment(digests.count == blocks,
+                      "needs {} digests of the weights, received {}",
+                      blocks,
+                      digests.count);
+  return digests.offset;
+}
+
+bool has_dataset(hid_t contents, const char* name) {
+  return checked(H5Lexists(contents, name, H5P_DEFAULT), "H5Lexists") > 0;
 }
 
 }  // namespace
@@ -211,34 +309,34 @@ Hdf5Image hdf5_image(const Snapshot& snapshot) {
   return image;
 }
 
-Hdf5Contents read_hdf5(const std::filesystem::path& path, std::int64_t file_size) {
+SnapshotInfo read_hdf5(const InputFile& file) {
   const Hdf5Library library;
+  const Handle driver = opened_file_driver();
   const Handle access(H5Pcreate(H5P_FILE_ACCESS), "H5Pcreate");
-  // A finished file never changes, so it needs no lock (network file systems often have none).
-  checked(H5Pset_file_locking(access, false, true), "H5Pset_file_locking");
-  const Handle file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access), "H5Fopen");
-  Hdf5Contents contents;
-  auto& info = contents.info;
-  const auto weights = extent_of(file, "weights", H5T_IEEE_F32LE, file_size);
-  const auto buffers = extent_of(file, "buffers", H5T_IEEE_F32LE, file_size);
-  const auto counters = extent_of(file, "counters", H5T_STD_I64LE, file_size);
+  OpenedFile opened{{}, &file};
+  OpenedFile* const place = &opened;
+  checked(H5Pset_driver(access, driver, static_cast<const void*>(&place)), "H5Pset_driver");
+  const Handle contents(H5Fopen(file.path().c_str(), H5F_ACC_RDONLY, access), "H5Fopen");
+  const auto weights = extent_of(contents, "weights", H5T_IEEE_F32LE, file.size());
+  const auto buffers = extent_of(contents, "buffers", H5T_IEEE_F32LE, file.size());
+  const auto counters = extent_of(contents, "counters", H5T_STD_I64LE, file.size());
+  SnapshotInfo info;
   info.parameters = weights.count;
   info.weights_offset = weights.offset;
   info.buffers_offset = buffers.offset;
   info.buffer_count = buffers.count;
   info.counters_offset = counters.offset;
   info.counter_count = counters.count;
-  info.epoch = read_attribute<std::int64_t>(file, "epoch", H5T_NATIVE_INT64);
-  info.step = read_attribute<std::int64_t>(file, "step", H5T_NATIVE_INT64);
-  info.train_loss = read_attribute<double>(file, "train_loss", H5T_NATIVE_DOUBLE);
-  info.validation_loss = read_attribute<double>(file, "validation_loss", H5T_NATIVE_DOUBLE);
-  info.layout_hash = read_text_attribute(file, "layout_hash");
-  contents.layout = extent_of(file, "layout", H5T_C_S1, file_size);
-  if (checked(H5Lexists(file, "run", H5P_DEFAULT), "H5Lexists") > 0)
-    contents.run = extent_of(file, "run", H5T_C_S1, file_size);
-  if (checked(H5Lexists(file, digests_name, H5P_DEFAULT), "H5Lexists") > 0)
-    contents.digests = extent_of(file, digests_name, H5T_STD_U64LE, file_size);
-  return contents;
+  info.epoch = read_attribute<std::int64_t>(contents, "epoch", H5T_NATIVE_INT64);
+  info.step = read_attribute<std::int64_t>(contents, "step", H5T_NATIVE_INT64);
+  info.train_loss = read_attribute<double>(contents, "train_loss", H5T_NATIVE_DOUBLE);
+  info.validation_loss = read_attribute<double>(contents, "validation_loss", H5T_NATIVE_DOUBLE);
+  info.layout_hash = read_text_attribute(contents, "layout_hash");
+  info.layout_json = dataset_text(contents, "layout", file);
+  if (has_dataset(contents, "run")) info.run_json = dataset_text(contents, "run", file);
+  if (has_dataset(contents, digests_name))
+    info.digests_offset = locate_digests(contents, info.parameters, file);
+  return info;
 }
 
 }  // namespace dimred::checkpoints

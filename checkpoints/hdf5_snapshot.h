@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "checkpoints/snapshot.h"
+#include "support/atomic_file.h"
 
 // The HDF5 part of a snapshot, alone behind its C library; snapshot.cpp does digests and files.
 namespace dimred::checkpoints {
@@ -26,15 +27,9 @@ struct Hdf5Image {
 /// Throws std::runtime_error naming the call.
 Hdf5Image hdf5_image(const Snapshot& snapshot);
 
-struct Hdf5Contents {
-  SnapshotInfo info;
-  DatasetExtent layout;   // text; count in bytes
-  DatasetExtent run;      // text; empty where no run of the trainers wrote the file
-  DatasetExtent digests;  // of the weights' blocks; empty in a file of version 1
-};
-
-/// Opens a verified file read-only and locates everything; each extent is checked to lie inside the
-/// first `file_size` bytes. Throws std::runtime_error.
-Hdf5Contents read_hdf5(const std::filesystem::path& path, std::int64_t file_size);
+/// Reads all but the vectors of a verified file, which it locates inside the file; digests_offset
+/// is 0 where the file has no digests. The library reads through `file` and opens nothing. Throws
+/// std::runtime_error.
+SnapshotInfo read_hdf5(const InputFile& file);
 
 }  // namespace dimred::checkpoints

@@ -44,10 +44,17 @@ bool is_foreign(const std::string& name, const Settings& value) {
   return feature || config || std::ranges::find(others, name) != others.end();
 }
 
+/// Whether a setting is on or off.
+bool is_switch(const std::string& name) {
+  constexpr std::array others{
+      "fan_in_fan_out", "inference_mode", "lora_bias", "ensure_weight_tying"};
+  return name.starts_with("use_") || std::ranges::find(others, name) != others.end();
+}
+
 void require_lora(const LoraConfig& config) {
   const auto& json = config.json;
   require(json.is_object() && json.contains("peft_type"),
-          "[{}] '{}' is not a configuration of PEFT: it has no peft_type",
+          "[{}] '{}' is not a configuration of PEFT: the key peft_type is missing",
           config.scope,
           config.file);
   const auto said = [](const Settings& value) {
@@ -55,13 +62,20 @@ void require_lora(const LoraConfig& config) {
   };
   const auto& kind = json["peft_type"];
   require(kind == "LORA",
-          "[{}] '{}' has peft_type = {}; needs an adapter of LoRA or rsLoRA",
+          "[{}] '{}' has peft_type = {}, but dimred folds only LoRA and rsLoRA adapters",
           config.scope,
           config.file,
           said(kind));
   for (const auto& [name, value] : json.items())
+    require(!is_switch(name) || !(value.is_number() || value.is_string()),
+            "[{}] '{}' needs {} = true or false, received {}",
+            config.scope,
+            config.file,
+            printable(name),
+            said(value));
+  for (const auto& [name, value] : json.items())
     require(!is_foreign(name, value),
-            "[{}] '{}' has {} = {}; needs plain LoRA or rsLoRA, W + s B A",
+            "[{}] '{}' has {} = {}, but dimred folds only plain LoRA and rsLoRA, W + s B A",
             config.scope,
             config.file,
             printable(name),
@@ -133,7 +147,7 @@ double found_in(const ModulePatterns& patterns, const std::string& module, doubl
 double LoraConfig::scale_of(const std::string& module, std::int64_t rank_stored) const {
   const auto r = found_in(ranks, module, rank);
   require(r == static_cast<double>(rank_stored),
-          "[{}] '{}' says rank {} for \"{}\", but its factors have rank {}",
+          "[{}] '{}' says rank {} for \"{}\", but lora_A and lora_B have rank {}",
           scope,
           file,
           number_text(r),

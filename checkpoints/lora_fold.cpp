@@ -129,12 +129,12 @@ class FoldPlan {
     require_head_stays();
     lend();
     if (!change_.is_none())
-      folds_.remarks.push_back(formatted("the adapter's names are found {} \"{}\"",
+      folds_.remarks.push_back(formatted("the checkpoint has the adapter's names {} \"{}\"",
                                          change_.added.empty() ? "without" : "behind",
                                          printable(change_.added + change_.dropped)));
     if (folds_.unties)
-      folds_.remarks.push_back(
-          formatted("the head and the embedding differ from now on: {} is false", tie_setting));
+      folds_.remarks.push_back(formatted(
+          "the head and the embedding are no longer tied, so {} is now false", tie_setting));
     return std::move(folds_);
   }
 
@@ -179,7 +179,8 @@ class FoldPlan {
       auto& instead = folds_.tensors[each].instead;
       require(
           !instead || copy || is_copy(adapter_.tensors[*instead]) || same_values(*instead, tensor),
-          "[{}] '{}' has different values for \"{}\" and \"{}\", which are one tensor in '{}'",
+          "[{}] '{}' has different values for \"{}\" and \"{}\", but these are one tied tensor in "
+          "'{}'",
           config_.scope,
           adapter_.path,
           printable(adapter_.tensors[tensor].name),
@@ -206,14 +207,17 @@ class FoldPlan {
     return true;
   }
 
-  /// A prefix says where a model's parts are, and of a new tensor it cannot.
+  /// The prefix is known only for tensors that the base has, so it cannot name a new tensor.
   void require_plain_names(const std::string& name) const {
     require(change_.is_none(),
-            "[{}] the adapter adds \"{}\" to '{}', but their other names differ by \"{}\"; give "
-            "the checkpoint the adapter's names with dimred convert --rename first",
+            "[{}] the adapter '{}' adds the tensor \"{}\", but the checkpoint '{}' names its "
+            "tensors {} the prefix \"{}\", so dimred cannot know the name of the new tensor; first "
+            "rename the checkpoint's tensors to the adapter's names with dimred convert --rename",
             config_.scope,
+            adapter_.path,
             printable(name),
             base_.path,
+            change_.added.empty() ? "without" : "with",
             printable(change_.added + change_.dropped));
   }
 
@@ -226,7 +230,7 @@ class FoldPlan {
       changes_tied_head_ = embedding.has_value();
       if (embedding) return *embedding;
     }
-    refuse("[{}] '{}' has no tensor \"{}\", which the adapter '{}' changes{}",
+    refuse("[{}] '{}' has no tensor \"{}\", but the adapter '{}' changes this tensor{}",
            config_.scope,
            base_.path,
            printable(name),
@@ -238,15 +242,15 @@ class FoldPlan {
   std::optional<std::size_t> tied_embedding(std::string& why) const {
     const auto config = config_of(base_);
     if (!is_tied(config)) {
-      why = config.is_null() ? ", and no config.json to say what it is tied to"
-                             : formatted(", and its config.json has {} = false", tie_setting);
+      why = config.is_null() ? "; no config.json says to which tensor the head is tied"
+                             : formatted("; config.json has {} = false", tie_setting);
       return {};
     }
     std::vector<std::size_t> embeddings;
     for (std::size_t i = 0; i < base_.tensors.size(); ++i)
       if (is_embedding(base_.tensors[i].name)) embeddings.push_back(i);
     if (embeddings.size() == 1) return embeddings.front();
-    why = formatted(", and {} embeddings it could be tied to", embeddings.size());
+    why = formatted("; the head could be tied to {} embeddings", embeddings.size());
     return {};
   }
 
@@ -262,8 +266,9 @@ class FoldPlan {
     if (copied == adapter_.tensors.end()) return;
     const auto config = config_of(base_);
     require(!has_head(config) || !is_tied(config),
-            "[{}] '{}' has a trained copy of \"{}\", but '{}' has no separate head: PEFT keeps the "
-            "old embedding as the head; fold the adapter with PEFT",
+            "[{}] '{}' has a trained copy of the embedding \"{}\", but in '{}' the head shares the "
+            "embedding's weights, so folding would also change the head; fold the adapter with "
+            "PEFT, which keeps the old embedding as the head",
             config_.scope,
             adapter_.path,
             printable(name_in_base(copied->name)),
@@ -285,8 +290,7 @@ class FoldPlan {
     }
     base_.files.insert(base_.files.end(), adapter_.files.begin(), adapter_.files.end());
     base_.lent = adapter_.files.size();
-    folds_.remarks.push_back(
-        formatted("new, as the adapter trained them: {}", count_and_names(names)));
+    folds_.remarks.push_back(formatted("new tensors from the adapter: {}", count_and_names(names)));
   }
 
   void require_known(const StoredTensor& stored) const {
@@ -294,8 +298,8 @@ class FoldPlan {
         lora_factor(stored.name) || (stored.name.find("lora_") == stored.name.npos &&
                                      stored.name.find("trainable_tokens") == stored.name.npos);
     require(known,
-            "[{}] '{}' has \"{}\", which is not a part of LoRA or rsLoRA; dimred folds only these "
-            "two kinds",
+            "[{}] '{}' has the tensor \"{}\", which is not a part of LoRA or rsLoRA; dimred folds "
+            "only these two kinds",
             config_.scope,
             adapter_.path,
             printable(stored.name));
@@ -304,7 +308,7 @@ class FoldPlan {
   void require_fits(const StoredTensor& from, const StoredTensor& weight) const {
     const bool floats = is_float_type(from.dtype) && is_float_type(weight.dtype);
     require(from.shape == weight.shape && (floats || from.dtype == weight.dtype),
-            "[{}] the adapter's \"{}\" is {} {}, but it replaces \"{}\", which is {} {}",
+            "[{}] the adapter's \"{}\" is {} {}, but the tensor to replace, \"{}\", is {} {}",
             config_.scope,
             printable(from.name),
             from.dtype,
@@ -317,7 +321,7 @@ class FoldPlan {
   /// PEFT merges into the one weight that tied tensors are.
   void add_update(const std::string& module, LoraLayer layer) {
     require(layer.a && layer.b,
-            "[{}] '{}' has only one of the two factors of \"{}\"",
+            "[{}] '{}' has only one of the factors lora_A and lora_B of \"{}\"",
             config_.scope,
             adapter_.path,
             printable(module));
@@ -339,14 +343,14 @@ class FoldPlan {
     const bool fit = a.shape.size() >= 2 && b.shape.size() >= 2 && a.shape[0] > 0 &&
                      a.shape[0] == b.shape[1] && b.elements() == b.shape[0] * b.shape[1];
     require(fit,
-            "[{}] '{}': \"{}\" and \"{}\" need shapes with the same rank",
+            "[{}] '{}': the shapes of \"{}\" and \"{}\" do not have the same LoRA rank",
             config_.scope,
             adapter_.path,
             printable(a.name),
             printable(b.name));
     for (const auto* factor : {&a, &b})
       require(is_float_type(factor->dtype),
-              "[{}] '{}' has \"{}\" as {}; needs F64, F32, BF16 or F16",
+              "[{}] '{}' has \"{}\" as {}, but a LoRA factor needs F64, F32, BF16 or F16",
               config_.scope,
               adapter_.path,
               printable(factor->name),
@@ -363,15 +367,15 @@ class FoldPlan {
                        weight.elements() == rows * columns;
     const bool turned = weight.shape == std::vector{columns, rows};
     require(plain || turned,
-            "[{}] \"{}\" has the shape {}, and the adapter's factors {} and {} do not fit it",
+            "[{}] \"{}\" has the shape {}, but the adapter's factors have the shapes {} and {}",
             config_.scope,
             printable(weight.name),
             lora_shape(weight),
             lora_shape(b),
             lora_shape(a));
     require(is_float_type(weight.dtype),
-            "[{}] \"{}\" has the quantised type {}; fold the adapter into the weights before they "
-            "are quantised",
+            "[{}] \"{}\" has the quantised type {}; fold the adapter into the unquantised weights "
+            "instead",
             config_.scope,
             printable(weight.name),
             weight.dtype);
@@ -385,8 +389,9 @@ class FoldPlan {
   void require_oriented() const {
     if (seen_.square == nullptr || seen_.contradicts == nullptr) return;
     refuse(
-        "[{}] '{}' says fan_in_fan_out {}, but \"{}\" is stored the other way, so the square "
-        "\"{}\" may be, too; fold the adapter with PEFT",
+        "[{}] '{}' says fan_in_fan_out = {}, but the shape of \"{}\" contradicts this, so dimred "
+        "cannot know whether the square matrix \"{}\" is stored transposed; fold the adapter with "
+        "PEFT",
         config_.scope,
         config_.file,
         config_.fan_in_fan_out ? "true" : "false",

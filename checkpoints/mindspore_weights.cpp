@@ -88,7 +88,7 @@ CheckpointValue read_value(const CheckpointMessage& message, Bytes content) {
 
 const ElementType& type_of(const CheckpointMessage& message, const CheckpointValue& value) {
   const auto* const found = std::ranges::find(types, value.type, &ElementType::name);
-  message.rule(found != types.end(), value, "has the element type {}, unknown here", value.type);
+  message.rule(found != types.end(), value, "has the unknown element type {}", value.type);
   return *found;
 }
 
@@ -117,7 +117,7 @@ void add_slice(const CheckpointMessage& message,
                value.type);
   message.rule(value.dims == tensor.shape && (tensor.slices.empty() || tensor.type == &type),
                value,
-               "needs slices of one shape and kind, received another");
+               "needs slices of one shape and type, received another");
   tensor.type = &type;
   tensor.slices.push_back(value.content);
 }
@@ -128,7 +128,7 @@ void check_size(const CheckpointMessage& message, SlicedTensor& tensor) {
   if (tensor.shape == std::vector<std::int64_t>{0} && count == 1) tensor.shape.clear();
   message.rule(product(tensor.shape) == count,
                tensor.first,
-               "needs as many elements as its dimensions have, received {}",
+               "needs as many elements as the shape says, received {}",
                count);
 }
 
@@ -147,8 +147,9 @@ std::int64_t verified_length(const InputFile& file) {
   file.read(0, length, [&](ByteView part) {
     actual = crc32_z(actual, reinterpret_cast<const Bytef*>(part.data()), part.size());
   });
-  require_environment(
-      actual == written, "[MindSpore] '{}' is damaged: its CRC differs", file.path());
+  require_environment(actual == written,
+                      "[MindSpore] '{}' is damaged: the checksum (CRC) does not match the content",
+                      file.path());
   return length;
 }
 
@@ -197,7 +198,7 @@ std::vector<StoredTensor> mindspore_table(const std::filesystem::path& path) {
   const auto length = verified_length(InputFile(path));
   const MappedFile file(path);
   require_environment(std::cmp_greater_equal(file.bytes().size(), length),
-                      "[MindSpore] '{}' was cut short while it was read",
+                      "[MindSpore] '{}' became shorter while dimred was reading the file",
                       path);
   const CheckpointMessage message{file.bytes().first(length), path};
   std::vector<StoredTensor> table;
@@ -217,7 +218,7 @@ std::vector<StoredTensor> mindspore_table(const std::filesystem::path& path) {
     return table;
   } catch (const std::runtime_error& error) {
     if (std::string_view(error.what()).find(path.string()) != std::string_view::npos) throw;
-    fail_environment("[{}] '{}' is cut off, encrypted or not a checkpoint: {}",
+    fail_environment("[{}] '{}' is cut off, encrypted or not a MindSpore checkpoint: {}",
                      scope,
                      path,
                      std::string_view(error.what()).substr(scope.size() + 3));

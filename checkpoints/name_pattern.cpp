@@ -1,28 +1,66 @@
 #include "checkpoints/name_pattern.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include "support/errors.h"
 #include "support/printable.h"
 #include "support/text.h"
+#include "support/utf8.h"
 
 namespace dimred::checkpoints {
 namespace {
 
-std::regex compiled(std::string_view text, std::string_view place) {
+/// Returns the first escape of a letter that has no meaning in ECMAScript's syntax, and would stand
+/// for the letter itself, as those of Python for the ends of a text; empty if there is none.
+std::string_view unknown_escape(std::string_view text) {
+  constexpr std::string_view known = "bBdDsSwWfnrtvcxu";
+  const auto is_ascii_letter = [](char byte) {
+    return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z');
+  };
+  for (std::size_t at = text.find('\\'); at < text.size(); at = text.find('\\', at + 2)) {
+    if (at + 1 == text.size()) break;
+    if (is_ascii_letter(text[at + 1]) && known.find(text[at + 1]) == known.npos)
+      return text.substr(at, 2);
+  }
+  return {};
+}
+
+std::wregex compiled(std::string_view text, std::string_view place) {
+  const auto unknown = unknown_escape(text);
+  require(
+      unknown.empty(),
+      "{}: needs a regular expression in ECMAScript syntax, in which {} has no meaning, received "
+      "\"{}\"; ^ stands for the beginning of a name, and $ for the end",
+      place,
+      unknown,
+      printable(text));
   try {
-    return std::regex(text.begin(), text.end(), std::regex::ECMAScript);
+    return std::wregex(code_points(text), std::regex::ECMAScript);
   } catch (const std::regex_error&) {
-    refuse("{}: needs a regular expression of ECMAScript, received \"{}\"", place, printable(text));
+    refuse("{}: needs a regular expression in ECMAScript syntax, received \"{}\"",
+           place,
+           printable(text));
   }
 }
 
-bool is_decimal(char letter) { return letter >= '0' && letter <= '9'; }
+bool is_ascii(std::string_view text) {
+  return std::ranges::none_of(text, [](unsigned char byte) { return byte >= 0x80; });
+}
+
+/// An expression that compiled() takes, over bytes; none where it may name letters that are no
+/// ASCII: \x and \u are cut to a byte.
+std::optional<std::regex> compiled_for_bytes(const std::string& text) {
+  if (!is_ascii(text) || text.find("\\x") != text.npos || text.find("\\u") != text.npos) return {};
+  return std::regex(text, std::regex::ECMAScript);
+}
+
+std::string utf8_of(std::string_view bytes) { return std::string(bytes); }
+
+std::string utf8_of(std::wstring_view points) { return text_of_code_points(points); }
 
 /// A pathological expression, which the library gives up.
 [[noreturn]] void refuse_search(const NamePattern& pattern, const std::string& name) {
-  refuse("{}: \"{}\" takes too long to match the name \"{}\"",
+  refuse("{}: \"{}\" takes too long to match the name \"{}\"; give a simpler expression",
          pattern.place(),
          printable(pattern.text()),
          printable(name));
@@ -53,12 +91,16 @@ std::pair<std::string, std::string> split_line(std::string_view line,
 }
 
 NamePattern::NamePattern(std::string_view text, std::string place)
-    : text_(text), place_(std::move(place)), expression_(compiled(text, place_)) {}
+    : text_(text),
+      place_(std::move(place)),
+      expression_(compiled(text, place_)),
+      bytes_(compiled_for_bytes(text_)) {}
 
 bool NamePattern::searches(const std::string& name) const {
   require_short(*this, name);
   try {
-    return std::regex_search(name, expression_);
+    if (bytes_ && is_ascii(name)) return std::regex_search(name, *bytes_);
+    return std::regex_search(code_points(name), expression_);
   } catch (const std::regex_error&) {
     refuse_search(*this, name);
   }
@@ -69,8 +111,16 @@ NameChoice::NameChoice(const std::string& include, const std::string& exclude) {
   if (!exclude.empty()) exclude_.emplace(exclude, "--exclude");
 }
 
-bool NameChoice::takes(const std::string& name) const {
-  return (!include_ || include_->searches(name)) && !(exclude_ && exclude_->searches(name));
+bool NameChoice::takes(const std::string& name) {
+  if (include_ && !include_->searches(name)) return false;
+  const bool excluded = exclude_ && exclude_->searches(name);
+  excludes_ = excludes_ || excluded;
+  return !excluded;
+}
+
+std::string NameChoice::remark() const {
+  if (!exclude_ || excludes_) return {};
+  return formatted("{}: \"{}\" excludes no tensor", exclude_->place(), printable(exclude_->text()));
 }
 
 NameReplacement::NameReplacement(NamePattern pattern, std::string_view text)
@@ -96,27 +146,24 @@ std::size_t NameReplacement::read_escape(std::string_view text, std::size_t at) 
     add_group(rest.substr(2, close - 2));
     return at + close + 1;
   }
-  require(!rest.empty() && is_decimal(rest[0]) && rest[0] != '0',
+  require(!rest.empty() && is_digit(rest[0]) && rest[0] != '0',
           "{}: needs \\1 to \\99, \\g<NUMBER> or \\\\ in the replacement, received \"{}\"",
           pattern_.place(),
           printable(text));
-  const std::size_t size = rest.size() > 1 && is_decimal(rest[1]) ? 2 : 1;
+  const std::size_t size = rest.size() > 1 && is_digit(rest[1]) ? 2 : 1;
   add_group(rest.substr(0, size));
   return at + size;
 }
 
 void NameReplacement::add_group(std::string_view digits) {
-  std::size_t group = 0;
-  const std::string text(digits);
-  const auto* end = text.data() + text.size();
-  const auto read = std::from_chars(text.data(), end, group);
+  const auto group = number_in<std::size_t>(digits);
   const auto groups = pattern_.expression_.mark_count();
-  require(read.ec == std::errc() && read.ptr == end && group <= groups,
-          "{}: the text needs a group from 0 to {}, received \"{}\"",
+  require(group && *group <= groups,
+          "{}: the replacement needs group numbers from 0 to {}, received \"{}\"",
           pattern_.place(),
           groups,
           printable(digits));
-  pieces_.push_back({{}, group, true});
+  pieces_.push_back({{}, *group, true});
 }
 
 void NameReplacement::add_text(char letter) {
@@ -124,22 +171,30 @@ void NameReplacement::add_text(char letter) {
   pieces_.back().text += letter;
 }
 
-std::string NameReplacement::replaced(const std::string& name) const {
-  require_short(pattern_, name);
+template <class Text>
+std::string NameReplacement::replaced_in(
+    const Text& name, const std::basic_regex<typename Text::value_type>& expression) const {
+  using View = std::basic_string_view<typename Text::value_type>;
+  using Matches = std::regex_iterator<typename Text::const_iterator>;
   std::string result;
   auto last = name.begin();
+  for (Matches match(name.begin(), name.end(), expression); match != Matches(); ++match) {
+    result += utf8_of(View(last, (*match)[0].first));
+    for (const auto& piece : pieces_)
+      result += piece.is_group ? utf8_of(View((*match)[piece.group].str())) : piece.text;
+    last = (*match)[0].second;
+  }
+  return result + utf8_of(View(last, name.end()));
+}
+
+std::string NameReplacement::replaced(const std::string& name) const {
+  require_short(pattern_, name);
   try {
-    const std::sregex_iterator begin(name.begin(), name.end(), pattern_.expression_);
-    for (auto match = begin; match != std::sregex_iterator(); ++match) {
-      result.append(last, (*match)[0].first);
-      for (const auto& piece : pieces_)
-        result += piece.is_group ? (*match)[piece.group].str() : piece.text;
-      last = (*match)[0].second;
-    }
+    if (pattern_.bytes_ && is_ascii(name)) return replaced_in(name, *pattern_.bytes_);
+    return replaced_in(code_points(name), pattern_.expression_);
   } catch (const std::regex_error&) {
     refuse_search(pattern_, name);
   }
-  return result.append(last, name.end());
 }
 
 }  // namespace dimred::checkpoints

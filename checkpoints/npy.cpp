@@ -40,8 +40,9 @@ class HeaderReader {
     }
     skip_space();
     if (!rest_.empty())
-      fail("needs nothing but spaces after the dictionary of the header", rest_.substr(0, 20));
-    if (!type_ || !fortran_ || !shape_) fail("needs descr, fortran_order and shape", "fewer");
+      fail("needs only spaces after the dictionary of the header", rest_.substr(0, 20));
+    if (!type_ || !fortran_ || !shape_)
+      fail("needs descr, fortran_order and shape in the header", "fewer");
     const auto known = formatted("'{}'", joined(types, "' or '"));
     if (std::ranges::find(types, *type_) == types.end())
       fail("needs dtype " + known + (known.starts_with("'<f4'") ? " (float32 or float64)" : ""),
@@ -80,15 +81,18 @@ class HeaderReader {
   }
 
   void expect(char symbol) {
-    if (!accept(symbol)) fail(formatted("needs '{}' in its header", symbol), rest_.substr(0, 20));
+    if (!accept(symbol))
+      fail(formatted("needs the character '{}' in the header", symbol), rest_.substr(0, 20));
   }
 
   std::string quoted() {
     skip_space();
     const char quote = rest_.empty() ? '\0' : rest_.front();
-    if (quote != '\'' && quote != '"') fail("needs a quoted text", rest_.substr(0, 20));
+    if (quote != '\'' && quote != '"')
+      fail("needs a quoted text in the header", rest_.substr(0, 20));
     const auto end = rest_.find(quote, 1);
-    if (end == std::string_view::npos) fail("needs a closing quote", rest_.substr(0, 20));
+    if (end == std::string_view::npos)
+      fail("needs a closing quote in the header", rest_.substr(0, 20));
     std::string text(rest_.substr(1, end - 1));
     rest_.remove_prefix(end + 1);
     return text;
@@ -108,7 +112,8 @@ class HeaderReader {
     skip_space();
     std::int64_t value = 0;
     const auto [end, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), value);
-    if (error != std::errc() || value < 0) fail("needs extents >= 0", rest_.substr(0, 24));
+    if (error != std::errc() || value < 0)
+      fail("needs dimensions >= 0 in the shape", rest_.substr(0, 24));
     rest_.remove_prefix(end - rest_.data());
     return value;
   }
@@ -117,12 +122,12 @@ class HeaderReader {
     std::vector<std::int64_t> values;
     expect('(');
     while (!accept(')')) {
-      if (values.size() == most_dimensions) fail("needs at most 64 dimensions", "more");
+      if (values.size() == most_dimensions) fail("needs a shape of at most 64 dimensions", "more");
       values.push_back(number());
       if (accept(',')) continue;
       expect(')');
       if (values.size() == 1)
-        fail("needs a comma in a shape of one extent", formatted("{}", values[0]));
+        fail("needs a comma in a shape of one dimension, as in (5,)", formatted("{}", values[0]));
       break;
     }
     return values;
@@ -166,7 +171,7 @@ NpyHeader read_npy_header(const std::filesystem::path& path,
   std::int64_t length = 0;
   std::memcpy(&length, start.data() + 8, begin - 8);  // little-endian
   require_file(length <= longest_header && length <= file.size() - begin,
-               "is cut or damaged: its header says that it has {} bytes, {} are there",
+               "is cut off or damaged: the header needs {} bytes, received {}",
                length,
                std::min(longest_header, file.size() - begin));
   const auto text = file.part(begin, length);
@@ -174,7 +179,7 @@ NpyHeader read_npy_header(const std::filesystem::path& path,
   header.data_offset = begin + length;
   const auto bytes = product(header.shape, header.item_bytes);
   require_file(bytes.has_value(),
-               "needs a shape whose bytes fit 63 bits, received {}",
+               "needs a shape of less than 2^63 bytes, received {}",
                npy_shape_text(header.shape));
   require_file(*bytes == file.size() - header.data_offset,
                "needs {} bytes of data for shape {}, received {}",

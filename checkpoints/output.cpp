@@ -17,6 +17,7 @@
 #include "support/list_files.h"
 #include "support/locations.h"
 #include "support/open_file.h"
+#include "support/result_file.h"
 #include "support/scope_exit.h"
 #include "support/url.h"
 
@@ -134,11 +135,12 @@ void remove_if_empty(const fs::path& folder) {
 }  // namespace
 
 void require_outside(std::string_view command, const fs::path& output, const fs::path& source) {
-  require(!lies_within(with_file_name(output), source),
-          "[{}] the output '{}' would be inside the input '{}'; choose a place outside of it",
-          command,
-          location_text(output),
-          location_text(source));
+  require(
+      !lies_within(with_file_name(output), source),
+      "[{}] the output '{}' would be inside the input '{}'; choose an output outside of the input",
+      command,
+      location_text(output),
+      location_text(source));
 }
 
 void require_unmatched(std::string_view command, const fs::path& file, const fs::path& source) {
@@ -157,8 +159,9 @@ Output::Output(fs::path final_path, OutputPlan plan)
           "[{}] '{}' exists already; choose another --output",
           plan_.command,
           final_path_);
+  require_outside_runs(final_path_, "--output");
   require(fs::is_directory(final_path_.parent_path()),
-          "[{}] needs an existing folder to write '{}' in",
+          "[{}] needs an existing folder for the output '{}'",
           plan_.command,
           final_path_);
   require_own();
@@ -169,21 +172,21 @@ Output::Output(fs::path final_path, OutputPlan plan)
     clear();
     write_file_atomically(temporary_ / plan_name, text);
   }
-  for (const auto& folder : OwnFiles(plan_.names).folders)
-    fs::create_directories(temporary_ / folder);
+  for (const auto& folder : OwnFiles(plan_.names).folders) create_folders(temporary_ / folder);
 }
 
 void Output::require_own() const {
   const auto status = fs::symlink_status(temporary_);
   if (!fs::exists(status)) return;
   require(fs::is_directory(status),
-          "[{}] '{}' exists and is not an unfinished output; remove it or choose another --output",
+          "[{}] needs '{}' for a temporary folder, but a file has this name; remove the file or "
+          "choose another --output",
           plan_.command,
           temporary_);
   const auto foreign = foreign_entry(temporary_, plan_.names);
   require(foreign.empty(),
-          "[{}] '{}' exists and is not an unfinished output, because it holds '{}'; remove it or "
-          "choose another --output",
+          "[{}] needs '{}' for a temporary folder, but this folder exists and holds '{}'; remove "
+          "the folder or choose another --output",
           plan_.command,
           temporary_,
           foreign);
@@ -218,11 +221,12 @@ void Output::fill(const std::function<void()>& write) {
 }
 
 void Output::commit() {
-  require(!fs::exists(fs::symlink_status(final_path_)),
-          "[{}] another program made '{}' meanwhile; the complete output is in '{}'",
-          plan_.command,
-          final_path_,
-          temporary_);
+  require(
+      !fs::exists(fs::symlink_status(final_path_)),
+      "[{}] another program created '{}' meanwhile; the complete output of this command is in '{}'",
+      plan_.command,
+      final_path_,
+      temporary_);
   for (const auto& name : plan_.names)
     for (const auto& record : record_names(name)) fs::remove(temporary_ / record);
   sync_folder(temporary_);

@@ -37,8 +37,9 @@ void require_unmatched(std::string_view command,
 /// removes only files named by a plan in that folder.
 class Output {
  public:
-  /// Throws std::invalid_argument where something has its name, or NAME.tmp holds what no output
-  /// has written; std::runtime_error while another process writes it.
+  /// Throws std::invalid_argument where something has its name, where it would be a part of a run,
+  /// or NAME.tmp holds what no output has written; std::runtime_error while another process writes
+  /// it.
   Output(std::filesystem::path final_path, OutputPlan plan);
 
   /// The place of a file of the plan until commit(), in a folder that is there.

@@ -15,10 +15,14 @@ namespace dimred::checkpoints {
 /// `mp_rank_00_model_states` beside no other rank's is whole.
 std::optional<std::string> part_in_name(const std::filesystem::path& file);
 
-/// Throws std::invalid_argument("[scope] ...") where two members of one folder have names, of files
-/// or folders, that differ in nothing but the numbers behind words of ranks and parts: rank0 and
-/// rank1, model_tp0_pp0 and model_tp1_pp0.
-void require_no_parts(const std::vector<std::filesystem::path>& members, std::string_view scope);
+/// Throws std::invalid_argument("[scope] ...") where the paths of two members differ in nothing but
+/// the numbers behind words of ranks and parts: model_tp0_pp0 and model_tp1_pp0, mp_rank_00/w.pt
+/// and mp_rank_01/w.pt. Folders of GPUs and processes (gpu0/w.pt and gpu1/w.pt), and of ranks that
+/// hold checkpoint folders, hold whole checkpoints, and so do files of processes (worker0.pt and
+/// worker1.pt) that a list names, `listed`: the returned remark says so; else it is empty.
+std::string require_no_parts(const std::vector<std::filesystem::path>& members,
+                             std::string_view scope,
+                             bool listed = false);
 
 /// Throws std::invalid_argument("[scope] ...") where the path is a file with a part of a
 /// checkpoint.

@@ -4,6 +4,7 @@
 #include <regex>
 #include <string>
 
+#include "checkpoints/file_names.h"
 #include "support/atomic_file.h"
 #include "support/list_files.h"
 #include "support/text.h"
@@ -19,7 +20,7 @@ fs::path first_rank_file(const fs::path& folder) {
   std::vector<fs::path> models, files;
   for (const auto& item : fs::directory_iterator(folder)) {
     const auto file = rank_file(item.path());
-    if (!file || !item.is_regular_file()) continue;
+    if (!file || type_at(item.path()) != fs::file_type::regular) continue;
     (file->kind == RankKind::zero_model ? models : files).push_back(item.path());
   }
   auto& found = files.empty() ? models : files;
@@ -31,7 +32,7 @@ fs::path first_rank_file(const fs::path& folder) {
 fs::path latest_of(const fs::path& folder) {
   constexpr std::uintmax_t longest_name = 256;
   const auto latest = folder / "latest";
-  if (!fs::is_regular_file(latest) || fs::file_size(latest) > longest_name) return {};
+  if (type_at(latest) != fs::file_type::regular || fs::file_size(latest) > longest_name) return {};
   const fs::path name(trimmed(head_line(InputFile(latest).text(longest_name))));
   const bool inside = !name.empty() && name.filename() == name && name != "." && name != "..";
   return inside && fs::is_directory(folder / name) ? folder / name : fs::path();
@@ -41,7 +42,8 @@ fs::path latest_of(const fs::path& folder) {
 fs::path only_one_of(const std::vector<fs::path>& folders) {
   fs::path found;
   for (const auto& folder : folders) {
-    const auto file = fs::is_directory(folder) ? first_rank_file(folder) : fs::path();
+    const bool there = type_at(folder) == fs::file_type::directory;
+    const auto file = there ? first_rank_file(folder) : fs::path();
     if (file.empty()) continue;
     if (!found.empty()) return {};
     found = file;
@@ -73,7 +75,7 @@ fs::path rank_weights_in(const fs::path& folder) {
   if (const auto latest = latest_of(folder); !latest.empty()) {
     std::vector<fs::path> folders;
     for (const auto& item : fs::directory_iterator(folder))
-      if (item.is_directory()) folders.push_back(item.path());
+      if (type_at(item.path()) == fs::file_type::directory) folders.push_back(item.path());
     auto found = only_one_of(folders);
     return found.parent_path() == latest ? found : fs::path();
   }

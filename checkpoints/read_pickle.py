@@ -38,13 +38,23 @@ STORAGES = {
 BYTES = {"C64": 8, "F64": 8, "I64": 8, "F32": 4, "I32": 4, "F16": 2, "BF16": 2, "I16": 2, "BOOL": 1, "U8": 1, "I8": 1}
 MOST_DIMENSIONS = 64
 MOST_LEVELS = 64  # of dictionaries in one another
-FLOATS = ("F32", "F64", "F16", "BF16")
+WEIGHTS = ("F32", "F64", "F16", "BF16", "C64")
 WRAPPERS = ("state_dict", "model_state_dict", "model", "module")  # under which training programs save them
 AVERAGE = re.compile(r"(^|[^a-z])(ema|swa|avg|average|averaged|polyak)([^a-z]|$)")  # in the key of averaged weights
-TRAINING = re.compile(  # in the key of what is no network
-    r"optim|(^|_)opts?(_|$)|sched|scaler|^amp$|criteri|loss|metric|accura|callback|loops|hook|rng|random|sampler|loader|"
-    "dataset|queue|message_hub|progress|history|grad|trainer"
+OPTIMIZER = re.compile("optim|sched|scaler|criteri")  # in a word of the key of what is no network
+TRAINING = re.compile(  # a word of such a key, whole: arcloss is a layer
+    "(train|training|val|valid|validation|test|eval|best|data|lr|amp|grad|torch|numpy|np|python|cuda)?"
+    "(opt|loss|losse|metric|accuracy|accuracie|callback|loop|hook|rng|random|sampler|loader|dataset|queue|progress|"
+    "history|historie|grad|gradient|trainer)s?(state|states|dict|fn|func|function|log|logs)?"
 )
+LOSS = re.compile("^loss|loss(es)?$")  # in a word of a loss's key, which may also be a layer's: arcloss, loss_net
+MODULE = re.compile(  # the last word of a network's key, whatever the words before: history_encoder, metric_fc
+    "(model|module|net|network|encoder|decoder|transformer|backbone|head|fc|mlp|layer|linear|proj|projector|projection|"
+    "embed|embedding|embedder|embeddings|classifier|tower|adapter|lm|llm)s?"
+)
+CONTAINER = {"state", "states", "dict", "dicts", "weight", "weights", "param", "params", "parameters"}
+COUNTED = re.compile(r"epoch|step|iter|(^|_)(lr|rate|best|time|version|seed|decay|momentum|acc)(_|\d|$)")  # in its key
+OTHER_TYPES = re.compile(r"(float[48]_|u?int\d+$|quint|qint|bits)")  # of torch, which torch.save alone writes
 REFUSED, UNFIT = 3, 4  # exit codes
 
 Result = TypeVar("Result")
@@ -108,17 +118,32 @@ def pointer_remark(file: str) -> str:
             pointer = stream.read(64).startswith(b"version https://git-lfs")
     except OSError:
         return ""  # the caller says what is wrong with it
-    return ", which is a Git LFS pointer; `git lfs pull` in its repository fetches the file" if pointer else ""
+    return ", which is a Git LFS pointer; run `git lfs pull` in its repository to fetch the file" if pointer else ""
 
 
 def tensor_from(*arguments: Any) -> Tensor:
     """_rebuild_tensor_v2; its metadata says that a tensor is the negative or the conjugate of its storage."""
     storage, offset, shape, stride, _, _, *metadata = arguments
     numbers = (offset, *shape, *stride)
-    fits = isinstance(storage, Storage) and all(type(number) is int for number in numbers) and not any(metadata)
+    fits = isinstance(storage, Storage) and storage.type in BYTES and not any(metadata)
+    fits = fits and all(type(number) is int for number in numbers)
     if not fits or len(shape) != len(stride) or len(shape) > MOST_DIMENSIONS:
-        raise Refused("has a tensor with arguments that do not fit")
+        raise Refused("has a tensor with unknown arguments")
     return Tensor(storage, offset, tuple(shape), tuple(stride))
+
+
+def other_tensor(*arguments: Any) -> NoReturn:
+    """_rebuild_tensor_v3: of a type that no storage class of torch has."""
+    dtype = next((value.name for value in arguments if isinstance(value, ElementType) and value.name), "unknown")
+    raise Refused(f"has a tensor of type {dtype}; save the tensors with safetensors: {SAVE}")
+
+
+SAVE = "safetensors.torch.save_file(model.state_dict(), FILE)"
+LAYOUTS = {
+    "_rebuild_sparse_tensor": f"has a sparse tensor; make it dense with to_dense(), then {SAVE}",
+    "_rebuild_nested_tensor": f"has a nested tensor; save its tensors one by one: {SAVE}",
+    "_rebuild_qtensor": f"has a quantised tensor; save it with dequantize() or int_repr(): {SAVE}",
+}
 
 
 def parameter_from(tensor: Any, _requires_grad: Any, _hooks: Any) -> Any:
@@ -135,7 +160,9 @@ class Values(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         """Nothing else can be named."""
         if (module, name) in COMPLEX128:
-            raise Refused("has tensors of complex128, a type that is not read; save them as complex64 or as real parts")
+            raise Refused("has complex128 tensors; save these tensors as complex64 or as real parts")
+        if module == "torch._utils" and name in LAYOUTS:
+            raise Refused(LAYOUTS[name])
         if (module, name) not in self.allowed:
             raise Refused(f"asks for {module}.{name}, {self.refusal}")
         return self.allowed[module, name]
@@ -148,13 +175,21 @@ class Weights(Values):
         ("collections", "OrderedDict"): OrderedDict,
         ("torch", "Size"): tuple,
         ("torch._utils", "_rebuild_tensor_v2"): tensor_from,
+        ("torch._utils", "_rebuild_tensor_v3"): other_tensor,
         ("torch._utils", "_rebuild_parameter"): parameter_from,
+        ("torch", "UntypedStorage"): ElementType(""),
+        ("torch.storage", "UntypedStorage"): ElementType(""),
         **{("torch", f"{name}Storage"): ElementType(type) for name, type in STORAGES.items()},
     }
     refusal = (
         "which weights alone do not need; refused, nothing of it was run "
         "(save the weights alone: torch.save(model.state_dict(), FILE))"
     )
+
+    def find_class(self, module: str, name: str) -> Any:
+        """The element types that no storage class has are named in the refusal."""
+        other = module == "torch" and OTHER_TYPES.match(name) and name not in DTYPES
+        return ElementType(name) if other else super().find_class(module, name)
 
     def persistent_load(self, pid: Any) -> Storage:
         """('storage', class, key, location, elements)."""
@@ -165,7 +200,7 @@ class Weights(Values):
             or type(key) is not str
             or type(elements) is not int
         ):
-            raise Refused("needs a storage of torch's, received another persistent id")
+            raise Refused("needs torch's storages, received another persistent id")
         return Storage(element.name, key, elements)
 
 
@@ -317,7 +352,7 @@ PLACEMENTS = {
 def wrapper_from(kind: Any, dtype: Any, size: Any, *_others: Any) -> Wrapper:
     """_rebuild_wrapper_subclass."""
     if kind is not Sharded or not isinstance(dtype, ElementType) or type(size) is not tuple:
-        raise Refused("has a tensor of a class that is no DTensor of torch's dense types")
+        raise Refused("has a tensor subclass other than a DTensor of a dense type")
     return Wrapper(dtype.name, size)
 
 
@@ -326,7 +361,7 @@ def typed_from(build: Any, _kind: Any, arguments: Any, state: Any) -> Any:
     if build in (tensor_from, parameter_from):
         return build(*arguments)
     if build is not wrapper_from:
-        raise Refused("has a tensor that is built in a way that is unknown here")
+        raise Refused("has a tensor with an unknown constructor")
     states = state if type(state) is tuple else (state,)  # of __dict__ and of __slots__
     fields = {name: value for each in states if isinstance(each, dict) for name, value in each.items()}
     wrapper = wrapper_from(*arguments)
@@ -371,7 +406,7 @@ class Ranks(Weights):
     def find_class(self, module: str, name: str) -> Any:
         if name == "ShardedTensor":
             raise Refused(
-                "has ShardedTensors, which FSDP without a device mesh writes; give FSDP a device_mesh, or save by "
+                "has ShardedTensors of FSDP without a device mesh; give FSDP a device_mesh, or save with "
                 "torch.distributed.checkpoint"
             )
         return super().find_class(module, name)
@@ -412,7 +447,7 @@ def member_from(kind: Any, name: Any) -> Any:
     if kind is not stage_from:
         return Opaque()
     if name not in ZERO_STAGES:
-        raise Refused(f"has the unknown stage {name!r} of ZeRO")
+        raise Refused(f"has the unknown ZeRO stage {name!r}")
     return ZERO_STAGES[name]
 
 
@@ -454,7 +489,7 @@ def opened(file: str) -> zipfile.ZipFile:
     try:
         return zipfile.ZipFile(file)
     except Exception as error:
-        raise Refused(f"is damaged, or cut off at byte {os.path.getsize(file)}: {error}") from error
+        raise Refused(f"is damaged or cut off at byte {os.path.getsize(file)}: {error}") from error
 
 
 def checked(call: Callable[[], Result], record: str) -> Result:
@@ -469,7 +504,7 @@ def plain_record(archive: zipfile.ZipFile, record: str) -> zipfile.ZipInfo:
     """A record that is stored as torch.save does it, so that none is larger than its file."""
     info = checked(lambda: archive.getinfo(record), record)
     if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1:
-        raise Refused(f"record {record} needs to be stored as it is, neither compressed nor encrypted")
+        raise Refused(f"record {record} needs to be stored without compression or encryption")
     return info
 
 
@@ -482,7 +517,7 @@ def content(archive: zipfile.ZipFile, record: str) -> bytes:
 def folder_of(names: list[str]) -> str:
     """ "name/" of the one "name/data.pkl"."""
     if any(name.endswith("/constants.pkl") for name in names):
-        raise Refused("is a TorchScript program; save its weights alone: torch.save(model.state_dict(), FILE)")
+        raise Refused("is a TorchScript program; save only the weights: torch.save(model.state_dict(), FILE)")
     for name in names:
         if name.endswith("/data.pkl"):
             return name.removesuffix("data.pkl")
@@ -541,6 +576,32 @@ def large_ones(within: dict[Any, list[Tensor]]) -> list[Any]:
     return [key for key, tensors in within.items() if any(tensor.elements() > 1 for tensor in tensors)]
 
 
+def words_in(key: Any) -> list[str]:
+    """The words of a key, in lower case."""
+    return [word.lower() for word in re.findall("[A-Z]+(?![a-z])|[A-Z]?[a-z]+", str(key))]
+
+
+def is_training(key: Any) -> bool:
+    """Whether a program keeps what is no network under this key."""
+    words = words_in(key)
+    if any(map(OPTIMIZER.search, words)) or words in (["amp"], ["message", "hub"]):
+        return True
+    named = [word for word in words if word not in CONTAINER]
+    if not named or MODULE.fullmatch(named[-1]):
+        return False
+    return any(map(TRAINING.fullmatch, words))
+
+
+def networks_among(keys: list[Any], within: dict[Any, list[Tensor]]) -> list[Any]:
+    """The keys of dictionaries with floating-point numbers that no word calls training state. A loss has weights too,
+    of classes for example, but few beside those of the network whose loss it is."""
+    floating = [key for key in keys if any(tensor.storage.type in WEIGHTS for tensor in within[key])]
+    networks = [key for key in floating if not is_training(key)]
+    sizes = {key: sum(tensor.elements() for tensor in within[key]) for key in networks}
+    losses = [key for key in networks if any(map(LOSS.search, words_in(key)))]
+    return [key for key in networks if key not in losses or 100 * sizes[key] >= max(sizes.values())]
+
+
 def network_in(top: Any, entries: list[Entry]) -> Any:
     """The key of the dictionary that is the network; None: all is. A loss or an accuracy beside it may be a tensor."""
     within = networks_in(top, entries)
@@ -551,20 +612,38 @@ def network_in(top: Any, entries: list[Entry]) -> Any:
         refuse_several([wrapped[0], *different], top)
     if wrapped:
         return wrapped[0]
-    bare = (entry.tensor for entry in entries if len(entry.keys) == 1)
-    if not within or any(tensor.elements() > 1 and tensor.storage.type in FLOATS for tensor in bare):
+    bare = (entry.tensor for entry in entries if len(entry.keys) == 1 or is_listed_weight(top, entry))
+    if not within or any(tensor.elements() > 1 and tensor.storage.type in WEIGHTS for tensor in bare):
         return None
-    networks = large or list(within)
+    candidates = large or list(within)
+    networks = networks_among(candidates, within) or candidates
     if len(networks) > 1:
+        refuse_both_kinds(networks, kinds_in(top, entries), entries)
         refuse_several(networks, top)
     return networks[0]
+
+
+def shapes_within(key: Any, entries: list[Entry]) -> dict[tuple[Any, ...], tuple[int, ...]]:
+    """The shape of each tensor in the dictionary of this key, by the further keys."""
+    return {entry.keys[1:]: entry.tensor.shape for entry in entries if entry.keys[0] == key}
+
+
+def refuse_both_kinds(networks: list[Any], kinds: Kinds, entries: list[Entry]) -> None:
+    """Names --take, which can choose where the two networks are raw weights and their average."""
+    raw, averaged = ([key for key in networks if key in of_kind] for of_kind in (kinds.raw, kinds.averaged))
+    if len(networks) != 2 or not len(raw) == len(averaged) == 1:
+        return
+    if shapes_within(raw[0], entries) == shapes_within(averaged[0], entries):
+        raise Refused(
+            f"has raw weights, {raw[0]}, and averaged weights, {averaged[0]}; --take raw or averaged reads one of them"
+        )
 
 
 def refuse_several(networks: list[Any], top: Any) -> NoReturn:
     """Names the keys of networks of which none is meant before the others."""
     raise Refused(
         f"has more than one network, {listed(networks)}, among the keys {keys_of(top)}; save "
-        f"the one that is meant alone: torch.save(torch.load(FILE)[{networks[0]!r}], OTHER)"
+        f"only one network: torch.save(torch.load(FILE)[{networks[0]!r}], OTHER)"
     )
 
 
@@ -581,9 +660,20 @@ def name_of(keys: tuple[Any, ...]) -> str:
     return ".".join(map(str, keys))
 
 
-def is_extra(top: Any, entry: Entry) -> bool:
-    """Whether it is an element of a list that lies beside the network, as generators' states do."""
+def is_in_list(top: Any, entry: Entry) -> bool:
+    """Whether a list that lies beside the network has it."""
     return len(entry.keys) > 1 and not isinstance(dict.get(top, entry.keys[0]), dict)
+
+
+def is_listed_weight(top: Any, entry: Entry) -> bool:
+    """Whether it is a weight of such a list, as generators' states and an optimizer's tensors are not."""
+    floating = entry.tensor.storage.type in WEIGHTS
+    return is_in_list(top, entry) and floating and not entry.is_state and not is_training(entry.keys[0])
+
+
+def are_lists_beside(top: Any, entries: list[Entry]) -> bool:
+    """Whether lists lie beside other tensors of the network: lists alone may be several networks."""
+    return any(not entry.is_state and not is_in_list(top, entry) for entry in entries)
 
 
 class Kinds(NamedTuple):
@@ -620,10 +710,12 @@ def modes_in(top: Any) -> set[Any]:
 
 
 class Choice(NamedTuple):
-    """The key of the network; None: all is. What a person should know of it."""
+    """The key of the network; None: all is. What a person should know of it, and whether the weights are averaged or
+    raw, or of a schedule-free optimizer's eval mode or train mode; empty: the file does not say."""
 
     key: Any
     remark: str = ""
+    kind: str = ""
 
 
 def listed(keys: list[Any]) -> str:
@@ -634,6 +726,16 @@ def listed(keys: list[Any]) -> str:
 def taken(top: Any, entries: list[Entry], take: str) -> Choice:
     """The network: of a file that holds raw and averaged weights those that `take` says, or the usual ones."""
     kinds, modes = kinds_in(top, entries), modes_in(top)
+    choice = chosen(top, entries, take, kinds, modes)
+    if kinds.averaged and choice.key is not None:
+        return choice._replace(kind="averaged" if choice.key in kinds.averaged else "raw")
+    if take and holds_both(top):
+        return choice._replace(kind=take)
+    return choice._replace(kind="train mode" if True in modes else "eval mode") if len(modes) == 1 else choice
+
+
+def chosen(top: Any, entries: list[Entry], take: str, kinds: Kinds, modes: set[Any]) -> Choice:
+    """taken() without the kind."""
     if not take:
         key = network_in(top, entries)
         both = "its raw weights and their average are read; --take raw or averaged reads one of them"
@@ -667,7 +769,52 @@ def networks_beside(key: Any, top: Any, entries: list[Entry]) -> list[Any]:
         return []
     within, kinds = networks_in(top, entries), kinds_in(top, entries)
     others = kinds.averaged if key in kinds.averaged else kinds.raw
-    return [k for k in others if within[k] != within.get(key) and not TRAINING.search(str(k).lower())]
+    return [other for other in networks_among(others, within) if within[other] != within.get(key)]
+
+
+def loose_weights(key: Any, top: Any, entries: list[Entry]) -> list[Entry]:
+    """Weights that lie beside the network in no dictionary, as no word calls them training state."""
+    if key is None:
+        return []
+    own = {entry.tensor for entry in entries if entry.keys[0] == key}
+    bare = [entry for entry in entries if len(entry.keys) == 1 or is_listed_weight(top, entry)]
+    floating = [entry for entry in bare if entry.tensor.storage.type in WEIGHTS and entry.tensor.elements() > 1]
+    named = [entry for entry in floating if not entry.is_state and not is_training(entry.keys[0])]
+    return [entry for entry in named if entry.keys[0] != key and entry.tensor not in own]
+
+
+def loose_remark(loose: list[Entry]) -> str:
+    """Names the first of them."""
+    if not loose:
+        return ""
+    names = ", ".join(".".join(map(str, entry.keys)) for entry in loose[:3])
+    few = f"{names}, ..." if len(loose) > 3 else names
+    return f"another tensor ({few}) is left out" if len(loose) == 1 else f"other tensors ({few}) are left out"
+
+
+def numbers_in(value: Any, keys: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The keys of Python's numbers that lie beside tensors of a network."""
+    if not isinstance(value, dict) or is_optimizer(value):
+        return []
+    items = list(dict.items(value))
+    beside = any(isinstance(item, (Tensor, Sharded)) for _, item in items)
+    found = [(*keys, key) for key, item in items if beside and type(item) in (int, float)]
+    for key, item in items:
+        if isinstance(item, dict) and not is_training(key) and not str(key).endswith("_extra_state"):
+            found += numbers_in(item, (*keys, key))
+    return found
+
+
+def numbers_remark(key: Any, top: Any) -> str:
+    """Names the network's numbers that are no tensors; a training program's own beside bare tensors are none."""
+    if key is not None:
+        names = [".".join(map(str, keys)) for keys in numbers_in(dict.get(top, key))]
+    else:
+        own = [(keys, dict.get(top, keys[0])) for keys in numbers_in(top) if len(keys) == 1]
+        names = [str(name) for (name,), value in own if isinstance(value, float)]
+        names = [name for name in names if not is_training(name) and not COUNTED.search(name.lower())]
+    few = ", ".join([*names[:3], *(["..."] if len(names) > 3 else [])])
+    return f"numbers of Python are no tensors and are left out: {few}" if names else ""
 
 
 def beside_remark(keys: list[Any], entries: list[Entry]) -> str:
@@ -719,17 +866,30 @@ def dotted_remark(entries: list[Entry], key: Any) -> str:
     )
 
 
-def state_dict_of(top: Any, most: int, take: str = "") -> tuple[dict[str, Tensor], dict[str, Tensor], list[str]]:
-    """The network's tensors by their names, those beside it, and remarks on the choice."""
+class Found(NamedTuple):
+    """The network's tensors by their names, those beside it, remarks on the choice, and the kind of the weights."""
+
+    network: dict[str, Any]
+    beside: dict[str, Any]
+    remarks: list[str]
+    kind: str
+
+
+def state_dict_of(top: Any, most: int, take: str = "") -> Found:
+    """The network of a value."""
     entries = entries_in(top, most) if isinstance(top, dict) else []
-    key, remark = taken(top, entries, take) if isinstance(top, dict) else Choice(None)
+    key, remark, kind = taken(top, entries, take) if isinstance(top, dict) else Choice(None)
     network: dict[str, Tensor] = {}
     beside: dict[str, Tensor] = {}
     read: list[Entry] = []
     others = networks_beside(key, top, entries) if isinstance(top, dict) else []
+    loose = loose_weights(key, top, entries)
+    loose_ones = set(map(id, loose))
+    lists = are_lists_beside(top, entries)
     for entry in entries:
-        if entry.is_state or (entry.keys[0] != key if key is not None else is_extra(top, entry)):
-            if entry.keys[0] not in others:
+        extra = is_in_list(top, entry) and not (lists and is_listed_weight(top, entry))
+        if entry.is_state or (entry.keys[0] != key if key is not None else extra):
+            if entry.keys[0] not in others and id(entry) not in loose_ones:
                 beside[".".join(map(str, entry.keys))] = entry.tensor
             continue
         name = name_of(entry.keys if key is None else entry.keys[1:])
@@ -737,25 +897,31 @@ def state_dict_of(top: Any, most: int, take: str = "") -> tuple[dict[str, Tensor
             raise Refused(f"has two tensors called {name}")
         network[name] = entry.tensor
         read.append(entry)
+    if not network and any(map(is_optimizer, (top, *(dict.values(top) if isinstance(top, dict) else ())))):
+        raise Refused(
+            f"holds an optimizer's state without weights; received {keys_of(top)}; give the weights' files, by a "
+            "pattern where this file lies beside them"
+        )
     if not network:
         raise Refused(
             f"needs tensors by name, or a dictionary that has them as {', '.join(WRAPPERS)}; received {keys_of(top)}"
         )
-    remarks = [text for text in (remark, beside_remark(others, entries), dotted_remark(read, key)) if text]
+    said = (beside_remark(others, entries), loose_remark(loose), numbers_remark(key, top), dotted_remark(read, key))
+    remarks = [text for text in (remark, *said) if text]
     if not take:
-        return network, beside, remarks
+        return Found(network, beside, remarks, kind)
     names = {name_of(entry.keys[1:]) for entry in entries if entry.keys[0] != key and not entry.is_state}
     named = plain_names(network, take, names)
     kept = set(map(id, named.values()))
     beside.update((name, tensor) for name, tensor in network.items() if id(tensor) not in kept)
-    return named, beside, remarks
+    return Found(named, beside, remarks, kind)
 
 
 def require_extents(name: str, *numbers: int) -> None:
     """Refuses a shape, or strides, that 64 bits do not hold."""
     if min(numbers, default=0) < 0 or math.prod(number for number in numbers if number > 0) >= 1 << 63:
         raise Refused(
-            f'"{name}" needs extents >= 0 whose product, zeros left out, is below 2^63, received {list(numbers)}'
+            f'"{name}" needs dimensions >= 0 with a product below 2^63 (without zeros), received {list(numbers)}'
         )
 
 
@@ -772,7 +938,7 @@ def check(archive: zipfile.ZipFile, folder: str, name: str, tensor: Tensor) -> N
             f"{stored} bytes"
         )
     if not tensor.lies_within():
-        raise Refused(f'"{name}" needs a shape and strides within its storage of {storage.elements}')
+        raise Refused(f'"{name}" needs a shape and strides within the storage of {storage.elements}')
 
 
 def as_json(value: Any) -> bytes:
@@ -806,18 +972,19 @@ class Network(NamedTuple):
     tensors: dict[str, Any]
     beside: dict[str, Any]
     remarks: list[str]
+    kind: str = ""
 
 
 def checked_state_dict(archive: zipfile.ZipFile, file: str, folder: str, top: Any, take: str = "") -> Network:
     """The network's tensors in the value, which the archive has, and those beside the network."""
     try:
-        tensors, beside, remarks = state_dict_of(top, os.path.getsize(file), take)
+        found = state_dict_of(top, os.path.getsize(file), take)
     except Unfit:
         raise
     except Refused as error:
         raise Refused(f"{folder}data.pkl: {error}") from error
-    check_all(archive, file, folder, {name: local_of(tensor) for name, tensor in tensors.items()})
-    return Network(folder, tensors, beside, remarks)
+    check_all(archive, file, folder, {name: local_of(tensor) for name, tensor in found.network.items()})
+    return Network(folder, *found)
 
 
 def local_of(tensor: Tensor | Sharded) -> Tensor:
@@ -831,7 +998,7 @@ def check_all(archive: zipfile.ZipFile, file: str, folder: str, tensors: dict[st
         check(archive, folder, name, tensor)
     most = 8 * os.path.getsize(file)
     if sum(tensor.elements() for tensor in tensors.values()) > most:
-        raise Refused(f"needs at most {most} elements for its size, its tensors repeat one another")
+        raise Refused(f"needs at most {most} elements for a file of this size, but the tensors repeat one another")
 
 
 def state_dict(archive: zipfile.ZipFile, file: str, take: str) -> Network:
@@ -874,12 +1041,13 @@ def rows_of(archive: zipfile.ZipFile, folder: str, file: str, tensors: dict[str,
 
 def table(file: str, out: BinaryIO, take: str = "") -> None:
     """Its tensors as JSON: name, type, shape, strides ([]: in the shape's order), byte in the file, which is null for
-    what lies beside the network and is not read. A text among them is a remark on the choice."""
+    what lies beside the network and is not read. A text among them is a remark on the choice, an object says the kind
+    of the weights (Choice)."""
     with opened(file) as archive:
-        folder, tensors, beside, remarks = state_dict(archive, file, take)
+        folder, tensors, beside, remarks, kind = state_dict(archive, file, take)
         rows = list(rows_of(archive, folder, file, tensors).values())
     rows += [[name, tensor.storage.type, [], [], None] for name, tensor in beside.items()]
-    out.write(as_json([*rows, *remarks]))
+    out.write(as_json([*rows, *remarks, *([{"kind": kind}] if kind else [])]))
 
 
 MOST_RANKS = 1 << 20
@@ -889,7 +1057,7 @@ def integers_of(archive: zipfile.ZipFile, folder: str, tensor: Tensor) -> list[i
     """The elements of a small tensor of ranks, in its order."""
     check(archive, folder, "mesh", tensor)
     if tensor.storage.type not in ("I32", "I64") or tensor.storage.elements > MOST_RANKS:
-        raise Refused(f"needs a mesh of at most {MOST_RANKS} ranks as int32 or int64")
+        raise Refused(f"needs a device mesh of at most {MOST_RANKS} ranks as int32 or int64")
     letter = "i" if tensor.storage.type == "I32" else "q"
     stored = content(archive, f"{folder}data/{tensor.storage.key}")
     numbers = struct.unpack(f"<{tensor.storage.elements}{letter}", stored)
@@ -899,7 +1067,7 @@ def integers_of(archive: zipfile.ZipFile, folder: str, tensor: Tensor) -> list[i
 def places_of(shape: tuple[int, ...], stride: tuple[int, ...]) -> list[int]:
     """Where the elements of these strides lie, in the shape's order."""
     if math.prod(shape) > MOST_RANKS:
-        raise Refused(f"needs a mesh of at most {MOST_RANKS} ranks, received {list(shape)}")
+        raise Refused(f"needs a device mesh of at most {MOST_RANKS} ranks, received {list(shape)}")
     starts = (
         range(0, extent * step, step) if step else [0] * extent for extent, step in zip(shape, stride, strict=True)
     )
@@ -910,7 +1078,7 @@ def integers(value: Any) -> tuple[int, ...]:
     """One or several."""
     numbers = (value,) if type(value) is int else value
     if not isinstance(numbers, (tuple, list)) or not all(type(number) is int and number >= 0 for number in numbers):
-        raise Refused("has a DeviceMesh of a form that is unknown here")
+        raise Refused("has a DeviceMesh in an unknown form")
     return tuple(numbers)
 
 
@@ -925,7 +1093,7 @@ def mesh_of(archive: zipfile.ZipFile, folder: str, mesh: Any) -> dict[str, Any]:
     rank = state.get("_rank")
     ranks = next((state[name] for name in ("mesh", "_mesh", "_rank_map") if isinstance(state.get(name), Tensor)), None)
     if ranks is None or (rank is not None and type(rank) is not int):
-        raise Refused("has a DeviceMesh of a form that is unknown here")
+        raise Refused("has a DeviceMesh in an unknown form")
     found, shape = integers_of(archive, folder, ranks), ranks.shape
     if "_layout" in state and ranks is state.get("_rank_map"):
         shape, found = laid_out(state["_layout"], found, rank, coordinate)
@@ -937,16 +1105,16 @@ def laid_out(
 ) -> tuple[tuple[int, ...], list[int]]:
     """The mesh that a layout makes of ranks: where it is a slice of a larger mesh, the slice that has this rank."""
     if not isinstance(layout, MeshLayout):
-        raise Refused("has a DeviceMesh of a form that is unknown here")
+        raise Refused("has a DeviceMesh in an unknown form")
     shape, stride = (integers(layout.__dict__.get(name)) for name in ("shape", "stride"))
     begin = 0
     if math.prod(shape) != len(ranks):
         if coordinate is None or rank not in ranks or len(coordinate) != len(stride):
-            raise Refused("has a slice of a DeviceMesh that does not say which")
+            raise Refused("has a slice of a DeviceMesh without the place of the slice")
         begin = ranks.index(rank) - sum(place * step for place, step in zip(coordinate, stride, strict=True))
     places = [begin + place for place in places_of(shape, stride)]
     if not all(0 <= place < len(ranks) for place in places):
-        raise Refused("has a DeviceMesh whose layout is outside of its ranks")
+        raise Refused("has a DeviceMesh with a layout outside of the mesh's ranks")
     return shape, [ranks[place] for place in places]
 
 
@@ -958,10 +1126,10 @@ def placements_of(name: str, spec: Fields) -> list[int | None]:
             raise Refused(f'"{name}" needs placements Shard and Replicate, received {type(placement).__name__}')
     for entry in order:
         if not isinstance(entry, ShardOrder) or list(entry.mesh_dims) != sorted(entry.mesh_dims):
-            raise Refused(f'"{name}" is cut by the dimensions of its mesh in another order than theirs')
+            raise Refused(f'"{name}" is sharded by the dimensions of the mesh in another order than the mesh has')
     dims = [placement.dim for placement in placements]
     if not all(dim is None or (type(dim) is int and dim >= 0) for dim in dims):
-        raise Refused(f'"{name}" has a Shard of no dimension')
+        raise Refused(f'"{name}" has a Shard placement without a dimension')
     return dims
 
 
@@ -972,9 +1140,9 @@ def sharded_row(name: str, tensor: Sharded, row: list[Any], mesh: int) -> list[A
         raise Refused(f'"{name}" needs a shape of integers')
     require_extents(name, *tensor.shape)
     if isinstance(meta, TensorMeta) and meta.shape != tensor.shape:
-        raise Refused(f'"{name}" is of shape {list(tensor.shape)}, but its DTensorSpec says {meta.shape}'[:300])
+        raise Refused(f'"{name}" has the shape {list(tensor.shape)}, but the DTensorSpec says {meta.shape}'[:300])
     if tensor.type != tensor.local.storage.type:
-        raise Refused(f'"{name}" is of type {tensor.type}, but its local tensor of {tensor.local.storage.type}')
+        raise Refused(f'"{name}" has the type {tensor.type}, but the local tensor has {tensor.local.storage.type}')
     return [name, tensor.type, tensor.shape, placements_of(name, tensor.spec), mesh, *row[2:]]
 
 
@@ -1024,11 +1192,11 @@ def refuse_other_parts(top: dict[Any, Any]) -> None:
     degrees = dims if isinstance(dims, dict) else {}
     for name, count in {"mp_world_size": top.get("mp_world_size"), **degrees}.items():
         if type(count) is int and count > 1 and name in ("mp_world_size", "tp_degree", "pp_degree"):
-            raise Refused(f"is of a training with model parallelism, {name} {count}, which is not read")
+            raise Refused(f"comes from model parallelism, {name} {count}; dimred reads only files of data parallelism")
     if any(top.get(name) for name in ("autoep_layers", "ds_autoep_layers")):
-        raise Refused("is of a training with expert parallelism, which is not read")
+        raise Refused("comes from expert parallelism; dimred reads only files of data parallelism")
     if type(top.get("module")) not in (dict, OrderedDict):
-        raise Refused("has no module, as of a pipeline, which is not read")
+        raise Refused("has no module, as in pipeline parallelism; dimred reads only files of data parallelism")
 
 
 def deepspeed_model(file: str, out: BinaryIO) -> None:
@@ -1038,10 +1206,10 @@ def deepspeed_model(file: str, out: BinaryIO) -> None:
     with opened(file) as archive:
         folder, top = loaded(archive, Zero)
         if not isinstance(top, dict) or any(name not in top for name in ("module", "buffer_names", "param_shapes")):
-            raise Refused("is no model state of DeepSpeed: it needs module, buffer_names and param_shapes")
+            raise Refused("is no model state of DeepSpeed, which has module, buffer_names and param_shapes")
         refuse_other_parts(top)
         if type(top["param_shapes"]) is not list:
-            raise Refused("is not of ZeRO: its param_shapes are none")
+            raise Refused("does not come from ZeRO: param_shapes is not a list")
         groups = [shapes_in(group) for group in top["param_shapes"]]
         frozen = shapes_in(top.get("frozen_param_shapes"))
         shared = [pair for pair in items_in(top.get("shared_params")) if all(type(name) is str for name in pair)]
@@ -1073,7 +1241,9 @@ def partitions_in(count: Any) -> int:
     if not counts or not all(type(number) is int for number in counts):
         raise Refused("needs a partition_count")
     if len(set(counts)) > 1:
-        raise Refused("has groups that are cut among different numbers of ranks, as of experts, which is not read")
+        raise Refused(
+            "has groups on different numbers of ranks, as with experts; dimred reads only files of data parallelism"
+        )
     return counts[0]
 
 
@@ -1084,10 +1254,10 @@ def deepspeed_optimizer(file: str, out: BinaryIO) -> None:
         folder, top = loaded(archive, Zero)
         state = top.get("optimizer_state_dict") if isinstance(top, dict) else None
         if not isinstance(state, dict) or type(state.get("zero_stage")) is not int:
-            raise Refused("is no optimizer state of ZeRO: it has no zero_stage")
+            raise Refused("is no optimizer state of ZeRO: zero_stage is missing")
         stage, partitions = state["zero_stage"], partitions_in(state.get("partition_count"))
         if stage not in (1, 2, 3):
-            raise Refused(f"needs stage 1, 2 or 3 of ZeRO, received {stage}")
+            raise Refused(f"needs ZeRO stage 1, 2 or 3, received {stage}")
         key = "fp32_flat_groups" if stage == 3 else "single_partition_of_fp32_groups"
         groups = state.get(key)
         if type(groups) is not list or not all(isinstance(group, Tensor) for group in groups):
@@ -1145,10 +1315,10 @@ def stored_chunk(chunk: Chunk, folder: str, dtype: str) -> tuple[tuple[int, ...]
     """Its strides and the byte in its file at which it begins: a record is what torch.save writes of one tensor."""
     path = os.path.join(folder, chunk.file)
     if os.path.basename(chunk.file) != chunk.file or not os.path.isfile(path):
-        raise Refused(f"names the file {chunk.file}, which is not beside it")
+        raise Refused(f"names the file {chunk.file}, but the folder has no such file")
     if chunk.offset < 0 or chunk.length < 0 or chunk.offset + chunk.length > os.path.getsize(path):
         raise Refused(
-            f"{chunk.file} ends before byte {chunk.offset + chunk.length}, where a tensor should{pointer_remark(path)}"
+            f"{chunk.file} ends before byte {chunk.offset + chunk.length}, the end of a tensor{pointer_remark(path)}"
         )
     with open(path, "rb") as stream:
         part = Part(stream, chunk.offset, chunk.length)
@@ -1185,7 +1355,7 @@ def chunks_of(metadata: Fields) -> dict[str, list[Chunk]]:
             raise Refused(f'"{name}" is stored transformed: {info.transform_descriptors}')
         sizes = sizes_at[name].get(first)
         if sizes is None:
-            raise Refused(f'"{name}" has a record at {list(first)}, where the metadata has none')
+            raise Refused(f'"{name}" has a record at {list(first)}, but the metadata has none there')
         if math.prod(sizes) == 0:
             continue  # of a rank that has no share
         place = (info.get("relative_path", str), info.get("offset", int), info.get("length", int))
@@ -1202,13 +1372,14 @@ def require_cover(name: str, shape: tuple[int, ...], chunks: list[Chunk]) -> Non
         )
         if not fits:
             raise Refused(
-                f'"{name}" of {list(shape)} has a part of {list(chunk.sizes)} at {list(chunk.first)}, outside of it'
+                f'"{name}" of {list(shape)} has a part of {list(chunk.sizes)} at {list(chunk.first)}, '
+                "outside of the tensor"
             )
     if twice := first_overlap(len(shape), chunks):
         raise Refused(f'"{name}" has parts at {list(twice[0].first)} and {list(twice[1].first)} that overlap')
     held = sum(math.prod(chunk.sizes) for chunk in chunks)
     if held != math.prod(shape):
-        raise Refused(f'"{name}" needs {math.prod(shape)} elements, its parts hold {held}')
+        raise Refused(f'"{name}" needs {math.prod(shape)} elements, but the parts hold {held}')
 
 
 def first_overlap(dimensions: int, chunks: list[Chunk]) -> tuple[Chunk, Chunk] | None:
@@ -1234,7 +1405,7 @@ def entry_of(name: str, description: Fields, chunks: list[Chunk], folder: str) -
     shape, properties = description.get("size", tuple), description.get("properties", Fields)
     element = properties.state[0] if hasattr(properties, "state") else properties.__dict__.get("dtype")
     if not isinstance(element, ElementType):
-        raise Refused(f'"{name}" has an element type that is unknown here')
+        raise Refused(f'"{name}" has an unknown element type')
     if not all(type(number) is int for each in (shape, *(c.first + c.sizes for c in chunks)) for number in each):
         raise Refused(f'"{name}" needs places and sizes that are integers')
     require_extents(name, *shape)
@@ -1258,7 +1429,10 @@ def distributed(file: str, out: BinaryIO) -> None:
     names = [name for name, about in described.items() if isinstance(about, TensorMetadata)]
     for name, about in (metadata.__dict__.get("mcore_data") or {}).items():  # of Megatron
         if about and name in names and "optimizer" not in name.split("."):
-            raise Refused(f'"{name}" is stored in another shape than its own; export it with Megatron Bridge first')
+            raise Refused(
+                f'"{name}" is stored in another shape than the tensor has; '
+                "export the checkpoint with Megatron Bridge first"
+            )
     out.write(as_json([entry_of(name, described[name], chunks.get(name, []), folder) for name in names]))
 
 
@@ -1288,7 +1462,7 @@ def archive(file: str, _out: BinaryIO) -> None:
     with opened(file) as records:
         bad = checked(records.testzip, "of the archive")
     if bad is not None:
-        raise Refused(f"record {bad} is damaged: its CRC-32 differs")
+        raise Refused(f"record {bad} is damaged: the CRC-32 does not match")
 
 
 def limit_memory(file: str) -> None:

@@ -30,8 +30,8 @@ constexpr auto digest_line = "# Written by dimred; XXH3-128 of what follows: ";
 
 /// The remedy where a run's config.toml is missing.
 constexpr auto remedy =
-    "; put the run's own config.toml back, or copy one of its states or snapshots to a place "
-    "outside the run, where it is used by what it says itself";
+    "; put the run's own config.toml back, or copy a state or snapshot of the run to a folder "
+    "outside of the run and use this copy";
 
 std::string option_record(const nlohmann::json& record) {
   return record.is_object() ? record.value("config", "") : "";
@@ -70,24 +70,23 @@ fs::path recorded_at(const fs::path& run, const fs::path& path, std::string& opt
 }
 
 void require_recorded(const OpenedRun& run, const fs::path& from, const std::string& recorded) {
-  require_environment(
-      !recorded.empty(),
-      "[run] {} records no options, because another revision of dimred wrote it; so {} "
-      "cannot be compared with it",
-      from,
-      run.source);
+  require_environment(!recorded.empty(),
+                      "[run] {} records no options, so dimred cannot check {}; use the revision of "
+                      "dimred that wrote the file",
+                      from,
+                      run.source);
   const auto now = values_in(run.source, run.config);
   for (const auto& [key, was] : values_in(from, recorded)) {
     const auto found = now.find(key);
-    require_environment(
-        found != now.end() && found->second == was,
-        "[run] {} is not what {} was trained with: the run had {} = {}, but config.toml {}{}",
-        run.source,
-        from,
-        key,
-        was,
-        found == now.end() ? "does not have it" : "has " + found->second,
-        remedy);
+    require_environment(found != now.end() && found->second == was,
+                        "[run] {} does not match the options recorded in {}: the run had {} = {}, "
+                        "but config.toml {}{}",
+                        run.source,
+                        from,
+                        key,
+                        was,
+                        found == now.end() ? "lacks this option" : "has " + found->second,
+                        remedy);
   }
 }
 
@@ -108,19 +107,19 @@ std::string read_config(const fs::path& folder) {
       fs::is_regular_file(path), "[run] {} is missing, or is not a file{}", path, remedy);
   auto text = read_text(path);
   const std::string head = digest_line;
-  require_environment(
-      text.starts_with(head),
-      "[run] {} is damaged, or of another revision of dimred: its first line is not its digest{}",
-      path,
-      remedy);
+  require_environment(text.starts_with(head),
+                      "[run] {} is damaged, or another revision of dimred wrote the file: the "
+                      "first line is not a digest{}",
+                      path,
+                      remedy);
   const auto line_end = std::min(text.find('\n'), text.size() - 1);
   const auto written = text.substr(head.size(), line_end - head.size());
   text.erase(0, line_end + 1);
-  require_environment(
-      digest(text) == written,
-      "[run] {} is damaged, or was changed after the run wrote it: its digest differs{}",
-      path,
-      remedy);
+  require_environment(digest(text) == written,
+                      "[run] {} is damaged or was changed after the training: the text does not "
+                      "match the digest in the first line{}",
+                      path,
+                      remedy);
   return text;
 }
 
@@ -168,10 +167,10 @@ void require_own(const fs::path& file) {
     return;
   const auto json = parse_json(read_text(manifest), formatted("{} is damaged", manifest));
   const auto at = nlohmann::json::json_pointer("/weights") / file.filename().string();
-  require_environment(
-      !json.contains(at) || json.at(at) == snapshot_digest(file),
-      "{} is damaged or from another run: manifest.json beside it has another digest",
-      file);
+  require_environment(!json.contains(at) || json.at(at) == snapshot_digest(file),
+                      "{} is damaged or from another run: manifest.json in the same folder has "
+                      "another digest for this file",
+                      file);
 }
 
 OpenedRun open_run(const fs::path& path) {
@@ -207,7 +206,8 @@ std::string command_of(const fs::path& run) {
 std::string way_on(const RunConfig& config, const std::string& option, const std::string& was) {
   const auto found = config.ways_on.find(option);
   auto text = found == config.ways_on.end() ? "; choose another --output" : found->second;
-  if (const auto place = text.find("{}"); place != std::string::npos) text.replace(place, 2, was);
+  for (auto place = text.find("{}"); place != std::string::npos; place = text.find("{}", place))
+    text.replace(place, 2, was);
   return text;
 }
 
@@ -250,7 +250,7 @@ void require_same_configuration(const fs::path& folder,
   for (const auto& [option, value] : now) {
     const auto was = before.try_emplace(option, unset).first->second;
     require(was == value || config.may_change.contains(option),
-            "[run] {} belongs to another configuration: it has {} = {}, received {}{}",
+            "[run] {} belongs to another configuration: the run has {} = {}, received {}{}",
             folder,
             option,
             was,

@@ -11,6 +11,7 @@
 #include "checkpoints/finite.h"
 #include "checkpoints/float_formats.h"
 #include "checkpoints/shape.h"
+#include "checkpoints/weights_format.h"
 #include "support/atomic_file.h"
 #include "support/errors.h"
 #include "support/json.h"
@@ -89,7 +90,7 @@ const Dtype* dtype_of(std::string_view name) {
 TensorInfo tensor_from(const std::string& name, const json& row) {
   require_environment(row.is_object() && row.size() == 3 && row.contains("dtype") &&
                           row.contains("shape") && row.contains("data_offsets"),
-                      "\"{}\" needs exactly dtype, shape and data_offsets",
+                      "\"{}\" needs exactly the keys dtype, shape and data_offsets",
                       name);
   const auto& offsets = row["data_offsets"];
   require_environment(
@@ -105,7 +106,7 @@ TensorInfo tensor_from(const std::string& name, const json& row) {
   require_environment(dtype != nullptr, "\"{}\" has the unknown dtype \"{}\"", name, tensor.dtype);
   const auto elements = product(tensor.shape);
   const auto bits = elements ? product({*elements, dtype->bits}) : std::nullopt;
-  require_environment(bits.has_value(), "\"{}\" has a shape that overflows", name);
+  require_environment(bits.has_value(), "\"{}\" has a shape that needs 2^63 bits or more", name);
   require_environment(*bits % 8 == 0, "\"{}\" needs whole bytes, received {} bits", name, *bits);
   tensor.elements = *elements;
   tensor.bytes = *bits / 8;
@@ -123,7 +124,7 @@ void check_metadata(const json& metadata) {
   require_environment(
       metadata.is_object() &&
           std::ranges::all_of(metadata, [](const json& value) { return value.is_string(); }),
-      "__metadata__ needs to hold only texts");
+      "__metadata__ needs to map texts to texts");
 }
 
 constexpr std::int64_t largest_header = 100'000'000;  // the format's own limit
@@ -156,7 +157,7 @@ void check_tensor(const Tensor& tensor, std::set<std::string>& names) {
           "[safetensors] needs different names, received '{}' twice",
           tensor.name);
   require(product(tensor.shape) == std::ssize(tensor.values),
-          "[safetensors] '{}' needs as many values as its shape has, received {}",
+          "[safetensors] '{}' needs as many values as the shape says, received {}",
           tensor.name,
           tensor.values.size());
 }
@@ -190,15 +191,18 @@ std::vector<TensorInfo> parse_safetensors_header(std::string_view text, std::int
     end += tensor.bytes;  // each end is at most 2^63 - 1, as checked
   }
   require_environment(
-      end == data_bytes, "needs {} bytes of data behind the header, received {}", end, data_bytes);
+      end == data_bytes, "needs {} bytes of data after the header, received {}", end, data_bytes);
   return tensors;
 }
 
-std::vector<TensorInfo> read_safetensors_header(const fs::path& path) {
-  const InputFile file(path);
+namespace {
+
+/// The JSON text of a file's header.
+std::string text_of_header(const InputFile& file) {
+  const auto& path = file.path();
   std::uint64_t length = 0;
   require_environment(file.size() >= 8,
-                      "[safetensors] '{}': needs 8 bytes of header length, received {}",
+                      "[safetensors] '{}': needs 8 bytes for the length of the header, received {}",
                       path,
                       file.size());
   file.read(0, std::as_writable_bytes(std::span(&length, 1)));
@@ -209,10 +213,31 @@ std::vector<TensorInfo> read_safetensors_header(const fs::path& path) {
                       path,
                       std::min(largest_header, file.size() - 8),
                       length,
-                      fits ? "" : file.placeholder_remark());
-  const std::int64_t data = 8 + length;
+                      fits ? "" : file.placeholder_remark() + packing_remark(file));
+  return file.part(8, static_cast<std::int64_t>(length));
+}
+
+}  // namespace
+
+std::map<std::string, std::string> read_safetensors_metadata(const fs::path& path) {
+  auto limits = table_json_limits;
+  limits.bytes = largest_header;
+  std::map<std::string, std::string> metadata;
+  const auto take = [&](const std::string& name, const json& row) {
+    if (name != "__metadata__") return;
+    check_metadata(row);
+    row.get_to(metadata);
+  };
+  for_each_member(text_of_header(InputFile(path)), path.string(), limits, take);
+  return metadata;
+}
+
+std::vector<TensorInfo> read_safetensors_header(const fs::path& path) {
+  const InputFile file(path);
+  const auto text = text_of_header(file);
+  const auto data = 8 + std::ssize(text);
   try {
-    auto tensors = parse_safetensors_header(file.part(8, length), file.size() - data);
+    auto tensors = parse_safetensors_header(text, file.size() - data);
     for (auto& tensor : tensors) tensor.offset += data;
     return tensors;
   } catch (const std::runtime_error& error) {
@@ -241,6 +266,13 @@ void read_floats(const ReadBytes& read, std::string_view dtype, std::span<float>
 
 void read_integers(const ReadBytes& read, std::string_view dtype, std::span<std::int64_t> out) {
   dtype_of(dtype)->integers(read, out);
+}
+
+void require_tensor_name(std::string_view name) {
+  require(name != "__metadata__",
+          "[safetensors] needs tensor names other than \"__metadata__\", because the format keeps "
+          "this name for the texts of a header; dimred convert --rename gives the tensor another "
+          "name");
 }
 
 std::string safetensors_head(const nlohmann::ordered_json& header) {

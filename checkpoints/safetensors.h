@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
@@ -30,6 +31,10 @@ struct TensorInfo {
 /// of the data. Throws std::invalid_argument when missing, std::runtime_error("[safetensors] file:
 /// rule").
 std::vector<TensorInfo> read_safetensors_header(const std::filesystem::path& path);
+
+/// The texts that a file's header holds beside its tensors (__metadata__). Throws as
+/// read_safetensors_header() for a header that is none.
+std::map<std::string, std::string> read_safetensors_metadata(const std::filesystem::path& path);
 
 /// Checks the JSON text alone, as above; `data_bytes` follow it in the file. Offsets
 /// are counted from the start of the data.
@@ -62,6 +67,10 @@ struct IntegerTensor {
   std::vector<std::int64_t> shape;
   std::vector<std::int64_t> values;
 };
+
+/// Throws std::invalid_argument for the name that the format keeps for the texts of a header: a
+/// file with such a tensor could not be read.
+void require_tensor_name(std::string_view name);
 
 /// How a file with this header begins: its length and its text, padded with spaces, so that the
 /// data starts at a multiple of 8 bytes.

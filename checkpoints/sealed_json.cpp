@@ -24,7 +24,7 @@ void add_digest(Json& json) { json["digest"] = digest_without_seal(json); }
 void require_digest(const Json& json, const fs::path& file) {
   require_environment(
       json.is_object() && json.contains("digest") && json["digest"] == digest_without_seal(json),
-      "{} is damaged or was changed: its digest does not match its values",
+      "{} is damaged or was changed: the digest does not match the values",
       file);
 }
 
@@ -39,7 +39,7 @@ void require_seal(const Json& json, const fs::path& file) {
   for (const auto& [name, expected] : json["files"].items()) {
     const auto beside = file.parent_path() / name;
     require_environment(fs::is_regular_file(beside) && expected == file_digest(beside),
-                        "{} is missing, damaged or was changed: {} has another digest for it",
+                        "{} is missing, damaged or changed: {} has another digest for this file",
                         beside,
                         file.filename());
   }

@@ -37,7 +37,7 @@ std::vector<Shard> divided(std::vector<PlannedTensor> tensors, std::int64_t shar
 
 /// Gives the tensors their places. Larger elements go first if a tensor would not begin at a
 /// multiple of its element's size.
-void lay_out(Shard& shard) {
+void lay_out(Shard& shard, const std::map<std::string, std::string>& metadata) {
   const auto size_of = [](const PlannedTensor& t) { return bits_of(t.dtype) / 8; };
   std::int64_t end = 0;
   bool aligned = true;
@@ -47,8 +47,11 @@ void lay_out(Shard& shard) {
   }
   if (!aligned) std::ranges::stable_sort(shard.tensors, std::ranges::greater(), size_of);
   nlohmann::ordered_json header{{"__metadata__", {{"format", "pt"}}}};
+  for (const auto& [name, text] : metadata)
+    if (name != "format") append_value(header["__metadata__"], name, text);
   end = 0;
   for (auto& tensor : shard.tensors) {
+    require_tensor_name(tensor.name);
     tensor.offset = end;
     end += tensor.bytes;
     append_value(
@@ -103,8 +106,10 @@ nlohmann::ordered_json metadata_of(const Checkpoint& like) {
 
 std::string index_text(const std::vector<Shard>& shards, const Checkpoint& like) {
   std::int64_t total = 0;
+  std::size_t tensors = 0;
   nlohmann::json places;  // by name, as transformers sorts them
   for (const auto& shard : shards) {
+    tensors += shard.tensors.size();
     for (const auto& tensor : shard.tensors) {
       total += tensor.bytes;
       places[tensor.name] = shard.name;
@@ -112,6 +117,8 @@ std::string index_text(const std::vector<Shard>& shards, const Checkpoint& like)
   }
   nlohmann::ordered_json index{{"metadata", metadata_of(like)}, {"weight_map", places}};
   index["metadata"]["total_size"] = total;
+  // The number that the source counted holds for its own tensors alone.
+  if (tensors != like.tensors.size() || like.lent > 0) index["metadata"].erase("total_parameters");
   return index.dump(2) + "\n";
 }
 
@@ -151,9 +158,10 @@ std::vector<PlannedTensor> planned_tensors(const Checkpoint& like, std::string_v
 
 ShardPlan plan_shards(std::vector<PlannedTensor> tensors,
                       const Checkpoint& like,
-                      std::int64_t shard_size) {
+                      std::int64_t shard_size,
+                      const std::map<std::string, std::string>& metadata) {
   ShardPlan plan{.shards = divided(std::move(tensors), shard_size)};
-  for (auto& shard : plan.shards) lay_out(shard);
+  for (auto& shard : plan.shards) lay_out(shard, metadata);
   name_shards(plan.shards, like, shard_size);
   if (plan.shards.size() == 1 && plan.shards[0].name == output_stem(like) + ".safetensors")
     return plan;

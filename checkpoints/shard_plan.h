@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -48,8 +49,10 @@ std::vector<PlannedTensor> planned_tensors(const Checkpoint& like, std::string_v
 
 /// Lays the tensors out in shards, in their order, named as those of `like`. `shard_size`: a new
 /// shard before this number of bytes would be passed, a larger tensor alone; 0: one shard a group.
+/// `metadata`: of each shard's header, beside the format.
 ShardPlan plan_shards(std::vector<PlannedTensor> tensors,
                       const Checkpoint& like,
-                      std::int64_t shard_size);
+                      std::int64_t shard_size,
+                      const std::map<std::string, std::string>& metadata = {});
 
 }  // namespace dimred::checkpoints

@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "checkpoints/output.h"
@@ -23,12 +24,17 @@ class TensorStream {
   TensorStream(AtomicFile& file, std::int64_t offset) : file_(&file), offset_(offset) {}
 
   void append(ByteView bytes);
+  /// Appends what sums in float64 were rounded to.
+  void append_rounded(std::string_view dtype, std::span<const double> sums, ByteView rounded);
   std::string digest() const { return digest_.hex(); }
+  /// Returns whether sums that were not all 0 were all rounded to 0.
+  bool vanished() const { return had_value_ && !has_value_; }
 
  private:
   AtomicFile* file_;
   std::int64_t offset_;  // of the next byte
   DigestStream digest_;
+  bool had_value_ = false, has_value_ = false;  // other than 0: sums, and what they were rounded to
 };
 
 /// XXH3-128 of tensors: [file that they lie in][PlannedTensor::index].
@@ -69,11 +75,16 @@ class ShardWriter {
   const TensorDigests& read() const { return read_; }
   const TensorDigests& written() const { return written_; }
 
+  /// The places of the tensors whose values were not all 0 and were all rounded to 0, in any
+  /// folder.
+  std::vector<std::size_t> vanished() const;
+
  private:
   using Files = std::vector<std::unique_ptr<AtomicFile>>;  // of each folder
 
   std::filesystem::path record_name(const Shard& shard) const;
   bool take_recorded(const Shard& shard);
+  bool is_as_written(const Shard& shard) const;
   Files write_shard(const Shard& shard, std::int64_t threads, const WriteTensor& write_tensor);
   void finish(const Shard& shard, const Files& files) const;
 
@@ -81,7 +92,11 @@ class ShardWriter {
   std::vector<std::filesystem::path> folders_;
   TensorDigests read_;
   TensorDigests written_;
+  TensorDigests vanished_;  // no digests: "1" of a tensor that TensorStream::vanished()
   std::vector<const Shard*> left_;
 };
+
+/// Returns the line for a person on tensors that vanished(); empty without any.
+std::string vanished_remark(const std::vector<std::string>& names);
 
 }  // namespace dimred::checkpoints

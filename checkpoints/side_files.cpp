@@ -8,37 +8,43 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "checkpoints/file_names.h"
+#include "checkpoints/lora_config.h"
 #include "support/atomic_file.h"
 #include "support/errors.h"
 #include "support/json.h"
 #include "support/open_file.h"
+#include "support/text.h"
 
 namespace dimred::checkpoints {
 namespace {
 
 namespace fs = std::filesystem;
 
-bool is_side_file(const fs::path& file) {
-  constexpr std::array<std::string_view, 13> weights{".safetensors",
-                                                     ".bin",
-                                                     ".pt",
-                                                     ".pth",
-                                                     ".ckpt",
-                                                     ".h5",
-                                                     ".distcp",
-                                                     ".msgpack",
-                                                     ".onnx",
-                                                     ".gguf",
-                                                     ".npy",
-                                                     ".npz",
-                                                     ".tmp"};
+/// Texts, code, and models and codes of tokenizers.
+bool is_side_file(const fs::path& file, bool of_adapter) {
+  constexpr std::array<std::string_view, 27> endings{
+      ".json", ".jsonl", ".rst", ".xml",   ".html", ".sh",    ".cpp", ".h",    ".cu",
+      ".cuh",  ".codes", ".txt", ".model", ".py",   ".jinja", ".md",  ".yaml", ".yml",
+      ".toml", ".cfg",   ".ini", ".csv",   ".tsv",  ".vocab", ".bpe", ".spm",  ".tiktoken"};
+  constexpr std::array<std::string_view, 7> texts{
+      "license", "licence", "notice", "readme", "copying", "vocab", "merges"};
+  constexpr std::array<std::string_view, 3> records{
+      "trainer_state.json", "merge.json", "convert.json"};
   const auto name = file.filename().string();
-  return !name.starts_with('.') && !name.ends_with(index_ending) && name != "trainer_state.json" &&
-         name != "merge.json" && name != "convert.json" &&
-         std::ranges::find(weights, file.extension().string()) == weights.end();
+  const auto is_name = [&](std::string_view known) { return name == known; };
+  if (name.starts_with('.') || name.ends_with(index_ending) ||
+      std::ranges::any_of(records, is_name))
+    return false;
+  if (name == adapter_config_name) return of_adapter;
+  const auto ending = lower_case(file.extension().string());
+  const auto begins_it = [&](std::string_view text) { return lower_case(name).starts_with(text); };
+  const bool tokenizer = name.starts_with("tokenizer.model.v");  // Mistral's, .v3
+  return tokenizer || std::ranges::find(endings, ending) != endings.end() ||
+         (ending.empty() && std::ranges::any_of(texts, begins_it));
 }
 
 std::string_view torch_name(std::string_view dtype) {
@@ -127,22 +133,25 @@ void copy_permissions(const InputFile& from, const AtomicFile& to) {
 
 }  // namespace
 
-std::vector<fs::path> side_files(const fs::path& folder) {
+std::vector<fs::path> side_files(const Checkpoint& checkpoint) {
   std::vector<fs::path> names;
-  for (const auto& item : fs::directory_iterator(folder))
-    if (item.is_regular_file() && is_side_file(item)) names.push_back(item.path().filename());
+  const bool of_adapter = checkpoint.is_adapter();
+  for (const auto& item : fs::directory_iterator(checkpoint.folder()))
+    if (item.is_regular_file() && is_side_file(item, of_adapter))
+      names.push_back(item.path().filename());
   std::ranges::sort(names);
   return names;
 }
 
-std::vector<std::string> left_behind(const fs::path& folder, const std::vector<fs::path>& weights) {
+std::vector<std::string> left_behind(const Checkpoint& checkpoint) {
   std::vector<std::string> names;
-  for (const auto& item : fs::directory_iterator(folder)) {
+  const bool of_adapter = checkpoint.is_adapter();
+  for (const auto& item : fs::directory_iterator(checkpoint.folder())) {
     const auto name = item.path().filename().string();
-    const bool merged =
-        std::ranges::find(weights, item.path()) != weights.end() || name.ends_with(index_ending);
-    const bool copied = item.is_regular_file() && is_side_file(item);
-    if (!merged && !copied && !name.starts_with('.')) names.push_back(name);
+    const bool read = std::ranges::find(checkpoint.files, item.path()) != checkpoint.files.end() ||
+                      name.ends_with(index_ending);
+    const bool copied = item.is_regular_file() && is_side_file(item, of_adapter);
+    if (!read && !copied && !name.starts_with('.')) names.push_back(name);
   }
   std::ranges::sort(names);
   return names;

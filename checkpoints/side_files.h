@@ -5,12 +5,15 @@
 #include <string_view>
 #include <vector>
 
+#include "checkpoints/checkpoint.h"
+
 // What lies in a checkpoint's folder beside its weights and training state: configuration,
-// tokenizer and the like.
+// tokenizer and the like, which are texts. Of other files nobody knows whether they hold weights.
 namespace dimred::checkpoints {
 
-/// The names of a folder's side files, sorted.
-std::vector<std::filesystem::path> side_files(const std::filesystem::path& folder);
+/// The names of the side files in a checkpoint's folder, sorted; an adapter's configuration goes
+/// with an adapter alone.
+std::vector<std::filesystem::path> side_files(const Checkpoint& checkpoint);
 
 /// Changes to the configuration of rewritten weights.
 struct ConfigChange {
@@ -23,9 +26,8 @@ void copy_side_file(const std::filesystem::path& from,
                     const std::filesystem::path& to,
                     const ConfigChange& change);
 
-/// The names of what is neither a side file of the folder, nor one of `weights`, their index or
-/// hidden.
-std::vector<std::string> left_behind(const std::filesystem::path& folder,
-                                     const std::vector<std::filesystem::path>& weights);
+/// The names of what in a checkpoint's folder is neither a side file, nor one of its files, their
+/// index or hidden.
+std::vector<std::string> left_behind(const Checkpoint& checkpoint);
 
 }  // namespace dimred::checkpoints

@@ -66,7 +66,7 @@ std::string user_block(const std::string& digest_hex, const std::string& line) {
 
 void require_measured_or_nan(double loss, std::string_view name) {
   require(!std::isinf(loss),
-          "[snapshot] needs a finite {} (or NaN: not measured), received {}",
+          "[snapshot] needs a finite {}, or NaN if the value was not measured, received {}",
           name,
           loss);
 }
@@ -76,8 +76,8 @@ void require_in_range(const SnapshotInfo& info) {
   constexpr std::int64_t most = std::int64_t{1} << 53;
   for (const auto& [name, value] : {std::pair("epoch", info.epoch), std::pair("step", info.step)})
     require_environment(value >= 0 && value <= most,
-                        "[snapshot] needs a {} in [0, 2^53], received {}: the snapshot is damaged, "
-                        "or dimred did not write it",
+                        "[snapshot] needs a {} in [0, 2^53], received {}; the snapshot is damaged, "
+                        "or dimred did not write the file",
                         name,
                         value);
 }
@@ -106,52 +106,46 @@ std::string digest_without(const LeftOut& weights, const std::string& line, cons
 /// Compares all but the weights with the digest in the head, and gives their place; in a file of
 /// version 1 all, and an empty place.
 LeftOut verify(const InputFile& file) {
-  const bool ours = is_snapshot(file.path());
-  require(
-      ours,
-      "[snapshot] '{}' is not a snapshot: it needs to start with \"dimred-snapshot 2\" (or 1){}",
-      file.path(),
-      ours ? "" : file.placeholder_remark());
+  const bool ours = is_snapshot(file);
+  require(ours,
+          "[snapshot] '{}' is not a snapshot: the file needs to start with \"dimred-snapshot 2\" "
+          "(or 1){}",
+          file.path(),
+          ours ? "" : file.placeholder_remark());
   require_environment(std::cmp_greater(file.size(), user_block_bytes),
-                      "[snapshot] '{}' is damaged: it ends after {} bytes",
+                      "[snapshot] '{}' is damaged: the file ends after {} bytes",
                       file.path(),
                       file.size());
   const auto block = file.part(0, user_block_bytes);
   const bool one_digest = block.substr(snapshot_magic.size()).starts_with(version_of_one_digest);
   const auto weights = one_digest ? LeftOut() : weights_of(block);
   const auto line = one_digest ? "" : line_of(weights);
-  require_environment(std::cmp_less_equal(user_block_bytes, weights.begin) &&
-                          weights.empty() == one_digest && weights.begin <= weights.end &&
-                          weights.end <= file.size(),
-                      "[snapshot] '{}' is damaged: its head says that its weights are bytes {} to "
-                      "{} of {}",
-                      file.path(),
-                      weights.begin,
-                      weights.end,
-                      file.size());
+  require_environment(
+      std::cmp_less_equal(user_block_bytes, weights.begin) && weights.empty() == one_digest &&
+          weights.begin <= weights.end && weights.end <= file.size(),
+      "[snapshot] '{}' is damaged: the header says that the weights are bytes {} to {} of {}",
+      file.path(),
+      weights.begin,
+      weights.end,
+      file.size());
   require_environment(block == user_block(digest_without(weights, line, file), line),
-                      "[snapshot] '{}' is damaged: its bytes do not match the digest in its head",
+                      "[snapshot] '{}' is damaged: the bytes do not match the digest in the header",
                       file.path());
   return weights;
 }
 
-/// Sets where the digests of the weights lie, which need to lie where the head says.
-void locate_digests(Hdf5Contents& contents, const LeftOut& weights) {
-  auto& info = contents.info;
-  if (weights.empty()) return;
+/// Throws std::runtime_error where the weights do not lie where the head says, or have no digests.
+void require_placed(const SnapshotInfo& info, const LeftOut& weights) {
   const auto end = info.weights_offset + info.parameters * std::int64_t{sizeof(float)};
   require_environment(info.weights_offset == weights.begin && end == weights.end,
-                      "its weights are bytes {} to {}, but its head says {} to {}",
+                      "the weights are bytes {} to {}, but the header says {} to {}",
                       info.weights_offset,
                       end,
                       weights.begin,
                       weights.end);
-  const auto blocks = ceiling(info.parameters, weights_per_digest);
-  require_environment(contents.digests.count == blocks,
-                      "needs {} digests of its weights, received {}",
-                      blocks,
-                      contents.digests.count);
-  info.digests_offset = contents.digests.offset;
+  require_environment(info.digests_offset > 0,
+                      "needs {} digests of the weights, received 0",
+                      ceiling(info.parameters, weights_per_digest));
 }
 
 DigestedWeights digested_weights(const SnapshotInfo& info) {
@@ -191,22 +185,6 @@ std::vector<float> read_buffers(const InputFile& file, DatasetExtent buffers) {
   return values;
 }
 
-/// All but the weights is verified.
-Hdf5Contents read_contents(const InputFile& file) {
-  const auto weights = verify(file);
-  try {
-    auto contents = read_hdf5(file.path(), file.size());
-    for (const auto& [extent, text] : {std::pair(contents.layout, &contents.info.layout_json),
-                                       std::pair(contents.run, &contents.info.run_json)})
-      *text = file.part(extent.offset, extent.count);
-    require_in_range(contents.info);
-    locate_digests(contents, weights);
-    return contents;
-  } catch (const std::runtime_error& error) {
-    fail_environment("[snapshot] '{}': {}", file.path(), error.what());
-  }
-}
-
 /// , "conv.weight"[5]: the element of a tensor that a vector's element is, by the table's rows;
 /// empty where they do not say.
 std::string tensor_text(const std::string& layout_json, const char* rows, std::int64_t index) {
@@ -244,7 +222,7 @@ std::string write_snapshot(const fs::path& path, const Snapshot& snapshot) {
   require_measured_or_nan(snapshot.validation_loss, "validation_loss");
   require(
       !snapshot.weights.empty() && !snapshot.layout_json.empty() && !snapshot.layout_hash.empty(),
-      "[snapshot] needs weights and a layout, received an empty one");
+      "[snapshot] needs weights and a layout, received empty weights or an empty layout");
   const auto [image, weights] = hdf5_image(snapshot);
   const auto begin = weights.offset;
   const auto end = begin + weights.count * std::int64_t{sizeof(float)};
@@ -265,8 +243,7 @@ std::string write_snapshot(const fs::path& path, const Snapshot& snapshot) {
 
 Snapshot read_snapshot(const fs::path& path, const WeightChoice& choose) {
   const InputFile file(path);
-  const auto contents = read_contents(file);
-  const auto& info = contents.info;
+  const auto info = read_snapshot_info(file);
   const auto columns = choose ? choose(info) : std::nullopt;
   return {verified_weights(file, info, columns),
           read_buffers(file, {info.buffers_offset, info.buffer_count}),
@@ -281,14 +258,34 @@ Snapshot read_snapshot(const fs::path& path, const WeightChoice& choose) {
 }
 
 SnapshotInfo read_snapshot_info(const fs::path& path) {
-  return read_contents(InputFile(path)).info;
+  return read_snapshot_info(InputFile(path));
+}
+
+SnapshotInfo read_snapshot_info(const InputFile& file) {
+  const auto weights = verify(file);
+  try {
+    auto info = read_hdf5(file);
+    require_in_range(info);
+    if (weights.empty())
+      info.digests_offset = 0;
+    else
+      require_placed(info, weights);
+    return info;
+  } catch (const std::runtime_error& error) {
+    fail_environment("[snapshot] '{}': {}", file.path(), error.what());
+  }
 }
 
 SnapshotInfo verify_snapshot(const fs::path& path) {
   const InputFile file(path);
-  const auto info = read_contents(file).info;
+  const auto info = read_snapshot_info(file);
   if (info.digests_offset > 0) verify_weights(file, digested_weights(info));
   return info;
+}
+
+std::map<std::string, std::string> tied_parameters(const std::string& layout_json) {
+  return parse_json(layout_json, "[snapshot] the layout", table_json_limits)
+      .value("tied", std::map<std::string, std::string>());
 }
 
 std::vector<std::string> missing_parameters(const std::string& layout_json) {
@@ -296,27 +293,29 @@ std::vector<std::string> missing_parameters(const std::string& layout_json) {
       .value("lacks", std::vector<std::string>());
 }
 
-std::string snapshot_digest(const fs::path& path) {
-  const InputFile file(path);
+std::string snapshot_digest(const fs::path& path) { return snapshot_digest(InputFile(path)); }
+
+std::string snapshot_digest(const InputFile& file) {
   const auto text =
       file.part(0, user_block_bytes + superblock_length);  // throws where the file ends before
   const auto rest = std::string_view(text).substr(snapshot_magic.size() + format_version.size());
   require_environment(has_magic(text) && rest.starts_with(digest_name),
-                      "[snapshot] '{}' has no digest in its head",
-                      path);
+                      "[snapshot] '{}' has no digest in the header",
+                      file.path());
   std::int64_t length = file.size();
   if (text[user_block_bytes + superblock_version] == 0)
     std::memcpy(&length, &text[user_block_bytes + superblock_end], sizeof(length));
   require_environment(length == file.size(),
-                      "[snapshot] '{}' is damaged: needs {} bytes, received {}",
-                      path,
+                      "[snapshot] '{}' is damaged: the file needs {} bytes, received {}",
+                      file.path(),
                       length,
                       file.size());
   return std::string(rest.substr(digest_name.size(), rest.find('\n') - digest_name.size()));
 }
 
-bool is_snapshot(const fs::path& path) {
-  const InputFile file(path);
+bool is_snapshot(const fs::path& path) { return is_snapshot(InputFile(path)); }
+
+bool is_snapshot(const InputFile& file) {
   const auto size = static_cast<std::int64_t>(snapshot_magic.size() + format_version.size());
   return has_magic(file.part(0, std::min(size, file.size())));
 }

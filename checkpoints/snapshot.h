@@ -4,11 +4,13 @@
 #include <filesystem>
 #include <functional>
 #include <limits>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "checkpoints/column_ranges.h"
 #include "layout/layout.h"
+#include "support/atomic_file.h"
 #include "support/list_files.h"
 
 // A snapshot is one HDF5 file: datasets `weights` [M] float32 (file order), `buffers` (float32, all
@@ -73,6 +75,9 @@ Snapshot read_snapshot(const std::filesystem::path& path, const WeightChoice& ch
 /// Throws as read_snapshot.
 SnapshotInfo read_snapshot_info(const std::filesystem::path& path);
 
+/// Reads a file that is open, which is opened no second time.
+SnapshotInfo read_snapshot_info(const InputFile& file);
+
 /// read_snapshot_info(), with the weights verified, too.
 SnapshotInfo verify_snapshot(const std::filesystem::path& path);
 
@@ -81,12 +86,21 @@ SnapshotInfo verify_snapshot(const std::filesystem::path& path);
 /// std::runtime_error for a table that is no JSON.
 std::vector<std::string> missing_parameters(const std::string& layout_json);
 
+/// The further names of tied parameters, each with the name under which the snapshot, or the frozen
+/// part, has the values; none in snapshots of earlier revisions.
+std::map<std::string, std::string> tied_parameters(const std::string& layout_json);
+
 /// The digest in the file's head, not verified. Throws as is_snapshot does, and std::runtime_error
 /// when the file has none or another length than HDF5 wrote.
 std::string snapshot_digest(const std::filesystem::path& path);
+std::string snapshot_digest(const InputFile& file);
 
 /// True when the file starts as a snapshot of ours does. Throws std::invalid_argument when missing.
 bool is_snapshot(const std::filesystem::path& path);
+bool is_snapshot(const InputFile& file);
+
+/// Snapshots that stay open after a first read, by their paths.
+using OpenSnapshots = std::map<std::filesystem::path, InputFile>;
 
 struct SavedSnapshot {
   std::filesystem::path path;

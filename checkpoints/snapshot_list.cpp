@@ -1,20 +1,16 @@
 #include "checkpoints/snapshot_list.h"
 
-#include <algorithm>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <ranges>
 #include <set>
 
-#include "checkpoints/snapshot.h"
 #include "checkpoints/state.h"
 #include "checkpoints/step_names.h"
 #include "support/atomic_file.h"
-#include "support/byte_order_mark.h"
 #include "support/errors.h"
+#include "support/file_limit.h"
 #include "support/json.h"
 #include "support/list_files.h"
-#include "support/open_file.h"
+#include "support/list_lines.h"
 #include "support/text.h"
 
 namespace dimred::checkpoints {
@@ -22,19 +18,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The first few names: "missing: a.h5, b.h5, ... (9)"; empty without any.
+/// The first few names: "missing: a.h5, b.h5, ... (9 in all)"; empty without any.
 std::string some_of(const char* what, const std::vector<std::string>& names) {
-  constexpr std::size_t shown = 4;
-  if (names.empty()) return "";
-  return formatted("{}: {}{}",
-                   what,
-                   joined(std::views::take(names, shown), ", "),
-                   names.size() > shown ? formatted(", ... ({} in all)", names.size()) : "");
+  return names.empty() ? "" : formatted("{}: {}", what, first_of_all(names, 4));
 }
 
-std::string digest_or_none(const fs::path& file) {
+std::string digest_or_none(const fs::path& path, OpenSnapshots* open) {
   try {
-    return snapshot_digest(file);
+    InputFile file(path);
+    auto digest = snapshot_digest(file);
+    if (open != nullptr && open->size() < most_open_files()) open->emplace(path, std::move(file));
+    return digest;
   } catch (const std::exception&) {  // empty, cut or overwritten
     return "";
   }
@@ -91,7 +85,7 @@ SnapshotList snapshot_list_from_json(const nlohmann::json& json) {
   return list;
 }
 
-std::string difference(const SnapshotList& list, const fs::path& folder) {
+std::string difference(const SnapshotList& list, const fs::path& folder, OpenSnapshots* open) {
   std::vector<fs::path> files;
   if (fs::is_directory(folder)) files = list_files(folder, {".h5"});
   const auto newest = list.digests.empty() ? "" : list.digests.rbegin()->first;
@@ -102,7 +96,7 @@ std::string difference(const SnapshotList& list, const fs::path& folder) {
     const auto name = file.filename().string();
     there.insert(name);
     if (const auto ours = list.digests.find(name); ours != list.digests.end()) {
-      if (ours->second != digest_or_none(file)) changed.push_back(name);
+      if (ours->second != digest_or_none(file, open)) changed.push_back(name);
     } else if (!list.ended && natural_less(newest, name) && holds_its_step(file)) {
       expected.add(name, "");
     } else {
@@ -113,11 +107,11 @@ std::string difference(const SnapshotList& list, const fs::path& folder) {
     if (!there.contains(name)) missing.push_back(name);
   std::vector<std::string> parts{some_of("missing", missing),
                                  some_of("damaged or replaced", changed),
-                                 some_of("not of this run", others)};
+                                 some_of("from another run", others)};
   std::erase(parts, "");
   const auto count = expected.digests.size();
   if (parts.empty()) return "";
-  return formatted("{} of {} snapshots of {} are there as they were written, {}",
+  return formatted("{} of {} snapshots in {} are unchanged, {}",
                    count - missing.size() - changed.size(),
                    count,
                    folder,
@@ -142,25 +136,26 @@ std::optional<SnapshotList> list_of_run(const fs::path& folder) {
   return {};
 }
 
-std::string difference_of_run(const fs::path& folder) {
+std::string difference_of_run(const fs::path& folder, OpenSnapshots* open) {
   const auto list = list_of_run(folder);
-  return list ? difference(*list, folder) : std::string();
+  return list ? difference(*list, folder, open) : std::string();
 }
 
 std::string unlisted(const fs::path& folder) {
   const auto run = run_above(folder);
   if (run.empty() || !fs::exists(run / "config.toml") || list_of_run(folder)) return "";
   return formatted(
-      "no state of {} lists its snapshots (none is saved yet): whether all are there is not known",
+      "{} has no saved state yet that lists the snapshots, so dimred cannot tell whether any is "
+      "missing",
       run);
 }
 
-void require_snapshots_of_run(const fs::path& folder) {
-  const auto different = difference_of_run(folder);
+void require_snapshots_of_run(const fs::path& folder, OpenSnapshots* open) {
+  const auto different = difference_of_run(folder, open);
   require_environment(
       different.empty(),
-      "[snapshots] {}; put the run's own files back, or list the snapshots that you want in a text "
-      "file (.txt, one a line) and give that file instead of the folder",
+      "[snapshots] {}; put the run's own files back, or list the snapshots to use in a text file "
+      "(.txt, one per line) and give this list instead of the folder",
       different);
 }
 
@@ -177,20 +172,16 @@ fs::path path_of_line(const fs::path& folder, const std::string& line) {
 }  // namespace
 
 std::vector<fs::path> listed_paths(const fs::path& list) {
-  std::ifstream lines(list);
-  require_call(lines.is_open(), "open", list);
+  constexpr std::int64_t most_bytes = std::int64_t{64} << 20;
   std::set<fs::path> seen;
   std::vector<fs::path> paths;
-  for (std::string line; std::getline(lines, line);) {
-    if (paths.empty() && line.starts_with(byte_order_mark)) line.erase(0, byte_order_mark.size());
-    if (line.ends_with('\r')) line.pop_back();
-    if (trimmed(line).empty() || trimmed(line).starts_with('#')) continue;
+  for_each_list_line(list, most_bytes, [&](const std::string& line, const std::string& /*place*/) {
     paths.push_back(path_of_line(list.parent_path(), line));
     require(seen.insert(paths.back().lexically_normal()).second,
-            "[snapshots] needs each snapshot once, but '{}' lists twice: {}",
+            "[snapshots] needs each snapshot once, but '{}' has this line twice: {}",
             list,
             line);
-  }
+  });
   require(!paths.empty(), "[snapshots] needs a list of files, but '{}' is empty", list);
   return paths;
 }

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "checkpoints/snapshot.h"
+
 // Which snapshots a run has: its states say so, so that one that is gone or replaced is known.
 namespace dimred::checkpoints {
 
@@ -31,8 +33,10 @@ SnapshotList snapshot_list_from_json(const nlohmann::json& json);
 /// How a folder's .h5 files differ from what the run has written; empty when they do not: "36 of
 /// 40 snapshots of FOLDER are there, missing: ...". Snapshots that are newer than the list are the
 /// run's, saved after the state, unless it has ended or they hold another step than their names
-/// say.
-std::string difference(const SnapshotList& list, const std::filesystem::path& folder);
+/// say. The first snapshots whose heads were read stay in `open`, as many as the process may have.
+std::string difference(const SnapshotList& list,
+                       const std::filesystem::path& folder,
+                       OpenSnapshots* open = nullptr);
 
 /// The folder that has `folder` as its snapshots/; empty for one of another name.
 std::filesystem::path run_above(const std::filesystem::path& folder);
@@ -43,14 +47,14 @@ std::optional<SnapshotList> list_of_run(const std::filesystem::path& folder);
 
 /// How a run's snapshots/ differs from what the run has written, as difference(); empty for other
 /// folders and where nothing is known. Cost: the head of each file is read.
-std::string difference_of_run(const std::filesystem::path& folder);
+std::string difference_of_run(const std::filesystem::path& folder, OpenSnapshots* open = nullptr);
 
 /// For a person, where `folder` is a run's and no state lists its snapshots; else empty.
 std::string unlisted(const std::filesystem::path& folder);
 
 /// Throws std::runtime_error where a folder is a run's snapshots/ and differs from its state's
-/// list. Cost: the head of each file is read.
-void require_snapshots_of_run(const std::filesystem::path& folder);
+/// list. Cost: the head of each file is read. `open`: as difference() fills it.
+void require_snapshots_of_run(const std::filesystem::path& folder, OpenSnapshots* open = nullptr);
 
 /// The paths that a text file lists line by line, relative to its own folder; lines that begin with
 /// # are comments. Throws std::invalid_argument where it lists none, or one twice.

@@ -80,16 +80,17 @@ void check_state(const State& state) {
 
 template <class T>
 std::vector<T> read_vector(const fs::path& path, const json& row, const ColumnRanges& columns) {
-  if (!fs::exists(path)) damaged(path, "it is missing");
+  if (!fs::exists(path)) damaged(path, "the file is missing");
   const InputFile file(path);
   const auto elements = count_of(row, "elements");
   const bool fits = file.size() % std::int64_t{sizeof(T)} == 0 &&
                     elements == file.size() / std::int64_t{sizeof(T)};
-  if (!fits) damaged(path, formatted("needs {} values, received {} bytes", elements, file.size()));
+  if (!fits)
+    damaged(path, formatted("the file needs {} values, received {} bytes", elements, file.size()));
   auto values = read_columns<T>(file, 0, elements, columns);
   const auto found = columns ? file_digest(path) : digest(values);
   if (found != row.at("digest").get<std::string>()) {
-    damaged(path, "its bytes do not have the digest in state.json");
+    damaged(path, "the bytes do not match the digest in state.json");
   }
   if constexpr (std::is_same_v<T, float>) {
     const auto bad = first_not_finite(values);
@@ -114,7 +115,8 @@ void read_file_of(const fs::path& folder,
   } else if (name.ends_with(suffix<std::int64_t>)) {
     state.counters[stem] = read_vector<std::int64_t>(folder / name, row, std::nullopt);
   } else {
-    damaged(folder / "state.json", formatted("it names a file of unknown type, '{}'", name));
+    damaged(folder / "state.json",
+            formatted("the file list names a file of unknown type, '{}'", name));
   }
 }
 
@@ -161,13 +163,13 @@ json read_state_header(const fs::path& folder) {
   const auto text = file.text(JsonLimits{}.bytes);
   const auto start = head_bytes.size() + digest_length;
   if (!text.starts_with(head_bytes) || text.size() < start)
-    damaged(file.path(), "it has no digest");
+    damaged(file.path(), "the digest is missing");
   const auto rest = std::string_view(text).substr(start);
   if (digest(rest) != text.substr(head_bytes.size(), digest_length))
-    damaged(file.path(), "its text does not have the digest in its first line");
+    damaged(file.path(), "the text does not match the digest in the first line");
   auto header = parse_json(text, formatted("[state] '{}' is damaged", file.path()));
   if (!header.is_object() || !header.contains("files") || !header.contains("scalars")) {
-    damaged(file.path(), "it lacks files or scalars");
+    damaged(file.path(), "files or scalars are missing");
   }
   if (header["scalars"].contains("step")) count_of(header["scalars"], "step");
   return header;
@@ -179,8 +181,8 @@ std::int64_t count_of(const json& scalars, const std::string& name) {
   const bool fits =
       value.is_number_integer() && value.get<double>() >= 0 && value.get<double>() <= most;
   require_environment(fits,
-                      "[state] needs a whole number in [0, 2^53] as {}, received {}: the state is "
-                      "damaged, or dimred did not write it",
+                      "[state] needs a whole number in [0, 2^53] as {}, received {}; the state is "
+                      "damaged, or dimred did not write the state",
                       name,
                       printable(value.dump()));
   return value.get<std::int64_t>();

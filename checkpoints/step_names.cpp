@@ -19,7 +19,7 @@ bool StepNames::matches(std::string_view name) const {
   if (name.size() < prefix.size() + suffix.size() + 8) return false;
   name.remove_prefix(prefix.size());
   name.remove_suffix(suffix.size());
-  return std::ranges::all_of(name, [](char c) { return c >= '0' && c <= '9'; });
+  return std::ranges::all_of(name, is_digit);
 }
 
 std::vector<std::filesystem::path> list_steps(const std::filesystem::path& folder,

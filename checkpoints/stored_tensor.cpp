@@ -123,11 +123,22 @@ void decide_roles(std::span<StoredTensor> tensors) {
   std::vector<Role*> places;
   for (auto& tensor : tensors) {
     if (tensor.role == Role::beside) continue;
-    names.push_back({tensor.name, tensor.dtype});
+    names.push_back({tensor.name, tensor.dtype, tensor.shape.empty()});
     places.push_back(&tensor.role);
   }
   const auto roles = roles_of(names);
   for (std::size_t i = 0; i < roles.size(); ++i) *places[i] = roles[i];
+}
+
+void decide_adapters(std::span<StoredTensor> tensors) {
+  std::vector<TypedName> names;
+  std::vector<Role> roles;
+  for (const auto& tensor : tensors) {
+    names.push_back({tensor.name, tensor.dtype, tensor.shape.empty()});
+    roles.push_back(tensor.role);
+  }
+  settle_adapters(names, roles);
+  for (std::size_t i = 0; i < roles.size(); ++i) tensors[i].role = roles[i];
 }
 
 StoredBox box_of(const std::vector<std::int64_t>& shape,

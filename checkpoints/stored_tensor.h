@@ -61,6 +61,9 @@ struct StoredTensor {
 /// Gives the tensors of a checkpoint their roles, which the names of all of them say.
 void decide_roles(std::span<StoredTensor> tensors);
 
+/// Tells the weights of a network from those of an adapter, where the other roles are known.
+void decide_adapters(std::span<StoredTensor> tensors);
+
 /// Reads bytes [offset, offset + out.size()) of a box's file.
 using ReadFile =
     std::function<void(std::size_t file, std::int64_t offset, std::span<std::byte> out)>;

@@ -41,16 +41,16 @@ StoredTensor pytorch_tensor(const nlohmann::json& row) {
 
 // torch.save's zip archive of a pickle and its storages; Python reads the pickle and chooses the
 // network in it.
-Table read_pytorch_table(const fs::path& path,
-                         const std::string& take,
-                         std::vector<std::string>& remarks) {
-  Table table;
+PytorchTable read_pytorch_table(const fs::path& path, const std::string& take) {
+  PytorchTable table;
   const auto kind = take.empty() ? "table" : "table of " + take;
   for (const auto& row : read_pickle_json(kind, "PyTorch", path)) {
     if (row.is_string())
-      remarks.push_back(row.get<std::string>());
+      table.remarks.push_back(row.get<std::string>());
+    else if (row.is_object())
+      row.at("kind").get_to(table.averaging);
     else
-      table.push_back(pytorch_tensor(row));
+      table.tensors.push_back(pytorch_tensor(row));
   }
   return table;
 }
@@ -68,10 +68,8 @@ Table read_tensor_table(const fs::path& path, WeightsFormat format) {
   switch (format) {
     case WeightsFormat::safetensors:
       return safetensors_table(path);
-    case WeightsFormat::pytorch: {
-      std::vector<std::string> remarks;
-      return read_pytorch_table(path, "", remarks);
-    }
+    case WeightsFormat::pytorch:
+      return read_pytorch_table(path, "").tensors;
     default:
       return mindspore_table(path);
   }

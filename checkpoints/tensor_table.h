@@ -19,10 +19,13 @@ std::vector<StoredTensor> read_tensor_table(const std::filesystem::path& path);
 std::vector<StoredTensor> read_tensor_table(const std::filesystem::path& path,
                                             WeightsFormat format);
 
-/// Reads a PyTorch file. `take`: which of the networks in it (OpenOptions::take). A remark on the
-/// choice goes to `remarks`.
-std::vector<StoredTensor> read_pytorch_table(const std::filesystem::path& path,
-                                             const std::string& take,
-                                             std::vector<std::string>& remarks);
+struct PytorchTable {
+  std::vector<StoredTensor> tensors;
+  std::vector<std::string> remarks;  // on the choice of the network
+  std::string averaging;             // Checkpoint::averaging
+};
+
+/// Reads a PyTorch file. `take`: which of the networks in it (OpenOptions::take).
+PytorchTable read_pytorch_table(const std::filesystem::path& path, const std::string& take);
 
 }  // namespace dimred::checkpoints

@@ -28,19 +28,40 @@ constexpr bool is_left_out(Role role) {
 struct TypedName {
   std::string_view name;
   std::string_view dtype;  // as safetensors names it
+  bool is_number = false;  // one value, in no dimension
 };
+
+/// Returns which part of an adapter a name says that a tensor is, such as "lora_A" and "lora.down";
+/// empty: of none.
+std::string adapter_part(std::string_view name);
+
+/// Returns adapter_part() of each of a file's weights. Words that a network's own modules may be
+/// called, too (oft.r, vera_lambda, lora_encoder), count only where the layout of an adapter stands
+/// behind them: all names are an adapter's, or another part of the same module or its base_layer is
+/// there.
+std::vector<std::string> adapter_parts(const std::vector<std::string>& names);
 
 /// The role of a network's own tensor; bytes under other names than a weight's may be masks.
 Role role_of(const TypedName& tensor);
 
 /// The roles of all tensors of a checkpoint. Training state is what an optimizer holds of a weight
-/// (moments.NAME or NAME.exp_avg beside NAME, PREFIX.optim.state.NAME.* whatever the slot is
-/// called, NAME/Adam_1 of TensorFlow), its rates, counters and scales (learning_rate, global_step,
-/// n_averaged), a profiler's total_ops. Words that a module may be called, too (momentum, prev,
-/// optimizer), say so only where an optimizer's other names stand beside them. Sources:
-/// mindspore/nn/optim, mindspore/train/callback/_checkpoint.py; torch/optim,
+/// (moments.NAME or NAME.exp_avg beside NAME; below any name state.NUMBER.SLOT and state.NAME.*;
+/// below the word of an optimizer also SLOT.NAME and NAME.SLOT of whatever slot; NAME/Adam_1 of
+/// TensorFlow), its rates, counters and scales (learning_rate, global_step, n_averaged), a
+/// profiler's total_ops; a single number called a loss, an accuracy or a metric without a dot,
+/// beside other tensors; train_state.* and dataloader.* beside other weights, and
+/// *.train_metrics.*. Words that a module may be called, too (momentum, prev, optimizer), say so
+/// only where an optimizer's other names stand beside them. Sources: mindspore/nn/optim,
+/// mindspore/train/callback/_checkpoint.py; paddle/optimizer/optimizer.py; torch/optim,
 /// torch/optim/swa_utils.py, torch/distributed/checkpoint/state_dict.py.
 std::vector<Role> roles_of(const std::vector<TypedName>& tensors);
+
+/// Sets the roles of weights that adapter_parts() tells from those of an adapter.
+void settle_adapters(const std::vector<TypedName>& tensors, std::vector<Role>& roles);
+
+/// Returns the names of weights that may also be an optimizer's: grad.NAME, m.NAME, master.NAME or
+/// optimizer.NAME beside NAME, and state.NUMBER.SLOT of unknown slots.
+std::vector<std::string> doubtful_names(const std::vector<std::string>& weights);
 
 /// The names of a network's weights without the "module." that all of them begin with and the
 /// "_orig_mod." anywhere.

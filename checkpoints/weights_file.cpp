@@ -55,7 +55,7 @@ WeightTensor values_of(const fs::path& path,
 
 using Names = std::vector<std::string>;
 
-Names names_of(const WeightsFile& file) { return texts_of(file.tensors, &WeightTensor::name); }
+Names tensor_names(const WeightsFile& file) { return texts_of(file.tensors, &WeightTensor::name); }
 
 Names from_mindspore(Names names) {
   for (auto& name : names) name = name_from_mindspore(name);
@@ -72,7 +72,7 @@ std::size_t found_among(const Names& names, const std::set<std::string>& wanted)
 
 /// The values of a checkpoint's tensors. Throws std::runtime_error where its files have changed.
 WeightsFile weights_from(const fs::path& path, const Checkpoint& checkpoint) {
-  WeightsFile file{.format = checkpoint.format};
+  WeightsFile file{.format = checkpoint.format, .averaging = checkpoint.averaging};
   const TensorReader reader(checkpoint);
   std::set<std::string> names;
   for (const auto& stored : checkpoint.tensors) {
@@ -96,7 +96,7 @@ WeightsFile weights_from(const fs::path& path, const Checkpoint& checkpoint) {
 }  // namespace
 
 WeightsFile read_weights(const fs::path& path) {
-  return weights_from(path, read_checkpoint(path, {.as_saved = true}));
+  return weights_from(path, read_checkpoint(path, look(path).kind, {.as_saved = true}));
 }
 
 void fit_names(WeightsFile& file, const std::set<std::string>& wanted) {
@@ -105,7 +105,7 @@ void fit_names(WeightsFile& file, const std::set<std::string>& wanted) {
     if (state) file.left_out.push_back(tensor.name);
     return state;
   });
-  const auto own = names_of(file);
+  const auto own = tensor_names(file);
   auto best = own;
   for (const auto& names : {own, from_mindspore(own), without_compiled(own)}) {
     const auto prefix = prefix_to_drop(names, wanted);
@@ -113,9 +113,10 @@ void fit_names(WeightsFile& file, const std::set<std::string>& wanted) {
     for (auto& name : shorter) name.erase(0, prefix.size());
     if (found_among(shorter, wanted) <= found_among(best, wanted)) continue;
     best = std::move(shorter);
-    file.renamed = prefix.empty() ? "" : formatted("the prefix {} of all names is dropped", prefix);
+    file.renamed =
+        prefix.empty() ? "" : formatted("the prefix {} was dropped from all names", prefix);
     if (prefix.empty() && names != own && names == without_compiled(own))
-      file.renamed = "torch.compile's _orig_mod. in names is dropped";
+      file.renamed = "the part _orig_mod. of torch.compile was dropped from all names";
   }
   for (std::size_t i = 0; i < best.size(); ++i) file.tensors[i].name = best[i];
 }

@@ -27,7 +27,9 @@ struct WeightsFile {
   std::vector<WeightTensor> tensors;  // different names, in the file's order
   std::vector<std::string> left_out;  // what lies beside the network; by fit_names, training state
   std::string chosen;                 // for a person: "step20 is the newest of 5"
+  std::string averaging;              // Checkpoint::averaging
   std::string renamed;                // by fit_names: "the prefix model. of all names is dropped"
+  std::vector<std::string> classes = {};  // that its run trained for; empty: not known
 };
 
 /// Reads all values of a file, of the shards of an index, or of a distributed checkpoint

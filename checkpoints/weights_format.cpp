@@ -1,11 +1,12 @@
 #include "checkpoints/weights_format.h"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
-#include "support/atomic_file.h"
 #include "support/errors.h"
 
 namespace dimred::checkpoints {
@@ -34,29 +35,52 @@ std::optional<WeightsFormat> format_of(std::string_view head) {
   return {};
 }
 
+/// The program that has packed a file; empty: none.
+std::string_view packing_of(std::string_view head) {
+  using namespace std::string_view_literals;
+  using Packing = std::pair<std::string_view, std::string_view>;
+  constexpr std::array packings{Packing{"\x1f\x8b"sv, "gzip"},
+                                Packing{"\x28\xb5\x2f\xfd"sv, "zstd"},
+                                Packing{"\xfd\x37zXZ\0"sv, "xz"},
+                                Packing{"BZh"sv, "bzip2"}};
+  const auto* const found = std::ranges::find_if(
+      packings, [&](const Packing& packing) { return head.starts_with(packing.first); });
+  return found == packings.end() ? std::string_view() : found->second;
+}
+
 }  // namespace
+
+std::string packing_remark(const InputFile& file) {
+  const auto packing = packing_of(first_bytes_of(file));
+  return packing.empty() ? "" : formatted(", which is {}; unpack the file first", packing);
+}
 
 WeightsFormat weights_format(const fs::path& path) {
   const InputFile file(path);
   const auto head = first_bytes_of(file);
   if (const auto format = format_of(head)) return *format;
+  if (file.size() == 0) refuse_file(path, "the file is empty; copy or save it again");
   if (head.starts_with(old_pytorch_head)) {
-    refuse_file(
-        path,
-        "is in PyTorch's format before 1.6, which is not read; write it again with torch.save("
-        "torch.load(FILE, weights_only=True), FILE)");
+    refuse_file(path,
+                "dimred cannot read the format of PyTorch before 1.6; write the file again with "
+                "torch.save(torch.load(FILE, weights_only=True), FILE)");
   }
   if (head.starts_with("\x80"))
-    refuse_file(path, "is a plain pickle, which could run code; write it again with torch.save");
+    refuse_file(
+        path,
+        "the file is a plain pickle, which could run code; write the file again with torch.save");
   refuse_file(
       path,
-      "needs to be safetensors, PyTorch's zip format or MindSpore's .ckpt (a TensorFlow or Keras "
-      "checkpoint: save its weights as safetensors)",
-      file.placeholder_remark());
+      packing_of(head).empty()
+          ? "needs safetensors, PyTorch's zip format or MindSpore's .ckpt; save the weights "
+            "of a TensorFlow or Keras checkpoint as safetensors"
+          : "needs safetensors, PyTorch's zip format or MindSpore's .ckpt, received a packed "
+            "file",
+      file.placeholder_remark() + packing_remark(file));
 }
 
-bool has_weights_format(const fs::path& path) {
-  return format_of(first_bytes_of(InputFile(path))).has_value();
+bool has_weights_format(const InputFile& file) {
+  return format_of(first_bytes_of(file)).has_value();
 }
 
 }  // namespace dimred::checkpoints

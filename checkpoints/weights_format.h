@@ -1,6 +1,9 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
+
+#include "support/atomic_file.h"
 
 namespace dimred::checkpoints {
 
@@ -10,7 +13,10 @@ enum class WeightsFormat { safetensors, pytorch, mindspore };
 /// another format (with the remedy).
 WeightsFormat weights_format(const std::filesystem::path& path);
 
+/// Returns ", which is gzip; unpack the file first" of a file that a program has packed; else "".
+std::string packing_remark(const InputFile& file);
+
 /// Whether weights_format() would name one.
-bool has_weights_format(const std::filesystem::path& path);
+bool has_weights_format(const InputFile& file);
 
 }  // namespace dimred::checkpoints

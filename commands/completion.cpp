@@ -11,7 +11,8 @@ namespace dimred::commands {
 namespace {
 
 constexpr auto usage =
-    "dimred completion: print completion of commands, options and values for bash or zsh\n\n"
+    "dimred completion: print a script that completes commands, options and values in bash or "
+    "zsh\n\n"
     "usage: dimred completion > FILE\n\n"
     "  bash: FILE = ~/.local/share/bash-completion/completions/dimred\n"
     "  zsh:  in ~/.zshrc: autoload -U +X bashcompinit && bashcompinit && source FILE\n";
@@ -39,7 +40,7 @@ std::string output_of(const std::vector<std::string>& words) {
     output.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   });
   require_environment(result.started && result.code == 0,
-                      "[completion] cannot ask dimred {} for its options: {}",
+                      "[completion] cannot list the options of dimred {}: {}",
                       words.front(),
                       result.errors);
   return output;

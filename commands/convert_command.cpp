@@ -32,25 +32,27 @@ void add_tensor_options(OptionTable& table, ConvertArguments& arguments) {
   table.group("Tensors");
   table.add_choice("dtype",
                    &convert.dtype,
-                   "round floating-point tensors to this type, to nearest even",
+                   "convert floating-point tensors to this type, rounded to nearest even",
                    std::vector<std::pair<std::string, std::string>>{
                        {"same", ""}, {"float32", "F32"}, {"bfloat16", "BF16"}, {"float16", "F16"}});
   table.add("include",
             &convert.include,
-            "keep only tensors whose name in SOURCE matches this regular expression anywhere");
+            "regular expression: keep only tensors whose name in SOURCE has a match");
   table.add("exclude",
             &convert.exclude,
-            "drop tensors whose name in SOURCE matches this regular expression anywhere");
-  table.add(
-      "rename",
-      &arguments.rename,
-      "file with lines REGEX -> TEXT that rename tensors; the first line that matches is used");
+            "regular expression: drop tensors whose name in SOURCE has a match");
+  table.add("rename",
+            &arguments.rename,
+            "file with lines REGEX -> TEXT; the first line whose REGEX matches a name replaces "
+            "each match by TEXT");
   table.add("adapter", &convert.adapter, "add the LoRA adapter in this folder to the weights");
-  table.add_choice("take",
-                   &convert.take,
-                   "choose raw or averaged weights in a file that holds both",
-                   std::vector<std::pair<std::string, std::string>>{
-                       {"usual", ""}, {"raw", "raw"}, {"averaged", "averaged"}});
+  table.add_choice(
+      "take",
+      &convert.take,
+      "weights to read if a checkpoint has both kinds: raw, averaged, or usual (dimred "
+      "chooses by the keys' names)",
+      std::vector<std::pair<std::string, std::string>>{
+          {"usual", ""}, {"raw", "raw"}, {"averaged", "averaged"}});
 }
 
 OptionTable conversion_table(ConvertArguments& arguments) {
@@ -69,19 +71,13 @@ OptionTable conversion_table(ConvertArguments& arguments) {
       .role(OptionRole::output);
   table.add("shard_size",
             &arguments.shard_size,
-            "largest size of a shard, such as 20KB; a number without unit means GB; 0: the shards "
-            "of SOURCE");
+            "largest size of a shard; a number without unit means GB; 0: the size in SOURCE");
   add_tensor_options(table, arguments);
   table.group("Machine");
-  table
-      .add("threads",
-           &arguments.convert.threads,
-           "threads that read; 0: all cores of this process",
-           between(0, 4096))
-      .role(OptionRole::threads);
+  add_threads_option(table, arguments.convert.threads);
   table.add("block",
             &arguments.convert.block,
-            "elements read at a time; memory is threads x block x 24 bytes",
+            "elements that each thread reads at a time; memory use: threads x block x 24 bytes",
             between(1, 1 << 28));
   table.add("quiet", &arguments.quiet, "print errors only").role(OptionRole::quiet);
   add_store_options(table);
@@ -95,8 +91,8 @@ int convert_command(const std::vector<std::string>& arguments) {
   auto table = conversion_table(given);
   if (printed_help(table, arguments)) return exit_success;
   require_effects(table);
-  require(!given.source.empty(), "[convert] needs SOURCE, a checkpoint to convert");
-  require(!given.output.empty(), "[convert] needs --output, a folder or FILE.safetensors");
+  require(!given.source.empty(), "[convert] needs SOURCE, the checkpoint to convert");
+  require(!given.output.empty(), "[convert] needs a folder or FILE.safetensors as --output");
   auto& convert = given.convert;
   convert.shard_size = given.shard_size.bytes;
   if (!given.rename.empty()) convert.renames = verbs::read_rename_rules(given.rename);

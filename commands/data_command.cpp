@@ -15,10 +15,10 @@ constexpr std::array tools = {
                "shuffle a data set into N Base64 files of equal size",
                data_shuffle_split},
     Subcommand{"pack", "write a data set as one file that is mapped into memory", data_pack},
-    Subcommand{"preview", "write a picture of samples as training sees them", data_preview},
-    Subcommand{"index", "index TFRecord files, so that they can be streamed at once", data_index},
+    Subcommand{"preview", "draw samples as training sees them", data_preview},
     Subcommand{
-        "inspect", "print what a data set holds: kind, classes, sizes, problems", data_inspect},
+        "index", "index TFRecord files, so that streaming starts without a scan", data_index},
+    Subcommand{"inspect", "print a data set's kind, classes, sizes and problems", data_inspect},
 };
 
 }  // namespace

@@ -35,25 +35,27 @@ OptionTable convert_table(ConvertOptions& options) {
   add_source_options(table, options.source);
   table.group("Output");
   table
-      .add_choice<TargetFormat>("to",
-                                &options.target,
-                                "format of the output; JPEG and PNG files are copied byte for "
-                                "byte, raw pixels are written as PNG",
-                                {{"tfrecord", TargetFormat::tfrecord},
-                                 {"base64", TargetFormat::base64},
-                                 {"packed", TargetFormat::packed}})
+      .add_choice<TargetFormat>(
+          "to",
+          &options.target,
+          "output format; JPEG and PNG files are copied, and raw pixels become PNG",
+          {{"tfrecord", TargetFormat::tfrecord},
+           {"base64", TargetFormat::base64},
+           {"packed", TargetFormat::packed}})
       .essential();
-  table.add("output", &options.output, "new or empty folder")
+  table.add("output", &options.output, "new or empty folder to write")
       .role(OptionRole::output)
       .positional()
       .essential();
-  table.add("files", &options.files, "number of files for each part", between(1, 99999))
+  table
+      .add(
+          "files", &options.files, "number of files for each part (train, test)", between(1, 99999))
       .needs(is("to", {"tfrecord", "base64"}))
       .essential();
   table
       .add("shuffle",
            &options.shuffle,
-           "write all samples in random order, so that no file holds one class alone")
+           "write all samples in random order, so that each file mixes the classes")
       .essential();
   table.add("seed", &options.seed, "seed of the random order", at_least(0)).needs(is_on("shuffle"));
   add_store_options(table);
@@ -108,7 +110,7 @@ void write_part(const ConvertOptions& options, const SourcePart& part, const std
   const auto report = options.target == TargetFormat::packed
                           ? write_packed(options, part, job, progress)
                           : write_files(options, part, job, progress);
-  if (report) report_samples(part, *report);
+  report_samples(part, report.value_or(data::WriteReport{}));
   if (options.source.quiet) return;
   print(formatted("{}: {} of {} in {}\n",
                   part.name,
@@ -123,11 +125,12 @@ void validate(const ConvertOptions& options, const std::vector<SourcePart>& part
     if (options.shuffle) require_cache_for_all(part, "shuffle");
   for (const auto& part : parts) {
     require(part.dataset->size() > 0, "[data] the {} part has no samples", part.name);
-    require(options.target == TargetFormat::packed || part.dataset->size() >= options.files,
-            "[data] files needs to be at most the {} samples of the {} part, received {}",
-            part.dataset->size(),
-            part.name,
-            options.files);
+    require(
+        options.target == TargetFormat::packed || part.dataset->size() >= options.files,
+        "[data] --files needs to be at most {} (the number of samples in the {} part), received {}",
+        part.dataset->size(),
+        part.name,
+        options.files);
   }
 }
 
@@ -139,6 +142,8 @@ int data_convert(const std::vector<std::string>& arguments) {
   if (printed_help(table, arguments)) return exit_success;
   require_effects(table);
   check_output(options.output, options.source);
+  if (options.target == TargetFormat::base64)
+    data::require_only_parts(options.output, {"train", "test"});
   const auto parts = open_source(options.source);
   validate(options, parts);
   std::string job = "dimred data convert";

@@ -15,34 +15,31 @@ namespace dimred::commands {
 namespace {
 
 struct DataIndexOptions {
-  std::filesystem::path data, cache, output;
-  double stream_cache = 0;
-  std::int64_t stream_fetches = 4;
-  bool skip_bad = false;
+  data::DatasetOptions dataset;
+  std::filesystem::path output;
   bool overwrite = false;
   bool quiet = false;
 };
 
 OptionTable index_table(DataIndexOptions& options) {
   OptionTable table("dimred data index",
-                    "index the records of TFRecord files, so that a run can stream them without a "
-                    "first pass over all");
+                    "index TFRecord files, so that a run can stream these files without a scan of "
+                    "all files first");
   table.group("Data");
-  table.add("data", &options.data, "folder, file, list of files or pattern to read")
+  table.add("data", &options.dataset.path, "folder, file, list of files or pattern to read")
       .role(OptionRole::data)
       .positional();
-  table.add("data_cache",
-            &options.cache,
-            "folder for indices and decompressed copies (default: .dimred beside the data, else "
-            "~/.cache/dimred)");
-  data::add_stream_options(table, options.stream_cache, options.stream_fetches);
+  data::add_cache_options(table, options.dataset);
   table.add_choice(
       "on_bad_sample",
-      &options.skip_bad,
-      "for a record that cannot be read: fail ends the command, skip leaves it out and counts it",
+      &options.dataset.skip_bad,
+      "fail: end the command at an unreadable record; skip: leave out and count such records",
       {{"fail", false}, {"skip", true}});
   table.group("Output");
-  table.add("output", &options.output, formatted("new file, named {}", data::shards_index_name))
+  table
+      .add("output",
+           &options.output,
+           formatted("index file to write; the file name must be {}", data::shards_index_name))
       .role(OptionRole::output);
   table.add("overwrite", &options.overwrite, "replace an existing index")
       .role(OptionRole::overwrite);
@@ -57,18 +54,19 @@ int data_index(const std::vector<std::string>& arguments) {
   DataIndexOptions options;
   auto table = index_table(options);
   if (printed_help(table, arguments)) return exit_success;
-  require(!options.data.empty(), "[data] needs --data PATH");
-  require(options.stream_cache == 0 || data::source_of(options.data),
+  const auto& dataset = options.dataset;
+  require(!dataset.path.empty(), "[data] needs --data PATH");
+  require(dataset.stream_cache == 0 || data::source_of(dataset.path),
           "[data] stream_cache needs data at a URL, received {}",
-          options.data);
+          dataset.path);
   require(options.output.filename() == data::shards_index_name,
-          "[data] needs an --output named {}, received {}",
+          "[data] needs the file name {} for --output, received {}",
           data::shards_index_name,
           options.output.empty() ? std::filesystem::path("none") : options.output);
   require_regular_or_absent(options.output);
   const auto place = result_place(table, &options.output);
   if (std::filesystem::exists(options.output)) require_result_place(place);
-  const auto indices = data::index_shards(options.data, options.cache, options.skip_bad);
+  const auto indices = data::index_shards(dataset.path, dataset.cache, dataset.skip_bad);
   std::int64_t samples = 0, bad = 0;
   for (const auto& [name, shard] : indices) {
     samples += std::ssize(shard.index.entries);

@@ -27,7 +27,7 @@ struct InspectOptions {
 OptionTable inspect_table(InspectOptions& options) {
   OptionTable table("dimred data inspect",
                     "print a data set's kind, classes, encodings, sizes and first problems. Exit "
-                    "code 1 if there is a problem");
+                    "code 1 for any problem");
   options.source.dataset.skip_bad = true;  // bad records are shown, not the end
   add_source_options(table, options.source);
   table.group("Output");
@@ -38,9 +38,8 @@ OptionTable inspect_table(InspectOptions& options) {
            at_least(0))
       .essential();
   table
-      .add("decode",
-           &options.decode,
-           "decode every image; false: check only that files open and headers parse")
+      .add(
+          "decode", &options.decode, "decode every image; false: only open files and parse headers")
       .essential();
   table.add("classes", &options.rows, "number of classes to list; 0: all", at_least(0)).essential();
   add_store_options(table);
@@ -77,6 +76,12 @@ std::string channels_text(const data::Survey& survey) {
   return joined(channels, " and ");
 }
 
+/// Returns whether test images have another size than the training images, which are all alike.
+bool differs_in_size(const data::Survey& train, const data::Survey& test) {
+  return !train.encodings.empty() && !test.encodings.empty() && train.smallest == train.largest &&
+         sizes_text(train) != sizes_text(test);
+}
+
 /// Lines on test images that differ from the training images, where these are all alike.
 std::string remarks_on_test(const data::Survey& train, const data::Survey& test) {
   if (train.encodings.empty() || test.encodings.empty()) return {};
@@ -88,7 +93,7 @@ std::string remarks_on_test(const data::Survey& train, const data::Survey& test)
                       here,
                       there);
   };
-  if (train.smallest == train.largest) remark("size", sizes_text(train), sizes_text(test));
+  if (differs_in_size(train, test)) remark("size", sizes_text(train), sizes_text(test));
   const auto channels = channels_text(train);
   if (channels.find(" and ") == std::string::npos)
     remark("channels", channels, channels_text(test));
@@ -146,15 +151,24 @@ int data_inspect(const std::vector<std::string>& arguments) {
   InspectOptions options;
   auto table = inspect_table(options);
   if (printed_help(table, arguments)) return exit_success;
-  bool problems = false;
+  bool problems = false, sizes_differ = false;
   std::optional<data::Survey> train;
-  for (const auto& part : open_source(options.source)) {
+  const auto parts = open_source(options.source);
+  for (const auto& part : parts) {
     auto survey = survey_of(part, options);
-    const auto remarks = train ? remarks_on_test(*train, survey) : std::string();
+    auto remarks = train ? remarks_on_test(*train, survey) : std::string();
+    if (train && data::same_samples(*parts.front().dataset, *part.dataset))
+      remarks += "  note: the test set has the same images as the training set\n";
+    sizes_differ = train && differs_in_size(*train, survey);
     problems = show(part, survey, options, remarks) || problems;
     train = std::move(survey);  // the test part comes last
   }
   require_environment(!problems, "[data] {} holds damaged samples", options.source.dataset.path);
+  require_environment(
+      !sizes_differ,
+      "[data] {}: the test images have another size than the training images; stage1 "
+      "takes these test images only with a preprocessing that crops",
+      options.source.dataset.path);
   return exit_success;
 }
 

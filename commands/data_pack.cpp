@@ -25,19 +25,19 @@ struct DataPackOptions {
 
 OptionTable pack_table(DataPackOptions& options) {
   OptionTable table("dimred data pack",
-                    "write a data set as train.packed and test.packed, which are mapped into "
-                    "memory. A later start keeps finished files");
+                    "write a data set as train.packed and test.packed, two files for memory "
+                    "mapping. A later start keeps finished files");
   add_source_options(table, options.source);
   table.group("Output");
-  table.add("output", &options.output, "new or empty folder")
+  table.add("output", &options.output, "new or empty folder to write")
       .role(OptionRole::output)
       .positional()
       .essential();
   table
       .add_choice<PackEncoding>("encoding",
                                 &options.pack.encoding,
-                                "keep: copy JPEG and PNG files that are not resized; planes: store "
-                                "decoded pixels, 5 to 10 times as large",
+                                "keep: copy JPEG and PNG files unless resized; planes: store "
+                                "pixels, 5 to 10 times larger; jpeg: store all images as JPEG",
                                 {{"keep", PackEncoding::keep},
                                  {"planes", PackEncoding::planes},
                                  {"jpeg", PackEncoding::jpeg}})
@@ -45,10 +45,10 @@ OptionTable pack_table(DataPackOptions& options) {
   table
       .add("short_side",
            &options.pack.short_side,
-           "reduce larger images to this short side, antialiased; 0: keep their size",
+           "resize larger images to this short side, antialiased; 0: keep all sizes",
            between(0, 65500))
       .essential();
-  table.add("quality", &options.pack.quality, "quality of written JPEGs", between(1, 100))
+  table.add("quality", &options.pack.quality, "JPEG quality of written images", between(1, 100))
       .needs(is("encoding", {"jpeg"}) || (is("encoding", {"keep"}) && above("short_side")))
       .essential();
   add_store_options(table);
@@ -75,17 +75,15 @@ int data_pack(const std::vector<std::string>& arguments) {
   for (const auto& part : parts) {
     const auto& [name, dataset] = part;
     const auto file = options.output / (name + ".packed");
-    auto samples = dataset->size();
-    if (!folder.has(name + ".packed")) {
-      const auto report = data::pack(
+    data::WriteReport report{.samples = dataset->size()};  // of a file that is there
+    if (!folder.has(name + ".packed"))
+      report = data::pack(
           *dataset, file, options.pack, progress_bar(name, dataset->size(), options.source.quiet));
-      report_samples(part, report);
-      samples = report.samples;
-    }
+    report_samples(part, report);
     if (!options.source.quiet)
       print(formatted("{}: {}, {}, in {}\n",
                       name,
-                      counted(samples, "image"),
+                      counted(report.samples, "image"),
                       bytes_text(static_cast<std::int64_t>(fs::file_size(file))),
                       file));
   }

@@ -38,24 +38,28 @@ std::vector<std::string> random_recipes() {
 }
 
 OptionTable preview_table(PreviewOptions& options) {
-  OptionTable table(
-      "dimred data preview",
-      "write a picture of samples as training sees them: one row each, with the evaluation image "
-      "first, then one image an epoch");
+  OptionTable table("dimred data preview",
+                    "draw samples as training sees them: one row for each sample, first the "
+                    "evaluation image, then one image per epoch");
   options.source.split = SplitChoice::train;
   add_source_options(table, options.source);
   table.group("Images");
   table
       .add_choice("preprocessing_name",
                   &options.preprocessing_name,
-                  "crops, augmentation and normalisation, named as in stage1",
+                  "recipe of crops, augmentation and normalisation, as in stage1",
                   data::recipe_names())
       .essential();
-  table.add("image_size", &options.image_size, "side of the images, as in stage1", between(0, 4096))
+  table
+      .add("image_size",
+           &options.image_size,
+           "height and width of the prepared images; 0: the preprocessing's crop size, or the "
+           "images' size without a crop",
+           between(0, 4096))
       .essential();
   table.add("pad", &options.pad, "pixels to pad before a random crop, as in stage1", between(0, 16))
       .essential();
-  table.add("flip", &options.flip, "flip at random, as in stage1").essential();
+  table.add("flip", &options.flip, "flip images at random, as in stage1").essential();
   table.add("colour_jitter",
             &options.colour_jitter,
             "range of brightness, contrast and saturation, as in stage1",
@@ -64,11 +68,12 @@ OptionTable preview_table(PreviewOptions& options) {
       .needs(is("preprocessing_name", random_recipes()) || above("pad") || is_on("flip") ||
              has_value("colour_jitter"));
   table.group("Output");
-  table.add("output", &options.output, "PNG file; replaces an earlier preview")
+  table.add("output", &options.output, "PNG file to write; replaces an earlier preview")
       .role(OptionRole::output)
       .essential();
   table.add("rows", &options.rows, "number of samples", between(1, 100)).essential();
-  table.add("columns", &options.columns, "pictures of each sample", between(1, 100)).essential();
+  table.add("columns", &options.columns, "number of pictures of each sample", between(1, 100))
+      .essential();
   add_store_options(table);
   return table;
 }

@@ -1,5 +1,6 @@
 #include "commands/data_source.h"
 
+#include "commands/run.h"
 #include "data/open.h"
 #include "support/console.h"
 #include "support/errors.h"
@@ -41,12 +42,12 @@ void add_source_options(OptionTable& table, SourceOptions& options) {
       .essential();
   table.add("test_data", &dataset.test_path, "path of the test set (default: found at --data)")
       .essential();
-  data::add_kind_option(table, dataset.kind, "kind of data set; auto: by its files");
+  data::add_kind_option(table, dataset.kind, "kind of data set; auto: detected from the files");
   table
       .add_choice<SplitChoice>(
           "split",
           &options.split,
-          "part to read",
+          "part of the data set to read",
           {{"both", SplitChoice::both}, {"train", SplitChoice::train}, {"test", SplitChoice::test}})
       .essential();
   table
@@ -55,31 +56,20 @@ void add_source_options(OptionTable& table, SourceOptions& options) {
            "number of classes; 0: the number in the data, or 10 for idx",
            between(0, 1'000'000))
       .essential();
-  table.add("labels_offset",
-            &dataset.labels_offset,
-            "number subtracted from labels of TFRecord and Base64; 1 drops a background class 0");
+  table.add(
+      "labels_offset",
+      &dataset.labels_offset,
+      "subtract this number from labels of TFRecord and Base64; 1 drops a background class 0");
+  data::add_cache_options(table, dataset);
   table
-      .add("data_cache",
-           &dataset.cache,
-           "folder for indices and decompressed copies (default: .dimred beside the data, else "
-           "~/.cache/dimred)")
-      .of_this_machine();
-  data::add_stream_options(table, options.stream_cache, options.stream_fetches);
-  table
-      .add_choice("on_bad_sample",
-                  &dataset.skip_bad,
-                  "for a sample that cannot be read or decoded: fail ends the command, skip leaves "
-                  "it out and counts it",
-                  {{"fail", false}, {"skip", true}})
+      .add_choice(
+          "on_bad_sample",
+          &dataset.skip_bad,
+          "fail: end the command at an unreadable sample; skip: leave out and count such samples",
+          {{"fail", false}, {"skip", true}})
       .essential();
   table.group("Machine");
-  table
-      .add("threads",
-           &options.threads,
-           "worker threads; 0: all cores of this process",
-           between(0, 4096))
-      .role(OptionRole::threads)
-      .essential();
+  add_threads_option(table, options.threads).essential();
   table.add("quiet", &options.quiet, "print errors only").role(OptionRole::quiet);
 }
 
@@ -94,9 +84,6 @@ std::vector<SourcePart> open_source(const SourceOptions& options) {
   std::vector<SourcePart> parts;
   // The test set's labels are the training set's, so that is opened whenever it is there.
   std::shared_ptr<const data::Dataset> train = data::open_dataset(options.dataset, /*train=*/true);
-  require(options.stream_cache == 0 || train->stream_capacity(),
-          "[data] stream_cache needs data at a URL, received {}",
-          options.dataset.path);
   if (options.split != SplitChoice::test) parts.push_back({"train", train});
   if (options.split == SplitChoice::train) return parts;
   const auto& names = train->class_names();
@@ -111,8 +98,8 @@ std::vector<SourcePart> open_source(const SourceOptions& options) {
 void require_cache_for_all(const SourcePart& part, const std::string& what) {
   const auto files = part.dataset->stream_capacity();
   require(!files || files->room >= files->total(),
-          "[data] {} reads samples of all files in mixed order and needs a stream_cache for all "
-          "files ({}), received {}",
+          "[data] {} reads samples in mixed order, so the stream_cache needs room for all files "
+          "({}), received {}",
           what,
           files ? bytes_text(files->total()) : std::string(),
           files ? bytes_text(files->room) : std::string());
@@ -137,17 +124,19 @@ data::Progress progress_bar(const std::string& label, std::int64_t total, bool q
 
 void report_samples(const SourcePart& part, const data::WriteReport& report) {
   Console console(/*quiet=*/true);  // warnings are said all the same
+  for (const auto& note : part.dataset->notes()) console.warn(formatted("{}: {}", part.name, note));
   if (report.bad > 0)
-    console.warn(formatted("{}: {} bad samples were left out; the first: {}",
+    console.warn(formatted("{}: left out {} bad samples; the first bad sample: {}",
                            part.name,
                            report.bad,
                            report.first_bad));
   if (report.damaged > 0)
-    console.warn(formatted(
-        "{}: {} damaged images were written as far as they could be decoded; the first: {}",
-        part.name,
-        report.damaged,
-        report.first_damaged));
+    console.warn(
+        formatted("{}: {} damaged images could be decoded and written only in part; the first "
+                  "damaged image: {}",
+                  part.name,
+                  report.damaged,
+                  report.first_damaged));
 }
 
 void check_output(const fs::path& output, const SourceOptions& options) {

@@ -17,8 +17,6 @@ enum class SplitChoice { both, train, test };
 /// The data set that a tool reads.
 struct SourceOptions {
   data::DatasetOptions dataset;
-  double stream_cache = 0;          // GB, see data::add_stream_options
-  std::int64_t stream_fetches = 4;  // at a time
   SplitChoice split = SplitChoice::both;
   std::int64_t threads = 0;  // 0: all cores
   bool quiet = false;
@@ -50,7 +48,8 @@ std::int64_t thread_count(const SourceOptions& options);
 /// Shows progress of `total` samples on the console.
 data::Progress progress_bar(const std::string& label, std::int64_t total, bool quiet);
 
-/// Reports on standard error how many samples were left out (bad) or used in part (damaged).
+/// Reports on standard error the notes on the data set, such as its records that were left out, and
+/// how many samples were left out (bad) or used in part (damaged) by a tool.
 void report_samples(const SourcePart& part, const data::WriteReport& report);
 
 /// Throws std::invalid_argument when `output` is empty or lies in the source (or is it, or in a

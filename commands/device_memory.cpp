@@ -26,10 +26,11 @@ std::string options_of(const std::string& command) {
   if (command == "evaluate" || command == "predict" || command == "verify")
     return "lower --batch_size";
   std::string common =
-      "lower --batch_size (--gradient_accumulation splits a step's batch to the same result), or "
-      "give --precision bfloat16, --cuda_graphs false or --data_on_device no";
+      "lower --batch_size, or give --gradient_accumulation N (the same result from smaller "
+      "passes), --precision bfloat16, --cuda_graphs false or --data_on_device no";
   if (command != "stage2") return common;
-  return common + "; the matrix takes 4 x n_component x M bytes, so a smaller one lowers it, too";
+  return common +
+         "; a smaller n_component also helps, because the matrix takes 4 x n_component x M bytes";
 }
 
 /// Bytes of "20.00 GiB" at `place`, as torch writes sizes.
@@ -92,8 +93,7 @@ std::string memory_advice(const std::string& message,
       "[device] out of memory: {}{}; {}{}",
       between_words(message, "Tried to allocate", " is free"),
       message.find(" is free") == std::string::npos ? "" : " is free",
-      most ? formatted("passes are of {} samples, of which at most {} can fit; ", batch, *most)
-           : "",
+      most ? formatted("a pass has {} samples, but at most {} can fit; ", batch, *most) : "",
       options_of(command));
 }
 

@@ -41,18 +41,17 @@ void add_difference_options(OptionTable& table, DiffArguments& arguments) {
             "absolute tolerance: equal if |a - b| <= atol + rtol * |b|",
             at_least(0));
   table.group("Tensors");
+  table.add("rename",
+            &arguments.rename,
+            "file with lines REGEX -> TEXT; the first line whose REGEX matches a name of A "
+            "replaces each match by TEXT");
   table.add(
-      "rename",
-      &arguments.rename,
-      "file with lines REGEX -> TEXT that rename A's tensors; the first line that matches is used");
-  table.add("include",
-            &diff.include,
-            "compare only tensors whose name matches this regular expression anywhere");
-  table.add(
-      "exclude", &diff.exclude, "skip tensors whose name matches this regular expression anywhere");
+      "include", &diff.include, "regular expression: compare only tensors whose name has a match");
+  table.add("exclude", &diff.exclude, "regular expression: skip tensors whose name has a match");
   table.add_choice("take",
                    &diff.take,
-                   "choose raw or averaged weights if a checkpoint holds both",
+                   "weights to read if a checkpoint has both kinds: raw, averaged, or named "
+                   "(dimred chooses by the keys' names)",
                    std::vector<std::pair<std::string, std::string>>{
                        {"named", ""}, {"raw", "raw"}, {"averaged", "averaged"}});
 }
@@ -68,7 +67,7 @@ OptionTable diff_table(DiffArguments& arguments) {
            "first checkpoint: file, folder, shards, distributed checkpoint, snapshot or run")
       .role(OptionRole::input)
       .positional();
-  table.add("b", &arguments.b, "second checkpoint; may be of another kind")
+  table.add("b", &arguments.b, "second checkpoint, of the same or another kind")
       .role(OptionRole::input)
       .positional();
   add_difference_options(table, arguments);
@@ -80,12 +79,7 @@ OptionTable diff_table(DiffArguments& arguments) {
            "print errors only; the exit code is 1 if the checkpoints differ")
       .role(OptionRole::quiet);
   table.group("Machine");
-  table
-      .add("threads",
-           &arguments.diff.threads,
-           "threads that compare; 0: all cores of this process",
-           between(0, 4096))
-      .role(OptionRole::threads);
+  add_threads_option(table, arguments.diff.threads);
   add_store_options(table);
   return table;
 }
@@ -98,7 +92,7 @@ int diff_command(const std::vector<std::string>& arguments) {
   auto table = diff_table(given);
   if (printed_help(table, arguments)) return exit_success;
   require_effects(table);
-  require(!given.a.empty() && !given.b.empty(), "[diff] needs A and B, two checkpoints to compare");
+  require(!given.a.empty() && !given.b.empty(), "[diff] needs two checkpoints to compare, A and B");
   auto& options = given.diff;
   if (!given.rename.empty()) options.renames = verbs::read_rename_rules(given.rename);
   Console console(given.quiet);

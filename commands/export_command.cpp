@@ -1,19 +1,20 @@
 #include <span>
 
 #include "checkpoints/artifact.h"
+#include "checkpoints/output.h"
 #include "commands/ranks.h"
 #include "commands/remote.h"
 #include "commands/run.h"
 #include "commands/saved_weights.h"
 #include "commands/train_run.h"
 #include "commands/trainer_commands.h"
+#include "engine/evaluate.h"
+#include "run/make_setup.h"
+#include "run/run_folder.h"
 #include "serving/export.h"
 #include "support/digest.h"
 #include "support/errors.h"
 #include "support/result_file.h"
-#include "training/evaluate.h"
-#include "training/make_setup.h"
-#include "training/run_folder.h"
 
 namespace dimred::commands {
 namespace {
@@ -26,8 +27,8 @@ struct ExportOptions : SavedOptions {
 };
 
 nlohmann::ordered_json source_of(const ExportOptions& options,
-                                 const training::Setup& setup,
-                                 const training::Weights& weights) {
+                                 const engine::Setup& setup,
+                                 const run::Weights& weights) {
   nlohmann::ordered_json source;
   source["run"] = checkpoints::run_of(options.weights).string();
   source["weights"] = weights.source;
@@ -43,36 +44,37 @@ nlohmann::ordered_json source_of(const ExportOptions& options,
 /// In float32, as those who read the export will compute.
 int write(ExportOptions& options, const distributed::Ranks& ranks) {
   auto& model = options.common.model;
-  model.precision = training::PrecisionChoice::float32;
-  auto setup = training::make_setup(options.common, ranks);
+  model.precision = engine::PrecisionChoice::float32;
+  auto setup = run::make_setup(options.common, ranks);
   const auto weights = load_saved(setup, options);
   require(!weights.other_normalisation,
-          "[export] needs the training data of the weights to compute its mean and deviation: {}; "
-          "give the place of the data with --data",
+          "[export] needs the mean and deviation of the weights' training data: {}; give the place "
+          "of the training data with --data",
           weights.note);
   auto source = source_of(options, setup, weights);
-  if (options.score && !setup.data.test) print("no test set: the export has no test accuracy\n");
+  if (options.score && !setup.data.test)
+    print("no test set found, so the export has no test accuracy\n");
   if (options.score && setup.data.test) {
-    const auto score = training::finite_score(setup, *setup.data.test, "test");
+    const auto score = engine::finite_score(setup, *setup.data.test, "test");
     source["test_accuracy"] = score.accuracy;
     source["test_loss"] = score.loss;
     source["test_samples"] = score.samples;
   }
-  const auto folder = serving::export_network(setup,
-                                              serving::signature_of(setup, model, source),
-                                              options.output,
-                                              training::module_of(model));
+  const auto folder = serving::export_network(
+      setup, serving::signature_of(setup, model, source), options.output, run::module_of(model));
   print(formatted("-> {}\n", folder));
   return exit_success;
 }
 
 /// write() computes in float32, whatever these rows say.
-void refuse_precision(const OptionTable& table, const training::ModelOptions& model) {
+void refuse_precision(const OptionTable& table, const engine::ModelOptions& model) {
   for (const auto* field :
        std::initializer_list<const void*>{&model.precision, &model.amp_allow, &model.amp_deny}) {
     const auto& row = table.at(field);
     require(row.origin != OptionOrigin::flag || row.value() == "float32",
-            "[export] {} has no effect: readers of an export compute in float32",
+            "[export] {} has no effect, because programs that read an export compute in float32; "
+            "leave out --{}",
+            row.name,
             row.name);
   }
 }
@@ -80,9 +82,18 @@ void refuse_precision(const OptionTable& table, const training::ModelOptions& mo
 fs::path default_output(const fs::path& weights) {
   const auto run = checkpoints::run_of(weights);
   require(!run.empty(),
-          "[export] needs --output FOLDER for weights that belong to no run folder, received {}",
+          "[export] needs --output FOLDER for weights outside of a run folder, received {}",
           weights);
   return run / "export";
+}
+
+/// Versions beside the weights of a checkpoint's own folder would make the folder unreadable.
+void require_apart(const ExportOptions& options) {
+  const auto folder = checkpoints::name_of(fs::absolute(options.weights));
+  std::error_code none;
+  if (fs::is_directory(folder) && fs::equivalent(folder, options.output, none) &&
+      checkpoints::look(folder).kind == checkpoints::ArtifactKind::folder)
+    checkpoints::require_outside("export", options.output / "1", folder);
 }
 
 }  // namespace
@@ -106,9 +117,10 @@ int export_command(const std::vector<std::string>& arguments) {
   print_default_data(table, options.weights, options.common.data);
   if (options.output.empty()) options.output = default_output(options.weights);
   require_outside_runs(options.output, "--output");
+  require_apart(options);
   const auto ranks = launch::discover().size;
   require(ranks == 1, "[export] needs one rank, received {} ranks", ranks);
-  training::resolve(options.common, ranks, table);
+  run::resolve(options.common, ranks, table);
   return with_ranks(
       table, options.common, [&](const auto& alone) { return write(options, alone); });
 }

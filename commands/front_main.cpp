@@ -42,9 +42,8 @@ constexpr std::array subcommands = {
     Subcommand{"merge", "merge checkpoints of any size by coefficients", merge_command},
     Subcommand{"convert", "rewrite a checkpoint of any kind as safetensors", convert_command},
     Subcommand{"diff", "compare the tensors of two checkpoints", diff_command, exit_caller},
-    Subcommand{"inspect",
-               "print what a file or folder holds, and check that it is whole",
-               inspect_command},
+    Subcommand{
+        "inspect", "print the contents of a file or folder and check for damage", inspect_command},
     Subcommand{"stage1", "train a network and save weight snapshots", nullptr},
     Subcommand{"pca",
                "compute the k x M projection matrix (pca_mat.npy) of snapshots",
@@ -63,8 +62,9 @@ constexpr std::array subcommands = {
         "store", "get, put and list files of remote stores (HDFS, S3, GCS, HTTP)", store_command},
     Subcommand{
         "import", "translate FastNN's or MindSpore's configuration into options", import_command},
-    Subcommand{
-        "completion", "print completion of commands, options and values for bash or zsh", complete},
+    Subcommand{"completion",
+               "print a script that completes commands, options and values in bash or zsh",
+               complete},
 };
 
 std::string group_text(const std::string& heading, std::string_view first, std::string_view last) {
@@ -83,7 +83,7 @@ void print_help() {
       "\nAlways:\n"
       "  --help      this text; dimred SUBCOMMAND --help lists a subcommand's options\n"
       "  --version   version and revision\n\n"
-      "First steps with checkpoints (RUN: a folder of them):\n"
+      "First steps with checkpoints (RUN: a folder of checkpoints):\n"
       "  dimred merge RUN --last 10 --output merged\n"
       "  dimred inspect --trajectory RUN\n\n"
       "First steps with training (IMAGES: a folder of classes; without --data: Debian's "
@@ -115,8 +115,8 @@ int complete(const std::vector<std::string>& arguments) {
   dimred::share_cores();
   execv(program.c_str(), pointers.data());
   throw std::runtime_error(dimred::formatted(
-      "cannot run {}: {}; scripts/setup.sh in a clone of the repository builds it (the Python "
-      "package has only the commands that need no torch)",
+      "cannot run {}: {}; build this program with scripts/setup.sh in a clone of the repository "
+      "(the Python package has only the commands that need no torch)",
       program,
       std::strerror(errno)));
 }

@@ -15,7 +15,7 @@ namespace {
 
 void require_free_output(const ResultPlace& place) {
   require(place.path.extension() == ".toml",
-          "[import] output needs a name that ends in .toml, received {}",
+          "[import] --output needs a name that ends in .toml, received {}",
           place.path);
   require_result_place(place);
 }
@@ -52,7 +52,9 @@ int import_command(const std::vector<std::string>& arguments) {
   require(!file.empty(), "[import] needs a file; see dimred import --help");
   const auto format = imports::format_of(file);
   if (format == imports::ForeignFormat::rank_table) {
-    require(output.empty(), "[import] output needs a file with options, and a rank table has none");
+    require(
+        output.empty(),
+        "[import] --output does not work with a rank table, because a rank table has no options");
     print(imports::describe_rank_table(file));
     return exit_success;
   }
@@ -78,8 +80,9 @@ std::filesystem::path take_file(std::vector<std::string>& arguments, const std::
                                   : "";
     if (value.empty()) throw std::invalid_argument(formatted("{}: needs a file", flag));
     if (looks_like_url(value))
-      throw std::invalid_argument(
-          formatted("{}: cannot be a URL, received {}", flag, without_credentials(value)));
+      throw std::invalid_argument(formatted("{}: needs a file on this machine, received the URL {}",
+                                            flag,
+                                            without_credentials(value)));
     if (!file.empty()) throw std::invalid_argument(formatted("{}: given twice", flag));
     file = value;
     const auto at = arguments.begin() + static_cast<std::ptrdiff_t>(i);
@@ -102,7 +105,7 @@ std::vector<std::string> adopt_import(OptionTable& table, const imports::Import&
   const auto& rows = table.rows();
   for (const auto& row : rows) {
     require(row.origin != OptionOrigin::file,
-            "[{}] needs --config or a file of another system, received both",
+            "[{}] needs either --config or a file of another system, received both",
             import.command);
   }
   imports::require_overridden(import, [&](std::string_view name) {

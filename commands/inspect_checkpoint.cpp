@@ -84,25 +84,17 @@ std::string amounts(const verbs::Inspection& inspection) {
   return text;
 }
 
-/// "a, b, c" or "a, b, c, ... (12 files)".
-std::string some_of(const std::vector<std::string>& names) {
-  constexpr std::size_t shown = 6;
-  if (names.size() <= shown) return name_list(names);
-  const std::vector<std::string> first(names.begin(), names.begin() + shown);
-  return formatted("{}, ... ({})", name_list(first), counted(std::ssize(names), "file"));
-}
-
 std::string summary_text(const verbs::Inspection& inspection) {
   auto text = text_rows({{"checkpoint", inspection.path.string()},
                          {"format", inspection.format},
-                         {"files", some_of(inspection.files)},
+                         {"files", first_of_all(inspection.files, 6)},
                          {"tensors", count_text(std::ssize(inspection.tensors))},
                          {"parameters", count_text(inspection.parameters)}}) +
               amounts(inspection);
   if (!inspection.left_out.empty())
     text += text_row("left out", checkpoints::count_and_names(inspection.left_out));
   if (!inspection.side_files.empty())
-    text += text_row("side files", some_of(inspection.side_files));
+    text += text_row("side files", first_of_all(inspection.side_files, 6));
   return text;
 }
 

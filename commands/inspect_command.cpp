@@ -81,15 +81,16 @@ InspectedText inspect(const fs::path& named, const CheckpointQuestions& question
 
 OptionTable inspection_table(InspectArguments& arguments) {
   auto& [file, landscape, trajectory, schedule, model, questions] = arguments;
-  OptionTable table("dimred inspect",
-                    "print what a checkpoint, state, run, matrix or data set holds. Exit code 1 "
-                    "if it is damaged");
+  OptionTable table(
+      "dimred inspect",
+      "print the contents of a checkpoint, state, run, matrix or data set. Exit code 1 for damage");
   table.group("What");
   table.add("file", &file, "file or folder to inspect").positional();
-  table.add("tensors", &questions.tensors, "list the checkpoint's tensors, one a line");
-  table.add("check",
-            &questions.check,
-            "read all values; exit code 1 for NaN, infinities or a wrong index");
+  table.add("tensors", &questions.tensors, "list the checkpoint's tensors, one per line");
+  table.add(
+      "check",
+      &questions.check,
+      "read all values; exit code 1 for NaN, infinities or an index that contradicts the shards");
   table
       .add("write_manifest",
            &questions.write_manifest,
@@ -135,7 +136,9 @@ int inspect_command(const std::vector<std::string>& arguments) {
   for (const auto* field : std::initializer_list<const void*>{
            &given.landscape, &given.model, &given.schedule, &given.trajectory}) {
     const auto& row = table.at(field);
-    require(!row.was_set(), "[inspect] {} needs to be given as a flag", row.name);
+    require(!row.was_set(),
+            "[inspect] {} works only as a flag on the command line, not in a configuration file",
+            row.name);
   }
   const auto& file = given.file;
   require(!file.empty(), "[inspect] needs a file or folder; see dimred inspect --help");

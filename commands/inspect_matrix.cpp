@@ -39,7 +39,7 @@ std::string blocks_text(const pca::Sidecar& sidecar) {
   const auto& rows = sidecar.block_components;
   const auto fewer =
       std::ranges::count_if(rows, [&](std::int64_t count) { return count < sidecar.components; });
-  return formatted("{}, block-diagonal by layers, {} with fewer than {} rows that are not zero",
+  return formatted("{}, block-diagonal by layers; {} blocks have fewer than {} non-zero rows",
                    rows.size(),
                    fewer,
                    sidecar.components);
@@ -54,7 +54,7 @@ std::string spectrum_rows(const pca::Sidecar& sidecar) {
         "singular values",
         formatted("{} ... {}", decimal_text(values.front(), 4), decimal_text(values.back(), 4)));
   const bool centred = sidecar.kind != pca::Kind::span;
-  return text + text_row(centred ? "explained variance" : "of squared norm",
+  return text + text_row(centred ? "explained variance" : "share of squared norm",
                          explained_text(sidecar.explained_variance_ratio));
 }
 
@@ -69,7 +69,7 @@ std::string inspect_npy(const fs::path& file) {
   if (header.shape.size() != 2) return text;
   const auto sidecar = pca::read_basis_header(file);
   if (!sidecar.is_known())
-    return text + text_row("sidecar", "none: which model it belongs to is not known");
+    return text + text_row("sidecar", "none, so the model of the matrix is unknown");
   const auto seed = sidecar.seed ? formatted(", seed {}", *sidecar.seed) : "";
   return text +
          text_rows({{"whole", "yes, digests verified"},

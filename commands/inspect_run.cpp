@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "checkpoints/artifact.h"
+#include "checkpoints/last_rate.h"
 #include "checkpoints/run_config.h"
 #include "checkpoints/safetensors.h"
 #include "checkpoints/sealed_json.h"
@@ -15,6 +16,7 @@
 #include "checkpoints/state.h"
 #include "checkpoints/step_names.h"
 #include "checkpoints/weight_names.h"
+#include "checkpoints/weights_format.h"
 #include "commands/inspect_matrix.h"
 #include "data/idx.h"
 #include "support/atomic_file.h"
@@ -63,7 +65,8 @@ InspectedText inspect_snapshots(const fs::path& folder, const std::vector<fs::pa
   for (const auto& size : sizes) result.text += text_row("weights", size + " float32");
   for (const auto& hash : layouts) result.text += text_row("layout", hash);
   if (layouts.size() > 1)
-    result.text += text_row("", "of different models: a PCA of them is refused");
+    result.text +=
+        text_row("", "the snapshots belong to different models, so dimred refuses a PCA");
   result.add(missing_snapshots(folder));
   result.add(listed);
   return result;
@@ -77,6 +80,21 @@ std::string describe_state(const fs::path& folder) {
 std::string describe_safetensors(const fs::path& file) {
   checkpoints::read_safetensors_header(file);  // throws when the header and the length disagree
   return bytes_text(static_cast<std::int64_t>(fs::file_size(file)));
+}
+
+/// Data, too, may lie in files .bin.
+bool has_weights(const fs::path& file) { return checkpoints::has_weights_format(InputFile(file)); }
+
+/// The size, and the format that the first bytes say.
+std::string describe_weights(const fs::path& file) {
+  const auto format = checkpoints::weights_format(file);
+  const bool pytorch = format == checkpoints::WeightsFormat::pytorch;
+  const bool mindspore = format == checkpoints::WeightsFormat::mindspore;
+  return formatted("{}, {}",
+                   bytes_text(static_cast<std::int64_t>(fs::file_size(file))),
+                   pytorch     ? "PyTorch"
+                   : mindspore ? "MindSpore"
+                               : "safetensors");
 }
 
 bool holds_idx(const fs::path& folder) {
@@ -123,7 +141,9 @@ InspectedText inspect_sizes(const nlohmann::ordered_json& sizes, const fs::path&
     const auto now = there ? fs::file_size(run / name) : 0;
     if (there && now == size.get<std::uintmax_t>()) continue;
     result.add({text_row(name,
-                         there ? formatted("DAMAGED: it has {} bytes, had {}", now, size.dump())
+                         there ? formatted("DAMAGED: the file has {} bytes, but the run wrote {}",
+                                           now,
+                                           size.dump())
                                : "MISSING"),
                 true});
   }
@@ -140,7 +160,7 @@ InspectedText inspect_digests(const nlohmann::ordered_json& manifest, const fs::
   for (const auto& [name, digest] : digests.items()) {
     const auto part = run / name;
     if (fs::is_regular_file(part) && file_digest(part) != digest.get<std::string>())
-      result.add({text_row(name, "DAMAGED: it is not what the run wrote"), true});
+      result.add({text_row(name, "DAMAGED: the file is not what the run wrote"), true});
   }
   return result;
 }
@@ -152,7 +172,7 @@ InspectedText inspect_manifest(const fs::path& file) {
   const auto manifest = parse_ordered_json(text, formatted("[inspect] {} is damaged", file));
   require_environment(
       manifest.is_object() && manifest.contains("outcome") && manifest["outcome"].is_string(),
-      "[inspect] {} is damaged: it needs to be an object with an outcome",
+      "[inspect] {} is damaged: the file needs an object with an outcome",
       file);
   checkpoints::require_digest(manifest, file);
   result.text = text_row("manifest.json", "whole, digest verified");
@@ -168,26 +188,27 @@ InspectedText inspect_manifest(const fs::path& file) {
   return result;
 }
 
-/// The last whole row; a line without its end is still being written.
+/// The number of rows, and the last one.
 std::string last_curve_row(const fs::path& file) {
-  std::istringstream in(checkpoints::read_text(file));
-  std::string header, last;
-  std::size_t rows = 0;
-  std::getline(in, header);
-  require_environment(header.starts_with("stage,"),
-                      "[inspect] {} is damaged: it needs to begin with the header \"stage,...\"",
-                      file);
-  const auto commas = std::ranges::count(header, ',');
-  for (std::string line; std::getline(in, line) && !in.eof(); ++rows, last = line) {
-    require_environment(std::ranges::count(line, ',') == commas,
-                        "[inspect] row {} has another number of fields than the header",
-                        rows + 1);
+  const auto lines = checkpoints::curve_lines(file);
+  require_environment(
+      !lines.empty() && lines.front().starts_with("stage,"),
+      "[inspect] {} is damaged: the file needs to begin with the header \"stage,...\"",
+      file);
+  const auto rows = lines.size() - 1;
+  const auto names = split_list(lines.front());
+  std::vector<std::string> values;
+  for (std::size_t row = 1; row <= rows; ++row) {
+    values = split_list(lines[row]);
+    require_environment(
+        values.size() == names.size(),
+        "[inspect] {} is damaged: row {} and the header have different numbers of fields",
+        file,
+        row);
   }
   std::string text = text_row("curve rows", std::to_string(rows));
-  const auto names = split_list(header), values = split_list(last);
-  for (std::size_t i = 0; i < std::min(names.size(), values.size()); ++i) {
+  for (std::size_t i = 0; i < values.size(); ++i)
     if (!values[i].empty()) text += text_row("  " + names[i], values[i]);
-  }
   return text;
 }
 
@@ -247,7 +268,8 @@ std::string inspect_snapshot(const fs::path& file) {
        {"layout", info.layout_hash}});
   const auto missing = checkpoints::missing_parameters(info.layout_json);
   if (!missing.empty())
-    text += text_row("without", checkpoints::count_and_names(missing) + ", frozen when recorded");
+    text += text_row("without",
+                     checkpoints::count_and_names(missing) + ", frozen during the recording");
   const auto run = nlohmann::json::parse(info.run_json, nullptr, /*allow_exceptions=*/false);
   if (run.is_object() && run.contains("config"))
     text += config_rows(run.at("config").get<std::string>());
@@ -259,7 +281,7 @@ void require_whole_snapshot(const fs::path& file) {
   // A name that only our snapshots have: its head was overwritten, or it is empty.
   const bool of_a_snapshot = checkpoints::snapshot_file_names.matches(file.filename().string());
   require_environment(!of_a_snapshot,
-                      "[inspect] {} is damaged: its first bytes are not a snapshot's{}",
+                      "[inspect] {} is damaged: the first bytes are not the header of a snapshot{}",
                       file,
                       of_a_snapshot ? InputFile(file).placeholder_remark() : "");
 }
@@ -280,9 +302,12 @@ InspectedText inspect_folder(const fs::path& folder) {
   if (const auto files = list_files(folder, {".safetensors"}); !files.empty())
     return listed("safetensors", files, describe_safetensors);
   if (holds_idx(folder)) return {inspect_idx(folder)};
+  const auto files = list_files(folder, {".pt", ".pth", ".bin", ".ckpt", ".pth.tar"});
+  if (std::ranges::any_of(files, has_weights))
+    return listed("weight files", files, describe_weights);
   throw std::invalid_argument(
-      formatted("[inspect] needs a folder with a run, a state, snapshots, safetensors or IDX "
-                "files, received {}",
+      formatted("[inspect] needs a folder with a run, a state, snapshots, weight files or IDX "
+                "files, received {}; dimred data inspect shows the images of a data set",
                 folder));
 }
 

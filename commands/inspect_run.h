@@ -14,8 +14,8 @@ std::string inspect_snapshot(const std::filesystem::path& file);
 /// one does.
 void require_whole_snapshot(const std::filesystem::path& file);
 
-/// Returns the contents of a folder of ours: a run, a state, snapshots, states, or safetensors
-/// files that are checkpoints each. Throws std::invalid_argument for another one.
+/// Returns the contents of a folder of ours: a run, a state, snapshots, states, or weight files
+/// that are checkpoints each. Throws std::invalid_argument for another one.
 InspectedText inspect_folder(const std::filesystem::path& folder);
 
 }  // namespace dimred::commands

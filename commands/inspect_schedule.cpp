@@ -151,11 +151,11 @@ int inspect_schedule(const std::vector<std::string>& arguments) {
   table.add("epochs", &options.epochs, "passes over the training set", between(1, longest));
   table.add("steps_per_epoch",
             &options.steps_per_epoch,
-            "training samples / global batch size",
+            "steps in each epoch: training samples / global batch size",
             between(1, longest));
   table.add("global_batch_size",
             &options.schedule.global_batch_size,
-            "samples per step over all ranks",
+            "samples per step over all ranks; 0: unknown, and schedule = plsc is refused",
             at_least(0));
   table.group("Drawing");
   table.add("csv", &options.csv, "write step,epoch,learning_rate of every step to this file")
@@ -167,7 +167,7 @@ int inspect_schedule(const std::vector<std::string>& arguments) {
   if (!options.csv.empty()) require_result_place(place);
   constexpr std::int64_t most = 20'000'000;
   require(options.epochs <= most / options.steps_per_epoch,
-          "[inspect] needs at most {} steps, received {} epochs of {}",
+          "[inspect] needs at most {} steps, received {} epochs of {} steps",
           most,
           options.epochs,
           options.steps_per_epoch);

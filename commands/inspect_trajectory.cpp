@@ -115,25 +115,21 @@ int inspect_trajectory(const std::vector<std::string>& arguments) {
   table.group("Tests");
   table.add("flips",
             &options.flips,
-            "number of random sign patterns of the increments",
+            "number of random trajectories in each test, made by changing signs or order of the "
+            "increments",
             between(19, pca::most_flips));
   table.add("block",
             &options.block,
-            "consecutive increments with one sign in the second test; 0: an eighth of all "
+            "successive increments with a common sign in the second test; 0: an eighth of all "
             "increments, at least 2",
             at_least(0));
   table.add("window",
             &options.window,
             "snapshots in a running mean; 0: a quarter of all snapshots, at least 2",
             at_least(0));
-  table.add("seed", &seed, "seed of the random signs", at_least(0));
+  table.add("seed", &seed, "seed of the random signs and orders", at_least(0));
   table.group("Machine");
-  table
-      .add("threads",
-           &options.threads,
-           "worker threads; 0: all cores of this process",
-           between(0, 4096))
-      .role(OptionRole::threads);
+  add_threads_option(table, options.threads);
   add_store_options(table);
   if (printed_help(table, arguments)) return exit_success;
   require(!source.empty(), "[inspect] needs --trajectory FOLDER, LIST.txt, 'PATTERN' or FILE.npy");

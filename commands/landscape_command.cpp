@@ -14,12 +14,18 @@
 #include "commands/ranks.h"
 #include "commands/remote.h"
 #include "commands/run.h"
+#include "commands/saved_weights.h"
 #include "commands/text_table.h"
 #include "commands/train_run.h"
 #include "commands/trainer_commands.h"
+#include "engine/data_sets.h"
+#include "engine/weights/landscape.h"
 #include "models/margin.h"
 #include "options/option_values.h"
 #include "pca/basis.h"
+#include "run/make_setup.h"
+#include "run/weights/frozen_file.h"
+#include "run/weights/weights.h"
 #include "support/agreement.h"
 #include "support/console.h"
 #include "support/errors.h"
@@ -27,11 +33,6 @@
 #include "support/result_file.h"
 #include "support/stopwatch.h"
 #include "support/text.h"
-#include "training/data_sets.h"
-#include "training/make_setup.h"
-#include "training/weights/frozen_file.h"
-#include "training/weights/landscape.h"
-#include "training/weights/weights.h"
 
 namespace dimred::commands {
 namespace {
@@ -48,18 +49,18 @@ struct PathFile {
 struct PathPoint {
   std::string source;
   std::int64_t step = 0, epoch = 0;
-  training::Coordinates coordinates;
+  engine::Coordinates coordinates;
   double loss = 0, accuracy = 0;  // of the weights themselves, not of their projection
 };
 
 /// A measurement: where, on which samples, and how.
 struct Landscape {
-  training::Setup* setup = nullptr;  // of this rank alone
+  engine::Setup* setup = nullptr;  // of this rank alone
   distributed::TensorCommunicator* communicator = nullptr;
   Console* console = nullptr;
-  const training::Plane* plane = nullptr;
+  const engine::Plane* plane = nullptr;
   const data::Dataset* samples = nullptr;
-  training::Recalibration options;
+  engine::Recalibration options;
 };
 
 /// Tells the console how far the work is.
@@ -76,7 +77,7 @@ std::function<void(std::int64_t)> progress_on(Console& console,
   };
 }
 
-std::string row_of(const std::vector<double>& numbers) {
+std::string csv_line(const std::vector<double>& numbers) {
   return joined(numbers, ",", number_text) + '\n';
 }
 
@@ -116,10 +117,10 @@ std::vector<PathPoint> measure_path(const Landscape& landscape,
   const auto count = std::ssize(files);
   constexpr std::int64_t width = 7;
   const auto measure = [&](std::int64_t index) -> std::vector<double> {
-    const auto weights = training::load_weights(setup, files[index].file);
-    training::apply(setup.model, weights);
-    const auto at = training::coordinates(*landscape.plane, setup.model.flat.weights);
-    const auto score = training::score_here(setup, *landscape.samples, landscape.options);
+    const auto weights = run::load_weights(setup, files[index].file);
+    run::apply(setup.model, weights);
+    const auto at = engine::coordinates(*landscape.plane, setup.model.flat.weights);
+    const auto score = engine::score_here(setup, *landscape.samples, landscape.options);
     return {static_cast<double>(weights.step),
             static_cast<double>(weights.epoch),
             at.a,
@@ -128,11 +129,11 @@ std::vector<PathPoint> measure_path(const Landscape& landscape,
             score.loss,
             score.accuracy};
   };
-  const auto numbers = training::shared_among(*landscape.communicator,
-                                              count,
-                                              width,
-                                              measure,
-                                              progress_on(*landscape.console, "path", count));
+  const auto numbers = engine::shared_among(*landscape.communicator,
+                                            count,
+                                            width,
+                                            measure,
+                                            progress_on(*landscape.console, "path", count));
   std::map<std::string, std::size_t> order;                          // of the sources
   std::map<std::pair<std::size_t, std::int64_t>, PathPoint> points;  // by source and step
   for (std::int64_t i = 0; i < count; ++i) {
@@ -156,29 +157,29 @@ std::vector<PathPoint> measure_path(const Landscape& landscape,
 /// Loss and accuracy at every point of the grid, shared among the ranks, as the CSV
 /// a,b,loss,accuracy: b by b, in each all a.
 std::string measure_surface(const Landscape& landscape,
-                            const training::Axis& a,
-                            const training::Axis& b) {
+                            const engine::Axis& a,
+                            const engine::Axis& b) {
   const auto count = a.points * b.points;
   const auto at = [&](std::int64_t i) { return std::pair{a.at(i % a.points), b.at(i / a.points)}; };
   const auto measure = [&](std::int64_t i) -> std::vector<double> {
     const auto [along_a, along_b] = at(i);
-    const auto score = training::score_in_plane(*landscape.setup,
-                                                *landscape.plane,
-                                                along_a,
-                                                along_b,
-                                                *landscape.samples,
-                                                landscape.options);
+    const auto score = engine::score_in_plane(*landscape.setup,
+                                              *landscape.plane,
+                                              along_a,
+                                              along_b,
+                                              *landscape.samples,
+                                              landscape.options);
     return {score.loss, score.accuracy};
   };
-  const auto scores = training::shared_among(*landscape.communicator,
-                                             count,
-                                             2,
-                                             measure,
-                                             progress_on(*landscape.console, "surface", count));
+  const auto scores = engine::shared_among(*landscape.communicator,
+                                           count,
+                                           2,
+                                           measure,
+                                           progress_on(*landscape.console, "surface", count));
   std::string text = "a,b,loss,accuracy\n";
   for (std::int64_t i = 0; i < count; ++i) {
     const auto [along_a, along_b] = at(i);
-    text += row_of({along_a, along_b, scores[2 * i], scores[2 * i + 1]});
+    text += csv_line({along_a, along_b, scores[2 * i], scores[2 * i + 1]});
   }
   return text;
 }
@@ -188,11 +189,11 @@ std::string path_csv(const std::vector<PathPoint>& points) {
   std::string text = "source,step,epoch,a,b,distance_from_plane,loss,accuracy\n";
   for (const auto& point : points) {
     text += formatted("{},{},{},", csv_field(point.source), point.step, point.epoch);
-    text += row_of({point.coordinates.a,
-                    point.coordinates.b,
-                    point.coordinates.distance,
-                    point.loss,
-                    point.accuracy});
+    text += csv_line({point.coordinates.a,
+                      point.coordinates.b,
+                      point.coordinates.distance,
+                      point.loss,
+                      point.accuracy});
   }
   return text;
 }
@@ -201,7 +202,7 @@ enum class Center { last, mean };
 enum class Samples { train, validation, test };
 
 struct LandscapeOptions {
-  training::CommonOptions common;
+  run::CommonOptions common;
   fs::path run, pca_mat, center_file;
   fs::path output = "landscape.csv";
   bool overwrite = false;
@@ -212,7 +213,7 @@ struct LandscapeOptions {
   double margin = 0.25;
   Samples set = Samples::train;
   std::int64_t samples = 2000;
-  training::Recalibration surface;
+  engine::Recalibration surface;
 };
 
 void add_plane_options(OptionTable& table, LandscapeOptions& options) {
@@ -220,7 +221,7 @@ void add_plane_options(OptionTable& table, LandscapeOptions& options) {
   table
       .add("landscape",
            &options.run,
-           "run folder, state or snapshot with the model, data, path and center")
+           "run folder, state or snapshot that gives model, data, training path and center")
       .essential();
   table.add("pca_mat", &options.pca_mat, "matrix whose components span the plane, k x M .npy")
       .essential();
@@ -231,15 +232,16 @@ void add_plane_options(OptionTable& table, LandscapeOptions& options) {
            between(1, 1e9))
       .essential();
   table
-      .add_choice("center",
-                  &options.center,
-                  "center of the plane: the newest weights of --landscape, or the mean of its "
-                  "snapshots",
-                  {{"last", Center::last}, {"mean", Center::mean}})
+      .add_choice(
+          "center",
+          &options.center,
+          "center of the plane: newest weights of --landscape, or mean of the run's snapshots",
+          {{"last", Center::last}, {"mean", Center::mean}})
       .essential();
-  table.add("center_file",
-            &options.center_file,
-            "weights at the center, in any form that evaluate takes");
+  table.add(
+      "center_file",
+      &options.center_file,
+      "run, state, snapshot or weight file with the weights at the center, instead of --center");
   table
       .add("paths",
            &options.paths,
@@ -248,15 +250,26 @@ void add_plane_options(OptionTable& table, LandscapeOptions& options) {
 }
 
 void add_surface_options(OptionTable& table, LandscapeOptions& options) {
-  table.add("grid", &options.grid, "number of points along a and b", between(1, 1001)).essential();
+  table
+      .add("grid",
+           &options.grid,
+           "number of points along the plane's coordinates a and b",
+           between(1, 1001))
+      .essential();
   table
       .add("margin",
            &options.margin,
-           "border of the grid around paths and center, relative to their extent",
+           "border of the grid, relative to the extent of the training paths and the center",
            between(0, 100))
       .needs(!has_value("a_range") || !has_value("b_range"));
-  table.add("a_range", &options.a_range, "range LOW,HIGH of a; replaces the margin");
-  table.add("b_range", &options.b_range, "range LOW,HIGH of b; replaces the margin");
+  table.add("a_range",
+            &options.a_range,
+            "range LOW,HIGH of the plane's first coordinate a, instead of the paths' extent plus "
+            "--margin");
+  table.add("b_range",
+            &options.b_range,
+            "range LOW,HIGH of the plane's second coordinate b, instead of the paths' extent plus "
+            "--margin");
   table
       .add_choice(
           "set",
@@ -270,17 +283,21 @@ void add_surface_options(OptionTable& table, LandscapeOptions& options) {
            "number of samples, chosen at random by seed; 0: all",
            at_least(0))
       .essential();
-  table.add_choice("batchnorm",
-                   &options.surface.recalibrate,
-                   "estimate running statistics again for every point, or keep the saved ones",
-                   {{"recalibrate", true}, {"keep", false}});
+  table.add_choice(
+      "batchnorm",
+      &options.surface.recalibrate,
+      "estimate BatchNorm's running statistics at every point, or keep the saved statistics",
+      {{"recalibrate", true}, {"keep", false}});
   table
       .add("batchnorm_batches",
            &options.surface.batchnorm_batches,
            "training batches for the estimate of running statistics",
            at_least(1))
       .needs(is("batchnorm", {"recalibrate"}));
-  table.add("output", &options.output, "surface to write (.csv); the path goes to NAME_path.csv")
+  table
+      .add("output",
+           &options.output,
+           "CSV file for the surface; the training path is written to NAME_path.csv")
       .role(OptionRole::output)
       .essential();
   table.add("overwrite", &options.overwrite, "replace existing outputs")
@@ -307,14 +324,14 @@ void check_options(const LandscapeOptions& options, const OptionTable& table) {
             "[inspect] {} needs LOW,HIGH with LOW < HIGH",
             table.at(values).name);
   require(options.components[0] != options.components[1],
-          "[inspect] components needs two different rows, received {} twice",
+          "[inspect] --components needs two different rows, received {} twice",
           options.components[0]);
   require(options.center == Center::last || options.center_file.empty(),
-          "[inspect] needs --center or --center_file, received both");
+          "[inspect] needs either --center or --center_file, received both");
   require(fs::exists(options.run), "[inspect] no such run: {}", options.run);
   require(!options.pca_mat.empty(), "[inspect] a landscape needs --pca_mat FILE");
   require(options.output.extension() == ".csv",
-          "[inspect] needs --output NAME.csv, received {}",
+          "[inspect] needs an --output whose name ends in .csv, received {}",
           options.output);
   const auto folder = options.output.has_parent_path() ? options.output.parent_path() : ".";
   require(fs::is_directory(folder), "[inspect] needs an existing folder for --output");
@@ -322,20 +339,20 @@ void check_options(const LandscapeOptions& options, const OptionTable& table) {
   require_result_place(options.path_place);
 }
 
-training::Weights center_of(const training::Setup& setup, const LandscapeOptions& options) {
-  if (!options.center_file.empty()) return training::load_weights(setup, options.center_file);
-  if (options.center == Center::last) return training::load_weights(setup, options.run);
+run::Weights center_of(const engine::Setup& setup, const LandscapeOptions& options) {
+  if (!options.center_file.empty()) return run::load_weights(setup, options.center_file);
+  if (options.center == Center::last) return run::load_weights(setup, options.run);
   const auto run = checkpoints::run_of(options.run);
-  return training::mean_of_series(setup, (run.empty() ? options.run : run) / "snapshots");
+  return run::mean_of_series(setup, (run.empty() ? options.run : run) / "snapshots");
 }
 
 /// Whole rows on every rank: each evaluates points of its own.
-training::Plane plane_of(const training::Setup& setup, const LandscapeOptions& options) {
+engine::Plane plane_of(const engine::Setup& setup, const LandscapeOptions& options) {
   const auto& components = options.components;
   const auto highest = static_cast<std::int64_t>(std::max(components[0], components[1]));
   const auto available = pca::read_basis_header(options.pca_mat).components;
   require(highest <= available,
-          "[inspect] components needs rows in [1, {}], received {}",
+          "[inspect] --components needs rows in [1, {}], received {}",
           available,
           highest);
   auto basis = pca::load_basis(options.pca_mat,
@@ -346,10 +363,10 @@ training::Plane plane_of(const training::Setup& setup, const LandscapeOptions& o
     auto* values = basis.values.data() + (static_cast<std::int64_t>(component) - 1) * basis.columns;
     return torch::from_blob(values, {basis.columns}).clone().to(setup.model.device);
   };
-  return training::plane_through(setup.model, row(components[0]), row(components[1]));
+  return engine::plane_through(setup.model, row(components[0]), row(components[1]));
 }
 
-std::unique_ptr<data::Dataset> samples_of(const training::Setup& setup,
+std::unique_ptr<data::Dataset> samples_of(const engine::Setup& setup,
                                           const LandscapeOptions& options) {
   auto whole = setup.data.train;
   if (options.set == Samples::test) whole = setup.data.test;
@@ -357,13 +374,12 @@ std::unique_ptr<data::Dataset> samples_of(const training::Setup& setup,
   require(whole != nullptr,
           "[inspect] set = {}",
           options.set == Samples::test
-              ? "test needs a test set, and the run has none: --test_data PATH names one"
+              ? "test needs a test set, but the run has none; give a test set with --test_data PATH"
               : "validation needs a run with a validation_fraction");
   if (options.set != Samples::test)
-    training::require_cache_for_all(
-        setup.data,
-        "samples of all its files are read for every point; set = test reads none of them");
-  auto indices = training::drawn_indices(whole->size(), options.samples, setup.seed);
+    engine::require_cache_for_all(
+        setup.data, "every point reads samples of all files; set = test reads no training files");
+  auto indices = engine::drawn_indices(whole->size(), options.samples, setup.seed);
   return data::subset(std::move(whole), std::move(indices));
 }
 
@@ -378,23 +394,22 @@ std::vector<PathFile> all_path_files(const LandscapeOptions& options) {
   return files;
 }
 
-training::Axis axis_of(const std::vector<double>& range,
-                       const std::vector<double>& values,
-                       double points,
-                       const LandscapeOptions& options,
-                       const char* name) {
+engine::Axis axis_of(const std::vector<double>& range,
+                     const std::vector<double>& values,
+                     double points,
+                     const LandscapeOptions& options,
+                     const char* name) {
   const auto count = static_cast<std::int64_t>(points);
   if (!range.empty()) return {.low = range[0], .high = range[1], .points = count};
-  const auto axis = training::axis_around(values, options.margin, count);
+  const auto axis = engine::axis_around(values, options.margin, count);
   require(axis.low < axis.high,
-          "[inspect] the paths do not leave the center along {}; needs --{}_range LOW,HIGH",
+          "[inspect] the paths do not leave the center along {}; give --{}_range LOW,HIGH",
           name,
           name);
   return axis;
 }
 
-std::vector<double> along(const std::vector<PathPoint>& points,
-                          double training::Coordinates::*axis) {
+std::vector<double> along(const std::vector<PathPoint>& points, double engine::Coordinates::*axis) {
   std::vector<double> values;
   values.reserve(points.size());
   for (const auto& point : points) values.push_back(point.coordinates.*axis);
@@ -402,10 +417,10 @@ std::vector<double> along(const std::vector<PathPoint>& points,
 }
 
 int measure(LandscapeOptions& options, const distributed::Ranks& ranks) {
-  auto setup = training::make_setup(options.common, distributed::single_process(ranks.rank_info));
-  training::load_frozen(setup, options.run);
+  auto setup = run::make_setup(options.common, distributed::single_process(ranks.rank_info));
+  run::load_frozen(setup, options.run);
   const auto center = center_of(setup, options);
-  training::apply(setup.model, center);
+  run::apply(setup.model, center);
   const auto plane = plane_of(setup, options);
   const auto files = all_path_files(options);
   const auto samples = samples_of(setup, options);
@@ -429,7 +444,7 @@ int measure(LandscapeOptions& options, const distributed::Ranks& ranks) {
                             .samples = samples.get(),
                             .options = options.surface};
   const auto points = measure_path(landscape, files);
-  using training::Coordinates;
+  using engine::Coordinates;
   const auto a =
       axis_of(options.a_range, along(points, &Coordinates::a), options.grid[0], options, "a");
   const auto b =
@@ -451,15 +466,15 @@ int landscape_command(const std::vector<std::string>& arguments) {
                     "projection matrix");
   add_plane_options(table, options);
   add_surface_options(table, options);
-  training::add_compute_options(table, options.common.run);
+  run::add_compute_options(table, options.common.run);
   table
       .add("seed",
            &options.common.run.seed,
-           "seed of the samples and of BatchNorm's batches",
+           "seed for the choice of samples and of BatchNorm's batches",
            at_least(0))
       .needs(above("samples") || is("batchnorm", {"recalibrate"}) || above("validation_fraction"));
-  training::add_data_options(table, options.common.data);
-  training::add_model_options(table, options.common.model);
+  run::add_data_options(table, options.common.data);
+  run::add_model_options(table, options.common.model);
   models::add_options(table, options.common.head);
   launch::add_options(table, options.common.ranks);
   add_store_options(table);
@@ -469,10 +484,11 @@ int landscape_command(const std::vector<std::string>& arguments) {
   options.path_place.path = path_output(options);
   check_options(options, table);
   const auto run = checkpoints::open_run(options.run);
-  for (const auto& line : adopt_run(table, run, options.common, "not as the run: "))
+  for (const auto& line : adopt_run(table, run, options.common, "unlike the run: "))
     print(line + "\n");
+  adopt_normalisation(table, run, options.run, options.common.data);
   require_data(table, options.common.data);
-  training::resolve(options.common, /*ranks=*/1, table);  // each rank evaluates points of its own
+  run::resolve(options.common, /*ranks=*/1, table);  // each rank evaluates points of its own
   return with_ranks(
       table, options.common, [&](const auto& ranks) { return measure(options, ranks); });
 }

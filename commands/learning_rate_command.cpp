@@ -3,15 +3,15 @@
 #include "commands/run.h"
 #include "commands/train_run.h"
 #include "commands/trainer_commands.h"
+#include "engine/data_sets.h"
 #include "optimizers/optimizer.h"
+#include "run/make_setup.h"
+#include "run/weights/transfer.h"
 #include "stage1/learning_rate_finder.h"
 #include "support/agreement.h"
 #include "support/errors.h"
 #include "support/result_file.h"
 #include "support/suggestion.h"
-#include "training/data_sets.h"
-#include "training/make_setup.h"
-#include "training/weights/transfer.h"
 
 namespace dimred::commands {
 namespace {
@@ -19,10 +19,10 @@ namespace {
 namespace fs = std::filesystem;
 
 struct LearningRateOptions {
-  training::CommonOptions common;
+  run::CommonOptions common;
   stage1::FinderOptions finder;
   optimizers::OptimizerOptions optimizer;
-  training::TransferOptions transfer;
+  run::TransferOptions transfer;
   fs::path table;
   ResultPlace place;  // that table names
   bool overwrite = false;
@@ -57,7 +57,9 @@ void add_finder_options(OptionTable& table, LearningRateOptions& options) {
 /// All that can be refused is refused before anything is loaded.
 void check_finder(const LearningRateOptions& options) {
   const auto& file = options.table;
-  require(file.extension() == ".csv", "[find_learning_rate] needs NAME.csv, received {}", file);
+  require(file.extension() == ".csv",
+          "[find_learning_rate] needs an output file whose name ends in .csv, received {}",
+          file);
   require(fs::is_directory(file.parent_path()),
           "[find_learning_rate] needs an existing folder, received {}",
           file.parent_path());
@@ -71,8 +73,8 @@ std::string finder_text(const std::vector<stage1::FinderPoint>& points,
   const auto suggestion = stage1::suggest(points, options.finder.steps);
   const bool whole = std::ssize(points) == options.finder.steps;
   return formatted(
-      "learning_rate: {} where the loss falls most, {} a tenth of where it is least; {} steps up "
-      "to {}{}",
+      "learning_rate: try {} (where the loss falls fastest) or {} (a tenth of the rate with the "
+      "lowest loss); {} steps up to the rate {}{}",
       suggestion.steepest,
       suggestion.tenth(),
       points.size(),
@@ -81,13 +83,13 @@ std::string finder_text(const std::vector<stage1::FinderPoint>& points,
 }
 
 int find(LearningRateOptions& options, const distributed::Ranks& ranks) {
-  auto setup = training::make_setup(options.common, ranks);
-  training::require_cache_for_pass(setup.data);
+  auto setup = run::make_setup(options.common, ranks);
+  engine::require_cache_for_pass(setup.data);
   auto console = console_of(ranks, options.common.run.quiet);
   if (!options.transfer.initialize_from.empty())
-    training::initialize(setup, options.transfer, /*folder=*/{}, console);
+    run::initialize(setup, options.transfer, /*folder=*/{}, console);
   const auto points =
-      stage1::sweep(setup, options.finder, options.optimizer, training::BucketOptions{}, console);
+      stage1::sweep(setup, options.finder, options.optimizer, engine::BucketOptions{}, console);
   on_rank_0(*ranks.communicator, [&] { write_result(options.place, stage1::to_csv(points)); });
   console.line(finder_text(points, options));
   return exit_success;
@@ -100,11 +102,11 @@ int learning_rate_command(const std::vector<std::string>& arguments) {
   OptionTable table("dimred stage1",
                     "measure a network's loss while the learning rate rises from step to step");
   add_finder_options(table, options);
-  training::add_compute_options(table, options.common.run);
-  training::add_data_options(table, options.common.data);
-  training::add_model_options(table, options.common.model);
-  training::add_transfer_options(table, options.transfer);
-  training::add_loss_options(table, options.common);
+  run::add_compute_options(table, options.common.run);
+  run::add_data_options(table, options.common.data);
+  run::add_model_options(table, options.common.model);
+  run::add_transfer_options(table, options.transfer);
+  run::add_loss_options(table, options.common);
   optimizers::add_options(table, options.optimizer);
   launch::add_options(table, options.common.ranks);
   add_store_options(table);
@@ -113,7 +115,7 @@ int learning_rate_command(const std::vector<std::string>& arguments) {
   check_finder(options);
   table.locate_all();
   choose_network_by_data(table, options.common.model);
-  training::resolve(options.common, launch::discover().size, table);
+  run::resolve(options.common, launch::discover().size, table);
   return with_ranks(table, options.common, [&](const auto& ranks) { return find(options, ranks); });
 }
 

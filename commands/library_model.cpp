@@ -40,7 +40,7 @@ OptionTable model_table_of(LibraryModelOptions& options) {
   table.add("channels", &options.channels, "channels of the images", between(1, 4));
   table.add("image_size",
             &options.image_size,
-            "side of the images for a trial pass; 0: the network's own",
+            "side of the images for a trial pass; 0: the network's usual side",
             between(0, 4096));
   table.add("seed", &options.seed, "seed of the initial weights", at_least(0));
   table.add("output", &options.output, "file to write (default: NAME.pt in the current folder)")
@@ -91,7 +91,8 @@ int library_model_command(const std::vector<std::string>& arguments) {
   if (options.output.empty())
     options.output = options.name.substr(options.name.rfind(':') + 1) + ".pt";
   require(options.output.extension() == ".pt",
-          "[model] needs an --output that ends in .pt, as stage1's --model does, received {}",
+          "[model] needs an --output that ends in .pt, because stage1 --model needs this ending; "
+          "received {}",
           options.output);
   require_result_place(result_place(table, &options.output));
   const auto made = nlohmann::json::parse(written_by_python({{"name", options.name},

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <sstream>
 #include <stdexcept>
 
 #include "commands/byte_progress.h"
@@ -12,12 +11,10 @@
 #include "options/byte_size.h"
 #include "options/effects.h"
 #include "options/options.h"
-#include "support/atomic_file.h"
-#include "support/byte_order_mark.h"
 #include "support/console.h"
 #include "support/counted.h"
 #include "support/errors.h"
-#include "support/text.h"
+#include "support/list_lines.h"
 #include "support/url.h"
 
 namespace dimred::commands {
@@ -51,8 +48,11 @@ const std::vector<std::pair<std::string, std::string>>& take_names() {
 void add_recipe_options(OptionTable& table, merge::Recipe& recipe) {
   table.group("Checkpoints");
   auto& window = recipe.window;
-  table.add("from", &window.from, "first step to merge", at_least(0)).essential();
-  table.add("to", &window.to, "last step to merge; 0: no limit", at_least(0)).essential();
+  table.add("from", &window.from, "merge checkpoints from this training step on", at_least(0))
+      .essential();
+  table
+      .add("to", &window.to, "merge checkpoints up to this training step; 0: no limit", at_least(0))
+      .essential();
   table.add("stride",
             &window.stride,
             "merge every Nth checkpoint, counted backwards from the newest",
@@ -67,62 +67,73 @@ void add_recipe_options(OptionTable& table, merge::Recipe& recipe) {
   table
       .add_choice("kind",
                   &recipe.coefficients.kind,
-                  "kind of coefficients: mean, learning-rate decay (linear, cosine, minus-sqrt) or "
-                  "moving average (wma, ema, pma-ema, power)",
+                  "coefficients: equal (mean), like a learning-rate decay (linear, cosine, "
+                  "minus-sqrt), or of a moving average (wma, ema, pma-ema, power)",
                   merge::kind_names())
       .essential();
   table
       .add("decay",
            &recipe.coefficients.decay,
-           "weight of a checkpoint relative to the next newer one",
+           "factor per checkpoint: each coefficient is decay times the coefficient of the next "
+           "newer checkpoint",
            between_open(0, 1))
       .needs_in_files(is("kind", {"ema"}))
       .essential();
   table
       .add("alpha",
            &recipe.coefficients.alpha,
-           "weight of each newer checkpoint against the mean so far",
+           "update of the mean, from the oldest checkpoint on: mean <- (1 - alpha) mean + alpha "
+           "checkpoint",
            positive(1))
       .needs_in_files(is("kind", {"pma-ema"}));
   table
       .add("gamma",
            &recipe.coefficients.gamma,
-           "exponent: step t gets a weight that grows as t^gamma",
+           "exponent: the coefficient of the checkpoint of step t is proportional to t^gamma",
            between(0, 1000))
       .needs_in_files(is("kind", {"power"}));
   table
       .add("coefficients",
            &recipe.file,
-           "file with one coefficient a line, oldest first, or with lines REGEX: c1 c2 ... for "
-           "tensors")
+           "file with one coefficient per line, oldest checkpoint first, or with lines REGEX: c1 "
+           "c2 ... for matching tensors")
       .essential();
 }
 
 void add_output_options(OptionTable& table, MergeOptions& options) {
   auto& merge = options.merge;
   table.group("Output");
-  table.add("output", &options.output, "folder to write: safetensors, side files, merge.json")
+  table
+      .add("output",
+           &options.output,
+           "folder to write: safetensors, configuration and tokenizer files, merge.json")
       .role(OptionRole::output)
       .essential();
   table.add_choice("dtype", &merge.dtype, "type of the merged weights", dtype_names()).essential();
   table.add("shard_size",
             &options.shard_size,
-            "largest size of a shard, such as 20KB; a number without unit means GB; 0: the shards "
-            "of copy_from");
+            "largest size of a shard; a number without unit means GB; 0: the size in the "
+            "checkpoint of --copy_from");
   table.add("copy_from",
             &merge.copy_from,
-            "source of side files, integers and BatchNorm's statistics: latest, oldest or a "
-            "checkpoint's name");
+            "copy configuration and tokenizer files, integer tensors and BatchNorm's statistics "
+            "from this checkpoint: latest, oldest or a checkpoint's name");
   table.add("allow_different_config",
             &merge.allow_different_config,
             "merge weights whose configurations or tokenizers differ");
-  table.add("base", &merge.base, "fold the mean of LoRA adapters into this checkpoint");
+  table.add("base",
+            &merge.base,
+            "add the mean of the LoRA adapters in SOURCE to the weights of this checkpoint");
   table.add_choice(
-      "take", &merge.take, "choose raw or averaged weights in files that hold both", take_names());
+      "take",
+      &merge.take,
+      "weights to read if a checkpoint has both kinds: raw, averaged, or usual (dimred "
+      "chooses by the keys' names)",
+      take_names());
   table
       .add("sweep",
            &options.sweep,
-           "file of key=value lines such as kind=ema decay=0.95; each line makes a numbered output")
+           "file with one merge per line, such as kind=ema decay=0.95; dimred numbers the outputs")
       .essential();
 }
 
@@ -132,29 +143,24 @@ OptionTable table_of(MergeOptions& options) {
   table
       .add("source",
            &options.source,
-           "checkpoints: weight files, Hugging Face folders, snapshots (.h5), a folder or list "
-           "(.txt) of these, or a quoted pattern")
+           "checkpoints: weight files, Hugging Face folders, snapshots (.h5); or a folder, list "
+           "(.txt) or quoted pattern of checkpoints")
       .role(OptionRole::input)
       .positional()
       .essential();
   table.rest("[SOURCE...]", [&](const std::string& text) {
     require(!looks_like_url(text),
-            "[merge] a URL needs to be the only SOURCE, received {}",
+            "[merge] a URL needs to be the only SOURCE, received {} beside another SOURCE",
             without_credentials(text));
     options.more.push_back(fs::absolute(text));
   });
   add_recipe_options(table, options.merge.recipe);
   add_output_options(table, options);
   table.group("Machine");
-  table
-      .add("threads",
-           &options.merge.threads,
-           "worker threads; 0: all cores of this process",
-           between(0, 4096))
-      .role(OptionRole::threads);
+  add_threads_option(table, options.merge.threads);
   table.add("block",
             &options.merge.block,
-            "elements read at a time; memory is threads x block x 16 bytes",
+            "elements that each thread reads at a time; memory use: threads x block x 16 bytes",
             between(1, 1 << 28));
   table.add("quiet", &options.quiet, "print errors only").role(OptionRole::quiet);
   add_store_options(table);
@@ -163,24 +169,25 @@ OptionTable table_of(MergeOptions& options) {
 
 void require_one_source(const OptionTable& table, const merge::Recipe& recipe) {
   require(recipe.file.empty() || !table.was_set(&recipe.coefficients.kind),
-          "[merge] needs --kind or --coefficients, received both");
+          "[merge] needs either --kind or --coefficients, received both");
+}
+
+/// The options that one line of a sweep's file may set.
+OptionTable table_of_line(merge::Recipe& recipe) {
+  OptionTable table("dimred merge",
+                    "make one output with the options in a line of the --sweep file");
+  add_recipe_options(table, recipe);
+  return table;
 }
 
 /// The recipes that the lines of a file say.
 std::vector<merge::Recipe> sweep_of(const fs::path& file) {
   constexpr std::int64_t most_bytes = std::int64_t{1} << 20;
-  const auto content = InputFile(file).text(most_bytes);
-  std::istringstream lines(std::string(without_byte_order_mark(content, file.string())));
   std::vector<merge::Recipe> recipes;
-  std::size_t number = 0;
-  for (std::string line; std::getline(lines, line);) {
-    ++number;
-    if (trimmed(line).empty() || trimmed(line).starts_with('#')) continue;
+  for_each_list_line(file, most_bytes, [&](const std::string& line, const std::string& place) {
     merge::Recipe recipe;
-    OptionTable table("dimred merge", "a line of a sweep");
-    add_recipe_options(table, recipe);
-    const auto place = formatted("{}:{}", file, number);
-    table.read_words(line, place, file.parent_path());
+    auto table = table_of_line(recipe);
+    table.read_words(std::string(without_comment(line)), place, file.parent_path());
     try {
       require_effects(table);
       require_one_source(table, recipe);
@@ -188,7 +195,7 @@ std::vector<merge::Recipe> sweep_of(const fs::path& file) {
       throw std::invalid_argument(formatted("{}: {}", place, error.what()));
     }
     recipes.push_back(std::move(recipe));
-  }
+  });
   require(!recipes.empty(),
           "[merge] --sweep needs a file with at least one line, but '{}' has none",
           file);
@@ -200,12 +207,12 @@ void require_one_choice(const OptionTable& table, const MergeOptions& options) {
   require_one_source(table, recipe);
   if (options.sweep.empty()) return;
   merge::Recipe of_a_line;
-  OptionTable line("dimred merge", "a line of a sweep");
-  add_recipe_options(line, of_a_line);
+  const auto line = table_of_line(of_a_line);
   for (const auto& row : table.rows())
-    require(!row.was_set() || line.row(row.name) == nullptr,
-            "[merge] --{} belongs in the lines of --sweep",
-            row.name);
+    require(
+        !row.was_set() || line.row(row.name) == nullptr,
+        "[merge] --sweep does not work with --{}; put this option into the lines of the sweep file",
+        row.name);
 }
 
 }  // namespace
@@ -215,7 +222,7 @@ int merge_command(const std::vector<std::string>& arguments) {
   auto table = table_of(options);
   if (printed_help(table, arguments)) return exit_success;
   require_effects(table);
-  require(!options.source.empty(), "[merge] needs SOURCE, checkpoints to merge");
+  require(!options.source.empty(), "[merge] needs SOURCE, the checkpoints to merge");
   require(!options.output.empty(), "[merge] needs --output FOLDER");
   require_one_choice(table, options);
   auto& merge = options.merge;

@@ -50,7 +50,7 @@ int model_command(const std::vector<std::string>& arguments) {
             positive(1e6));
   table.add("channels",
             &options.channels,
-            "channels of the images; 0: 1 for images of 28 pixels, else 3",
+            "image channels; 0 chooses 1 channel for 28-pixel images, else 3 channels",
             at_least(0));
   table.add("image_size",
             &options.image_size,
@@ -66,7 +66,7 @@ int model_command(const std::vector<std::string>& arguments) {
   const auto info = models::network_info(options.model);
   const bool script = models::is_script(options.model);
   require(!script || options.image_size > 0,
-          "[inspect] needs --image_size for a TorchScript module, because its file does not say "
+          "[inspect] needs --image_size for a TorchScript module, because the file does not say "
           "the size");
   if (options.image_size == 0) options.image_size = info.image_size;
   if (options.channels == 0) options.channels = options.image_size == 28 ? 1 : 3;

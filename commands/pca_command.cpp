@@ -13,6 +13,7 @@
 #include "options/options.h"
 #include "pca/fit.h"
 #include "pca/from_first.h"
+#include "pca/sidecar.h"
 #include "pca/source.h"
 #include "support/agreement.h"
 #include "support/atomic_file.h"
@@ -53,15 +54,15 @@ void add_file_options(OptionTable& table, PcaOptions& options) {
   table
       .add("snapshots",
            &options.snapshots,
-           "snapshots: run, folder of .h5 or weight files, list (.txt), quoted pattern, or n x M "
-           ".npy")
+           "snapshots: run, folder of .h5 or weight files, list (.txt), quoted pattern or .npy "
+           "matrix")
       .role(OptionRole::input)
       .positional()
       .essential();
   table
       .add("output",
            &options.output,
-           "matrix to write (.npy), with singular values and digests in a .json beside it")
+           "matrix to write (.npy); NAME.json gets the singular values and digests")
       .role(OptionRole::output)
       .essential();
   table.add("overwrite", &options.overwrite, "replace an existing output")
@@ -81,7 +82,7 @@ void add_matrix_options(OptionTable& table, PcaOptions& options) {
   table
       .add("snapshot_from",
            &options.range.from,
-           "first epoch to use, or first snapshot in files without epochs; 0: the first",
+           "first epoch to use, or first snapshot if the files name no epochs; 0: the first",
            at_least(0))
       .essential();
   table
@@ -93,22 +94,22 @@ void add_matrix_options(OptionTable& table, PcaOptions& options) {
   table
       .add("snapshot_skip",
            &options.range.skip,
-           "snapshots to skip after each one used; 1 uses every second",
+           "snapshots to skip after each used snapshot; 1 uses every second snapshot",
            at_least(0))
       .essential();
   table.group("Components");
   table
       .add("components",
            &options.components,
-           "rows k of the matrix; for few snapshots n the default is reduced to n - 1 (n for kind "
-           "= span)",
+           "number of components k (default: min(32, n - 1) for n snapshots, n for kind = span, 32 "
+           "for kind = random)",
            at_least(1))
       .essential();
   table
       .add_choice("kind",
                   &options.kind,
-                  "principal components, a basis of the snapshots (span), random rows, or "
-                  "components of shuffled layers",
+                  "pca: principal components; span: basis of the snapshots; random: random rows; "
+                  "shuffled: pca with columns shuffled within each layer",
                   pca::kind_names())
       .essential();
   table
@@ -120,7 +121,7 @@ void add_matrix_options(OptionTable& table, PcaOptions& options) {
   table
       .add_choice("blocks",
                   &options.blocks,
-                  "one basis for all columns, or k components for each layer alone",
+                  "one basis for all columns, or k components for each layer",
                   pca::blocks_names())
       .essential();
   table.add("seed", &options.seed, "seed of kind = random and shuffled", at_least(0))
@@ -134,17 +135,12 @@ OptionTable pca_table(PcaOptions& options) {
   add_file_options(table, options);
   add_matrix_options(table, options);
   table.group("Machine");
-  table
-      .add("threads",
-           &options.threads,
-           "worker threads; 0: all cores of this process",
-           between(0, 4096))
-      .role(OptionRole::threads)
-      .essential();
-  table.add("tile_mb",
-            &options.tile_mb,
-            "MiB of memory for all column tiles; the result does not depend on it",
-            between(1, 1 << 20));
+  add_threads_option(table, options.threads).essential();
+  table.add(
+      "tile_mb",
+      &options.tile_mb,
+      "memory in MiB for the blocks of columns that are read at a time; does not change the result",
+      between(1, 1 << 20));
   table.add("quiet", &options.quiet, "print errors only").role(OptionRole::quiet);
   launch::add_options(table, options.ranks);
   add_store_options(table);
@@ -153,8 +149,12 @@ OptionTable pca_table(PcaOptions& options) {
 
 void require_place(const PcaOptions& options, const fs::path& path, const char* option) {
   require_regular_or_absent(path);
+  const bool matrix = path.extension() == ".npy";
   require_result_place({.path = path,
                         .option = option,
+                        .mark = {.what = matrix ? "matrix" : "sidecar of a matrix",
+                                 .text = matrix ? "NUMPY" : "{\n \"format\": \"dimred-pca",
+                                 .within = 64},
                         .overwrite = options.overwrite,
                         .inputs = {options.snapshots}});
 }
@@ -170,6 +170,7 @@ void check_paths(const PcaOptions& options) {
       fs::is_directory(folder), "[pca] needs an existing folder for --output, received {}", output);
   require(
       !fs::is_directory(output), "[pca] needs a file for --output, received the folder {}", output);
+  pca::require_replaceable(output);  // first: no --overwrite replaces another program's .json
   require_place(options, output, "--output");
   require_place(options, fs::path(output).replace_extension(".json"), "--output");
   if (!options.gram.empty()) require_place(options, options.gram, "--gram");
@@ -194,13 +195,14 @@ pca::Basis fit_from_first(const PcaOptions& options,
 std::string walk_text(const PcaOptions& options, const pca::Sidecar& fitted) {
   if (options.centre == Centre::mean) return {};
   const auto& walk = fitted.random_walk_ratio;
-  return formatted("\na random walk of {} snapshots, from its first: {} %, {} % in the first",
-                   fitted.snapshots + 1,
-                   decimal_text(100 * std::accumulate(walk.begin(), walk.end(), 0.0), 2),
-                   decimal_text(100 * walk.front(), 2));
+  return formatted(
+      "\na random walk of {} snapshots, from the first: {} %, {} % in the first component",
+      fitted.snapshots + 1,
+      decimal_text(100 * std::accumulate(walk.begin(), walk.end(), 0.0), 2),
+      decimal_text(100 * walk.front(), 2));
 }
 
-int fit(const PcaOptions& options, Communicator& communicator) {
+int fit_snapshots(const PcaOptions& options, Communicator& communicator) {
   const bool first = communicator.rank() == 0;
   on_rank_0(communicator, [&] { check_paths(options); });
   pca::FitOptions fit{.components = options.components,
@@ -241,9 +243,10 @@ int pca_command(const std::vector<std::string>& arguments, const RunOnRanks& run
     check_paths(options);
     return exit_success;
   }
-  if (!run_on_ranks) return fit(options, alone());
-  return run_on_ranks(
-      table, options.ranks, [&](auto& communicator) { return fit(options, communicator); });
+  if (!run_on_ranks) return fit_snapshots(options, alone());
+  return run_on_ranks(table, options.ranks, [&](auto& communicator) {
+    return fit_snapshots(options, communicator);
+  });
 }
 
 }  // namespace dimred::commands

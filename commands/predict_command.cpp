@@ -74,7 +74,7 @@ class PredictionTable {
 };
 
 int predict_images(const PredictOptions& options,
-                   training::Setup& setup,
+                   engine::Setup& setup,
                    const std::vector<std::string>& classes) {
   const auto images = serving::find_images(options.images);
   PredictionTable output(classes, images);
@@ -83,30 +83,33 @@ int predict_images(const PredictOptions& options,
   if (!options.csv.empty()) write_result(options.table, output.csv());
   if (output.unusable() == 0) return exit_success;
   return report("dimred predict",
-                formatted("{} of {} images could not be used", output.unusable(), images.size()),
+                formatted("{} of {} images failed", output.unusable(), images.size()),
                 exit_environment);
 }
 
-constexpr auto embeds =
-    "needs a network of classes; one trained with a margin_loss gives embeddings, which dimred "
-    "verify compares, received ";
+void require_classes(bool has_classes, const fs::path& weights) {
+  require(has_classes,
+          "[predict] needs a network with classes, received {}; a network with margin_loss gives "
+          "embeddings, so use dimred verify",
+          weights);
+}
 
 int predict_with_export(const PredictOptions& options) {
   const auto signature = serving::read_signature(options.weights);
-  require(!signature.classes.empty(), "[predict] {}{}", embeds, options.weights);
+  require_classes(!signature.classes.empty(), options.weights);
   auto setup = serving::open_export(options.weights, signature, options.common.run);
   return predict_images(options, setup, signature.classes);
 }
 
 int predict_with_run(PredictOptions& options, OptionTable& table) {
   adopt_run_of(table, options, "predict");
+  // The data may have changed since the training; the classes of the weights have not.
+  if (describes_data(table, options))
+    options.common.described_by = checkpoints::run_of(options.weights);
   print_default_data(table, options.weights, options.common.data);
-  training::resolve(options.common, 1, table);
-  require(options.common.head.margin.kind == models::MarginKind::none,
-          "[predict] {}{}",
-          embeds,
-          options.weights);
-  return with_saved_network(table, options, [&](training::Setup& setup) {
+  run::resolve(options.common, 1, table);
+  require_classes(options.common.head.margin.kind == models::MarginKind::none, options.weights);
+  return with_saved_network(table, options, [&](engine::Setup& setup, const auto&) {
     return predict_images(options, setup, setup.data.train->class_names());
   });
 }
@@ -137,7 +140,7 @@ int predict_command(const std::vector<std::string>& arguments) {
   });
   if (printed_help(table, arguments)) return exit_success;
   require(!options.weights.empty() && !options.images.empty(),
-          "[predict] needs a run or an export, and images: dimred predict (RUN|EXPORT) IMAGE...");
+          "[predict] needs a run or an export, then images: dimred predict (RUN|EXPORT) IMAGE...");
   const fs::path last = options.images.back();
   require(fs::is_directory(options.weights) ||
               (!checkpoints::is_run(last) && serving::find_export(last).empty()),

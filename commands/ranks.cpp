@@ -13,12 +13,12 @@
 
 #include "commands/device_memory.h"
 #include "commands/run.h"
+#include "engine/device/device.h"
 #include "support/agreement.h"
 #include "support/counted.h"
 #include "support/errors.h"
 #include "support/parallel.h"
 #include "support/version.h"
-#include "training/device/device.h"
 
 namespace dimred::commands {
 namespace {
@@ -107,13 +107,13 @@ std::string origins(const OptionTable& table, std::string_view message) {
   for (const auto& row : table.rows()) {
     if (row.origin == OptionOrigin::file && !row.given_in.empty() &&
         names_word(message, row.name) && names_word(message, row.value()))
-      text += formatted("; {} = {} is of {}", row.name, row.value(), row.given_in);
+      text += formatted("; {} = {} comes from {}", row.name, row.value(), row.given_in);
   }
   return text;
 }
 
 /// A step's samples on one rank, by passes of gradient_accumulation.
-std::int64_t samples_of_a_pass(const training::RunOptions& run) {
+std::int64_t samples_of_a_pass(const run::RunOptions& run) {
   return run.batch_size.value_or(0) / std::max<std::int64_t>(1, run.gradient_accumulation);
 }
 
@@ -146,8 +146,8 @@ int with_ranks(const std::string& name,
   }
 }
 
-int with_ranks(const OptionTable& table, const training::CommonOptions& options, const Work& work) {
-  const bool on_gpu = training::parse_device(options.run.device).is_cuda();
+int with_ranks(const OptionTable& table, const run::CommonOptions& options, const Work& work) {
+  const bool on_gpu = engine::parse_device(options.run.device).is_cuda();
   return with_ranks(
       table.command(), launch::discover(), options.ranks, on_gpu, [&](const auto& ranks) {
         require_same_options(ranks, table);
@@ -175,8 +175,8 @@ void warn_of_threads(std::int64_t threads, Console& console) {
   const auto cores = available_threads();
   if (threads <= cores) return;
   console.warn(
-      formatted("threads = {} share {}: threads wait for each other, and training may take many "
-                "times as long; use --threads 0 for one thread on each core",
+      formatted("{} threads share {}, so training may be many times slower; use --threads 0 for "
+                "one thread on each core",
                 threads,
                 counted(cores, "core")));
 }

@@ -5,8 +5,8 @@
 
 #include "distributed/connect.h"
 #include "options/options.h"
+#include "run/options.h"
 #include "support/console.h"
-#include "training/options.h"
 
 namespace dimred::commands {
 
@@ -23,7 +23,7 @@ int with_ranks(const std::string& name,
 /// options. A device's memory that is short becomes a std::runtime_error with memory_advice() for
 /// the command's last word.
 int with_ranks(const OptionTable& table,
-               const training::CommonOptions& options,
+               const run::CommonOptions& options,
                const std::function<int(const distributed::Ranks&)>& work);
 
 /// Throws std::invalid_argument on every rank, naming the option, when their options differ (how a

@@ -2,13 +2,12 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <csignal>
 #include <cstdio>
-#include <ctime>
 #include <list>
 #include <set>
 
+#include "checkpoints/artifact.h"
 #include "commands/run.h"
 #include "stores/attempts.h"
 #include "stores/listing.h"
@@ -17,7 +16,9 @@
 #include "support/atomic_file.h"
 #include "support/errors.h"
 #include "support/formatted.h"
+#include "support/keystroke.h"
 #include "support/list_files.h"
+#include "support/result_file.h"
 
 namespace dimred::commands {
 namespace {
@@ -36,18 +37,9 @@ fs::path unsent_mark(const RemoteOutput& output) { return output.paths.entry / "
 std::string remedy(const RemoteOutput& output) {
   const auto content = output.paths.content.string();
   if (output.kind == OutputKind::run)
-    return formatted("the same command goes on, from the local copy {}", content);
+    return formatted("the same command continues from the local copy {}", content);
   return formatted(
-      "send {} by `dimred store put`, or remove {}", content, unsent_mark(output).string());
-}
-
-/// As a run folder counts it: what a start leaves that was killed at once is nothing.
-bool holds_nothing(const fs::path& run) {
-  if (!fs::exists(run)) return true;
-  return std::ranges::all_of(fs::directory_iterator(run), [](const auto& entry) {
-    const auto name = entry.path().filename();
-    return name == ".lock" || name == "config.toml.tmp";
-  });
+      "send {} with `dimred store put`, or remove {}", content, unsent_mark(output).string());
 }
 
 /// The newest checkpoint among an uploaded run's files; empty without.
@@ -68,10 +60,10 @@ std::vector<stores::Found> find_run(stores::Store& store, const RemoteOutput& ou
   try {
     found = stores::find(store, output.url);
   } catch (const stores::Unfinished& none) {
-    if (!output.quiet) print(formatted("{}; no upload there has ever ended\n", none.what()));
+    if (!output.quiet) print(formatted("{}; no upload to this place has ended yet\n", none.what()));
   }
   require(found.empty() || !found.front().digest.empty(),
-          "[stores] {} holds files that are not a run of dimred; choose another --output",
+          "[stores] {} holds files, but no run of dimred; choose another --output",
           output.url);
   return found;
 }
@@ -90,7 +82,7 @@ void take_up_run(const RemoteOutput& output, const stores::StoreOptions& options
   const auto store = stores::open_store(output.url, options);
   const auto found = find_run(*store, output);
   const auto& content = output.paths.content;
-  const bool nothing = holds_nothing(content);
+  const bool nothing = checkpoints::holds_nothing(content);
   const auto here = stores::newest_state(content);
   const auto there = newest_of(found);
   const bool newer = !there.empty() && (here.empty() || natural_less(here, there));
@@ -107,12 +99,12 @@ void take_up_run(const RemoteOutput& output, const stores::StoreOptions& options
   } else {
     const auto earlier = new_name(output.paths.entry / "earlier");
     fs::rename(content, earlier);
-    kept = formatted("; the older copy of this machine is {}", earlier.string());
+    kept = formatted("; the older copy on this machine is {}", earlier.string());
   }
   create_folders(content.parent_path());
   fs::rename(taking, content);
   sync_folder(content.parent_path());
-  if (!output.quiet) print(formatted("took up {}: {}{}\n", output.url, moved_text(done), kept));
+  if (!output.quiet) print(formatted("continues {}: {}{}\n", output.url, moved_text(done), kept));
 }
 
 void require_new(const RemoteOutput& output,
@@ -134,8 +126,8 @@ void require_unlisted(const RemoteOutput& output, const stores::StoreOptions& op
   if (!item) return;
   const auto listing = stores::read_if_listing(*store, place, *item);
   require(!listing || !listing->contains(stores::last_name(output.url)),
-          "[stores] cannot replace {} alone, because the listing {} names it; send the whole "
-          "folder again with `dimred store put`",
+          "[stores] {} cannot be replaced alone, because {} lists this file and the others of the "
+          "folder; send the whole folder again with `dimred store put`",
           output.url,
           place);
 }
@@ -162,15 +154,10 @@ stores::Transfer send(RemoteOutput& output, const stores::StoreOptions& options)
 
 // A stop signal during the last upload.
 std::string stop_line;  // what is said then
-timespec upload_began{};
+long upload_began_ms = 0;
 
 extern "C" void break_off(int signal) {
-  constexpr long same_keystroke_ms = 500;  // the terminal and torchrun both pass a Ctrl-C on
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  const long ms =
-      (now.tv_sec - upload_began.tv_sec) * 1000 + (now.tv_nsec - upload_began.tv_nsec) / 1000000;
-  if (ms < same_keystroke_ms) return;
+  if (is_same_keystroke(upload_began_ms)) return;
   [[maybe_unused]] const auto said = write(STDERR_FILENO, stop_line.data(), stop_line.size());
   _exit(signal == SIGINT ? 130 : 143);
 }
@@ -179,7 +166,7 @@ extern "C" void break_off(int signal) {
 void end_at_signals(const RemoteOutput& output) {
   stop_line =
       formatted("stopped by a signal during the upload to {}; {}\n", output.url, remedy(output));
-  clock_gettime(CLOCK_MONOTONIC, &upload_began);
+  upload_began_ms = monotonic_ms();
   for (const int signal : {SIGTERM, SIGUSR1, SIGHUP, SIGINT}) {
     if (std::signal(signal, break_off) == SIG_IGN) std::signal(signal, SIG_IGN);
   }
@@ -193,8 +180,8 @@ std::string moved_text(const stores::Transfer& transfer) {
       count_text(transfer.files),
       transfer.files == 1 ? " file, " : " files, ",
       bytes_text(transfer.bytes),
-      transfer.present > 0 ? formatted(", {} there already", count_text(transfer.present)) : "",
-      transfer.left_out > 0 ? formatted(", {} left here", count_text(transfer.left_out)) : "");
+      transfer.present > 0 ? formatted(", {} already there", count_text(transfer.present)) : "",
+      transfer.left_out > 0 ? formatted(", {} not sent", count_text(transfer.left_out)) : "");
 }
 
 fs::path open_output(const stores::Url& url,
@@ -203,6 +190,7 @@ fs::path open_output(const stores::Url& url,
                      bool quiet,
                      const stores::StoreOptions& options) {
   stores::require_writable(url);
+  if (url.scheme == "file") require_outside_runs(stores::decoded_path(url), "--output");
   RemoteOutput output{.url = url,
                       .paths = stores::cache_paths_of(url, "outputs", options),
                       .kind = kind,
@@ -211,7 +199,7 @@ fs::path open_output(const stores::Url& url,
   create_folders(output.paths.entry);
   output.lock = std::make_unique<FileLock>(output.paths.entry / "lock");
   require_environment(output.lock->try_take(LockKind::exclusive),
-                      "[stores] another process is writing {} in {}; wait until it ends",
+                      "[stores] another process is writing {} in {}; wait until this process ends",
                       url,
                       output.paths.entry.string());
   fs::remove_all(staging_of(output));  // a process that was killed may have left it
@@ -220,8 +208,7 @@ fs::path open_output(const stores::Url& url,
   } else {
     const bool replaces = overwrite.value_or(false);
     require(replaces || !fs::exists(unsent_mark(output)),
-            "[stores] an earlier command's output for {} lies on this machine and has not been "
-            "uploaded: {}",
+            "[stores] output of an earlier command for {} was never uploaded from this machine; {}",
             url,
             remedy(output));
     if (kind == OutputKind::made && !replaces) require_new(output, overwrite.has_value(), options);

@@ -34,7 +34,8 @@ inline std::filesystem::path staging_of(const RemoteOutput& output) {
 }
 
 /// The place in the cache that `url` is made at, by this process alone. Throws
-/// std::invalid_argument where nothing can be written, something else lies, or (`made`) anything,
+/// std::invalid_argument where nothing can be written, a run of this machine has a part or would
+/// have one, something else lies, or (`made`) anything,
 /// but for `overwrite` (unset: the command has no such option); where an earlier command's work has
 /// not been sent; with `overwrite`, of a file that a folder's listing names; std::runtime_error
 /// while another process works there.

@@ -51,7 +51,8 @@ void silence_output() {
 void flush_output() {
   errno = 0;
   const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
-  const auto* reason = errno == 0 ? "an earlier write failed; disk full?" : std::strerror(errno);
+  const auto* reason =
+      errno == 0 ? "an earlier write failed; the disk may be full" : std::strerror(errno);
   require_environment(written, "[output] cannot write standard output: {}", reason);
 }
 
@@ -131,6 +132,12 @@ const Subcommand& subcommand(std::span<const Subcommand> all,
   if (found != all.end()) return *found;
   for (const auto& known : all) flags.emplace_back(known.name);
   throw std::invalid_argument(unknown + suggestion(name, flags, "; see " + help));
+}
+
+Row add_threads_option(OptionTable& table, std::int64_t& threads) {
+  return table
+      .add("threads", &threads, "worker threads; 0: all cores of this process", between(0, 4096))
+      .role(OptionRole::threads);
 }
 
 ResultPlace result_place(const OptionTable& table,

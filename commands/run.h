@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <exception>
 #include <filesystem>
 #include <functional>
@@ -71,6 +72,9 @@ const Subcommand& subcommand(std::span<const Subcommand> all,
                              std::vector<std::string> flags,
                              const std::string& unknown,
                              const std::string& help);
+
+/// Adds the row `threads` of a command that does not train.
+Row add_threads_option(OptionTable& table, std::int64_t& threads);
 
 /// The output that the row of `field` names, and the command's --overwrite, if it has one.
 ResultPlace result_place(const OptionTable& table,

@@ -4,17 +4,19 @@
 #include <functional>
 #include <string>
 
+#include "checkpoints/run_config.h"
 #include "options/options.h"
-#include "training/options.h"
-#include "training/weights/weights.h"
+#include "run/options.h"
+#include "run/weights/weights.h"
 
 // Weights that a run, or anything else, has left, for commands that use a network as it is.
 namespace dimred::commands {
 
 struct SavedOptions {
-  training::CommonOptions common;
+  run::CommonOptions common;
   std::filesystem::path weights;
   bool recalibrate_batchnorm = true;
+  bool recalibration_asked = false;  // by the option: also of weights that are no mean
 };
 
 /// The rows --weights (also a bare argument) and --recalibrate_batchnorm.
@@ -22,7 +24,7 @@ void add_saved_options(OptionTable& table, SavedOptions& saved);
 
 /// The rows of a command that uses the network alone, on no other ranks: machine, data, model,
 /// head. None of the loss: held-out losses have no smoothing.
-void add_network_options(OptionTable& table, training::CommonOptions& common);
+void add_network_options(OptionTable& table, run::CommonOptions& common);
 
 /// The part of the run's data that a command wants: its samples, or classes and normalisation
 /// alone.
@@ -37,6 +39,13 @@ void adopt_run_of(OptionTable& table,
                   const std::string& command,
                   DataUse use = DataUse::description);
 
+/// Takes over the mean and deviation that the weights were trained with, whatever the training set
+/// has become; without effect where nothing records them or a flag chooses the preprocessing.
+void adopt_normalisation(const OptionTable& table,
+                         const checkpoints::OpenedRun& run,
+                         const std::filesystem::path& weights,
+                         engine::DataOptions& data);
+
 /// Throws std::invalid_argument when `path` is a run folder without a state, and says which process
 /// trains there.
 void require_state(const std::filesystem::path& path, const std::string& command);
@@ -46,15 +55,19 @@ void refuse_run_options(const OptionTable& table,
                         const std::filesystem::path& folder,
                         const std::string& command);
 
-/// Loads a run, state, snapshot, weight file, or the mean of a folder of snapshots (whose BatchNorm
-/// is recalibrated, unless that is turned off) into the setup's network, and prints what was loaded
-/// and what a person should know of it. Returns them with a `source` that says so. All ranks must
-/// find the same.
-training::Weights load_saved(training::Setup& setup, const SavedOptions& saved);
+/// Whether the run's manifest describes the data as well as the data themselves, for a command that
+/// needs no sample: no flag says other data, and BatchNorm is not recalibrated.
+bool describes_data(const OptionTable& table, const SavedOptions& saved);
 
-/// load_saved() and then `work`, among the ranks.
+/// Loads a run, state, snapshot, weight file, or the mean of a folder of snapshots (whose BatchNorm
+/// is recalibrated, unless that is turned off; that of other weights if the option asks for it)
+/// into the setup's network, and prints what was loaded and what a person should know of it.
+/// Returns them with a `source` that says so. All ranks must find the same.
+run::Weights load_saved(engine::Setup& setup, const SavedOptions& saved);
+
+/// load_saved() and then `work` with what it loaded, among the ranks.
 int with_saved_network(const OptionTable& table,
                        SavedOptions& saved,
-                       const std::function<int(training::Setup&)>& work);
+                       const std::function<int(engine::Setup&, const run::Weights&)>& work);
 
 }  // namespace dimred::commands

@@ -8,17 +8,17 @@
 #include "commands/run.h"
 #include "commands/train_run.h"
 #include "commands/trainer_commands.h"
+#include "engine/data_sets.h"
 #include "models/network.h"
 #include "optimizers/optimizer.h"
+#include "run/make_setup.h"
+#include "run/signals.h"
 #include "schedules/schedule.h"
 #include "stage1/train.h"
 #include "support/agreement.h"
 #include "support/errors.h"
 #include "support/formatted.h"
 #include "support/list_files.h"
-#include "training/data_sets.h"
-#include "training/make_setup.h"
-#include "training/signals.h"
 
 namespace dimred::commands {
 namespace {
@@ -52,12 +52,11 @@ void add_save_options(OptionTable& table, stage1::Options& options) {
   table
       .add("yes",
            &saves.yes,
-           "train even if the network has more than 1e9 parameters or the snapshots may fill the "
-           "disk")
+           "allow networks above 1e9 parameters and snapshots that may fill the disk")
       .may_change();
   table.add("checkpoint_every",
             &saves.checkpoint_every,
-            "epochs between full resume states",
+            "save a state for resuming every N epochs",
             at_least(1));
   table
       .add("keep_checkpoints",
@@ -68,7 +67,7 @@ void add_save_options(OptionTable& table, stage1::Options& options) {
   table
       .add("resume_from",
            &options.resume_from,
-           "another run's folder or state, to continue in this run's folder")
+           "continue from another run's folder or state, and write to the run folder of --output")
       .role(OptionRole::input)
       .essential();
 }
@@ -78,13 +77,13 @@ void add_control_options(OptionTable& table, stage1::ControlOptions& options) {
   table
       .add("stop_at_step",
            &options.stop_at_step,
-           "end the run after N steps; 0: after its epochs",
+           "end the run after N steps; 0: after --epochs",
            at_least(0))
       .may_change();
   table
       .add("log_loss_every_n_iters",
            &options.log_loss_every_n_iters,
-           "print loss, accuracy, rate and samples/s every N steps; 0: never",
+           "print loss, accuracy, learning rate and samples/s every N steps; 0: never",
            at_least(0))
       .may_change();
   table
@@ -124,7 +123,7 @@ void add_ema_options(OptionTable& table, method::AverageOptions& options) {
       .needs(above("ema_decay"));
 }
 
-void add_bucket_options(OptionTable& table, training::BucketOptions& options) {
+void add_bucket_options(OptionTable& table, engine::BucketOptions& options) {
   table.group("Gradient");
   table.add("bucket_mb",
             &options.bucket_mb,
@@ -134,28 +133,29 @@ void add_bucket_options(OptionTable& table, training::BucketOptions& options) {
       "first_bucket_mb", &options.first_bucket_mb, "size in MiB of the first bucket", positive());
   table.add("allreduce_split",
             &options.split,
-            "ends of the buckets as ascending numbers of parameters, such as 85,160",
+            "numbers of the parameter tensors after which a bucket ends, such as 85,160 for the "
+            "85th and the 160th",
             at_least(1));
 }
 
-OptionTable stage1_table(training::CommonOptions& common, stage1::Options& options) {
+OptionTable stage1_table(run::CommonOptions& common, stage1::Options& options) {
   OptionTable table("dimred stage1", "train a network and save weight snapshots for the PCA");
-  training::add_run_options(table, common.run);
-  training::add_data_options(table, common.data);
-  training::add_model_options(table, common.model);
-  training::add_loss_options(table, common);
-  training::add_options(table, common.loss_scale);
+  run::add_run_options(table, common.run);
+  run::add_data_options(table, common.data);
+  run::add_model_options(table, common.model);
+  run::add_loss_options(table, common);
+  engine::add_options(table, common.loss_scale);
   schedules::add_options(table, options.schedule);
   optimizers::add_options(table, options.optimizer);
-  training::add_transfer_options(table, options.transfer);
+  run::add_transfer_options(table, options.transfer);
   add_save_options(table, options);
   add_control_options(table, options.control);
   add_ema_options(table, options.ema);
-  training::add_options(table, options.hooks);
+  run::add_options(table, options.hooks);
   add_bucket_options(table, options.buckets);
   launch::add_options(table, common.ranks);
   add_store_options(table, /*uploads=*/true);
-  table.of(&common.data.data).positional();
+  table.of(&common.data.dataset.path).positional();
   return table;
 }
 
@@ -165,7 +165,7 @@ constexpr auto finder_help =
     "                                  dimred stage1 --find_learning_rate --help\n";
 
 /// Measures a network of the same kind, and so leaves the trained one alone.
-std::string statistics_of(const training::Setup& setup, const training::ModelOptions& options) {
+std::string statistics_of(const engine::Setup& setup, const engine::ModelOptions& options) {
   const models::InputShape input{
       setup.data.image_shape.channels, setup.data.image_shape.height, setup.data.image_shape.width};
   const auto network = models::make_network(options.model, input, setup.data.train->classes());
@@ -181,15 +181,15 @@ std::string statistics_of(const training::Setup& setup, const training::ModelOpt
 std::optional<double> rate_of_batch(const stage1::Options& options, std::int64_t batch) {
   using enum schedules::ScheduleKind;
   const auto kind = options.schedule.kind;
-  if (kind == plsc || kind == piecewise || batch >= training::usual_batch_size ||
+  if (kind == plsc || kind == piecewise || batch >= run::usual_batch_size ||
       !optimizers::rate_goes_with_batch(options.optimizer.kind))
     return std::nullopt;
-  return options.schedule.learning_rate * static_cast<double>(batch) / training::usual_batch_size;
+  return options.schedule.learning_rate * static_cast<double>(batch) / run::usual_batch_size;
 }
 
 /// Fills in the rate where nobody gives one, with a remark where it goes with the batch. A resumed
 /// run keeps its own rate, and a run continued from `resumed` keeps the choice of `resumed`.
-void choose_learning_rate(const training::RunOptions& run,
+void choose_learning_rate(const run::RunOptions& run,
                           const checkpoints::OpenedRun& resumed,
                           stage1::Options& options,
                           OptionTable& table,
@@ -207,19 +207,19 @@ void choose_learning_rate(const training::RunOptions& run,
     if (earlier == entries.end() || std::stod(earlier->text) != *scaled) return;
   }
   remarks.push_back(
-      formatted("learning_rate = {}: the default of {} goes with the batch, {} of {} images; "
-                "--learning_rate sets it",
+      formatted("learning_rate = {}: the default of {} was scaled to the batch size, {} instead of "
+                "{}; set another rate with --learning_rate",
                 *scaled,
                 rate,
                 batch,
-                training::usual_batch_size));
+                run::usual_batch_size));
   rate = *scaled;
 }
 
 /// Fills in values that the options leave open; returns the options that a run takes, while the
 /// given ones are those of config.toml. A schedule keeps its length when the run is later continued
 /// to more epochs.
-stage1::Options resolve(const training::CommonOptions& common, stage1::Options& options) {
+stage1::Options resolve(const run::CommonOptions& common, stage1::Options& options) {
   options.epochs = common.run.epochs;
   auto& schedule = options.schedule;
   schedule.global_batch_size = static_cast<double>(*common.run.global_batch_size);
@@ -228,7 +228,7 @@ stage1::Options resolve(const training::CommonOptions& common, stage1::Options& 
   schedule.anneal_to_epoch = resolved.anneal_to_epoch;
   const auto& saves = options.saves;
   require(saves.snapshots_per_epoch == 0 || saves.snapshot_from_epoch <= options.epochs,
-          "[stage1] snapshot_from_epoch needs to be at most the {} epochs, received {}",
+          "[stage1] snapshot_from_epoch needs to be at most {} (the number of epochs), received {}",
           options.epochs,
           saves.snapshot_from_epoch);
   auto run = options;
@@ -237,17 +237,17 @@ stage1::Options resolve(const training::CommonOptions& common, stage1::Options& 
 }
 
 /// A network or a folder of snapshots of this size is more often a slip than meant.
-void require_consent(const training::Setup& setup,
+void require_consent(const engine::Setup& setup,
                      const stage1::Options& options,
                      const fs::path& output) {
   constexpr std::int64_t huge = 1'000'000'000;
   const auto& saves = options.saves;
   const auto parameters = setup.model.flat.layout.global_size;
-  require(
-      saves.yes || parameters <= huge,
-      "[stage1] the network has {} parameters, and each snapshot takes {}; give --yes to train it",
-      count_text(parameters),
-      bytes_text(4 * parameters));
+  require(saves.yes || parameters <= huge,
+          "[stage1] the network has {} parameters, and each snapshot takes {}; give --yes to train "
+          "this network",
+          count_text(parameters),
+          bytes_text(4 * parameters));
   if (saves.yes || saves.snapshots_per_epoch == 0 || output.empty()) return;
   on_rank_0(*setup.communicator, [&] {
     auto folder = output;
@@ -266,7 +266,7 @@ void require_consent(const training::Setup& setup,
     const auto to_come = std::max<std::int64_t>(0, all - there);
     const auto room = static_cast<std::int64_t>(fs::space(folder).available);
     require(to_come <= room / (4 * parameters),
-            "[stage1] {} snapshots of {} need more than the {} that are free at {}; lower "
+            "[stage1] {} snapshots of {} need more than the free space of {} at {}; lower "
             "--snapshots_per_epoch or --keep_snapshots, or give --yes",
             to_come,
             bytes_text(4 * parameters),
@@ -275,10 +275,23 @@ void require_consent(const training::Setup& setup,
   });
 }
 
+/// A run of a schedule that ends with the rate 0 would learn nothing from more epochs.
+void say_end_of_schedule(const schedules::ScheduleOptions& schedule,
+                         std::int64_t steps_per_epoch,
+                         checkpoints::RunConfig& config) {
+  const auto steps = static_cast<double>(steps_per_epoch);
+  if (!schedules::depends_on_length(schedule.kind) || schedule.total_epochs <= 0 ||
+      schedules::learning_rate(schedule, schedule.total_epochs * steps, steps) > 0)
+    return;
+  config.ways_on["total_epochs"] =
+      "; the schedule of this run ends with the rate 0, so epochs after {} would change nothing; "
+      "for more epochs, choose another --output; for fewer, give --total_epochs {}";
+}
+
 }  // namespace
 
 int stage1_command(const std::vector<std::string>& arguments) {
-  training::CommonOptions common;
+  run::CommonOptions common;
   stage1::Options options;
   auto table = stage1_table(common, options);
   auto flags = arguments;
@@ -290,33 +303,35 @@ int stage1_command(const std::vector<std::string>& arguments) {
   if (!fastnn.empty()) remarks = adopt_import(table, imports::read_fastnn(fastnn));
   check_store_options(table);
   const auto resumed = checkpoints::open_run(options.resume_from);
-  const auto overridden = adopt_run(table, resumed, common, "not as the run resumed from: ");
+  const auto overridden = adopt_run(table, resumed, common, "unlike the resumed run: ");
   if (!options.resume_from.empty()) require_data(table, common.data);
   choose_network_by_data(table, common.model);
   const auto rank_info = launch::discover();
-  training::resolve(common, rank_info.size, table);
+  run::resolve(common, rank_info.size, table);
   choose_learning_rate(common.run, resumed, options, table, remarks);
   const auto resolved = resolve(common, options);
   stage1::validate(resolved);
-  training::validate(options.hooks, rank_info.size);
+  run::validate(options.hooks, rank_info.size);
 
   return with_ranks(table, common, [&](const auto& ranks) {
     const auto preprocessing = common.data.preprocessing_name;
-    auto setup = training::make_setup(common, ranks);
-    const auto config = run_config(common, table);
-    setup.persistent_options = config.persistent;
-    setup.run = config.run;
-    training::require_cache_for_training(setup.data);
+    auto setup = run::make_setup(common, ranks);
+    auto config = run_config(common, table);
+    say_end_of_schedule(resolved.schedule, setup.data.steps_per_epoch(), config);
+    require_unseen_validation(table, resumed.config, common.data);
+    engine::require_cache_for_training(setup.data);
     require_consent(setup, resolved, common.run.output);
-    const training::RunFolder folder(
-        common.run.output, config, *ranks.communicator, common.run.events);
+    const run::RunFolder folder(common.run.output, config, *ranks.communicator, common.run.events);
     auto console = console_of(ranks, common.run.quiet);
     for (const auto& line : remarks) console.line(line);
     for (const auto& line : overridden) console.warn(line);
+    if (const auto line = differences_from(table, resumed); !line.empty()) console.line(line);
+    if (const auto line = moved_run_remark(table, common.run.output); !line.empty())
+      console.warn(line);
     if (const auto line = describe_choice(preprocessing, common); !line.empty()) console.line(line);
     if (options.control.print_model_statistics) console.line(statistics_of(setup, common.model));
     return train_run(ranks, setup, folder, "stage1", console, [&] {
-      training::catch_stop_signals();
+      run::catch_stop_signals();
       return stage1::train(setup, folder, resolved, console);
     });
   });

@@ -16,8 +16,13 @@
 #include "commands/saved_weights.h"
 #include "commands/train_run.h"
 #include "commands/trainer_commands.h"
+#include "engine/data_sets.h"
 #include "pca/fit.h"
 #include "pca/source.h"
+#include "run/make_setup.h"
+#include "run/signals.h"
+#include "run/weights/frozen_file.h"
+#include "run/weights/weights.h"
 #include "stage2/options.h"
 #include "support/agreement.h"
 #include "support/counted.h"
@@ -26,11 +31,6 @@
 #include "support/list_files.h"
 #include "support/sampled_digest.h"
 #include "support/stopwatch.h"
-#include "training/data_sets.h"
-#include "training/make_setup.h"
-#include "training/signals.h"
-#include "training/weights/frozen_file.h"
-#include "training/weights/weights.h"
 
 namespace dimred::commands {
 namespace {
@@ -38,9 +38,9 @@ namespace {
 namespace fs = std::filesystem;
 
 struct Stage2Plan {
-  training::CommonOptions common;
+  run::CommonOptions common;
   stage2::Options options;
-  training::HookOptions hooks;
+  run::HookOptions hooks;
 };
 
 /// Takes the checkpoint's data, model, loss and snapshots over; returns what flags override.
@@ -52,15 +52,16 @@ std::vector<std::string> adopt_checkpoint(OptionTable& table, Stage2Plan& plan) 
   require_state(plan.options.checkpoint, "stage2");
   if (const auto other = plan.options.pca_mat; fs::is_directory(other)) {
     plan.options.pca_mat /= "pca_mat.npy";
-    require(
-        fs::exists(plan.options.pca_mat),
-        "[stage2] {} holds no pca_mat.npy; give --pca_mat FILE, a matrix that dimred pca {} writes",
-        other,
-        other);
+    require(fs::exists(plan.options.pca_mat),
+            "[stage2] {} holds no pca_mat.npy; write this matrix with dimred pca {}, or give "
+            "another matrix with --pca_mat FILE",
+            other,
+            other);
   }
   const auto run = checkpoints::open_run(plan.options.checkpoint);
   require(!run.config.empty() || table.was_set(&plan.common.model.model),
-          "[stage2] {} belongs to no run folder, so the network is unknown; give --model",
+          "[stage2] {} belongs to no run folder, so the network is unknown; give the network with "
+          "--model",
           plan.options.checkpoint.string());
   if (plan.options.snapshots.empty() && !run.folder.empty())
     plan.options.snapshots = run.folder / "snapshots";
@@ -68,7 +69,7 @@ std::vector<std::string> adopt_checkpoint(OptionTable& table, Stage2Plan& plan) 
           "[stage2] needs --snapshots as a run, a folder, a list (.txt) or an .npy, received the "
           "pattern {}",
           plan.options.snapshots);
-  auto overridden = adopt_run(table, run, plan.common, "not as the checkpoint's run: ");
+  auto overridden = adopt_run(table, run, plan.common, "unlike the checkpoint's run: ");
   require_data(table, plan.common.data);
   auto remark = default_data_remark(table, plan.options.checkpoint, plan.common.data);
   if (!remark.empty()) overridden.push_back(std::move(remark));
@@ -102,7 +103,7 @@ void choose_components(Stage2Plan& plan, std::vector<std::string>& remarks) {
   const auto snapshots = snapshots_in(options.snapshots);
   if (snapshots < 2 || snapshots > components) return;
   options.n_component = snapshots - 1;
-  remarks.push_back(formatted("{}, as there are {} snapshots; the preset's are {}",
+  remarks.push_back(formatted("{}, because there are {} snapshots; the preset uses {} components",
                               counted(*options.n_component, "component"),
                               snapshots,
                               components));
@@ -114,7 +115,7 @@ std::vector<fs::path> snapshots_to_average(const fs::path& path) {
   if (!artifact.is_several() && artifact.kind != checkpoints::ArtifactKind::run) return {};
   const auto folder = checkpoints::snapshots_of(path);
   if (fs::is_directory(folder) && list_files(folder, {".h5"}).empty()) return {};
-  auto files = checkpoints::member_weights(training::latest_members(path));
+  auto files = checkpoints::member_weights(run::latest_members(path));
   std::erase_if(files, [](const fs::path& file) { return file.extension() != ".h5"; });
   return files;
 }
@@ -132,13 +133,13 @@ void choose_start(Stage2Plan& plan, const OptionTable& table, std::vector<std::s
   const auto latest = options.constants.start_latest;
   if (table.was_set(&options.constants.start) || options.start_latest || latest == 0) return;
   require(!table.was_set(&options.snapshots) || fs::exists(options.snapshots),
-          "[stage2] no such --snapshots: {}",
+          "[stage2] --snapshots does not exist: {}",
           options.snapshots);
   const auto files = snapshots_to_average(options.snapshots);
   const auto count = std::min(latest, std::ssize(files));
   std::string reason;
   if (!fs::exists(options.checkpoint / "config.toml")) {
-    reason = "the checkpoint is one set of weights";
+    reason = "the checkpoint is a single set of weights";
   } else if (count == 0) {
     reason = formatted("{} has no snapshot_*.h5", options.snapshots);
   } else if (is_early(files[files.size() - count], files.back())) {
@@ -148,9 +149,11 @@ void choose_start(Stage2Plan& plan, const OptionTable& table, std::vector<std::s
   options.constants.start = reason.empty() ? method::Start::mean : method::Start::last;
   options.start_latest = 0;
   remarks.push_back(formatted(
-      "start = {}, as {}; the preset's is the mean of the latest {} snapshots",
+      "start = {}, because {}; the preset starts from the mean of the latest {} snapshots",
       reason.empty() ? "mean" : "last",
-      reason.empty() ? formatted("there {} {}", count == 1 ? "is" : "are", count) : reason,
+      reason.empty()
+          ? formatted("only {} {}", counted(count, "snapshot"), count == 1 ? "exists" : "exist")
+          : reason,
       latest));
 }
 
@@ -171,28 +174,27 @@ bool starts_from_snapshots(method::Start start) {
   return start == method::Start::mean || start == method::Start::first;
 }
 
-stage2::StartWeights start_weights(training::Setup& setup, const Stage2Plan& plan) {
+stage2::StartWeights start_weights(engine::Setup& setup, const Stage2Plan& plan) {
   const auto& options = plan.options;
   if (starts_from_snapshots(options.constants.start))
     checkpoints::require_one_run(checkpoints::member_runs(snapshots_to_average(options.snapshots)),
                                  "stage2");
   switch (options.constants.start) {
     case method::Start::mean:
-      return {training::mean_of_series(setup, options.snapshots, options.start_latest.value_or(0)),
-              {}};
+      return {run::mean_of_series(setup, options.snapshots, options.start_latest.value_or(0)), {}};
     case method::Start::first:
-      return {training::load_weights(
-                  setup, training::latest_members(options.snapshots).members.front().weights),
-              {}};
+      return {
+          run::load_weights(setup, run::latest_members(options.snapshots).members.front().weights),
+          {}};
     case method::Start::file:
-      return {training::load_weights(setup, options.start_file), {}};
+      return {run::load_weights(setup, options.start_file), {}};
     default:
-      return {training::load_weights(setup, options.checkpoint), {}};
+      return {run::load_weights(setup, options.checkpoint), {}};
   }
 }
 
 /// A state of this run has the weights already, and the files that they began with may be gone.
-std::optional<stage2::StartWeights> start_unless_resumed(training::Setup& setup,
+std::optional<stage2::StartWeights> start_unless_resumed(engine::Setup& setup,
                                                          const Stage2Plan& plan) {
   const bool resumes = on_rank_0(*setup.communicator, [&] {
     const checkpoints::StateStore store(plan.common.run.output / "checkpoints", 1);
@@ -206,7 +208,7 @@ std::optional<stage2::StartWeights> start_unless_resumed(training::Setup& setup,
 }
 
 /// The digest of what every rank has; sharded parameters come last.
-std::string replicated_digest(const layout::Layout& layout, const training::Weights& start) {
+std::string replicated_digest(const layout::Layout& layout, const run::Weights& start) {
   std::int64_t size = 0;
   for (const auto& entry : layout.entries)
     if (entry.placement == layout::Placement::replicated) size += entry.size;
@@ -254,8 +256,8 @@ void say_reuse(const fs::path& matrix, const fs::path& snapshots, Console& conso
 
 /// The matrix given, or that of this run folder, or a new one from the snapshots.
 fs::path basis_file(const Stage2Plan& plan,
-                    const training::Setup& setup,
-                    const training::RunFolder& folder,
+                    const engine::Setup& setup,
+                    const run::RunFolder& folder,
                     Console& console) {
   if (!plan.options.pca_mat.empty()) {
     say_reuse(plan.options.pca_mat, plan.options.snapshots, console);
@@ -275,7 +277,7 @@ fs::path basis_file(const Stage2Plan& plan,
 
 /// Own columns of P; no components without a subspace.
 pca::Basis load_subspace(const Stage2Plan& plan,
-                         const training::Setup& setup,
+                         const engine::Setup& setup,
                          const fs::path& file,
                          Console& console) {
   if (file.empty()) {
@@ -304,27 +306,28 @@ int descend(Stage2Plan& plan,
             const OptionTable& table,
             const std::vector<std::string>& overridden) {
   const auto preprocessing = plan.common.data.preprocessing_name;
-  auto setup = training::make_setup(plan.common, ranks);
+  auto setup = run::make_setup(plan.common, ranks);
   const auto config = run_config(plan.common, table);
-  setup.persistent_options = config.persistent;
-  setup.run = config.run;
-  training::require_cache_for_training(setup.data);
-  training::load_frozen(setup, plan.options.checkpoint);
+  engine::require_cache_for_training(setup.data);
+  run::load_frozen(setup, plan.options.checkpoint);
   auto start = start_unless_resumed(setup, plan);
-  const training::RunFolder folder(
+  if (start) require_unseen_validation(table, start->weights, setup.data, plan.common.data);
+  const run::RunFolder folder(
       plan.common.run.output, config, *ranks.communicator, plan.common.run.events);
   auto console = console_of(ranks, plan.common.run.quiet);
   for (const auto& line : overridden) console.warn(line);
+  if (const auto line = moved_run_remark(table, plan.common.run.output); !line.empty())
+    console.warn(line);
   if (const auto line = describe_choice(preprocessing, plan.common); !line.empty())
     console.line(line);
   return train_run(ranks, setup, folder, "stage2", console, [&] {
     const bool subspace = plan.options.constants.basis.has_value();
-    training::keep_frozen(setup, folder.path());
+    run::keep_frozen(setup, folder.path());
     const Stopwatch clock;
     const auto file = subspace ? basis_file(plan, setup, folder, console) : fs::path();
     if (start) start->cost.seconds += clock.seconds();
     require_same_start(ranks, setup.model.flat.layout, file, start);
-    training::catch_stop_signals();  // the PCA before it has no step to stop at
+    run::catch_stop_signals();  // the PCA before it has no step to stop at
     auto basis = load_subspace(plan, setup, file, console);
     if (start) console.line("start: " + start->weights.source);
     if (start && !start->weights.note.empty()) console.warn(start->weights.note);
@@ -346,14 +349,14 @@ int descend(Stage2Plan& plan,
 OptionTable stage2_table(Stage2Plan& plan) {
   OptionTable table("dimred stage2",
                     "descend in the subspace of a projection matrix, or run one of its baselines");
-  training::add_run_options(table, plan.common.run, /*least_epochs=*/0);
-  training::add_step_event_options(table, plan.common.run.events);
+  run::add_run_options(table, plan.common.run, /*least_epochs=*/0);
+  run::add_step_event_options(table, plan.common.run.events);
   stage2::add_options(table, plan.options);
-  training::add_data_options(table, plan.common.data);
-  training::add_model_options(table, plan.common.model);
-  training::add_loss_options(table, plan.common);
-  training::add_options(table, plan.common.loss_scale);
-  training::add_options(table, plan.hooks);
+  run::add_data_options(table, plan.common.data);
+  run::add_model_options(table, plan.common.model);
+  run::add_loss_options(table, plan.common);
+  engine::add_options(table, plan.common.loss_scale);
+  run::add_options(table, plan.hooks);
   launch::add_options(table, plan.common.ranks);
   add_store_options(table, /*uploads=*/true);
   return table;
@@ -377,9 +380,9 @@ int stage2_command(const std::vector<std::string>& arguments) {
   fit_to_snapshots(plan, table, remarks);
   stage2::resolve(plan.options, table);
   const auto rank_info = launch::discover();
-  training::resolve(plan.common, rank_info.size, table);
-  training::validate(plan.hooks, rank_info.size);
-  const bool on_gpu = training::parse_device(plan.common.run.device).is_cuda();
+  run::resolve(plan.common, rank_info.size, table);
+  run::validate(plan.hooks, rank_info.size);
+  const bool on_gpu = engine::parse_device(plan.common.run.device).is_cuda();
   require(on_gpu || plan.options.device_algebra == stage2::DeviceAlgebra::aten,
           "[stage2] --device_algebra fused needs --device cuda, received {}",
           plan.common.run.device);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <set>
+#include <vector>
 
 #include "commands/remote_output.h"
 #include "commands/run.h"
@@ -31,7 +33,7 @@ int list(const CopyOptions& options) {
   const auto url = stores::parse_url(options.from);
   const auto store = stores::open_store(url, options.stores);
   const auto found = stores::find(*store, url);
-  require(!found.empty(), "[stores] nothing at {}", url);
+  require(!found.empty(), "[stores] found no file at {}", url);
   for (const auto& one : found) {
     const auto& name = one.item.name.empty() ? stores::last_name(url) : one.item.name;
     const auto size = formatted("{}", one.item.size);
@@ -48,6 +50,21 @@ int say(const char* what, const stores::Transfer& done) {
   return exit_success;
 }
 
+/// Refuses a copy into a run. A copy of a whole run may go on, or be made again, where the run is.
+void require_no_copy_into_run(const std::vector<stores::Found>& found, const fs::path& local) {
+  require_outside_runs(local, "path");
+  std::set<fs::path> places;
+  for (const auto& one : found)
+    places.insert(fs::weakly_canonical(fs::absolute(local / one.item.name)));
+  for (const auto& place : places) {
+    const auto run = owner_of(place);
+    if (run.empty() ||
+        (places.contains(run / "config.toml") && places.contains(run / "manifest.json")))
+      continue;
+    require_outside_runs(place, "path");
+  }
+}
+
 int get(const CopyOptions& options) {
   const auto url = stores::parse_url(options.from);
   require(!looks_like_url(options.to),
@@ -61,17 +78,25 @@ int get(const CopyOptions& options) {
   // A file into a folder, as cp does.
   const bool file = stores::is_single(found);
   const auto local = file && (slash || fs::is_directory(to)) ? to / stores::last_name(url) : to;
-  if (file) require_outside_runs(local, "path");
+  if (file)
+    require_outside_runs(local, "path");
+  else
+    require_no_copy_into_run(found, local);
   return say("downloaded", stores::download(*store, url, found, local, options.overwrite));
 }
 
 int put(const CopyOptions& options) {
   const auto url = stores::parse_url(options.to);
-  if (url.scheme == "file" && fs::is_regular_file(options.from)) {
-    require_outside_runs(stores::decoded_path(url), "URL");
-    if (!options.overwrite) stores::require_no_other_file(options.from, url);
-  }
-  return say("uploaded", stores::upload(options.from, url, options.stores, stores::Sending::all));
+  stores::DigestMemory memory;
+  if (url.scheme == "file") require_outside_runs(stores::decoded_path(url), "URL");
+  stores::require_writable(url);
+  require(fs::exists(options.from),
+          "[stores] no such file or folder: {}",
+          without_credentials(options.from));
+  stores::require_outside_listings(options.from, url, options.stores);
+  if (!options.overwrite) stores::require_no_other_file(options.from, url, options.stores, memory);
+  return say("uploaded",
+             stores::upload(options.from, url, options.stores, stores::Sending::all, &memory));
 }
 
 struct StoreTool {
@@ -106,9 +131,9 @@ int run_tool(const StoreTool& tool, const std::vector<std::string>& arguments) {
   CopyOptions options;
   OptionTable table(formatted("dimred store {}", tool.name), tool.summary);
   table.group("Store");
-  table.add("from", &options.from, formatted("source to read, as {}", tool.from)).positional();
+  table.add("from", &options.from, formatted("{} to read", tool.from)).positional();
   if (tool.to != nullptr) {
-    table.add("to", &options.to, formatted("destination to write, as {}", tool.to)).positional();
+    table.add("to", &options.to, formatted("{} to write", tool.to)).positional();
   }
   if (tool.run == get || tool.run == put)
     table

@@ -56,7 +56,7 @@ class StoredShards : public data::ShardSource {
       throw data::ReadingStopped();
     } catch (const stores::Changed& error) {
       throw data::FetchFailed(
-          formatted("{}; files that are streamed have to stay as they are", error.what()));
+          formatted("{}; streamed files must not change during a run", error.what()));
     } catch (const std::exception& error) {
       const std::string text = error.what();
       const auto& url = shards_[need.shard].url;
@@ -99,12 +99,12 @@ stores::Brought open_streamed(const stores::Url& url,
   for (const auto& shard : streamed.shards) {
     bytes += shard.item.size;
     require(shard.item.size <= room,
-            "[stream] needs a stream_cache of at least the largest file, {} of {}, received {} GB",
+            "[stream] needs a stream_cache with room for the file {} of {}, received {} GB",
             shard.url,
             bytes_text(shard.item.size),
             streaming.cache);
   }
-  note = formatted("streams {}: {} files, {}, through {}\n",
+  note = formatted("streams {}: {} files, {}, with a stream_cache of {}\n",
                    url,
                    streamed.shards.size(),
                    bytes_text(bytes),

@@ -1,19 +1,21 @@
 #include "commands/train_run.h"
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "checkpoints/artifact.h"
 #include "commands/remote.h"
 #include "commands/run.h"
+#include "options/effects.h"
 #include "options/options_file.h"
+#include "run/builtin_hooks.h"
+#include "run/signals.h"
 #include "support/agreement.h"
 #include "support/errors.h"
 #include "support/list_files.h"
 #include "support/named.h"
 #include "support/url.h"
-#include "training/builtin_hooks.h"
-#include "training/signals.h"
 
 namespace dimred::commands {
 namespace fs = std::filesystem;
@@ -23,24 +25,27 @@ namespace {
 /// A stream_cache that was adopted is of the run's data, at a URL; other data may be on this
 /// machine.
 void leave_out_stream_cache(OptionTable& table,
-                            const training::DataOptions& data,
+                            const engine::DataOptions& data,
                             std::vector<std::string>& overridden) {
-  const auto& cache = table.at(&data.stream_cache);
-  if (looks_like_url(table.at(&data.data).text) || cache.show() == cache.default_value) return;
+  const auto& cache = table.at(&data.dataset.stream_cache);
+  if (looks_like_url(table.at(&data.dataset.path).text) || cache.show() == cache.default_value)
+    return;
   const auto there = cache.show();
-  table.set(&data.stream_cache, "0");
-  overridden.push_back(formatted(
-      "{} = {} overrides {}, as data is on this machine", cache.name, cache.show(), there));
+  table.set(&data.dataset.stream_cache, "0");
+  overridden.push_back(formatted("{} = {} overrides {}, because the data is on this machine",
+                                 cache.name,
+                                 cache.show(),
+                                 there));
 }
 
 /// An adopted precision that this device does not compute in gives way, and so do the lists that
 /// float32 does not use; a flag stays.
 void fit_precision(const OptionTable& table,
-                   training::ModelOptions& model,
+                   engine::ModelOptions& model,
                    bool on_gpu,
                    bool native,
                    std::vector<std::string>& overridden) {
-  using enum training::PrecisionChoice;
+  using enum engine::PrecisionChoice;
   const auto is_flag = [&](const void* field) {
     return table.at(field).origin == OptionOrigin::flag;
   };
@@ -51,18 +56,20 @@ void fit_precision(const OptionTable& table,
   }
   if (model.precision == bfloat16 && !native && !is_flag(&model.precision)) {
     model.precision = float32;
-    overridden.emplace_back("precision = float32 overrides bfloat16, which is not native here");
+    overridden.emplace_back(
+        "precision = float32 overrides bfloat16, because this machine has no native bfloat16");
   }
   for (auto* list : {&model.amp_allow, &model.amp_deny}) {
     if (model.precision != float32 || list->empty() || is_flag(list)) continue;
     list->clear();
-    overridden.push_back(formatted("{} is left out in float32", table.at(list).name));
+    overridden.push_back(
+        formatted("{} is ignored, because float32 does not use this list", table.at(list).name));
   }
 }
 
 /// The run's own copy of a module: the file that it was made from may be gone or another one.
-void use_own_module(const OptionTable& table, const fs::path& run, training::ModelOptions& model) {
-  const auto module = run / training::module_file;
+void use_own_module(const OptionTable& table, const fs::path& run, engine::ModelOptions& model) {
+  const auto module = run / run::module_file;
   const bool is_flag = table.at(&model.model).origin == OptionOrigin::flag;
   if (!run.empty() && fs::exists(module) && !is_flag) model.model = module.string();
 }
@@ -71,19 +78,19 @@ void use_own_module(const OptionTable& table, const fs::path& run, training::Mod
 
 std::vector<std::string> adopt_run(OptionTable& table,
                                    const checkpoints::OpenedRun& opened,
-                                   training::CommonOptions& common,
+                                   run::CommonOptions& common,
                                    const std::string& otherwise) {
   if (opened.config.empty()) {
     table.locate_all();
     return {};
   }
-  using training::PrecisionChoice;
-  const auto device = training::parse_device(common.run.device);
+  using engine::PrecisionChoice;
+  const auto device = engine::parse_device(common.run.device);
   const bool native = models::has_native_bfloat16(device);
   auto& precision = common.model.precision;
   if (precision == PrecisionChoice::automatic)
     precision = native ? PrecisionChoice::bfloat16 : PrecisionChoice::float32;
-  const bool own_cache = table.was_set(&common.data.stream_cache);
+  const bool own_cache = table.was_set(&common.data.dataset.stream_cache);
   auto overridden = table.adopt(checkpoints::entries_of(opened));
   if (!own_cache) leave_out_stream_cache(table, common.data, overridden);
   use_own_module(table, opened.folder, common.model);
@@ -94,48 +101,144 @@ std::vector<std::string> adopt_run(OptionTable& table,
 
 std::string default_data_remark(const OptionTable& table,
                                 const fs::path& weights,
-                                const training::DataOptions& data) {
-  const bool is_named = table.was_set(&data.data) || table.was_set(&data.dataset);
+                                const engine::DataOptions& data) {
+  const bool is_named = table.was_set(&data.dataset.path) || table.was_set(&data.dataset.kind);
   if (is_named || !checkpoints::open_run(weights).config.empty()) return {};
   return formatted(
-      "no run says what {} was trained on: normalisation, classes and samples are those of the "
-      "default data, Fashion-MNIST; --{} names others",
+      "no run folder records the training data of {}, so normalisation, classes and samples come "
+      "from the default data, Fashion-MNIST; give other data with --{}",
       weights,
-      table.at(&data.data).name);
+      table.at(&data.dataset.path).name);
 }
 
 void print_default_data(const OptionTable& table,
                         const fs::path& weights,
-                        const training::DataOptions& data) {
+                        const engine::DataOptions& data) {
   const auto remark = default_data_remark(table, weights, data);
   if (!remark.empty()) print(remark + "\n");
 }
 
-checkpoints::RunConfig run_config(const training::CommonOptions& common, const OptionTable& table) {
+void require_unseen_validation(const OptionTable& table,
+                               const std::string& config,
+                               const engine::DataOptions& data) {
+  if (data.validation_fraction == 0) return;
+  const auto is_given = [&](const void* field) {
+    return table.at(field).origin == OptionOrigin::flag;
+  };
+  // What the runs of a mean have recorded is no choice of the caller.
+  if (!is_given(&data.validation_fraction) && !is_given(&data.split_seed) &&
+      !is_given(&data.train_samples))
+    return;
+  const auto entries = read_toml(checkpoints::config_name, config);
+  const auto recorded = [&](const void* field) {
+    const auto found = std::ranges::find(entries, table.at(field).name, &ConfigEntry::name);
+    return found == entries.end() ? std::string() : found->text;
+  };
+  const auto fraction = recorded(&data.validation_fraction);
+  if (fraction.empty()) return;
+  const double trained = std::stod(fraction);
+  // A smaller part is held out of a larger one, if the seed and the samples are the same.
+  const auto differs = [&](const void* field) {
+    const auto text = recorded(field);
+    return !text.empty() && text != table.at(field).value();
+  };
+  const bool same_choice = !differs(&data.split_seed) && !differs(&data.train_samples);
+  if (same_choice && data.validation_fraction <= trained) return;
+  const auto was = trained == 0 ? std::string("the run held out no samples")
+                                : formatted(
+                                      "the run held out samples with validation_fraction = "
+                                      "{}, split_seed = {}, train_samples = {}",
+                                      fraction,
+                                      recorded(&data.split_seed),
+                                      recorded(&data.train_samples));
+  refuse(
+      "[{}] the validation set would have samples that the weights were trained on: {}, received "
+      "validation_fraction = {}, split_seed = {}, train_samples = {}; --{} 0 does without a "
+      "validation set",
+      table.scope(),
+      was,
+      table.at(&data.validation_fraction).value(),
+      table.at(&data.split_seed).value(),
+      table.at(&data.train_samples).value(),
+      table.at(&data.validation_fraction).name);
+}
+
+void require_unseen_validation(const OptionTable& table,
+                               const run::Weights& weights,
+                               const engine::DataSets& sets,
+                               const engine::DataOptions& data) {
+  if (weights.run_json.empty()) return;
+  const auto saved = nlohmann::json::parse(weights.run_json);
+  const auto record = saved.value("data", nlohmann::json());
+  if (record.is_null() || !engine::other_training_samples(record, sets.record).empty()) return;
+  require_unseen_validation(table, saved.value("config", ""), data);
+}
+
+std::string differences_from(const OptionTable& table, const checkpoints::OpenedRun& continued) {
+  if (continued.config.empty()) return {};
+  std::map<std::string, std::string> before;
+  for (const auto& entry : checkpoints::entries_of(continued))
+    before[entry.name] = toml_value(entry);
+  const auto text = [](const std::string& value) { return value.empty() ? "unset" : value; };
+  std::string differences;
+  for (const auto& row : table.rows()) {
+    if (row.persists || row.role == OptionRole::input || holds(row.may_change, table)) continue;
+    const auto now = row.show();
+    // An older version's config.toml does not have the options that came later.
+    if (!before.contains(row.name) && now == row.default_value) continue;
+    const auto& was = before[row.name];
+    if (now == was || !(holds(row.needs, table) || row.was_set())) continue;
+    differences += formatted(
+        "{}{} = {} (was {})", differences.empty() ? "" : ", ", row.name, text(now), text(was));
+  }
+  if (differences.empty()) return {};
+  return formatted("unlike the run of {}: {}", continued.source, differences);
+}
+
+std::string moved_run_remark(const OptionTable& table, const fs::path& output) {
+  const fs::path config = table.config().text;
+  const auto* row = table.row(OptionRole::output);
+  if (config.filename() != checkpoints::config_name || row == nullptr ||
+      row->origin != OptionOrigin::file)
+    return {};
+  const auto folder = fs::absolute(config).parent_path().lexically_normal();
+  std::error_code ignored;
+  if (!checkpoints::is_run(folder) ||
+      fs::weakly_canonical(folder, ignored) == fs::weakly_canonical(fs::absolute(output), ignored))
+    return {};
+  return formatted(
+      "the output of {} is {}, not the folder of this file; to continue the run in this folder, "
+      "give --output {}",
+      config,
+      output,
+      folder);
+}
+
+checkpoints::RunConfig run_config(const run::CommonOptions& common, const OptionTable& table) {
   auto config = checkpoints::run_config(table);
-  config.module = training::module_of(common.model);
+  config.module = run::module_of(common.model);
   return config;
 }
 
-void choose_network_by_data(const OptionTable& table, training::ModelOptions& model) {
+void choose_network_by_data(const OptionTable& table, engine::ModelOptions& model) {
   if (!table.was_set(&model.model)) model.for_photographs = "resnet18";
 }
 
 std::string describe_choice(const std::optional<data::Recipe>& asked,
-                            const training::CommonOptions& common) {
+                            const run::CommonOptions& common) {
   const auto chosen = *common.data.preprocessing_name;
   if (asked || chosen == data::Recipe::none) return {};
   return formatted(
-      "images of differing sizes: {}--preprocessing_name {} --image_size {}, as {} was "
-      "made for",
+      "the images differ in size, so this run uses {}--preprocessing_name {} --image_size {}, the "
+      "usual settings of {}",
       common.model.for_photographs.empty() ? "" : formatted("--model {} ", common.model.model),
       listed_name(data::recipe_names(), chosen),
       common.data.image_size,
       common.model.model);
 }
 
-MissingData missing_data(const OptionTable& table, const training::DataOptions& data) {
-  for (const auto* path : {&data.data, &data.test_data}) {
+MissingData missing_data(const OptionTable& table, const engine::DataOptions& data) {
+  for (const auto* path : {&data.dataset.path, &data.dataset.test_path}) {
     const auto& row = table.at(path);
     const bool here =
         path->empty() || looks_like_url(row.text) || is_pattern(*path) || fs::exists(*path);
@@ -144,10 +247,10 @@ MissingData missing_data(const OptionTable& table, const training::DataOptions& 
   return {};
 }
 
-void require_data(const OptionTable& table, const training::DataOptions& data) {
+void require_data(const OptionTable& table, const engine::DataOptions& data) {
   const auto missing = missing_data(table, data);
   require(missing.option.empty(),
-          "[data] the run's {} is no longer at {}; give its place with --{} PATH",
+          "[data] the run's {} is no longer at {}; give the new place with --{} PATH",
           missing.option == "data" ? "data" : "test data",
           missing.path,
           missing.option);
@@ -191,26 +294,27 @@ nlohmann::json traffic(const distributed::TensorCommunicator& communicator) {
 }  // namespace
 
 int train_run(const distributed::Ranks& ranks,
-              const training::Setup& setup,
-              const training::RunFolder& folder,
+              const engine::Setup& setup,
+              const run::RunFolder& folder,
               const std::string& command,
               Console& console,
-              const std::function<training::EpochEnd()>& train) {
+              const std::function<run::EpochEnd()>& train) {
   constexpr int stopped = 143;
   if (stopped_before(ranks)) {
-    console.line("stopped by a signal before this restart; a new start goes on from here");
+    console.line(
+        "a signal has stopped this run, so this restart trains nothing; start the command again to "
+        "continue");
     return stopped;
   }
   if (const auto limit = folder.lock_limit(); !limit.empty())
-    console.warn(formatted("[file] the lock of '{}' {}; do not start a second job in this folder",
-                           folder.path(),
-                           limit));
+    console.warn(formatted(
+        "[file] the lock of '{}' {}; start no second job in this folder", folder.path(), limit));
   folder.write_manifest(setup, command, "running", nlohmann::json::object());
   CheckpointUploads uploads(folder.path());  // after a failure, ended when all is written
   try {
     const auto end = train();
-    const bool finished = end == training::EpochEnd::finished;
-    const auto memory = training::peak_memory(setup.model);
+    const bool finished = end == run::EpochEnd::finished;
+    const auto memory = run::peak_memory(setup.model);
     nlohmann::json details{
         {"traffic", traffic(*setup.communicator)},
         {"peak_memory_bytes", {{"process", memory.process}, {"device", memory.device}}}};
@@ -218,15 +322,17 @@ int train_run(const distributed::Ranks& ranks,
       details["checkpoint_uploads"] = std::move(sent);
     folder.write_manifest(setup, command, finished ? "finished" : "interrupted", details);
     if (finished) return exit_success;
-    if (ranks.rank_info.rank == 0 && !training::stopped_by_launcher())
+    if (ranks.rank_info.rank == 0 && !run::stopped_by_launcher())
       distributed::mark_stopped(ranks.rank_info);
-    console.line("stopped by a signal, all saved; the same command goes on from here");
-    return training::stop_exit_code();
+    console.line(
+        "stopped by a signal; everything is saved, and the same command continues from here");
+    return run::stop_exit_code();
   } catch (const std::exception& error) {
     std::error_code hidden;  // another host's rank may not see the folder at all
-    require_environment(ranks.rank_info.rank != 0 || fs::exists(folder.path(), hidden) || hidden,
-                        "[run] the run folder {} is gone: it was removed while the run wrote to it",
-                        folder.path());
+    require_environment(
+        ranks.rank_info.rank != 0 || fs::exists(folder.path(), hidden) || hidden,
+        "[run] the run folder {} is gone; another process removed the folder during the run",
+        folder.path());
     try {
       folder.write_manifest(setup, command, "failed", {{"error", error.what()}});
       folder.abandon();

@@ -8,9 +8,10 @@
 
 #include "distributed/connect.h"
 #include "options/options.h"
+#include "run/epoch.h"
+#include "run/run_folder.h"
+#include "run/weights/weights.h"
 #include "support/console.h"
-#include "training/epoch.h"
-#include "training/run_folder.h"
 
 namespace dimred::commands {
 
@@ -20,40 +21,61 @@ namespace dimred::commands {
 /// must locate that row after this call. Without a configuration the table's own options count.
 std::vector<std::string> adopt_run(OptionTable& table,
                                    const checkpoints::OpenedRun& run,
-                                   training::CommonOptions& common,
+                                   run::CommonOptions& common,
                                    const std::string& otherwise);
 
 /// A line where neither the run of `weights` nor an option says what they were trained on, so that
 /// the default data stand in; else empty.
 std::string default_data_remark(const OptionTable& table,
                                 const std::filesystem::path& weights,
-                                const training::DataOptions& data);
+                                const engine::DataOptions& data);
 
 /// Prints that line, where there is one.
 void print_default_data(const OptionTable& table,
                         const std::filesystem::path& weights,
-                        const training::DataOptions& data);
+                        const engine::DataOptions& data);
+
+/// Throws std::invalid_argument where the validation set would have samples that the weights were
+/// trained on, by the options that their run recorded as TOML in `config` (empty: not known).
+void require_unseen_validation(const OptionTable& table,
+                               const std::string& config,
+                               const engine::DataOptions& data);
+
+/// Throws as above, for weights that were trained on samples of the same data set.
+void require_unseen_validation(const OptionTable& table,
+                               const run::Weights& weights,
+                               const engine::DataSets& sets,
+                               const engine::DataOptions& data);
+
+/// Returns a line with each option whose value differs from the continued run's, and both values;
+/// empty if none differs. Options that the run takes over, or that cannot change its result, are
+/// left out.
+std::string differences_from(const OptionTable& table, const checkpoints::OpenedRun& continued);
+
+/// A line where --config is the config.toml of a run folder and the output, which that file gives,
+/// lies elsewhere, as after the folder was moved; else empty.
+std::string moved_run_remark(const OptionTable& table, const std::filesystem::path& output);
 
 /// The config.toml of the run, once make_setup() has filled in what the data decide.
-checkpoints::RunConfig run_config(const training::CommonOptions& common, const OptionTable& table);
+checkpoints::RunConfig run_config(const run::CommonOptions& common, const OptionTable& table);
 
 /// Chooses a network made for photographs, if they are the data and no network is named.
-void choose_network_by_data(const OptionTable& table, training::ModelOptions& model);
+void choose_network_by_data(const OptionTable& table, engine::ModelOptions& model);
 
 /// How photographs are prepared and by which network they are trained, where `asked` left it open
 /// and the network decides; else empty.
 std::string describe_choice(const std::optional<data::Recipe>& asked,
-                            const training::CommonOptions& common);
+                            const run::CommonOptions& common);
 
 /// Data of an adopted configuration that are gone.
 struct MissingData {
   std::string option;  // data or test_data; empty: nothing is missing
   std::filesystem::path path;
 };
-MissingData missing_data(const OptionTable& table, const training::DataOptions& data);
+MissingData missing_data(const OptionTable& table, const engine::DataOptions& data);
 
 /// Throws std::invalid_argument for missing_data(), naming the option that says where it is now.
-void require_data(const OptionTable& table, const training::DataOptions& data);
+void require_data(const OptionTable& table, const engine::DataOptions& data);
 
 /// Keeps a resumed run's own values of unset options among `fields`, such as values chosen by files
 /// that may be gone.
@@ -65,10 +87,10 @@ void keep_values(OptionTable& table,
 /// failed. Returns the exit code. A run that a signal stopped leaves a mark; when torchrun then
 /// restarts the ranks, which it does for any code but 0, they end at once with 143.
 int train_run(const distributed::Ranks& ranks,
-              const training::Setup& setup,
-              const training::RunFolder& folder,
+              const engine::Setup& setup,
+              const run::RunFolder& folder,
               const std::string& command,
               Console& console,
-              const std::function<training::EpochEnd()>& train);
+              const std::function<run::EpochEnd()>& train);
 
 }  // namespace dimred::commands

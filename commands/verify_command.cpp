@@ -96,8 +96,8 @@ std::string summary(const VerifyOptions& options, const VerifyAnswer& answer) {
   const auto& verification = answer.verification;
   std::ostringstream out;
   out << answer.pairs << " pairs (" << answer.same << " the same), embeddings of "
-      << answer.embedding_size << (options.with_flipped ? " with" : " without")
-      << " the flipped image's\n"
+      << answer.embedding_size << " values, " << (options.with_flipped ? "with" : "without")
+      << " the embedding of the flipped image\n"
       << std::fixed << std::setprecision(5) << "accuracy  " << verification.accuracy << " +- "
       << verification.accuracy_deviation << " over " << serving::verification_folds << " folds\n"
       << "TAR       " << verification.tar << " +- " << verification.tar_deviation << " at FAR "
@@ -107,7 +107,7 @@ std::string summary(const VerifyOptions& options, const VerifyAnswer& answer) {
 }
 
 int verify_pairs(const VerifyOptions& options,
-                 training::Setup& setup,
+                 engine::Setup& setup,
                  const serving::PairList& list) {
   const auto embeddings = [&] {
     const serving::EmbeddingScope off(setup);
@@ -145,12 +145,14 @@ int verify_run(VerifyOptions& options, OptionTable& table, const serving::PairLi
   adopt_run_of(table, options, "verify");
   print_default_data(table, options.weights, options.common.data);
   if (options.output.empty()) options.output = checkpoints::run_of(options.weights);
-  require(!options.output.empty(), "[verify] needs --output FOLDER for weights without a run");
+  require(!options.output.empty(),
+          "[verify] needs --output FOLDER for weights outside of a run folder");
   check_answer_place(options);
   options.common.model.any_outputs = true;
-  training::resolve(options.common, 1, table);
-  return with_saved_network(
-      table, options, [&](training::Setup& setup) { return verify_pairs(options, setup, list); });
+  run::resolve(options.common, 1, table);
+  return with_saved_network(table, options, [&](engine::Setup& setup, const auto&) {
+    return verify_pairs(options, setup, list);
+  });
 }
 
 }  // namespace
@@ -164,8 +166,8 @@ int verify_command(const std::vector<std::string>& arguments) {
   add_saved_options(table, options);
   table.add("pairs",
             &options.pairs,
-            "file of lines \"path_a path_b 0\" (or 1: same subject), or FILE.bin, a pickle of "
-            "(images, booleans)");
+            "file of lines \"path_a path_b 1\" (or 0 for different subjects), or pickle FILE.bin "
+            "of (images, booleans)");
   table
       .add("output",
            &options.output,
@@ -173,7 +175,7 @@ int verify_command(const std::vector<std::string>& arguments) {
       .role(OptionRole::output);
   table.add("with_flipped",
             &options.with_flipped,
-            "add the embedding of the flipped image (left to right) to the embedding of the image");
+            "add the embedding of the mirrored image to the embedding of the image");
   table.of(&options.weights).url_rule([](const std::string& url, const OptionTable& all) {
     // Downloaded weights are shared and not sent back.
     require(!all.row(OptionRole::output)->text.empty(),
@@ -183,14 +185,14 @@ int verify_command(const std::vector<std::string>& arguments) {
   table.of(&options.pairs).url_rule([](const std::string& url, const OptionTable&) {
     // A list's images are not downloaded with it.
     require(split_url(url).path.ends_with(".bin"),
-            "[stores] a URL of pairs needs to end in .bin, because only a pickle holds the images, "
+            "[stores] a URL of pairs needs to end in .bin, because only a pickle holds the images; "
             "received {}",
             without_credentials(url));
   });
   add_network_options(table, options.common);
   if (printed_help(table, arguments)) return exit_success;
   require(!options.weights.empty() && !options.pairs.empty(),
-          "[verify] needs a run or an export, and pairs: dimred verify (RUN|EXPORT) --pairs FILE");
+          "[verify] needs a run or an export, then pairs: dimred verify (RUN|EXPORT) --pairs FILE");
   require(launch::discover().size == 1, "[verify] needs one rank, received several");
   require(fs::exists(options.pairs), "[verify] no such file: {}", options.pairs);
   const auto exported = serving::find_export(options.weights);

@@ -1,4 +1,4 @@
-"""A fair comparison from one TOML file: stage 1, matrices, methods, seeds, sweeps -> tables with uncertainty.
+"""Runs a fair comparison from one TOML file of stage 1, matrices, methods, seeds and sweeps; writes tables.
 
     python experiments/compare.py experiments/comparisons/fashion.toml --output runs/fashion
     python experiments/compare.py experiments/comparisons/fashion.toml --output runs/fashion --confirm
@@ -45,26 +45,31 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("config", type=Path, metavar="CONFIG", help="TOML file of the comparison")
-    parser.add_argument("--output", type=Path, help="default: runs/<name of CONFIG>")
-    parser.add_argument("--confirm", action="store_true", help="run the chosen ones on the confirmation seeds")
+    parser.add_argument("--output", type=Path, help="folder of the runs and tables (default: runs/<name of CONFIG>)")
+    parser.add_argument("--confirm", action="store_true", help="run the chosen variants on the confirmation seeds")
     parser.add_argument(
-        "--choices", type=Path, metavar="FILE", help="confirm what this choices.json froze, without the selection"
+        "--choices", type=Path, metavar="FILE", help="confirm the choices in this choices.json and skip the selection"
     )
-    parser.add_argument("--rows", type=Path, metavar="FILE", help="lines of finished runs, to go on from and to add to")
     parser.add_argument(
-        "--jobs", type=int, help="runs at a time (default: cores / threads); of slurm: jobs, each a worker"
+        "--rows",
+        type=Path,
+        metavar="FILE",
+        help="file with results of finished runs; the command skips these runs and adds new results",
+    )
+    parser.add_argument(
+        "--jobs", type=int, help="runs at a time (default: cores / threads); for slurm: jobs with one worker each"
     )
     parser.add_argument("--threads", type=int, default=1, help="threads of each run (default: %(default)s)")
-    parser.add_argument("--dry_run", action="store_true", help="only check CONFIG and list what would run")
+    parser.add_argument("--dry_run", action="store_true", help="only check CONFIG and list the runs")
     parser.add_argument("--dimred", type=Path, default=DIMRED)
     parser.add_argument(
-        "--engine", default="local", help="place of the runs: local, dask, slurm (default: %(default)s)"
+        "--engine", default="local", help="engine that starts the runs: local, dask or slurm (default: %(default)s)"
     )
     parser.add_argument(
         "--scheduler", metavar="ADDRESS", help="existing dask scheduler (default: a new one with --jobs workers)"
     )
     parser.add_argument(
-        "--cluster", type=Path, metavar="FILE", help="TOML of arguments for dask-jobqueue's SLURMCluster"
+        "--cluster", type=Path, metavar="FILE", help="TOML file with arguments for dask-jobqueue's SLURMCluster"
     )
     parser.add_argument("--on_interrupt", help="cancel or leave the runs of dask or slurm at Ctrl-C (default: cancel)")
     options = parser.parse_args(arguments)
@@ -85,9 +90,9 @@ def check_engine(options: argparse.Namespace) -> None:
     if options.on_interrupt not in (None, "cancel", "leave"):
         raise ConfigError(f"--on_interrupt needs cancel or leave, received {options.on_interrupt!r}")
     if options.scheduler and options.jobs:
-        raise ConfigError("--jobs has no effect with --scheduler, whose workers say how many runs there are at a time")
+        raise ConfigError("--jobs has no effect with --scheduler: the number of its workers sets the runs at a time")
     if engine == "slurm" and not options.jobs:
-        raise ConfigError("--engine slurm needs --jobs, the number of its workers")
+        raise ConfigError("--engine slurm needs --jobs, the number of workers")
     options.jobs = options.jobs or max(1, len(os.sched_getaffinity(0)) // options.threads)
 
 
@@ -164,10 +169,10 @@ def read_choices(file: Path, plan: Plan) -> Choices:
             found[tuple(item["condition"].items())] = (dict(item["variants"]), ranked)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ConfigError(
-            f"{file} is damaged or of another version ({error}); remove it to choose and confirm again"
+            f"{file} is damaged or of another version ({error}); remove the file to choose and confirm again"
         ) from None
     if place := difference(before, frozen_of(plan)):
-        raise ConfigError(f"{file} was frozen with another {place}; remove it to choose and confirm again")
+        raise ConfigError(f"{file} was written for another {place}; remove the file to choose and confirm again")
     return found
 
 
@@ -179,7 +184,7 @@ def adopt_choices(source: Path, file: Path, plan: Plan) -> None:
     if file.is_file():
         read_choices(file, plan)
     if file.is_file() and json.loads(file.read_text()) != json.loads(text):
-        raise ConfigError(f"{file} froze other choices than {source}: a confirmation is made once")
+        raise ConfigError(f"{file} has other choices than {source}; choices can be confirmed only once")
     write_whole(file, lambda path: path.write_text(text))
 
 
@@ -309,7 +314,7 @@ class Comparison:
         texts.append(f"\n{NOTES}")
         bad = [outcome for outcome in everything if outcome.reading is None]
         if bad:
-            texts.append(f"\n{len(bad)} of {len(everything)} runs count for nothing above:")
+            texts.append(f"\n{len(bad)} of {len(everything)} runs are not in the tables above:")
             texts += [f"  {o.entry.job.name} ({o.phase}): {o.word}: {o.note}" for o in bad]
         summary = pd.concat(tables, ignore_index=True)
         write_whole(output / "summary.csv", lambda path: summary.to_csv(path, index=False))

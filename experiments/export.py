@@ -38,7 +38,7 @@ def read_signature(folder: Path) -> dict[str, Any]:
     try:
         return json.loads((folder / "signature.json").read_text())
     except (OSError, ValueError) as error:
-        raise ExportError(f"{folder} is no export of dimred: {error}") from None
+        raise ExportError(f"{folder} was not written by dimred export: {error}") from None
 
 
 def network_of(folder: Path, signature: dict[str, Any]) -> torch.nn.Module:
@@ -51,8 +51,8 @@ def network_of(folder: Path, signature: dict[str, Any]) -> torch.nn.Module:
         network = build(name, channels, height, width, signature["output"]["shape"][1])
     else:
         raise ExportError(
-            f"{name} has no PyTorch twin in experiments/dimred_twins, so that only weights.safetensors "
-            f"can be had; those with one: {', '.join(NAMES)}"
+            f"{name} has no PyTorch twin in experiments/dimred_twins, so only weights.safetensors exists; "
+            f"networks with a twin: {', '.join(NAMES)}"
         )
     weights = load_file(folder / "weights.safetensors")
     try:
@@ -69,7 +69,7 @@ def check(what: str, logits: np.ndarray, expected: np.ndarray) -> float:
     bound = TOLERANCE * max(1.0, float(np.abs(expected).max()))
     if logits.shape != expected.shape or not difference <= bound:
         raise ExportError(
-            f"{what} gives other logits than the C++ network: they differ by {difference:.3g}, more than {bound:.3g}"
+            f"{what} gives other logits than the C++ network: the difference is {difference:.3g}, more than {bound:.3g}"
         )
     return difference
 
@@ -91,7 +91,7 @@ def write_onnx(network: torch.nn.Module, images: torch.Tensor, name: str, file: 
             )
         except Exception as error:  # the exporter's own are of many kinds
             reason = str(error).strip().partition("\n")[0]
-            raise ExportError(f"torch's ONNX exporter cannot take the network: {reason}") from error
+            raise ExportError(f"torch's ONNX exporter cannot export the network: {reason}") from error
 
 
 def onnx_output(file: Path, images: np.ndarray, name: str) -> np.ndarray:

@@ -174,12 +174,14 @@ def write_set(root: Path, options: argparse.Namespace) -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path, help="a new one")
+    parser.add_argument("folder", type=Path, help="new folder for the images and the pairs")
     parser.add_argument(
         "--identities", type=int, default=200, help="classes of the training set (default: %(default)s)"
     )
-    parser.add_argument("--images", type=int, default=30, help="images of each (default: %(default)s)")
-    parser.add_argument("--others", type=int, default=100, help="identities of the pairs (default: %(default)s)")
+    parser.add_argument("--images", type=int, default=30, help="images of each identity (default: %(default)s)")
+    parser.add_argument(
+        "--others", type=int, default=100, help="further identities, for the pairs (default: %(default)s)"
+    )
     parser.add_argument("--size", type=int, default=32, help="side of the square images (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args(arguments)
@@ -187,12 +189,12 @@ def main(arguments: list[str] | None = None) -> int:
         if getattr(options, name) < least:
             parser.error(f"--{name} needs >= {least}, received {getattr(options, name)}")
     if options.folder.exists():
-        print(f"faces: {options.folder} is there already", file=sys.stderr)
+        print(f"faces: {options.folder} exists already; choose a new folder", file=sys.stderr)
         return 1
     write_set(options.folder, options)
     print(
-        f"{options.identities} identities with {options.images} images each; {2 * PAIRS_OF_ONE * options.others} pairs "
-        f"of {options.others} others: {options.folder}"
+        f"{options.folder} has {options.identities} identities with {options.images} images each, and "
+        f"{2 * PAIRS_OF_ONE * options.others} pairs of {options.others} other identities"
     )
     return 0
 

@@ -1,4 +1,4 @@
-"""The README's commands for own data, with a schedule that ends with stage 1 and with one that stage 1 leaves early.
+"""Runs README's commands for your own data with two schedules: one ends with stage 1, the other continues in stage 2.
 
     python experiments/first_run.py fashion=default,train_samples=2000 flowers=FOLDER,model=convnet,image_size=64 \\
         --output runs/first_run --seeds 1 2 3

@@ -1,4 +1,4 @@
-"""Copies a folder of images as grey JPEGs: what stands in for X-rays where there are none.
+"""Copies a folder of images as grey JPEGs, which can replace X-rays in a test.
 
 python experiments/grey_folder.py photographs grey
 """
@@ -23,12 +23,12 @@ def convert(source: Path, target: Path) -> int:
     if not files:
         raise ValueError(f"{source} has no images")
     if target.exists():
-        raise ValueError(f"{target} is there already")
+        raise ValueError(f"{target} exists already; choose a new folder")
     places: dict[Path, Path] = {}
     for file in files:
         place = file.relative_to(source).with_suffix(".jpg")
         if other := places.get(place):
-            raise ValueError(f"{other} and {file} would both become {place}")
+            raise ValueError(f"{other} and {file} would have the same name {place}")
         places[place] = file
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as temporary:

@@ -1,4 +1,4 @@
-"""Images a second and accuracy of stage 1 by the number of ranks of this machine.
+"""Measures images per second and accuracy of stage 1 for several numbers of ranks on this machine.
 
     python experiments/rank_scaling.py --output runs/rank_scaling
 
@@ -36,8 +36,12 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2, 4])
-    parser.add_argument("--batch_size", type=int, default=64, help="samples per rank, if that is fixed")
-    parser.add_argument("--global_batch_size", type=int, default=128, help="samples over all ranks, if that is fixed")
+    parser.add_argument(
+        "--batch_size", type=int, default=64, help="samples per rank, in the runs with a fixed batch per rank"
+    )
+    parser.add_argument(
+        "--global_batch_size", type=int, default=128, help="samples over all ranks, in the runs with a fixed total"
+    )
     parser.add_argument("--epochs", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--model", default="convnet")

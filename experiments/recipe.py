@@ -1,4 +1,4 @@
-"""A published training recipe from one TOML file: its steps in order, in full or in its short version.
+"""Runs a published training recipe from one TOML file: all steps in order, in full or in a short version.
 
     python experiments/recipe.py experiments/recipes/fastnn_cifar10.toml --data FOLDER --short
 
@@ -72,7 +72,7 @@ def read_recipe(
             raise RecipeError(f"{file}: has no short version")
         for key, value in brief.items():
             if isinstance(value, dict) and key not in tables:
-                raise RecipeError(f"{file}: [short.{key}]: there is no step [{key}]")
+                raise RecipeError(f"{file}: [short.{key}]: the recipe has no step [{key}]")
             tables[key] = tables.get(key, {}) | value if isinstance(value, dict) else value
     texts = {key: tables.pop(key, "") for key in TEXTS}
     ranks = tables.pop("ranks", 1)
@@ -81,7 +81,7 @@ def read_recipe(
     places = {"here": str(file.resolve().parent)}
     if backbone:
         if not tables.pop("backbone", None):
-            raise RecipeError(f"{file}: has no backbone to train, received --backbone {backbone}")
+            raise RecipeError(f"{file}: the recipe has no backbone, received --backbone {backbone}")
         places["backbone"] = str(backbone.resolve())
         texts["pretraining_data"] = ""
     for place in PLACES:
@@ -89,7 +89,7 @@ def read_recipe(
         if texts[place] and path is None:
             raise RecipeError(f"{file}: needs --{place}: {texts[place]}")
         if path and not texts[place]:
-            raise RecipeError(f"{file}: has no use for --{place}, received {path}")
+            raise RecipeError(f"{file}: the recipe does not use --{place}, received {path}")
         if path:
             places[place] = str(path.resolve())
     steps = []
@@ -115,7 +115,7 @@ def with_network(steps: list[Step], said: dict[str, str], data: Path, output: Pa
     classes = sum(place.is_dir() for place in folder.iterdir()) if folder.is_dir() else 0
     if classes < 2:
         raise RecipeError(
-            f"--data: needs a folder for each class, for which {said['network']} is written; received {data}"
+            f"--data: needs a folder with one folder for each class, to write {said['network']}; received {data}"
         )
     networks, changed = {}, []
     for step in steps:
@@ -190,7 +190,7 @@ def run(recipe: Recipe, options: argparse.Namespace) -> None:
         step.write_note(step.made_with(ranks))
         code = subprocess.run(words, env={"DIMRED_PYTHON": sys.executable, **os.environ}, check=False).returncode
         if code:
-            raise RecipeError(f"step {step.name} ended with {code}; the same command goes on from there")
+            raise RecipeError(f"step {step.name} ended with {code}; run the same command again to continue from there")
 
 
 def parser(description: str) -> argparse.ArgumentParser:
@@ -198,18 +198,25 @@ def parser(description: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("recipe", type=Path, help="a file of experiments/recipes")
     parser.add_argument("--data", type=Path, help="training data of the recipe")
-    parser.add_argument("--pretraining_data", type=Path, help="training data of its backbone")
+    parser.add_argument("--pretraining_data", type=Path, help="training data of the recipe's backbone")
     parser.add_argument(
         "--backbone",
         type=Path,
-        help="weights in the place of a backbone of ours: a state_dict of torch, safetensors, a run;"
-        " of scripts/slim_checkpoint.sh with their network",
+        help="weights to use instead of training the backbone: a state_dict of torch, safetensors, a run or a file of"
+        " scripts/slim_checkpoint.sh",
     )
-    parser.add_argument("--short", action="store_true", help="a few minutes on a CPU")
-    parser.add_argument("--output", type=Path, help="default: runs/NAME, or runs/NAME_short")
-    parser.add_argument("--ranks", type=int, help="other than the recipe's")
     parser.add_argument(
-        "--set", nargs="*", action="extend", default=[], metavar="STEP.OPTION=VALUE", help="other than the recipe's"
+        "--short", action="store_true", help="run the short version, which takes a few minutes on a CPU"
+    )
+    parser.add_argument("--output", type=Path, help="folder of the runs (default: runs/NAME, or runs/NAME_short)")
+    parser.add_argument("--ranks", type=int, help="number of ranks to use instead of the recipe's")
+    parser.add_argument(
+        "--set",
+        nargs="*",
+        action="extend",
+        default=[],
+        metavar="STEP.OPTION=VALUE",
+        help="options that replace the recipe's",
     )
     parser.add_argument("--dry_run", action="store_true", help="only print the commands")
     parser.add_argument("--dimred", type=Path, default=DIMRED)

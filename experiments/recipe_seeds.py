@@ -1,4 +1,4 @@
-"""The demo's recipe for several seeds: stage 1, PCA, stage 2 and two equal-epoch continuations.
+"""Runs the demo's recipe for several seeds: stage 1, PCA, stage 2 and two equal-epoch continuations.
 
     python experiments/recipe_seeds.py --recipe experiments/recipes/fashion_demo.toml \\
         --output runs/recipe_seeds --seeds 1 2 3
@@ -37,9 +37,9 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--recipe",
         type=Path,
         default=here / "recipes" / "fashion_demo.toml",
-        help="stage 1's options (default: the demo's)",
+        help="file with options of stage 1 (default: the demo's)",
     )
-    parser.add_argument("--stage2_recipe", type=Path, help="stage 2's options")
+    parser.add_argument("--stage2_recipe", type=Path, help="file with options of stage 2")
     parser.add_argument(
         "--stage2",
         type=pair,

@@ -1,4 +1,4 @@
-"""A recipe's training steps beside PyTorch: the same network, batches, weights and options, loss by loss.
+"""Compares a recipe's training with PyTorch, loss by loss, on the same network, batches, weights and options.
 
     python experiments/recipe_twin.py experiments/recipes/fastnn_cifar10.toml --data FOLDER --short
 
@@ -66,9 +66,11 @@ def compare(name: str, table: pd.DataFrame, tolerance: float) -> tuple[list[str]
         if not table[column].map(math.isfinite).all():
             wrong.append(f"{name}: the {word} loss is not finite")
         elif len(epochs) > 1 and last[column] >= first[column]:
-            wrong.append(f"{name}: the {word} loss does not fall")
+            wrong.append(f"{name}: the {word} loss does not decrease")
     if between > tolerance * first["loss"]:
-        wrong.append(f"{name}: epochs differ by {between:.4f}, more than {tolerance:g} of {first['loss']:.4f}")
+        wrong.append(
+            f"{name}: the epochs' losses differ by {between:.4f}, more than {tolerance:g} of {first['loss']:.4f}"
+        )
     numbers = (first["loss"], first["twin_loss"], last["loss"], last["twin_loss"])
     return [
         name,
@@ -92,7 +94,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--tolerance", type=float, default=0.1, help="tolerance of the first epoch's loss (default: %(default)s)"
     )
-    parser.add_argument("--keep_batches", action="store_true", help="leave them in the runs")
+    parser.add_argument("--keep_batches", action="store_true", help="keep the recorded batches in the runs")
     return parser.parse_args(arguments)
 
 
@@ -123,8 +125,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     if rows:
         print(
-            f"\n{text_table(HEADER, rows)}\nlosses of training, in nats; step n apart: |dimred - PyTorch|, largest; "
-            "epochs: of their means"
+            f"\n{text_table(HEADER, rows)}\nThe numbers are training losses in nats. The columns of steps have the "
+            "largest |dimred - PyTorch| of a step; 'epochs apart' has the largest difference of an epoch's mean."
         )
     for line in wrong:
         print(f"recipe_twin.py: {line}", file=sys.stderr)

@@ -1,5 +1,7 @@
-"""Writes what a comparison found as one page of Markdown for experiments/records: question, tables, machine, time,
-configuration, failures. Reads the comparison's folder only; the answer in words is ours to write, in records/README.md.
+"""Writes the results of a comparison as one page of Markdown for experiments/records.
+
+The page has question, tables, machine, time, configuration and failures. Reads the comparison's folder only. Write the
+answer in words into records/README.md.
 
     python experiments/record.py runs/fashion_convnet --output experiments/records/fashion_convnet.md
 """
@@ -99,8 +101,8 @@ def main(arguments: list[str] | None = None) -> int:
     """Returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("comparison", type=Path, help="folder that compare.py wrote")
-    parser.add_argument("--output", type=Path, required=True, help="the page")
-    parser.add_argument("--rows", type=Path, help="rows of compare.py --rows, for runs with folders elsewhere")
+    parser.add_argument("--output", type=Path, required=True, help="Markdown page to write")
+    parser.add_argument("--rows", type=Path, help="file of compare.py --rows, for runs whose folders are missing")
     options = parser.parse_args(arguments)
     try:
         require_place(options.output, "--output", ("page of experiments/record.py", COUNTED))

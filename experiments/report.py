@@ -1,4 +1,4 @@
-"""Puts run folders side by side: a small table on the terminal and one self-contained HTML page.
+"""Compares run folders in a small table on the terminal and in one self-contained HTML page.
 
     python experiments/report.py runs/stage1 runs/stage2 runs/continued runs/annealed \\
         --output report.html
@@ -25,10 +25,13 @@ from dimred.runs.grouping import shown
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN_FOLDER")
-    shown = "default: %(default)s"
-    parser.add_argument("--output", type=Path, default=Path("report.html"), help=shown)
-    parser.add_argument("--title", default="Dimension-reduced training", help=shown)
+    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN_FOLDER", help="run folder, or a folder of runs")
+    parser.add_argument(
+        "--output", type=Path, default=Path("report.html"), help="HTML page to write (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--title", default="Dimension-reduced training", help="title of the page (default: %(default)s)"
+    )
     return parser.parse_args(arguments)
 
 
@@ -43,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise bad[0]
         sidecar = find_sidecar(runs)
         pca, gram = (read_sidecar(sidecar), gram_beside(sidecar)) if sidecar else (None, None)
-        left_out = [f"{len(bad)} of {len(bad) + len(runs)} runs are left out:", *map(str, bad)] if bad else []
+        left_out = [f"{len(bad)} of {len(bad) + len(runs)} runs are not in this report:", *map(str, bad)] if bad else []
         html = page(options.title, runs, pca, gram, left_out)
         write_whole(options.output, lambda file: file.write_text(html, encoding="utf-8"))
     except ValueError as error:
@@ -53,7 +56,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(text_table(summary_header(few), summary_rows(few)))
     if len(few) < len(runs):
         print(
-            f"({len(few)} of {len(runs)} runs: the first seed's of stage 1 and of the groups that validation prefers)"
+            f"({len(few)} of {len(runs)} runs are shown: the first seed of stage 1 and of the groups with the most "
+            "seeds and the best validation accuracy)"
         )
     for sentence in (*comparison(runs), *left_out):
         print(sentence)

@@ -88,8 +88,8 @@ def network_of(names: Iterable[str], source: str) -> str:
     found = sorted(scopes & UNITS.keys())
     if len(found) != 1:
         first = min(names, default="nothing")
-        holds = " and ".join(found) if found else f"{first}, which is of none of them"
-        raise Refused(f"{source}: needs the variables of one of TF-Slim's {', '.join(UNITS)}; it holds {holds}")
+        holds = " and ".join(found) if found else f"{first}, which belongs to none of these networks"
+        raise Refused(f"{source}: needs the variables of one of TF-Slim's {', '.join(UNITS)}, received {holds}")
     return found[0]
 
 
@@ -99,7 +99,7 @@ def require_same(
     """Raises Refused for the first variable that differs; the result names what is passed over."""
     for name, shape in expected.items():
         if name not in there:
-            raise Refused(f"{source}: is not TF-Slim's {network}: there is no {name}")
+            raise Refused(f"{source}: is not TF-Slim's {network}: the variable {name} is missing")
         if tuple(there[name]) != shape:
             raise Refused(
                 f"{source}: is not TF-Slim's {network}: {name} needs the shape {list(shape)}, received "
@@ -109,7 +109,7 @@ def require_same(
     for name in others:
         slot = name.rpartition("/")[0] in expected  # resnet_v1_50/conv1/weights/Momentum
         if name.startswith(f"{network}/") and not slot and name != f"{network}/mean_rgb":
-            raise Refused(f"{source}: is not TF-Slim's {network}, which has no {name}")
+            raise Refused(f"{source}: is not TF-Slim's {network}, which has no variable {name}")
     return others
 
 
@@ -152,11 +152,12 @@ def prefix_of(path: Path) -> str:
     if not index.is_file():
         if not path.is_file():
             raise Refused(
-                f"{path}: no such checkpoint, neither as one file nor as {path.name}.index and {path.name}.data-*"
+                f"{path}: the checkpoint does not exist, neither as one file nor as {path.name}.index and "
+                f"{path.name}.data-*"
             )
         return str(path)
     if not any(path.parent.glob(f"{path.name}.data-?????-of-?????")):
-        raise Refused(f"{path}: {index.name} is there, {path.name}.data-* is not", FAILED)
+        raise Refused(f"{path}: {index.name} exists, but {path.name}.data-* does not", FAILED)
     return str(path)
 
 
@@ -197,13 +198,13 @@ def convert(checkpoint: Path, output: Path) -> str:
     except Refused:
         raise
     except Exception as error:  # the reader makes a Python exception of each kind of TensorFlow's
-        raise Refused(f"{prefix}: TensorFlow cannot read it: {str(error).splitlines()[0]}", FAILED) from error
+        raise Refused(f"{prefix}: TensorFlow cannot read the file: {str(error).splitlines()[0]}", FAILED) from error
     classes = len(tensors["logits.bias"])
     write(tensors, {"format": "pt", "network": f"slim:{network}", "preprocessing_name": "vgg"}, output)
     parameters = sum(values.size for name, values in tensors.items() if name.endswith(("weight", "bias")))
     passed = f", {', '.join(others[:3])}{', ...' if len(others) > 3 else ''}" if others else ""
     return (
-        f"{output}: {parameters} parameters, {classes} classes; passed over: {len(others)} variables{passed}\n"
+        f"{output}: {parameters} parameters, {classes} classes; skipped: {len(others)} variables{passed}\n"
         f"dimred model slim:{network} --num_classes N\n"
         f"dimred stage1 --model {network}.pt --initialize_from {output} --checkpoint_exclude_patterns '^logits' "
         "--preprocessing_name vgg"

@@ -1,10 +1,10 @@
-"""The figure of docs/explanation/trajectories.md: a run, its shuffled increments and a walk in three statistics.
+"""Draws the figure of docs/explanation/trajectories.md: a run, its shuffled increments and a walk in three statistics.
 
     build/bin/dimred stage1 --config experiments/recipes/fashion_demo.toml --train_samples 12000 --output runs/walk
     .venv/bin/python experiments/trajectory_figure.py runs/walk/snapshots
 
-Cost: a second for the demo's 36 snapshots of 93,322 weights. The walk has as many steps, of the run's lengths, in
-independent directions.
+Cost: a second for the demo's 36 snapshots of 93,322 weights. The random walk has as many steps as the run,
+of the same lengths, in independent directions.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""The table of docs/explanation/trajectories.md: how often dimred.trajectory calls a tensor's drift `drift`.
+"""Computes the table of docs/explanation/trajectories.md: how often dimred.trajectory finds the drift of a tensor.
 
     .venv/bin/python experiments/trajectory_power.py
 
 Each tensor is a walk of independent normal steps in 20 dimensions with a constant drift that gives the expected
-straightness S. n: snapshots; T: tensors that are tested together. Prints the part of at least --tensors of them, in
-percent, or what its test cannot reject for (`few`). Cost: two minutes on one core.
+straightness S. n: number of snapshots; T: number of tensors that are tested together. Each cell is the percentage of
+tensors with the verdict `drift`, among at least --tensors; `few`: with n and T, the test cannot reject.
+Cost: two minutes on one core.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def found(random: np.random.Generator, snapshots: int, tensors: int, straightnes
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tensors", type=int, default=200, help="least number of tensors in each cell")
+    parser.add_argument("--tensors", type=int, default=200, help="smallest number of tensors in each cell")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     random = np.random.default_rng(options.seed)

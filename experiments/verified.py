@@ -1,4 +1,4 @@
-"""Verification by the runs of a finished comparison: pairs of faces of whom none was trained on.
+"""Verifies pairs of faces with the runs of a finished comparison; the training saw none of these persons.
 
     python experiments/verified.py runs/faces_comparison --pairs runs/faces/pairs.txt
 
@@ -23,9 +23,8 @@ from pathlib import Path
 
 import pandas as pd
 from comparison.results import save_table
-from comparison.summary import percent
 from workbench.jobs import DIMRED
-from workbench.text_table import text_table
+from workbench.text_table import interval, percent, text_table
 
 from dimred.runs import BadRun, holm, mean_interval, paired_difference, read_run
 
@@ -140,8 +139,7 @@ def differences(runs: pd.DataFrame, summary: pd.DataFrame, axes: list[str]) -> l
         else:
             d = paired_difference(list(mine[both]), list(theirs[both]))
             p_values[tests[-1]] = d.p
-            interval = "–" if math.isnan(d.low) else f"{percent(d.low, '+')} to {percent(d.high, '+')}"
-            line += [str(d.n), percent(d.mean, "+"), interval, short(d.p)]
+            line += [str(d.n), percent(d.mean, "+"), interval(d.low, d.high, "+", percent), short(d.p)]
         lines.append(line)
     corrected = dict(zip(p_values, holm(list(p_values.values())), strict=True))
     return [[*line, short(corrected[test])] for line, test in zip(lines, tests, strict=True)]
@@ -160,7 +158,7 @@ def read_table(file: Path, columns: Sequence[str]) -> pd.DataFrame:
         raise BadRun(f"{file} needs to be a table that compare.py wrote: {error}") from error
     missing = [name for name in columns if name not in table]
     if missing:
-        raise BadRun(f"{file} needs to be a table that compare.py wrote, it has no column {missing[0]}")
+        raise BadRun(f"{file} needs to be a table that compare.py wrote, but the column {missing[0]} is missing")
     return table
 
 
@@ -174,7 +172,7 @@ def tables_of(options: argparse.Namespace) -> tuple[pd.DataFrame, pd.DataFrame]:
     summary = read_table(options.comparison / "summary.csv", (*columns, *axes))
     runs = runs[(runs["outcome"] == "finished") & (runs["phase"] == options.phase)].copy()
     if runs.empty:
-        raise BadRun(f"{options.comparison}: no finished run of its {options.phase}")
+        raise BadRun(f"{options.comparison} has no finished run of its {options.phase}")
     wanted = (summary["phase"] == options.phase) & (summary["compared_at"] == AT_EQUAL_PASSES)
     return runs, summary[wanted & summary["chosen"]].fillna({"variant": "", "against": ""})
 
@@ -198,8 +196,8 @@ def text_of(options: argparse.Namespace) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("comparison", type=Path, help="folder of a comparison that is finished")
-    parser.add_argument("--pairs", type=Path, required=True, help="list or .bin of pairs, as dimred verify takes it")
+    parser.add_argument("comparison", type=Path, help="folder of a finished comparison")
+    parser.add_argument("--pairs", type=Path, required=True, help="file of pairs, as for dimred verify --pairs")
     parser.add_argument("--phase", choices=("selection", "confirmation"), default="selection")
     parser.add_argument("--jobs", type=int, default=2, help="verifications at a time (default: %(default)s)")
     parser.add_argument("--dimred", type=Path, default=DIMRED)

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "checkpoints/float_sums.h"
+#include "checkpoints/low_rank_update.h"
+#include "checkpoints/safetensors.h"
 #include "checkpoints/shard_plan.h"
 #include "support/errors.h"
 #include "support/printable.h"
@@ -11,47 +14,15 @@ namespace {
 
 using checkpoints::LoraFold;
 using checkpoints::LoraUpdate;
-
-std::int64_t columns_of(const checkpoints::StoredTensor& a) {
-  return a.shape[0] == 0 ? 0 : a.elements() / a.shape[0];
-}
+using checkpoints::LowRankUpdate;
 
 /// Throws where adapters disagree on how linear layers are stored.
 void require_one_orientation(const Adapters& adapters) {
   for (const auto& config : adapters.configs)
     require(config.fan_in_fan_out == adapters.configs.front().fan_in_fan_out,
-            "[merge] '{}' and '{}' differ in fan_in_fan_out; fold them one by one",
+            "[merge] '{}' and '{}' differ in fan_in_fan_out; fold these adapters one by one",
             adapters.configs.front().file,
             config.file);
-}
-
-/// Factors of a product: left [rows, rank], right [rank, columns], row by row.
-struct UpdateProduct {
-  std::int64_t rank = 0, columns = 0;
-  std::vector<double> left, right;
-
-  /// Adds its elements from `first` on.
-  void add_to(std::int64_t first, std::span<double> sums) const {
-    for (std::int64_t done = 0; done < std::ssize(sums);) {
-      const auto row = (first + done) / columns, column = (first + done) % columns;
-      const auto count = std::min(columns - column, std::ssize(sums) - done);
-      for (std::int64_t k = 0; k < rank; ++k) {
-        const double factor = left[row * rank + k];
-        const double* from = right.data() + k * columns + column;
-        double* to = sums.data() + done;
-        for (std::int64_t j = 0; j < count; ++j) to[j] += factor * from[j];
-      }
-      done += count;
-    }
-  }
-};
-
-std::vector<double> transposed(const std::vector<double>& values, std::int64_t rows) {
-  const auto columns = rows == 0 ? 0 : std::ssize(values) / rows;
-  std::vector<double> turned(values.size());
-  for (std::int64_t i = 0; i < rows; ++i)
-    for (std::int64_t j = 0; j < columns; ++j) turned[j * rows + i] = values[i * columns + j];
-  return turned;
 }
 
 /// The tensors of a part's inputs times their shares.
@@ -81,13 +52,10 @@ class Shares {
     return sums;
   }
 
-  UpdateProduct product(const LoraUpdate& update, std::size_t place) const {
+  LowRankUpdate product(const LoraUpdate& update, std::size_t place) const {
     const auto& a = tensor_of(*inputs_, *adapters_, update.a, part_->inputs[place]);
-    const auto rank = a.shape[0];
-    auto right = whole(update.a, place), left = whole(update.b, place);
-    if (!update.transposed) return {rank, columns_of(a), std::move(left), std::move(right)};
-    const auto rows = rank == 0 ? 0 : std::ssize(left) / rank;
-    return {rank, rows, transposed(right, rank), transposed(left, rows)};
+    return checkpoints::low_rank_update(
+        whole(update.a, place), whole(update.b, place), a.shape[0], update.transposed);
   }
 
   std::size_t count() const { return part_->inputs.size(); }
@@ -105,7 +73,7 @@ class Shares {
 
 Addend addend_for(const Shares& shares, const LoraFold& fold) {
   if (!fold.changes()) return {};
-  std::vector<UpdateProduct> products;
+  std::vector<LowRankUpdate> products;
   for (const auto& update : fold.updates)
     for (std::size_t place = 0; place < shares.count(); ++place)
       products.push_back(shares.product(update, place));
@@ -116,7 +84,29 @@ Addend addend_for(const Shares& shares, const LoraFold& fold) {
       const auto added = shares.summed(*bias, first, std::ssize(sums));
       for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += added[i];
     }
-    for (const auto& product : products) product.add_to(first, sums);
+    for (const auto& product : products) add_update(product, first, sums);
+  };
+}
+
+/// The tensor of the adapter that a part copies from, in the base's type.
+Replacement replacement_for(const Part& part,
+                            const std::vector<Input>& inputs,
+                            const Adapters& adapters,
+                            std::size_t tensor,
+                            const std::string& dtype) {
+  return [&inputs, &adapters, tensor, dtype, input = part.copied_from](
+             std::int64_t first, std::span<std::byte> stored) {
+    const auto& from = tensor_of(inputs, adapters, tensor, input);
+    if (from.dtype == dtype) return adapters.readers[input].read(from, first, stored);
+    std::vector<double> values(8 * stored.size() / checkpoints::bits_of(dtype));
+    add_elements(inputs, adapters, tensor, input, first, 1, true, values);
+    const auto bad = checkpoints::store_rounded(dtype, values, 1, stored);
+    require(!bad,
+            "[merge] '{}': \"{}\" at element {} is beyond the range of {}",
+            inputs[input].path,
+            printable(from.name),
+            first + bad.value_or(0),
+            dtype);
   };
 }
 
@@ -128,8 +118,9 @@ checkpoints::LoraFolds fold_plan(const std::vector<Input>& inputs,
   require_one_orientation(adapters);
   auto plan = checkpoints::lora_folds(inputs.front(), adapters.configs.front(), base);
   for (std::size_t i = 0; i < plan.tensors.size(); ++i)
-    require(!plan.tensors[i].changes() || checkpoints::is_summed(base.tensors[i]),
-            "[merge] '{}' has \"{}\" as {}, and an adapter cannot be folded into this type",
+    require((plan.tensors[i].updates.empty() && !plan.tensors[i].bias) ||
+                checkpoints::is_summed(base.tensors[i]),
+            "[merge] '{}' has \"{}\" as {}, but dimred cannot fold an adapter into this type",
             base.path,
             printable(base.tensors[i].name),
             base.tensors[i].dtype);
@@ -142,6 +133,18 @@ std::function<Addend(std::size_t)> addend_of(const Part& part,
                                              const checkpoints::LoraFolds& plan) {
   const Shares shares(part, inputs, adapters);
   return [shares, &plan](std::size_t tensor) { return addend_for(shares, plan.tensors[tensor]); };
+}
+
+std::function<Replacement(std::size_t)> replacement_of(const Part& part,
+                                                       const std::vector<Input>& inputs,
+                                                       const Adapters& adapters,
+                                                       const checkpoints::LoraFolds& plan,
+                                                       const Input& base) {
+  return [&](std::size_t tensor) {
+    const auto& instead = plan.tensors[tensor].instead;
+    return instead ? replacement_for(part, inputs, adapters, *instead, base.tensors[tensor].dtype)
+                   : Replacement();
+  };
 }
 
 }  // namespace dimred::merge

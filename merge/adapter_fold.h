@@ -12,7 +12,7 @@ namespace dimred::merge {
 
 /// Changes by adapters to the base, as places of tensors of the first one. Throws as
 /// checkpoints::lora_folds(), and std::invalid_argument where adapters differ in fan_in_fan_out, or
-/// what they change is no weight that is summed.
+/// an update changes what is no weight that is summed.
 checkpoints::LoraFolds fold_plan(const std::vector<Input>& inputs,
                                  const Adapters& adapters,
                                  Input& base);
@@ -23,5 +23,13 @@ std::function<Addend(std::size_t)> addend_of(const Part& part,
                                              const std::vector<Input>& inputs,
                                              const Adapters& adapters,
                                              const checkpoints::LoraFolds& plan);
+
+/// Returns what takes the place of a tensor of the base that is not summed: the tensor of the
+/// adapter that the part copies from. All arguments have to outlive it.
+std::function<Replacement(std::size_t tensor)> replacement_of(const Part& part,
+                                                              const std::vector<Input>& inputs,
+                                                              const Adapters& adapters,
+                                                              const checkpoints::LoraFolds& plan,
+                                                              const Input& base);
 
 }  // namespace dimred::merge

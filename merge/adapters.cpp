@@ -38,10 +38,11 @@ void require_known_form(const Input& input) {
   for (const auto& tensor : input.tensors) {
     const auto axis = rank_axis(tensor);
     const bool known = tensor.role != checkpoints::Role::adapter || lora_factor(tensor.name);
-    require(known && (!axis || tensor.shape.size() > *axis),
-            "[merge] needs lora_A and lora_B of plain LoRA, received '{}' with \"{}\"",
-            input.path,
-            printable(tensor.name));
+    require(
+        known && (!axis || tensor.shape.size() > *axis),
+        "[merge] needs adapters of plain LoRA with lora_A and lora_B, received '{}' with \"{}\"",
+        input.path,
+        printable(tensor.name));
   }
 }
 
@@ -71,7 +72,7 @@ std::vector<std::size_t> places_in(const Input& expected, const Input& received)
   for (const auto& tensor : expected.tensors) {
     const auto found = named.find(tensor.name);
     require(found != named.end(),
-            "[merge] '{}' has no \"{}\", but '{}' has it",
+            "[merge] '{}' has no tensor \"{}\", but '{}' has this tensor",
             received.path,
             printable(tensor.name),
             expected.path);
@@ -80,7 +81,7 @@ std::vector<std::size_t> places_in(const Input& expected, const Input& received)
     named.erase(found);
   }
   require(named.empty(),
-          "[merge] '{}' has \"{}\", which '{}' does not have",
+          "[merge] '{}' has the tensor \"{}\", but '{}' lacks this tensor",
           received.path,
           named.empty() ? "" : printable(named.begin()->first),
           expected.path);
@@ -137,11 +138,13 @@ class MeanTensor {
       options_.require_running();
       const auto count = std::min(block, count_ - first);
       stored_.resize(count * unit_);
-      if (checkpoints::is_summed(like_))
+      if (checkpoints::is_summed(like_)) {
         sum(first, count);
-      else
+        output.append_rounded(planned_.dtype, sums_, stored_);
+      } else {
         copy(first);
-      output.append(stored_);
+        output.append(stored_);
+      }
     }
   }
 
@@ -250,7 +253,7 @@ std::string digest_of_tensor(const Input& input,
     reader.read(tensor, first, bytes);
     const auto bad = floats ? checkpoints::first_not_finite(tensor.dtype, bytes) : std::nullopt;
     require(!bad,
-            "[merge] '{}': \"{}\" needs finite values, but its element {} is not finite",
+            "[merge] '{}': \"{}\" needs finite values, but element {} is not finite",
             input.path,
             printable(tensor.name),
             first + bad.value_or(0));
@@ -333,17 +336,13 @@ void require_equal_copies(const Part& part,
     if (checkpoints::is_summed(like) || like.role == checkpoints::Role::statistic) continue;
     for (const auto input : part.inputs)
       require(read[input][t] == read[part.copied_from][t],
-              "[merge] \"{}\" ({}) differs between '{}' and '{}', and values of this type are not "
-              "averaged; choose one of them with --copy_from",
+              "[merge] \"{}\" ({}) differs between '{}' and '{}', but dimred does not average "
+              "values of this type; choose the values of one checkpoint with --copy_from",
               printable(like.name),
               like.dtype,
               inputs[part.copied_from].path,
               inputs[input].path);
   }
-}
-
-bool is_adapter(const Input& input) {
-  return !input.folder().empty() && fs::exists(input.folder() / adapter_config_name);
 }
 
 Adapters read_adapters(std::vector<Input>& inputs, bool may_have_other_bases) {
@@ -373,7 +372,7 @@ void require_one_rule(const Part& part, const Input& like) {
     if (!factor) continue;
     const auto [at, fresh] = of_module.emplace(factor->module, part.rule_of[i]);
     require(at->second == part.rule_of[i],
-            "[merge] {} needs one line for both factors of \"{}\"",
+            "[merge] {}: lora_A and lora_B of \"{}\" need the same line",
             part.kind,
             printable(factor->module));
   }

@@ -17,9 +17,6 @@
 // products is no product of means. Its B A is the mean of s B A.
 namespace dimred::merge {
 
-/// Whether the input is an adapter: its folder has adapter_config.json.
-bool is_adapter(const Input& input);
-
 /// Adapters of one form: the same modules, whatever their ranks.
 struct Adapters {
   std::vector<checkpoints::LoraConfig> configs;  // of each input

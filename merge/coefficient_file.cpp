@@ -5,9 +5,8 @@
 #include <numeric>
 #include <sstream>
 
-#include "support/atomic_file.h"
-#include "support/byte_order_mark.h"
 #include "support/errors.h"
+#include "support/list_lines.h"
 #include "support/printable.h"
 #include "support/text.h"
 
@@ -28,7 +27,7 @@ double required_coefficient(std::string_view text, std::string_view place) {
   return *number;
 }
 
-std::string_view without_comment(std::string_view line) {
+std::string_view number_text_of(std::string_view line) {
   return trimmed(line.substr(0, line.find('#')));
 }
 
@@ -54,7 +53,7 @@ std::string rule_text(const std::string& line) {
 
 /// Whether a line is of a rule, not of one number with a comment.
 bool is_rule(std::string_view line) {
-  return line.find(separator) != line.npos && !coefficient_in(without_comment(line));
+  return line.find(separator) != line.npos && !coefficient_in(number_text_of(line));
 }
 
 CoefficientRule rule_in(const std::string& line, const std::string& place) {
@@ -68,7 +67,7 @@ CoefficientRule rule_in(const std::string& line, const std::string& place) {
 
 void require_sum(const std::vector<double>& values, std::size_t count, std::string_view place) {
   require(values.size() == count,
-          "[merge] {} needs a coefficient for each of {} checkpoints, received {}",
+          "[merge] {} needs one coefficient for each of {} checkpoints, received {}",
           place,
           count,
           values.size());
@@ -91,21 +90,15 @@ void require_coefficients(const GivenCoefficients& given,
 
 GivenCoefficients read_coefficients(const std::filesystem::path& file, std::size_t count) {
   constexpr std::int64_t most_bytes = std::int64_t{64} << 20;
-  const auto content = InputFile(file).text(most_bytes);
-  std::istringstream lines(std::string(without_byte_order_mark(content, file.string())));
   GivenCoefficients given;
-  const auto whole = formatted("'{}'", file);
-  std::int64_t line_number = 0;
-  for (std::string line; std::getline(lines, line);) {
-    const auto place = formatted("{} line {}", whole, ++line_number);
-    if (without_comment(line).empty()) continue;
+  for_each_list_line(file, most_bytes, [&](const std::string& line, const std::string& place) {
     const bool first = given.rules.empty() && given.all.weights.empty();
     if (first ? is_rule(line) : !given.rules.empty())
       given.rules.push_back(rule_in(line, place));
     else
-      given.all.weights.push_back(required_coefficient(without_comment(line), place));
-  }
-  require_coefficients(given, count, whole);
+      given.all.weights.push_back(required_coefficient(number_text_of(line), place));
+  });
+  require_coefficients(given, count, formatted("'{}'", file));
   return given;
 }
 
@@ -117,8 +110,8 @@ std::vector<std::size_t> rules_of(const std::vector<std::string>& names,
     const auto found = std::ranges::find_if(
         rules, [&](const CoefficientRule& rule) { return rule.pattern.searches(name); });
     require(found != rules.end(),
-            "[merge] {} needs a line for each tensor, received none for \"{}\"; a last line \".: "
-            "c1 c2 ...\" stands for all others",
+            "[merge] {} needs a line for each tensor, received none for \"{}\"; add a last line "
+            "\".: c1 c2 ...\" for all other tensors",
             place,
             printable(name));
     places.push_back(found - rules.begin());

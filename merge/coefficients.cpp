@@ -20,7 +20,7 @@ Coefficients of_decay(std::span<const std::int64_t> steps, Kind kind) {
   const auto n = steps.size();
   for (std::size_t i = 1; i < n; ++i)
     require(steps[i - 1] < steps[i],
-            "[merge] needs steps that ascend, received {} before {}",
+            "[merge] needs checkpoints with ascending steps, received step {} before step {}",
             steps[i - 1],
             steps[i]);
   const auto since_first = [&](std::size_t i) {
@@ -44,10 +44,11 @@ Coefficients normalised(std::vector<double> weights) {
 /// t^gamma, over that of the newest: a large power of a step is beyond a double.
 Coefficients of_power(std::span<const std::int64_t> steps, double gamma) {
   const auto newest = std::ranges::max(steps);
-  require(std::ranges::min(steps) >= 0 && newest > 0,
-          "[merge] power needs steps >= 0 that are not all 0, received {} to {}",
-          std::ranges::min(steps),
-          newest);
+  require(
+      std::ranges::min(steps) >= 0 && newest > 0,
+      "[merge] --kind power needs steps >= 0 and at least one step > 0, received steps {} to {}",
+      std::ranges::min(steps),
+      newest);
   std::vector<double> weights;
   for (const auto step : steps)
     weights.push_back(std::pow(static_cast<double>(step) / static_cast<double>(newest), gamma));

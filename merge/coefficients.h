@@ -36,9 +36,6 @@ struct Coefficients {
   std::vector<double> values() const;  // weights / divisor, which sum to one
 };
 
-/// Weights and divisor times this, where a sum of float64 itself overflows; the mean need not.
-inline constexpr double overflow_scale = 0x1p-32;
-
 /// One weight for each step. Throws std::invalid_argument where a decay's steps do not ascend, and
 /// for a power of steps that are negative or all zero.
 Coefficients coefficients_of(std::span<const std::int64_t> steps,

@@ -33,7 +33,7 @@ fs::path with_name(const fs::path& source) {
 void require_all_different(const std::vector<Input>& inputs,
                            const std::vector<std::vector<fs::path>>& files) {
   if (const auto same = same_files(files))
-    refuse("[merge] needs each checkpoint once, received '{}' and '{}', which are the same files",
+    refuse("[merge] needs each checkpoint once, but '{}' and '{}' are the same files",
            inputs[same->first].path,
            inputs[same->second].path);
 }
@@ -80,17 +80,17 @@ bool is_quantised(const checkpoints::StoredTensor& tensor) {
          (tensor.role == checkpoints::Role::buffer && bytes);
 }
 
-Found find_inputs(const std::vector<fs::path>& sources) {
+FoundInputs find_inputs(const std::vector<fs::path>& sources) {
   require(!sources.empty(), "[merge] needs checkpoints, received none");
   std::vector<fs::path> named;
   for (const auto& source : sources) named.push_back(with_name(source));
-  Found found{.series = checkpoints::members(named, "merge"), .inputs = {}};
+  FoundInputs found{.series = checkpoints::members(named, "merge"), .inputs = {}};
   if (!found.series.counted) checkpoints::sort_by_step(found.series);
-  for (const auto& [path, weights, step] : found.series.members) {
+  for (const auto& [path, weights, step, kind] : found.series.members) {
     require(weights.extension() != ".npy",
             "[merge] needs checkpoints with named tensors, received '{}'",
             weights);
-    found.inputs.push_back({{.path = path, .weights = weights}, step});
+    found.inputs.push_back({{.path = path, .weights = weights}, step, kind});
   }
   require_different(found.inputs);
   return found;
@@ -98,7 +98,7 @@ Found find_inputs(const std::vector<fs::path>& sources) {
 
 std::vector<std::size_t> chosen(const std::vector<Input>& inputs, const Window& window) {
   require(window.to == 0 || window.from <= window.to,
-          "[merge] needs from <= to, received {} and {}",
+          "[merge] needs from <= to, received from = {} and to = {}",
           window.from,
           window.to);
   std::vector<std::size_t> places;
@@ -121,7 +121,7 @@ std::vector<std::size_t> chosen(const std::vector<Input>& inputs, const Window& 
 void read_tensors(Input& input, const std::string& take) {
   const auto path = input.path;
   static_cast<checkpoints::Checkpoint&>(input) =
-      checkpoints::read_checkpoint(input.weights, {.scope = "merge", .take = take});
+      checkpoints::read_checkpoint(input.weights, input.kind, {.scope = "merge", .take = take});
   input.path = path;
   checkpoints::require_readable(input, "merge");
   require(!input.tensors.empty(), "[merge] '{}' holds no tensors to merge", input.path);
@@ -139,12 +139,12 @@ void require_same_tensors(const Input& expected, const Input& received) {
   for (const auto& tensor : expected.tensors) {
     const auto found = theirs.find(tensor.name);
     require(found != theirs.end(),
-            "[merge] '{}' has no tensor \"{}\", which '{}' has",
+            "[merge] '{}' has no tensor \"{}\", but '{}' has this tensor",
             received.path,
             printable(tensor.name),
             expected.path);
     require(found->second->dtype == tensor.dtype && found->second->shape == tensor.shape,
-            "[merge] '{}' has \"{}\" as {}, but '{}' has it as {}",
+            "[merge] '{}' has \"{}\" as {}, but '{}' has this tensor as {}",
             received.path,
             printable(tensor.name),
             shape_text(*found->second),
@@ -153,7 +153,7 @@ void require_same_tensors(const Input& expected, const Input& received) {
     theirs.erase(found);
   }
   require(theirs.empty(),
-          "[merge] '{}' has the tensor \"{}\", which '{}' does not have",
+          "[merge] '{}' has the tensor \"{}\", but '{}' lacks this tensor",
           received.path,
           theirs.empty() ? "" : printable(theirs.begin()->first),
           expected.path);
@@ -166,7 +166,8 @@ void require_one_frozen_part(const std::vector<Input>& inputs) {
   std::set<fs::path> verified;
   for (const auto& input : inputs) {
     require(digest_of(input) == digest_of(inputs.front()),
-            "[merge] '{}' and '{}' were trained with different frozen parts",
+            "[merge] '{}' and '{}' were trained with different frozen parameters; merge only "
+            "checkpoints with the same frozen parameters",
             inputs.front().path,
             input.path);
     if (input.frozen && verified.insert(input.frozen->file).second) input.frozen->verify();

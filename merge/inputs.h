@@ -17,6 +17,7 @@ bool is_quantised(const checkpoints::StoredTensor& tensor);
 
 struct Input : checkpoints::Checkpoint {
   std::int64_t step = 0;  // from its name, or its place from 1 on
+  checkpoints::ArtifactKind kind = checkpoints::ArtifactKind::missing;  // of `weights`
 };
 
 /// Which of the checkpoints, by step.
@@ -29,14 +30,14 @@ struct Window {
   bool operator==(const Window&) const = default;
 };
 
-struct Found {
+struct FoundInputs {
   checkpoints::Series series;
   std::vector<Input> inputs;  // its members; steps ascend; tensors not yet read
 };
 
 /// The checkpoints of sources (checkpoints::members), by their steps. Throws std::invalid_argument
 /// for a source that is given twice and for matrices.
-Found find_inputs(const std::vector<std::filesystem::path>& sources);
+FoundInputs find_inputs(const std::vector<std::filesystem::path>& sources);
 
 /// The places in `inputs` that the window chooses, ascending. Throws std::invalid_argument where
 /// there are none.

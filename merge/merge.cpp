@@ -11,6 +11,7 @@
 #include "checkpoints/shard_plan.h"
 #include "checkpoints/side_files.h"
 #include "checkpoints/snapshot_list.h"
+#include "checkpoints/steps.h"
 #include "checkpoints/weight_names.h"
 #include "checkpoints/written_folder.h"
 #include "merge/adapter_fold.h"
@@ -62,10 +63,37 @@ void require_order_for(const Recipe& recipe, const checkpoints::Series& series) 
   if (by_kind && kind != Kind::mean)
     checkpoints::require_order(series, "merge", "--kind " + listed_name(kind_names(), kind));
   require(!by_kind || kind != Kind::power || !series.counted,
-          "[merge] --kind power needs a step in the name of each checkpoint, received '{}' and "
-          "others without one",
+          "[merge] --kind power needs a step in the name of each checkpoint, received names "
+          "without a step, such as '{}'",
           series.members.front().path);
   if (recipe.window.needs_order()) checkpoints::require_order(series, "merge", "a window of steps");
+}
+
+void require_order_for(const Options& options, const checkpoints::Series& series) {
+  if (options.sweep.empty()) return require_order_for(options.recipe, series);
+  for (const auto& recipe : options.sweep) require_order_for(recipe, series);
+}
+
+/// Says that the numbers of the checkpoints are no steps.
+void remark_on_order(checkpoints::Series& series) {
+  if (!series.counted || series.unordered.empty()) return;
+  auto remark = formatted("the checkpoints have no order: {}", series.unordered);
+  if (std::ranges::find(series.remarks, remark) == series.remarks.end())
+    series.remarks.push_back(std::move(remark));
+}
+
+/// Refuses kinds and windows that go by steps where snapshots hold other steps than their names
+/// say, and says so for others.
+void settle_held_steps(const Options& options,
+                       const std::vector<Input>& inputs,
+                       checkpoints::Series& series) {
+  std::vector<checkpoints::HeldStep> held;
+  for (const auto& input : inputs) held.push_back({input.path, input.held_step, input.run.id});
+  const auto difference = checkpoints::step_difference(held);
+  if (difference.empty()) return;
+  series.remarks.push_back(difference);
+  series.unordered = difference;
+  require_order_for(options, series);
 }
 
 void take_coefficients(Part& part, const Recipe& recipe, const std::vector<std::int64_t>& steps) {
@@ -79,17 +107,31 @@ void take_coefficients(Part& part, const Recipe& recipe, const std::vector<std::
   part.rules = std::move(given.rules);
 }
 
-Part part_of(const Recipe& recipe, const std::vector<Input>& inputs, std::string_view copy_from) {
-  while (copy_from.size() > 1 && copy_from.ends_with('/')) copy_from.remove_suffix(1);
+/// The place of the part's input that a caller names: by its path or URL, or by the last name of
+/// its path alone. Returns the end of the part's inputs where there is none.
+std::vector<std::size_t>::const_iterator named_input(const Part& part,
+                                                     const std::vector<Input>& inputs,
+                                                     std::string_view name) {
+  while (name.size() > 1 && name.ends_with('/')) name.remove_suffix(1);
+  auto whole = name.empty() ? fs::path() : fs::absolute(name).lexically_normal();
+  if (!whole.has_filename()) whole = whole.parent_path();
+  const auto by_path = std::ranges::find_if(part.inputs, [&](std::size_t input) {
+    const auto& path = inputs[input].path;
+    return path.lexically_normal() == whole || place_text(path) == name;
+  });
+  if (by_path != part.inputs.end()) return by_path;
+  return std::ranges::find_if(
+      part.inputs, [&](std::size_t input) { return inputs[input].path.filename() == name; });
+}
+
+Part planned_part(const Recipe& recipe,
+                  const std::vector<Input>& inputs,
+                  std::string_view copy_from) {
   Part part{.kind = kind_text(recipe), .inputs = chosen(inputs, recipe.window)};
   std::vector<std::int64_t> steps;
   for (const auto input : part.inputs) steps.push_back(inputs[input].step);
   take_coefficients(part, recipe, steps);
-  const auto is_it = [&](std::size_t input) {
-    const auto& path = inputs[input].path;
-    return path == copy_from || path.filename() == copy_from;
-  };
-  const auto named = std::ranges::find_if(part.inputs, is_it);
+  const auto named = named_input(part, inputs, copy_from);
   if (copy_from == "latest" || copy_from == "oldest") {
     part.copied_from = copy_from == "latest" ? part.inputs.back() : part.inputs.front();
   } else {
@@ -104,11 +146,11 @@ Part part_of(const Recipe& recipe, const std::vector<Input>& inputs, std::string
 
 /// One for each output, in numbered folders where there are several.
 std::vector<Part> parts_of(const Options& options, const std::vector<Input>& inputs) {
-  if (options.sweep.empty()) return {part_of(options.recipe, inputs, options.copy_from)};
+  if (options.sweep.empty()) return {planned_part(options.recipe, inputs, options.copy_from)};
   std::vector<Part> parts;
   const auto digits = std::max<std::size_t>(2, std::to_string(options.sweep.size()).size());
   for (const auto& recipe : options.sweep) {
-    parts.push_back(part_of(recipe, inputs, options.copy_from));
+    parts.push_back(planned_part(recipe, inputs, options.copy_from));
     parts.back().folder = padded(std::ssize(parts), digits);
   }
   return parts;
@@ -148,14 +190,10 @@ void require_one_form(const std::vector<Input>& inputs, const Input& like, const
   require_one_frozen_part(inputs);
 }
 
-/// Name, size and time of all files of an input, from before they were read.
-OrderedJson state_of(const Input& input) {
-  auto json = OrderedJson::array();
-  for (const auto& [file, state] : input.guard.files()) {
-    const auto known = state.value_or(FileState{});
-    json.push_back({file.filename().string(), known.bytes, known.seconds, known.nanoseconds});
-  }
-  return json;
+void require_one_averaging(const std::vector<Input>& inputs) {
+  std::vector<checkpoints::MemberAveraging> members;
+  for (const auto& input : inputs) members.push_back({input.path, input.averaging});
+  checkpoints::require_one_averaging(members, "merge");
 }
 
 struct Work {
@@ -186,7 +224,7 @@ struct Work {
 bool averages_adapters(const Work& work, const Options& options) {
   const auto is_mean = [](const Part& part) { return part.inputs.size() > 1; };
   const bool mean = std::ranges::any_of(work.parts, is_mean);
-  const auto other = std::ranges::find_if_not(work.inputs, is_adapter);
+  const auto other = std::ranges::find_if_not(work.inputs, &Input::is_adapter);
   require(options.base.empty() || other == work.inputs.end(),
           "[merge] --base needs LoRA adapters with adapter_config.json, received '{}'",
           other == work.inputs.end() ? fs::path() : other->path);
@@ -198,9 +236,9 @@ void require_no_factors(const Work& work) {
   for (const auto& tensor : work.like->tensors)
     for (const auto& part : work.parts)
       require(tensor.role != checkpoints::Role::adapter || part.inputs.size() == 1,
-              "[merge] '{}' has the adapter's factor \"{}\", but no adapter_config.json is beside "
-              "it: a mean of factors is not a mean of updates; save adapters with PEFT's "
-              "save_pretrained, or fold them into their base first",
+              "[merge] '{}' has the LoRA factor \"{}\", but the folder has no adapter_config.json, "
+              "and a mean of factors is not a mean of updates; save the adapters with PEFT's "
+              "save_pretrained, or fold each adapter into the base weights first",
               work.like->path,
               printable(tensor.name));
 }
@@ -226,6 +264,7 @@ void read_headers(Work& work, const Options& options) {
     return;
   }
   work.like = &work.inputs[work.parts.back().copied_from];
+  require_one_averaging(work.inputs);
   require_one_form(work.inputs, *work.like, options);
   require_no_factors(work);
 }
@@ -281,9 +320,9 @@ std::string plan_digest(const Work& work, const Options& options) {
   auto json = OrderedJson::array({std::string(version()), std::string(revision())});
   json.push_back(options.copy_from_given);
   json.push_back(options.take);
-  for (const auto& base : work.base) json.push_back({base.path.string(), state_of(base)});
+  for (const auto& base : work.base) json.push_back({base.path.string(), base.guard.states()});
   for (const auto& input : work.inputs)
-    json.push_back({input.path.string(), input.step, state_of(input)});
+    json.push_back({input.path.string(), input.step, input.guard.states()});
   for (const auto& part : work.parts)
     json.push_back({part.inputs, shares_of(part), part.copied_from});
   for (const auto& plan : work.plans)
@@ -303,11 +342,13 @@ void require_apart(const std::vector<fs::path>& sources,
                    const std::vector<Input>& inputs,
                    const fs::path& output,
                    const checkpoints::OutputPlan& plan) {
-  std::set<fs::path> read(sources.begin(), sources.end()), named;
-  for (const auto& source : sources) named.insert(fs::absolute(source).lexically_normal());
-  for (const auto& source : sources) read.insert(checkpoints::snapshots_of(source));
+  std::set<fs::path> read(sources.begin(), sources.end());
+  for (const auto& source : sources) {
+    read.insert(checkpoints::snapshots_of(source));
+    read.insert(checkpoints::name_of(fs::absolute(source)));
+  }
   for (const auto& input : inputs) {
-    if (!named.contains(input.weights)) read.insert(input.path);  // beside a file that is named
+    read.insert(input.path);
     if (const auto run = checkpoints::run_above(input.path.parent_path()); !run.empty())
       read.insert(input.path.parent_path());
   }
@@ -395,8 +436,11 @@ void write_beside(const Work& work,
 void report_tensors(Report& report, const Work& work) {
   report.tensors = work.like->tensors.size();
   std::set<std::string> left_out;
-  for (const auto& tensor : work.like->tensors) {
-    if (!checkpoints::is_summed(tensor)) report.copied.push_back(tensor.name);
+  const auto& folds = work.folded.tensors;  // none without a base
+  for (std::size_t i = 0; i < work.like->tensors.size(); ++i) {
+    const auto& tensor = work.like->tensors[i];
+    const bool own = i >= folds.size() || !folds[i].changes();  // not an adapter's
+    if (own && !checkpoints::is_summed(tensor)) report.copied.push_back(tensor.name);
     report.statistics |= tensor.role == checkpoints::Role::statistic;
   }
   for (const auto& input : work.inputs) {
@@ -418,8 +462,7 @@ void report_parts(Report& report, const Work& work, const fs::path& output) {
                             {}});
   for (std::size_t i = 0; i < work.parts.size(); ++i) {
     const auto& from = work.copied_from(work.parts[i]);
-    if (from.in_folder())
-      report.parts[i].not_copied = checkpoints::left_behind(from.folder(), from.files);
+    if (from.in_folder()) report.parts[i].not_copied = checkpoints::left_behind(from);
   }
 }
 
@@ -438,11 +481,12 @@ void add_remarks(Report& report, const Work& work) {
   for (const auto& part : report.parts) {
     for (const auto& rule : part.rules)
       if (rule.tensors == 0)
-        report.remarks.push_back(formatted("\"{}\" decides no tensor", printable(rule.pattern)));
+        report.remarks.push_back(
+            formatted("the pattern \"{}\" matches no tensor, so its coefficients have no effect",
+                      printable(rule.pattern)));
     if (part.inputs.size() == 1 && work.base.empty())
       report.remarks.push_back(
-          formatted("{} is a copy of one checkpoint, which `dimred convert` "
-                    "makes",
+          formatted("{} is only a copy of one checkpoint; `dimred convert` makes such copies",
                     place_text(part.folder)));
   }
 }
@@ -454,6 +498,13 @@ void report_equal(Report& report, const checkpoints::TensorDigests& digests) {
     const auto [at, fresh] = first.emplace(digests[i], i);
     if (!fresh) report.equal.emplace_back(at->second, i);
   }
+}
+
+void report_vanished(Report& report, const Work& work) {
+  const std::set<std::size_t> vanished(work.written.vanished.begin(), work.written.vanished.end());
+  const auto name_of = [&](std::size_t tensor) { return work.like->tensors[tensor].name; };
+  if (auto remark = checkpoints::vanished_remark(texts_of(vanished, name_of)); !remark.empty())
+    report.remarks.push_back(std::move(remark));
 }
 
 PassOptions pass_options(const Options& options) {
@@ -478,6 +529,8 @@ PassResult write_folded(const Work& work,
     parts.push_back(
         {.kind = part.kind, .folder = part.folder, .inputs = {0}, .coefficients = {{1}}});
     parts.back().addend = addend_of(part, work.inputs, *work.adapters, work.folded);
+    parts.back().replacement =
+        replacement_of(part, work.inputs, *work.adapters, work.folded, work.base.front());
   }
   auto result = write_shards(work.base, parts, work.plan_of(0), work.base.front(), options, writer);
   result.base_read = std::move(result.read.front());
@@ -492,6 +545,7 @@ PassResult write_means(const Work& work,
     write_mean(work.parts[i], work.inputs, *work.adapters, options, writers[i]);
     result.written.push_back(writers[i].written().front());
     result.bytes_written += writers[i].bytes_left();
+    std::ranges::copy(writers[i].vanished(), std::back_inserter(result.vanished));
   }
   return result;
 }
@@ -556,31 +610,34 @@ void write_files(Work& work,
 Report merge(const std::vector<fs::path>& sources, const fs::path& output, const Options& given) {
   const Stopwatch watch;
   require(!checkpoints::is_weight_name(output),
-          "[merge] needs --output to name a folder, received '{}', the name of a file; leave out "
-          "{}, and write the folder into one file with dimred convert",
+          "[merge] needs a folder as --output, received the file name '{}'; leave out {}; "
+          "afterwards, dimred convert can write the folder into one file",
           location_text(output),
-          output.extension());
+          output.filename().string().substr(checkpoints::bare_name(output).size()));
   auto options = given;
   if (options.threads == 0) options.threads = available_threads();
   auto found = find_inputs(sources);
-  for (const auto& recipe : options.sweep.empty() ? std::vector{options.recipe} : options.sweep)
-    require_order_for(recipe, found.series);
+  require_order_for(options, found.series);
+  remark_on_order(found.series);
   Work work{.inputs = std::move(found.inputs)};
   work.parts = parts_of(options, work.inputs);
   keep_needed(work.inputs, work.parts);
   read_headers(work, options);
+  settle_held_steps(options, work.inputs, found.series);
   for (auto& part : work.parts) {
     take_rules(part, work.read_like());
     if (work.adapters) {
       require_one_rule(part, work.read_like());
       part.kind += work.base.empty() ? " of updates" : " of updates in the base";
     }
-    if (const auto from = work.copied_from(part).folder(); !from.empty())
+    if (const auto& from = work.copied_from(part); !from.folder().empty())
       part.side_files = checkpoints::side_files(from);
   }
   make_plans(work, options);
   require_open_files(work.parts, work.plan_of(0));
-  Report report{.counted = found.series.counted, .remarks = found.series.remarks};
+  Report report{.counted = found.series.counted && found.series.unordered.empty(),
+                .by_name = sources.size() == 1 && sources[0].extension() != ".txt",
+                .remarks = found.series.remarks};
   report_tensors(report, work);
   report_parts(report, work, output);
   add_remarks(report, work);
@@ -591,6 +648,7 @@ Report merge(const std::vector<fs::path>& sources, const fs::path& output, const
   checkpoints::Output written(output, files);
   write_files(work, options, report, written);
   report_equal(report, work.written.read);
+  report_vanished(report, work);
   report.bytes_read = work.written.bytes_read;
   report.bytes_written = work.written.bytes_written;
   written.commit();
@@ -602,13 +660,16 @@ namespace {
 
 std::string coefficient_text(double value) { return significant_text(value, 6); }
 
+/// The place on one line, whatever its name holds.
+std::string printed_place(const fs::path& path) { return path_text(place_text(path)); }
+
 /// The inputs of a part, a line each, and the rules of its tensors.
 std::string describe_shares(const Report& report, const PartReport& part) {
   std::string text;
   for (std::size_t i = 0; i < part.inputs.size(); ++i)
     text += formatted("  {}{} (step {})\n",
                       part.rules.empty() ? coefficient_text(part.coefficients[i]) + " of " : "",
-                      place_text(report.inputs[part.inputs[i]].path),
+                      printed_place(report.inputs[part.inputs[i]].path),
                       report.inputs[part.inputs[i]].step);
   for (const auto& rule : part.rules)
     text += formatted("  {}: {} ({})\n",
@@ -620,11 +681,24 @@ std::string describe_shares(const Report& report, const PartReport& part) {
 
 }  // namespace
 
+std::vector<std::string> remarks_on(const Report& report) {
+  auto remarks = report.remarks;
+  if (report.counted)
+    remarks.push_back(
+        formatted("the names have no steps, so dimred takes the checkpoints in the {}",
+                  report.by_name ? "order of their names" : "given order"));
+  for (const auto& [one, other] : report.equal)
+    remarks.push_back(formatted("{} and {} hold the same values",
+                                printed_place(report.inputs[one].path),
+                                printed_place(report.inputs[other].path)));
+  return remarks;
+}
+
 std::string describe(const Report& report) {
   std::string text;
   for (const auto& part : report.parts) {
     text += formatted("{}: {} of {}\n",
-                      place_text(part.folder),
+                      printed_place(part.folder),
                       part.kind,
                       counted(std::ssize(part.inputs), "checkpoint"));
     text += describe_shares(report, part);
@@ -632,18 +706,13 @@ std::string describe(const Report& report) {
       text += formatted("  copied from {}: {}{}\n",
                         part.copied_from.filename(),
                         checkpoints::count_and_names(report.copied),
-                        report.statistics ? "; statistics of BatchNorm want recalibration" : "");
+                        report.statistics ? "; recalibrate the statistics of BatchNorm" : "");
     if (!part.not_copied.empty())
       text += formatted("  not copied from {}: {}\n",
                         part.copied_from.filename(),
                         printable(name_list(part.not_copied)));
   }
-  for (const auto& remark : report.remarks) text += remark + "\n";
-  if (report.counted) text += "the names carry no steps: checkpoints count in the order given\n";
-  for (const auto& [one, other] : report.equal)
-    text += formatted("{} and {} hold the same values\n",
-                      place_text(report.inputs[one].path),
-                      place_text(report.inputs[other].path));
+  for (const auto& remark : remarks_on(report)) text += remark + "\n";
   if (!report.left_out.empty())
     text += formatted("left out as training state: {}\n",
                       checkpoints::count_and_names(report.left_out));

@@ -63,6 +63,7 @@ struct Report {
   std::vector<InputReport> inputs;  // oldest first
   std::vector<PartReport> parts;
   bool counted = false;               // the names carry no steps
+  bool by_name = false;               // and one folder or pattern gives the order of the names
   std::vector<std::string> remarks;   // what was left out of the sources, and why
   std::size_t tensors = 0;            // summed and copied
   std::vector<std::string> copied;    // not summed: integers and BatchNorm's statistics
@@ -83,6 +84,9 @@ struct Report {
 Report merge(const std::vector<std::filesystem::path>& sources,
              const std::filesystem::path& output,
              const Options& options);
+
+/// Report::remarks with a line for names without steps and one for each pair of equal checkpoints.
+std::vector<std::string> remarks_on(const Report& report);
 
 /// For people, a line each.
 std::string describe(const Report& report);

@@ -76,8 +76,12 @@ class TensorPass {
         read_(pass.inputs->size()),
         stored_(block_ * (checkpoints::is_summed(like_) ? sizeof(double) : unit_)),
         sums_(checkpoints::is_summed(like_) ? pass.parts->size() : 0, std::vector<double>(block_)) {
-    for (const auto& part : *pass.parts)
-      addends_.push_back(part.addend ? part.addend(planned.index) : Addend());
+    for (const auto& part : *pass.parts) {
+      const bool sums = checkpoints::is_summed(like_);
+      addends_.push_back(sums && part.addend ? part.addend(planned.index) : Addend());
+      replacements_.push_back(!sums && part.replacement ? part.replacement(planned.index)
+                                                        : Replacement());
+    }
   }
 
   /// Returns the digests of what was read.
@@ -131,6 +135,11 @@ class TensorPass {
   }
 
   void put_copy(std::size_t p, std::size_t input, std::int64_t first, ByteView bytes) {
+    if (replacements_[p]) {
+      std::vector<std::byte> replaced(bytes.size());
+      replacements_[p](first, replaced);
+      return outputs_[p].append({replaced.data(), replaced.size()});
+    }
     if (checkpoints::is_float_type(like_.dtype))
       if (const auto bad = checkpoints::first_not_finite(like_.dtype, bytes))
         refuse_element(input, first + *bad);
@@ -144,8 +153,10 @@ class TensorPass {
     const auto bytes = std::span(stored_).first(count * unit);
     const double divisor = like_.shared ? 1 : part.coefficients_of_tensor(planned_.index).divisor;
     if (addends_[p]) addends_[p](first, sums);
-    auto bad = checkpoints::store_rounded(planned_.dtype, sums, divisor, bytes);
-    if (bad && !addends_[p] && like_.dtype == "F64") bad = put_scaled_sum(part, first, sums, bytes);
+    const auto scaled = [&](std::span<double> again) { add_scaled(part, first, again); };
+    auto bad = !addends_[p] && like_.dtype == "F64"
+                   ? checkpoints::store_within_range(planned_.dtype, sums, divisor, scaled, bytes)
+                   : checkpoints::store_rounded(planned_.dtype, sums, divisor, bytes);
     if (bad && !addends_[p] && all_zero_ && take_mask(part, first, sums)) {
       mask_begin_ = mask_begin_ ? mask_begin_ : first + *bad;
       checkpoints::store_rounded(planned_.dtype, sums, 1, bytes);
@@ -155,20 +166,17 @@ class TensorPass {
       if (bad) refuse_value(part, first, count, *bad);
       if (mask_begin_ && !all_zero_) refuse_element(part.inputs.front(), *mask_begin_);
     }
-    outputs_[p].append(bytes);
+    outputs_[p].append_rounded(planned_.dtype, sums, {bytes.data(), bytes.size()});
   }
 
-  /// The sum of values near the end of float64, from parts that are small enough to be added.
-  std::optional<std::int64_t> put_scaled_sum(const Part& part,
-                                             std::int64_t first,
-                                             std::span<double> sums,
-                                             std::span<std::byte> bytes) {
-    const auto& [weights, divisor] = part.coefficients_of_tensor(planned_.index);
+  /// The sums of values near the end of float64, from parts that are small enough to be added.
+  void add_scaled(const Part& part, std::int64_t first, std::span<double> sums) {
+    const auto& weights = part.coefficients_of_tensor(planned_.index).weights;
     for (std::size_t i = 0; i < part.inputs.size(); ++i) {
       const auto stored = read(part.inputs[i], first, std::ssize(sums));
-      checkpoints::add_stored("F64", stored, weights[i] * overflow_scale, i == 0, sums);
+      checkpoints::add_stored(
+          "F64", stored, weights[i] * checkpoints::overflow_scale, i == 0, sums);
     }
-    return checkpoints::store_rounded(planned_.dtype, sums, divisor * overflow_scale, bytes);
   }
 
   /// Whether these elements are 0 or -inf, the same in all inputs, as those of an attention mask
@@ -189,7 +197,7 @@ class TensorPass {
     const Input& from = (*pass_.inputs)[input];
     const checkpoints::StoredTensor& tensor = source(input);
     const bool in_one = tensor.boxes.size() == 1;
-    refuse("[merge] '{}': \"{}\" needs finite values, but its element {} is not finite",
+    refuse("[merge] '{}': \"{}\" needs finite values, but element {} is not finite",
            in_one ? from.files[tensor.boxes.front().file] : from.path,
            like_.name,
            element);
@@ -216,11 +224,11 @@ class TensorPass {
     for (const auto& part : *pass_.parts) {
       for (const auto input : part.inputs) {
         if (free || digests[input] == digests[part.copied_from]) continue;
-        const auto why =
-            is_quantised(like_)
-                ? "quantised values cannot be averaged; merge the checkpoints before "
-                  "they are quantised"
-                : "values of this type are not averaged; choose one of them with --copy_from";
+        const auto why = is_quantised(like_)
+                             ? "dimred cannot average quantised values; merge the unquantised "
+                               "checkpoints instead"
+                             : "dimred does not average values of this type; choose the values of "
+                               "one checkpoint with --copy_from";
         refuse("[merge] \"{}\" ({}) differs between '{}' and '{}': {}",
                like_.name,
                like_.dtype,
@@ -242,6 +250,7 @@ class TensorPass {
   std::vector<std::byte> stored_;
   std::vector<std::vector<double>> sums_;  // of each part
   std::vector<Addend> addends_;            // of each part
+  std::vector<Replacement> replacements_;  // of each part
   bool all_zero_ = true;                   // but for a mask's -inf, so far
   std::optional<std::int64_t> mask_begin_;
 };
@@ -250,8 +259,8 @@ class TensorPass {
 
 void require_open_files(const std::vector<Part>& parts, const checkpoints::ShardPlan& plan) {
   require_environment(open_outputs(parts, plan) <= most_open_files(),
-                      "[merge] {} merges write {} files at a time, but half of the limit of open "
-                      "files is {}; raise `ulimit -n`, or give --sweep in parts",
+                      "[merge] {} merges write {} files at a time, but dimred opens at most {} "
+                      "files (half of the limit); raise `ulimit -n`, or split the file of --sweep",
                       parts.size(),
                       open_outputs(parts, plan),
                       most_open_files());
@@ -303,6 +312,7 @@ PassResult write_shards(const std::vector<Input>& inputs,
       });
   return {.read = writer.read(),
           .written = writer.written(),
+          .vanished = writer.vanished(),
           .bytes_read = bytes_to_read(inputs, like, writer),
           .bytes_written = writer.bytes_left()};
 }

@@ -18,6 +18,9 @@ namespace dimred::merge {
 /// Adds to the sums of a tensor's elements from `first` on.
 using Addend = std::function<void(std::int64_t first, std::span<double> sums)>;
 
+/// Fills in the elements of a tensor that is not summed, as its file has them, from `first` on.
+using Replacement = std::function<void(std::int64_t first, std::span<std::byte> stored)>;
+
 /// One output of a merge.
 struct Part {
   std::string kind;                               // for people
@@ -32,6 +35,8 @@ struct Part {
   /// Makes what is added to the sums of a tensor; of tensors without, an empty one. An empty
   /// function adds nothing.
   std::function<Addend(std::size_t tensor)> addend = {};
+  /// Makes what takes the place of a tensor that is not summed; an empty one where nothing does.
+  std::function<Replacement(std::size_t tensor)> replacement = {};
 
   const Coefficients& coefficients_of_tensor(std::size_t tensor) const {
     return rules.empty() ? coefficients : rules[rule_of[tensor]].coefficients;
@@ -51,6 +56,7 @@ struct PassOptions {
 struct PassResult {
   checkpoints::TensorDigests read;          // of each input
   checkpoints::TensorDigests written;       // of each part
+  std::vector<std::size_t> vanished;        // tensors that all became 0
   std::vector<std::string> base_read = {};  // of what adapters were folded into
   std::int64_t bytes_read = 0;              // of tensors
   std::int64_t bytes_written = 0;           // of shards

@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <optional>
+#include <string>
 #include <type_traits>
 
 #include "checkpoints/float_sums.h"
 #include "support/bytes.h"
+#include "support/digest.h"
 #include "support/errors.h"
 #include "support/parallel.h"
+#include "support/text.h"
 
 namespace dimred::merge {
 namespace {
@@ -28,67 +31,88 @@ void read_row(const pca::SnapshotSource& source,
   source.read_float64(row, begin, out);
 }
 
-/// The columns from `begin` on, as many as `out` has; the weights and the divisor of the sum are
-/// multiplied by `scale`. The first column whose sum is not finite; nothing where all are.
+/// The columns of a block, from `begin` on.
 template <class Value>
-std::optional<std::int64_t> combine_block(const pca::SnapshotSource& source,
-                                          std::span<const std::int64_t> taken,
-                                          const Coefficients& coefficients,
-                                          std::int64_t begin,
-                                          double scale,
-                                          std::span<Value> out) {
-  std::vector<double> sums(out.size());
-  bool first = true;
-  for (std::size_t i = 0; i < taken.size(); ++i) {
-    if (coefficients.weights[i] == 0) continue;
-    read_row(source, taken[i], begin, out);
-    const ByteView stored(out);
-    if (const auto bad = checkpoints::first_not_finite(dtype_of<Value>, stored))
-      refuse("[merge] {} has a value that is not finite, at column {}",
-             source.info().names[taken[i]],
-             begin + *bad);
-    checkpoints::add_stored(dtype_of<Value>, stored, scale * coefficients.weights[i], first, sums);
-    first = false;
+struct RowBlock {
+  const pca::SnapshotSource* source;
+  std::span<const std::int64_t> taken;
+  const Coefficients* coefficients;
+  std::int64_t begin;
+  std::span<Value> out;
+  std::span<std::string> digests;  // of the rows' columns, by their places in `taken`
+
+  /// The sums of the rows, their weights times `scale`. `out` is where they are read to.
+  void add(double scale, std::span<double> sums) const {
+    bool first = true;
+    for (std::size_t i = 0; i < taken.size(); ++i) {
+      if (coefficients->weights[i] == 0) continue;
+      read_row(*source, taken[i], begin, out);
+      const ByteView stored(out);
+      if (scale == 1) digests[i] = digest(stored);
+      if (const auto bad = checkpoints::first_not_finite(dtype_of<Value>, stored))
+        refuse("[merge] {} has a value that is not finite, at column {}",
+               source->info().names[taken[i]],
+               begin + *bad);
+      checkpoints::add_stored(
+          dtype_of<Value>, stored, scale * coefficients->weights[i], first, sums);
+      first = false;
+    }
   }
-  const auto bad = checkpoints::store_rounded(
-      dtype_of<Value>, sums, scale * coefficients.divisor, std::as_writable_bytes(out));
-  if (!bad) return {};
-  return begin + *bad;
-}
+
+  /// Fills `out`. The first of its columns whose sum is not finite; nothing where all are.
+  std::optional<std::int64_t> combine() const {
+    std::vector<double> sums(out.size());
+    add(1, sums);
+    const auto stored = std::as_writable_bytes(out);
+    if (std::is_same_v<Value, float>)
+      return checkpoints::store_rounded(dtype_of<Value>, sums, coefficients->divisor, stored);
+    const auto scaled = [&](std::span<double> again) { add(checkpoints::overflow_scale, again); };
+    return checkpoints::store_within_range(
+        dtype_of<Value>, sums, coefficients->divisor, scaled, stored);
+  }
+};
 
 }  // namespace
 
 template <class Value>
-void combine_rows(const pca::SnapshotSource& source,
-                  std::span<const std::int64_t> taken,
-                  const Coefficients& coefficients,
-                  std::span<Value> out,
-                  std::int64_t threads) {
+std::vector<std::string> combine_rows(const pca::SnapshotSource& source,
+                                      std::span<const std::int64_t> taken,
+                                      const Coefficients& coefficients,
+                                      std::span<Value> out,
+                                      std::int64_t threads) {
   check(std::cmp_equal(out.size(), source.columns()) && taken.size() == coefficients.weights.size(),
         "an output as long as a row, and a weight for each row");
   constexpr std::int64_t block = 65'536;
   const auto columns = std::ssize(out);
-  in_parallel((columns + block - 1) / block, threads, [&](std::int64_t i) {
+  const auto blocks = (columns + block - 1) / block;
+  std::vector<std::vector<std::string>> digests(blocks, std::vector<std::string>(taken.size()));
+  in_parallel(blocks, threads, [&](std::int64_t i) {
     const auto begin = i * block;
     const auto part = out.subspan(begin, std::min(block, columns - begin));
-    auto bad = combine_block(source, taken, coefficients, begin, 1, part);
-    if (bad && std::is_same_v<Value, double>)
-      bad = combine_block(source, taken, coefficients, begin, overflow_scale, part);
-    if (bad)
-      refuse("[merge] the sum at column {} is beyond the range of {}", *bad, dtype_of<Value>);
+    const RowBlock<Value> one{&source, taken, &coefficients, begin, part, digests[i]};
+    if (const auto bad = one.combine())
+      refuse(
+          "[merge] the sum at column {} is beyond the range of {}", begin + *bad, dtype_of<Value>);
   });
+  std::vector<std::string> of_rows(taken.size());
+  for (std::size_t row = 0; row < taken.size(); ++row) {
+    if (coefficients.weights[row] == 0) continue;
+    const auto all = joined(digests, "", [&](const auto& of_block) { return of_block[row]; });
+    of_rows[row] = digest(std::as_bytes(std::span(all)));
+  }
+  return of_rows;
 }
 
-template void combine_rows(const pca::SnapshotSource&,
-                           std::span<const std::int64_t>,
-                           const Coefficients&,
-                           std::span<float>,
-                           std::int64_t);
-template void combine_rows(const pca::SnapshotSource&,
-                           std::span<const std::int64_t>,
-                           const Coefficients&,
-                           std::span<double>,
-                           std::int64_t);
+template std::vector<std::string> combine_rows(const pca::SnapshotSource&,
+                                               std::span<const std::int64_t>,
+                                               const Coefficients&,
+                                               std::span<float>,
+                                               std::int64_t);
+template std::vector<std::string> combine_rows(const pca::SnapshotSource&,
+                                               std::span<const std::int64_t>,
+                                               const Coefficients&,
+                                               std::span<double>,
+                                               std::int64_t);
 
 void RowMean::add(std::span<const float> row) {
   sums_.resize(row.size());

@@ -14,12 +14,16 @@ StepReport Method::step(SubspaceSpace& space, double progress) {
   }
 }
 
-double factor(Decay decay, double progress, double first_drop) {
-  schedules::ScheduleOptions options{.kind = decay, .learning_rate = 1, .total_epochs = 1};
+DecayFactor::DecayFactor(Decay decay, double first_drop)
+    : schedule_{.kind = decay, .learning_rate = 1, .total_epochs = 1} {
+  if (decay != Decay::step) return;
   constexpr double last_drop = 0.75;
-  if (decay == Decay::step) options.milestones = {first_drop};
-  if (decay == Decay::step && first_drop < last_drop) options.milestones.push_back(last_drop);
-  return schedules::learning_rate(options, progress, 1);
+  schedule_.milestones = {first_drop};
+  if (first_drop < last_drop) schedule_.milestones.push_back(last_drop);
+}
+
+double DecayFactor::operator()(double progress) const {
+  return schedules::learning_rate(schedule_, progress, 1);
 }
 
 bool depends_on_length(const MethodOptions& options) {
@@ -31,9 +35,10 @@ std::span<const double> entry_of(const Method::StateDict& saved,
                                  const std::string& name,
                                  std::size_t count) {
   const auto found = saved.find(name);
-  require(found != saved.end(), "[method] the state comes from another method: it has no {}", name);
+  require(
+      found != saved.end(), "[method] the state comes from another method: {} is missing", name);
   require(found->second.size() == count,
-          "[method] the state's {} has {} numbers, but n_component now needs {}",
+          "[method] {} of the state has {} numbers, but the present n_component needs {}",
           name,
           found->second.size(),
           count);

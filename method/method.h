@@ -53,9 +53,18 @@ class Method {
   virtual StepReport descend(SubspaceSpace& space, double progress) = 0;
 };
 
-/// The factor of a rate at `progress` in [0, 1]: constant; linear or cosine, to zero; step: a tenth
-/// at `first_drop` and again at three quarters.
-double factor(Decay decay, double progress, double first_drop = 0.5);
+/// The factor of a rate during a run: constant; linear or cosine, to zero; step: a tenth at
+/// `first_drop` and again at three quarters.
+class DecayFactor {
+ public:
+  explicit DecayFactor(Decay decay, double first_drop = 0.5);
+
+  /// Returns the factor when the part `progress` in [0, 1] of the budget is spent.
+  double operator()(double progress) const;
+
+ private:
+  schedules::ScheduleOptions schedule_;
+};
 
 /// True when what a step does depends on the length of the run.
 bool depends_on_length(const MethodOptions& options);

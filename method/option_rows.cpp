@@ -29,7 +29,7 @@ void add_search_options(OptionTable& table, ArmijoOptions& search) {
   table
       .add("rho",
            &search.contraction,
-           "factor of the step size after a failed trial",
+           "number that multiplies the step size after a failed trial",
            between_open(0, 1))
       .needs(searched);
   table
@@ -59,13 +59,13 @@ void add_curvature_options(OptionTable& table, MethodOptions& method) {
   table
       .add("curvature_floor",
            &method.floors.absolute,
-           "update H only if s'y is above this",
+           "update inverse Hessian H only if curvature s'y is above this value",
            at_least(0))
       .needs(learned);
   table
       .add("relative_curvature_floor",
            &method.floors.relative,
-           "update H only if s'y / (|s| |y|) is above this",
+           "update inverse Hessian H only if s'y / (|s| |y|) is above this value",
            part)
       .needs(learned);
   table
@@ -75,11 +75,12 @@ void add_curvature_options(OptionTable& table, MethodOptions& method) {
                   rule_names())
       .needs(learned);
   table
-      .add_choice("curvature",
-                  &method.curvature,
-                  "gradient difference y: between two batches, or on the same batch, which costs "
-                  "one more gradient",
-                  {{"between", Curvature::between}, {"same", Curvature::same}})
+      .add_choice(
+          "curvature",
+          &method.curvature,
+          "the two gradients whose difference y updates H; between: of two steps, each on its "
+          "batch; same: both on one batch (one extra gradient)",
+          {{"between", Curvature::between}, {"same", Curvature::same}})
       .needs(learned);
 }
 
@@ -101,8 +102,8 @@ void add_rate_options(OptionTable& table, MethodOptions& method) {
   table
       .add("first_drop",
            &method.first_drop,
-           "share of the run after which a step schedule falls to a tenth; the rate falls again at "
-           "3/4",
+           "share of the run after which the step schedule divides rate or alpha by ten; a share "
+           "below 3/4 adds a second drop at 3/4",
            part)
       .needs(is("schedule", {"step"}) || is("alpha_schedule", {"step"}));
 }
@@ -132,7 +133,7 @@ void add_options(OptionTable& table, MethodOptions& method, PenaltyOptions& pena
       .needs(above("weight_decay"));
   table.add("sam_radius",
             &penalty.sam_radius,
-            "use the loss at w + radius g / |g| (SAM); costs one more gradient",
+            "use the loss at w + radius g / |g| (SAM), which costs one more gradient; 0: off",
             at_least(0));
 }
 

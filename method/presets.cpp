@@ -15,7 +15,8 @@ const std::vector<Preset> table = {
     /// 1.60, at 1024 1.48, 1.53, 1.42, at 4096 1.40, 1.41, 1.40. Chosen on test accuracy of one
     /// network and data set.
     {.name = "robust",
-     .summary = "one searched direction for both parts, guarded updates, no step on failure",
+     .summary = "one line search for both parts of the step, guarded updates of H, no step after a "
+                "failed search",
      .method = {.search = {.contraction = 0.55,
                            .sufficient_decrease = 0.4,
                            .trials = 20,
@@ -28,7 +29,8 @@ const std::vector<Preset> table = {
     /// (n = 15), but not at fitted temperatures, and its accuracy by 0.08. alpha: 0.01 and 0.04
     /// were compared (experiments/records).
     {.name = "robust-mean",
-     .summary = "robust from the mean of the latest 10 snapshots, alpha annealed, weights decay",
+     .summary =
+         "robust from the mean of the latest 10 snapshots, with annealed alpha and weight decay",
      .method = {.search = {.contraction = 0.55,
                            .sufficient_decrease = 0.4,
                            .trials = 20,
@@ -43,22 +45,24 @@ const std::vector<Preset> table = {
     /// MindSpore boost/dim_reduce.py, newest version seen: two trials, a failed search takes no
     /// step in the subspace but still the residual one, and restores H, s and g_k.
     {.name = "mindspore-latest",
-     .summary = "MindSpore's latest dim_reduce: 2 trials, failed search = residual step only",
+     .summary =
+         "MindSpore's latest dim_reduce: 2 trials; a failed search leaves only the residual step",
      .method =
          {.search = {.contraction = 0.55, .sufficient_decrease = 0.4, .trials = 2, .strict = true},
           .residual = {.gamma = 0.9, .alpha = 0.001, .joint = false},
           .failed_search = FailedSearch::mindspore_latest}},
     /// Its first version: three trials, the last t is used on failure while s keeps its old value.
     {.name = "mindspore-first",
-     .summary = "MindSpore's first dim_reduce: 3 trials, failed search = last trial, stale s",
+     .summary = "MindSpore's first dim_reduce: 3 trials; a failed search takes the last trial and "
+                "keeps the old s",
      .method =
          {.search = {.contraction = 0.55, .sufficient_decrease = 0.4, .trials = 3, .strict = true},
           .residual = {.gamma = 0.9, .alpha = 0.001, .joint = false},
           .failed_search = FailedSearch::mindspore_first}},
     /// nblt/DLDR train_pbfgs.py: starts from the first snapshot, 40 components, no residual part.
     {.name = "dldr",
-     .summary = "DLDR's P-BFGS: 20 trials, failed search = one contraction more, no residual, "
-                "start = first",
+     .summary = "DLDR's P-BFGS from the first snapshot: 20 trials, no residual; a failed search "
+                "contracts the step once more",
      .method =
          {.search = {.contraction = 0.4, .sufficient_decrease = 0.4, .trials = 20, .strict = true},
           .residual = {.gamma = 0.9, .alpha = 0, .joint = false},
@@ -67,7 +71,7 @@ const std::vector<Preset> table = {
      .start = Start::first},
     /// nblt/DLDR train_psgd.py: 40 epochs of batch 128; of its milestones 30 and 50 one is reached.
     {.name = "psgd",
-     .summary = "DLDR's P-SGD: momentum SGD in the subspace, no residual, start = first",
+     .summary = "DLDR's P-SGD from the first snapshot: momentum SGD in the subspace, no residual",
      .method = {.kind = MethodKind::psgd,
                 .residual = {.gamma = 0.9, .alpha = 0, .joint = false},
                 .rates = {.learning_rate = 1, .momentum = 0.9},
@@ -77,7 +81,7 @@ const std::vector<Preset> table = {
      .start = Start::first},
     /// nblt/TWA train_twa.py, CIFAR: learning rate 2, a tenth at half and at three quarters.
     {.name = "twa",
-     .summary = "TWA: momentum SGD in the span of the snapshots, start = their mean",
+     .summary = "TWA from the mean of the snapshots: momentum SGD in the span of the snapshots",
      .method = {.kind = MethodKind::psgd,
                 .residual = {.gamma = 0.9, .alpha = 0, .joint = false},
                 .rates = {.learning_rate = 2, .momentum = 0.9},
@@ -86,7 +90,7 @@ const std::vector<Preset> table = {
      .basis = pca::Kind::span,
      .start = Start::mean},
     {.name = "sgd",
-     .summary = "baseline: momentum SGD in all weights, its rate annealed to zero",
+     .summary = "baseline: momentum SGD in all weights, with a rate annealed to zero",
      .method = {.kind = MethodKind::sgd,
                 .rates = {.learning_rate = 0.05, .momentum = 0.9},
                 .schedule = Decay::linear},
@@ -94,13 +98,13 @@ const std::vector<Preset> table = {
      .basis = std::nullopt},
     /// timgaripov/swa: constant rate 0.05; its mean is of epochs, this one of steps.
     {.name = "swa",
-     .summary = "baseline: momentum SGD at a constant rate, mean of its iterates",
+     .summary = "baseline: momentum SGD at a constant rate, mean of the iterates",
      .method = {.kind = MethodKind::sgd, .rates = {.learning_rate = 0.05, .momentum = 0.9}},
      .penalty = {.weight_decay = 5e-4},
      .average = {.kind = AverageKind::uniform, .from = 0},
      .basis = std::nullopt},
     {.name = "ema",
-     .summary = "baseline: momentum SGD at a constant rate, exponential mean of its iterates",
+     .summary = "baseline: momentum SGD at a constant rate, exponential mean of the iterates",
      .method = {.kind = MethodKind::sgd, .rates = {.learning_rate = 0.05, .momentum = 0.9}},
      .penalty = {.weight_decay = 5e-4},
      .average = {.kind = AverageKind::ema},

@@ -22,6 +22,7 @@ VectorXd vector(std::span<const double> numbers) {
 
 QuasiNewton::QuasiNewton(const MethodOptions& options, std::span<const Eigen::Index> block_sizes)
     : options_(options),
+      alpha_factor_(options.alpha_schedule, options.first_drop),
       rule_(update_rule(options.update_rule)),
       state_{InverseHessian(block_sizes)} {
   state_.s = VectorXd::Zero(std::reduce(block_sizes.begin(), block_sizes.end()));
@@ -30,8 +31,7 @@ QuasiNewton::QuasiNewton(const MethodOptions& options, std::span<const Eigen::In
 
 StepReport QuasiNewton::descend(SubspaceSpace& space, double progress) {
   const auto& residual = options_.residual;
-  StepReport report{.alpha = residual.alpha *
-                             factor(options_.alpha_schedule, progress, options_.first_drop)};
+  StepReport report{.alpha = residual.alpha * alpha_factor_(progress)};
 
   space.gradient(Buffers::move);
   const auto projection = space.project();

@@ -32,6 +32,7 @@ class QuasiNewton final : public Method {
   double end_failed_search(const SearchResult& search, const Eigen::VectorXd& d, State& next) const;
 
   MethodOptions options_;
+  DecayFactor alpha_factor_;
   UpdateRule* rule_;
   State state_;
 };

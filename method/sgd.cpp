@@ -8,22 +8,32 @@
 #include "support/errors.h"
 
 namespace dimred::method {
+namespace {
+
+/// SGD in all weights is the residual part alone, with the rates of the method.
+MethodOptions with_residual_rates(MethodOptions options) {
+  if (options.kind != MethodKind::sgd) return options;
+  options.residual.gamma = options.rates.momentum;
+  options.residual.alpha = options.rates.learning_rate;
+  options.alpha_schedule = options.schedule;
+  return options;
+}
+
+}  // namespace
 
 Sgd::Sgd(MethodOptions options, std::span<const Eigen::Index> block_sizes)
-    : options_(std::move(options)),
+    : options_(with_residual_rates(std::move(options))),
+      rate_factor_(options_.schedule, options_.first_drop),
+      alpha_factor_(options_.alpha_schedule, options_.first_drop),
       velocity_(Eigen::VectorXd::Zero(std::reduce(block_sizes.begin(), block_sizes.end()))) {
-  if (options_.kind != MethodKind::sgd) return;
-  require(block_sizes.empty(), "[method] sgd has no subspace, received {} rows", velocity_.size());
-  options_.residual.gamma = options_.rates.momentum;
-  options_.residual.alpha = options_.rates.learning_rate;
-  options_.alpha_schedule = options_.schedule;
+  require(options_.kind != MethodKind::sgd || block_sizes.empty(),
+          "[method] sgd uses no subspace, received a basis of {} rows",
+          velocity_.size());
 }
 
 StepReport Sgd::descend(SubspaceSpace& space, double progress) {
-  const double rate =
-      options_.rates.learning_rate * factor(options_.schedule, progress, options_.first_drop);
-  const double alpha =
-      options_.residual.alpha * factor(options_.alpha_schedule, progress, options_.first_drop);
+  const double rate = options_.rates.learning_rate * rate_factor_(progress);
+  const double alpha = options_.residual.alpha * alpha_factor_(progress);
   StepReport report{.alpha = rate};
 
   space.gradient(Buffers::move);

@@ -20,6 +20,7 @@ class Sgd final : public Method {
   StepReport descend(SubspaceSpace& space, double progress) override;
 
   MethodOptions options_;
+  DecayFactor rate_factor_, alpha_factor_;
   Eigen::VectorXd velocity_;  // v [k]
 };
 

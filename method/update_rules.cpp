@@ -16,7 +16,7 @@ const std::vector<std::pair<std::string, UpdateRule*>>& update_rules() {
 UpdateRule* update_rule(const std::string& name) {
   for (const auto& [known, rule] : update_rules())
     if (known == name) return rule;
-  refuse("[method] there is no update rule {}", name);
+  refuse("[method] the update rule {} is unknown", name);
 }
 
 }  // namespace dimred::method

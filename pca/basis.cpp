@@ -96,21 +96,22 @@ void check_sidecar(const fs::path& npy,
     const bool next = block.begin == covered && block.size() > 0;
     covered = next ? block.end : std::numeric_limits<std::int64_t>::max();
   }
-  require_environment((sidecar.blocks.empty() || covered == sidecar.parameters) &&
-                          sidecar.block_components.size() == sidecar.blocks.size(),
-                      "[pca_mat] '{}' is damaged: its blocks do not cover the columns",
-                      sidecar_path(npy));
+  require_environment(
+      (sidecar.blocks.empty() || covered == sidecar.parameters) &&
+          sidecar.block_components.size() == sidecar.blocks.size(),
+      "[pca_mat] '{}' is damaged: the blocks do not cover all columns of the matrix",
+      sidecar_path(npy));
   const bool same = header.shape.size() == 2 && header.shape[0] == sidecar.components &&
                     header.shape[1] == sidecar.parameters && header.item_bytes == 4 &&
                     !header.fortran_order;
-  require_environment(same && digests == std::ssize(sidecar.digests) && digests > 0 &&
-                          std::ssize(sidecar.singular_values) == sidecar.components,
-                      "[pca_mat] '{}' describes a float32 matrix of {} x {} in C order, but '{}' "
-                      "is not that matrix",
-                      sidecar_path(npy),
-                      sidecar.components,
-                      sidecar.parameters,
-                      npy.filename());
+  require_environment(
+      same && digests == std::ssize(sidecar.digests) && digests > 0 &&
+          std::ssize(sidecar.singular_values) == sidecar.components,
+      "[pca_mat] '{}' describes a float32 matrix of {} x {} in C order, but '{}' is another matrix",
+      sidecar_path(npy),
+      sidecar.components,
+      sidecar.parameters,
+      npy.filename());
 }
 
 /// The model's layout with file offsets as the matrix has its columns, which the sidecar says.
@@ -119,8 +120,8 @@ layout::Layout layout_of_columns(const fs::path& npy,
                                  const layout::Layout& layout,
                                  const Sidecar& sidecar) {
   require(matrix.columns() == layout.global_size,
-          "[pca_mat] needs k x M with M = {} parameters of the model, received {} x {} in "
-          "'{}'{}",
+          "[pca_mat] needs one column for each of the {} parameters of the model, received a "
+          "matrix of {} x {} in '{}'{}",
           layout.global_size,
           matrix.rows(),
           matrix.columns(),
@@ -154,7 +155,7 @@ void load_tile(const Load& load, const layout::ColumnRange& columns) {
   require_environment(
       !header.is_known() ||
           digest_of_tile(tile, width) == header.digests[columns.begin / header.digest_columns],
-      "[pca_mat] '{}' is damaged: columns {} to {} differ from their digest in {}",
+      "[pca_mat] '{}' is damaged: columns {} to {} do not match the digest in {}",
       load.path,
       columns.begin,
       columns.end,
@@ -162,12 +163,11 @@ void load_tile(const Load& load, const layout::ColumnRange& columns) {
   for (std::int64_t j = 0; j < header.components; ++j) {
     const std::span row(tile.data() + j * width, width);
     const auto bad = checkpoints::first_not_finite(row);
-    require_environment(
-        !bad,
-        "[pca_mat] '{}' is damaged: row {} holds a value that is not finite at column {}",
-        load.path,
-        j,
-        columns.begin + bad.value_or(0));
+    require_environment(!bad,
+                        "[pca_mat] '{}' is damaged: the value in row {}, column {} is not finite",
+                        load.path,
+                        j,
+                        columns.begin + bad.value_or(0));
     const auto scatter = [&](auto& values) {
       load.target->scatter(
           columns.begin, row, std::span(values).subspan(j * basis.columns, basis.columns));
@@ -201,12 +201,11 @@ std::vector<layout::ColumnRange> tiles_of(const Load& load) {
 
 /// The header of the first `components` rows alone; 0: of all.
 void keep_components(Sidecar& header, std::int64_t components, const fs::path& npy) {
-  require(
-      components >= 0 && components <= header.components,
-      "[pca_mat] '{}' has {} components; n_component needs to be at most that number, received {}",
-      npy,
-      header.components,
-      components);
+  require(components >= 0 && components <= header.components,
+          "[pca_mat] '{}' has only {} components, received n_component = {}",
+          npy,
+          header.components,
+          components);
   if (components == 0) return;
   header.components = components;
   for (auto* values :
@@ -278,13 +277,15 @@ Basis load_basis(const fs::path& npy,
   basis.header.orthonormality_error = measured.error;
   const bool small_blocks = basis.block_count() > 1 && basis.dtype == BasisDtype::bfloat16;
   const double limit = small_blocks ? std::max(tolerance, rounded_block) : tolerance;
-  require(measured.error <= limit || measured.apparent_blocks < 2,
-          "[pca_mat] needs the sidecar {} beside '{}': the rows are orthogonal with norm sqrt({}), "
-          "as in a matrix of {} blocks (--blocks layers), and the sidecar lists the blocks",
-          sidecar_path(npy).filename(),
-          npy,
-          measured.apparent_blocks,
-          measured.apparent_blocks);
+  require(
+      measured.error <= limit || measured.apparent_blocks < 2,
+      "[pca_mat] the file {} is missing beside '{}'; restore this file, because only this file "
+      "lists the blocks of the matrix (the matrix seems to have been made with --blocks layers and "
+      "{} blocks, because its rows have norm sqrt({}))",
+      sidecar_path(npy).filename(),
+      npy,
+      measured.apparent_blocks,
+      measured.apparent_blocks);
   require(measured.error <= limit,
           "[pca_mat] needs orthonormal rows, |P P' - I| <= {}, received {} in '{}{}",
           limit,

@@ -54,8 +54,8 @@ std::int64_t count_rows(const Fit& fit, std::int64_t columns, std::span<const do
   const bool all_rows = fit.options.blocks == Blocks::whole;
   const auto directions = count_directions(values, all_rows ? 0.0 : worth_a_row);
   require(directions >= k || !all_rows,
-          "[pca] needs snapshots that span k = {} directions, received {} that span {} (are "
-          "some equal?)",
+          "[pca] needs snapshots that span k = {} directions, received {} snapshots that span only "
+          "{} (some may be equal)",
           k,
           values.size(),
           directions);
@@ -129,7 +129,7 @@ Components write_orthonormal(Fit& fit, const Pass& pass, RowsOfBlock block) {
     error = identity_error(components.gram, block.rows);
     header.reorthonormalized = true;
     require_environment(error <= 1e-6,
-                        "[pca] needs |P P' - I| <= 1e-6 after orthonormalisation, measured {}",
+                        "[pca] needs |P P' - I| <= 1e-6 after the orthonormalisation, received {}",
                         error);
   }
   header.orthonormality_error = std::max(header.orthonormality_error, error);

@@ -100,7 +100,7 @@ Eigenpairs eigenpairs(std::span<const double> lower, std::int64_t n) {
                                          order,
                                          support.data());
   require_environment(info == 0 && found == order,
-                      "[pca] LAPACKE_dsyevr failed with info = {}, found {} of {} eigenvalues",
+                      "[pca] LAPACKE_dsyevr failed with info = {} and found {} of {} eigenvalues",
                       info,
                       found,
                       n);

@@ -36,22 +36,31 @@ std::int64_t components_of(const FitOptions& options, std::int64_t n) {
 void check_components(const FitOptions& options, std::int64_t n, std::int64_t columns) {
   const auto k = components_of(options, n);
   require(n > 1 || !options.fewer_allowed || !is_centred(options.kind),
-          "[pca] needs 2 or more snapshots (dimred stage1 --snapshots_per_epoch), received {}",
+          "[pca] needs 2 or more snapshots, received {}; a larger --snapshots_per_epoch of dimred "
+          "stage1 gives more",
           n);
-  require(k >= 1, "[pca] needs k >= 1, received k = {}", k);
+  require(k >= 1, "[pca] needs at least one component, received k = {}", k);
   switch (options.kind) {
     case Kind::pca:
     case Kind::shuffled:
       return require(n - 1 >= k,
-                     "[pca] needs n - 1 >= k, received n = {}, k = {}: these snapshots have at "
-                     "most {} components",
+                     "[pca] needs more snapshots than components, received {} snapshots and k = "
+                     "{}; these snapshots have at most {} components",
                      n,
                      k,
                      n - 1);
     case Kind::span:
-      return require(n >= k, "[pca] needs n >= k, received n = {}, k = {}", n, k);
+      return require(n >= k,
+                     "[pca] kind = span needs at least as many snapshots as components, received "
+                     "{} snapshots and k = {}",
+                     n,
+                     k);
     case Kind::random:
-      return require(columns >= k, "[pca] needs M >= k, received M = {}, k = {}", columns, k);
+      return require(
+          columns >= k,
+          "[pca] needs at least as many weights as components, received {} weights and k = {}",
+          columns,
+          k);
   }
 }
 
@@ -61,16 +70,16 @@ void check_options(const FitOptions& options, const std::vector<layout::ColumnRa
           "[pca] needs a share of the variance in (0, 1), received {}",
           options.variance);
   require(options.variance == 0 || (is_centred(options.kind) && options.blocks == Blocks::whole),
-          "[pca] a share of the variance needs kind = pca or shuffled and blocks = whole, received "
-          "{} and {}",
+          "[pca] components = a share of the variance needs kind = pca or shuffled, and blocks = "
+          "whole; received kind = {} and blocks = {}",
           name_of(options.kind),
           options.blocks == Blocks::whole ? "whole" : "layers");
   require(options.tile_bytes >= 1 << 20,
           "[pca] needs tile_bytes >= 1048576, received {}",
           options.tile_bytes);
   require(!layers.empty() || (options.blocks == Blocks::whole && options.kind != Kind::shuffled),
-          "[pca] {} needs snapshots with a table of layers (.h5 or safetensors), received none "
-          "with one",
+          "[pca] {} needs snapshots with layer names (.h5 or safetensors), received only snapshots "
+          "without layer names",
           options.blocks == Blocks::whole ? "kind shuffled" : "blocks = layers");
 }
 
@@ -84,7 +93,7 @@ std::vector<layout::ColumnRange> layers_of(const SourceInfo& source) {
     layers.push_back({entry.file_offset, entry.file_offset + entry.size});
   }
   require_environment(layout.file_size == source.columns,
-                      "[pca] the snapshots have {} values, but their table of layers has {}",
+                      "[pca] the snapshots have {} values, but the table of layers has {}",
                       source.columns,
                       layout.file_size);
   return layers;
@@ -211,7 +220,7 @@ std::vector<std::string> write_blocks(Fit& fit) {
   for (const auto& block : fit.basis.header.blocks) digests = fit_block(fit, block);
   require(
       std::ranges::any_of(fit.basis.header.block_components, [](auto rows) { return rows > 0; }),
-      "[pca] needs snapshots that differ, received {} that span no direction in any layer",
+      "[pca] needs different snapshots, received {} snapshots that span no direction in any layer",
       fit.snapshots->rows());
   const Stopwatch watch;
   const bool shuffled = fit.options.kind == Kind::shuffled;
@@ -315,7 +324,7 @@ Basis fit_in_memory(const SnapshotSource& source,
   auto fit = begin(source, options, {}, alone());
   const auto& header = fit.basis.header;
   require(std::cmp_greater_equal(matrix.size(), header.components * header.parameters),
-          "[pca] needs room for k x M = {} x {} values, received {}",
+          "[pca] needs an array for k x M = {} x {} values, received an array of {} values",
           header.components,
           header.parameters,
           matrix.size());

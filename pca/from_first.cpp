@@ -13,7 +13,7 @@ namespace {
 
 SourceInfo info_of_differences(SourceInfo info) {
   require(info.rows >= 2,
-          "[pca] needs 2 or more snapshots, because the first is the base, received {}",
+          "[pca] needs 2 or more snapshots, because the first snapshot is the base; received {}",
           info.rows);
   const auto base = info.names.front();
   info.names.erase(info.names.begin());
@@ -82,9 +82,10 @@ std::unique_ptr<SnapshotSource> from_first(const SnapshotSource& source) {
 
 std::vector<double> random_walk_from_first(std::int64_t steps, std::int64_t count) {
   require(count >= 1 && count <= steps,
-          "[pca] needs 1 <= count <= steps, received {} of {}",
-          count,
-          steps);
+          "[pca] needs 1 to {} components, because the random walk has {} steps, received {}",
+          steps,
+          steps,
+          count);
   const auto n = static_cast<double>(steps);
   std::vector<double> shares;
   for (std::int64_t j = 1; j <= count; ++j) {

@@ -31,13 +31,14 @@ void require_finite(const SnapshotSource& source, const Tile<Value>& tile, std::
     for (std::int64_t c = 0; c < tile.width; ++c) {
       const Value value = tile.values[i * tile.stride + c];
       if (std::abs(value) <= largest_float32) continue;
-      refuse("[pca] needs finite snapshots, received {} in row {} ({}), column {}{}{}",
-             value,
-             i,
-             source.info().names[i],
-             begin + c,
-             parameter_of(source.info(), begin + c),
-             std::isfinite(value) ? "; P is float32, which ends at 3.4e38" : "");
+      refuse(
+          "[pca] needs finite snapshots, received {} in row {} ({}), column {}{}{}",
+          value,
+          i,
+          source.info().names[i],
+          begin + c,
+          parameter_of(source.info(), begin + c),
+          std::isfinite(value) ? "; the matrix is float32, and the largest float32 is 3.4e38" : "");
     }
   }
 }

@@ -19,7 +19,7 @@ const Kernels& select_kernels(KernelSet set) {
   return baseline_kernels();
 #else
   require(set == KernelSet::automatic || set == KernelSet::baseline,
-          "[pca] has only its baseline kernels on this kind of processor");
+          "[pca] this kind of processor has only the baseline kernels");
   return baseline_kernels();
 #endif
 }

@@ -87,10 +87,27 @@ std::int64_t elements_of(const std::vector<std::int64_t>& shape) {
   return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
 }
 
+/// Throws for complex values, which no row of real numbers can hold.
+void require_real(const MemoryRow& row, const MemoryTensor& tensor) {
+  if (!tensor.dtype.starts_with("C")) return;
+  require(!tensor.name.empty(),
+          "[pca] '{}' holds complex values ({}); give the real and the imaginary part as two "
+          "vectors",
+          row.name,
+          tensor.dtype);
+  refuse(
+      "[pca] '{}': \"{}\" holds complex weights ({}); save the real and the imaginary part as "
+      "two tensors",
+      row.name,
+      tensor.name,
+      tensor.dtype);
+}
+
 void keep_weights(MemoryRow& row, std::vector<std::string>& left_out) {
   if (row.tensors.empty() || row.tensors.front().name.empty()) return;  // a plain vector
   std::vector<checkpoints::TypedName> typed;
-  for (const auto& tensor : row.tensors) typed.push_back({tensor.name, tensor.dtype});
+  for (const auto& tensor : row.tensors)
+    typed.push_back({tensor.name, tensor.dtype, tensor.shape.empty()});
   const auto roles = checkpoints::roles_of(typed);
   std::vector<MemoryTensor> weights;
   for (std::size_t i = 0; i < roles.size(); ++i) {
@@ -107,6 +124,7 @@ SnapshotRow described(const MemoryRow& from) {
   SourceInfo info{.rows = 1, .names = {from.name}};
   std::vector<layout::Parameter> parameters;
   for (const MemoryTensor& tensor : from.tensors) {
+    require_real(from, tensor);
     info.columns += elements_of(tensor.shape);
     info.float64 |= item_bytes(tensor.dtype) == 8;
     layout::Parameter& parameter = parameters.emplace_back();

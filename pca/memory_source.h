@@ -14,7 +14,7 @@ namespace dimred::pca {
 struct MemoryTensor {
   std::string name;  // empty: the row is a plain vector, without a layout
   std::vector<std::int64_t> shape;
-  std::string dtype;  // "F32", "F64", "F16" or "BF16"
+  std::string dtype;  // "F32", "F64", "F16" or "BF16"; another for values that are no weights
   const std::byte* data = nullptr;
   std::int64_t stride = 1;
 };
@@ -27,8 +27,8 @@ struct MemoryRow {
 
 /// Rows in memory, which must outlive the source; they are read where they lie. As of a file,
 /// what is no weight by its name is left out. Throws
-/// std::invalid_argument without rows, for a row without values, another type, and as open_source
-/// for rows of different layouts.
+/// std::invalid_argument without rows, for a row without values, complex weights, another type, and
+/// as open_source for rows of different layouts.
 std::unique_ptr<SnapshotSource> memory_source(std::vector<MemoryRow> rows);
 
 }  // namespace dimred::pca

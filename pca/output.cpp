@@ -18,19 +18,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A file that is being replaced: kept under a second name until this ends. A file system without
-/// hard links keeps none.
+/// A file that is being replaced: kept under a second name, which nothing had, until this ends. A
+/// file system without hard links keeps none.
 class Earlier {
  public:
-  explicit Earlier(fs::path path)
-      : path_(std::move(path)), kept_(path_.string() + ".old.tmp"), was_there_(fs::exists(path_)) {
-    std::error_code failed;
-    fs::remove(kept_, failed);
-    if (was_there_) fs::create_hard_link(path_, kept_, failed);
+  explicit Earlier(fs::path path) : path_(std::move(path)), was_there_(fs::exists(path_)) {
+    if (was_there_) keep();
   }
   ~Earlier() {
     std::error_code ignored;
-    fs::remove(kept_, ignored);
+    if (!kept_.empty()) fs::remove(kept_, ignored);
   }
   Earlier(const Earlier&) = delete;
   Earlier& operator=(const Earlier&) = delete;
@@ -47,6 +44,17 @@ class Earlier {
   }
 
  private:
+  void keep() {
+    kept_ = path_.string() + ".old.tmp";
+    std::error_code failed;
+    fs::create_hard_link(path_, kept_, failed);
+    for (int number = 2; failed == std::errc::file_exists; ++number) {
+      kept_ = formatted("{}.old{}.tmp", path_.string(), number);
+      fs::create_hard_link(path_, kept_, failed);
+    }
+    if (failed) kept_.clear();
+  }
+
   fs::path path_, kept_;
   bool was_there_;
 };
@@ -78,13 +86,13 @@ void check_matrix(const fs::path& output, const SnapshotSource& source) {
   require(
       output.extension() == ".npy", "[pca] needs an output that ends in .npy, received {}", shown);
   require(fs::is_directory(fs::absolute(output).parent_path()),
-          "[pca] needs the folder of the output to exist, received {}",
+          "[pca] needs an existing folder for the output, received {}",
           shown);
   require(!fs::is_directory(output), "[pca] needs a file as output, received the folder {}", shown);
   if (fs::exists(output)) {
     for (const auto& file : source.info().files) {
       require(!fs::equivalent(output, file),
-              "[pca] needs an output that is not one of the snapshots, received {}",
+              "[pca] needs an output other than the snapshots that the PCA reads, received {}",
               shown);
     }
   }
@@ -117,12 +125,11 @@ std::unique_ptr<AtomicFile> join_output(const fs::path& output, const std::strin
     if (fs::file_size(begun) >= mark.size())
       read_exactly(file->descriptor(), 0, std::as_writable_bytes(std::span(found)), begun);
   }
-  require(
-      found == mark,
-      "[pca] needs a folder that all ranks share, but rank {} finds {} '{}' that rank 0 has begun",
-      rank,
-      there ? "another file than the" : "no",
-      begun);
+  require(found == mark,
+          "[pca] needs a folder that all ranks share, but rank {} finds {} '{}' of rank 0",
+          rank,
+          there ? "another file instead of" : "no",
+          begun);
   return file;
 }
 
@@ -134,7 +141,7 @@ void check_output(const fs::path& output, const fs::path& gram, const SnapshotSo
   if (gram.empty()) return;
   check_matrix(gram, source);
   require(fs::weakly_canonical(gram) != fs::weakly_canonical(output),
-          "[pca] needs two names for the matrix and the Gram matrix, received '{}' for both",
+          "[pca] needs different files for the matrix and the Gram matrix, received '{}' for both",
           gram);
 }
 

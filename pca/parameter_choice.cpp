@@ -73,7 +73,7 @@ std::unique_ptr<SnapshotSource> chosen_parameters(std::unique_ptr<SnapshotSource
     info.columns += entry.size;
   }
   require(wanted.empty(),
-          "[pca] needs the name of a parameter of the snapshots, received {}",
+          "[pca] needs names of parameters in the snapshots, received the unknown name {}",
           wanted.empty() ? "" : *wanted.begin());
   require(info.columns > 0,
           "[pca] needs at least one parameter with values, received {} names of parameters without "

@@ -81,7 +81,8 @@ void share_report(Basis& basis, Communicator& communicator) {
 
 std::vector<double> random_walk_ratio(std::int64_t snapshots, std::int64_t count) {
   require(snapshots >= 2 && count >= 1 && count <= snapshots - 1,
-          "[pca] needs 1 <= count <= n - 1, received n = {}, count = {}",
+          "[pca] needs a count from 1 to the number of snapshots - 1, received {} snapshots and "
+          "count = {}",
           snapshots,
           count);
   std::vector<double> ratio;
@@ -103,10 +104,11 @@ std::string describe(const Basis& basis) {
   if (!report.left_out.empty())
     text += formatted("left out as training state: {}\n",
                       checkpoints::count_and_names(report.left_out));
-  text += formatted(
-      "|P P' - I| <= {}{}\n",
-      header.orthonormality_error,
-      header.reorthonormalized ? " (orthonormalised in a second pass: steep spectrum)" : "");
+  text += formatted("|P P' - I| <= {}{}\n",
+                    header.orthonormality_error,
+                    header.reorthonormalized
+                        ? " (orthonormalised in a second pass, because the spectrum is steep)"
+                        : "");
   text +=
       formatted("{} (Gram {}, components {}; fsync apart: {} s), read {} at {} GB/s, {} kernels",
                 duration_text(seconds),

@@ -9,7 +9,6 @@
 #include <type_traits>
 #include <utility>
 
-#include "checkpoints/artifact.h"
 #include "checkpoints/checkpoint.h"
 #include "checkpoints/safetensors.h"
 #include "checkpoints/shape.h"
@@ -18,8 +17,11 @@
 #include "layout/layout.h"
 #include "support/agreement.h"
 #include "support/ceiling.h"
+#include "support/digest.h"
 #include "support/errors.h"
+#include "support/file_limit.h"
 #include "support/parallel.h"
+#include "support/printable.h"
 #include "support/text.h"
 
 namespace dimred::pca {
@@ -31,10 +33,13 @@ using Json = nlohmann::json;
 
 constexpr std::string_view float64_dtype = "F64";  // as safetensors names it
 
-SnapshotRow snapshot_row(const fs::path& path) {
-  FileGuard guard({path});
-  const auto info = checkpoints::read_snapshot_info(path);
-  const auto bytes = static_cast<std::int64_t>(fs::file_size(path));
+/// `open`: the file, where it is open already.
+SnapshotRow snapshot_row(const fs::path& path, std::vector<InputFile> open) {
+  if (open.empty()) open.emplace_back(path);
+  const auto& file = open.front();
+  FileGuard guard;
+  guard.add(path, file.state());
+  const auto info = checkpoints::read_snapshot_info(file);
   const auto later = info.digests_offset > 0 ? info.parameters * std::int64_t{sizeof(float)} : 0;
   return {{.rows = 1,
            .columns = info.parameters,
@@ -43,14 +48,16 @@ SnapshotRow snapshot_row(const fs::path& path) {
            .layout_hash = info.layout_hash,
            .layout_json = info.layout_json,
            .epochs = info.epoch < 0 ? std::vector<std::int64_t>() : std::vector{info.epoch},
-           .bytes_verified = bytes - later},
+           .bytes_verified = file.size() - later},
           {{"F32",
             0,
             info.parameters,
             {checkpoints::run_of(0, info.parameters, info.weights_offset)},
             info.digests_offset}},
           std::move(guard),
-          checkpoints::identity_of(info.run_json)};
+          checkpoints::identity_of(info.run_json),
+          info.step,
+          std::move(open)};
 }
 
 /// Place and type of values: equal for two names of one weight, as tied weights are in PyTorch's
@@ -61,34 +68,64 @@ using Values =
 /// Whether the tensor is a weight; throws for one whose values are not those of a network.
 bool is_taken(const fs::path& path, const checkpoints::StoredTensor& tensor) {
   require(tensor.role != checkpoints::Role::quantised,
-          "[snapshots] '{}': \"{}\" ({}) holds quantised weights; use the checkpoints from before "
-          "the quantisation",
+          "[snapshots] '{}': \"{}\" ({}) holds quantised weights; use the unquantised checkpoints "
+          "instead",
           path,
           tensor.name,
           tensor.dtype);
   const bool weight = checkpoints::is_weight(tensor.role);
-  require(
-      !weight || checkpoints::is_float_type(tensor.dtype),
-      "[snapshots] '{}': \"{}\" holds complex weights ({}); save their real and imaginary parts "
-      "as two tensors",
-      path,
-      tensor.name,
-      tensor.dtype);
+  require(!weight || checkpoints::is_float_type(tensor.dtype),
+          "[snapshots] '{}': \"{}\" holds complex weights ({}); save the real and the imaginary "
+          "part as two tensors",
+          path,
+          tensor.name,
+          tensor.dtype);
   return weight;
+}
+
+/// Whether a tensor's integers may be weights: codes, or several packed in each. Flags, counts and
+/// a generator's state are none.
+bool may_hold_codes(const checkpoints::StoredTensor& tensor) {
+  return tensor.role == checkpoints::Role::buffer && tensor.dtype != "BOOL" &&
+         checkpoints::bits_of(tensor.dtype) < 64 && tensor.shape.size() > 1;
+}
+
+/// The digest of a tensor's dtype, shape and values.
+std::string values_digest(const checkpoints::TensorReader& reader,
+                          const checkpoints::StoredTensor& tensor) {
+  constexpr std::int64_t block = std::int64_t{1} << 20;  // elements
+  const auto unit = std::max<std::int64_t>(1, checkpoints::bits_of(tensor.dtype) / 8);
+  DigestStream digest;
+  digest.update(Json{tensor.dtype, tensor.shape}.dump());
+  std::vector<std::byte> bytes;
+  for (std::int64_t first = 0; first < tensor.elements(); first += block) {
+    bytes.resize(std::min(block, tensor.elements() - first) * unit);
+    reader.read(tensor, first, bytes);
+    digest.update(bytes);
+  }
+  return digest.hex();
+}
+
+std::vector<CodeDigest> codes_of(const checkpoints::Checkpoint& checkpoint) {
+  std::vector<CodeDigest> codes;
+  if (std::ranges::none_of(checkpoint.tensors, may_hold_codes)) return codes;
+  const checkpoints::TensorReader reader(checkpoint);
+  for (const auto& tensor : checkpoint.tensors)
+    if (may_hold_codes(tensor)) codes.push_back({tensor.name, values_digest(reader, tensor)});
+  return codes;
 }
 
 /// The weights among the tensors of a checkpoint's files; tied ones once, under the first of their
 /// names.
-SnapshotRow weights_row(const fs::path& path) {
-  auto checkpoint = checkpoints::read_checkpoint(path);
-  SourceInfo info{.rows = 1,
-                  .names = {path.string()},
-                  .files = std::move(checkpoint.files),
-                  .left_out = std::move(checkpoint.left_out)};
+SnapshotRow weights_row(const fs::path& path, checkpoints::ArtifactKind kind) {
+  auto checkpoint = checkpoints::read_checkpoint(path, kind);
+  SourceInfo info{.rows = 1, .names = {path.string()}, .left_out = std::move(checkpoint.left_out)};
   std::ranges::copy_if(
       checkpoint.remarks, std::back_inserter(info.remarks), checkpoints::is_about_tensors);
-  auto& weights = checkpoint.tensors;
-  std::erase_if(weights, [&](const auto& tensor) { return !is_taken(path, tensor); });
+  std::vector<checkpoints::StoredTensor> weights;
+  std::ranges::copy_if(checkpoint.tensors, std::back_inserter(weights), [&](const auto& tensor) {
+    return is_taken(path, tensor);
+  });
   const auto names =
       checkpoints::network_names(texts_of(weights, &checkpoints::StoredTensor::name));
   std::vector<layout::Parameter> parameters;
@@ -104,12 +141,26 @@ SnapshotRow weights_row(const fs::path& path) {
   }
   require(info.columns > 0, "[snapshots] '{}' holds no float tensors", path);
   set_layout(info, parameters);
-  return {std::move(info), std::move(runs), std::move(checkpoint.guard), {}};
+  auto codes = codes_of(checkpoint);  // last: it reads as much as the integers take
+  info.files = std::move(checkpoint.files);
+  return {.info = std::move(info),
+          .runs = std::move(runs),
+          .guard = std::move(checkpoint.guard),
+          .averaging = std::move(checkpoint.averaging),
+          .codes = std::move(codes)};
 }
 
-SnapshotRow row_of(const fs::path& path) {
-  const bool ours = checkpoints::look(path).kind == checkpoints::ArtifactKind::snapshot;
-  return ours ? snapshot_row(path) : weights_row(path);
+SnapshotRow row_of(const checkpoints::Member& file, std::vector<InputFile> open) {
+  const bool ours = file.kind == checkpoints::ArtifactKind::snapshot;
+  return ours ? snapshot_row(file.weights, std::move(open)) : weights_row(file.weights, file.kind);
+}
+
+/// Moves snapshots that are open to the first rows; the others are closed.
+void take_open(checkpoints::Series& files, std::vector<SnapshotRow>& rows) {
+  auto open = std::exchange(files.open, {}).value_or(checkpoints::OpenSnapshots());
+  for (std::size_t i = 0; i < std::min(rows.size(), most_open_files()); ++i)
+    if (const auto file = open.find(files.members[i].weights); file != open.end())
+      rows[i].open.push_back(std::move(file->second));
 }
 
 /// How a row differs from the first one, for a person; empty where it does not.
@@ -152,6 +203,8 @@ Json to_message(const SnapshotRow& row) {
   const auto& info = row.info;
   auto files = Json::array();
   for (const auto& file : info.files) files.push_back(file.string());
+  auto codes = Json::array();
+  for (const auto& [name, digest] : row.codes) codes.push_back({name, digest});
   return {info.layout_hash,
           info.layout_json,
           info.columns,
@@ -159,7 +212,10 @@ Json to_message(const SnapshotRow& row) {
           info.epochs,
           std::move(files),
           info.names,
-          {row.run.id, row.run.seed.value_or(-1), row.run.split_seed.value_or(-1)}};
+          {row.run.id, row.run.seed.value_or(-1), row.run.split_seed.value_or(-1)},
+          row.step.value_or(-1),
+          row.averaging,
+          std::move(codes)};
 }
 
 /// Seeds are never below 0.
@@ -188,6 +244,9 @@ void take_message(const Json& message, SnapshotRow& row) {
   for (const auto& file : message.at(5)) info.files.emplace_back(file.get<std::string>());
   message.at(6).get_to(info.names);
   row.run = run_from(message.at(7));
+  if (const std::int64_t step = message.at(8); step >= 0) row.step = step;
+  message.at(9).get_to(row.averaging);
+  for (const auto& tensor : message.at(10)) row.codes.push_back({tensor.at(0), tensor.at(1)});
 }
 
 /// Completes the rows; each rank has every R-th. As CBOR: a name may hold any bytes.
@@ -242,14 +301,29 @@ void set_layout(SourceInfo& row, const std::vector<layout::Parameter>& parameter
   row.layout_json = layout::to_json(layout);
 }
 
+void require_same_codes(const std::vector<SnapshotRow>& rows) {
+  const auto& first = rows.front();
+  for (const auto& row : rows)
+    for (const auto& [name, digest] : row.codes) {
+      const auto other = std::ranges::find(first.codes, name, &CodeDigest::name);
+      if (other != first.codes.end() && other->digest == digest) continue;
+      refuse(
+          "[snapshots] the integers of \"{}\" differ between '{}' and '{}', so they may be "
+          "quantised weights; use the unquantised checkpoints instead",
+          printable(name),
+          fs::path(first.info.names.front()),
+          fs::path(row.info.names.front()));
+    }
+}
+
 SourceInfo info_of(const std::vector<SnapshotRow>& rows) {
   const SourceInfo& first = rows.front().info;
   SourceInfo all = first;
   all.rows = std::ssize(rows);
   double bytes = 0;  // of the values in the files
-  for (const auto& [row, runs, guard, run] : rows) {
+  for (const auto& [row, runs, guard, run, step, open, averaging, codes] : rows) {
     require(row.layout_hash == first.layout_hash && row.columns == first.columns,
-            "[snapshots] '{}' has a different layout from '{}': {}",
+            "[snapshots] '{}' has another layout than '{}': {}",
             fs::path(row.names.front()),
             fs::path(first.names.front()),
             difference(first, row));
@@ -295,14 +369,16 @@ template void read_runs(std::span<const InputFile>,
                         std::int64_t,
                         std::span<double>);
 
-std::vector<SnapshotRow> read_rows(const std::vector<fs::path>& files, Communicator& communicator) {
-  std::vector<SnapshotRow> rows(files.size());
+std::vector<SnapshotRow> read_rows(checkpoints::Series& files, Communicator& communicator) {
+  std::vector<SnapshotRow> rows(files.members.size());
+  take_open(files, rows);
   const std::int64_t rank = communicator.rank();
   const std::int64_t ranks = communicator.size();
   agree(communicator, [&] {
-    in_parallel(ceiling(std::ssize(files) - rank, ranks), available_threads(), [&](std::int64_t i) {
+    in_parallel(ceiling(std::ssize(rows) - rank, ranks), available_threads(), [&](std::int64_t i) {
       const auto index = i * ranks + rank;
-      rows[index] = row_of(files[index]);
+      rows[index] = row_of(files.members[index], std::move(rows[index].open));
+      if (std::cmp_greater_equal(index, most_open_files())) rows[index].open.clear();
     });
   });
   if (ranks > 1) share_rows(rows, communicator);

@@ -2,11 +2,13 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "checkpoints/runs.h"
+#include "checkpoints/series.h"
 #include "checkpoints/stored_tensor.h"
 #include "layout/layout.h"
 #include "pca/snapshot_source.h"
@@ -25,14 +27,26 @@ struct FloatRun {
   std::int64_t digests = 0;  // where its digests begin (checkpoints/weight_digests.h); 0: none
 };
 
+struct CodeDigest {
+  std::string name, digest;
+};
+
 /// One row of W.
 struct SnapshotRow {
   SourceInfo info;             // of this row alone; its name is that of the one file, or of the
                                // index of several
   std::vector<FloatRun> runs;  // where its values lie in info.files; none where they are in memory
   FileGuard guard;             // of the files, where this rank has verified them
-  checkpoints::RunIdentity run;  // of a snapshot
+  checkpoints::RunIdentity run;      // of a snapshot
+  std::optional<std::int64_t> step;  // that a snapshot's file holds
+  std::vector<InputFile> open;       // the files from their first byte on, where they stay open
+  std::string averaging;             // Checkpoint::averaging
+  std::vector<CodeDigest> codes;     // of integers that may be quantised weights
 };
+
+/// Throws std::invalid_argument where integers that may be quantised weights differ between rows:
+/// they would change without being a part of any row.
+void require_same_codes(const std::vector<SnapshotRow>& rows);
 
 /// Gives the description of a row the layout of its tensors.
 void set_layout(SourceInfo& row, const std::vector<layout::Parameter>& parameters);
@@ -53,8 +67,9 @@ void read_runs(std::span<const InputFile> files,
 /// The rows of snapshots or of weight files (checkpoints/tensor_table.h), or of shards that a JSON
 /// index names as Hugging Face's do. File i is verified by rank i % R alone, which tells the others
 /// its findings, so that no rank parses an unverified file: all of it, but for the values of a
-/// snapshot, which read_runs verifies. Throws as read_snapshot_info and read_tensor_table.
-std::vector<SnapshotRow> read_rows(const std::vector<std::filesystem::path>& files,
-                                   Communicator& communicator);
+/// snapshot, which read_runs verifies. The first snapshots stay open, as many as the process may
+/// have; those of `files` that are open already move to their rows. Throws as read_snapshot_info
+/// and read_tensor_table.
+std::vector<SnapshotRow> read_rows(checkpoints::Series& files, Communicator& communicator);
 
 }  // namespace dimred::pca

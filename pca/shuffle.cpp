@@ -34,7 +34,7 @@ class Shuffle {
 
   void gather(std::int64_t row) {
     for (const auto& layer : layers_) {
-      if (part_of(layer).size() == 0) continue;
+      if (own_columns_of(layer).size() == 0) continue;
       layer_.resize(layer.size());
       matrix_.read(row, layer.begin, layer_);
       for_own_chunks(layer,
@@ -45,7 +45,7 @@ class Shuffle {
   void write(std::int64_t row) { matrix_.write(row, pass_.own.begin, row_); }
 
  private:
-  layout::ColumnRange part_of(const layout::ColumnRange& layer) const {
+  layout::ColumnRange own_columns_of(const layout::ColumnRange& layer) const {
     const auto begin = std::max(layer.begin, pass_.own.begin);
     return {begin, std::max(begin, std::min(layer.end, pass_.own.end))};
   }
@@ -53,7 +53,7 @@ class Shuffle {
   /// visit(column, its index among the own ones) for the own columns of a layer, by all threads.
   template <class Visit>
   void for_own_chunks(const layout::ColumnRange& layer, Visit visit) const {
-    const auto part = part_of(layer);
+    const auto part = own_columns_of(layer);
     in_parallel(ceiling(part.size(), columns_at_a_time), pass_.threads, [&](std::int64_t chunk) {
       const auto begin = part.begin + chunk * columns_at_a_time;
       const auto end = std::min(begin + columns_at_a_time, part.end);

@@ -40,7 +40,7 @@ std::string checksum_of(std::string_view text) {
 void read_kind(const OrderedJson& json, Sidecar& sidecar) {
   if (json.contains("kind")) {
     const auto kind = named_value(kind_names(), json.at("kind").get<std::string>());
-    require_environment(kind.has_value(), "[pca] the kind {} is not known", json.at("kind").dump());
+    require_environment(kind.has_value(), "[pca] the kind {} is unknown", json.at("kind").dump());
     sidecar.kind = *kind;
   }
   if (json.contains("seed")) sidecar.seed = json.at("seed").get<std::uint64_t>();
@@ -96,8 +96,8 @@ std::string text_of_file(const fs::path& path) { return InputFile(path).text(Jso
 /// Throws std::invalid_argument unless the text starts as our sidecars do.
 void require_ours(std::string_view text, const fs::path& path) {
   require(text.starts_with(start),
-          "[pca] '{}' needs to be the sidecar of the matrix beside it (format '{}'), received "
-          "another file; move it away",
+          "[pca] dimred writes its description of the matrix to '{}', but this file exists and "
+          "does not have the format '{}'; move this file away",
           path,
           format);
 }
@@ -106,9 +106,10 @@ OrderedJson read_verified(const fs::path& path) {
   const auto text = text_of_file(path);
   require_ours(text, path);
   auto json = parse_ordered_json(text, formatted("[pca] '{}' is damaged", path), table_json_limits);
-  require_environment(text.ends_with("\n}\n"), "[pca] '{}' is damaged: its end is missing", path);
+  require_environment(
+      text.ends_with("\n}\n"), "[pca] '{}' is damaged: the end of the file is missing", path);
   require_environment(json.contains("checksum") && json["checksum"] == checksum_of(text),
-                      "[pca] '{}' is damaged or edited: its checksum differs",
+                      "[pca] '{}' is damaged or edited: the checksum does not match the text",
                       path);
   return json;
 }

@@ -15,7 +15,8 @@ constexpr std::int64_t draws_at_a_time = 128;  // so that a product's operands s
 }  // namespace
 
 void require_not_stopped(const SignFlips& flips) {
-  require_environment(flips.stop == nullptr || !*flips.stop, "[trajectory] stopped");
+  require_environment(flips.stop == nullptr || !*flips.stop,
+                      "[trajectory] the test was stopped before its end");
 }
 
 Eigen::MatrixXd draw_signs(const SignFlips& flips,

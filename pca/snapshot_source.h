@@ -18,8 +18,8 @@ struct SourceInfo {
                                              // and error texts
   std::vector<std::filesystem::path> files;  // behind it, which an output must not replace
   std::string layout_hash, layout_json;      // empty when the rows carry none (a plain .npy)
-  std::vector<std::int64_t> epochs;   // of each row, counted from 1; empty when the rows carry
-                                      // none (.npy, safetensors)
+  std::vector<std::int64_t> epochs;   // of each row, by its file or the file's name; empty when
+                                      // these say none, as of .npy
   std::int64_t bytes_verified = 0;    // read for digests before the fit, by this rank
   double item_bytes = 4;              // of a value in its file, on average
   std::vector<std::string> left_out;  // of the first row, as training state; rank 0 knows it
@@ -88,7 +88,7 @@ inline void read_tile(const SnapshotSource& source,
   source.read_float64_tile(begin, width, out, stride);
 }
 
-/// Which snapshots of a source a fit uses. Epochs are the snapshots' own; snapshots without have
+/// Which snapshots of a source a fit uses. Epochs are SourceInfo::epochs; snapshots without have
 /// their places in the order taken, counted from 1.
 struct SnapshotRange {
   std::int64_t from = 0;  // first epoch; 0: from the first snapshot on

@@ -10,9 +10,11 @@
 #include <utility>
 
 #include "checkpoints/artifact.h"
+#include "checkpoints/checkpoint.h"
 #include "checkpoints/npy.h"
 #include "checkpoints/read_pickle.h"
 #include "checkpoints/series.h"
+#include "checkpoints/steps.h"
 #include "pca/rows.h"
 #include "support/agreement.h"
 #include "support/atomic_file.h"
@@ -25,6 +27,8 @@ namespace dimred::pca {
 namespace {
 
 namespace fs = std::filesystem;
+
+using checkpoints::ArtifactKind;
 
 /// Some rows of another source, which must outlive it.
 class SelectedSource final : public SnapshotSource {
@@ -67,8 +71,8 @@ std::vector<std::int64_t> positions_of(const SourceInfo& info) {
 std::vector<std::int64_t> rows_in(const SourceInfo& info, const SnapshotRange& range) {
   require(range.from >= 0 && range.to >= 0 && range.skip >= 0 &&
               (range.to == 0 || range.from <= range.to),
-          "[pca] needs 0 <= from <= to (or to = 0) and skip >= 0, received from = {}, to = "
-          "{}, skip = {}",
+          "[pca] needs 0 <= from <= to (or to = 0 for the last) and skip >= 0, received from = {}, "
+          "to = {}, skip = {}",
           range.from,
           range.to,
           range.skip);
@@ -84,7 +88,7 @@ std::vector<std::int64_t> rows_in(const SourceInfo& info, const SnapshotRange& r
   }
   const auto [first, last] = std::ranges::minmax(positions);
   require(!rows.empty(),
-          "[pca] the range from = {}, to = {} holds no snapshot; there are {} {} to {}",
+          "[pca] the range from = {}, to = {} holds no snapshot; choose from {} {} to {}",
           range.from,
           range.to,
           info.epochs.empty() ? "snapshots" : "epochs",
@@ -98,11 +102,11 @@ class FilesSource final : public SnapshotSource {
   FilesSource(SourceInfo info, std::vector<SnapshotRow> rows)
       : SnapshotSource(std::move(info)), rows_(std::move(rows)) {
     std::size_t left = most_open_files();
-    for (const SnapshotRow& row : rows_) {
+    for (SnapshotRow& row : rows_) {
       const auto& files = row.info.files;
       if (files.size() > left) break;
       left -= files.size();
-      open_.emplace_back(files.begin(), files.end());
+      if (row.open.empty()) row.open = opened(files);
     }
   }
   void require_unchanged(std::int64_t row) const override {
@@ -116,15 +120,18 @@ class FilesSource final : public SnapshotSource {
   }
 
  private:
-  template <class Value>
-  void read_row(std::int64_t row, std::int64_t begin, std::span<Value> out) const {
-    const auto& [info, runs, guard, run] = rows_[row];
-    if (std::cmp_less(row, open_.size())) return read_runs(open_[row], runs, begin, out);
-    read_runs(std::vector<InputFile>(info.files.begin(), info.files.end()), runs, begin, out);
+  static std::vector<InputFile> opened(const std::vector<fs::path>& files) {
+    return std::vector<InputFile>(files.begin(), files.end());
   }
 
-  std::vector<SnapshotRow> rows_;
-  std::vector<std::vector<InputFile>> open_;  // of the first rows; others are opened to be read
+  template <class Value>
+  void read_row(std::int64_t index, std::int64_t begin, std::span<Value> out) const {
+    const auto& row = rows_[index];
+    if (!row.open.empty()) return read_runs(row.open, row.runs, begin, out);
+    read_runs(opened(row.info.files), row.runs, begin, out);
+  }
+
+  std::vector<SnapshotRow> rows_;  // the first ones stay open; others are opened to be read
 };
 
 /// Values read at a time where they are converted on the way.
@@ -228,63 +235,88 @@ void require_different_files(const std::vector<SnapshotRow>& rows) {
   std::vector<std::vector<fs::path>> files;
   for (const auto& row : rows) files.push_back(row.info.files);
   if (const auto same = same_files(files))
-    refuse("[snapshots] needs each snapshot once, received '{}' and '{}', which are the same files",
+    refuse("[snapshots] needs each snapshot once, but '{}' and '{}' are the same files",
            rows[same->first].info.names.front(),
            rows[same->second].info.names.front());
 }
 
-/// Rank 0's findings at a path, so that a growing folder is the same for all. Remarks and order are
-/// rank 0's to say.
-struct FoundFiles {
-  std::vector<fs::path> files;
-  std::vector<std::string> remarks;
-  std::string unordered;
-};
-
-FoundFiles agreed_files(const fs::path& path, Communicator& communicator) {
-  FoundFiles found;
-  std::istringstream names(on_rank_0(communicator, [&] {
-    auto series = checkpoints::members({path}, "snapshots");
-    if (!series.counted && checkpoints::look(path).kind != checkpoints::ArtifactKind::list)
-      checkpoints::sort_by_step(series);
-    found.remarks = std::move(series.remarks);
-    found.unordered = std::move(series.unordered);
+/// The files and their kinds that rank 0 finds at a path, so that a growing folder is the same for
+/// all. Remarks and order are rank 0's to say.
+checkpoints::Series agreed_files(const fs::path& path, Communicator& communicator) {
+  constexpr char first_kind = 'a';
+  checkpoints::Series found;
+  std::istringstream files(on_rank_0(communicator, [&] {
+    found = checkpoints::members({path}, "snapshots", true);
+    checkpoints::put_in_order(found, checkpoints::look(path).kind == ArtifactKind::list);
     std::string text;  // each name ends in the one byte that none holds
-    for (const auto& member : series.members) text += member.weights.string() + '\0';
+    for (const auto& [name, weights, step, kind] : found.members)
+      text += static_cast<char>(first_kind + static_cast<int>(kind)) + weights.string() + '\0';
     return text;
   }));
-  for (std::string name; std::getline(names, name, '\0');) found.files.emplace_back(name);
+  if (communicator.rank() == 0) return found;
+  for (std::string file; std::getline(files, file, '\0');)
+    found.members.push_back(
+        {.path = {}, .weights = file.substr(1), .kind = ArtifactKind(file.front() - first_kind)});
   return found;
 }
 
-void require_one_run(const std::vector<SnapshotRow>& rows) {
+std::vector<checkpoints::MemberRun> runs_of(const std::vector<SnapshotRow>& rows) {
   std::vector<checkpoints::MemberRun> runs;
   for (const auto& row : rows) runs.push_back({row.info.names.front(), row.run});
-  checkpoints::require_one_run(runs, "snapshots");
+  return runs;
+}
+
+void require_one_averaging(const std::vector<SnapshotRow>& rows) {
+  std::vector<checkpoints::MemberAveraging> members;
+  for (const auto& row : rows) members.push_back({row.info.names.front(), row.averaging});
+  checkpoints::require_one_averaging(members, "snapshots");
+}
+
+/// Says where snapshots hold other steps than their names say; the series has no order then, unless
+/// it is a list's.
+void settle_held_steps(const std::vector<SnapshotRow>& rows, checkpoints::Series& found) {
+  std::vector<std::size_t> places(rows.size());
+  std::iota(places.begin(), places.end(), std::size_t{0});
+  const auto step_of = [&](std::size_t place) { return found.members[place].step; };
+  if (!found.counted) std::ranges::stable_sort(places, {}, step_of);  // a list may have another
+  std::vector<checkpoints::HeldStep> held;
+  for (const auto place : places) held.push_back({found.members[place].path, rows[place].step});
+  const auto difference = checkpoints::step_difference(held);
+  if (difference.empty()) return;
+  found.remarks.push_back(difference);
+  if (!found.listed && found.unordered.empty()) found.unordered = difference;
 }
 
 /// Snapshots or weight files as rows, all of one kind.
-std::unique_ptr<SnapshotSource> open_found(FoundFiles found, Communicator& communicator) {
-  const auto& files = found.files;
-  const auto is_ours = [](const fs::path& file) {
-    return checkpoints::look(file).kind == checkpoints::ArtifactKind::snapshot;
+std::unique_ptr<SnapshotSource> open_found(checkpoints::Series found,
+                                           Communicator& communicator,
+                                           Runs runs) {
+  const auto& files = found.members;
+  const auto is_ours = [](const checkpoints::Member& file) {
+    return file.kind == ArtifactKind::snapshot;
   };
   const auto other = std::ranges::find_if(
-      files, [&](const fs::path& file) { return is_ours(file) != is_ours(files.front()); });
+      files, [&](const auto& file) { return is_ours(file) != is_ours(files.front()); });
   require(other == files.end(),
-          "[snapshots] needs snapshots (.h5) or weight files, all of one kind, received '{}' and "
-          "'{}'",
-          files.front(),
-          other == files.end() ? fs::path() : *other);
-  std::vector<SnapshotRow> rows = read_rows(files, communicator);
+          "[snapshots] needs only snapshots (.h5) or only weight files, received '{}' and '{}'",
+          files.front().weights,
+          other == files.end() ? fs::path() : other->weights);
+  std::vector<SnapshotRow> rows = read_rows(found, communicator);
   agree(communicator, [&] {
     require_different_files(rows);
-    require_one_run(rows);
+    if (runs == Runs::one) checkpoints::require_one_run(runs_of(rows), "snapshots");
+    require_one_averaging(rows);
+    require_same_codes(rows);
   });
+  if (communicator.rank() == 0) settle_held_steps(rows, found);
+  if (auto remark = checkpoints::runs_remark(checkpoints::runs_of(runs_of(rows))); !remark.empty())
+    found.remarks.push_back(std::move(remark));
   SourceInfo info = info_of(rows);
   std::ranges::copy(info.remarks, std::back_inserter(found.remarks));
   info.remarks = std::move(found.remarks);
   info.unordered = std::move(found.unordered);
+  if (info.epochs.empty())
+    info.epochs = checkpoints::epochs_named(checkpoints::member_weights(found));
   std::unique_ptr<SnapshotSource> source;
   agree(communicator,
         [&] { source = std::make_unique<FilesSource>(std::move(info), std::move(rows)); });
@@ -298,18 +330,21 @@ std::unique_ptr<SnapshotSource> selected(const SnapshotSource& source, const Sna
 }
 
 std::unique_ptr<SnapshotSource> open_files(const std::vector<fs::path>& files,
-                                           Communicator& communicator) {
+                                           Communicator& communicator,
+                                           Runs runs) {
   require(!files.empty(), "[snapshots] needs at least one file, received none");
-  auto series = checkpoints::members(files, "snapshots");
-  FoundFiles found{.files = checkpoints::member_weights(series),
-                   .remarks = std::move(series.remarks)};
-  return open_found(std::move(found), communicator);
+  auto found = checkpoints::members(files, "snapshots", true);
+  checkpoints::put_in_order(found, /*is_list=*/true);
+  found.unordered.clear();
+  return open_found(std::move(found), communicator, runs);
 }
 
-std::unique_ptr<SnapshotSource> open_source(const fs::path& path, Communicator& communicator) {
+std::unique_ptr<SnapshotSource> open_source(const fs::path& path,
+                                            Communicator& communicator,
+                                            Runs runs) {
   auto found = agreed_files(path, communicator);
-  if (found.files.front() != path || path.extension() != ".npy")
-    return open_found(std::move(found), communicator);
+  if (found.members.front().weights != path || path.extension() != ".npy")
+    return open_found(std::move(found), communicator, runs);
   std::unique_ptr<SnapshotSource> matrix;
   agree(communicator, [&] { matrix = npy_matrix(path, "snapshots"); });
   return matrix;
@@ -319,11 +354,11 @@ std::unique_ptr<SnapshotSource> npy_matrix(const fs::path& path, std::string_vie
   FileGuard guard({path});
   const auto header = checkpoints::read_npy_header(path);
   require(header.shape.size() == 2 && header.shape[0] >= 1 && header.shape[1] >= 1,
-          "[{}] needs a matrix of n snapshots x M weights, received an array of {} dimensions, or "
-          "an empty one, in '{}'",
+          "[{}] '{}' needs a matrix of n snapshots x M weights with n and M above 0, received an "
+          "array of shape {}",
           position,
-          header.shape.size(),
-          path);
+          path,
+          checkpoints::npy_shape_text(header.shape));
   SourceInfo info{.rows = header.shape[0],
                   .columns = header.shape[1],
                   .files = {path},

@@ -16,6 +16,10 @@ namespace dimred::pca {
 /// are).
 std::unique_ptr<SnapshotSource> selected(const SnapshotSource& source, const SnapshotRange& range);
 
+/// Whether snapshots may be of several runs: those of a mean may, and then a remark says how many
+/// are of each; those of a trajectory may not.
+enum class Runs { one, several };
+
 /// The snapshots of a folder, run, list or pattern (checkpoints/series.h), by their steps where
 /// their names have some, those of a list in its order; or the rows of one n x M .npy (C or Fortran
 /// order, float32 or float64). Weight files (PyTorch's, MindSpore's, safetensors, whole or in
@@ -26,12 +30,14 @@ std::unique_ptr<SnapshotSource> selected(const SnapshotSource& source, const Sna
 /// Throws as checkpoints::members, std::invalid_argument when empty, mixed, of different layouts
 /// (names the file and the first entry that differs), std::runtime_error when a file is damaged.
 std::unique_ptr<SnapshotSource> open_source(const std::filesystem::path& path,
-                                            Communicator& communicator = alone());
+                                            Communicator& communicator = alone(),
+                                            Runs runs = Runs::one);
 
 /// open_source of an explicit list of snapshots, weight files or checkpoint folders, the same on
 /// every rank.
 std::unique_ptr<SnapshotSource> open_files(const std::vector<std::filesystem::path>& files,
-                                           Communicator& communicator = alone());
+                                           Communicator& communicator = alone(),
+                                           Runs runs = Runs::one);
 
 /// The rows of a 2-D .npy. `place` starts the error texts.
 /// Throws as checkpoints::read_npy_header, and std::invalid_argument unless it has 2 dimensions,

@@ -74,17 +74,17 @@ TrajectoryOptions with_defaults(TrajectoryOptions options, std::int64_t n) {
   if (options.window == 0) options.window = std::max<std::int64_t>(2, n / 4);
   if (options.threads == 0) options.threads = available_threads();
   require(options.flips >= 19 && options.flips <= most_flips,
-          "[trajectory] needs flips in 19..{}, received flips = {}",
+          "[trajectory] needs flips from 19 to {}, received flips = {}",
           most_flips,
           options.flips);
-  require(options.block >= 1 && options.block < n && options.threads > 0,
-          "[trajectory] needs block in 1..{} and threads >= 0, received block = {}, threads = "
-          "{}",
-          n - 1,
-          options.block,
-          options.threads);
+  require(
+      options.block >= 1 && options.block < n && options.threads > 0,
+      "[trajectory] needs block from 1 to {} and threads >= 0, received block = {}, threads = {}",
+      n - 1,
+      options.block,
+      options.threads);
   require(options.window >= 2 && options.window <= n - 2,
-          "[trajectory] needs window in 2..{} of {} snapshots, received {}",
+          "[trajectory] needs window from 2 to {} for {} snapshots, received {}",
           n - 2,
           n,
           options.window);
@@ -209,7 +209,7 @@ void adjust(std::vector<Trajectory>& tensors) {
 
 TrajectoryReport measure_trajectory(const SnapshotSource& source, const TrajectoryOptions& given) {
   require(source.info().unordered.empty(),
-          "[trajectory] needs snapshots in an order, but {}",
+          "[trajectory] needs the order of the snapshots, but {}",
           source.info().unordered);
   const auto& info = source.info();
   TrajectoryReport report{.snapshots = info.rows,
@@ -222,7 +222,7 @@ TrajectoryReport measure_trajectory(const SnapshotSource& source, const Trajecto
   MatrixXd sum = MatrixXd::Zero(info.rows - 1, info.rows - 1);
   for (const auto& gram : grams) sum += gram;
   require(sum.trace() > 0,
-          "[trajectory] needs snapshots that differ, received {} equal ones",
+          "[trajectory] needs different snapshots, received {} equal snapshots",
           info.rows);
   report.whole.weights = info.columns;
   if (!info.layout_json.empty()) {

@@ -52,11 +52,12 @@ std::int64_t least_units(std::int64_t tensors) {
 
 std::string needs(std::int64_t flips, std::int64_t tensors, std::int64_t increments) {
   if (flips < least_flips(tensors))
-    return formatted("needs {} flips or more, received {}", least_flips(tensors), flips);
-  return formatted("needs {} increments that move or more, which {} snapshots have, received {}",
-                   least_units(tensors),
-                   least_units(tensors) + 1,
-                   increments);
+    return formatted("the test needs at least {} flips, received {}", least_flips(tensors), flips);
+  return formatted(
+      "the test needs at least {} non-zero increments (from {} snapshots), received {}",
+      least_units(tensors),
+      least_units(tensors) + 1,
+      increments);
 }
 
 }  // namespace
@@ -67,10 +68,10 @@ std::string_view text_of(Verdict verdict) {
       "no more than a random walk",
       "less straight than a random walk",
       "correlated: drift cannot be told apart",
-      "straighter than a random walk, but not than blocks or momentum may be",
+      "straighter than a random walk, but blocks or momentum may explain this",
       "drift",
       "unknown: too few flips or snapshots to reject a random walk",
-      "straighter than a random walk, too few blocks to call it drift"};
+      "straighter than a random walk, but too few blocks to say drift"};
   return texts.at(static_cast<std::size_t>(verdict));
 }
 
@@ -97,17 +98,18 @@ std::vector<std::string> limits_of(const TrajectoryReport& report) {
     const auto least_snapshots = least_units(1) * block - block + 2;
     const auto needed =
         report.options.flips < least_flips(1)
-            ? formatted(
-                  "it needs {} flips or more, received {}", least_flips(1), report.options.flips)
+            ? formatted("the test needs at least {} flips, received {}",
+                        least_flips(1),
+                        report.options.flips)
             : formatted(
-                  "with blocks of {} increments it needs {} snapshots, received {}; a smaller "
-                  "--block tells drift from momentum less well",
+                  "with blocks of {} increments the test needs {} snapshots, received {}; a "
+                  "smaller --block separates drift from momentum less well",
                   block,
                   least_snapshots,
                   report.snapshots);
     limits.push_back(
-        "the test of blocks cannot reject a random walk, so the verdict of all "
-        "weights cannot be drift: " +
+        "the test of blocks cannot reject a random walk, so the verdict on all weights cannot be "
+        "drift: " +
         needed);
   }
   return limits;

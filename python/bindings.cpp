@@ -10,6 +10,7 @@
 #include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -26,12 +27,15 @@
 #include <variant>
 
 #include "checkpoints/artifact.h"
+#include "checkpoints/checkpoint.h"
 #include "checkpoints/folder_lock.h"
 #include "checkpoints/name_pattern.h"
 #include "checkpoints/read_pickle.h"
 #include "checkpoints/run_config.h"
+#include "checkpoints/series.h"
 #include "checkpoints/state.h"
 #include "checkpoints/steps.h"
+#include "checkpoints/tied.h"
 #include "checkpoints/weight_names.h"
 #include "layout/layout.h"
 #include "layout/shard.h"
@@ -156,8 +160,8 @@ fs::path write_run_state(const fs::path& run,
   checkpoints::State state;
   if (!states.empty()) state = checkpoints::read_state(states.back());
   require(!states.empty() && state.scalars == nlohmann::json::parse(taken),
-          "[SubspaceOptimizer] save_run needs an optimizer that was resumed from the newest state "
-          "of '{}', received an optimizer from step {}; the newest state is {}",
+          "[SubspaceOptimizer] save_run needs an optimizer that load_run has restored from the "
+          "newest state of '{}', received an optimizer from step {}; the newest state is {}",
           run,
           nlohmann::json::parse(taken).at("step").dump(),
           states.empty() ? "none" : states.back().filename().string());
@@ -335,7 +339,7 @@ nb::tuple merged(const std::vector<fs::path>& sources,
           });
   nb::list parts;
   for (const auto& part : report.parts) parts.append(merged_part(report, part));
-  return nb::make_tuple(parts, report.copied, report.left_out, report.remarks);
+  return nb::make_tuple(parts, report.copied, report.left_out, merge::remarks_on(report));
 }
 
 /// The report as JSON.
@@ -425,19 +429,22 @@ Weights coefficients(const std::string& kind,
   return {std::move(of.weights), of.divisor};
 }
 
+/// Returns the rows' digests.
 template <class Value>
-void combine(const Source& source,
-             const std::vector<std::int64_t>& taken,
-             const Weights& weights,
-             const Vector<Value>& out) {
+std::vector<std::string> combine(const Source& source,
+                                 const std::vector<std::int64_t>& taken,
+                                 const Weights& weights,
+                                 const Vector<Value>& out) {
   WatchedSource rows(*source.rows);
+  std::vector<std::string> digests;
   watched_rows(rows, nb::none(), [&] {
-    merge::combine_rows(rows,
-                        taken,
-                        {weights.first, weights.second},
-                        std::span(out.data(), out.size()),
-                        available_threads());
+    digests = merge::combine_rows(rows,
+                                  taken,
+                                  {weights.first, weights.second},
+                                  std::span(out.data(), out.size()),
+                                  available_threads());
   });
+  return digests;
 }
 
 checkpoints::Steps named_steps(const Source& source) {
@@ -451,6 +458,47 @@ std::vector<std::int64_t> steps_of(const Source& source) { return named_steps(so
 
 /// Whether the names carry no steps, for which places stand then.
 bool are_counted(const Source& source) { return named_steps(source).counted; }
+
+/// Why the names give the rows no order, as those of a merge; None where there is one. That a list
+/// has an order of its own does not count.
+nb::object unordered(const Source& source) {
+  const auto& info = source.rows->info();
+  checkpoints::Series series{.members = {}, .unordered = info.unordered};
+  if (series.unordered.empty() && !info.layout_json.empty()) {  // else the rows of one matrix
+    for (const auto& name : info.names)
+      series.members.push_back({.path = checkpoints::name_of(name), .weights = name});
+    checkpoints::take_steps(series);
+    if (!series.counted) checkpoints::sort_by_step(series);
+  }
+  const auto& text = series.unordered;
+  if (text.empty()) return nb::none();
+  return nb::steal(PyUnicode_DecodeFSDefaultAndSize(text.data(), std::ssize(text)));
+}
+
+/// The names of weights that share their values with an earlier one in the file of the first row,
+/// as tied weights of PyTorch do, each with the name under which the rows have these values.
+std::vector<std::pair<std::string, std::string>> tied_names(const Source& source) {
+  const auto& info = source.rows->info();
+  if (info.layout_json.empty() || info.files.empty()) return {};
+  const auto file = checkpoints::look(info.names.front());
+  if (file.kind == checkpoints::ArtifactKind::snapshot) {
+    const auto own = checkpoints::tied_parameters(info.layout_json);
+    return {own.begin(), own.end()};
+  }
+  auto tensors = checkpoints::read_checkpoint(info.names.front(), file.kind).tensors;
+  std::erase_if(tensors, [](const auto& tensor) { return !checkpoints::is_weight(tensor.role); });
+  const auto names =
+      checkpoints::network_names(texts_of(tensors, &checkpoints::StoredTensor::name));
+  std::vector<std::pair<std::string, std::string>> tied;
+  for (const auto& group : checkpoints::tied_groups(tensors)) {
+    const auto& first = tensors[group.front()];
+    for (const auto place : group)
+      if (place != group.front() && tensors[place].dtype == first.dtype &&
+          tensors[place].shape == first.shape)
+        tied.emplace_back(names[place], names[group.front()]);
+  }
+  return tied;
+}
 
 /// $PATH may have no python3, or one that is not this; programs that embed Python may name none.
 void read_pickles_by_this_python() {
@@ -516,6 +564,8 @@ void bind_sources(nb::module_& module) {
       .def_prop_ro("remarks", [](const Source& source) { return source.rows->info().remarks; })
       .def_prop_ro("steps", steps_of)
       .def_prop_ro("counted", are_counted)
+      .def_prop_ro("unordered", unordered)
+      .def("tied_names", tied_names, nb::call_guard<nb::gil_scoped_release>())
       .def_prop_ro("layout", [](const Source& source) { return source.rows->info().layout_json; })
       .def("read", read_row<float>, "row"_a, "out"_a)
       .def("read", read_row<double>, "row"_a, "out"_a)
@@ -527,17 +577,25 @@ void bind_sources(nb::module_& module) {
           "names"_a);
   module.def(
       "open_path",
-      [](const fs::path& path) {
-        return with_hdf5([&] { return Source{{}, pca::open_source(path)}; });
+      [](const fs::path& path, bool several_runs) {
+        const auto runs = several_runs ? pca::Runs::several : pca::Runs::one;
+        return with_hdf5([&] { return Source{{}, pca::open_source(path, alone(), runs)}; });
       },
-      "path"_a);
+      "path"_a,
+      "several_runs"_a);
   module.def(
       "open_files",
-      [](const std::vector<fs::path>& files) {
-        return with_hdf5([&] { return Source{{}, pca::open_files(files)}; });
+      [](const std::vector<fs::path>& files, bool several_runs) {
+        const auto runs = several_runs ? pca::Runs::several : pca::Runs::one;
+        return with_hdf5([&] { return Source{{}, pca::open_files(files, alone(), runs)}; });
       },
-      "files"_a);
+      "files"_a,
+      "several_runs"_a);
   module.def("open_arrays", source_of_arrays, "rows"_a);
+  module.def(
+      "adapter_parts",
+      [](const std::vector<std::string>& names) { return checkpoints::adapter_parts(names); },
+      "names"_a);
   module.def(
       "holds_quantised_weights",
       [](const std::string& name, const std::string& dtype) {

@@ -5,6 +5,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <utility>
@@ -73,7 +74,7 @@ class PythonSpace final : public method::SubspaceSpace {
     try {
       host_.attr("restore")();
     } catch (const std::exception& error) {  // beside the one that is under way
-      PySys_WriteStderr("[dimred] the state before the step was not restored: %.500s\n",
+      PySys_WriteStderr("[dimred] cannot restore the state before the step: %.500s\n",
                         error.what());
     }
   }
@@ -90,8 +91,8 @@ method::Preset preset_of_steps(const std::string& name) {
   for (const auto& preset : method::presets()) {
     if (preset.average.kind == method::AverageKind::schedule_free) {
       require(preset.name != name,
-              "[dimred] preset {} moves the weights between the mean and its iterates, which this "
-              "optimizer cannot do; use the package schedulefree",
+              "[dimred] this optimizer does not support the preset {}; use the package "
+              "schedulefree instead",
               name);
     } else if (preset.name == name) {
       return preset;
@@ -114,21 +115,22 @@ method::Preset preset_with(const std::string& name,
   OptionTable table("dimred", "");
   table.group("Method", {.chosen_by = "preset"});
   method::add_options(table, preset.method, preset.penalty);
-  const auto give = [&](const std::string& option, bool known, const std::string& value) {
-    require(known,
-            "[dimred] has no hyperparameter {} (docs/reference/presets.md lists them){}",
+  const auto& rule = table.at(&preset.method.update_rule).name;
+  std::vector<std::string> names;
+  for (const auto& row : table.rows()) {
+    if (row.kind == OptionKind::number || row.kind == OptionKind::integer || row.name == rule)
+      names.push_back(row.name);
+  }
+  const auto give = [&](const std::string& option, const std::string& value) {
+    require(std::ranges::find(names, option) != names.end(),
+            "[dimred] a hyperparameter is one of {}; received {}{}",
+            name_list(names),
             option,
-            suggestion(option, texts_of(table.rows(), &Option::name)));
+            suggestion(option, names));
     table.give(option, value, "[dimred]");
   };
-  for (const auto& [option, value] : numbers) {
-    const auto* row = table.row(option);
-    const bool known =
-        row != nullptr && (row->kind == OptionKind::number || row->kind == OptionKind::integer);
-    give(option, known, number_text(value));
-  }
-  for (const auto& [option, value] : words)
-    give(option, option == table.at(&preset.method.update_rule).name, value);
+  for (const auto& [option, value] : numbers) give(option, number_text(value));
+  for (const auto& [option, value] : words) give(option, value);
   require_effects(table);
   method::validate(preset);
   return preset;

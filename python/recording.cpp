@@ -34,6 +34,7 @@ namespace nb = nanobind;
 using nb::literals::operator""_a;
 
 using Table = std::vector<std::tuple<std::string, std::vector<std::int64_t>>>;  // names, shapes
+using Tied = std::vector<std::tuple<std::string, std::string>>;  // further names, first names
 using FloatVector = nb::ndarray<nb::numpy, float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Counters = nb::ndarray<nb::numpy, std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Values = nb::ndarray<nb::ro, const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
@@ -62,7 +63,7 @@ nlohmann::ordered_json rows_of(const Table& table) {
 
 /// Begins the digest of a frozen part in memory that Python has.
 void begin_digest(DigestStream* memory, const Table& table) {
-  new (memory) DigestStream(checkpoints::frozen_digest(layout_of(table)));
+  new (memory) DigestStream(layout::frozen_digest(layout_of(table)));
 }
 
 /// The next values in the table's order.
@@ -75,8 +76,8 @@ checkpoints::FolderLock own_lock(const fs::path& folder) {
   if (lock) return std::move(*lock);
   const auto process = checkpoints::holder_of(folder);
   refuse(
-      "[SnapshotRecorder] needs a folder without another recorder, received '{}', which process {} "
-      "uses; close() its recorder or choose another folder",
+      "[SnapshotRecorder] needs a folder without another recorder, received '{}' in use by process "
+      "{}; close() that recorder or choose another folder",
       folder,
       process.empty() ? "(unknown)" : process);
 }
@@ -99,13 +100,15 @@ class OwnFolder {
 /// A copy of a network's values, and the snapshots that are made of it.
 class Recording {
  public:
-  /// lacks: names of the parameters that are not recorded; frozen: the digest of their values.
+  /// lacks: names of the parameters that are not recorded; frozen: the digest of their values;
+  /// tied: further names of parameters, recorded or not.
   Recording(const fs::path& folder,
             const Table& parameters,
             const Table& buffers,
             const Table& counters,
             const std::vector<std::string>& lacks,
-            const std::string& frozen)
+            const std::string& frozen,
+            const Tied& tied)
       : folder_(folder) {
     const layout::Layout layout = layout_of(parameters);
     auto table = nlohmann::ordered_json::parse(layout::to_json(layout));
@@ -115,6 +118,7 @@ class Recording {
       table["frozen"] = frozen;
       table["lacks"] = lacks;
     }
+    for (const auto& [name, first] : tied) table["tied"][name] = first;
     snapshot_.layout_json = table.dump();
     snapshot_.layout_hash = layout.hash;
     snapshot_.weights.resize(layout.file_size);
@@ -179,13 +183,15 @@ void bind_recording(nb::module_& module) {
                     const Table&,
                     const Table&,
                     const std::vector<std::string>&,
-                    const std::string&>(),
+                    const std::string&,
+                    const Tied&>(),
            "folder"_a,
            "parameters"_a,
            "buffers"_a,
            "counters"_a,
            "lacks"_a,
-           "frozen"_a)
+           "frozen"_a,
+           "tied"_a)
       .def_prop_ro("weights", &Recording::weights)
       .def_prop_ro("buffers", &Recording::buffers)
       .def_prop_ro("counters", &Recording::counters)

@@ -15,7 +15,7 @@ DecayTimes decay_times(DecayScheme scheme, double total) {
   const DecayTimes times{start, std::floor((total - start) / count)};
   needs(times.interval >= 1,
         total,
-        "a schedule long enough for {} decays after step {} by decay_scheme",
+        "a schedule long enough for {} decays after step {}, as decay_scheme asks",
         count,
         start);
   return times;

@@ -5,9 +5,9 @@
 
 namespace dimred::schedules::families {
 
-/// learning_rate * sqrt(w / i) after a warm-up of w steps, at least 1: the same whatever the length
-/// of the run, so that it can go on, or be annealed from any epoch. Source: Vaswani et al. 2017,
-/// section 5.3, with learning_rate at the end of the warm-up.
+/// The rate at step i is learning_rate * sqrt(w / i) after a warm-up of w steps (at least 1). It
+/// does not depend on the run's length, so a run can be continued, or annealed from any epoch.
+/// Source: Vaswani et al. 2017, section 5.3, with learning_rate at the end of the warm-up.
 Family inverse_sqrt() {
   return {.rate =
               [](const ScheduleOptions& options, const Times& times) {

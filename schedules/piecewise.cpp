@@ -13,7 +13,8 @@ double piece_number(std::string_view text, const Range& range, std::string_view 
   try {
     return parse_number(text, range);
   } catch (const std::invalid_argument& rule) {
-    refuse("[schedules] piece {}: {}, received {}", printable(piece), rule.what(), printable(text));
+    refuse(
+        "[schedules] the piece {} {}, received {}", printable(piece), rule.what(), printable(text));
   }
 }
 
@@ -23,10 +24,11 @@ RatePiece parse_piece(std::string_view text, double after) {
           "[schedules] needs END_EPOCH:RATE, END_EPOCH:A->B or END_EPOCH:A=>B, received {}",
           printable(text));
   RatePiece piece{.end_epoch = piece_number(text.substr(0, colon), positive(), text)};
-  require(piece.end_epoch > after,
-          "[schedules] piece {}: needs an end epoch > {}",
-          printable(text),
-          after);
+  require(
+      piece.end_epoch > after,
+      "[schedules] the piece {} needs an end epoch > {}, which is the end of the previous piece",
+      printable(text),
+      after);
   const auto rates = text.substr(colon + 1);
   auto arrow = rates.find("->");
   piece.shape = PieceShape::linear;

@@ -90,8 +90,8 @@ void add_rates(OptionTable& table, ScheduleOptions& options) {
   table
       .add("learning_rate",
            &options.learning_rate,
-           "rate after the warm-up (default: 0.1, adam and adamweightdecay 0.001, adagrad and "
-           "rmsprop 0.01, adadelta 1; less for SGD's batches below 64)",
+           "rate after the warm-up (default: 0.1, but 0.001 for adam and adamweightdecay, 0.01 for "
+           "adagrad and rmsprop, 1 for adadelta; 0.1 x batch / 64 for SGD with a batch below 64)",
            positive())
       .needs(!is("schedule", {"piecewise"}) || above("warmup_epochs") || above("warmup_steps"))
       .essential();
@@ -112,27 +112,26 @@ void add_rates(OptionTable& table, ScheduleOptions& options) {
            at_least(0))
       .needs(is("schedule", {"linear", "cosine", "polynomial", "fastnn-polynomial"}));
   table
-      .add(
-          "total_epochs",
-          &options.total_epochs,
-          "length of the schedule in epochs; may exceed the epochs trained; 0: the value of epochs",
-          at_least(0))
+      .add("total_epochs",
+           &options.total_epochs,
+           "length of the schedule in epochs; may exceed --epochs; 0: same as --epochs",
+           at_least(0))
       .way_on(
-          "; its schedule ends there: with --total_epochs {} more --epochs go on at the last rate, "
-          "and another --output starts from the beginning");
+          "; the schedule of this run ends there; give --total_epochs {} to train more --epochs at "
+          "the last rate, or another --output to start again");
   table.add("power", &options.power, "power of the polynomial schedule", positive())
       .needs(is("schedule", {"polynomial"}));
   table
       .add("factor",
            &options.factor,
-           "multiply the rate by this at each milestone, or at each decay step of schedule = "
+           "number that multiplies the rate at each milestone, or at each decay of schedule = "
            "exponential",
            positive(1))
       .needs(is("schedule", {"step", "exponential", "plsc"}));
   table
       .add("milestones",
            &options.milestones,
-           "ascending epochs at which the rate falls",
+           "ascending epochs or steps (--milestone_unit) at which the rate falls",
            at_least(0))
       .needs(is("schedule", {"step", "plsc"}));
 }
@@ -155,24 +154,24 @@ void add_published(OptionTable& table, ScheduleOptions& options) {
   table
       .add_choice("warmup_scheme",
                   &options.warmup_scheme,
-                  "linear, or t2t: exponential from a hundredth of learning_rate",
+                  "shape of the warm-up: linear, or exponential from learning_rate / 100 (t2t)",
                   {{"linear", WarmupScheme::linear}, {"t2t", WarmupScheme::t2t}})
       .needs(above("warmup_epochs") || above("warmup_steps"));
   table
-      .add_choice(
-          "decay_scheme",
-          &options.decay_scheme,
-          "decay 5 or 10 times after half the schedule, or 4 times after two thirds (luong234)",
-          {{"none", DecayScheme::none},
-           {"luong5", DecayScheme::luong5},
-           {"luong10", DecayScheme::luong10},
-           {"luong234", DecayScheme::luong234}})
+      .add_choice("decay_scheme",
+                  &options.decay_scheme,
+                  "number of decays: 5 (luong5) or 10 (luong10) in the second half of the "
+                  "schedule, 4 (luong234) in the last third",
+                  {{"none", DecayScheme::none},
+                   {"luong5", DecayScheme::luong5},
+                   {"luong10", DecayScheme::luong10},
+                   {"luong234", DecayScheme::luong234}})
       .needs(is("schedule", {"exponential", "polynomial", "fastnn-polynomial"}));
   table
       .add("pieces",
            &options.pieces,
-           "for each piece the epoch at which it ends, then its first and last rate; -> is linear, "
-           "=> exponential, such as 5:0.1->0.4,10:0.4=>0.8")
+           "comma-separated pieces: END_EPOCH:FIRST->LAST (linear) or END_EPOCH:FIRST=>LAST "
+           "(exponential), as in 5:0.1->0.4,10:0.4=>0.8")
       .needs(is("schedule", {"piecewise"}));
 }
 
@@ -187,7 +186,7 @@ void add_options(OptionTable& table, ScheduleOptions& options) {
             at_least(-1));
   table.add("anneal_to_epoch",
             &options.anneal_to_epoch,
-            "epoch at which the annealed rate reaches 0; -1: the last",
+            "epoch at which the annealed rate reaches 0; -1: the last epoch",
             at_least(-1));
   add_published(table, options);
 }

@@ -2,6 +2,7 @@
 
 #include "schedules/families.h"
 #include "schedules/piecewise.h"
+#include "support/printable.h"
 
 namespace dimred::schedules {
 namespace {
@@ -14,7 +15,7 @@ void validate_milestones(const std::vector<double>& milestones) {
   double last = -1;
   for (const auto milestone : milestones) {
     needs(milestone >= 0, milestone, "milestones >= 0");
-    needs(milestone > last, milestone, "ascending milestones: one above {}", last);
+    needs(milestone > last, milestone, "ascending milestones, the next one > {}", last);
     last = milestone;
   }
 }
@@ -25,10 +26,10 @@ void validate_lengths(const ScheduleOptions& options) {
   needs(steps.total >= 0, steps.total, "total_steps >= 0");
   needs(steps.warmup == 0 || options.warmup_epochs == 0,
         steps.warmup,
-        "warmup_epochs or warmup_steps, not both");
+        "warmup_steps = 0 if warmup_epochs > 0");
   needs(steps.total == 0 || options.total_epochs == 0,
         steps.total,
-        "total_epochs or total_steps, not both");
+        "total_steps = 0 if total_epochs > 0");
   if (steps.total == 0) needs(options.total_epochs > 0, options.total_epochs, "total_epochs > 0");
   const bool fits = options.warmup_epochs < options.total_epochs || steps.total > 0;
   needs(options.warmup_epochs >= 0 && fits,
@@ -43,7 +44,7 @@ void validate_anneal(const ScheduleOptions& options) {
   if (from >= 0) {
     needs(to > from, to, "anneal_to_epoch > anneal_from_epoch ({})", from);
   } else {
-    needs(to < 0, to, "no anneal_to_epoch without an anneal_from_epoch >= 0");
+    needs(to < 0, from, "anneal_from_epoch >= 0 if anneal_to_epoch is set");
   }
 }
 
@@ -53,19 +54,20 @@ void validate_kind(const ScheduleOptions& options) {
   const auto kind = options.kind;
   needs(is_one_of(kind, {step, plsc}) == !options.milestones.empty(),
         options.milestones.size(),
-        "milestones with the step schedule or plsc, and with no other");
-  needs((kind == piecewise) == !options.pieces.empty(),
-        options.pieces.size(),
-        "pieces with the piecewise schedule, and with no other; their length");
+        "milestones for the schedules step and plsc, and no milestones for any other schedule");
+  require(
+      (kind == piecewise) == !options.pieces.empty(),
+      "[schedules] needs pieces for the piecewise schedule, and no pieces for any other schedule, "
+      "received {}",
+      options.pieces.empty() ? "none" : printable(options.pieces));
   if (kind == piecewise) parse_pieces(options.pieces);
   const bool decays = options.decay_scheme != DecayScheme::none;
-  require(
-      decays || !is_one_of(kind, {exponential, fastnn_polynomial}),
-      "[schedules] needs decay_scheme luong5, luong10 or luong234 with exponential and "
-      "fastnn-polynomial, received none; for a rate that never decays use the constant schedule");
+  require(decays || !is_one_of(kind, {exponential, fastnn_polynomial}),
+          "[schedules] the schedules exponential and fastnn-polynomial need decay_scheme luong5, "
+          "luong10 or luong234, received none; use the constant schedule for a constant rate");
   require(!decays || is_one_of(kind, {exponential, fastnn_polynomial, polynomial}),
           "[schedules] decay_scheme needs the schedule exponential, polynomial or "
-          "fastnn-polynomial, received another");
+          "fastnn-polynomial, received another schedule");
   if (kind == plsc)
     needs(options.global_batch_size > 0, options.global_batch_size, "global_batch_size > 0");
 }
@@ -74,14 +76,15 @@ void validate_warmup(const ScheduleOptions& options) {
   using enum ScheduleKind;
   const double warmup = std::max(options.warmup_epochs, options.steps.warmup);
   if (is_one_of(options.kind, {piecewise, mindspore_step}))
-    needs(warmup == 0, warmup, "no warm-up with piecewise and mindspore-step");
+    needs(warmup == 0, warmup, "no warm-up with the schedules piecewise and mindspore-step");
   const bool t2t = options.warmup_scheme == WarmupScheme::t2t;
   const double start = options.start_learning_rate;
   if (t2t) {
     require(!is_one_of(options.kind, {mindspore_cosine, plsc}),
-            "[schedules] warmup_scheme t2t cannot be used with mindspore-cosine and plsc, which "
-            "have their own warm-up");
-    needs(start == 0, start, "no start_learning_rate with t2t, which starts at a hundredth");
+            "[schedules] warmup_scheme t2t does not work with the schedules mindspore-cosine and "
+            "plsc, which have their own warm-up");
+    needs(
+        start == 0, start, "no start_learning_rate with t2t, which starts at learning_rate / 100");
   }
   if (options.kind == plsc)
     needs(start == 0, start, "no start_learning_rate with plsc, which starts at learning_rate");

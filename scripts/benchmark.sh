@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Side-by-side ratios against the named peers, as tables and JSON in runs/benchmark:
+# Measures dimred beside the named peers, and writes the ratios as tables and JSON to runs/benchmark:
 #   PCA (n = 60, M = 2,560,000) against scikit-learn full and default and scipy.linalg.svd,
 #   one stage-1 epoch against PyTorch loops in Python, stage 2's algebra against a copy of the same bytes,
 #   a step of ResNet-20 and ResNet-50 in bfloat16 against float32,
 #   TFRecord and packed files read from the page cache against a copy of the same bytes,
 #   stage 2's step over 2, 4 and 8 ranks against the wire of MindSpore's scheme.
-#   images: DIMRED_PHOTOS and DIMRED_SMALL_IMAGES name folders of class folders (any size; one size), or it is left out.
-# About 30 minutes on 2 cores and 2 GB of disk; quiet machines only.
+#   the image pipeline, if DIMRED_PHOTOS (images of any size) and DIMRED_SMALL_IMAGES (images of one size) name folders of class folders.
+# It takes about 30 minutes on 2 cores, and 2 GB of disk. No other work may run on the machine.
 #   scripts/benchmark.sh [--large]     --large: PCA with M = 25,600,000 (10 GB of disk; the peers need tens of GB of memory)
-#   scripts/benchmark.sh --peer mindspore [OPTIONS]   instead: MindSpore's PCA, epoch, stage-2 step and recipe beside ours
-#                                      (installs it, scripts/mindspore.sh; OPTIONS of experiments/benchmarks/mindspore_peer.py; about 15 minutes)
+#   scripts/benchmark.sh --peer mindspore [OPTIONS]   measures MindSpore's PCA, epoch, stage-2 step and recipe beside dimred's instead
+#                                      (installs MindSpore by scripts/mindspore.sh; OPTIONS of experiments/benchmarks/mindspore_peer.py; about 15 minutes)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if [ "${1:-}" = --peer ] && [ "${2:-}" != mindspore ]; then

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Unpacks a bundle's archive and runs its check there on the processor, in an environment that knows nothing but a Python with torch
-# and pytest: what can be known of a bundle before a machine with a device has it. About a minute.
+# Unpacks a bundle's archive and runs its check on the CPU, in an environment that has only a Python with torch and pytest. It tests
+# a bundle before a machine with a CUDA device has it. It takes about a minute.
 #   scripts/bundle_check.sh [ARCHIVE] [options of gpu_check.sh]
 #   ARCHIVE          default runs/bundle.tar.xz
-#   DIMRED_PYTHON    that Python, default .venv's; another version than the build's is a better check
+#   DIMRED_PYTHON    the Python, default .venv's; another version than the build's makes the check stronger
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 archive=$(realpath "${1:-$root/runs/bundle.tar.xz}")

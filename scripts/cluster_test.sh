@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The job files of scripts/cluster/ under real launchers, as a table: torchrun on two hosts, mpirun and Slurm, on 1, 2 and 4 ranks; then
-# hosts that die under torchrun, a comparison on Slurm of which a node dies, and Slurm jobs that are requeued, preempted, out of time or on a node that dies. The hosts are network
-# namespaces of this machine, so it needs root; what is not installed is skipped with a line that says how to get it. Needs a finished
-# build.
+# Tests the job files of scripts/cluster/ under real launchers, and prints a table: torchrun on two hosts, mpirun and Slurm, on 1, 2 and
+# 4 ranks. Then hosts die under torchrun, a node dies during a comparison on Slurm, and Slurm jobs are requeued, preempted, out of time
+# or on a node that dies. The hosts are network namespaces of this machine, so the script needs root. If a launcher is not installed, its
+# tests are skipped, and a line says how to install it. The script needs a finished build.
 #   scripts/cluster_test.sh [--short] [--only TEXT] [--record FILE]     --short: a minute, the launchers alone on 1 and 4 ranks
 #   scripts/cluster_test.sh --install                                   Debian's slurm-wlm, munge and openmpi-bin; Kubernetes' schemas
 set -euo pipefail

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# A fair comparison from one TOML file.  scripts/compare.sh CONFIG [--output DIR] [--confirm] [--jobs N] [--threads N]
+# Runs a fair comparison from one TOML file.  scripts/compare.sh CONFIG [--output DIR] [--confirm] [--jobs N] [--threads N]
 #   --engine dask | slurm   runs on the workers of a Dask scheduler; its packages are installed into .venv on first use
-# The same command again goes on where it stopped; docs/how-to/compare_fairly.md says what a CONFIG holds.
+# Run the same command again to continue a stopped comparison. docs/how-to/compare_fairly.md says what a CONFIG holds.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 # shellcheck source=scripts/needs_build.sh

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# README command 1: setup, then on real Fashion-MNIST: stage 1 -> PCA -> stage 2, and two continuations
-# of equal epochs (the same schedule going on; the learning rate annealed to zero), a table and report.html.
-# 2.4 to 8.6 minutes on 2 cores after the setup. Started again it goes on where it stopped.
+# README command 1: setup, then stage 1 -> PCA -> stage 2 on Fashion-MNIST. Two continuations of stage 1 train as many epochs as stage 2:
+# one with the same schedule, one with a learning rate that falls to zero. The script prints a table and writes report.html.
+# It takes 2.4 to 8.6 minutes on 2 cores after the setup. Run the same command again to continue a stopped demo.
 #   scripts/demo.sh [OUT]      OUT: folder of the runs, default runs/demo
-#   DIMRED_SEED=2              another seed
+#   DIMRED_SEED=2              trains with another seed
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 if [[ ${1:-} == -* || $# -gt 1 ]]; then
-  echo "demo: takes one folder for its runs, received $*" >&2
+  echo "demo: takes one folder for the runs, received $*" >&2
   exit 2
 fi
 out=$(realpath -m "${1:-$root/runs/demo}")

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The documentation as a searchable site: build/docs/index.html, which opens without a server.
-# Sphinx with MyST is installed into .venv on first use.
-#   scripts/docs.sh            builds; a broken link or a page outside the navigation (docs/conf.py) is an error
-#   scripts/docs.sh --serve    builds, then shows it at http://127.0.0.1:8000
+# Builds the documentation as a searchable site: build/docs/index.html, which opens without a server.
+# The first use installs Sphinx with MyST into .venv.
+#   scripts/docs.sh            builds the site; a broken link or a page outside the navigation (docs/conf.py) is an error
+#   scripts/docs.sh --serve    builds the site, then shows it at http://127.0.0.1:8000
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Adds a state_dict, TorchScript and ONNX to what `dimred export` wrote, each checked by its own reader.
+# Adds a state_dict, TorchScript and ONNX to a folder that `dimred export` wrote. Torch and onnxruntime check the new files.
 #   scripts/export.sh FOLDER, e.g. runs/mine/export/1
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Kills, failing system calls, damaged files, values that are not finite: the long version of
-# tests/python/test_faults.py, as a table; needs a finished build. About half an hour on 2 cores.
+# Tests kills, failing system calls, damaged files and values that are not finite, and prints a table. This is the long version of
+# tests/python/test_faults.py. It needs a finished build and takes about half an hour on 2 cores.
 #   scripts/faults.sh [--kills 500] [--seed 1] [--ranks 1,3] [--suites kills,writes,prefixes,damage,poison] ...
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# The commands of README on a fresh machine: makes a bare system of a suite with debootstrap, clones the last commit into it, runs scripts/demo.sh and
-# scripts/test.sh there, and prints a table. Needs root, 20 GB beside FOLDER, and the time of both commands; logs are left in runs/fresh_machine.
+# Tests the commands of README on a fresh machine: makes a bare system of a suite with debootstrap, clones the last commit into it, runs
+# scripts/demo.sh and scripts/test.sh there, and prints a table. The script needs root, 20 GB for the bare system, and the time of both
+# commands. The logs stay in runs/fresh_machine.
 #   scripts/fresh_machine.sh SUITE [--only demo|test] [--werror] [--keep]    SUITE: bookworm, trixie, noble, ...
-#   --only           one of the two
-#   --werror         a warning of the suite's compiler ends the build: the gate's second compiler
-#   --keep           leaves the bare system
-#   DIMRED_FRESH     a folder for the bare system, which must not be there (default: a new one in /var/tmp)
+#   --only           runs one of the two commands
+#   --werror         ends the build at a warning of the suite's compiler
+#   --keep           keeps the bare system
+#   DIMRED_FRESH     a new folder for the bare system (default: one in /var/tmp)
 #   DIMRED_MIRROR    "URL COMPONENT..." for a suite of another distribution than this machine's
-# Mirror, components, proxies, certificates and pip's settings are this machine's.
+# The bare system uses this machine's mirror, components, proxies, certificates and settings of pip.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -26,13 +27,13 @@ while [ $# -gt 0 ]; do
 done
 [ -n "$suite" ] || refuse "needs a suite, as in scripts/fresh_machine.sh trixie"
 case ${commands[0]} in demo | test) ;; *) refuse "--only needs demo or test, received ${commands[0]:-nothing}" ;; esac
-[ "$(id -u)" = 0 ] || refuse "needs root, which mounts and chroot take; start it with sudo" 1
+[ "$(id -u)" = 0 ] || refuse "needs root for mounts and chroot; start the script with sudo" 1
 command -v debootstrap >/dev/null || refuse "needs debootstrap; apt-get install debootstrap" 1
-[ -e "/usr/share/debootstrap/scripts/$suite" ] || refuse "debootstrap knows no suite $suite; ls /usr/share/debootstrap/scripts shows them"
+[ -e "/usr/share/debootstrap/scripts/$suite" ] || refuse "debootstrap has no suite $suite; ls /usr/share/debootstrap/scripts shows all suites"
 
 logs=$PWD/runs/fresh_machine
 mkdir -p "$logs"
-[ ! -e "${DIMRED_FRESH:-}" ] || refuse "DIMRED_FRESH needs a folder that is not there, received $DIMRED_FRESH"
+[ ! -e "${DIMRED_FRESH:-}" ] || refuse "DIMRED_FRESH needs a folder that does not exist yet, received $DIMRED_FRESH"
 root=$(realpath -m "${DIMRED_FRESH:-$(mktemp -d /var/tmp/dimred_fresh.XXXXXX)}")
 mkdir -p "$root"
 chmod 755 "$root"  # tests give up root's rights, and still find what is below
@@ -101,7 +102,7 @@ mapfile -t lines < <(sources)
 mirror=$(cut -d ' ' -f 2 <<<"${lines[0]}")
 echo "== $suite: a bare system in $root"
 debootstrap --force-check-gpg --variant=minbase --include=ca-certificates,git "$suite" "$root" "$mirror" >"$logs/$suite-debootstrap.log" 2>&1 \
-  || refuse "debootstrap of $suite failed, $logs/$suite-debootstrap.log ends: $(tail -1 "$logs/$suite-debootstrap.log")" 1
+  || refuse "debootstrap of $suite failed; the last line of $logs/$suite-debootstrap.log: $(tail -1 "$logs/$suite-debootstrap.log")" 1
 settings "$root"
 (inside update-ca-certificates) >>"$logs/$suite-debootstrap.log" 2>&1
 git clone -q --no-hardlinks "$PWD" "$root/root/dimred"

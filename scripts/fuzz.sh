@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Fuzzes every parser of lib/data/, weight files, JSON, options, listings and snapshots with clang's libFuzzer under the address and undefined-behaviour
-# sanitizers: RUNS executions each, none with more memory at once than tests/fuzz/fuzz.h allows, no process above
-# 600 MB (the sanitizers' own share included). Needs apt's clang (14 or newer, with its compiler-rt).
-# New inputs are kept in runs/fuzz/NAME/corpus, crashes in runs/fuzz/NAME; a table at the end.
-#   DIMRED_FUZZ_SANITIZERS=undefined    without the address sanitizer: several times as many executions
-#   scripts/fuzz.sh [RUNS] [TARGET...]     default: 1000000 of all
+# Fuzzes every parser of lib/data/, weight files, JSON, options, listings and snapshots with clang's libFuzzer, under the address and
+# undefined-behaviour sanitizers. Each target has RUNS executions. No execution may allocate more memory at once than tests/fuzz/fuzz.h
+# allows, and no process more than 600 MB, the sanitizers' own share included. The script needs apt's clang (14 or newer, with its
+# compiler-rt). New inputs are kept in runs/fuzz/NAME/corpus, and crashes in runs/fuzz/NAME. A table is printed at the end.
+#   DIMRED_FUZZ_SANITIZERS=undefined    switches the address sanitizer off, for several times as many executions
+#   scripts/fuzz.sh [RUNS] [TARGET...]     default: 1000000 executions of all targets
 set -euo pipefail
 cd "$(dirname "$0")/.."
 runs=${1:-1000000}

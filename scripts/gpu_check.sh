@@ -1,7 +1,8 @@
 #!/bin/sh
-# Does dimred run on a CUDA device, with the right numbers, and how fast: parts (a) to (j) in nine minutes, whose results are
-# written as they come. In a repository with a finished build, or in an unpacked bundle (scripts/bundle.sh): docs/how-to/check_a_gpu.md.
-#   gpu_check.sh [--minutes 9] [--device cuda:1] [--parts LETTER ...] [--output FOLDER]; --help explains them
+# Checks whether dimred runs on a CUDA device with the right numbers, and how fast. Parts (a) to (j) take nine minutes, and each part
+# writes its result when it ends. The script runs in a repository with a finished build, or in an unpacked bundle (scripts/bundle.sh);
+# docs/how-to/check_a_gpu.md explains it.
+#   gpu_check.sh [--minutes 9] [--device cuda:1] [--parts LETTER ...] [--output FOLDER]; --help explains the options
 #   DIMRED_PYTHON    a Python that has torch 2.11.0+cu130; default: .venv's, in a bundle python3
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What a stranger's files may do: replays of the faults that hostile users found, and random mutations of every kind of file,
-# as a table; needs a finished build. `--short` is what tests/python/test_hostile.py runs.
+# Tests what hostile files can do: repeats the faults that hostile users found, and mutates every kind of file at random. The script
+# prints a table and needs a finished build. `--short` runs the part that tests/python/test_hostile.py runs.
 #   scripts/hostile.sh [--short] [--mutations 500] [--seed 1] [--only TEXT] [--record FILE]
 set -euo pipefail
 cd "$(dirname "$0")/.."

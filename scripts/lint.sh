@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# The gate: format, names that meet in a unity build, includes, circles of units, options known outside their table, complexity, shell scripts, Python, clang-tidy,
-# races between threads. Needs a build of scripts/setup.sh --tests.
-#   scripts/lint.sh --check        every file; some 25 minutes on 2 cores
-#   scripts/lint.sh FILE...        these alone, of C++, which are also compiled each by itself
+# Checks the format, names that collide in a unity build, includes, circular dependencies, options outside their table, complexity, shell
+# scripts, Python, clang-tidy's rules and races between threads. The script needs a build of scripts/setup.sh --tests.
+#   scripts/lint.sh --check        checks every file; takes about 25 minutes on 2 cores
+#   scripts/lint.sh FILE...        checks these C++ files only, and compiles each one by itself
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if ! ls build/bin/*_test >/dev/null 2>&1; then
-  echo "lint: needs a build of the tests: run scripts/setup.sh --tests, then this again" >&2
+  echo "lint: needs a build of the tests; run scripts/setup.sh --tests, then scripts/lint.sh again" >&2
   exit 2
 fi
 DIMRED_WERROR=ON scripts/setup.sh --lint

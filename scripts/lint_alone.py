@@ -83,7 +83,7 @@ def main() -> int:
         command = command_of.get(str(path)) or (max(beside, key=len, default=None) if path in headers else None)
         jobs.append((str(path), command)) if command else unseen.append(str(path))
     if unseen:
-        print("lint: not compiled alone, as nothing built here has flags for them:", *unseen)
+        print("lint: these files were not compiled alone, because the build has no flags for them:", *unseen)
     with_torch = next((command for _, command in jobs if "/torch/" in command), None)
     if with_torch:
         precompile(with_torch)

@@ -49,7 +49,7 @@ def units() -> dict[str, set[str]]:
     for entry in commands:
         target = entry["command"].split(" -o ")[1].split()[0]
         if target not in files:
-            sys.exit(f"lint: {target} was never built, so what it includes is unknown: scripts/setup.sh --tests first")
+            sys.exit(f"lint: {target} was never built, so its includes are unknown; run scripts/setup.sh --tests first")
         entry["command"] = command_for_clang(entry)
         is_of_tests = entry["file"].startswith(f"{BUILD}/tests/")
         is_compiled_once_more = is_of_tests and not any(
@@ -78,7 +78,7 @@ def main() -> int:
     chosen = [unit for unit, files in all_units.items() if files & wanted]
     unseen = sorted(wanted - set().union(*all_units.values()))
     if unseen:
-        print("lint: not seen by clang-tidy, as nothing built here includes them:", *unseen)
+        print("lint: clang-tidy did not check these files, because no unit of the build includes them:", *unseen)
     jobs = int(os.environ.get("DIMRED_JOBS") or os.cpu_count() or 1)
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         said = list(pool.map(tidy, chosen))

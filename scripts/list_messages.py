@@ -1,5 +1,6 @@
-"""Every message of the C++ code as a table, to be read as a whole: place, function (require: the caller's fault,
-require_environment: the environment's) and text.
+"""Prints every message of the C++ code as a table of place, function and text.
+
+The function says whose fault the message reports: require the caller's, require_environment the environment's.
 
 python scripts/list_messages.py [WORD]      those with this word, or all
 """

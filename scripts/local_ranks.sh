@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Sourced by run_stage_1.sh and run_stage_2.sh: start COMMAND [OPTION...] runs `dimred COMMAND` on as many ranks of this machine as
-# --ranks says; by default on one for each CUDA device, else on one.
+# Sourced by run_stage_1.sh and run_stage_2.sh. `start COMMAND [OPTION...]` runs `dimred COMMAND` on this machine with the number of ranks
+# that --ranks gives. By default it starts one rank for each CUDA device, or one rank without a device.
 
 # How many devices CUDA would see: of CUDA_VISIBLE_DEVICES those before the first that is not there.
 cuda_devices() {

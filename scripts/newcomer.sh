@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# What a first-time user types, wrong commands included: each must do what was meant, or name exactly what does. A line for each, and
-# exit code 1 where one falls short; needs a finished build; about three minutes on 2 cores. It uses a folder of images for each class,
-# Fashion-MNIST, and photographs: DATA is a folder with train/ and test/, or one that holds flowers-sample.tar; without it they are left out.
-#   DATA=FOLDER scripts/newcomer.sh [FILE]    FILE also gets the whole transcript
+# Tries the commands of a first-time user, wrong commands included. Each command must do what the user meant, or name exactly the command
+# that does. The script prints a line for each command, and its exit code is 1 if a command falls short. It needs a finished build and
+# takes about three minutes on 2 cores. It uses a folder of images for each class, Fashion-MNIST, and photographs. DATA is a folder of
+# photographs with train/ and test/, or a folder with flowers-sample.tar; without DATA the photographs are skipped.
+#   DATA=FOLDER scripts/newcomer.sh [FILE]    FILE also receives the whole transcript
 set -uo pipefail
 record=$(realpath "${1:-/dev/null}") photographs=${DATA:+$(realpath "$DATA")}
 cd "$(dirname "$0")/.." || exit
@@ -179,7 +180,7 @@ names 'none.png' dimred predict runs/one none.png
 cp "$image" image.png && mv pictures moved
 does dimred predict runs/one image.png
 does dimred export runs/one
-names 'give its place with --data PATH' dimred evaluate runs/one
+names 'give the new place with --data PATH' dimred evaluate runs/one
 does dimred evaluate runs/one --data moved
 mv moved pictures
 

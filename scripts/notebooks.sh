@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Opens experiments/notebooks in JupyterLab on the runs of the demo or of another folder. Installs what they need into .venv-notebooks
-# (some 500 MB): no build, no torch, no packages of tests. The first line with http is the page; Ctrl-C ends it.
-#   scripts/notebooks.sh [RUNS] [OPTION...]   default: runs/demo, which scripts/demo.sh makes; options of jupyter lab, as --no-browser
+# Opens experiments/notebooks in JupyterLab with the runs of the demo or of another folder. The first use installs the notebooks' packages
+# into .venv-notebooks (about 500 MB). The notebooks need no build, no torch and no packages of tests. The first line with http is the
+# address of the page. Ctrl-C ends JupyterLab.
+#   scripts/notebooks.sh [RUNS] [OPTION...]   RUNS: default runs/demo, which scripts/demo.sh makes; OPTION: of jupyter lab, such as --no-browser
 set -euo pipefail
 cd "$(dirname "$0")/.."
 case "${1:-}" in
@@ -9,7 +10,7 @@ case "${1:-}" in
   *) runs=$1; shift ;;
 esac
 if [ ! -d "$runs" ]; then
-  echo "notebooks: no folder of runs at $runs: scripts/demo.sh makes runs/demo, scripts/notebooks.sh RUNS names another" >&2
+  echo "notebooks: needs a folder of runs, received $runs; scripts/demo.sh makes runs/demo, scripts/notebooks.sh RUNS opens another" >&2
   exit 2
 fi
 stamp=.venv-notebooks/.requirements-notebooks

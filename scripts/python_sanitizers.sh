@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# The Python extension, and all that it links of ours, under the address and undefined-behaviour sanitizers: the Python tests that
-# need no trainer and no other allocator, in a build folder of its own; a table at the end. Needs what scripts/setup.sh --tests installs, and GCC's libasan.
-# Leaks are not looked for, as the interpreter keeps what it has; Python's own allocator is off, so that its objects are guarded, too.
-#   scripts/python_sanitizers.sh [TEST_FILE...]    default: all that use the extension
+# Tests the Python extension and dimred's libraries in it under the address and undefined-behaviour sanitizers, in a build folder of its
+# own. The script runs the Python tests that need no trainer and no other allocator, and prints a table. It needs the packages of
+# scripts/setup.sh --tests, and GCC's libasan. Leaks are not reported, because the interpreter keeps its memory. Python's own allocator is
+# off, so that the sanitizers also guard Python's objects.
+#   scripts/python_sanitizers.sh [TEST_FILE...]    default: all tests that use the extension
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=$PWD/.venv/bin/python

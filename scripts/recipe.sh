@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A published recipe, in full or in its short version.  scripts/recipe.sh experiments/recipes/NAME.toml [--data DIR] [--short]
+# Runs a published recipe, in full or in a short version.  scripts/recipe.sh experiments/recipes/NAME.toml [--data DIR] [--short]
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 # shellcheck source=scripts/needs_build.sh

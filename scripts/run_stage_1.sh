@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Stage 1: conventional training with snapshots.  scripts/run_stage_1.sh DATA [--ranks R] [options of dimred stage1]
 # DATA is a folder, list, pattern or URL of images, or "default" for Debian's Fashion-MNIST.
-# R ranks of this machine train it; without --ranks one for each CUDA device, else one.
-# The run folder is runs/stage1 unless --output or a --config says another.
-# A new run stops at 70 of 90 parts of its schedule, while the learning rate is high, unless --total_epochs is given.
+# Stage 1 trains on R ranks of this machine. Without --ranks it trains on one rank for each CUDA device, or on one rank without a device.
+# The run folder is runs/stage1 unless --output or a --config gives another folder.
+# Unless --total_epochs is given, a new run stops at 70 of 90 parts of its schedule, where the learning rate is still high.
 set -euo pipefail
 if [ $# -lt 1 ]; then
   echo "usage: scripts/run_stage_1.sh DATA [--ranks R] [options]   (options: dimred stage1 --help all)" >&2

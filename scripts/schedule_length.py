@@ -69,7 +69,10 @@ def choose(options: dict[str, dict[str, Any]]) -> tuple[str, str]:
     epochs, output = value["epochs"], value["output"]
     wanted = stretched(epochs)
     if "://" in output:
-        return "", f"the learning rate falls to its end, as the output is a URL; --total_epochs {wanted} keeps it high"
+        return "", (
+            "the learning rate falls to its end, because the output is a URL; "
+            f"--total_epochs {wanted} keeps the rate high"
+        )
     if run := recorded_length(output) or recorded_length(value["resume_from"]):
         folder, length = run
         return (f"{length:g}", f"{folder} keeps its schedule of {length:g} epochs") if length > epochs else ("", "")
@@ -77,8 +80,8 @@ def choose(options: dict[str, dict[str, Any]]) -> tuple[str, str]:
         return "", ""
     return (
         str(wanted),
-        f"the schedule has {wanted} epochs: training stops after {epochs}, while the learning rate is high, so that "
-        f"stage 2 has something to average; --total_epochs {epochs} lets the rate fall to its end",
+        f"the schedule has {wanted} epochs, and training stops after {epochs}, while the learning rate is still high, "
+        f"so that stage 2 can average; --total_epochs {epochs} lets the rate fall to its end",
     )
 
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Everything on a fresh Debian 12 machine, or Ubuntu 24.04 or later: apt packages, Python packages into .venv, the programs.
-# Idempotent: what is there already is left alone. Without root it says what to ask for.
+# Installs everything on a fresh machine with Debian 12 or Ubuntu 24.04 or later: apt packages, Python packages in .venv, and the programs.
+# Parts that are installed already stay as they are. Without root the script prints the command that needs root.
 #   scripts/setup.sh [--no-build | --tests | --benchmarks | --lint]
-#   --tests, --benchmarks      builds these, too, with the Python packages that they and notebooks need
-#   --lint                     installs what scripts/lint.sh runs, and builds the tests of threads for it
-#   DIMRED_CUDA_TOOLKIT=pypi   take the CUDA toolkit from PyPI although the system has one
-#   DIMRED_JOBS=N              parallel compile jobs (default: one a core)
-#   DIMRED_WERROR=ON           a warning ends the build, as in .ci/run; a user's compiler may know others
+#   --tests, --benchmarks      builds the tests or benchmarks, too, and installs the Python packages for them and for notebooks
+#   --lint                     installs the tools of scripts/lint.sh, and builds the tests of threads
+#   DIMRED_CUDA_TOOLKIT=pypi   takes the CUDA toolkit from PyPI although the system has one
+#   DIMRED_JOBS=N              number of parallel compile jobs (default: one for each core)
+#   DIMRED_WERROR=ON           ends the build at a warning, as in .ci/run; other compilers may have other warnings
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -36,7 +36,7 @@ require_versions() {
   cmake=$(cmake --version | sed -n 's/^cmake version //p')
   libcurl=$(pkg-config --modversion libcurl)
   if ! is_at_least "$cmake" "$least_cmake" || ! is_at_least "$libcurl" "$least_libcurl"; then
-    echo "setup: needs CMake >= $least_cmake and libcurl >= $least_libcurl (Debian 12 has them, Ubuntu from 24.04 on), found CMake $cmake and libcurl $libcurl" >&2
+    echo "setup: needs CMake >= $least_cmake and libcurl >= $least_libcurl, received CMake $cmake and libcurl $libcurl; Debian 12 and Ubuntu 24.04 have both" >&2
     exit 1
   fi
 }
@@ -45,7 +45,7 @@ require_offered() {
   local package
   for package in "$@"; do
     is_offered "$package" && continue
-    echo "setup: needs the package $package, which this distribution does not offer; Debian 12 does, and Ubuntu from 24.04 on" >&2
+    echo "setup: needs the package $package, which this distribution does not offer; Debian 12 and Ubuntu 24.04 or later offer it" >&2
     exit 1
   done
 }
@@ -57,14 +57,14 @@ install_packages() {
     is_installed "$package" || { [ ${#missing[@]} -eq 0 ] && ! is_offered "$package"; } || optional+=("$package")
   done
   if [ ${#missing[@]} -eq 0 ] && [ ${#optional[@]} -eq 0 ]; then
-    say "system packages: all there"
+    say "system packages: installed already"
     return
   fi
   local run=()
   if [ "$(id -u)" -ne 0 ]; then
     if ! command -v sudo >/dev/null || ! sudo -n true 2>/dev/null; then
       [ ${#missing[@]} -gt 0 ] || return 0
-      echo "setup: these packages are missing and need root; ask for:" >&2
+      echo "setup: these packages are missing, and their installation needs root; run as root:" >&2
       echo "  apt-get install --no-install-recommends ${missing[*]}" >&2
       exit 1
     fi
@@ -76,7 +76,7 @@ install_packages() {
   require_offered "${missing[@]}"
   [ ${#missing[@]} -eq 0 ] || "${install[@]}" "${missing[@]}"
   for package in "${optional[@]}"; do
-    "${install[@]}" "$package" || say "no $package here: the test that needs it will be skipped"
+    "${install[@]}" "$package" || say "the package $package cannot be installed; tests that need $package will be skipped"
   done
 }
 
@@ -85,7 +85,7 @@ install_python() {
   local stamp
   stamp=.venv/.requirements-$(basename "$1" .txt)
   if [ -e "$stamp" ] && cmp -s "$1" "$stamp"; then
-    say "$2: all there"
+    say "$2: installed already"
     return
   fi
   say "$2: installing"

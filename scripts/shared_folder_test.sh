@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Ranks on two hosts that share a folder, as a table: the hosts are mount namespaces of this machine with a FUSE mount each, whose
-# cache writes back (libfuse's example passthrough_ll), of one folder. Needs root, /dev/fuse and a finished build; what cannot be
-# tried is skipped with a line that says why.
+# Tests ranks on two hosts that share a folder, and prints a table. The hosts are mount namespaces of this machine. Each host mounts the
+# same folder by FUSE with a write-back cache (libfuse's example passthrough_ll). The script needs root, /dev/fuse and a finished build.
+# A test that cannot run is skipped, and a line says why.
 #   scripts/shared_folder_test.sh [--record FILE]
 #   scripts/shared_folder_test.sh --install        Debian's fuse3 and libfuse3-dev
 set -euo pipefail

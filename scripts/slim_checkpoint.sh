@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# A checkpoint of TF-Slim's ResNet v1, as MoXing's resnet_v1_50.ckpt is one, as weights that dimred reads (docs/how-to/start_from_other_weights.md).
-#   scripts/slim_checkpoint.sh CKPT OUT.safetensors    CKPT: one file, or what .index and .data-* begin with
+# Converts a checkpoint of TF-Slim's ResNet v1, such as MoXing's resnet_v1_50.ckpt, to weights that dimred reads
+# (docs/how-to/start_from_other_weights.md).
+#   scripts/slim_checkpoint.sh CKPT OUT.safetensors    CKPT: one file, or the common beginning of the files .index and .data-*
 #   scripts/slim_checkpoint.sh --setup                 only makes the environment
-# TensorFlow is in an environment of its own, .venv-tensorflow, made on first use: 1.5 GB from PyPI.
+# The first use installs TensorFlow into an environment of its own, .venv-tensorflow (1.5 GB from PyPI).
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 venv=$root/.venv-tensorflow

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# README command 2: setup, build, every test; 22 to 32 minutes on 2 cores after the downloads, 8 to
-# 12 of them the build.
+# README command 2: setup, build and every test. After the downloads it takes 22 to 32 minutes on 2 cores; the build takes 8 to 12 of them.
 #   scripts/test.sh [ctest options, e.g. -R pca]
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Manylinux wheels of the Python package with all libraries inside, each at most 20 MB, checked in empty virtual environments: with the
-# least and the newest NumPy, and with torch imported before and after it.
-#   scripts/wheel.sh [PYTHON...]   default: python3. One of 3.11 makes a wheel for itself, a later one for all from 3.12 on
-#   DIMRED_TORCH="2.4.1 2.13.0"    checks with these versions of torch, too (some 3 GB each), beside .venv's
-#   DIMRED_DEBIAN=trixie           checks the wheel for later Pythons in this release of Debian, too (as root, by debootstrap)
-# The wheels are left in build/wheels; those there before stay until all are made and checked.
+# Builds manylinux wheels of the Python package with all libraries inside, each at most 20 MB. The script checks each wheel in empty
+# virtual environments: with the oldest and the newest NumPy, and with torch imported before and after dimred.
+#   scripts/wheel.sh [PYTHON...]   default: python3. Python 3.11 makes a wheel for 3.11, a later Python one wheel for 3.12 and later
+#   DIMRED_TORCH="2.4.1 2.13.0"    checks with these versions of torch, too (about 3 GB each), beside .venv's
+#   DIMRED_DEBIAN=trixie           checks the wheel for 3.12 and later in this release of Debian, too (as root, by debootstrap)
+# The wheels go to build/wheels. Earlier wheels stay there until all new ones are built and checked.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 [ $# -gt 0 ] || set -- python3

@@ -85,4 +85,4 @@ searched()
 versions = f"Python {sys.version.split()[0]}, NumPy {np.__version__}" + (
     f", torch {torch.__version__}" if torch_comes != "no" else ""
 )
-print(f"dimred {dimred.__version__} ({versions}): as it should be; import dimred took {imported:.3f} s beyond these")
+print(f"dimred {dimred.__version__} ({versions}): all checks passed; import dimred took {imported:.3f} s in addition")

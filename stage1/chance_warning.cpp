@@ -3,8 +3,8 @@
 #include <cmath>
 #include <utility>
 
+#include "engine/setup.h"
 #include "support/formatted.h"
-#include "training/setup.h"
 
 namespace dimred::stage1 {
 namespace {
@@ -17,17 +17,17 @@ bool is_chance(double accuracy, double classes, double samples) {
   return accuracy <= p + deviations * std::sqrt(p * (1 - p) / samples);
 }
 
-class ChanceWarning final : public training::Hook {
+class ChanceWarning final : public run::Hook {
  public:
   explicit ChanceWarning(double learning_rate) : learning_rate_(learning_rate) {}
 
-  void after_step(const training::RunView& /*run*/,
-                  const training::StepSummary& step,
+  void after_step(const run::RunView& /*run*/,
+                  const run::StepSummary& step,
                   const models::Minibatch& /*batch*/) override {
     sums_.add(step.result);
   }
 
-  void after_epoch(const training::RunView& run, const training::CurveRow& row) override {
+  void after_epoch(const run::RunView& run, const run::CurveRow& row) override {
     const auto epoch = std::exchange(sums_, {});
     const auto& data = run.setup->data;
     const auto classes = data.train->classes();
@@ -40,24 +40,24 @@ class ChanceWarning final : public training::Hook {
                                                    : epoch.sample_count;
     if (!is_chance(accuracy, classes, samples)) return;
     said_ = true;
-    run.console->line(formatted(
-        "epoch {} ended at {} %, which guessing among {} classes reaches: if it stays so, "
-        "lower --learning_rate (now {}) or add --warmup_epochs",
-        run.position->epoch,
-        decimal_text(100 * accuracy, 2),
-        classes,
-        learning_rate_));
+    run.console->line(
+        formatted("epoch {} ended at {} %, no better than guessing among {} classes; if this "
+                  "continues, lower --learning_rate (now {}) or add --warmup_epochs",
+                  run.position->epoch,
+                  decimal_text(100 * accuracy, 2),
+                  classes,
+                  learning_rate_));
   }
 
  private:
   double learning_rate_;
-  training::BatchResult sums_;  // of the epoch so far, or of its part since a resume
+  engine::BatchResult sums_;  // of the epoch so far, or of its part since a resume
   bool said_ = false;
 };
 
 }  // namespace
 
-std::unique_ptr<training::Hook> make_chance_warning(double learning_rate) {
+std::unique_ptr<run::Hook> make_chance_warning(double learning_rate) {
   return std::make_unique<ChanceWarning>(learning_rate);
 }
 

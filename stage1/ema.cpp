@@ -1,12 +1,12 @@
 #include "stage1/ema.h"
 
 #include "checkpoints/snapshot.h"
+#include "engine/weights/average.h"
+#include "engine/weights/full_vector.h"
+#include "run/scores.h"
+#include "run/state.h"
 #include "support/errors.h"
 #include "support/scope_exit.h"
-#include "training/scores.h"
-#include "training/state.h"
-#include "training/weights/average.h"
-#include "training/weights/full_vector.h"
 
 namespace dimred::stage1 {
 namespace {
@@ -21,23 +21,23 @@ void assign(models::FlatVectors& flat, const torch::Tensor& weights, const torch
   flat.buffers.copy_(buffers);
 }
 
-class Ema final : public training::Hook {
+class Ema final : public run::Hook {
  public:
   explicit Ema(const method::AverageOptions& options) : options_(options) {}
 
-  void begin(const training::RunView& run) override {
+  void begin(const run::RunView& run) override {
     if (weights_.count > 0) return;  // restored
     make_room(*run.setup);
     add(run);
   }
 
-  void after_step(const training::RunView& run,
-                  const training::StepSummary& /*step*/,
+  void after_step(const run::RunView& run,
+                  const run::StepSummary& /*step*/,
                   const models::Minibatch& /*batch*/) override {
     add(run);
   }
 
-  void evaluate(const training::RunView& run, std::vector<training::CurveRow>& rows) override {
+  void evaluate(const run::RunView& run, std::vector<run::CurveRow>& rows) override {
     auto& setup = *run.setup;
     auto& flat = setup.model.flat;
     const ScopeExit back([&flat,
@@ -47,24 +47,22 @@ class Ema final : public training::Hook {
     auto row = rows.front();
     row.weights = "ema";
     row.learning_rate = row.train_loss = std::nullopt;
-    training::add_scores(setup, row, *run.console);
+    run::add_scores(setup, row, *run.console);
     rows.push_back(row);
-    auto snapshot = training::start_snapshot(setup, *run.position);
+    auto snapshot = run::start_snapshot(setup, *run.position, *run.record);
     if (!snapshot) return;
     run.writer->submit([file = run.folder->path() / "ema.h5", snapshot = std::move(snapshot)] {
       checkpoints::write_snapshot(file, snapshot());
     });
   }
 
-  void save(const training::RunView& run, checkpoints::State& state) override {
-    state.vectors[weights_key] = training::full_vector(*run.setup, weights_.values);
+  void save(const run::RunView& run, checkpoints::State& state) override {
+    state.vectors[weights_key] = engine::full_vector(*run.setup, weights_.values);
     state.vectors[buffers_key] = models::to_vector(buffers_.values);
     state.scalars[updates_key] = weights_.count;
   }
 
-  void restore(const training::Setup& setup,
-               const checkpoints::State& state,
-               bool /*own*/) override {
+  void restore(const engine::Setup& setup, const checkpoints::State& state, bool /*own*/) override {
     if (!state.scalars.contains(updates_key)) return;  // of a run without a mean: begins here
     make_room(setup);
     models::from_file(setup.model.flat.layout, state.vectors.at(weights_key), weights_.values);
@@ -73,23 +71,23 @@ class Ema final : public training::Hook {
   }
 
  private:
-  void make_room(const training::Setup& setup) {
-    weights_ = training::make_average(options_, setup.model.flat.weights);
-    buffers_ = training::make_average(options_, setup.model.flat.buffers);
+  void make_room(const engine::Setup& setup) {
+    weights_ = engine::make_average(options_, setup.model.flat.weights);
+    buffers_ = engine::make_average(options_, setup.model.flat.buffers);
   }
 
-  void add(const training::RunView& run) {
-    training::add(weights_, options_, run.setup->model.flat.weights);
-    training::add(buffers_, options_, run.setup->model.flat.buffers);
+  void add(const run::RunView& run) {
+    engine::add(weights_, options_, run.setup->model.flat.weights);
+    engine::add(buffers_, options_, run.setup->model.flat.buffers);
   }
 
   method::AverageOptions options_;
-  training::Average weights_, buffers_;
+  engine::Average weights_, buffers_;
 };
 
 }  // namespace
 
-std::unique_ptr<training::Hook> make_ema(const method::AverageOptions& options) {
+std::unique_ptr<run::Hook> make_ema(const method::AverageOptions& options) {
   return options.decay > 0 ? std::make_unique<Ema>(options) : nullptr;
 }
 

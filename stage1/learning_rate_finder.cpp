@@ -6,9 +6,9 @@
 #include <limits>
 #include <sstream>
 
+#include "engine/input/batches.h"
 #include "stage1/step.h"
 #include "support/errors.h"
-#include "training/input/batches.h"
 
 namespace dimred::stage1 {
 namespace {
@@ -61,8 +61,8 @@ void validate(const FinderOptions& options) {
 Suggestion suggest(const std::vector<FinderPoint>& points, std::int64_t steps) {
   const auto first = steps / 10, last = std::ssize(points) - left_out;
   require_environment(last - first >= 2,
-                      "[find_learning_rate] the loss grew too large after {} of {} steps to "
-                      "suggest a rate; a lower start_rate or more steps may help",
+                      "[find_learning_rate] the loss grew too fast (after {} of {} steps), so no "
+                      "rate can be suggested; a lower start_rate or more steps may help",
                       points.size(),
                       steps);
   const auto at = [&](std::int64_t i) { return points[i]; };
@@ -84,10 +84,10 @@ Suggestion suggest(const std::vector<FinderPoint>& points, std::int64_t steps) {
   return found;
 }
 
-std::vector<FinderPoint> sweep(training::Setup& setup,
+std::vector<FinderPoint> sweep(engine::Setup& setup,
                                const FinderOptions& options,
                                const optimizers::OptimizerOptions& optimizer,
-                               const training::BucketOptions& buckets,
+                               const engine::BucketOptions& buckets,
                                Console& console) {
   validate(options);
   Descent descent(setup, optimizer, buckets);
@@ -95,12 +95,12 @@ std::vector<FinderPoint> sweep(training::Setup& setup,
   bool going_on = true;
   std::int64_t done = 0;
   for (std::int64_t epoch = 0; going_on && done < options.steps; ++epoch) {
-    const auto batches = training::training_batches(setup, epoch);
+    const auto batches = engine::training_batches(setup, epoch);
     for (std::int64_t step = 0; going_on && done < options.steps; ++step, ++done) {
       auto batch = batches->next();
       if (!batch) break;
       const double rate = rate_of(options, done);
-      const training::Step now{
+      const engine::Step now{
           .batch = batch->tensors, .global_count = batch->global_count, .key = {epoch, step}};
       const auto result = descend(descent, now, rate, done + 1);
       batches->recycle(std::move(*batch));

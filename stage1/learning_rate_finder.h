@@ -3,10 +3,10 @@
 #include <string>
 #include <vector>
 
+#include "engine/passes/buckets.h"
+#include "engine/setup.h"
 #include "optimizers/optimizer.h"
 #include "support/console.h"
-#include "training/passes/buckets.h"
-#include "training/setup.h"
 
 // Which learning rates a network learns by: the range test of Smith, "Cyclical Learning Rates for
 // Training Neural Networks" (arXiv 1506.01186), as fastai's lr_find does it.
@@ -41,10 +41,10 @@ Suggestion suggest(const std::vector<FinderPoint>& points, std::int64_t steps);
 /// The sweep's points up to its end, or to where the smoothed loss is more than 4 times its
 /// smallest so far, or the loss is not finite. The batches are the first ones of a run of the same
 /// seed. The network is trained by it. Called by all ranks, equal on all.
-std::vector<FinderPoint> sweep(training::Setup& setup,
+std::vector<FinderPoint> sweep(engine::Setup& setup,
                                const FinderOptions& options,
                                const optimizers::OptimizerOptions& optimizer,
-                               const training::BucketOptions& buckets,
+                               const engine::BucketOptions& buckets,
                                Console& console);
 
 /// "step,learning_rate,loss,smoothed_loss", a line a point.

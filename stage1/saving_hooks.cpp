@@ -1,22 +1,25 @@
 #include "stage1/saving_hooks.h"
 
+#include <algorithm>
+#include <filesystem>
+
 #include "checkpoints/snapshot_list.h"
 #include "checkpoints/step_names.h"
+#include "run/state.h"
 #include "support/counted.h"
 #include "support/errors.h"
-#include "training/state.h"
 
 namespace dimred::stage1 {
 namespace {
 
-class Snapshots final : public training::Hook {
+class Snapshots final : public run::Hook {
  public:
-  Snapshots(const SaveOptions& options, const training::RunFolder& folder)
+  Snapshots(const SaveOptions& options, const run::RunFolder& folder)
       : options_(options), store_(folder.snapshots(), options.keep_snapshots) {
     list_.keep = options.keep_snapshots;
   }
 
-  void begin(const training::RunView& run) override {
+  void begin(const run::RunView& run) override {
     if (run.setup->communicator->rank() == 0) {
       const auto different = checkpoints::difference(list_, store_.folder());
       if (!different.empty()) run.console->warn(different + "; training goes on without them");
@@ -24,34 +27,37 @@ class Snapshots final : public training::Hook {
     if (options_.snapshot_initial && run.position->step == 0) take(run);
   }
 
-  void after_step(const training::RunView& run,
-                  const training::StepSummary& /*step*/,
+  void after_step(const run::RunView& run,
+                  const run::StepSummary& /*step*/,
                   const models::Minibatch& /*batch*/) override {
     if (due(run)) take(run);
   }
 
-  void end(const training::RunView& run) override {
+  void end(const run::RunView& run) override {
     if (options_.snapshots_per_epoch == 0 || run.setup->communicator->rank() != 0) return;
-    const auto count = std::ssize(list_.digests);  // the writer has done its work
+    // The writer has done its work; a person may have deleted files.
+    const auto count = std::ranges::count_if(list_.digests, [&](const auto& one) {
+      return std::filesystem::exists(store_.folder() / one.first);
+    });
     if (count == 0 && run.position->epoch < options_.snapshot_from_epoch)
       run.console->line(
           formatted("no snapshot yet: epoch {} writes the first", options_.snapshot_from_epoch));
     else if (count < 2)
       run.console->line(formatted(
-          "{}: a PCA needs 2 or more; more --epochs or a larger --snapshots_per_epoch writes them",
+          "{}: a PCA needs 2 or more; give more --epochs or a larger --snapshots_per_epoch",
           counted(count, "snapshot")));
     else
-      run.console->line(
-          formatted("{} snapshots: enough for up to {}", count, counted(count - 1, "component")));
+      run.console->line(formatted(
+          "{} snapshots are enough for up to {}", count, counted(count - 1, "component")));
   }
 
-  void save(const training::RunView& run, checkpoints::State& state) override {
+  void save(const run::RunView& run, checkpoints::State& state) override {
     if (run.setup->communicator->rank() != 0) return;
     run.writer->wait();  // the list is complete then
     state.scalars[state_key] = checkpoints::to_json(list_);
   }
 
-  void restore(const training::Setup& setup, const checkpoints::State& state, bool own) override {
+  void restore(const engine::Setup& setup, const checkpoints::State& state, bool own) override {
     if (!own || setup.communicator->rank() != 0) return;
     list_ = checkpoints::snapshot_list_from_json(state.scalars.at(state_key));
     list_.keep = options_.keep_snapshots;
@@ -60,8 +66,8 @@ class Snapshots final : public training::Hook {
  private:
   static constexpr auto state_key = "snapshots";
 
-  void take(const training::RunView& run) {
-    auto snapshot = training::start_snapshot(*run.setup, *run.position);
+  void take(const run::RunView& run) {
+    auto snapshot = run::start_snapshot(*run.setup, *run.position, *run.record);
     if (!snapshot) return;
     run.writer->submit([this, snapshot = std::move(snapshot)] {
       const auto [file, digest] = store_.save(snapshot());
@@ -69,7 +75,7 @@ class Snapshots final : public training::Hook {
     });
   }
 
-  bool due(const training::RunView& run) const {
+  bool due(const run::RunView& run) const {
     const auto& position = *run.position;
     const auto a_epoch = options_.snapshots_per_epoch;
     if (a_epoch == 0 || position.epoch + 1 < options_.snapshot_from_epoch) return false;
@@ -85,8 +91,8 @@ class Snapshots final : public training::Hook {
 
 }  // namespace
 
-std::unique_ptr<training::Hook> make_snapshots(const SaveOptions& options,
-                                               const training::RunFolder& folder) {
+std::unique_ptr<run::Hook> make_snapshots(const SaveOptions& options,
+                                          const run::RunFolder& folder) {
   return std::make_unique<Snapshots>(options, folder);
 }
 

@@ -4,14 +4,14 @@
 
 #include <cmath>
 
+#include "engine/device/device_stream.h"
+#include "engine/weights/full_vector.h"
 #include "optimizers/clip.h"
-#include "training/device/device_stream.h"
-#include "training/weights/full_vector.h"
 
 namespace dimred::stage1 {
 namespace {
 
-optimizers::SumOverRanks sum_of(const training::Setup& network) {
+optimizers::SumOverRanks sum_of(const engine::Setup& network) {
   return [communicator = network.communicator](torch::Tensor& values) {
     communicator->all_reduce(values);
   };
@@ -35,9 +35,9 @@ void update_weights(Descent& descent) {
 
 }  // namespace
 
-Descent::Descent(training::Setup& network,
+Descent::Descent(engine::Setup& network,
                  const optimizers::OptimizerOptions& options,
-                 const training::BucketOptions& bucket_options)
+                 const engine::BucketOptions& bucket_options)
     : setup(&network),
       gradient(options.gradient),
       segments(optimizers::segments_of(network.model.flat.layout)),
@@ -49,23 +49,23 @@ Descent::Descent(training::Setup& network,
   if (network.model.graphs) update.emplace(network.model.graphs->work());
 }
 
-training::BatchResult descend(Descent& descent,
-                              const training::Step& step,
-                              double learning_rate,
-                              std::int64_t number) {
+engine::BatchResult descend(Descent& descent,
+                            const engine::Step& step,
+                            double learning_rate,
+                            std::int64_t number) {
   auto& flat = descent.setup->model.flat;
   auto& scale = descent.setup->model.loss_scale;
-  const auto pending = training::start_loss_and_gradient(
+  const auto pending = engine::start_loss_and_gradient(
       *descent.setup, step.batch, step.global_count, step.key, &descent.buckets);
   descent.buckets.finish();
   const auto overflow =
-      scale.active() ? training::read_back(scale.unscale(flat.gradient)) : training::HostCopy();
+      scale.active() ? engine::read_back(scale.unscale(flat.gradient)) : engine::HostCopy();
   if (step.prefetch_next) step.prefetch_next();
   const auto result = pending.get();  // the step's one wait for the device
   if (!std::isfinite(result.loss_sum)) return result;
   RECORD_USER_SCOPE("optimizer step");
   const bool fits =
-      !scale.active() || training::on_all_ranks(*descent.setup, overflow.get().item<float>() == 0);
+      !scale.active() || engine::on_all_ranks(*descent.setup, overflow.get().item<float>() == 0);
   scale.update(!fits);
   if (!fits) return result;
   descent.control.set(learning_rate, number);

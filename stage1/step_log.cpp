@@ -10,15 +10,15 @@
 namespace dimred::stage1 {
 namespace {
 
-class StepLogHook final : public training::Hook {
+class StepLogHook final : public run::Hook {
  public:
   StepLogHook(std::int64_t every, std::function<double()> learning_rate)
       : every_(every), learning_rate_(std::move(learning_rate)) {}
 
-  void begin(const training::RunView& /*run*/) override { clock_.restart(); }
+  void begin(const run::RunView& /*run*/) override { clock_.restart(); }
 
-  void after_step(const training::RunView& run,
-                  const training::StepSummary& step,
+  void after_step(const run::RunView& run,
+                  const run::StepSummary& step,
                   const models::Minibatch& /*batch*/) override {
     sums_.add(step.result);
     ++steps_;
@@ -42,15 +42,15 @@ class StepLogHook final : public training::Hook {
 
   std::int64_t every_;
   std::function<double()> learning_rate_;
-  training::BatchResult sums_;
+  engine::BatchResult sums_;
   std::int64_t steps_ = 0;
   Stopwatch clock_;
 };
 
 }  // namespace
 
-std::unique_ptr<training::Hook> make_step_log(const ControlOptions& options,
-                                              std::function<double()> learning_rate) {
+std::unique_ptr<run::Hook> make_step_log(const ControlOptions& options,
+                                         std::function<double()> learning_rate) {
   if (options.log_loss_every_n_iters == 0) return nullptr;
   return std::make_unique<StepLogHook>(options.log_loss_every_n_iters, std::move(learning_rate));
 }

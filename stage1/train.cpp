@@ -3,6 +3,8 @@
 #include <cmath>
 #include <map>
 
+#include "engine/weights/full_vector.h"
+#include "run/train.h"
 #include "stage1/chance_warning.h"
 #include "stage1/early_stopping.h"
 #include "stage1/ema.h"
@@ -10,13 +12,11 @@
 #include "stage1/step.h"
 #include "stage1/step_log.h"
 #include "support/errors.h"
-#include "training/train.h"
-#include "training/weights/full_vector.h"
 
 namespace dimred::stage1 {
 namespace {
 
-using training::Run;
+using run::Run;
 
 /// Curves call all forms of SGD so; their states share one vector, and its meaning.
 std::string method_of(const std::string& optimizer) {
@@ -25,9 +25,9 @@ std::string method_of(const std::string& optimizer) {
 }
 
 /// The loop of conventional training: gradient, all-reduce, optimiser.
-class Conventional final : public training::Stage {
+class Conventional final : public run::Stage {
  public:
-  Conventional(training::Setup& setup, const Options& options)
+  Conventional(engine::Setup& setup, const Options& options)
       : options_(options),
         optimizer_(optimizers::name_of(options.optimizer.kind)),
         descent_(setup, options.optimizer, options.buckets),
@@ -38,26 +38,26 @@ class Conventional final : public training::Stage {
         options_.schedule, run.position.step, run.setup->data.steps_per_epoch());
   }
 
-  training::CurveRow named_row(const Run& run) const override {
+  run::CurveRow named_row(const Run& run) const override {
     return {
         .stage = "stage1", .method = method_of(optimizer_), .learning_rate = learning_rate(run)};
   }
 
-  std::string epoch_label(const training::Position& position) const override {
+  std::string epoch_label(const run::Position& position) const override {
     return formatted("epoch {}/{}", position.epoch + 1, options_.epochs);
   }
 
   std::optional<std::int64_t> epochs() const override { return options_.epochs; }
 
-  bool is_done(const training::Position& position) const override {
+  bool is_done(const run::Position& position) const override {
     return position.epoch >= options_.epochs;
   }
 
   void prepare(Run& run, const std::filesystem::path& resumed_from) override {
-    training::begin(*run.setup, options_.transfer, run.folder->path(), resumed_from, *run.console);
+    run::begin(*run.setup, options_.transfer, run.folder->path(), resumed_from, *run.console);
   }
 
-  training::BatchResult step(Run& run, const training::Step& now) override {
+  engine::BatchResult step(Run& run, const engine::Step& now) override {
     auto& position = run.position;
     const auto result = descend(descent_, now, learning_rate(run), position.step + 1);
     require_finite(run, result);
@@ -70,19 +70,20 @@ class Conventional final : public training::Stage {
   void describe_epoch(Run& run) override {
     const auto& buckets = descent_.buckets;
     if (run.setup->communicator->size() > 1)
-      run.console->line(training::describe(buckets.overlap(), buckets.count()));
+      run.console->line(engine::describe(buckets.overlap(), buckets.count()));
   }
 
   void save(const Run& run, checkpoints::State& state) override {
     state.scalars["optimizer"] = optimizer_;
     for (const auto& [name, vector] : vectors_)
-      state.vectors[name] = training::full_vector(*run.setup, vector);
+      state.vectors[name] = engine::full_vector(*run.setup, vector);
   }
 
   void restore(Run& run, const checkpoints::State& state) override {
     const auto saved = state.scalars.at("optimizer").get<std::string>();
     require(method_of(saved) == method_of(optimizer_),
-            "[stage1] the state comes from optimizer = {}, received optimizer = {}",
+            "[stage1] the state comes from optimizer = {}, received optimizer = {}; give the "
+            "optimizer of the state, or choose another --output",
             saved,
             optimizer_);
     for (auto& [name, vector] : vectors_)
@@ -91,7 +92,7 @@ class Conventional final : public training::Stage {
 
  private:
   /// Ends the run; the weights are still those before the step, the loss is the same on all ranks.
-  void require_finite(const Run& run, const training::BatchResult& result) const {
+  void require_finite(const Run& run, const engine::BatchResult& result) const {
     const auto& position = run.position;
     const auto before =
         last_loss_ == 0 ? std::string() : formatted(", the loss before {}", last_loss_);
@@ -121,9 +122,9 @@ void add_hooks(Run& run, const Options& options, const Conventional& stage) {
   run.hooks.add(make_ema(options.ema));
   run.hooks.add(make_early_stopping(control, *run.folder));
   if (const auto last = control.stop_at_step; last > 0)
-    run.hooks.add(training::stop_when(
-        [last](const training::RunView& view) { return view.position->step >= last; }));
-  training::add_hooks(run.hooks, options.hooks, run.setup->communicator->size());
+    run.hooks.add(
+        run::stop_when([last](const run::RunView& view) { return view.position->step >= last; }));
+  run::add_hooks(run.hooks, options.hooks, run.setup->communicator->size());
 }
 
 }  // namespace
@@ -136,10 +137,10 @@ void validate(const Options& options) {
           "received both");
 }
 
-training::EpochEnd train(training::Setup& setup,
-                         const training::RunFolder& folder,
-                         const Options& options,
-                         Console& console) {
+run::EpochEnd train(engine::Setup& setup,
+                    const run::RunFolder& folder,
+                    const Options& options,
+                    Console& console) {
   validate(options);
   require(options.saves.snapshots_per_epoch <= setup.data.steps_per_epoch(),
           "[stage1] snapshots_per_epoch needs to be at most the {} steps of an epoch, received {}",
@@ -149,11 +150,12 @@ training::EpochEnd train(training::Setup& setup,
   Run run{.setup = &setup,
           .folder = &folder,
           .console = &console,
+          .record = folder.record(),
           .states = {folder.checkpoints(), options.saves.keep_checkpoints},
           .checkpoint_every = options.saves.checkpoint_every,
           .resume_from = options.resume_from};
   add_hooks(run, options, stage);
-  return training::train(run, stage);
+  return run::train(run, stage);
 }
 
 }  // namespace dimred::stage1

@@ -5,13 +5,13 @@
 
 #include "method/average.h"
 #include "optimizers/optimizer.h"
+#include "run/epoch.h"
+#include "run/hook_options.h"
+#include "run/weights/transfer.h"
 #include "schedules/schedule.h"
 #include "stage1/control.h"
 #include "stage1/saves.h"
 #include "support/console.h"
-#include "training/epoch.h"
-#include "training/hook_options.h"
-#include "training/weights/transfer.h"
 
 namespace dimred::stage1 {
 
@@ -26,10 +26,10 @@ struct Options {
   /// 0: none.
   method::AverageOptions ema{
       .kind = method::AverageKind::ema, .from = 0, .decay = 0, .warmup = true};
-  training::HookOptions hooks;
-  training::BucketOptions buckets;
+  run::HookOptions hooks;
+  engine::BucketOptions buckets;
   std::filesystem::path resume_from;  // another run's folder or state to continue from; else empty
-  training::TransferOptions transfer;
+  run::TransferOptions transfer;
 };
 
 /// Throws std::invalid_argument for options out of range or in contradiction.
@@ -40,9 +40,9 @@ void validate(const Options& options);
 /// as drawn. One curve row an epoch for each set of weights (raw, ema). Bit-identical to a run that
 /// was never interrupted. Returns stopped when a signal ended it, with a state of the last step
 /// saved.
-training::EpochEnd train(training::Setup& setup,
-                         const training::RunFolder& folder,
-                         const Options& options,
-                         Console& console);
+run::EpochEnd train(engine::Setup& setup,
+                    const run::RunFolder& folder,
+                    const Options& options,
+                    Console& console);
 
 }  // namespace dimred::stage1

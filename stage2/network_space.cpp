@@ -10,7 +10,7 @@
 namespace dimred::stage2 {
 namespace {
 
-using training::Setup;
+using engine::Setup;
 
 /// `work` at w + shift; the weights are w again afterwards, bit for bit, also when it throws.
 template <class Work>
@@ -36,7 +36,7 @@ auto keeping_statistics(Setup& setup, const Work& work) {
 RunningStatistics::RunningStatistics(const Setup& setup)
     : floats_(setup.model.flat.buffers.clone()), counters_(setup.model.flat.counters.clone()) {}
 
-void RunningStatistics::restore(training::Model& model) const {
+void RunningStatistics::restore(engine::Model& model) const {
   const torch::NoGradGuard no_grad;
   model.flat.buffers.copy_(floats_);
   model.flat.counters.copy_(counters_);
@@ -73,7 +73,7 @@ void NetworkSpace::gradient(method::Buffers buffers) {
 torch::Tensor NetworkSpace::pass() {
   const at::AutoGradMode with_grad(true);  // also within a step
   result_here_ =
-      training::start_loss_and_gradient(setup_, step_->batch, step_->global_count, step_->key);
+      engine::start_loss_and_gradient(setup_, step_->batch, step_->global_count, step_->key);
   ++passes_.forward;
   ++passes_.backward;
   auto own = reduce_scatter(communicator(), setup_.model.flat.gradient, columns());
@@ -96,12 +96,12 @@ torch::Tensor NetworkSpace::ascent() {
 double NetworkSpace::loss() {
   const auto pass_at_shift = [this] {
     return shifted(
-        setup_, shift_, [this] { return training::start_loss(setup_, step_->batch, step_->key); });
+        setup_, shift_, [this] { return engine::start_loss(setup_, step_->batch, step_->key); });
   };
   const auto result =
       trial_batchnorm_moving_ ? pass_at_shift() : keeping_statistics(setup_, pass_at_shift);
   ++passes_.forward;
-  if (trial_batchnorm_moving_) training::share_running_statistics(setup_);
+  if (trial_batchnorm_moving_) engine::share_running_statistics(setup_);
   const auto decay = start_decay_loss(setup_, penalty_);
   return result.get().mean_loss() + decay.get();  // the trial's one wait for the device
 }

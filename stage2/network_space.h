@@ -1,17 +1,17 @@
 #pragma once
 
+#include "engine/passes/step.h"
 #include "method/presets.h"
 #include "stage2/tensor_space.h"
 #include "stage2/weight_decay.h"
-#include "training/passes/step.h"
 
 namespace dimred::stage2 {
 
 /// BatchNorm's running statistics of a moment.
 class RunningStatistics {
  public:
-  explicit RunningStatistics(const training::Setup& setup);
-  void restore(training::Model& model) const;
+  explicit RunningStatistics(const engine::Setup& setup);
+  void restore(engine::Model& model) const;
 
  private:
   torch::Tensor floats_, counters_;
@@ -22,20 +22,20 @@ class RunningStatistics {
 class NetworkSpace final : public TensorSpace {
  public:
   /// With `trial_batchnorm_moving` the running statistics of trials stay, as published.
-  NetworkSpace(training::Setup& setup,
+  NetworkSpace(engine::Setup& setup,
                Subspace subspace,
                const method::PenaltyOptions& penalty,
                bool trial_batchnorm_moving);
 
   /// The next step's batch, which has to live until that step ends.
-  void set_step(const training::Step& now) { step_ = &now; }
+  void set_step(const engine::Step& now) { step_ = &now; }
 
   void gradient(method::Buffers buffers) override;
   double loss() override;
   void restore() override;
 
   /// The result of the last gradient(Buffers::move): the batch's own, without penalties.
-  training::BatchResult result() const { return result_.get(); }
+  engine::BatchResult result() const { return result_.get(); }
   /// BatchNorm's running statistics as they were before it.
   void restore_statistics() { statistics_->restore(setup_.model); }
 
@@ -50,13 +50,13 @@ class NetworkSpace final : public TensorSpace {
   torch::Tensor pass();
   torch::Tensor ascent();
 
-  training::Setup& setup_;
+  engine::Setup& setup_;
   method::PenaltyOptions penalty_;
   bool trial_batchnorm_moving_;
-  const training::Step* step_ = nullptr;
+  const engine::Step* step_ = nullptr;
   torch::Tensor shift_;  // SAM's, the same for the gradient and for every trial of the step
-  std::optional<RunningStatistics> statistics_;   // before the step
-  training::PendingResult result_, result_here_;  // of the step's gradient, and of the latest one
+  std::optional<RunningStatistics> statistics_;  // before the step
+  engine::PendingResult result_, result_here_;   // of the step's gradient, and of the latest one
   PendingDecay decay_;
   Passes passes_;
 };

@@ -24,7 +24,7 @@ void add_checkpoint_options(OptionTable& table, Options& options) {
   table
       .add("checkpoint",
            &options.checkpoint,
-           "weights to start from: run folder, state, snapshot or safetensors file")
+           "weights to start from: run, state, snapshot, weight file, checkpoint folder or index")
       .role(OptionRole::input)
       .essential()
       .positional();
@@ -37,15 +37,17 @@ void add_checkpoint_options(OptionTable& table, Options& options) {
   table
       .add("snapshots",
            &options.snapshots,
-           "folder or list (.txt) of snapshots, for the matrix and the start (default: from the "
+           "folder or list (.txt) of snapshots for the projection matrix and the initial weights "
+           "(default: from the "
            "checkpoint's run)")
       .role(OptionRole::input)
       .essential();
   table
       .add("preset",
            &options.preset,
-           "set of constants: robust-mean, robust, mindspore-latest, mindspore-first, dldr, psgd, "
-           "twa, sgd, swa, ema or schedule-free; options that you give override these constants")
+           "named set of option values: robust-mean, robust, mindspore-latest, mindspore-first, "
+           "dldr, psgd, twa, sgd, swa, ema or schedule-free; options that you give override these "
+           "values")
       .essential();
   table.choose_defaults("preset",
                         [&options] { options.constants = method::preset(options.preset); });
@@ -56,16 +58,20 @@ void add_range_options(OptionTable& table, pca::SnapshotRange& range, const Cond
   table
       .add("snapshot_from",
            &range.from,
-           "first epoch of the matrix's snapshots; 0: the first",
+           "use snapshots from this epoch on for the matrix; 0: from the first on",
            at_least(0))
       .needs_in_files(made_here);
   table
       .add("snapshot_to",
            &range.to,
-           "last epoch of the matrix's snapshots; 0: the last",
+           "use snapshots up to this epoch for the matrix; 0: up to the last",
            at_least(0))
       .needs_in_files(made_here);
-  table.add("snapshot_skip", &range.skip, "snapshots to skip after each one used", at_least(0))
+  table
+      .add("snapshot_skip",
+           &range.skip,
+           "number of snapshots to skip after each used snapshot",
+           at_least(0))
       .needs_in_files(made_here);
 }
 
@@ -84,7 +90,8 @@ void add_basis_options(OptionTable& table, Options& options) {
       .add_choice(
           "basis",
           &options.constants.basis,
-          "kind of matrix to make if none is given, as in dimred pca --kind; none: no subspace",
+          "if --pca_mat is not given, make a matrix of this kind (see dimred pca --kind); none: no "
+          "subspace",
           basis_names())
       .chosen_by("preset")
       .needs_in_files(!has_value("pca_mat"));
@@ -97,21 +104,22 @@ void add_basis_options(OptionTable& table, Options& options) {
   table
       .add("basis_seed",
            &options.basis_seed,
-           "seed for the bases random and shuffled (default: the run's seed)",
+           "seed for --basis random and shuffled (default: the run's seed)",
            at_least(0))
       .needs_in_files(!has_value("pca_mat") && is("basis", {"random", "shuffled"}));
   add_range_options(table, options.range, made_here);
   table
       .add_choice("basis_dtype",
                   &options.basis_dtype,
-                  "type of P in memory; bfloat16 halves memory and bytes read",
+                  "type of the projection matrix in memory; bfloat16 halves memory and bytes read",
                   {{"float32", pca::BasisDtype::float32}, {"bfloat16", pca::BasisDtype::bfloat16}})
       .needs(with_basis);
   table
-      .add_choice("device_algebra",
-                  &options.device_algebra,
-                  "compute products with P on CUDA by ATen, or by fused kernels of dimred",
-                  {{"aten", DeviceAlgebra::aten}, {"fused", DeviceAlgebra::fused}})
+      .add_choice(
+          "device_algebra",
+          &options.device_algebra,
+          "compute products with the projection matrix on CUDA by ATen, or by fused kernels",
+          {{"aten", DeviceAlgebra::aten}, {"fused", DeviceAlgebra::fused}})
       .needs(with_basis);
 }
 
@@ -119,22 +127,23 @@ void add_run_options(OptionTable& table, Options& options) {
   table
       .add_choice("start",
                   &options.constants.start,
-                  "weights to start from",
+                  "initial weights: the checkpoint (last), the snapshots' mean, the first "
+                  "snapshot, or --start_file (file)",
                   {{"last", Start::last},
                    {"mean", Start::mean},
                    {"first", Start::first},
                    {"file", Start::file}})
       .removed_choice("soup",
                       "8b694755",
-                      "dimred.average(FILES, \"greedy\") of Python makes one, which --start file "
-                      "--start_file FILE begins from")
+                      "make a soup in Python with dimred.average(FILES, \"greedy\"), and give "
+                      "--start file --start_file FILE")
       .chosen_by("preset")
       .essential();
   table
       .add("start_latest",
            &options.start_latest,
-           "use only the latest N snapshots; 0: all (default: the preset's number if start is the "
-           "preset's, else all)",
+           "average only the latest N snapshots; 0: all (default: the preset's number, or all if "
+           "you give --start)",
            at_least(0))
       .needs(is("start", {"mean"}));
   table.add("start_file", &options.start_file, "file with the weights to start from")
@@ -142,7 +151,7 @@ void add_run_options(OptionTable& table, Options& options) {
   table.add(
       "budget",
       &options.budget,
-      "end when forward and backward passes equal those of X epochs of SGD; 0: end after epochs",
+      "end after as many forward and backward passes as in X epochs of SGD; 0: after --epochs",
       at_least(0));
   table.removed("train_on", "train", "8b694755", "give the samples to train on as --data");
 }
@@ -161,12 +170,17 @@ void add_options(OptionTable& table, Options& options) {
   table.add_choice(
       "trial_batchnorm",
       &options.trial_batchnorm_moving,
-      "restore running statistics after a trial step, or keep the trial's changes (as published)",
+      "restored: restore running statistics after each trial; moving: keep each trial's changes, "
+      "as in the publication",
       {{"restored", false}, {"moving", true}});
   table.add("recalibrate_batchnorm",
             &options.recalibrate_batchnorm,
             "estimate BatchNorm's running statistics again at the end");
-  table.add("keep_checkpoints", &options.keep_checkpoints, "resume states to keep", at_least(1))
+  table
+      .add("keep_checkpoints",
+           &options.keep_checkpoints,
+           "saved states to keep for resuming; older ones are deleted",
+           at_least(1))
       .role(OptionRole::retention);
 }
 

@@ -57,7 +57,7 @@ std::vector<double> project_on_host(const std::vector<Product>& products) {
 
 }  // namespace
 
-training::HostCopy start_project(const std::vector<Product>& products) {
+engine::HostCopy start_project(const std::vector<Product>& products) {
   std::vector<torch::Tensor> sums;
   for (const auto& product : products) {
     const auto& [basis, vector, others, algebra] = product;
@@ -67,7 +67,7 @@ training::HostCopy start_project(const std::vector<Product>& products) {
     sums.push_back(algebra == DeviceAlgebra::fused ? fused::project(product)
                                                    : device::project(product));
   }
-  if (!sums.empty()) return training::read_back(torch::cat(sums));
+  if (!sums.empty()) return engine::read_back(torch::cat(sums));
   return {torch::tensor(project_on_host(products), torch::kFloat64), {}};
 }
 

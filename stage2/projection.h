@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "engine/device/device_stream.h"
 #include "stage2/product.h"
-#include "training/device/device_stream.h"
 
 namespace dimred::stage2 {
 
@@ -32,6 +32,6 @@ double inner_product(const torch::Tensor& a, const torch::Tensor& b);
 /// inner_product(). On a device the host waits once for all products.
 std::vector<double> project(const std::vector<Product>& products);
 /// The projection [numbers] in float64, under way on a device.
-training::HostCopy start_project(const std::vector<Product>& products);
+engine::HostCopy start_project(const std::vector<Product>& products);
 
 }  // namespace dimred::stage2

@@ -2,10 +2,10 @@
 
 #include <cmath>
 
+#include "engine/weights/full_vector.h"
+#include "run/state.h"
 #include "stage2/projection.h"
 #include "support/errors.h"
-#include "training/state.h"
-#include "training/weights/full_vector.h"
 
 namespace dimred::stage2 {
 namespace {
@@ -14,7 +14,7 @@ constexpr auto average_key = "average";
 constexpr auto momentum_key = "residual_momentum";
 
 /// P w over all ranks, which tells one matrix from another.
-std::vector<double> coordinates(const training::Setup& setup, const Subspace& subspace) {
+std::vector<double> coordinates(const engine::Setup& setup, const Subspace& subspace) {
   auto values = project(subspace, own_columns(setup.model.flat.weights, setup.model.columns));
   setup.communicator->sum(values);
   return values;
@@ -22,12 +22,13 @@ std::vector<double> coordinates(const training::Setup& setup, const Subspace& su
 
 /// Another matrix puts the same weights elsewhere; a sum in another order moves them by rounding.
 void require_same_basis(const nlohmann::json& scalars,
-                        const training::Setup& setup,
+                        const engine::Setup& setup,
                         const Subspace& subspace) {
   const auto saved = scalars.at("coordinates").get<std::vector<double>>();
   const auto now = coordinates(setup, subspace);
   require(saved.size() == now.size(),
-          "[stage2] the state was made with {} components, but n_component is now {}",
+          "[stage2] the state was made with {} components, but n_component is now {}; give the "
+          "n_component of the state, or choose another --output",
           saved.size(),
           now.size());
   const double tolerance = 1e-5 * setup.model.flat.weights.norm().item<double>();
@@ -35,21 +36,21 @@ void require_same_basis(const nlohmann::json& scalars,
   for (std::size_t i = 0; same && i < now.size(); ++i)
     same = std::abs(saved[i] - now[i]) <= tolerance;
   require(same,
-          "[stage2] the state belongs to another projection matrix; restore that one, or "
-          "choose another --output");
+          "[stage2] the state belongs to another projection matrix; restore that matrix, or choose "
+          "another --output");
 }
 
-std::vector<float> gathered(const training::Setup& setup, const torch::Tensor& own) {
-  return training::full_vector(setup, all_gather(*setup.communicator, own, setup.model.columns));
+std::vector<float> gathered(const engine::Setup& setup, const torch::Tensor& own) {
+  return engine::full_vector(setup, all_gather(*setup.communicator, own, setup.model.columns));
 }
 
-void restore_own(const training::Setup& setup,
+void restore_own(const engine::Setup& setup,
                  const checkpoints::State& saved,
                  const std::string& name,
                  torch::Tensor own) {
   const auto found = saved.vectors.find(name);
   require(found != saved.vectors.end(),
-          "[stage2] the state comes from another method: it has no {}; choose another --output",
+          "[stage2] the state comes from another method and has no {}; choose another --output",
           name);
   auto whole = torch::zeros_like(setup.model.flat.weights);
   models::from_file(setup.model.flat.layout, found->second, whole);
@@ -58,7 +59,7 @@ void restore_own(const training::Setup& setup,
 
 }  // namespace
 
-void save(checkpoints::State& state, const training::Setup& setup, const SavedDescent& descent) {
+void save(checkpoints::State& state, const engine::Setup& setup, const SavedDescent& descent) {
   state.scalars["length"] = descent.length;
   state.scalars["method"] = descent.method->state_dict();
   state.scalars["coordinates"] = coordinates(setup, descent.space->subspace());
@@ -70,13 +71,13 @@ void save(checkpoints::State& state, const training::Setup& setup, const SavedDe
 }
 
 void restore(const checkpoints::State& state,
-             const training::Setup& setup,
+             const engine::Setup& setup,
              const SavedDescent& descent) {
   const auto& scalars = state.scalars;
   const double length = scalars.at("length");
   require(!descent.depends_on_length || length == descent.length,
-          "[stage2] the rates of this run fall over {} epochs or passes, and cannot change to {}; "
-          "choose another --output",
+          "[stage2] the learning-rate schedule of this run has {} epochs or passes, and cannot "
+          "change to {}; choose another --output",
           length,
           descent.length);
   require_same_basis(scalars, setup, descent.space->subspace());

@@ -1,10 +1,10 @@
 #pragma once
 
 #include "checkpoints/state.h"
+#include "engine/setup.h"
+#include "engine/weights/average.h"
 #include "method/method.h"
 #include "stage2/tensor_space.h"
-#include "training/setup.h"
-#include "training/weights/average.h"
 
 namespace dimred::stage2 {
 
@@ -12,7 +12,7 @@ namespace dimred::stage2 {
 struct SavedDescent {
   method::Method* method = nullptr;
   TensorSpace* space = nullptr;
-  training::Average* average = nullptr;
+  engine::Average* average = nullptr;
   double length = 0;               // budget or epochs
   bool depends_on_length = false;  // the steps depend on it
 };
@@ -20,13 +20,13 @@ struct SavedDescent {
 /// Puts the descent into a state. Vectors of own columns go to the file gathered over ranks and in
 /// file order, so the state is independent of their number. Cost: one read of P, for P w, by which
 /// a resume knows it.
-void save(checkpoints::State& state, const training::Setup& setup, const SavedDescent& descent);
+void save(checkpoints::State& state, const engine::Setup& setup, const SavedDescent& descent);
 
 /// Each rank keeps its own columns, whatever the number of ranks that saved. Throws
 /// std::invalid_argument when the state is of another method or k, or was made with another basis
 /// or schedule.
 void restore(const checkpoints::State& state,
-             const training::Setup& setup,
+             const engine::Setup& setup,
              const SavedDescent& descent);
 
 }  // namespace dimred::stage2

@@ -92,7 +92,7 @@ Subspace in_blocks(const torch::Tensor& matrix, const pca::Basis& basis, torch::
 
 }  // namespace
 
-Subspace subspace_of(pca::Basis& basis, const training::Setup& setup, DeviceAlgebra algebra) {
+Subspace subspace_of(pca::Basis& basis, const engine::Setup& setup, DeviceAlgebra algebra) {
   const auto own = distributed::own_columns(setup.model.flat.gradient, setup.model.columns);
   if (basis.header.components == 0) {
     Subspace none;

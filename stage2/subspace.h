@@ -6,11 +6,11 @@
 #include <utility>
 #include <vector>
 
+#include "engine/setup.h"
 #include "layout/shard.h"
 #include "pca/basis.h"
 #include "stage2/block.h"
 #include "stage2/product.h"
-#include "training/setup.h"
 
 namespace dimred::stage2 {
 
@@ -50,6 +50,6 @@ std::pair<torch::Tensor, torch::Tensor> back_project(const Subspace& subspace,
 
 /// P as the methods take it. On the CPU it borrows the memory of `basis`, which must outlive it; on
 /// a device the host copy is given up. No basis: no subspace.
-Subspace subspace_of(pca::Basis& basis, const training::Setup& setup, DeviceAlgebra algebra);
+Subspace subspace_of(pca::Basis& basis, const engine::Setup& setup, DeviceAlgebra algebra);
 
 }  // namespace dimred::stage2

@@ -3,9 +3,9 @@
 #include <iomanip>
 #include <sstream>
 
+#include "run/curve.h"
 #include "support/counted.h"
 #include "support/errors.h"
-#include "training/curve.h"
 
 namespace dimred::stage2 {
 namespace {
@@ -16,10 +16,10 @@ constexpr auto header =
 
 }  // namespace
 
-StepLog::StepLog(const training::LineFile& file, const training::FilePrefix& prefix)
-    : path_(file.path), out_(training::open_csv(path_, header, prefix)), events_(file) {}
+StepLog::StepLog(const run::LineFile& file, const run::FilePrefix& prefix)
+    : path_(file.path), out_(run::open_csv(path_, header, prefix)), events_(file) {}
 
-void StepLog::append(const training::Position& position, const method::StepReport& report) {
+void StepLog::append(const run::Position& position, const method::StepReport& report) {
   if (path_.empty()) return;
   std::ostringstream line;
   line << std::setprecision(9) << position.epoch + 1 << ',' << position.step + 1 << ','
@@ -33,11 +33,11 @@ void StepLog::append(const training::Position& position, const method::StepRepor
   events_.append(line.str());
 }
 
-training::FilePrefix StepLog::prefix() {
+run::FilePrefix StepLog::prefix() {
   if (path_.empty()) return {};
   out_.flush();
-  require_environment(out_.good(), "[stage2] cannot write {}: disk full?", path_);
-  return training::prefix_of(path_);
+  require_environment(out_.good(), "[stage2] cannot write {}; is the disk full?", path_);
+  return run::prefix_of(path_);
 }
 
 void StepCounts::add(const method::StepReport& report) {
@@ -50,7 +50,7 @@ void StepCounts::add(const method::StepReport& report) {
 
 std::string StepCounts::describe() const {
   if (trials == 0 && failed == 0) return formatted("          {}", counted(steps, "step"));
-  return formatted("          {}, {}, {} without a step, {} of H skipped, {}",
+  return formatted("          {}, {}, {} failed, {} of H skipped, {}",
                    counted(steps, "step"),
                    counted(trials, "trial"),
                    failed,

@@ -5,8 +5,8 @@
 #include <fstream>
 
 #include "method/method.h"
-#include "training/events/event_log.h"
-#include "training/position.h"
+#include "run/events/event_log.h"
+#include "run/position.h"
 
 namespace dimred::stage2 {
 
@@ -14,14 +14,14 @@ namespace dimred::stage2 {
 class StepLog {
  public:
   /// Takes the file up again behind `prefix`; an empty one starts it. An empty path writes nothing.
-  StepLog(const training::LineFile& file, const training::FilePrefix& prefix);
-  void append(const training::Position& position, const method::StepReport& report);
-  training::FilePrefix prefix();
+  StepLog(const run::LineFile& file, const run::FilePrefix& prefix);
+  void append(const run::Position& position, const method::StepReport& report);
+  run::FilePrefix prefix();
 
  private:
   std::filesystem::path path_;
   std::ofstream out_;
-  training::EventLog events_;
+  run::EventLog events_;
 };
 
 /// Counts over an epoch, for the console.

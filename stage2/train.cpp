@@ -4,7 +4,10 @@
 #include <cmath>
 
 #include "checkpoints/snapshot.h"
+#include "engine/evaluate.h"
 #include "method/make_method.h"
+#include "run/state.h"
+#include "run/train.h"
 #include "stage2/network_space.h"
 #include "stage2/state.h"
 #include "stage2/telemetry.h"
@@ -12,22 +15,19 @@
 #include "support/counted.h"
 #include "support/errors.h"
 #include "support/stopwatch.h"
-#include "training/evaluate.h"
-#include "training/state.h"
-#include "training/train.h"
 
 namespace dimred::stage2 {
 namespace {
 
-using training::Position;
-using training::Run;
+using run::Position;
+using run::Run;
 
 constexpr int most_not_finite = 10;
 
 /// The loop of the descent by a method, and what follows its last step.
-class SubspaceDescent final : public training::Stage {
+class SubspaceDescent final : public run::Stage {
  public:
-  SubspaceDescent(training::Setup& setup,
+  SubspaceDescent(engine::Setup& setup,
                   Subspace subspace,
                   std::optional<StartWeights> start,
                   const TrainOptions& options)
@@ -36,9 +36,9 @@ class SubspaceDescent final : public training::Stage {
         options_(options),
         space_(setup, std::move(subspace), options.penalty, options.trial_batchnorm_moving),
         method_(make_method(options.method, space_.block_sizes())),
-        average_(training::make_average(options.average, own_weights())) {}
+        average_(engine::make_average(options.average, own_weights())) {}
 
-  training::CurveRow named_row(const Run& /*run*/) const override {
+  run::CurveRow named_row(const Run& /*run*/) const override {
     return {.stage = "stage2", .method = options_.label};
   }
 
@@ -63,19 +63,19 @@ class SubspaceDescent final : public training::Stage {
 
   void start(Run& run) override {
     check(start_.has_value(), "neither a state nor a start");
-    training::apply(setup_.model, start_->weights);
+    run::apply(setup_.model, start_->weights);
     run.position.totals = start_->cost;
     if (options_.recalibrate_batchnorm && start_->weights.needs_recalibration) {
       const ScopedSeconds recalibrating(run.position.totals.seconds);
-      training::recalibrate_batchnorm(setup_);
+      engine::recalibrate_batchnorm(setup_);
     }
-    training::add_row(run, *this, start_->weights.kind);
+    run::add_row(run, *this, start_->weights.kind);
     start_.reset();  // a vector of M that no step needs
     if (is_schedule_free()) average_.values.copy_(own_weights());
     write_weights(run, "start.h5");
   }
 
-  training::BatchResult step(Run& run, const training::Step& now) override {
+  engine::BatchResult step(Run& run, const engine::Step& now) override {
     auto& totals = run.position.totals;
     space_.set_step(now);
     const auto report = method_->step(space_, progress(run.position));
@@ -91,7 +91,7 @@ class SubspaceDescent final : public training::Stage {
     return result;
   }
 
-  void see_row(const training::CurveRow& row) override {
+  void see_row(const run::CurveRow& row) override {
     if (row.step == 0) first_ = scores_of(row);
     last_ = scores_of(row);
     for (const auto& [set, loss] :
@@ -118,13 +118,13 @@ class SubspaceDescent final : public training::Stage {
   /// snapshot.
   void finish(Run& run) override {
     require_finite(run.position.step, 1);
-    if (recalibrate(run)) training::add_row(run, *this, "recalibrated");
+    if (recalibrate(run)) run::add_row(run, *this, "recalibrated");
     if (average_.count > 0) {
       const torch::NoGradGuard no_grad;
       setup_.model.flat.weights.copy_(
           all_gather(*setup_.communicator, average_.values, setup_.model.columns));
       recalibrate(run);
-      training::add_row(run, *this, name(options_.average.kind));
+      run::add_row(run, *this, name(options_.average.kind));
     }
     write_weights(run, "final.h5");
     if (setup_.communicator->rank() == 0) warn_of_harm(run);
@@ -132,7 +132,7 @@ class SubspaceDescent final : public training::Stage {
 
   void save(const Run& /*run*/, checkpoints::State& state) override {
     steps_prefix_ = log_->prefix();
-    state.scalars["steps"] = training::to_json(steps_prefix_);
+    state.scalars["steps"] = run::to_json(steps_prefix_);
     state.scalars["not_finite"] = not_finite_;
     if (first_)
       state.scalars["start_scores"] = {{"loss", first_->loss}, {"accuracy", first_->accuracy}};
@@ -140,7 +140,7 @@ class SubspaceDescent final : public training::Stage {
   }
 
   void restore(Run& /*run*/, const checkpoints::State& state) override {
-    steps_prefix_ = training::prefix_from_json(state.scalars.at("steps"));
+    steps_prefix_ = run::prefix_from_json(state.scalars.at("steps"));
     if (state.scalars.contains("not_finite"))
       not_finite_ = checkpoints::count_of(state.scalars, "not_finite");
     if (const auto start = state.scalars.find("start_scores"); start != state.scalars.end())
@@ -153,7 +153,7 @@ class SubspaceDescent final : public training::Stage {
   struct Scores {
     double loss = 0, accuracy = 0;
   };
-  static std::optional<Scores> scores_of(const training::CurveRow& row) {
+  static std::optional<Scores> scores_of(const run::CurveRow& row) {
     const bool held_out = row.validation_loss.has_value();
     const auto& loss = held_out ? row.validation_loss : row.test_loss;
     const auto& accuracy = held_out ? row.validation_accuracy : row.test_accuracy;
@@ -166,7 +166,7 @@ class SubspaceDescent final : public training::Stage {
   }
 
   void write_weights(const Run& run, const char* name) const {
-    const auto snapshot = training::start_snapshot(setup_, run.position);
+    const auto snapshot = run::start_snapshot(setup_, run.position, run.record);
     on_rank_0(*setup_.communicator,
               [&] { checkpoints::write_snapshot(run.folder->path() / name, snapshot()); });
   }
@@ -174,8 +174,8 @@ class SubspaceDescent final : public training::Stage {
   /// Returns advice, unless stage 1 has left nothing to gain for stage 2.
   std::string advice(std::string otherwise) const {
     if (options_.stage1_rate != 0.0) return otherwise;
-    return "nothing is left to average, because stage 1 ended at a learning rate of 0; a stage 1 "
-           "with more --total_epochs than --epochs stops while the rate is high";
+    return "stage 2 cannot gain much, because stage 1 ended at a learning rate of 0; for a higher "
+           "last rate, run stage 1 with --total_epochs larger than --epochs";
   }
 
   /// Says what a person would otherwise find out by comparing rows of the curve.
@@ -186,15 +186,17 @@ class SubspaceDescent final : public training::Stage {
     const auto steps = run.position.step;
     const bool few = space_.subspace().components() > 0 && steps > 0 && steps < few_steps;
     if (few)
-      run.console->line(formatted("{} {} few for stage 2, whose recipes take {} or more; {}",
-                                  counted(steps, "step"),
-                                  steps == 1 ? "is" : "are",
-                                  few_steps,
-                                  advice("more --epochs or a smaller --batch_size makes more")));
+      run.console->line(
+          formatted("{} {} few for stage 2; the recipes of stage 2 take {} or more; {}",
+                    counted(steps, "step"),
+                    steps == 1 ? "is" : "are",
+                    few_steps,
+                    advice("more --epochs or a smaller --batch_size gives more steps")));
     if (!first_ || !last_ || steps == 0) return;
     if (last_->accuracy < first_->accuracy - noise)
       run.console->warn(formatted(
-          "stage 2 ended at {}, below its start at {}; the weights of the start are in {}{}",
+          "stage 2 ended at an accuracy of {}, below the {} at the start; the weights of the start "
+          "are in {}{}",
           percent(last_->accuracy),
           percent(first_->accuracy),
           (run.folder->path() / "start.h5").string(),
@@ -216,10 +218,10 @@ class SubspaceDescent final : public training::Stage {
   void add_to_average(const Position& position) {
     auto own = own_weights();
     if (!is_schedule_free()) {
-      training::add(average_, options_.average, own, progress(position));
+      engine::add(average_, options_.average, own, progress(position));
       return;
     }
-    training::move_schedule_free(average_, options_.average, own);
+    engine::move_schedule_free(average_, options_.average, own);
     if (setup_.communicator->size() == 1) return;
     const torch::NoGradGuard no_grad;
     setup_.model.flat.weights.copy_(all_gather(*setup_.communicator, own, setup_.model.columns));
@@ -252,8 +254,8 @@ class SubspaceDescent final : public training::Stage {
   void require_finite(std::int64_t step, int most) const {
     require_environment(
         not_finite_ < most,
-        "[stage2] the last {} met a loss or gradient that is not finite, up to step "
-        "{}; a lower learning rate or alpha may help",
+        "[stage2] the loss or the gradient of the last {} is not finite (up to step "
+        "{}); a lower learning rate or alpha may help",
         counted(not_finite_, "step"),
         step);
   }
@@ -261,7 +263,7 @@ class SubspaceDescent final : public training::Stage {
   /// Counts a bad step, and lowers the loss scale after an overflow.
   void judge(const Position& position,
              const method::StepReport& report,
-             const training::BatchResult& result) {
+             const engine::BatchResult& result) {
     auto& scale = setup_.model.loss_scale;
     const bool finite_loss = std::isfinite(result.loss_sum);
     const bool overflow = report.not_finite && finite_loss;
@@ -280,18 +282,18 @@ class SubspaceDescent final : public training::Stage {
     if (!options_.recalibrate_batchnorm || setup_.model.batchnorm_layers == 0) return false;
     auto& totals = run.position.totals;
     const ScopedSeconds recalibrating(totals.seconds);
-    training::recalibrate_batchnorm(setup_);
+    engine::recalibrate_batchnorm(setup_);
     totals.forward_passes += setup_.data.steps_per_epoch();
     return true;
   }
 
-  training::Setup& setup_;
+  engine::Setup& setup_;
   std::optional<StartWeights> start_;
   const TrainOptions& options_;
   NetworkSpace space_;
   std::unique_ptr<method::Method> method_;
-  training::Average average_;
-  training::FilePrefix steps_prefix_;  // the part of steps.csv that belongs to the state
+  engine::Average average_;
+  run::FilePrefix steps_prefix_;  // the part of steps.csv that belongs to the state
   std::optional<StepLog> log_;
   StepCounts counts_;                   // of the epoch under way
   bool searches_warned_ = false;        // that all of an epoch failed, once a run
@@ -301,30 +303,31 @@ class SubspaceDescent final : public training::Stage {
 
 }  // namespace
 
-double epochs_spent(const training::Totals& totals, std::int64_t steps_per_epoch) {
+double epochs_spent(const run::Totals& totals, std::int64_t steps_per_epoch) {
   constexpr double backward_cost = 2;  // forward passes
   return (totals.forward_passes + backward_cost * totals.backward_passes) /
          ((1 + backward_cost) * steps_per_epoch);
 }
 
-training::EpochEnd train(training::Setup& setup,
-                         const training::RunFolder& folder,
-                         Subspace subspace,
-                         std::optional<StartWeights> start,
-                         const TrainOptions& options,
-                         Console& console) {
+run::EpochEnd train(engine::Setup& setup,
+                    const run::RunFolder& folder,
+                    Subspace subspace,
+                    std::optional<StartWeights> start,
+                    const TrainOptions& options,
+                    Console& console) {
   subspace.own_columns =
       distributed::own_columns(setup.model.flat.gradient, setup.model.columns).numel();
   SubspaceDescent stage(setup, std::move(subspace), std::move(start), options);
   Run run{.setup = &setup,
           .folder = &folder,
           .console = &console,
+          .record = folder.record(),
           .states = {folder.checkpoints(), options.keep_checkpoints}};
   if (options.budget > 0)
-    run.hooks.add(training::stop_when(
-        [&stage](const training::RunView& view) { return stage.is_spent(*view.position); }));
-  training::add_hooks(run.hooks, options.hooks, setup.communicator->size());
-  return training::train(run, stage);
+    run.hooks.add(run::stop_when(
+        [&stage](const run::RunView& view) { return stage.is_spent(*view.position); }));
+  run::add_hooks(run.hooks, options.hooks, setup.communicator->size());
+  return run::train(run, stage);
 }
 
 }  // namespace dimred::stage2

@@ -10,10 +10,10 @@
 namespace dimred::stage2 {
 namespace {
 
-using training::Model;
-using training::Setup;
+using engine::Model;
+using engine::Setup;
 
-double sum_of(const training::HostCopy& parts) {
+double sum_of(const engine::HostCopy& parts) {
   const auto& values = parts.get();
   const auto* first = values.const_data_ptr<double>();
   return std::accumulate(first, first + values.numel(), 0.0);
@@ -28,9 +28,9 @@ auto ranges_of(const layout::Layout& layout, const method::PenaltyOptions& penal
 }
 
 /// |w|^2 over the columns in `range` that decay, by its parts.
-training::HostCopy start_decaying_square(const Model& model,
-                                         const method::PenaltyOptions& penalty,
-                                         const layout::ColumnRange& range) {
+engine::HostCopy start_decaying_square(const Model& model,
+                                       const method::PenaltyOptions& penalty,
+                                       const layout::ColumnRange& range) {
   std::vector<Product> products;
   for (const auto& [columns, decay] : ranges_of(model.flat.layout, penalty)) {
     const auto begin = std::max(columns.begin, range.begin);

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
+from cli import cli
 from ranks import environment_of
 
 
@@ -29,29 +30,13 @@ class Host:
 
 
 def run(*words: object) -> None:
-    """A command; its failure is the caller's."""
-    subprocess.run([*map(str, words)], check=True, capture_output=True)
+    """A command of `cli`'s words; its failure is the caller's."""
+    subprocess.run(cli(*words), check=True, capture_output=True)
 
 
 def limit(namespace: str, interface: str, rate: str) -> None:
     """Sends at `rate` (of tc: 1gbit) at most."""
-    run(
-        "tc",
-        "-n",
-        namespace,
-        "qdisc",
-        "add",
-        "dev",
-        interface,
-        "root",
-        "tbf",
-        "rate",
-        rate,
-        "burst",
-        "512kb",
-        "latency",
-        "100ms",
-    )
+    run("tc -n", namespace, "qdisc add dev", interface, "root tbf rate", rate, "burst 512kb latency 100ms")
 
 
 @contextmanager
@@ -63,33 +48,20 @@ def on_a_switch(count: int, rate: str = "") -> Iterator[list[Host]]:
     with ExitStack() as undo:
         run("ip", "netns", "add", switch)
         undo.callback(run, "ip", "netns", "del", switch)
-        run("ip", "-n", switch, "link", "add", "bridge", "type", "bridge")
-        run("ip", "-n", switch, "link", "set", "bridge", "up")
+        run(f"ip -n {switch} link add bridge type bridge")
+        run(f"ip -n {switch} link set bridge up")
         hosts = [Host(f"dimred{mark}h{i}", f"d{mark}h{i}", f"192.168.177.{i + 1}") for i in range(count)]
         for host in hosts:
             port = f"{host.interface}p"
             run("ip", "netns", "add", host.namespace)
             undo.callback(run, "ip", "netns", "del", host.namespace)
-            run(
-                "ip",
-                "-n",
-                host.namespace,
-                "link",
-                "add",
-                host.interface,
-                "type",
-                "veth",
-                "peer",
-                "name",
-                port,
-                "netns",
-                switch,
-            )
-            run("ip", "-n", switch, "link", "set", port, "master", "bridge")
-            run("ip", "-n", switch, "link", "set", port, "up")
-            run("ip", "-n", host.namespace, "addr", "add", f"{host.address}/24", "dev", host.interface)
+            own = f"ip -n {host.namespace}"
+            run(own, "link add", host.interface, "type veth peer name", port, "netns", switch)
+            run(f"ip -n {switch} link set {port} master bridge")
+            run(f"ip -n {switch} link set {port} up")
+            run(own, f"addr add {host.address}/24 dev {host.interface}")
             for interface in (host.interface, "lo"):
-                run("ip", "-n", host.namespace, "link", "set", interface, "up")
+                run(own, "link set", interface, "up")
             if rate:
                 limit(host.namespace, host.interface, rate)
                 limit(switch, port, rate)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import os
 import socket
 import subprocess
@@ -13,19 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from cli import cli
 from fashion import few
 
 PATIENCE = 90  # seconds after which a test's ranks hang
-SMALL = [
-    "--train_samples=1500",
-    "--test_samples=298",
-    "--global_batch_size=60",
-    "--threads=1",
-    "--learning_rate=0.02",
-    "--snapshots_per_epoch=8",
-    "--heartbeat_timeout=2",
-    f"--data={few()}",
-]
+SMALL = cli(
+    "--train_samples=1500 --test_samples=298 --global_batch_size=60 --threads=1 --learning_rate=0.02",
+    "--snapshots_per_epoch=8 --heartbeat_timeout=2",
+    data=few(),
+)
 
 
 @dataclass(frozen=True)
@@ -100,15 +95,6 @@ def run_ranks(program: Path, arguments: Sequence[object], ranks: int, patience: 
     """Starts and waits."""
     with started(program, arguments, ranks) as processes:
         return ended(processes, patience)
-
-
-def rows(run: Path) -> list[dict[str, str]]:
-    """curve.csv without its times."""
-    with (run / "curve.csv").open(newline="") as stream:
-        return [
-            {k: v for k, v in row.items() if k not in ("seconds", "data_wait_seconds")}
-            for row in csv.DictReader(stream)
-        ]
 
 
 def vectors(run: Path) -> dict[str, np.ndarray]:

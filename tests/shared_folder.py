@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from cli import cli
 from cluster.table import Table
 from fashion import few
 from hosts import placed
@@ -26,14 +27,7 @@ from ranks import Ended, ended, free_port
 SOURCE = Path("/usr/share/doc/libfuse3-dev/examples/passthrough_ll.c")
 RANKS, EACH = 4, 2  # ranks, and those of a host
 BATCH = ("--global_batch_size=60", "--threads=1", "--heartbeat_timeout=3")
-STAGE_1 = (
-    *BATCH,
-    "--train_samples=600",
-    "--test_samples=100",
-    "--snapshots_per_epoch=8",
-    "--learning_rate=0.02",
-    "--epochs=1",
-)
+STAGE_1 = cli(*BATCH, "--train_samples=600 --test_samples=100 --snapshots_per_epoch=8 --learning_rate=0.02 --epochs=1")
 STAGE_2 = (*BATCH, "--n_component=5")
 
 

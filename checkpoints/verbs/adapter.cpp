@@ -7,6 +7,7 @@ namespace dimred::verbs {
 namespace {
 
 namespace fs = std::filesystem;
+using checkpoints::LowRankUpdate;
 using checkpoints::StoredTensor;
 
 std::vector<double> values_of(const StoredTensor& tensor, const checkpoints::TensorReader& reader) {
@@ -23,14 +24,9 @@ LowRankUpdate read_update(const Adapter& adapter,
   const auto& a = adapter.checkpoint.tensors[update.a];
   const auto& b = adapter.checkpoint.tensors[update.b];
   const auto rank = a.shape[0];
-  LowRankUpdate result{.scale = adapter.config.scale_of(update.module, rank), .rank = rank};
-  result.columns = update.transposed ? b.shape[0] : a.elements() / rank;
-  result.left = values_of(update.transposed ? a : b, reader);
-  result.right = values_of(update.transposed ? b : a, reader);
-  if (update.transposed) {
-    result.left = transposed(result.left, rank);
-    result.right = transposed(result.right, b.shape[0]);
-  }
+  auto result = checkpoints::low_rank_update(
+      values_of(a, reader), values_of(b, reader), rank, update.transposed);
+  result.scale = adapter.config.scale_of(update.module, rank);
   return result;
 }
 
@@ -39,7 +35,7 @@ LowRankUpdate read_update(const Adapter& adapter,
 Adapter open_adapter(const fs::path& folder) {
   const auto file = folder / checkpoints::adapter_config_name;
   require(fs::is_regular_file(file),
-          "[convert] --adapter needs a folder of PEFT with adapter_config.json, received '{}'",
+          "[convert] --adapter needs a PEFT folder with adapter_config.json, received '{}'",
           folder);
   Adapter adapter;
   adapter.guard.add(file);

@@ -199,13 +199,15 @@ CheckReport value_report_of(const std::vector<StoredTensor>& tensors,
     if (mask || counts[i].bad() > 0 || !counts[i].constant || counts[i].elements < 2) continue;
     (counts[i].zero > 0 ? zeros : constants).push_back(name);
   }
-  const auto remark = [&](std::string_view what, const std::vector<std::string>& names) {
+  const auto remark = [&](const std::vector<std::string>& names, std::string_view values) {
     if (names.empty()) return;
-    report.remarks.push_back(formatted("{}: {}", what, checkpoints::count_and_names(names)));
+    const auto* verb = names.size() == 1 ? "holds" : "hold";
+    report.remarks.push_back(
+        formatted("{} {} {}", checkpoints::count_and_names(names), verb, values));
   };
-  remark("masks, every value 0 or -inf", masks);
-  remark("constant, all zero", zeros);
-  remark("constant", constants);
+  remark(masks, "only 0 and -inf, as a mask does");
+  remark(zeros, "only zeros");
+  remark(constants, "the same value in all elements");
   return report;
 }
 
@@ -316,7 +318,7 @@ CheckReport check_places(const Checkpoint& checkpoint) {
   const auto shared = shared_places(tensors);
   for (const auto& names : shared)
     report.remarks.push_back(
-        formatted("one place in the file: {}", checkpoints::count_and_names(names)));
+        formatted("tensors at one place in the file: {}", checkpoints::count_and_names(names)));
   if (checkpoint.format != "torch.distributed.checkpoint") return report;
   const auto places = file_places_of(tensors);
   const FilePlace* furthest = nullptr;  // of the same file, by its end

@@ -34,8 +34,9 @@ ShardIndex read_shard_index(const fs::path& file, std::vector<std::string>& faul
   const auto json = parse_json(text, file.filename().string(), table_json_limits);
   const auto map = json.is_object() ? json.find("weight_map") : json.end();
   if (map == json.end() || !map->is_object() || map->empty()) {
-    faults.push_back(formatted("{} lists nothing: it needs a weight_map of tensors and shards",
-                               file.filename()));
+    faults.push_back(formatted(
+        "{} lists no tensors: the index needs a weight_map from tensor names to shard files",
+        file.filename()));
     return index;
   }
   for (const auto& [tensor, shard] : map->items()) {
@@ -44,10 +45,11 @@ ShardIndex read_shard_index(const fs::path& file, std::vector<std::string>& faul
     if (beside)
       index.shards[shard.get<std::string>()].insert(tensor);
     else
-      faults.push_back(formatted("{} has \"{}\" in {}, which is no file beside it",
-                                 file.filename(),
-                                 printable(tensor),
-                                 printable(shard.dump())));
+      faults.push_back(
+          formatted("{} lists \"{}\" in {}, but this is not a file name in the same folder",
+                    file.filename(),
+                    printable(tensor),
+                    printable(shard.dump())));
   }
   if (const auto about = json.find("metadata"); about != json.end() && about->is_object())
     index.total_size = about->value("total_size", nlohmann::json());
@@ -89,12 +91,14 @@ void compare_names(const std::string& shard,
   for (const auto& tensor : held) names.insert(tensor.name);
   for (const auto& name : listed)
     if (!names.contains(name))
-      faults.push_back(formatted(
-          "the index lists \"{}\" in {}, which lacks it", printable(name), printable(shard)));
+      faults.push_back(formatted("the index lists \"{}\" in {}, but this shard lacks the tensor",
+                                 printable(name),
+                                 printable(shard)));
   for (const auto& name : names)
     if (!listed.contains(name))
-      faults.push_back(formatted(
-          "the index does not list \"{}\" in {}, which has it", printable(name), printable(shard)));
+      faults.push_back(formatted("the index does not list the tensor \"{}\" of the shard {}",
+                                 printable(name),
+                                 printable(shard)));
 }
 
 /// Returns whether all shards were read.
@@ -140,7 +144,7 @@ void compare_size(const nlohmann::json& said,
   }
   if (said.is_null() || said == bytes || said == distinct) return;
   faults.push_back(formatted(
-      "the index has total_size {}, and its tensors have {} bytes", printable(said.dump()), bytes));
+      "the index has total_size {}, but the tensors have {} bytes", printable(said.dump()), bytes));
 }
 
 }  // namespace

@@ -5,11 +5,14 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
+#include <span>
 
+#include "checkpoints/file_names.h"
 #include "checkpoints/name_pattern.h"
 #include "checkpoints/output.h"
 #include "checkpoints/safetensors.h"
 #include "checkpoints/shard_plan.h"
+#include "checkpoints/shard_writer.h"
 #include "checkpoints/side_files.h"
 #include "checkpoints/tied.h"
 #include "checkpoints/verbs/convert_pass.h"
@@ -53,7 +56,8 @@ bool is_one_file(const fs::path& output) { return output.extension() == ".safete
 std::vector<PlannedTensor> chosen_tensors(const Checkpoint& source,
                                           const ConversionOptions& options,
                                           ConvertReport& report) {
-  const checkpoints::NameChoice choice(options.include, options.exclude);
+  require(!source.tensors.empty(), "[convert] '{}' has no tensor", source.path);
+  checkpoints::NameChoice choice(options.include, options.exclude);
   std::vector<PlannedTensor> chosen;
   for (auto& tensor : checkpoints::planned_tensors(source, "")) {
     if (choice.takes(tensor.name))
@@ -65,6 +69,7 @@ std::vector<PlannedTensor> chosen_tensors(const Checkpoint& source,
           "[convert] --include and --exclude leave none of the {} in '{}'",
           counted(std::ssize(source.tensors), "tensor"),
           source.path);
+  if (auto remark = choice.remark(); !remark.empty()) report.remarks.push_back(std::move(remark));
   return chosen;
 }
 
@@ -125,37 +130,50 @@ void report_folded(const ConvertWork& work,
       report.folded.push_back(work.source.tensors[tensor.index].name);
 }
 
+/// The texts in the header of a source's one file, as trainers of adapters write them; without
+/// digests where what they are of changes. Those of several files are left out, and a line says so.
+std::map<std::string, std::string> kept_metadata(const Checkpoint& source, ConvertReport& report) {
+  const auto own = std::span(source.files).first(source.files.size() - source.lent);
+  std::map<std::string, std::string> kept;
+  for (const auto& file : own)
+    if (file.extension() == ".safetensors")
+      kept.merge(checkpoints::read_safetensors_metadata(file));
+  kept.erase("format");
+  const bool changes = !report.cast.empty() || !report.folded.empty() || !report.renamed.empty() ||
+                       !report.excluded.empty();
+  std::vector<std::string> left_out;
+  for (const auto& [name, text] : kept)
+    if (own.size() > 1 || (changes && name.find("hash") != name.npos)) left_out.push_back(name);
+  for (const auto& name : left_out) kept.erase(name);
+  if (!left_out.empty())
+    report.remarks.push_back(formatted("left out of the metadata in the header: {}",
+                                       first_names(texts_of(left_out, printable), 3)));
+  return kept;
+}
+
 /// One file holds all tensors, under the output's name and without an index.
 void plan_files(ConvertWork& work,
                 std::vector<PlannedTensor> tensors,
                 const fs::path& output,
-                std::int64_t shard_size) {
+                std::int64_t shard_size,
+                ConvertReport& report) {
   if (work.one_file)
     for (auto& tensor : tensors) tensor.group = 0;
-  work.plan = checkpoints::plan_shards(std::move(tensors), work.source, shard_size);
+  work.plan = checkpoints::plan_shards(
+      std::move(tensors), work.source, shard_size, kept_metadata(work.source, report));
   if (!work.one_file) return;
   check(work.plan.shards.size() == 1, "one group is one shard");
   work.plan.shards.front().name = output.filename();
   work.plan.index_name.clear();
 }
 
-/// Name, size and time of files, from before they were read.
-RecordJson states_of(const FileGuard& guard) {
-  auto json = RecordJson::array();
-  for (const auto& [file, state] : guard.files()) {
-    const auto known = state.value_or(FileState{});
-    json.push_back({file.string(), known.bytes, known.seconds, known.nanoseconds});
-  }
-  return json;
-}
-
 /// The digest of everything that decides the output's bytes.
 std::string plan_digest(const ConvertWork& work, const ConversionOptions& options) {
   auto json = RecordJson::array({std::string(version()), std::string(revision())});
-  json.push_back({work.source.path.string(), states_of(work.source.guard)});
+  json.push_back({work.source.path.string(), work.source.guard.states()});
   json.push_back({options.dtype, options.take});
   if (work.adapter)
-    json.push_back({states_of(work.adapter->checkpoint.guard), states_of(work.adapter->guard)});
+    json.push_back({work.adapter->checkpoint.guard.states(), work.adapter->guard.states()});
   for (const auto& shard : work.plan.shards) {
     auto tensors = RecordJson::array();
     for (const auto& tensor : shard.tensors) tensors.push_back(tensor.index);
@@ -220,6 +238,14 @@ void write_beside(const ConvertWork& work,
   work.folder().write_index_and_record(output, record_of(work, options, report, digests));
 }
 
+void report_vanished(const ConvertWork& work,
+                     const std::vector<std::size_t>& vanished,
+                     ConvertReport& report) {
+  const auto name_of = [&](std::size_t tensor) { return work.source.tensors[tensor].name; };
+  if (auto remark = checkpoints::vanished_remark(texts_of(vanished, name_of)); !remark.empty())
+    report.remarks.push_back(std::move(remark));
+}
+
 /// Writes all but the final name.
 void write_files(const ConvertWork& work,
                  const ConversionOptions& options,
@@ -236,17 +262,24 @@ void write_files(const ConvertWork& work,
     const auto bytes = write_converted(pass, output);
     report.bytes_read = bytes.read;
     report.bytes_written = bytes.written;
+    report_vanished(work, bytes.vanished, report);
     write_beside(work, options, report, bytes.digests, output);
   });
 }
 
-/// A later reader of a source folder would read the output, too.
+/// A later reader of a source folder would read the output, too; also where only the folder's file
+/// of weights is named. Beside this file, readers pass over one file of another name.
 void require_apart(const fs::path& source,
                    const ConversionOptions& options,
                    const fs::path& output) {
-  for (const auto& read : {source, options.adapter})
-    if (!read.empty() && fs::is_directory(read))
-      checkpoints::require_outside("convert", output, read);
+  const bool passed_over = is_one_file(output) && !checkpoints::is_customary_name(output);
+  for (const auto& read : {source, options.adapter}) {
+    if (read.empty()) continue;
+    if (fs::is_directory(read)) checkpoints::require_outside("convert", output, read);
+    const auto folder = checkpoints::name_of(fs::absolute(read));
+    if (!passed_over && fs::is_directory(folder))
+      checkpoints::require_outside("convert", output, folder);
+  }
 }
 
 ConvertWork open_work(const fs::path& source,
@@ -270,11 +303,10 @@ ConvertWork open_work(const fs::path& source,
   report_folded(work, tensors, report);
   for (auto& tensor : tensors) give_type(tensor, options.dtype, report);
   rename_tensors(tensors, options.renames, report);
-  plan_files(work, std::move(tensors), output, options.shard_size);
+  plan_files(work, std::move(tensors), output, options.shard_size, report);
   if (work.source.in_folder()) {
-    const auto from = work.source.folder();
-    report.not_copied = checkpoints::left_behind(from, work.source.files);
-    if (!work.one_file) work.side_files = checkpoints::side_files(from);
+    report.not_copied = checkpoints::left_behind(work.source);
+    if (!work.one_file) work.side_files = checkpoints::side_files(work.source);
   }
   return work;
 }
@@ -285,6 +317,10 @@ ConvertReport convert(const fs::path& source,
                       const fs::path& output,
                       const ConversionOptions& options) {
   const Stopwatch watch;
+  require(is_one_file(output) || checkpoints::bare_name(output) == output.filename(),
+          "[convert] writes safetensors, received the file name '{}' as --output; give a folder or "
+          "FILE.safetensors",
+          place_of(output));
   ConvertReport report{.source = source, .output = output};
   const auto work = open_work(source, output, options, report);
   for (const auto& shard : work.plan.shards)
@@ -300,9 +336,9 @@ ConvertReport convert(const fs::path& source,
 std::string describe(const ConvertReport& report) {
   using checkpoints::count_and_names;
   auto text = formatted("{}: {} of {} in {}\n",
-                        place_of(report.output),
+                        path_text(place_of(report.output)),
                         counted(std::ssize(report.tensors), "tensor"),
-                        place_of(report.source),
+                        path_text(place_of(report.source)),
                         counted(static_cast<std::int64_t>(report.shards), "file"));
   const auto add = [&](std::string_view what, const std::vector<std::string>& names) {
     if (!names.empty()) text += formatted("{}: {}\n", what, count_and_names(names));

@@ -78,7 +78,7 @@ class TensorConversion {
     rounded_.resize(checkpoints::bits_of(planned_.dtype) / 8 * sums_.size());
     if (checkpoints::store_rounded(planned_.dtype, sums_, 1, rounded_))
       require_not_finite_before(first, bytes);
-    output_.append({rounded_.data(), rounded_.size()});
+    output_.append_rounded(planned_.dtype, sums_, {rounded_.data(), rounded_.size()});
   }
 
   /// Throws where a value that was finite is no longer.
@@ -101,7 +101,7 @@ class TensorConversion {
   checkpoints::TensorStream& output_;
   const checkpoints::TensorReader* reader_;
   const StoredTensor* origin_;
-  std::vector<LowRankUpdate> updates_;
+  std::vector<checkpoints::LowRankUpdate> updates_;
   std::int64_t unit_ = 1;   // bytes of an element
   std::int64_t count_ = 0;  // elements; bytes, where an element has fewer bits
   std::int64_t block_ = 0;
@@ -138,7 +138,7 @@ ConvertedBytes write_converted(const ConvertPass& pass, const checkpoints::Outpu
         return std::vector<std::string>();
       },
       [&] { require_unchanged(pass); });
-  return {writer.written().front(), bytes, writer.bytes_left()};
+  return {writer.written().front(), writer.vanished(), bytes, writer.bytes_left()};
 }
 
 }  // namespace dimred::verbs

@@ -24,9 +24,10 @@ struct ConvertPass {
 };
 
 struct ConvertedBytes {
-  std::vector<std::string> digests;  // XXH3-128 of each tensor of the source, as it is written
-  std::int64_t read = 0;             // of tensors
-  std::int64_t written = 0;          // of shards
+  std::vector<std::string> digests;   // XXH3-128 of each tensor of the source, as it is written
+  std::vector<std::size_t> vanished;  // tensors of the source that all became 0
+  std::int64_t read = 0;              // of tensors
+  std::int64_t written = 0;           // of shards
 };
 
 /// Writes all shards of the plan, block by block; shards recorded in `output` stay as they are, and

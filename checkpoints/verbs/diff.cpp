@@ -3,15 +3,18 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "checkpoints/checkpoint.h"
 #include "checkpoints/name_pattern.h"
 #include "checkpoints/verbs/diff_hints.h"
 #include "checkpoints/verbs/diff_pass.h"
 #include "checkpoints/verbs/diff_sides.h"
+#include "checkpoints/verbs/number_types.h"
 #include "checkpoints/weight_names.h"
 #include "support/errors.h"
 #include "support/file_state.h"
+#include "support/text.h"
 
 namespace dimred::verbs {
 namespace {
@@ -23,8 +26,7 @@ using checkpoints::StoredTensor;
 
 /// The tensors that the expressions choose, by the names that the checkpoint has.
 std::vector<const StoredTensor*> chosen_of(const Checkpoint& checkpoint,
-                                           const DiffOptions& options) {
-  const checkpoints::NameChoice choice(options.include, options.exclude);
+                                           checkpoints::NameChoice& choice) {
   std::vector<const StoredTensor*> chosen;
   for (const auto& tensor : checkpoint.tensors)
     if (choice.takes(tensor.name)) chosen.push_back(&tensor);
@@ -104,15 +106,31 @@ void remark_on(const Checkpoint& checkpoint,
                                 checkpoints::count_and_names(checkpoint.left_out)));
 }
 
+/// Says which types of differing tensors a tolerance does not reach.
+void remark_on_tolerance(const DiffOptions& options, Difference& difference) {
+  if (!options.tolerance.any()) return;
+  std::set<std::string> types;
+  for (const auto& tensor : difference.tensors)
+    if (tensor.status == DiffStatus::different && number_type(tensor.a.dtype) == nullptr)
+      types.insert(tensor.a.dtype);
+  if (!types.empty())
+    difference.remarks.push_back(
+        formatted("the tolerances have no effect on tensors of type {}: dimred compares their bits",
+                  joined(types, ", ")));
+}
+
 /// Finds the partners by name, and puts all tensors into the difference.
 TensorPairs paired(const Checkpoint& a,
                    const Checkpoint& b,
                    const DiffOptions& options,
                    Difference& difference) {
-  const auto chosen_a = chosen_of(a, options), chosen_b = chosen_of(b, options);
+  checkpoints::NameChoice choice(options.include, options.exclude);
+  const auto chosen_a = chosen_of(a, choice), chosen_b = chosen_of(b, choice);
   const bool all = options.include.empty() && options.exclude.empty();
   require(all || !chosen_a.empty() || !chosen_b.empty(),
           "[diff] --include and --exclude leave no tensor of A or B");
+  if (auto remark = choice.remark(); !remark.empty())
+    difference.remarks.push_back(std::move(remark));
   std::map<std::string_view, const StoredTensor*> partners;
   for (const auto* tensor : chosen_b) partners.emplace(tensor->name, tensor);
   std::vector<std::string> names;
@@ -135,7 +153,7 @@ TensorPairs paired(const Checkpoint& a,
   return pairs;
 }
 
-std::vector<std::string> names_of(const std::vector<DiffSide>& sides) {
+std::vector<std::string> names_of_sides(const std::vector<DiffSide>& sides) {
   std::vector<std::string> names;
   for (const auto& side : sides) names.push_back(side.name);
   return names;
@@ -164,12 +182,14 @@ Difference diff(const fs::path& a, const fs::path& b, const DiffOptions& options
   remark_on(other, "B", difference.remarks);
   const auto pairs = paired(one, other, options, difference);
   compare_pairs(one, other, pairs, options, difference);
+  remark_on_tolerance(options, difference);
   one.guard.require_unchanged("diff");
   other.guard.require_unchanged("diff");
   const auto is_same = [](const TensorDiff& tensor) { return tensor.status == DiffStatus::same; };
   difference.same = difference.only_a.empty() && difference.only_b.empty() &&
                     std::ranges::all_of(difference.tensors, is_same);
-  if (const auto hint = rename_hint(names_of(difference.only_a), names_of(difference.only_b));
+  if (const auto hint =
+          rename_hint(names_of_sides(difference.only_a), names_of_sides(difference.only_b));
       !hint.empty())
     difference.remarks.push_back(hint);
   return difference;

@@ -65,7 +65,8 @@ std::string rename_hint(const std::vector<std::string>& only_a,
   for (const auto& [prefix, names] : prefixes_of(only_b, names_a))
     keep_better(best, formatted("^(.*)$ -> {}\\1", prefix), names);
   const auto compiled = std::ranges::count_if(only_a, [&](const std::string& name) {
-    return names_b.contains(without_part(name, compiled_part));
+    return name.find(compiled_part) != name.npos &&
+           names_b.contains(without_part(name, compiled_part));
   });
   keep_better(best, formatted("{}() -> \\1", escaped(compiled_part)), compiled);
   if (best.names == 0) return {};

@@ -42,13 +42,12 @@ std::pair<Checkpoint, Checkpoint> open_sides(const fs::path& a,
                                              const std::string& take) {
   if (take.empty()) return {open_side(a, take), open_side(b, take)};
   auto one = open_taken(a, take), other = open_taken(b, take);
-  require(
-      one.had_both || other.had_both,
-      "[diff] --take {} needs raw and averaged weights in A or B, received '{}' and '{}', which "
-      "hold one kind each",
-      take,
-      a,
-      b);
+  require(one.had_both || other.had_both,
+          "[diff] --take {} needs raw and averaged weights in A or B, received '{}' and '{}' with "
+          "one kind each",
+          take,
+          a,
+          b);
   return {std::move(one.checkpoint), std::move(other.checkpoint)};
 }
 

@@ -8,6 +8,7 @@
 #include "checkpoints/artifact.h"
 #include "checkpoints/sealed_json.h"
 #include "checkpoints/side_files.h"
+#include "checkpoints/tensor_digests.h"
 #include "checkpoints/verbs/check.h"
 #include "checkpoints/verbs/check_index.h"
 #include "checkpoints/verbs/manifest.h"
@@ -33,8 +34,8 @@ constexpr std::string_view inspect_scope = "inspect";
 Checkpoint open_one_or_part(const fs::path& path) {
   if (checkpoints::look(path).kind != ArtifactKind::part)
     return checkpoints::open_checkpoint(path, {.scope = inspect_scope});
-  auto part = checkpoints::read_checkpoint(path, {.scope = inspect_scope});
-  part.remarks.emplace_back("one part of a checkpoint, as its name says");
+  auto part = checkpoints::read_checkpoint(path, ArtifactKind::part, {.scope = inspect_scope});
+  part.remarks.emplace_back("only a part of a checkpoint, as the name says");
   return part;
 }
 
@@ -113,7 +114,7 @@ Inspection contents_of(const Checkpoint& checkpoint) {
   const auto name = [&](const fs::path& file) { return relative_name(file, result.folder); };
   for (const auto& file : own_files(checkpoint)) result.files.push_back(name(file));
   if (fs::is_directory(checkpoint.path) && checkpoint.in_folder())
-    for (const auto& file : checkpoints::side_files(checkpoint.folder()))
+    for (const auto& file : checkpoints::side_files(checkpoint))
       result.side_files.push_back(file.string());
   const auto names = texts_of(checkpoint.files, name);
   result.tensors.reserve(checkpoint.tensors.size());
@@ -154,7 +155,9 @@ void add_check(Inspection& result, const Checkpoint& checkpoint, const Reading& 
   add(check_places(checkpoint));
   add_fault(result, [&] { add(check_values(checkpoint, reading)); });
   if (checkpoint.frozen) add_fault(result, [&] { checkpoint.frozen->verify(); });
-  if (fs::is_directory(checkpoint.path)) add_fault(result, [&] { check_seal(checkpoint.path); });
+  if (!fs::is_directory(checkpoint.path)) return;
+  add_fault(result, [&] { check_seal(checkpoint.path); });
+  add_fault(result, [&] { checkpoints::require_converted(checkpoint.path); });
 }
 
 ResultPlace manifest_place(const fs::path& file, std::vector<fs::path> inputs) {
@@ -240,12 +243,12 @@ Inspection inspect(const fs::path& path, const InspectionOptions& options) {
   const bool writes = !options.write_manifest.empty();
   const bool compares = !options.manifest.empty();
   require(!writes || !compares,
-          "[inspect] needs a manifest to write or one to compare with, received both");
+          "[inspect] needs either --write_manifest or --manifest, received both");
   const auto manifest = compares ? read_manifest(options.manifest) : Manifest();
   if (writes) require_result_place(manifest_place(options.write_manifest, {}));
   auto [checkpoint, faults] = opened_with_faults(path, options, manifest);
   require_environment(!writes || faults.empty(),
-                      "[inspect] a manifest needs a whole checkpoint: {}",
+                      "[inspect] a manifest needs an undamaged checkpoint: {}",
                       faults.empty() ? "" : faults.front());
   auto result = contents_of(checkpoint);
   result.faults = std::move(faults);

@@ -64,11 +64,11 @@ std::string manifest_shape(const std::vector<std::int64_t>& shape) {
 
 /// The digest that a text begins with, in lower case; empty: it begins with none.
 std::string digest_at_start(std::string_view text) {
-  const auto is_digit = [](char letter) {
+  const auto is_hexadecimal = [](char letter) {
     return std::string_view("0123456789abcdefABCDEF").find(letter) != std::string_view::npos;
   };
   const auto digits = text.substr(0, digest_digits);
-  const bool whole = digits.size() == digest_digits && std::ranges::all_of(digits, is_digit);
+  const bool whole = digits.size() == digest_digits && std::ranges::all_of(digits, is_hexadecimal);
   return whole ? lower_case(digits) : "";
 }
 
@@ -216,7 +216,7 @@ Manifest parse_manifest(std::string_view text, std::string_view source) {
       manifest.tensors.push_back(std::move(*tensor));
     } else {
       auto file = parsed_file(line);
-      if (!file) refuse_line("a line of sha256sum, DIGEST and NAME");
+      if (!file) refuse_line("a line of sha256sum (DIGEST and NAME)");
       if (leaves_folder(file->name)) refuse_line("a name within the checkpoint's folder");
       manifest.files.push_back(std::move(*file));
     }

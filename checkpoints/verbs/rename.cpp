@@ -2,24 +2,31 @@
 
 #include <cstdint>
 #include <map>
-#include <sstream>
 
-#include "support/atomic_file.h"
-#include "support/byte_order_mark.h"
 #include "support/errors.h"
+#include "support/list_lines.h"
 #include "support/printable.h"
-#include "support/text.h"
 
 namespace dimred::verbs {
 namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::string_view separator = " -> ";
 constexpr std::int64_t most_rule_bytes = std::int64_t{1} << 20;
 
 checkpoints::NameReplacement rule_of(const std::pair<std::string, std::string>& sides,
                                      const std::string& place) {
   return {checkpoints::NamePattern(sides.first, place), sides.second};
+}
+
+/// A rule's line without a comment behind it; a regular expression may have a '#'.
+std::string rule_text(const std::string& line) {
+  const auto arrow = line.find(separator);
+  if (arrow == line.npos) return line;
+  const auto end = arrow + separator.size();
+  const auto text = std::string_view(line).substr(end - 1);  // from the blank on
+  return line.substr(0, end) + std::string(without_comment(text));
 }
 
 std::string renamed_by_first(const RenameRules& rules,
@@ -36,16 +43,10 @@ std::string renamed_by_first(const RenameRules& rules,
 }  // namespace
 
 RenameRules read_rename_rules(const fs::path& file) {
-  const auto content = InputFile(file).text(most_rule_bytes);
-  std::istringstream lines(std::string(without_byte_order_mark(content, file.string())));
   RenameRules rules;
-  std::size_t number = 0;
-  for (std::string line; std::getline(lines, line);) {
-    ++number;
-    if (trimmed(line).empty() || trimmed(line).starts_with('#')) continue;
-    const auto place = formatted("{}:{}", file, number);
-    rules.push_back(rule_of(checkpoints::split_line(line, " -> ", place), place));
-  }
+  for_each_list_line(file, most_rule_bytes, [&](const std::string& line, const std::string& place) {
+    rules.push_back(rule_of(checkpoints::split_line(rule_text(line), separator, place), place));
+  });
   require(!rules.empty(), "'{}' needs at least one line REGEX -> TEXT, received none", file);
   return rules;
 }
@@ -70,6 +71,11 @@ std::vector<std::string> renamed(const std::vector<std::string>& names,
   for (const auto& name : names) {
     result.push_back(renamed_by_first(rules, name, used));
     const auto& changed = result.back();
+    require(!name.empty() || !changed.empty(),
+            "[{}] needs a name for each tensor, but a tensor{} has an empty name; a --rename file "
+            "with the line ^$ -> NAME gives it one",
+            scope,
+            whose);
     require(!changed.empty(),
             "[{}] --rename gives \"{}\"{} an empty name",
             scope,
@@ -86,7 +92,7 @@ std::vector<std::string> renamed(const std::vector<std::string>& names,
   }
   for (std::size_t i = 0; i < rules.size(); ++i)
     if (!used[i])
-      remarks.push_back(formatted("{}: \"{}\" decides no tensor's name",
+      remarks.push_back(formatted("{}: \"{}\" renames no tensor",
                                   rules[i].pattern().place(),
                                   printable(rules[i].pattern().text())));
   return result;

@@ -13,7 +13,8 @@ namespace dimred::verbs {
 
 using RenameRules = std::vector<checkpoints::NameReplacement>;
 
-/// Reads lines REGEX -> TEXT; `#` begins a comment line. Throws std::invalid_argument naming the
+/// Reads lines REGEX -> TEXT. A `#` begins a comment at the beginning of a line, and behind a blank
+/// of TEXT. Throws std::invalid_argument naming the
 /// line for another syntax, and for a file without a rule.
 RenameRules read_rename_rules(const std::filesystem::path& file);
 

@@ -1,4 +1,4 @@
-"""Stage 2's algebra against a copy of the same bytes, and in bfloat16 against float32, as ratios.
+"""Measures stage 2's algebra against a copy of the same bytes, and bfloat16 against float32, as ratios.
 
 python experiments/benchmarks/algebra_ratio.py build/bin/device_algebra --json algebra.json
 """

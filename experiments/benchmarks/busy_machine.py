@@ -1,4 +1,4 @@
-"""Stage 1 of the ConvNet on Fashion-MNIST while other programs use the cores, under several wait policies of OpenMP.
+"""Measures stage 1 of the ConvNet while other programs use the cores, under several wait policies of OpenMP.
 
     python experiments/benchmarks/busy_machine.py --repeats 5 --json build/busy_machine.json
 
@@ -37,11 +37,13 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--dimred", type=Path, default=REPOSITORY / "build" / "bin" / "dimred")
     parser.add_argument("--data", type=Path, default=Path("/usr/share/datasets/fashion-mnist"))
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--loads", type=int, nargs="+", default=[0, 2, 6], help="endless loops beside the training")
+    parser.add_argument(
+        "--loads", type=int, nargs="+", default=[0, 2, 6], help="numbers of endless loops to run beside the training"
+    )
     parser.add_argument("--spins", type=int, nargs="*", default=[], help="further values of GOMP_SPINCOUNT to try")
     parser.add_argument("--train_samples", type=int, default=12800)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--json", type=Path, help="every rate, and the machine")
+    parser.add_argument("--json", type=Path, help="JSON file for all rates and a description of the machine")
     options = parser.parse_args()
     options.batch_size, options.learning_rate, options.ours = 64, 0.05, ["test_samples=100"]
     return options

@@ -9,10 +9,10 @@
 #include <nlohmann/json.hpp>
 
 #include "distributed/connect.h"
+#include "engine/heads/class_sharded_softmax.h"
 #include "options/option_help.h"
 #include "support/errors.h"
 #include "support/stopwatch.h"
-#include "training/heads/class_sharded_softmax.h"
 
 namespace {
 
@@ -49,7 +49,7 @@ Layer make_layer(std::int64_t classes, std::int64_t embedding) {
 
 void step(Layer& layer,
           const Options& options,
-          const training::ClassRange& range,
+          const engine::ClassRange& range,
           std::int64_t number,
           distributed::TensorCommunicator& ranks) {
   const auto begin = options.global_batch_size * ranks.rank() / ranks.size();
@@ -59,13 +59,13 @@ void step(Layer& layer,
                                        .seed = static_cast<std::uint64_t>(options.seed),
                                        .step = static_cast<std::uint64_t>(number)};
   const auto result =
-      training::class_sharded_softmax(torch::randn({count, options.head.embedding_size}),
-                                      labels,
-                                      layer.weights,
-                                      range,
-                                      models::resolved(options.head.margin),
-                                      sampling,
-                                      ranks);
+      engine::class_sharded_softmax(torch::randn({count, options.head.embedding_size}),
+                                    labels,
+                                    layer.weights,
+                                    range,
+                                    models::resolved(options.head.margin),
+                                    sampling,
+                                    ranks);
   layer.momentum.mul_(0.9);
   if (result.sampled.defined())
     layer.momentum.index_add_(0, result.sampled, result.weight_gradient);
@@ -75,10 +75,10 @@ void step(Layer& layer,
 }
 
 nlohmann::json measured(const Options& options, distributed::TensorCommunicator& ranks) {
-  const auto range = training::class_range(options.classes, ranks.rank(), ranks.size());
+  const auto range = engine::class_range(options.classes, ranks.rank(), ranks.size());
   {  // buffers of the matrix library and of the connections, on something small
     const auto small =
-        training::class_range(std::int64_t{64} * ranks.size(), ranks.rank(), ranks.size());
+        engine::class_range(std::int64_t{64} * ranks.size(), ranks.rank(), ranks.size());
     auto layer = make_layer(small.size(), options.head.embedding_size);
     step(layer, options, small, 0, ranks);
   }

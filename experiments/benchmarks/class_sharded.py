@@ -1,4 +1,4 @@
-"""Memory, bytes and seconds of a class-sharded margin softmax on several ranks, beside one rank that holds every class.
+"""Measures a class-sharded margin softmax on several ranks against one rank with all classes: memory, bytes, seconds.
 
     python experiments/benchmarks/class_sharded.py build/bin/class_sharded --json class_sharded.json
 
@@ -71,7 +71,7 @@ def main() -> int:
     allowed = 1.1 / results[-1]["ranks"]
     if given.ranks[0] != 1 or given.class_sampling_ratio < 1 or share <= allowed:
         return 0
-    print(f"a rank needs {share:.3f} of what one rank needs, allowed {allowed:.3f}")
+    print(f"a rank needs {share:.3f} of the memory of a single rank, allowed {allowed:.3f}")
     return 1
 
 

@@ -1,10 +1,10 @@
-"""The figure of README: time and memory of merges and conversions beside other tools.
+"""Draws README's figure: time and memory of merges and conversions beside other tools.
 
     .venv/bin/python experiments/benchmarks/draw_merges.py
 
-Reads docs/results/merge_peers.json, which merge.py of this folder wrote, and docs/results/verbs.json of verbs.py, where
-it is there: each of its tasks that was measured has a row of bars. The same files give the same bytes each time, with
-the matplotlib of requirements/base.txt.
+Reads docs/results/merge_peers.json, which merge.py of this folder writes, and docs/results/verbs.json, which verbs.py
+writes. If verbs.json exists, each measured task in it has a row of bars. The same files give the same bytes each time,
+with the matplotlib of requirements/base.txt.
 """
 
 from __future__ import annotations

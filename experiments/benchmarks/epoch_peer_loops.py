@@ -1,4 +1,4 @@
-"""One training epoch of the ConvNet in plain PyTorch, as a process that prints one line of JSON.
+"""Trains the ConvNet for one epoch in plain PyTorch and prints one line of JSON.
 
     python experiments/benchmarks/epoch_peer_loops.py resident|loader0|loader2 --data DIR ...
 
@@ -113,7 +113,7 @@ def main() -> None:
     parser.add_argument("--learning_rate", type=float, default=0.05)
     parser.add_argument("--momentum", type=float, default=0.9)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--train_samples", type=int, default=0, help="only the first N; 0: all")
+    parser.add_argument("--train_samples", type=int, default=0, help="use only the first N training samples; 0: all")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     torch.manual_seed(options.seed)

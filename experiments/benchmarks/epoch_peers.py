@@ -55,8 +55,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--batch_size", type=int, default=64)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--learning_rate", type=float, default=0.05)
-    parser.add_argument("--train_samples", type=int, default=0, help="only the first N; 0: all")
-    parser.add_argument("--no_bf16", action="store_true", help="leave out ours in bfloat16")
+    parser.add_argument("--train_samples", type=int, default=0, help="use only the first N training samples; 0: all")
+    parser.add_argument("--no_bf16", action="store_true", help="skip dimred in bfloat16")
     parser.add_argument(
         "--ours",
         nargs="*",
@@ -64,7 +64,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         metavar="OPTION=VALUE",
         help="further options of dimred stage1, e.g. memory_format=channels_last",
     )
-    parser.add_argument("--output", type=Path, help="JSON with every measurement and versions")
+    parser.add_argument("--output", type=Path, help="JSON file for every measurement and the versions")
     return parser.parse_args(arguments)
 
 

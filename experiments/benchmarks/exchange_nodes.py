@@ -1,5 +1,4 @@
-"""An exchange by nodes against the direct one, between hosts of slow connections: bytes that leave a host, seconds in
-turns.
+"""Measures the exchange by nodes against the direct exchange between hosts with slow connections: bytes and seconds.
 
     python experiments/benchmarks/exchange_nodes.py build/bin/exchange --json exchange.json
 
@@ -47,7 +46,7 @@ def main() -> None:
     """Prints two lines for each layout; writes every round to --json."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("program", type=Path)
-    parser.add_argument("--layouts", nargs="+", default=["2x4", "4x2"], help="nodes x ranks of each")
+    parser.add_argument("--layouts", nargs="+", default=["2x4", "4x2"], help="layouts as nodes x ranks of each node")
     parser.add_argument("--columns", type=int, default=10_000_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--turns", type=int, default=3)

@@ -1,5 +1,6 @@
-"""dimred.fit of snapshots in memory against scikit-learn's PCA and the Gram trick as users write it, in turns in one
-process.
+"""Measures dimred.fit of snapshots in memory against scikit-learn's PCA and the Gram trick as users write it.
+
+All run in turns in one process.
 
     .venv/bin/python experiments/benchmarks/fit_in_memory.py [--files] [--rounds 7] [--scratch /tmp] [--json
     build/fit_in_memory.json]
@@ -156,7 +157,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--scratch", type=Path, help="folder for W and P, 2 GB")
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--files", action="store_true", help="fit 60 files in place of an array in memory")
+    parser.add_argument("--files", action="store_true", help="fit 60 files instead of an array in memory")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=options.scratch) as folder:
         result = measure(Path(folder), options.rounds, options.files)

@@ -43,7 +43,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--dimred", type=Path, default=REPOSITORY / "build" / "bin" / "dimred")
     parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--epochs", type=int, default=20, help="over which memory is watched")
+    parser.add_argument("--epochs", type=int, default=20, help="epochs in which memory is measured")
     parser.add_argument("--packages", type=Path, default=PACKAGES, help="folder of the installed torchvision")
     parser.add_argument("--json", type=Path)
     return parser.parse_args()
@@ -212,7 +212,7 @@ def main() -> None:
         result["folder"] = small(options)
         show("small files, images/s", result["folder"]["runs"])
         waits = ", ".join(f"{100 * part:.3f} %" for part in result["folder"]["resnet20_waits"]["epochs"])
-        print(f"  of a ResNet-20 epoch's time waited for data, by epoch: {waits}")
+        print(f"  part of a ResNet-20 epoch that waits for data, by epoch: {waits}")
     result["load_after"] = os.getloadavg()
     print(f"  load averages before and after: {result['load_before'][0]:.1f}, {result['load_after'][0]:.1f}")
     if options.json:

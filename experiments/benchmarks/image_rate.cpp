@@ -99,7 +99,9 @@ Json folder(const std::vector<std::string>& words) {
   const Stopwatch clock;
   const std::shared_ptr<const Dataset> files = open_image_folder(words.at(1));
   const auto kept = resident(files, std::int64_t{4} << 30, threads);
-  require(kept != files, "[image_rate] needs images of one size");
+  require(kept != files,
+          "[image_rate] needs images of one size that fit in 4 GiB, received {}",
+          words.at(1));
   const auto statistics = channel_statistics(*kept);
   const double opened = clock.seconds();
   const Preprocessing preprocessing{.mean = statistics.mean,

@@ -1,5 +1,4 @@
-"""16, 32 and 64 ranks of small networks on this machine: counted bytes and memory of a rank against the model, seconds
-to the first step.
+"""Checks bytes and memory of 16, 32 and 64 ranks on this machine against a model; measures seconds to the first step.
 
     python experiments/benchmarks/many_ranks.py build/bin --output docs/results/ranks.txt
 
@@ -103,7 +102,7 @@ def wait_until(reached: Callable[[], bool], processes: list[subprocess.Popen[str
         if failed := [process for process in processes if process.poll()]:
             raise SystemExit("\n".join(process.communicate()[1] for process in failed))
         if time.monotonic() > end:
-            raise SystemExit(f"not done after {PATIENCE} s")
+            raise SystemExit(f"the ranks had not finished after {PATIENCE} s")
         time.sleep(0.01)
 
 
@@ -286,7 +285,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("binaries", type=Path)
     parser.add_argument("--layouts", nargs="+", default=["1x16", "2x8", "1x32", "4x8", "1x64", "8x8"])
-    parser.add_argument("--output", type=Path, help="keeps the layouts that are not run now")
+    parser.add_argument(
+        "--output", type=Path, help="file of results; keeps earlier results of layouts that are not run now"
+    )
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # with its ranks
     networks = ", ".join(f"{name} of {layout_of(width).columns} columns" for name, width in WIDTHS.items())

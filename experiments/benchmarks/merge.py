@@ -1,4 +1,4 @@
-"""`dimred merge` against `cat` of its inputs and `cp` of its output, and against other tools where they are installed.
+"""Measures `dimred merge` against `cat` of the inputs, `cp` of the output, and other tools that are installed.
 
 python experiments/benchmarks/merge.py build/bin/dimred --checkpoints 40 --parameters 1e8 --json merge.json
 
@@ -218,7 +218,7 @@ def parser_of(description: str) -> argparse.ArgumentParser:
     parser.add_argument("--parameters", type=float, default=1e8)
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
-    parser.add_argument("--folder", type=Path, help="a place for the files; default: a temporary one")
+    parser.add_argument("--folder", type=Path, help="folder for the files (default: a temporary one)")
     parser.add_argument("--json", type=Path)
     return parser
 
@@ -226,8 +226,10 @@ def parser_of(description: str) -> argparse.ArgumentParser:
 def main() -> None:
     """Prints a table; writes every run to --json."""
     parser = parser_of(__doc__.splitlines()[0])
-    parser.add_argument("--mergekit", type=Path, help="mergekit-yaml of another environment")
-    parser.add_argument("--olmo_core", type=Path, help="merge_hf_checkpoints.py; needs --mergekit's environment")
+    parser.add_argument("--mergekit", type=Path, help="path of mergekit-yaml in another environment")
+    parser.add_argument(
+        "--olmo_core", type=Path, help="path of merge_hf_checkpoints.py, which runs in --mergekit's environment"
+    )
     options = parser.parse_args()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with tempfile.TemporaryDirectory(dir=options.folder) as scratch:

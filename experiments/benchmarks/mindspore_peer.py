@@ -1,5 +1,4 @@
-"""MindSpore 2.10 on processors, the system that stage 2 comes from, beside dimred: its PCA, an epoch, a stage-2 step,
-the whole recipe.
+"""Measures dimred beside MindSpore 2.10 on CPUs: the PCA, one epoch, one stage-2 step and the whole recipe.
 
     python experiments/benchmarks/mindspore_peer.py --scratch /tmp --json build/mindspore.json
 
@@ -56,17 +55,19 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--parts", nargs="*", default=list(PARTS), choices=PARTS)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=1, help="threads of both sides")
-    parser.add_argument("--rows", type=int, default=60, help="pca: n of a random walk")
-    parser.add_argument("--columns", type=int, default=2_560_000, help="pca: its M")
+    parser.add_argument("--rows", type=int, default=60, help="pca: number of snapshots n, from a random walk")
+    parser.add_argument("--columns", type=int, default=2_560_000, help="pca: number of weights M")
     parser.add_argument("--batch_size", type=int, default=64)
-    parser.add_argument("--steps", type=int, default=100, help="steps of MindSpore in epoch and step")
-    parser.add_argument("--train_samples", type=int, default=4096, help="step, recipe: of Fashion-MNIST, evenly spread")
+    parser.add_argument("--steps", type=int, default=100, help="epoch, step: number of MindSpore's steps")
+    parser.add_argument("--train_samples", type=int, default=4096, help="step, recipe: images of Fashion-MNIST")
     parser.add_argument("--test_samples", type=int, default=2000)
     parser.add_argument(
-        "--epochs", type=int, default=9, help="recipe: of stage 1, a fifth of its schedule, with 4 snapshots each"
+        "--epochs", type=int, default=9, help="recipe: epochs of stage 1, a fifth of the schedule's length"
     )
     parser.add_argument(
-        "--json", type=Path, help="every measurement, with versions; parts in it that are not measured now stay"
+        "--json",
+        type=Path,
+        help="JSON file for all measurements; keeps earlier results of parts that are not measured now",
     )
     return parser.parse_args(arguments)
 
@@ -260,7 +261,8 @@ def step_part(options: argparse.Namespace, scratch: Path) -> Run:
     theirs_right = rounds[0]["MindSpore"]["accuracy"]
     if abs(theirs_right - float(row["test_accuracy"])) > 2.5 / options.test_samples:
         raise RuntimeError(
-            f"the same weights are right in {row['test_accuracy']} here and {theirs_right} there: the networks differ"
+            f"the same weights have the test accuracy {row['test_accuracy']} in dimred and {theirs_right} in "
+            "MindSpore: the networks differ"
         )
     shutil.rmtree(data)
     return {

@@ -114,7 +114,7 @@ class Training:
             parameter.set_data(ms.Tensor(weights[begin : begin + parameter.size].reshape(parameter.shape)))
             begin += parameter.size
         if begin != len(weights):
-            raise SystemExit(f"the network has {begin} parameters, the file {len(weights)}")
+            raise SystemExit(f"the network has {begin} parameters, but the file has {len(weights)}")
 
     def sgd_step(self, rates: list[float]) -> nn.Cell:
         """Momentum as the published recipe has it: weight decay of weights alone; a rate for each step."""

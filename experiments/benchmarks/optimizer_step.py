@@ -1,4 +1,4 @@
-"""A step of dimred.SubspaceOptimizer against the trainer's, and against a forward and backward pass of eager PyTorch.
+"""Measures a step of dimred.SubspaceOptimizer against the trainer's step and a forward and backward pass of PyTorch.
 
 ConvNet on mock images of 3 x 28 x 28, batch 512, one thread, preset robust, the same matrix; all keep freed memory.
 Contestants take turns; prints seconds a step and ratios, median (range).

@@ -1,4 +1,4 @@
-"""`dimred pca` of checkpoints in files against reading them twice and writing as much as its matrix has.
+"""Measures `dimred pca` of checkpoint files against reading the files twice and writing a file of the matrix's size.
 
 python experiments/benchmarks/pca_files.py build/bin/dimred --checkpoints 40 --parameters 1e8 --json pca_files.json
 

@@ -43,11 +43,11 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--scratch", type=Path, default=Path("/tmp"), help="folder for W and P")
     parser.add_argument("--rows", type=int, default=60)
     parser.add_argument("--columns", type=int, default=2_560_000)
-    parser.add_argument("--large", action="store_true", help="25,600,000 columns")
+    parser.add_argument("--large", action="store_true", help="measure 25,600,000 columns")
     parser.add_argument("--components", type=int, default=32)
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--peers", nargs="*", default=list(PEERS), choices=PEERS)
-    parser.add_argument("--json", type=Path, help="every measurement, with versions")
+    parser.add_argument("--json", type=Path, help="JSON file for every measurement, with versions")
     options = parser.parse_args()
     options.columns = 25_600_000 if options.large else options.columns
     return options
@@ -157,7 +157,7 @@ def that_fit(options: argparse.Namespace) -> list[str]:
     needed = 5 * 4 * options.rows * options.columns
     if needed <= available:
         return options.peers
-    print(f"peers left out: they need about {needed / 1e9:.0f} GB, {available / 1e9:.0f} GB are free")
+    print(f"the peers are skipped: they need about {needed / 1e9:.0f} GB, and {available / 1e9:.0f} GB are free")
     return []
 
 

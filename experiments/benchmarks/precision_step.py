@@ -1,4 +1,4 @@
-"""A stage-1 step in bfloat16 against float32: dimred against itself, ResNet-20 and ResNet-50.
+"""Measures a stage-1 step of ResNet-20 and ResNet-50 in bfloat16 against float32.
 
     python experiments/benchmarks/precision_step.py --rounds 5 --json build/precision.json
 
@@ -48,11 +48,11 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--dimred", type=Path, default=REPOSITORY / "build" / "bin" / "dimred")
     parser.add_argument("--cases", nargs="*", choices=CASES, default=list(CASES), metavar="NAME")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=0, help="measured steps; 0: the case's own")
-    parser.add_argument("--warm_up", type=int, default=3, help="steps that do not")
-    parser.add_argument("--threads", type=int, default=0, help="0: all")
+    parser.add_argument("--steps", type=int, default=0, help="number of measured steps; 0: each case's own number")
+    parser.add_argument("--warm_up", type=int, default=3, help="further steps before the measured ones")
+    parser.add_argument("--threads", type=int, default=0, help="threads; 0: all cores")
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--json", type=Path, help="every measurement, with versions")
+    parser.add_argument("--json", type=Path, help="JSON file for every measurement, with versions")
     return parser.parse_args(arguments)
 
 

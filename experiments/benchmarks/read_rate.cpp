@@ -124,7 +124,8 @@ std::vector<std::int64_t> order_of(std::int64_t count, bool shuffled) {
 }  // namespace
 
 int main(int count, char** values) {
-  require(count >= 2, "[read_rate] needs a folder");
+  require(count >= 2,
+          "[read_rate] needs a folder for its test files: read_rate FOLDER [MEGABYTES] [REPEATS]");
   const fs::path folder = values[1];
   const std::int64_t megabytes = count > 2 ? std::stoll(values[2]) : 500;
   const int repeats = count > 3 ? std::stoi(values[3]) : 9;

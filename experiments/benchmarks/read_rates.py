@@ -1,4 +1,4 @@
-"""TFRecord and packed files read from the page cache, against a copy of the same bytes in the same run."""
+"""Measures reads of TFRecord and packed files from the page cache against a copy of the same bytes in the same run."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""`dimred convert`, `diff` and `inspect` on a checkpoint in 100 shards against `cat` and `cp`; beside torch, accelerate
-and PEFT on a smaller one.
+"""Measures `dimred convert`, `diff` and `inspect` against `cat` and `cp`, and against torch, accelerate and PEFT.
+
+`cat` and `cp` read a checkpoint in 100 shards; torch, accelerate and PEFT read a smaller checkpoint.
 
 python experiments/benchmarks/verbs.py --json docs/results/verbs.json
 
@@ -368,13 +369,17 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--dimred", type=Path, default=build / "bin" / "dimred")
     parser.add_argument(
-        "--peers", type=Path, default=Path(sys.executable), help="the Python of torch, accelerate, PEFT"
+        "--peers", type=Path, default=Path(sys.executable), help="Python with torch, accelerate and PEFT"
     )
     parser.add_argument("--only", nargs="*", default=list(TASKS), choices=TASKS)
-    parser.add_argument("--size", type=float, default=8, help="GB of a model; peers read one of at most 1 GB")
+    parser.add_argument(
+        "--size", type=float, default=8, help="size of the model in GB; peers read a model of at most 1 GB"
+    )
     parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--folder", type=Path, help="a place for the files; default: a temporary one")
-    parser.add_argument("--json", type=Path, help="every run; tasks in it that are not measured now stay")
+    parser.add_argument("--folder", type=Path, help="folder for the files (default: a temporary one)")
+    parser.add_argument(
+        "--json", type=Path, help="JSON file for all runs; keeps earlier results of tasks that are not measured now"
+    )
     return parser.parse_args()
 
 
@@ -388,7 +393,10 @@ def main() -> None:
         folder = Path(scratch)
         free = shutil.disk_usage(folder).free
         if free < 5e9 * options.size:
-            raise SystemExit(f"{folder} needs {5 * options.size:g} GB, has {free / 1e9:.1f}: name another --folder")
+            raise SystemExit(
+                f"{folder} needs {5 * options.size:g} GB, but only {free / 1e9:.1f} GB are free; choose another "
+                "--folder"
+            )
         inputs = Inputs(options, folder)
         (folder / "out").mkdir()
         for name in options.only:

@@ -1,4 +1,4 @@
-"""A step of stage 2 over ranks against the wire of MindSpore's scheme: bytes counted, seconds in pairs.
+"""Measures bytes and seconds of a stage-2 step over ranks against MindSpore's scheme of communication.
 
 python experiments/benchmarks/wire_schemes.py build/bin/stage2_wire --json wire.json
 """

@@ -67,7 +67,7 @@ def check(asked: Asked) -> None:
         place = f"--cluster {asked.cluster}" if asked.cluster else "jobqueue.yaml"
         raise ConfigError(f"{place}: {reason} (arguments of dask-jobqueue's SLURMCluster)") from None
     if not shutil.which("sbatch"):
-        raise EngineError("--engine slurm needs Slurm's sbatch, which is not on PATH")
+        raise EngineError("--engine slurm needs Slurm's sbatch, but sbatch is not on PATH")
 
 
 def job_script(asked: Asked, logs: Path) -> str:
@@ -115,7 +115,7 @@ def begin_cluster(asked: Asked, output: Path, lock: TextIO) -> subprocess.Popen[
         if process.poll() is not None or time.monotonic() > deadline:
             process.terminate()
             last = [line for line in log.read_text().splitlines() if line.strip()][-1:]
-            raise EngineError(f"the Dask scheduler did not begin: {''.join(last)} ({log})")
+            raise EngineError(f"the Dask scheduler did not start: {''.join(last)} ({log})")
         time.sleep(0.05)
     return process
 
@@ -194,7 +194,7 @@ class Dask:
         here = versions_of(found["client"])
         for address, there in found["workers"].items():
             if versions_of(there) != here:
-                raise EngineError(f"worker {address} has {versions_of(there)}; here it is {here}")
+                raise EngineError(f"worker {address} has {versions_of(there)}, but this machine has {here}")
         for why in self.client.run(Sent(partial(worker.unfit, self.facts))).values():
             if why:
                 self.refuse(why)
@@ -248,8 +248,8 @@ class Dask:
             return Ended(job, code, seconds, why)
         if future.status == "cancelled":
             raise EngineError(
-                f"the Dask scheduler at {self.client.scheduler.address} is gone, or has dropped the runs; the same "
-                "command goes on"
+                f"the Dask scheduler at {self.client.scheduler.address} has ended, or has dropped the runs; run the "
+                "same command again to continue"
             )
         error = future.exception()
         if isinstance(error, distributed.KilledWorker):
@@ -260,7 +260,8 @@ class Dask:
 
     def refuse(self, why: str) -> None:
         """Raises EngineError."""
-        raise EngineError(f"{why}; here it is {worker.version_of(self.facts.binary)}" if " another " in why else why)
+        here = f", but this machine has {worker.version_of(self.facts.binary)}"
+        raise EngineError(f"{why}{here}" if " another " in why else why)
 
     def stop(self) -> None:
         """Cancelled tasks end their processes, whose logs stay locked until they have saved."""
@@ -274,7 +275,7 @@ class Dask:
                 "tasks": self.tasks | {str(job.target): future.key for job, future in self.running.items()},
             }
             write_whole(self.file, lambda path: path.write_text(json.dumps(left)))
-            say(f"{len(futures)} runs are left to {self.address}; the same command takes them up")
+            say(f"{len(futures)} runs continue at {self.address}; the same command reconnects to these runs")
         elif futures:
             with suppress(OSError):  # the scheduler is gone, and so the tasks
                 self.client.cancel(futures, force=True)
@@ -325,7 +326,7 @@ def open_dask(asked: Asked, binary: Path, output: Path, lock: TextIO) -> Dask:
     if left:
         try:
             client = connect(left["scheduler"])
-            say(f"takes up the runs that were left to {left['scheduler']}")
+            say(f"reconnects to the runs at {left['scheduler']}")
         except EngineError:
             (output / LEFT).unlink(missing_ok=True)  # it is over
     if client is None:
@@ -333,7 +334,7 @@ def open_dask(asked: Asked, binary: Path, output: Path, lock: TextIO) -> Dask:
         left = left_in(output) if process else {"scheduler": asked.scheduler, "ours": False}
     try:
         if left is None:
-            raise EngineError("the Dask scheduler ended as soon as it had begun")
+            raise EngineError("the Dask scheduler ended right after its start")
         client = client or connect(left["scheduler"])
         if has_dashboard(client.dashboard_link):
             say(f"dashboard: {client.dashboard_link}")

@@ -124,7 +124,7 @@ def open_local(slots: int, output: Path, lock: TextIO) -> Local:
         except (OSError, ValueError):
             return Local(slots, lock)
         raise EngineError(
-            f"runs were left to the Dask scheduler at {left['scheduler']}: --engine dask takes them up (to forget "
-            f"them, remove {output / LEFT})"
+            f"runs still belong to the Dask scheduler at {left['scheduler']}; --engine dask reconnects to these runs "
+            f"(to forget the runs, remove {output / LEFT})"
         )
     return Local(slots, lock)

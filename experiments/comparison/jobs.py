@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dimred.runs import is_finished
+from workbench.jobs import as_text, flags, is_done
 
-from .options import BUDGET, EPOCHS, RELATIVE, SEED, Tables, as_text
+from .options import BUDGET, EPOCHS, RELATIVE, SEED, Tables
 from .plan import Method, Options, Plan
 
 START = "stage 1"  # what the row of the common start is called
@@ -32,16 +32,12 @@ class Job:
 
     def arguments(self, threads: int) -> list[str]:
         """The words of dimred's command line."""
-        shown = [f"--{key}={as_text(value)}" for key, value in self.options]
-        return [self.command, *shown, f"--threads={threads}", f"--output={self.target}", "--quiet=true"]
+        own = {"threads": threads, "output": self.target, "quiet": True}
+        return [self.command, *flags(dict(self.options) | own)]
 
     def done(self) -> bool:
-        """Whether its result is there: a finished run, a whole matrix (all is written atomically)."""
-        if self.command != "pca":
-            return is_finished(self.target)
-        gram = dict(self.options).get("gram")
-        files = [self.target, self.target.with_suffix(".json"), *([gram] if gram else [])]
-        return all(file.is_file() for file in files)
+        """Whether its result is there, with a matrix's Gram matrix."""
+        return is_done(self.command, self.target) and dict(self.options).get("gram", self.target).exists()
 
     @property
     def log(self) -> Path:

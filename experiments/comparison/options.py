@@ -12,6 +12,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from workbench.jobs import flags
+
 RELATIVE = re.compile(r"\+\d+(\.\d+)?$")  # "+2": two epochs after stage 1's end
 SET_BY_CALLERS = {"input", "output", "overwrite", "threads", "quiet"}  # roles: a comparison chooses these itself
 EPOCHS, BUDGET, SEED = "epochs", "budget", "seed"  # a run's length and draw, which a comparison itself reasons about
@@ -66,13 +68,6 @@ def parse_table(text: str) -> dict[str, Option]:
     return options
 
 
-def as_text(value: Any) -> str:
-    """A value as dimred's flags take it."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return ",".join(map(as_text, value)) if isinstance(value, list) else str(value)
-
-
 @cache
 def told_by(binary: Path, command: str, given: tuple[str, ...], made: int) -> dict[str, Option]:
     """The options of `dimred command` beside the flags `given`, of the binary of that time (ns), asked once."""
@@ -99,7 +94,7 @@ class Tables:
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             if isinstance(error, ConfigError):
                 raise
-            rule = f"{self.binary} {command} --help json: {error}; is it built? (scripts/setup.sh)"
+            rule = f"{self.binary} {command} --help json: {error}; is dimred built? (scripts/setup.sh builds it)"
             raise ConfigError(rule) from error
 
     def idle(self, command: str, options: Mapping[str, Any], open_options: Collection[str] = ()) -> set[str]:
@@ -108,7 +103,7 @@ class Tables:
         table = self.ask(command)
         deciding = frozenset[str]().union(*(option.depends_on for option in table.values()))
         given = {key: value for key, value in options.items() if key in deciding}
-        beside = self.ask(command, tuple(sorted(f"--{key}={as_text(value)}" for key, value in given.items())))
+        beside = self.ask(command, tuple(sorted(flags(given))))
         return {name for name, option in beside.items() if not option.acts and not option.depends_on & {*open_options}}
 
 

@@ -217,12 +217,12 @@ class Reader:
         """Checks that every axis changes something: no axis touches what a matrix or method sets itself."""
         for key in axes["matrices"]:
             if not any(key not in own for own in matrices.values()):
-                self.fail(f"axes.matrices.{key}", "changes nothing: every matrix sets it itself, or there is none")
+                self.fail(f"axes.matrices.{key}", "changes nothing: every matrix sets this option, or no matrix exists")
         for key in axes["methods"]:
             takes = [m for m in methods if key in self.table(m.command) or (m.command == "stage1" and key == BUDGET)]
             free = [m for m in takes if key not in m.options | m.variants]
             if not free:
-                self.fail(f"axes.methods.{key}", "changes nothing: every method that takes it sets it itself")
+                self.fail(f"axes.methods.{key}", "changes nothing: every method with this option sets it itself")
             swept = {*axes["methods"], *axes["stage1"]}
             if all(
                 key
@@ -231,7 +231,7 @@ class Reader:
                 )
                 for m in free
             ):
-                self.fail(f"axes.methods.{key}", "changes nothing: no method has a use for it")
+                self.fail(f"axes.methods.{key}", "changes nothing: no method uses this option")
 
     def read(self) -> Plan:
         """The whole file."""
@@ -243,7 +243,7 @@ class Reader:
                 self.fail(key, "is needed")
         selection, confirmation = self.seeds("selection_seeds"), self.seeds("confirmation_seeds")
         if both := set(selection) & set(confirmation):
-            self.fail("confirmation_seeds", f"{sorted(both)} are among selection_seeds, too")
+            self.fail("confirmation_seeds", f"needs other seeds than selection_seeds, received {sorted(both)} in both")
         stage1 = self.plain("stage1", self.toml["stage1"], "stage1")
         matrices = {
             name: self.plain(f"matrices.{name}", table, "pca") for name, table in self.toml.get("matrices", {}).items()
@@ -258,7 +258,7 @@ class Reader:
             self.fail("stage1.epochs", "is needed")
         for method in methods:
             if {EPOCHS, BUDGET} <= {*method.options, *method.variants}:
-                self.fail(f"methods.{method.name}", "has both epochs and budget: one is the length")
+                self.fail(f"methods.{method.name}", "needs epochs or budget, received both")
         if not all(axes["stage1"].get("validation_fraction", [stage1.get("validation_fraction", 0)])):
             self.fail("stage1.validation_fraction", "needs > 0: validation chooses variants and the best baseline")
         title = self.toml.get("title", self.file.stem)

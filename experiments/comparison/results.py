@@ -11,11 +11,11 @@ from typing import Any
 
 import pandas as pd
 from workbench.files import write_whole
+from workbench.jobs import as_text
 
 from dimred.runs import COSTS, BadRun
 
 from .jobs import Entry
-from .options import as_text
 from .readings import Reading, Readings
 from .schedule import Journal
 

@@ -41,7 +41,7 @@ class Rows:
                 Reading(**row["reading"])
                 self.kept[row["folder"]] = row
         except (ValueError, TypeError, KeyError) as error:
-            raise ConfigError(f"{file} is no file of rows ({error!r})") from None
+            raise ConfigError(f"{file} was not written by compare.py --rows ({error!r})") from None
 
     def name(self, entry: Entry) -> str:
         """The name of its run."""

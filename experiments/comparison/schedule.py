@@ -34,9 +34,9 @@ class Stopped(Exception):
     def __init__(self, number: int, left: bool) -> None:
         """The signal."""
         fate = (
-            "the runs that were begun go on; the same command takes them up"
+            "the started runs continue; the same command reconnects to them"
             if left
-            else "all runs have saved, the same command goes on"
+            else "all runs have saved their states; run the same command again to continue"
         )
         super().__init__(f"stopped by {signal.Signals(number).name}; {fate}")
         self.number = number
@@ -54,7 +54,7 @@ def take(output: Path, patience: float = PATIENCE) -> TextIO:
             return lock
         except BlockingIOError:
             if time.monotonic() > deadline:
-                raise Busy(f"another comparison, or a run of it, is at work in {output}") from None
+                raise Busy(f"another comparison, or one of its runs, is using {output}") from None
             time.sleep(0.1)
 
 
@@ -230,7 +230,7 @@ class Scheduler:
             return False
         killed = code < 0 or code > 128
         if killed and self.starts[job.target] < TRIES:
-            self.say(f"{job.name}: {end.why or f'killed ({code})'}, goes on")
+            self.say(f"{job.name}: {end.why or f'killed ({code})'}; the job is started again")
             return True
         said = end.why or last_line(job.log)
         why = f"ended with {code}: {said}"

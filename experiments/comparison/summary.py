@@ -8,11 +8,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pandas as pd
-from workbench.text_table import text_table
+from workbench.jobs import as_text
+from workbench.text_table import interval, number, percent, text_table
 
 from dimred.runs import holm, mean_interval, paired_difference
 
-from .options import as_text
 from .results import Outcome
 
 EQUALS = {None: "all baselines", "epochs": "no more epochs", "spent": "no more passes", "seconds": "no more seconds"}
@@ -209,19 +209,14 @@ def summarise(
     return table
 
 
-def percent(value: float, sign: str = "") -> str:
-    """A share as per cent; a dash where there is none."""
-    return "–" if pd.isna(value) else f"{100 * value:{sign}.2f}"
-
-
 def p_value(value: float) -> str:
     """Three digits, `< 0.001` below them."""
     return "–" if pd.isna(value) else "< .001" if value < 0.001 else f"{value:.3f}"
 
 
 def loss_text(value: float, sign: str = "") -> str:
-    """Four digits; a dash where there is none."""
-    return "–" if pd.isna(value) else f"{value:{sign}.4f}"
+    """Four digits."""
+    return number(value, sign, 4)
 
 
 def shown(table: pd.DataFrame, axes: Sequence[str], cost: str | None, metric: str = "test_accuracy") -> str:
@@ -250,7 +245,6 @@ def shown(table: pd.DataFrame, axes: Sequence[str], cost: str | None, metric: st
     for line in table.to_dict("records"):
         star = " *" if line["method"] in swept and line["chosen"] else ""
         low, high, p, p_holm = (line[f"{prefix}{column}"] for column in ("low", "high", "p", "p_holm"))
-        interval = f"{write(low, '+')} to {write(high, '+')}"
         difference = "best" if line[f"{prefix}baseline"] else write(line[f"{prefix}difference"], "+")
         rows.append(
             [
@@ -263,7 +257,7 @@ def shown(table: pd.DataFrame, axes: Sequence[str], cost: str | None, metric: st
                 write(line[CHOSEN_BY[metric][0]]),
                 f"{write(line[metric])} ± {write(line[f'{prefix}sd'])}",
                 difference,
-                "–" if pd.isna(low) else interval,
+                interval(low, high, "+", write),
                 p_value(p),
                 p_value(p_holm),
                 *(
@@ -283,8 +277,9 @@ def amount(value: float, cost: str | None) -> str:
     return f"{value:.1f} s" if cost == "seconds" else f"{value:.2f} epochs"
 
 
-NOTES = """Differences are paired by seed, in points, to the baseline of highest validation accuracy, at each
-run's own end; at no more epochs, passes or seconds, to the best of those baselines that cost no more
-(`against`); of losses, to the baseline of lowest validation loss: below 0 is better. The loss is the mean
-negative log-likelihood. Holm's correction is over all tests of a table's metric. Seconds include the
-matrix's. * the variant that validation chose."""
+NOTES = """Each difference is the mean over pairs with the same seed, in percentage points, at the end of each run.
+The other run of a pair is the baseline with the highest validation accuracy. In the tables at no more epochs,
+passes or seconds, it is the best baseline that costs no more (column `against`). For losses it is the baseline
+with the lowest validation loss, and a difference below 0 is better. The loss is the mean negative log-likelihood.
+Holm's correction covers all tests of a table's metric. Seconds include the time for the matrix. * marks the
+variant that validation chose."""

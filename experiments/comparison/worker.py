@@ -84,7 +84,7 @@ def unfit(facts: Facts, dask_worker: Any) -> str:
     if not seen:
         return f"{here} does not see {facts.folder}: the folder is not shared"
     if not os.path.isdir(facts.cwd):
-        return f"{here} has no folder {facts.cwd}, which paths start from"
+        return f"{here} has no folder {facts.cwd}, but relative paths start there"
     try:
         made = os.stat(facts.binary).st_mtime_ns, facts.binary
         if getattr(dask_worker, "digest_of_dimred", ("", ""))[0] != made:

@@ -77,4 +77,4 @@ def build(name: str, channels: int, height: int, width: int, classes: int) -> nn
         from . import from_torchvision
 
         return from_torchvision.build(name, channels, classes)
-    raise ValueError(f"[build] knows {', '.join(NAMES)}, received {name!r}")
+    raise ValueError(f"[build] needs one of {', '.join(NAMES)}, received {name!r}")

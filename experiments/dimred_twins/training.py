@@ -53,14 +53,14 @@ def require_followable(options: Options) -> None:
         given = options.get(name, value)
         same = float(given) == value if isinstance(value, float) else str(given).lower() == str(value).lower()
         if not same:
-            raise CannotFollow(f"the twin has no {name}, received {given}")
+            raise CannotFollow(f"the PyTorch twin does not support {name}, received {given}")
     for name, known in (("optimizer", OPTIMIZERS), ("schedule", SCHEDULES)):
         if options.get(name, known[0]) not in known:
-            raise CannotFollow(f"the twin has no {name} {options[name]}")
+            raise CannotFollow(f"the PyTorch twin does not support {name} {options[name]}")
     if options.get("precision") == "float16":
-        raise CannotFollow("the twin has no float16 on the CPU")
+        raise CannotFollow("the PyTorch twin does not support float16 on the CPU")
     if options.get("model") in TWO_LOSSES:
-        raise CannotFollow(f"the twin has no auxiliary loss, which {options['model']} has")
+        raise CannotFollow(f"the PyTorch twin does not support the auxiliary loss of {options['model']}")
 
 
 def learning_rate(options: Options, step: int, per_epoch: int) -> float:
@@ -90,7 +90,7 @@ def learning_rate(options: Options, step: int, per_epoch: int) -> float:
         pieces = [tuple(map(float, piece.split(":"))) for piece in options["pieces"].split(",")]
         rate = next((rate for last, rate in pieces if epoch < last), pieces[-1][1])
     else:
-        raise CannotFollow(f"the twin has no schedule {kind} of this form")
+        raise CannotFollow(f"the PyTorch twin does not support this form of the schedule {kind}")
     return rate * 0.01 ** ((warmup - step) / warmup) if step < warmup else rate
 
 
@@ -158,9 +158,9 @@ def train_as(run: Path) -> pd.DataFrame:
     options = read_options(run / "config.toml")
     files = sorted((run / "batches").glob("step_????????.safetensors"))
     if any((run / "batches").glob("*.rank*")):
-        raise CannotFollow(f"{run} was trained by several ranks; the twin is one process")
+        raise CannotFollow(f"{run} was trained by several ranks, but the PyTorch twin is one process")
     if not files or not (run / "batches" / "weights_00000000.safetensors").is_file():
-        raise CannotFollow(f"{run} has no batches of a whole run; train with --hooks batches")
+        raise CannotFollow(f"{run} does not hold the batches of all its steps; train with --hooks batches")
     require_followable(options)
     torch.manual_seed(options["seed"])  # of dropout's masks, which are others than the run's
     network = network_of(run, options, load_file(files[0])["images"])

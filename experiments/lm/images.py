@@ -22,7 +22,7 @@ def read(name: str, header: int) -> np.ndarray:
     try:
         return np.frombuffer(gzip.decompress((FOLDER / name).read_bytes()), np.uint8, offset=header)
     except FileNotFoundError:
-        raise SystemExit(f"this experiment reads {FOLDER / name}: apt install dataset-fashion-mnist") from None
+        raise SystemExit(f"this experiment needs {FOLDER / name}; apt install dataset-fashion-mnist") from None
 
 
 def images_of(part: str) -> tuple[Tensor, Tensor]:

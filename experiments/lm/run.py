@@ -1,4 +1,4 @@
-"""Makes the rows of two records that are not there yet: a run that was stopped goes on.
+"""Computes the missing rows of two records; a second start continues a stopped run.
 
     python experiments/lm/run.py [RECORD...] [--seeds 1 2 3] [--folder runs/lm] [--rows FOLDER]
 
@@ -151,11 +151,15 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, nargs="+", default=list(range(1, 9)))
     parser.add_argument("--folder", type=Path, default=Path("runs/lm"), help="folder of snapshots and states")
     parser.add_argument(
-        "--rows", type=Path, default=EXPERIMENTS / "records", metavar="FOLDER", help="folder of the rows"
+        "--rows",
+        type=Path,
+        default=EXPERIMENTS / "records",
+        metavar="FOLDER",
+        help="folder of the records' files of rows",
     )
     options = parser.parse_args()
     if unknown := set(options.records) - set(RECORDS):
-        parser.error(f"RECORD is one of {', '.join(RECORDS)}, received {', '.join(sorted(unknown))}")
+        parser.error(f"RECORD needs to be one of {', '.join(RECORDS)}, received {', '.join(sorted(unknown))}")
     torch.set_num_threads(1)
     for seed in options.seeds:
         for record in options.records:

@@ -36,11 +36,13 @@ def read_text() -> Text:
         listing = subprocess.run(["dpkg", "-L", *PACKAGES], check=True, capture_output=True, text=True).stdout
     except (OSError, subprocess.CalledProcessError):
         raise SystemExit(
-            f"this experiment reads Debian's packages {' and '.join(PACKAGES)}: apt install them"
+            f"this experiment needs Debian's packages {' and '.join(PACKAGES)}; apt install {' '.join(PACKAGES)}"
         ) from None
     pages = sorted({path for line in listing.splitlines() if line.endswith(".gz") and (path := Path(line)).is_file()})
     if not pages:
-        raise SystemExit("the manual pages are left out on this machine (path-exclude in /etc/dpkg/dpkg.cfg.d)")
+        raise SystemExit(
+            "this experiment needs the manual pages, but path-exclude in /etc/dpkg/dpkg.cfg.d leaves them out"
+        )
     parts: tuple[list[Tensor], list[Tensor], list[Tensor]] = ([], [], [])
     for page in pages:
         source = gzip.decompress(page.read_bytes()).decode("utf-8", "replace")

@@ -54,7 +54,7 @@ def folder() -> Path:
     """$DIMRED_RUNS, else runs/fashion (scripts/compare.sh) or runs/demo (scripts/demo.sh) here or above."""
     if named := os.environ.get("DIMRED_RUNS"):
         if not Path(named).is_dir():
-            raise Missing(f"DIMRED_RUNS names {named}, which is no folder")
+            raise Missing(f"DIMRED_RUNS needs a folder, received {named}")
         return Path(named)
     for above in (Path.cwd(), *Path.cwd().parents):
         for name in ("fashion", "demo"):
@@ -93,8 +93,8 @@ def table(name: str) -> pd.DataFrame:
     file = folder() / name
     if not file.is_file():
         raise Missing(
-            f"{folder()} is no comparison, it has no {name}: scripts/compare.sh experiments/comparisons/fashion.toml "
-            "--output runs/fashion makes one"
+            f"{folder()} is no comparison, because {name} is missing: scripts/compare.sh "
+            "experiments/comparisons/fashion.toml --output runs/fashion makes one"
         )
     return pd.read_csv(file)
 
@@ -105,8 +105,8 @@ def gram_of(runs: list[reader.Run]) -> tuple[np.ndarray, Path]:
     gram = reader.gram_beside(sidecar) if sidecar else None
     if gram is None or sidecar is None:
         raise Missing(
-            f"{folder()} has no stage 2 with a matrix whose Gram matrix or snapshots are still there: scripts/demo.sh "
-            "makes one in runs/demo"
+            f"{folder()} has no run of stage 2 whose Gram matrix or snapshots still exist: scripts/demo.sh makes one "
+            "in runs/demo"
         )
     return gram, sidecar
 

@@ -48,7 +48,7 @@ def accuracy_charts(runs: Sequence[Run]) -> list[Chart]:
     if start is None:
         return [whole]
     near = Chart(
-        f"{title} after the runs part",
+        f"{title} after the runs separate",
         "epoch",
         "%",
         series,

@@ -7,11 +7,18 @@ from pathlib import Path
 
 PARTS = {
     ".lock",
+    "best",
     "checkpoints",
     "config.toml",
     "curve.csv",
+    "ema.h5",
+    "final.h5",
+    "frozen.safetensors",
+    "initialization.json",
     "manifest.json",
+    "model.pt",
     "snapshots",
+    "start.h5",
     "step_times.csv",
     "steps.csv",
 }
@@ -38,7 +45,9 @@ def require_place(file: Path, option: str, mark: tuple[str, str]) -> None:
     with target.open("rb") as stream:
         begin = stream.read(BEGINNING)
     if begin and mark[1].encode() not in begin:
-        raise ValueError(f"{file} exists already and is no earlier {mark[0]}; choose another {option} or remove it")
+        raise ValueError(
+            f"{file} exists already and is not an earlier {mark[0]}; choose another {option} or remove the file"
+        )
 
 
 def write_whole(file: Path, write: Callable[[Path], object]) -> None:
@@ -46,9 +55,9 @@ def write_whole(file: Path, write: Callable[[Path], object]) -> None:
     to is written. Raises ValueError for a device, a pipe or a folder, and where there is no such folder."""
     file = file.resolve()
     if file.exists() and not file.is_file():
-        raise ValueError(f"{file} is no regular file: it is left as it is")
+        raise ValueError(f"{file} is no regular file and is not replaced")
     if not file.parent.is_dir():
-        raise ValueError(f"{file}: the folder {file.parent} is not there")
+        raise ValueError(f"{file} cannot be written: the folder {file.parent} does not exist")
     temporary = file.with_name(f".{file.name}.tmp")
     write(temporary)
     temporary.replace(file)

@@ -81,9 +81,9 @@ def figures(drawn: Sequence[Chart], with_legend: bool = True) -> str:
 
 
 MARKS_NOTE = (
-    "<p class='quiet'>Dots are the weights as trained; rings have their BatchNorm statistics "
-    "recalibrated, diamonds are means of weights, crosses moving averages. The dotted rule is "
-    "where the runs part. Point at a mark for its value.</p>"
+    "<p class='quiet'>Dots show the weights as trained. Rings show weights with recalibrated BatchNorm statistics. "
+    "Diamonds show means of weights, and crosses show moving averages. The dotted vertical line shows the epoch where "
+    "the runs separate. Point at a mark to see the value.</p>"
 )
 
 
@@ -113,12 +113,13 @@ def uncertainty_section(runs: Sequence[Run]) -> str:
     if not table[1]:
         return ""
     why = (
-        f"Differences are paired by seed, in points, to {best}, the baseline with the highest validation "
-        "accuracy; p-values are Holm-corrected over the table."
+        "Each difference is the mean over pairs with the same seed, in percentage points, against "
+        f"{best}, the baseline with the highest validation accuracy. The p-values are Holm-corrected over the table."
         if best
-        else "No differences: without a validation set nothing but the test set could choose the best baseline."
+        else "The table has no differences, because the runs have no validation set. Only the test set could choose "
+        "the best baseline, and that choice would be biased."
     )
-    note = f"Student's t over seeds. {why}"
+    note = f"Intervals and p-values are from Student's t over seeds. {why}"
     keys = group_colours(runs)
     return f"<h2>Over seeds</h2>{html_of(table, [keys[row[0]] for row in table[1]])}<p class='quiet'>{escape(note)}</p>"
 
@@ -133,8 +134,9 @@ def costs_section(runs: Sequence[Run]) -> str:
     """The costs of the runs themselves."""
     keys, table = group_colours(runs), costs(runs)
     note = (
-        "Each run's own, without what it inherited; means over seeds. `spent` is compute in epochs of plain SGD: "
-        "(forward + 2 backward passes) / (3 x steps per epoch)."
+        "Each number is a mean over seeds of the runs' own costs. The costs of the runs from which they started are "
+        "not included. `spent` is the compute in epochs of plain SGD: (forward + 2 backward passes) / (3 x steps per "
+        "epoch)."
     )
     return f"<h2>Costs</h2>{html_of(table, [keys[row[0]] for row in table[1]])}<p class='quiet'>{note}</p>"
 
@@ -148,10 +150,11 @@ def differences_section(runs: Sequence[Run]) -> str:
 
 
 GUARDS_NOTE = (
-    "<p class='quiet'>Guards at work counts the steps so far in which a guard of the method acted. A search fails if "
-    "no trial lowers the loss enough. An update of H, the inverse Hessian, is skipped if its curvature is too small. "
-    "H is reset to the identity if its direction does not descend. The residual, the momentum outside the subspace, is "
-    "left out if the direction does not descend with it.</p>"
+    "<p class='quiet'>The chart Guards at work counts the steps so far in which a safeguard of the method acted. A "
+    "search fails if no trial lowers the loss enough. H is the estimate of the inverse Hessian. An update of H is "
+    "skipped if the curvature is too small. H is reset to the identity if its direction does not descend. The residual "
+    "is the momentum outside the subspace. A step leaves out the residual if the direction with the residual does not "
+    "descend.</p>"
 )
 
 
@@ -162,7 +165,7 @@ def telemetry_section(runs: Sequence[Run]) -> str:
     for name, members in groups(runs).items():
         run = members[0]
         if drawn := charts.telemetry_charts(run, chosen[run.name]):
-            seeds = f", first of {len(members)} seeds" if len(members) > 1 else ""
+            seeds = f", the first of {len(members)} seeds" if len(members) > 1 else ""
             parts.append(f"<h2>{escape(f'Steps of {name} ({run.method}{seeds})')}</h2>{figures(drawn)}")
     return "\n".join([*parts, GUARDS_NOTE] if parts else parts)
 
@@ -172,8 +175,9 @@ def not_shown(runs: Sequence[Run], few: Sequence[Run]) -> str:
     if len(few) == len(runs):
         return ""
     return (
-        f"<p class='quiet'>{len(few)} of {len(runs)} runs, the first seed's of stage 1 and of the groups that "
-        "validation prefers, are listed and drawn one by one; the tables over seeds and of costs hold all.</p>"
+        f"<p class='quiet'>This table and the charts show {len(few)} of {len(runs)} runs: the first seed of stage 1 "
+        "and of the groups with the most seeds and the best validation accuracy. The tables over seeds and of costs "
+        "include all runs.</p>"
     )
 
 

@@ -9,7 +9,7 @@ from statistics import fmean
 from dimred.runs import Run
 
 from .svg import Chart, Series, render
-from .tables import number
+from .text_table import number
 
 FIXED = ("per-rank batch", "global batch")  # what stays while ranks are added
 

@@ -11,9 +11,7 @@ from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
-from dimred.runs import is_finished
-
-from .jobs import flags
+from .jobs import flags, is_done
 
 DATA_OPTIONS = ("data", "test_data")  # files known by size and time: they may be large
 VERIFIED = "verification.json"
@@ -33,14 +31,12 @@ class Step:
     output: Path
 
     def is_done(self) -> bool:
-        """Runs resume by themselves; a matrix is there when its sidecar, which is written last, is."""
+        """Runs resume by themselves."""
         if self.command == "model":
             return self.output.is_file()
         if self.command == "verify":
             return (self.output / VERIFIED).is_file()
-        return (
-            is_finished(self.output) if self.command.startswith("stage") else self.output.with_suffix(".json").is_file()
-        )
+        return is_done(self.command, self.output)
 
     def note(self) -> Path:
         """The options that it was made with."""
@@ -110,23 +106,15 @@ def command_line(step: Step, ranks: int, dimred: Path) -> list[str]:
     launcher = []
     if ranks > 1 and step.command not in ("verify", "model"):
         launcher = ["torchrun", "--no-python", "--standalone", f"--nproc-per-node={ranks}"]
-    options = {
-        key: str(value).lower()
-        if isinstance(value, bool)
-        else ",".join(map(str, value))
-        if isinstance(value, list)
-        else value
-        for key, value in step.options.items()
-    }
     again = (
-        ["--overwrite"] if step.command == "pca" and "overwrite" not in options else []
+        ["--overwrite"] if step.command == "pca" and "overwrite" not in step.options else []
     )  # a matrix without its sidecar is half a matrix
-    return [*launcher, str(dimred), step.command, *flags(options), f"--output={step.output}", *again]
+    return [*launcher, str(dimred), step.command, *flags(step.options), f"--output={step.output}", *again]
 
 
 def require_made_so(step: Step, ranks: int) -> None:
     """Raises RecipeError for what is there of the step and was not made with these options and steps."""
-    remedy = "choose another --output, or remove it"
+    remedy = "choose another --output, or remove this one"
     before, asked = step.noted().get("with", {}), step.made_with(ranks)
     there = step.is_done() or step.output.is_dir()
     if there and before and {**before, "from": None} == {**asked, "from": None}:
@@ -145,4 +133,4 @@ def require_order(steps: list[Step], ranks: int) -> None:
         if not step.is_done():
             open_step = step.name
         elif open_step:
-            raise RecipeError(f"{step.output} was made before {open_step}; choose another --output, or remove it")
+            raise RecipeError(f"{step.output} was made before {open_step}; choose another --output, or remove this one")

@@ -15,10 +15,11 @@ from .svg import Chart, Series
 
 MOST_POINTS = 100  # of leave-last-out: each costs a decomposition
 NOTES = {
-    "path": "The path of the snapshots in their first two components. A random walk of as many snapshots draws the "
-    "dashed parabola on average (its components are cosines), so a smooth arc is no sign of a simple ground.",
-    "next": "How much of the way from snapshot t to snapshot t + 1 lies in the components of snapshots 1 to t: what a "
-    "subspace that was fitted to the past can still reach. Of a random walk, nothing.",
+    "path": "The chart Path of the snapshots shows the snapshots in their first two components. A random walk with the "
+    "same number of snapshots draws the dashed parabola on average, because its components are cosines. A smooth arc "
+    "is therefore no sign of a simple loss surface.",
+    "next": "The last chart shows how much of the way from snapshot t to snapshot t + 1 lies in the components of "
+    "snapshots 1 to t. This is the part that a subspace fitted to the past can still reach. For a random walk it is 0.",
 }
 
 
@@ -100,8 +101,8 @@ def sentence(pca: dict[str, Any]) -> str:
     text = f"{components} components hold {kept:.1f} % of the variance of {snapshots} snapshots."
     if null:
         text += (
-            f" As many components of a random walk of as many steps hold {null:.1f} % (Antognini & Sohl-Dickstein "
-            "2018), so a high share alone says nothing of the training."
+            f" The same number of components of a random walk with the same number of steps holds {null:.1f} % "
+            "(Antognini & Sohl-Dickstein 2018). A high share alone therefore says nothing about the training."
         )
     return text
 

@@ -6,12 +6,11 @@ import json
 import re
 from collections.abc import Sequence
 
-import pandas as pd
-
 from dimred.runs import Run, groups
 from dimred.runs.grouping import preference
 
 from .tables import is_baseline, uncertainty
+from .text_table import number, percent
 
 MOST_SENTENCES = 4
 
@@ -25,11 +24,6 @@ def summary_header(runs: Sequence[Run]) -> list[str]:
     """Column names; costs are the run's own, without what it inherited."""
     best = ["best by validation %"] if has_validation(runs) else []
     return ["run", "method", "epochs", "images", "seconds", "forward passes", *best, "final test loss", "final test %"]
-
-
-def percent(value: float) -> str:
-    """A fraction as per cent with two decimals; a dash where it was not measured."""
-    return "–" if pd.isna(value) else f"{100 * value:.2f}"
 
 
 def epochs(run: Run) -> str:
@@ -57,7 +51,7 @@ def summary_rows(runs: Sequence[Run]) -> list[list[str]]:
         row += [f"{costs['seconds']:,.1f}", f"{costs['forward_passes']:,.0f}"]
         row += chosen if with_validation else []
         row += (
-            [f"{final['test_loss']:.4f}", percent(final["test_accuracy"]) + tail]
+            [number(final["test_loss"], digits=4), percent(final["test_accuracy"]) + tail]
             if run.is_tested
             else ["–", "no test set"]
         )
@@ -77,12 +71,15 @@ def over_seeds(runs: Sequence[Run]) -> list[str]:
             found.append(
                 (
                     preference(members),
-                    f"{sentence}; {row[5]} points ({row[6]}) beside {best}." if best else f"{sentence}.",
+                    f"{sentence}, {row[5]} points ({row[6]}) against {best}." if best else f"{sentence}.",
                 )
             )
     sentences = [sentence for _, sentence in found]
     if len(found) > MOST_SENTENCES:
-        return [f"Of {len(found)} groups of stage 2, validation prefers this one: {max(found)[1]}"]
+        return [
+            f"Among the {len(found)} groups of stage 2, this one has the most seeds and then the best validation "
+            f"accuracy: {max(found)[1]}"
+        ]
     return sentences
 
 
@@ -109,7 +106,7 @@ def mixed(runs: Sequence[Run]) -> list[str]:
         if len(names) > 1:
             first, *others = names.values()
             few = ", ".join(name for group in others for name in group[:1])
-            warnings.append(f"These runs have different {what}: {first[0]} and {few} do not compare.")
+            warnings.append(f"These runs have different {what}; do not compare {first[0]} with {few}.")
     return warnings
 
 
@@ -117,7 +114,10 @@ def comparison(runs: Sequence[Run]) -> list[str]:
     """A warning where the runs do not compare, then one sentence per stage-2 run, or one per group when there are
     several seeds. Runs without a test set are named, and not compared."""
     if untested := [run.name for run in runs if not run.is_tested]:
-        return [*comparison([run for run in runs if run.is_tested]), f"No test set: {', '.join(untested)}."]
+        return [
+            *comparison([run for run in runs if run.is_tested]),
+            f"These runs have no test set: {', '.join(untested)}.",
+        ]
     return [*mixed(runs), *(over_seeds(runs) or one_by_one(runs))]
 
 
@@ -140,5 +140,6 @@ def one_by_one(runs: Sequence[Run]) -> list[str]:
         distances = ", ".join(beside(end, other) for other in others)
         sentences.append(f"{run.name} {percent(end)} %" + (f": {distances}." if distances else "."))
     if len(sentences) > MOST_SENTENCES:  # the table has them all
-        return [*sentences[:MOST_SENTENCES], f"And {len(sentences) - MOST_SENTENCES} more runs of stage 2 below."]
+        more = len(sentences) - MOST_SENTENCES
+        return [*sentences[:MOST_SENTENCES], f"The table below has {more} more run{'s' * (more > 1)} of stage 2."]
     return sentences

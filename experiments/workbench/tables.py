@@ -10,6 +10,8 @@ from statistics import fmean
 from dimred.runs import Run, groups, holm, mean_interval, paired_difference
 from dimred.runs.grouping import preference, seed_of, settings
 
+from .text_table import interval, number
+
 Table = tuple[list[str], list[list[str]]]  # header, rows
 
 
@@ -89,16 +91,6 @@ def uncertainty(runs: Sequence[Run]) -> tuple[Table, str | None]:
                 number(p, "", 3),
             ]
     return (header, rows), best
-
-
-def number(value: float, sign: str = "", digits: int = 2) -> str:
-    """A dash where there is none."""
-    return "–" if math.isnan(value) else f"{value:{sign}.{digits}f}"
-
-
-def interval(low: float, high: float, sign: str = "") -> str:
-    """`low to high`."""
-    return "–" if math.isnan(low) else f"{number(low, sign)} to {number(high, sign)}"
 
 
 COSTS = {

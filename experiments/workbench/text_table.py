@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 
 def is_number(cell: str) -> bool:
     """Whether a cell is set flush right: it starts like a number or is a dash."""
     return cell[:1].isdigit() or cell[:1] in "+-.−–" or cell == "nan"
+
+
+def number(value: float, sign: str = "", digits: int = 2) -> str:
+    """A dash where there is none."""
+    return "–" if math.isnan(value) else f"{value:{sign}.{digits}f}"
+
+
+def percent(value: float, sign: str = "") -> str:
+    """A fraction as per cent with two decimals."""
+    return number(100 * value, sign)
+
+
+def interval(low: float, high: float, sign: str = "", write: Callable[[float, str], str] = number) -> str:
+    """`low to high`."""
+    return "–" if math.isnan(low) else f"{write(low, sign)} to {write(high, sign)}"
 
 
 def text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

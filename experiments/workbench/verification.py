@@ -73,5 +73,5 @@ def verification_section(runs: Sequence[Run], legend: Callable[[Sequence[Series]
     curves = [(run, roc) for run, _, roc in found]
     drawn = [roc_chart("ROC", curves, chosen, 1.0), roc_chart("ROC, few false positives", curves, chosen, 0.1)]
     cells = "".join(f"<div>{render(chart)}{legend(chart.series)}</div>" for chart in drawn)
-    note = "Means over 10 folds ± their standard deviation; docs/reference/verification.md has the procedure."
+    note = "The numbers are means over 10 folds ± the standard deviation; see docs/reference/verification.md."
     return f'<h2>Verification</h2>{table}<div class="grid2">{cells}</div><p class="quiet">{escape(note)}</p>'

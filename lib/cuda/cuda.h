@@ -14,7 +14,7 @@ class Backend;
 namespace dimred::distributed {
 struct GroupOptions;
 }
-namespace dimred::training {
+namespace dimred::engine {
 class DeviceGraph;
 }
 namespace dimred::stage2::fused {
@@ -31,8 +31,8 @@ namespace dimred::cuda {
 /// The library's functions; null where it was built without nvcc (kernels) or NCCL.
 struct Functions {
   std::size_t size;  // of this, so that a library of another version is noticed
-  /// training/device/device_graph.h has it.
-  std::function<std::unique_ptr<training::DeviceGraph>()> (*device_graphs)(torch::Device);
+  /// engine/device/device_graph.h has it.
+  std::function<std::unique_ptr<engine::DeviceGraph>()> (*device_graphs)(torch::Device);
   /// distributed/backends.h has it.
   c10::intrusive_ptr<c10d::Backend> (*make_nccl)(const distributed::GroupOptions&);
   /// launch() of stage2/fused_cuda.h.

@@ -48,7 +48,7 @@ class TorchGraph : public at::cuda::CUDAGraph {
   }
 };
 
-class CudaGraph final : public training::DeviceGraph {
+class CudaGraph final : public engine::DeviceGraph {
  public:
   CudaGraph(torch::Device device, at::cuda::MempoolId_t pool) : device_(device), pool_(pool) {
     const c10::cuda::CUDAGuard guard(device_);
@@ -86,7 +86,7 @@ class CudaGraph final : public training::DeviceGraph {
 
 }  // namespace
 
-training::MakeGraph device_graphs(torch::Device device) {
+engine::MakeGraph device_graphs(torch::Device device) {
   return [device, pool = at::cuda::graph_pool_handle()] {
     return std::make_unique<CudaGraph>(device, pool);
   };

@@ -91,7 +91,7 @@ std::optional<Base64Fault> from_base64(std::string_view text, std::vector<std::u
   for (std::size_t i = 0; i < kept; ++i) out[i] = bits >> 8 * i;
   if (kept < 3 && bits >> 8 * kept != 0)
     return Base64Fault{text.size() - padding - 1,
-                       "needs zeros in the bits that padding leaves over"};
+                       "needs zeros in the unused bits before the padding"};
   return std::nullopt;
 }
 

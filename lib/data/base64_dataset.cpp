@@ -2,6 +2,7 @@
 #include <charconv>
 #include <limits>
 #include <stdexcept>
+#include <string_view>
 
 #include "data/base64.h"
 #include "data/decode.h"
@@ -9,7 +10,9 @@
 #include "data/shard_names.h"
 #include "data/splits.h"
 #include "data/unread_files.h"
+#include "support/atomic_file.h"
 #include "support/byte_order_mark.h"
+#include "support/counted.h"
 #include "support/errors.h"
 #include "support/printable.h"
 #include "support/text.h"
@@ -34,29 +37,42 @@ ListedSample split_line(std::string_view line, bool label_first) {
                      : ListedSample{first, number_in<std::int64_t>(second)};
 }
 
+/// The broken rule of a line whose label is no number where the file has its labels.
+std::string rule_on_label(std::string_view line, bool label_first) {
+  if (split_line(line, !label_first).label)
+    return formatted("needs the order {}, as in the first line of the file, received {}",
+                     label_first ? "label<TAB>base64" : "base64<TAB>label",
+                     printable(line));
+  const auto tab = line.find('\t');
+  const auto first = line.substr(0, tab), second = line.substr(tab + 1);
+  return formatted("needs a whole number without blanks as label, received {}",
+                   printable(first.size() < second.size() ? first : second));
+}
+
 void scan_line(std::string_view line,
                std::uint64_t offset,
                bool label_first,
                std::vector<std::uint8_t>& scratch,
                RecordIndex& scan) {
+  const auto tabs = std::ranges::count(line, '\t');
+  if (tabs != 1)
+    return scan.add_problem(
+        offset,
+        formatted("needs one tab, between the image in Base64 and its label, received {} in {}",
+                  counted(tabs, "tab"),
+                  printable(line)));
   const auto [image, label] = split_line(line, label_first);
-  if (line.find('\t') == std::string_view::npos || !label) {
-    scan.add_problem(offset,
-                     formatted("needs {} as the first line of the file has it, received {}",
-                               label_first ? "label<TAB>base64" : "base64<TAB>label",
-                               printable(line)));
-    return;
-  }
+  if (!label) return scan.add_problem(offset, rule_on_label(line, label_first));
   const auto begin = offset + (image.data() - line.data());
   if (image.size() > std::numeric_limits<std::uint32_t>::max()) {
-    scan.add_problem(begin,
-                     formatted("needs less than 4 GiB of Base64, received {}", image.size()));
+    scan.add_problem(
+        begin, formatted("needs less than 4 GiB of Base64, received {} characters", image.size()));
   } else if (const auto fault = from_base64(image, scratch)) {
-    scan.add_problem(begin + fault->at, formatted("is no Base64: {}", fault->rule));
+    scan.add_problem(begin + fault->at, formatted("the text is not valid Base64: {}", fault->rule));
   } else if (scratch.size() < smallest_image || !sniff(scratch)) {
     scan.add_problem(
         begin,
-        formatted("needs Base64 of a JPEG or PNG, received that of {} bytes of something else{}",
+        formatted("needs a JPEG or PNG image in Base64, received {} bytes of other data{}",
                   scratch.size(),
                   remark_on_bytes(scratch)));
   } else {
@@ -101,7 +117,9 @@ class Base64Dataset : public RecordDataset {
     const auto fault = from_base64(text_of(text), scratch);
     const auto encoding = fault ? std::nullopt : sniff(scratch);
     if (!encoding)
-      fail_environment("[base64] {}: the file has changed since it was opened", origin(index));
+      fail_environment(
+          "[base64] {}: the file changed after dimred opened it; start the command again",
+          origin(index));
     return {.encoding = *encoding, .bytes = scratch, .label = label_of(found)};
   }
 };
@@ -121,6 +139,39 @@ std::vector<fs::path> base64_files(const DatasetRequest& request) {
 bool holds_base64(const fs::path& path) {
   if (!fs::is_directory(path)) return path.filename() == list_name;
   return !folder_with(list_name, path, /*train=*/true, /*itself=*/true).empty();
+}
+
+/// Whether the first or second line of a file, which may have a heading, has the beginning of a
+/// JPEG or PNG image as Base64 in its first or second field. A table with commas is none of
+/// the reader's: it may describe the images beside it.
+bool begins_with_base64(const fs::path& file) {
+  constexpr std::int64_t head_bytes = 512;
+  static constexpr std::string_view jpeg = "/9j/", png = "iVBORw0KGgo", separators = "\t;";
+  std::string head;
+  try {
+    const InputFile input(file);
+    head = input.part(0, std::min(head_bytes, input.size()));
+  } catch (const std::exception&) {
+    return false;  // for its reader to refuse, if it has one
+  }
+  std::string_view text = head;
+  if (text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());
+  const auto is_image = [](std::string_view field) {
+    if (field.starts_with('"')) field.remove_prefix(1);
+    return field.starts_with(jpeg) || field.starts_with(png);
+  };
+  for (int line = 0; line < 2; ++line) {
+    const auto first = text.substr(0, text.find('\n'));
+    const auto separator = first.find_first_of(separators);
+    if (is_image(first) || (separator != first.npos && is_image(first.substr(separator + 1))))
+      return true;
+    text.remove_prefix(std::min(first.size() + 1, text.size()));
+  }
+  return false;
+}
+
+bool lies_beside_base64(const fs::path& path) {
+  return holds_base64(path) || holds_a_file(path, begins_with_base64);
 }
 
 }  // namespace
@@ -143,7 +194,8 @@ DatasetFormat base64() {
           },
           .train_files = list_name,
           .test_files = list_name,
-          .has_records = true};
+          .has_records = true,
+          .lies_beside = lies_beside_base64};
 }
 }  // namespace formats
 

@@ -8,7 +8,7 @@
 namespace dimred::data {
 
 std::int64_t steps_per_epoch(std::int64_t size, std::int64_t batch_size, bool drop_last) {
-  require(size >= 0, "[data] needs size >= 0, received {}", size);
+  require(size >= 0, "[data] the number of samples must not be negative, received {}", size);
   require(batch_size >= 1, "[data] needs batch_size >= 1, received {}", batch_size);
   const bool partial = size % batch_size != 0 && !drop_last;
   return size / batch_size + (partial ? 1 : 0);

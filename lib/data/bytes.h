@@ -81,12 +81,20 @@ class ByteReader {
   /// A count of things of at least `each` bytes, which the bytes left can hold.
   std::uint64_t count(std::uint64_t each) {
     const auto value = number<std::uint64_t>();
-    require_environment(value <= left() / each, "[{}] ends early at byte {}", scope_, at_);
+    require_environment(
+        value <= left() / each,
+        "[{}] the data are incomplete: the value at byte {} needs more bytes than are left",
+        scope_,
+        at_);
     return value;
   }
 
   Bytes take(std::uint64_t size) {
-    require_environment(size <= left(), "[{}] ends early at byte {}", scope_, at_);
+    require_environment(
+        size <= left(),
+        "[{}] the data are incomplete: the value at byte {} needs more bytes than are left",
+        scope_,
+        at_);
     const auto part = bytes_.subspan(at_, size);
     at_ += size;
     return part;

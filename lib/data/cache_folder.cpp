@@ -3,10 +3,12 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <stdexcept>
 #include <string>
 
 #include "support/digest.h"
 #include "support/errors.h"
+#include "support/open_file.h"
 #include "support/text.h"
 
 namespace dimred::data {
@@ -15,17 +17,21 @@ namespace {
 namespace fs = std::filesystem;
 
 bool is_writable_folder(const fs::path& folder) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  return !error && ::access(folder.c_str(), W_OK | X_OK) == 0;
+  try {
+    create_folders(folder);
+  } catch (const std::runtime_error&) {
+    return false;
+  }
+  return ::access(folder.c_str(), W_OK | X_OK) == 0;
 }
 
 }  // namespace
 
 fs::path cache_folder(const fs::path& folder, const fs::path& chosen) {
   if (!chosen.empty()) {
-    require_environment(
-        is_writable_folder(chosen), "[cache] needs a writable folder, received {}", chosen);
+    require_environment(is_writable_folder(chosen),
+                        "[cache] needs a writable folder for --data_cache, received {}",
+                        chosen);
     return chosen;
   }
   auto beside = (folder.empty() ? fs::path(".") : folder) / ".dimred";

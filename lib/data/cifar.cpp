@@ -65,7 +65,7 @@ std::vector<std::string> read_names(const fs::path& file, std::int64_t classes) 
                   [&](std::string_view line, std::int64_t) { names.emplace_back(line); });
   if (names.empty()) return numbered_classes(classes);
   require_environment(std::ssize(names) == classes,
-                      "[cifar] {}: needs {} names, received {}",
+                      "[cifar] {}: needs {} class names, received {}",
                       file,
                       classes,
                       names.size());
@@ -133,7 +133,8 @@ class Cifar : public Dataset {
     read_file(folder_ / name, "cifar", content);
     const auto path = path_text(folder_ / name);
     require_environment(content.size() % record_ == 0,
-                        "[cifar] {}: needs whole records of {} bytes, received {}{}",
+                        "[cifar] {}: needs a file size that is a multiple of {} bytes (one "
+                        "record), received {} bytes{}",
                         path,
                         record_,
                         content.size(),
@@ -168,13 +169,16 @@ std::unique_ptr<Dataset> open_cifar(const DatasetRequest& request) {
           request.path);
   const auto& [folder, form] = found.front();
   require(found.size() == 1,
-          "[cifar] {} has {} in {} and {} in {}; put each data set into its own folder and give "
-          "one of them with --data",
+          "[cifar] {} has two data sets: {} in {} and {} in {}; put each data set into its own "
+          "folder, and give one folder with --data",
           request.path,
           form->train.front(),
           folder,
           found.back().form->train.front(),
           found.back().folder);
+  const bool has_test = std::ranges::any_of(
+      form->test, [&](const auto& name) { return fs::is_regular_file(folder / name); });
+  if (!request.takes_all() && !has_test) return nullptr;
   return std::make_unique<Cifar>(folder, *form, request.train);
 }
 
@@ -183,7 +187,10 @@ std::unique_ptr<Dataset> open_cifar(const DatasetRequest& request) {
 namespace formats {
 DatasetFormat cifar() {
   return {.holds = [](const fs::path& folder) { return !find(folder).empty(); },
-          .open = open_cifar};
+          .open = open_cifar,
+          .train_files = "data_batch_1.bin to data_batch_5.bin, or train.bin",
+          .test_files = "test_batch.bin or test.bin",
+          .is_array = true};
 }
 }  // namespace formats
 

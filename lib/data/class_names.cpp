@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <map>
 #include <memory>
+#include <ranges>
+#include <string_view>
 
 #include "data/read_file.h"
 #include "support/errors.h"
@@ -18,14 +20,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array class_names_files{"labels.txt", "classes.txt"};
+constexpr std::array class_names_file_names{"labels.txt", "classes.txt"};
 
 /// The name of a line; `number` is how many stand before it.
 std::string_view name_in(std::string_view line, std::size_t number, const std::string& where) {
   const auto digits = line.find_first_not_of("0123456789");
   if (digits == std::string_view::npos || digits == 0 || line[digits] != ':') return line;
   require_environment(line.substr(0, digits) == std::to_string(number),
-                      "[labels] {}: needs {}:name, received {}",
+                      "[labels] {}: needs the line \"{}:NAME\", received {}",
                       where,
                       number,
                       printable(line));
@@ -46,6 +48,61 @@ std::string composed(std::string_view name, utf8proc_option_t option = UTF8PROC_
   return {reinterpret_cast<const char*>(text), static_cast<std::size_t>(size)};
 }
 
+struct Letter {
+  utf8proc_int32_t code = 0;
+  std::size_t bytes = 0;  // 0: no UTF-8, which is refused where names are read
+};
+
+Letter first_letter(std::string_view text) {
+  Letter letter;
+  const auto* at = reinterpret_cast<const utf8proc_uint8_t*>(text.data());
+  const auto size = utf8proc_iterate(at, std::ssize(text), &letter.code);
+  if (size > 0) letter.bytes = static_cast<std::size_t>(size);
+  return letter;
+}
+
+Letter last_letter(std::string_view text) {
+  auto begin = text.size() - 1;
+  while (begin > 0 && (static_cast<unsigned char>(text[begin]) & 0xC0) == 0x80) --begin;
+  const auto letter = first_letter(text.substr(begin));
+  return begin + letter.bytes == text.size() ? letter : Letter{};
+}
+
+template <class Is>
+std::string_view without_ends(std::string_view text, const Is& is) {
+  while (!text.empty()) {
+    const auto first = first_letter(text);
+    if (first.bytes == 0 || !is(first.code)) break;
+    text.remove_prefix(first.bytes);
+  }
+  while (!text.empty()) {
+    const auto last = last_letter(text);
+    if (last.bytes == 0 || !is(last.code)) break;
+    text.remove_suffix(last.bytes);
+  }
+  return text;
+}
+
+bool is_blank(utf8proc_int32_t code) {
+  constexpr std::u32string_view unseen =
+      U"\t\v\f\u061C\u180E\u200B\u200E\u200F\u202A\u202B\u202C"
+      U"\u202D\u202E\u2060\u2066\u2067\u2068\u2069\uFEFF";
+  const auto category = utf8proc_category(code);
+  return (category >= UTF8PROC_CATEGORY_ZS && category <= UTF8PROC_CATEGORY_ZP) ||
+         unseen.find(static_cast<char32_t>(code)) != unseen.npos;
+}
+
+bool is_quote(utf8proc_int32_t code) {
+  constexpr std::u32string_view others =
+      U"\"'`\u00B4\u02B9\u02BA\u2032\u2033\u301D\u301E\u301F"
+      U"\uFF02\uFF07,;()[]{}";
+  const auto category = utf8proc_category(code);
+  return category == UTF8PROC_CATEGORY_PI || category == UTF8PROC_CATEGORY_PF ||
+         (category == UTF8PROC_CATEGORY_PS && code > 0x7F) ||
+         (category == UTF8PROC_CATEGORY_PE && code > 0x7F) ||
+         others.find(static_cast<char32_t>(code)) != others.npos;
+}
+
 /// Returns a remark on two names that differ only in how their accents are written.
 std::string accents_remark(const std::vector<std::string>& names) {
   std::map<std::string, std::string> seen;
@@ -53,8 +110,8 @@ std::string accents_remark(const std::vector<std::string>& names) {
     const auto [other, is_new] = seen.emplace(composed(name), name);
     if (!is_new && other->second != name)
       return formatted(
-          " (names with accents as letters of their own, Unicode's NFD, and in one letter, NFC, "
-          "look the same and are different: rename {})",
+          " (the two names look the same, but one is in Unicode NFD and the other in NFC; rename "
+          "{})",
           other->first == name ? other->second : name);
   }
   return {};
@@ -85,13 +142,13 @@ std::vector<std::string> ordered_classes(std::vector<std::string> names,
   for (const auto& name : names) {
     require_class_name(name, "image_files", parent);
     const auto [other, is_new] = seen.emplace(composed(name, UTF8PROC_CASEFOLD), name);
-    require(
-        is_new,
-        "[image_files] {}: needs class names that differ by more than case, received {} and {}{}",
-        parent,
-        other->second,
-        name,
-        is_new ? "" : accents_remark({other->second, name}));
+    require(is_new,
+            "[image_files] {}: needs class names that differ in more than upper and lower case, "
+            "received {} and {}{}",
+            parent,
+            other->second,
+            name,
+            is_new ? "" : accents_remark({other->second, name}));
   }
   if (expected.empty()) return names;
   auto sorted = expected;
@@ -99,8 +156,8 @@ std::vector<std::string> ordered_classes(std::vector<std::string> names,
   std::vector<std::string> odd;
   std::ranges::set_symmetric_difference(names, sorted, std::back_inserter(odd));
   require(odd.empty(),
-          "[image_files] {}: needs the training set's {} classes, received {} classes; only one of "
-          "the two sets has {}{}",
+          "[image_files] {}: needs the same {} classes as the training set, received {} classes; "
+          "only one of the two sets has {}{}",
           parent,
           expected.size(),
           names.size(),
@@ -109,27 +166,43 @@ std::vector<std::string> ordered_classes(std::vector<std::string> names,
   return expected;
 }
 
+bool has_letter(std::string_view text) {
+  while (!text.empty()) {
+    const auto letter = first_letter(text);
+    if (letter.bytes == 0) return true;
+    const auto category = utf8proc_category(letter.code);
+    if (category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LO) return true;
+    text.remove_prefix(letter.bytes);
+  }
+  return false;
+}
+
 bool has_other_digits_alone(std::string_view text) {
+  if (has_letter(text)) return false;
   bool digits = false;
-  const auto* at = reinterpret_cast<const utf8proc_uint8_t*>(text.data());
-  for (auto left = std::ssize(text); left > 0;) {
-    utf8proc_int32_t letter = 0;
-    const auto size = utf8proc_iterate(at, left, &letter);
-    if (size <= 0) return false;  // no UTF-8, which is refused where names are read
-    const auto category = utf8proc_category(letter);
-    if (category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LO) return false;
-    digits = digits || (category == UTF8PROC_CATEGORY_ND && letter > '9');
-    at += size;
-    left -= size;
+  while (!text.empty() && !digits) {
+    const auto letter = first_letter(text);
+    const auto category = utf8proc_category(letter.code);
+    digits =
+        category == UTF8PROC_CATEGORY_NO || (category == UTF8PROC_CATEGORY_ND && letter.code > '9');
+    text.remove_prefix(letter.bytes);
   }
   return digits;
 }
 
-fs::path class_names_file(const fs::path& folder) {
-  for (const auto* name : class_names_files) {
-    if (fs::is_regular_file(folder / name)) return folder / name;
+std::string_view without_blanks(std::string_view text) { return without_ends(text, is_blank); }
+
+std::string_view without_quotes(std::string_view text) {
+  return without_ends(text, [](auto code) { return is_blank(code) || is_quote(code); });
+}
+
+std::vector<fs::path> class_names_files(const fs::path& list) {
+  std::vector<fs::path> files;
+  for (const auto* name : class_names_file_names) {
+    auto file = list.parent_path() / name;
+    if (file != list && fs::is_regular_file(file)) files.push_back(std::move(file));
   }
-  return {};
+  return files;
 }
 
 std::vector<std::string> parse_class_names(std::string_view text, const std::string& file) {
@@ -160,19 +233,17 @@ std::map<std::string, std::int32_t, std::less<>> labels_of(const std::vector<std
   return labels;
 }
 
-void require_one_naming(const fs::path& file, const std::vector<std::string>& names) {
-  for (const auto* name : class_names_files) {
-    const auto other = file.parent_path() / name;
-    if (other == file || !fs::is_regular_file(other)) continue;
+void require_one_naming(const std::vector<fs::path>& files, const std::vector<std::string>& names) {
+  for (const auto& other : files | std::views::drop(1)) {
     const auto others = read_class_names(other);
     const auto at = std::ranges::mismatch(names, others).in1 - names.begin();
     const auto text = [&](const auto& list) {
-      return at < std::ssize(list) ? list[at] : "no more";
+      return at < std::ssize(list) ? list[at] : "missing";
     };
     require(names == others,
-            "[labels] {} and {} name different classes: label {} is {} in the first, {} in the "
-            "second; keep one of the files",
-            file,
+            "[labels] {} and {} name different classes: label {} is {} in the first file and {} in "
+            "the second; keep one of the files",
+            files.front(),
             other,
             at,
             text(names),
@@ -184,10 +255,10 @@ void require_same_names(const std::vector<std::string>& names,
                         const std::vector<std::string>& expected,
                         const fs::path& file) {
   const auto [own, theirs] = std::ranges::mismatch(names, expected);
-  const auto text = [](const auto& list, auto at) { return at == list.end() ? "no more" : *at; };
+  const auto text = [](const auto& list, auto at) { return at == list.end() ? "missing" : *at; };
   require(names == expected,
-          "[labels] {}: needs the training set's {} class names in their order, received {}; label "
-          "{} is {} there, {} here",
+          "[labels] {}: needs the same {} class names in the same order as the training set, "
+          "received {} names; label {} is {} in the training set and {} in this file",
           file,
           expected.size(),
           names.size(),

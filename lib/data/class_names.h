@@ -30,19 +30,31 @@ std::vector<std::string> read_class_names(const std::filesystem::path& file);
 /// Parses such a file's text; `file` names it in messages.
 std::vector<std::string> parse_class_names(std::string_view text, const std::string& file);
 
-/// Returns whether a text has digits of another script than 0 to 9 (such as full-width ones) and no
-/// letter: it looks like a number and would be read as a name.
+/// Returns whether a text has digits other than 0 to 9 (full-width ones, raised ones, halves) and
+/// no letter: it looks like a number and would be read as a name.
 bool has_other_digits_alone(std::string_view text);
 
-/// labels.txt or classes.txt in the folder, or an empty path.
-std::filesystem::path class_names_file(const std::filesystem::path& folder);
+/// Returns the text without what surrounds it unseen: blanks of any kind, zero-width ones and marks
+/// of the writing direction.
+std::string_view without_blanks(std::string_view text);
+
+/// Returns the text without what surrounds it: unseen as above, quotes of any kind, brackets, and
+/// the comma or semicolon of a table.
+std::string_view without_quotes(std::string_view text);
+
+/// Returns whether the text has a letter of any script.
+bool has_letter(std::string_view text);
+
+/// Returns labels.txt and classes.txt beside `list`, where they exist; the list itself is neither.
+std::vector<std::filesystem::path> class_names_files(const std::filesystem::path& list);
 
 /// The label of each class.
 std::map<std::string, std::int32_t, std::less<>> labels_of(const std::vector<std::string>& names);
 
-/// Throws std::invalid_argument where labels.txt and classes.txt both lie in the folder of `file`,
-/// which is one of them and holds `names`, and name other classes.
-void require_one_naming(const std::filesystem::path& file, const std::vector<std::string>& names);
+/// Throws std::invalid_argument where one of `files` names other classes than `names`, those of the
+/// first file.
+void require_one_naming(const std::vector<std::filesystem::path>& files,
+                        const std::vector<std::string>& names);
 
 /// Throws std::invalid_argument naming the first difference unless a test set's own names, read
 /// from `file`, are those of the training set, in their order.

@@ -50,7 +50,8 @@ ContactSheet contact_sheet(const Dataset& dataset,
   sheet.shape = {
       shape.channels, rows * (shape.height + gap) + gap, columns * (shape.width + gap) + gap};
   require(sheet.shape.height <= largest_image / sheet.shape.width,
-          "[data] needs at most {} megapixels, received {} x {}",
+          "[data] needs a picture of at most {} megapixels, received {} x {} pixels; choose fewer "
+          "samples or columns",
           largest_image / 1'000'000,
           sheet.shape.height,
           sheet.shape.width);

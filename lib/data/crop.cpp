@@ -84,7 +84,7 @@ void validate(const CropOptions& crop) {
   if (crop.cut == CropMode::none) return;
   constexpr std::int64_t longest = 1 << 14;
   require(crop.size >= 1 && crop.size <= longest,
-          "[preprocessing_name] needs a size in [1, {}], received {}",
+          "[preprocessing_name] needs a crop size in [1, {}], received {}",
           longest,
           crop.size);
   require(crop.area_low > 0 && crop.area_low <= crop.area_high && crop.area_high <= 1,

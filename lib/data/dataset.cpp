@@ -129,6 +129,43 @@ std::vector<std::string> numbered_classes(std::int64_t count) {
   return names;
 }
 
+bool same_samples(const Dataset& a, const Dataset& b) {
+  if (a.size() != b.size() || a.digest() != b.digest()) return false;
+  if (a.stream_capacity() || b.stream_capacity()) return true;  // their digest is of the content
+  const auto looks = std::min<std::int64_t>(16, a.size());
+  std::vector<std::uint8_t> scratch_a, scratch_b;
+  try {
+    for (std::int64_t look = 0; look < looks; ++look) {
+      const auto at = look * a.size() / looks;
+      const auto one = a.read(at, scratch_a), other = b.read(at, scratch_b);
+      if (one.label != other.label || !std::ranges::equal(one.bytes, other.bytes)) return false;
+    }
+  } catch (const std::runtime_error&) {
+    return false;  // for whoever reads the sample to report
+  }
+  return true;
+}
+
+std::string remark_on_gaps(const std::vector<std::int64_t>& labels, std::string_view noun) {
+  if (labels.empty()) return {};
+  const auto [lowest, largest] = std::ranges::minmax(labels);
+  std::vector<bool> used(largest - lowest + 1);
+  for (const auto label : labels) used[label - lowest] = true;
+  constexpr std::int64_t most = 3;
+  std::int64_t count = 0;
+  std::string gaps;
+  for (auto label = lowest; label < largest; ++label)
+    if (!used[label - lowest] && count++ < most)
+      gaps += formatted("{}{}", gaps.empty() ? "" : ", ", label);
+  if (count == 0) return {};
+  return formatted(
+      "no {} has the label {}{}; the network has an output for each label from 0 to {}",
+      noun,
+      gaps,
+      count > most ? formatted(", ... ({} in all)", count) : "",
+      largest);
+}
+
 std::unique_ptr<Dataset> without_samples(std::vector<std::string> class_names,
                                          std::string description) {
   return std::make_unique<WithoutSamples>(std::move(class_names), std::move(description));
@@ -145,7 +182,8 @@ std::shared_ptr<const Dataset> with_unused_classes(std::shared_ptr<const Dataset
 }
 
 Split split_indices(std::int64_t size, double fraction, std::uint64_t seed) {
-  require(size >= 1, "[validation_fraction] needs size >= 1, received {}", size);
+  require(
+      size >= 1, "[validation_fraction] needs a data set of 1 or more samples, received {}", size);
   require(fraction >= 0 && fraction < 1,
           "[validation_fraction] needs a fraction in [0, 1), received {}",
           fraction);

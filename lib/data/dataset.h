@@ -113,6 +113,15 @@ class DatasetView : public Dataset {
 /// "0", "1", ..., for data sets whose labels have no names.
 std::vector<std::string> numbered_classes(std::int64_t count);
 
+/// Returns whether two data sets have the same samples, by their digests; as the digest of image
+/// files is that of their paths, also by the bytes of up to 16 samples, evenly spread.
+bool same_samples(const Dataset& a, const Dataset& b);
+
+/// A remark on labels that no sample has, between the lowest and the largest label: the network has
+/// an output for each of them. `noun` is what the labels are of; empty where there is no such
+/// label. Labels are in [0, 10^7).
+std::string remark_on_gaps(const std::vector<std::int64_t>& labels, std::string_view noun);
+
 /// A data set that is known by its description alone: it has these classes and no sample.
 std::unique_ptr<Dataset> without_samples(std::vector<std::string> class_names,
                                          std::string description);

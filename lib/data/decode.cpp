@@ -49,7 +49,7 @@ std::pair<std::int64_t, std::int64_t> stored_place(int orientation,
 void copy_planes(const Sample& sample, const Region& region, int channels, Image& image) {
   const auto [planes, height, width] = sample.shape;
   require(planes == channels || planes == 1,
-          "[data] needs {} channels or 1, received {}",
+          "[data] needs an image with {} channels or 1 channel, received {}",
           channels,
           planes);
   const auto plane_size = height * width;
@@ -140,31 +140,32 @@ void require_plausible(const char* format,
                        std::int64_t pixels_a_byte,
                        std::int64_t copies) {
   require_environment(shape.height >= 1 && shape.width >= 1,
-                      "[{}] needs at least one pixel, received {} x {}",
+                      "[{}] needs at least one pixel, received {} x {} pixels",
                       format,
                       shape.height,
                       shape.width);
   // Both are at most 2^31, so the product fits.
   require_environment(shape.height * shape.width <= largest_image,
-                      "[{}] needs at most {} megapixels, received {} x {}",
+                      "[{}] needs at most {} megapixels, received {} x {} pixels",
                       format,
                       largest_image / 1'000'000,
                       shape.height,
                       shape.width);
   require_environment(shape.height <= largest_side && shape.width <= largest_side,
-                      "[{}] needs at most {} pixels a side, received {} x {}",
+                      "[{}] needs at most {} pixels on each side, received {} x {}",
                       format,
                       largest_side,
                       shape.height,
                       shape.width);
   const std::int64_t holds = bytes * pixels_a_byte + 65536;
   const auto may_ask = decode_memory(bytes) / (3 * copies);
-  require_environment(shape.height * shape.width <= std::min(holds, may_ask),
-                      "[{}] needs more than {} bytes for the {} x {} pixels in its header",
-                      format,
-                      bytes,
-                      shape.height,
-                      shape.width);
+  require_environment(
+      shape.height * shape.width <= std::min(holds, may_ask),
+      "[{}] the image has only {} bytes, too few for the {} x {} pixels of its header",
+      format,
+      bytes,
+      shape.height,
+      shape.width);
 }
 
 ImageShape encoded_shape(const Sample& sample) { return seen(header_of(sample)); }
@@ -174,16 +175,16 @@ void decode(const Sample& sample, const Region& region, Size at_least, int chann
         "decode: 1 or 3 channels");
   const auto header = header_of(sample);
   const auto shape = seen(header);
-  require(region.top >= 0 && region.left >= 0 && region.height >= 1 && region.width >= 1 &&
-              region.height <= shape.height - region.top &&
-              region.width <= shape.width - region.left,
-          "[data] needs a region within {} x {}, received {} x {} at {}, {}",
-          shape.height,
-          shape.width,
-          region.height,
-          region.width,
-          region.top,
-          region.left);
+  require(
+      region.top >= 0 && region.left >= 0 && region.height >= 1 && region.width >= 1 &&
+          region.height <= shape.height - region.top && region.width <= shape.width - region.left,
+      "[data] needs a region within the image of {} x {}, received {} x {} at row {}, column {}",
+      shape.height,
+      shape.width,
+      region.height,
+      region.width,
+      region.top,
+      region.left);
   image.damage.clear();
   if (sample.encoding == Encoding::planes) return copy_planes(sample, region, channels, image);
   if (header.orientation != 1) return decode_turned(sample, header, region, channels, image);

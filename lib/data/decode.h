@@ -30,7 +30,8 @@ struct Image {
   std::int64_t reduction = 1;  // 1, 2, 4 or 8
   Region covers;               // of the full image: {top, left, height reduction, width reduction}
   std::vector<std::uint8_t> pixels;
-  std::string damage;  // what was borne, e.g. "ends early: rows from 300 of 375 on are missing"
+  std::string
+      damage;  // what was borne, e.g. "ends early: all rows from about row 300 on are missing ..."
 
   /// Exactly these pixels at full size, which are not set.
   void set_region(const Region& region, std::int64_t channels);

@@ -20,8 +20,8 @@ void require_shape(Bytes pixels, const ImageShape& shape) {
   require((shape.channels == 1 || shape.channels == 3) && shape.height >= 1 && shape.width >= 1 &&
               shape.height <= longest && shape.width <= longest &&
               std::ssize(pixels) == shape.size(),
-          "[data] needs 1 or 3 channels of at most {} x {} pixels, received {} of {} x {} "
-          "and {} bytes",
+          "[data] needs 1 or 3 channels of at most {} x {} pixels, received {} channels of {} x {} "
+          "pixels in {} bytes",
           longest,
           longest,
           shape.channels,

@@ -6,7 +6,7 @@
 namespace dimred::data {
 namespace {
 
-/// Every channel's grey values spread so that each part of the range has as many pixels.
+/// Spreads each channel's values so that equal parts of the range hold about equally many pixels.
 /// Source: Pillow, ImageOps.equalize, to the same bits.
 void equalize_pixels(std::vector<std::uint8_t>& pixels, std::int64_t channels) {
   for (std::int64_t channel = 0; channel < channels; ++channel) {
@@ -27,7 +27,7 @@ void equalize_pixels(std::vector<std::uint8_t>& pixels, std::int64_t channels) {
 }  // namespace
 
 namespace preprocessings {
-/// As none, and each channel's histogram equalised.
+/// Like the preprocessing `none`, and each channel's histogram is equalised.
 Preprocessing equalize(std::int64_t image_size) {
   return {.crop = whole_image(image_size), .change = equalize_pixels};
 }

@@ -20,6 +20,8 @@ struct DatasetOptions {
   std::int64_t labels_offset = 0;  // of tfrecord and base64: label = stored label - labels_offset
   bool skip_bad = false;           // of tfrecord and base64: bad records are left out and counted
   std::filesystem::path cache;     // folder for indices and decompressed copies; empty: chosen
+  double stream_cache = 0;         // GB; 0: a URL's files are all downloaded first
+  std::int64_t stream_fetches = 4;            // files that a rank fetches at a time
   std::vector<double> mock_shape{3, 32, 32};  // channels, height, width of kind mock
 };
 
@@ -42,7 +44,11 @@ struct DatasetFormat {
   std::unique_ptr<Dataset> (*open)(const DatasetRequest& request);
   const char* train_files = "train/ or class folders";  // what `open` looks for, for messages
   const char* test_files = "test/, val/ or validation/";
+  // Beside files of records or arrays, automatic bears no data set of another kind.
   bool has_records = false;  // labels_offset, skip_bad and cache mean something
+  bool is_array = false;     // its files are pixels alone
+  /// Whether a data set of this kind lies beside such files; nullptr: where `holds` says so.
+  bool (*lies_beside)(const std::filesystem::path& path) = nullptr;
 };
 
 }  // namespace dimred::data

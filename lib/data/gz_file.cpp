@@ -27,7 +27,7 @@ std::size_t GzFile::read(std::span<std::uint8_t> out) {
     if (code == Z_ERRNO) text = std::strerror(errno);
     if (text.starts_with(path_.string() + ": ")) text.remove_prefix(path_.string().size() + 2);
     require_environment(got >= 0 && (code == Z_OK || code == Z_STREAM_END),
-                        "[{}] {}, offset {}: needs a complete, undamaged file, received {}",
+                        "[{}] {}, offset {}: the compressed file is damaged or incomplete: {}",
                         scope_,
                         path_,
                         gzoffset(file_.get()),

@@ -27,8 +27,11 @@ std::vector<std::uint32_t> read_dimensions(GzFile& file, std::size_t rank) {
   std::array<std::uint8_t, 16> header{};
   const std::size_t length = 4 + 4 * rank;
   const auto got = file.read(std::span(header).first(length));
-  require_environment(
-      got == length, "[idx] {}: needs a header of {} bytes, received {}", file.path(), length, got);
+  require_environment(got == length,
+                      "[idx] {}: needs a header of {} bytes, received {} bytes",
+                      file.path(),
+                      length,
+                      got);
   const auto magic = big_endian<4>(header, 0);
   const bool fits = magic == 0x800 + rank;
   require_environment(fits,
@@ -64,13 +67,13 @@ std::size_t data_size(const GzFile& input, const std::vector<std::uint32_t>& dim
                          : size + header == file);
   require_environment(
       fits,
-      "[idx] {}: needs as many bytes as its dimensions say ({}{} + {}), received a file of {}{}",
+      "[idx] {}: the dimensions in the header need {}{} + {} bytes, received a file of {}{}",
       input.path(),
       dimensions.front(),
       dimensions.size() == 3 ? formatted(" x {} x {}", dimensions[1], dimensions[2]) : "",
       header,
       file,
-      packed ? " compressed bytes, which cannot hold them" : " bytes");
+      packed ? " compressed bytes, which is too small" : " bytes");
   return size;
 }
 
@@ -87,12 +90,18 @@ fs::path file_of(const fs::path& folder, const std::string& name) {
 fs::path find_file(const fs::path& folder, const std::string& name) {
   auto file = file_of(folder, name);
   require(!file.empty(),
-          "[idx] needs {}, or the same with .idx or .gz, received {} (Fashion-MNIST is in the "
-          "Debian package dataset-fashion-mnist)",
+          "[idx] needs the file {} (.idx or .gz may follow the name), received {}; the Debian "
+          "package dataset-fashion-mnist has the files of Fashion-MNIST",
           folder / name,
-          fs::is_directory(folder) ? "a folder without it" + remark_on_files_in(folder)
+          fs::is_directory(folder) ? "a folder without this file" + remark_on_files_in(folder)
                                    : "no such folder");
   return file;
+}
+
+/// Returns whether neither file of the test set is there; with one of them, the other is missing.
+bool lacks_test_set(const fs::path& folder) {
+  return fs::is_directory(folder) && file_of(folder, "t10k-images-idx3-ubyte").empty() &&
+         file_of(folder, "t10k-labels-idx1-ubyte").empty();
 }
 
 }  // namespace
@@ -116,6 +125,14 @@ IdxArray read_idx_array(const fs::path& path, std::size_t rank) {
   return array;
 }
 
+bool holds_idx(const fs::path& folder) {
+  return std::ranges::any_of(std::array{"train-images-idx3-ubyte",
+                                        "train-labels-idx1-ubyte",
+                                        "t10k-images-idx3-ubyte",
+                                        "t10k-labels-idx1-ubyte"},
+                             [&](const auto* name) { return !file_of(folder, name).empty(); });
+}
+
 fs::path default_fashion_mnist_folder() { return "/usr/share/datasets/fashion-mnist"; }
 
 std::unique_ptr<Dataset> open_idx(const fs::path& folder, bool train, std::int64_t classes) {
@@ -133,21 +150,22 @@ std::unique_ptr<Dataset> open_idx(const fs::path& folder, bool train, std::int64
        .owner = pixels,
        .labels = {numbers.span().begin(), numbers.span().end()},
        .class_names = numbered_classes(classes),
+       .train = train,
        .digest = formatted(
            "xxh3 images {} labels {}", digest_of(pixels->span()), digest_of(numbers.span()))});
 }
 
 namespace formats {
 DatasetFormat idx() {
-  return {.holds =
-              [](const fs::path& folder) {
-                return !file_of(folder, "train-images-idx3-ubyte").empty();
-              },
-          .open =
-              [](const DatasetRequest& request) {
-                const auto classes = request.options.num_classes;
-                return open_idx(request.path, request.train, classes > 0 ? classes : 10);
-              }};
+  return {.holds = holds_idx,
+          .open = [](const DatasetRequest& request) -> std::unique_ptr<Dataset> {
+            const auto classes = request.options.num_classes;
+            if (!request.takes_all() && lacks_test_set(request.path)) return nullptr;
+            return open_idx(request.path, request.train, classes > 0 ? classes : 10);
+          },
+          .train_files = "train-images-idx3-ubyte and train-labels-idx1-ubyte",
+          .test_files = "t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte",
+          .is_array = true};
 }
 }  // namespace formats
 

@@ -28,6 +28,9 @@ IdxArray read_idx_array(const std::filesystem::path& path, std::size_t rank);
 /// Folder of the four files of Debian's package dataset-fashion-mnist.
 std::filesystem::path default_fashion_mnist_folder();
 
+/// Returns whether one of MNIST's four files lies in the folder.
+bool holds_idx(const std::filesystem::path& folder);
+
 /// IDX images + labels (MNIST, Fashion-MNIST), resident in memory. `folder` holds
 /// {train,t10k}-{images-idx3,labels-idx1}-ubyte, plain or .gz (plain wins); `train` picks the pair.
 /// Beside read_idx_array's rules: equal counts; labels < `classes`. Throws std::invalid_argument

@@ -39,7 +39,7 @@ class ImageFiles : public Dataset {
     const auto encoding = sniff(scratch);
     if (!encoding)  // only then: the remark reads the file once more
       fail_environment(
-          "[image_files] {}: needs a JPEG or PNG file, received {} bytes of another kind{}",
+          "[image_files] {}: needs a JPEG or PNG file, received {} bytes of other data{}",
           origin(index),
           scratch.size(),
           remark_on(path(at)));
@@ -50,24 +50,25 @@ class ImageFiles : public Dataset {
   std::string origin(std::int64_t index) const override { return path_text(path(index)); }
 
   std::vector<std::string> notes() const override {
-    std::vector<std::string> notes;
+    auto notes = list_.remarks;
     if (!list_.left_out.empty())
-      notes.push_back(formatted("left out folders that other programs have made: {}",
-                                name_list(list_.left_out)));
+      notes.push_back(
+          formatted("dimred skipped folders of other programs: {}", name_list(list_.left_out)));
     const auto is_set = [](const std::atomic<bool>& mark) { return mark.load(); };
     const auto first = std::ranges::find_if(misnamed_, is_set);
     if (first != misnamed_.end())
-      notes.push_back(formatted(
-          "{} files are not what their names say and were read as what they hold; the first: {}",
-          std::ranges::count_if(misnamed_, is_set),
-          origin(first - misnamed_.begin())));
+      notes.push_back(
+          formatted("{} files have another format than their names say; dimred uses the format of "
+                    "the content; the first such file is {}",
+                    std::ranges::count_if(misnamed_, is_set),
+                    origin(first - misnamed_.begin())));
     return notes;
   }
 
   std::string description() const override {
     return formatted("{} {}, {}, {}, {} ignored, xxh3 of paths and labels {}",
                      list_.kind,
-                     list_.root,
+                     list_.file.empty() ? list_.root : list_.file,
                      counted(size(), "image"),
                      counted(classes(), "class", "classes"),
                      counted(list_.ignored, "other file"),
@@ -95,16 +96,21 @@ class ImageFiles : public Dataset {
 
 bool is_left_out(std::string_view name) {
   // In lower case: file systems of Windows and macOS keep any.
-  constexpr std::array<std::string_view, 13> names{"#recycle",
+  constexpr std::array<std::string_view, 18> names{"#recycle",
                                                    "#snapshot",
                                                    "$recycle.bin",
                                                    "@eadir",
                                                    "@recently-snapshot",
                                                    "@recycle",
+                                                   "@synoresource",
                                                    "@tmp",
                                                    "__macosx",
+                                                   "__pycache__",
                                                    "_gsdata_",
+                                                   "_vti_cnf",
+                                                   "_vti_pvt",
                                                    "lost+found",
+                                                   "recycler",
                                                    "system volume information",
                                                    "thumbs.db",
                                                    "~snapshot"};

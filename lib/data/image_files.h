@@ -35,11 +35,13 @@ class TextList {
 struct ImageFileList {
   std::string kind;  // "folder", "list": begins the description
   std::filesystem::path root;
-  TextList paths;  // below root, or absolute
+  std::filesystem::path file;  // of a list; empty: the images were found in `root`
+  TextList paths;              // below root, or absolute
   std::vector<std::int32_t> labels;
   std::vector<std::string> class_names;
   std::int64_t ignored = 0;           // other files beside them
   std::vector<std::string> left_out;  // folders beside the classes, of other programs
+  std::vector<std::string> remarks;   // on a list's lines
 };
 
 /// The files as a data set. A file is opened when it is read, JPEG or PNG by its first bytes
@@ -56,24 +58,25 @@ std::unique_ptr<Dataset> open_image_folder(const std::filesystem::path& folder,
                                            const std::vector<std::string>& class_names = {});
 
 /// A text file of lines "path label": the path, which may hold blanks, below the file's folder or
-/// its `images` (where the first file that exists is). Labels are all whole numbers >= 0 in any
-/// spelling (2, 2.0, +2, "2", 2e0; names then from
-/// labels.txt or classes.txt beside the list, else the numbers) or all words (classes by their
-/// bytes). `class_names` are a training set's, to which a test list's labels belong: words are
-/// among them, numbers are their places, and a labels.txt beside the list must say the same;
-/// `numbers` is then how the training set's labels are written, where it is a list. Throws
-/// std::invalid_argument for no file or other names, std::runtime_error("[list] file:line: rule")
-/// for a bad line.
+/// its `images` (where the first file that exists is). Behind the path and a tab, the label may
+/// hold blanks, too. Labels are all whole numbers >= 0 in any spelling of tables (2, 2.0, +2, "2",
+/// 2e0, in any quotes or brackets) or all words. The names and the order of the classes are those
+/// of labels.txt or classes.txt beside the list, else the numbers, or the words by their bytes.
+/// Words that are numbers in another spelling (np.int64(2), 0b10; 2L or #2 where most labels have
+/// this form) are refused. `class_names` are a training set's, to which a test list's labels
+/// belong: words are among them, numbers are their places, and a labels.txt beside the list must
+/// say the same; `numbers` is then how the training set's labels are written, where it is a list.
+/// Throws std::invalid_argument for no file or other names, std::runtime_error("[list] file:line:
+/// rule") for a bad line.
 std::unique_ptr<Dataset> open_image_list(const std::filesystem::path& file,
                                          const std::vector<std::string>& class_names = {},
                                          std::optional<bool> numbers = {});
 
-/// The lines of such a file, without a root; nothing is looked for on disk but `names_file`, the
-/// labels.txt beside the list (empty: there is none), where labels are numbers. `name` is the
-/// list's in messages.
+/// The lines of such a file, without a root; nothing is read from disk but `names_files`, which
+/// lie beside the list (labels.txt and classes.txt). `name` is the list's in messages.
 ImageFileList parse_image_list(std::string_view text,
                                const std::string& name,
-                               const std::filesystem::path& names_file = {},
+                               const std::vector<std::filesystem::path>& names_files = {},
                                const std::vector<std::string>& class_names = {},
                                std::optional<bool> numbers = {});
 

@@ -1,10 +1,10 @@
 #include <algorithm>
-#include <iterator>
 #include <set>
 #include <system_error>
 
 #include "data/class_names.h"
 #include "data/format.h"
+#include "data/idx.h"
 #include "data/image_files.h"
 #include "data/splits.h"
 #include "data/unread_files.h"
@@ -31,6 +31,7 @@ void scanning(const fs::path& folder, const Scan& scan) {
 struct FolderNames {
   std::vector<std::string> classes;
   std::vector<std::string> left_out;  // but for hidden ones
+  std::int64_t files = 0;             // beside the folders
 };
 
 FolderNames folders_in(const fs::path& folder) {
@@ -38,6 +39,7 @@ FolderNames folders_in(const fs::path& folder) {
   scanning(folder, [&] {
     for (const auto& entry : fs::directory_iterator(folder)) {
       const auto name = entry.path().filename().string();
+      if (!entry.is_directory()) ++names.files;
       if (name.starts_with('.') || !entry.is_directory()) continue;
       (is_left_out(name) ? names.left_out : names.classes).push_back(name);
     }
@@ -51,11 +53,11 @@ void refuse_loop(const fs::directory_entry& folder, const fs::path& root) {
   if (!folder.is_symlink()) return;
   const auto target = fs::canonical(folder.path());
   for (auto above = folder.path().parent_path();; above = above.parent_path()) {
-    require_environment(fs::canonical(above) != target,
-                        "[image_folder] {}: needs a link to another folder, received a link to {}, "
-                        "which holds the link itself",
-                        folder.path(),
-                        target);
+    require_environment(
+        fs::canonical(above) != target,
+        "[image_folder] {}: the link leads to {}, a folder that contains the link; remove the link",
+        folder.path(),
+        target);
     if (above == root) return;
   }
 }
@@ -103,6 +105,20 @@ ClassFolder look_into(const fs::path& folder) {
   return found;
 }
 
+/// Returns where MNIST's files lie: in the folder, or in its raw/ as torchvision puts them. Returns
+/// an empty path where they lie in neither.
+fs::path place_of_idx(const fs::path& folder) {
+  for (const auto& place : {folder, folder / "raw"})
+    if (holds_idx(place)) return place;
+  return {};
+}
+
+std::string remark_on_class(const fs::path& folder) {
+  const auto place = place_of_idx(folder);
+  if (place.empty()) return remark_on_files_in(folder);
+  return formatted("; {} has files of MNIST; give this folder with --data", place);
+}
+
 /// Folders that all hold the same folders and no image (fold_1, fold_2), one alone that holds no
 /// image (train in train), or folders whose names say both splits (seg_train, seg_test) may be
 /// parts of a data set, not its classes.
@@ -114,6 +130,7 @@ void refuse_parts(const fs::path& root) {
   for (const auto& name : names) {
     inner.push_back(look_into(root / name));
     if (inner.back().has_images || inner.back().folders.empty()) return;
+    if (!place_of_idx(root / name).empty()) return;  // said where the images are looked for
     same = same && inner.back().folders == inner.front().folders;
     const auto said = splits_named_in(name);
     train = train || said.train;
@@ -122,19 +139,14 @@ void refuse_parts(const fs::path& root) {
   if (names.empty()) return;
   const bool alike = same && (names.size() == 1 || inner.front().folders.size() > 1);
   if (!alike && !(train && test)) return;
-  const auto shown = [](const auto& all) {
-    constexpr std::ptrdiff_t most = 3;
-    const std::vector<std::string> few(
-        all.begin(), std::next(all.begin(), std::min<std::ptrdiff_t>(most, std::ssize(all))));
-    return name_list(few) + (std::ssize(all) > most ? ", ..." : "");
-  };
+  const auto& parts = inner.front().folders;
   refuse(
-      "[image_folder] {}: the folders {} may be classes, or parts of a data set with the classes "
-      "{}; give --data {} (and --test_data) if they are parts, or --dataset folder if they are "
-      "classes",
+      "[image_folder] {}: dimred cannot tell whether the folders {} are classes, or parts of a "
+      "data set with the classes {}; if the folders are parts, give --data {} (and --test_data); "
+      "if the folders are classes, give --dataset folder",
       root,
-      shown(names),
-      shown(inner.front().folders),
+      first_names(names, 3),
+      first_names({parts.begin(), parts.end()}, 3),
       root / names.front());
 }
 
@@ -145,12 +157,36 @@ std::vector<std::string> images_of(const fs::path& root,
   std::vector<std::string> found;
   find_images(root / name, root / name, (root / "").string().size(), found, list);
   std::ranges::sort(found);
-  require(
-      !found.empty(),
-      "[image_folder] needs at least one .jpg, .jpeg or .png in each class, received none in {}{}",
-      root / name,
-      found.empty() ? remark_on_files_in(root / name) : "");
+  require(!found.empty(),
+          "[image_folder] needs at least one .jpg, .jpeg or .png file in each class, received none "
+          "in {}{}",
+          root / name,
+          found.empty() ? remark_on_class(root / name) : "");
   return found;
+}
+
+/// Returns whether an image is in a folder, by its name; false where the folder cannot be read.
+bool has_an_image(const fs::path& folder) {
+  std::error_code error;
+  return std::ranges::any_of(fs::directory_iterator(folder, error), [](const auto& entry) {
+    return is_image_name(entry.path().filename().string());
+  });
+}
+
+/// Returns whether class folders with images lie there: one at least in a split's folder, or two
+/// elsewhere, since one alone may hold pictures of the data.
+bool holds_class_folders(const fs::path& path) {
+  if (!fs::is_directory(path)) return false;
+  const auto count = [](const fs::path& folder) {
+    return std::ranges::count_if(folders_in(folder).classes, [&](const std::string& name) {
+      return has_an_image(folder / name);
+    });
+  };
+  const auto is_split = [&](bool train) {
+    const auto folder = split_folder(path, train);
+    return !folder.empty() && count(folder) > 0;
+  };
+  return is_split(true) || is_split(false) || count(path) > 1;
 }
 
 }  // namespace
@@ -158,19 +194,18 @@ std::vector<std::string> images_of(const fs::path& root,
 std::unique_ptr<Dataset> open_image_folder(const fs::path& folder,
                                            const std::vector<std::string>& class_names) {
   require(fs::is_directory(folder),
-          "[image_folder] needs a folder of class folders, received {}",
+          "[image_folder] needs a folder with one subfolder for each class, received {}",
           folder);
-  const auto [names, left_out] = folders_in(folder);
-  require(
-      !names.empty(),
-      "[image_folder] needs a folder for each class, received none in {}{}{}",
-      folder,
-      look_into(folder).has_images
-          ? ", but images; a pattern ('FOLDER/*/*.png') or a list (lines \"path label\") can say "
-            "their classes, too"
-          : "",
-      remark_on_files_in(folder));
-  ImageFileList list{.kind = "folder", .root = folder, .left_out = left_out};
+  const auto [names, left_out, files] = folders_in(folder);
+  require(!names.empty(),
+          "[image_folder] needs a subfolder for each class, received none in {}{}{}",
+          folder,
+          look_into(folder).has_images
+              ? ", but images without a class; move the images into class folders, or give a "
+                "pattern ('FOLDER/*/*.png') or a list (lines \"path label\")"
+              : "",
+          remark_on_files_in(folder));
+  ImageFileList list{.kind = "folder", .root = folder, .ignored = files, .left_out = left_out};
   list.class_names = ordered_classes(names, class_names, path_text(folder));
   std::int32_t label = 0;
   for (const auto& name : list.class_names) {
@@ -197,7 +232,7 @@ std::unique_ptr<Dataset> open_image_pattern(const std::string& pattern,
   std::set<std::string> names;
   for (const auto& path : paths) names.insert(class_of(path));
   require(!paths.empty(),
-          "[image_folder] {}: needs a pattern that images match, received none",
+          "[image_folder] {}: no image matches this pattern; give another pattern",
           pattern);
   list.class_names = ordered_classes({names.begin(), names.end()}, class_names, pattern);
   const auto labels = labels_of(list.class_names);
@@ -221,7 +256,8 @@ DatasetFormat folder() {
             if (folder.empty()) return nullptr;
             if (request.options.kind != "folder") refuse_parts(folder);
             return open_image_folder(folder, request.class_names);
-          }};
+          },
+          .lies_beside = holds_class_folders};
 }
 }  // namespace formats
 

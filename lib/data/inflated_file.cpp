@@ -19,12 +19,12 @@ void inflate_into(const fs::path& file, std::uint64_t compressed, const fs::path
   std::uint64_t size = 0;
   for (std::size_t got = in.read(part); got > 0; got = in.read(part)) {
     size += got;
-    require_environment(
-        size <= largest_ratio * compressed + largest_surplus,
-        "[gz] {}: needs to decompress to at most {} times its {} bytes, received more",
-        file,
-        largest_ratio,
-        compressed);
+    require_environment(size <= largest_ratio * compressed + largest_surplus,
+                        "[gz] {}: the decompressed file is more than {} times as large as the {} "
+                        "compressed bytes; if you trust this file, decompress it with gunzip",
+                        file,
+                        largest_ratio,
+                        compressed);
     out.append(std::span(part).first(got));
   }
   out.commit();
@@ -40,10 +40,10 @@ fs::path inflated(const fs::path& file, const fs::path& cache) {
   const MappedFile mapped(file);
   if (!is_gz(mapped.bytes())) return file;
   const auto folder = cache_folder(file.parent_path(), cache);
-  require_environment(
-      !folder.empty(),
-      "[gz] {}: needs a folder for the decompressed copy; give a folder with --data_cache",
-      file);
+  require_environment(!folder.empty(),
+                      "[gz] {}: found no writable folder for the decompressed copy; give a folder "
+                      "with --data_cache",
+                      file);
   const auto identity = mapped.identity();
   const auto prefix =
       "inflated-" + short_digest(fs::absolute(file).lexically_normal().string()) + '-';

@@ -324,7 +324,8 @@ bool compress(const std::uint8_t* pixels,
 }  // namespace
 
 EncodedHeader jpeg_header(Bytes bytes) {
-  require_environment(sniff(bytes) == Encoding::jpeg, "[jpeg] needs a JPEG file's first bytes");
+  require_environment(sniff(bytes) == Encoding::jpeg,
+                      "[jpeg] the first bytes are not the signature of a JPEG file");
   EncodedHeader header;
   std::optional<int> exif, xmp;  // the first of each; EXIF's counts, as for Pillow
   std::size_t at = 2;
@@ -382,9 +383,11 @@ void decode_jpeg(
     image.damage = formatted("ends early, in scan {}", decompressor.ended_scan);
   } else {
     image.damage =
-        whole
-            ? "ends without its end mark; all rows are there"
-            : formatted("ends early: rows from about {} of {} on are missing", row_reached, height);
+        whole ? "ends without its end mark; all rows are there"
+              : formatted(
+                    "ends early: all rows from about row {} on are missing (the image has {} rows)",
+                    row_reached,
+                    height);
   }
 }
 

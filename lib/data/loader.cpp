@@ -24,18 +24,17 @@ void validate_loading(const LoaderOptions& options, const Order& order, std::int
   require(options.prefetch >= 1, "[data] needs prefetch >= 1, received {}", options.prefetch);
   require(options.threads >= 1, "[data] needs threads >= 1, received {}", options.threads);
   require(options.parallel_batches >= 0 && options.memory >= 0,
-          "[data] needs parallel_batches and memory >= 0, received {} and {}",
+          "[data] needs parallel_batches >= 0 and memory >= 0, received {} and {}",
           options.parallel_batches,
           options.memory);
   require(options.ranks >= 1 && options.rank >= 0 && options.rank < options.ranks,
           "[data] needs 0 <= rank < ranks, received rank = {}, ranks = {}",
           options.rank,
           options.ranks);
-  require(
-      order.size == size,
-      "[data] needs an order of {} samples, as many as the data set has, received an order of {}",
-      size,
-      order.size);
+  require(order.size == size,
+          "[data] the data set has {} samples, but the order of the samples was made for {}",
+          size,
+          order.size);
 }
 
 /// Batches ahead that the memory allows, one beyond them being with the caller; at least one.
@@ -73,9 +72,9 @@ Loader::Loader(const Dataset& dataset,
       next_step_(first_step) {
   validate_loading(options_, order_, dataset_.size());
   require(steps_ >= 1,
-          "[data] needs at least one batch of {}{}, received {} samples",
+          "[data] needs samples for at least one batch of {}{}, received {} samples",
           options_.batch_size,
-          options_.drop_last ? " (whole)" : "",
+          options_.drop_last ? " (incomplete batches are dropped)" : "",
           dataset_.size());
   require(epoch_ >= 0, "[data] needs epoch >= 0, received {}", epoch_);
   require(first_step >= 0 && first_step <= steps_,
@@ -256,7 +255,7 @@ void Loader::fill(Batch& batch, std::size_t slot, Worker& worker) const {
       const auto failure = with_origin(error, dataset_.origin(index));
       if (options_.bad_sample == BadSample::fail) throw failure;
       require_environment(attempt < most_replacements,
-                          "[data] stopped after {} bad samples in a row; the last: {}",
+                          "[data] stopped after {} bad samples in a row; the last error is: {}",
                           most_replacements + 1,
                           failure.what());
       ++worker.report.bad_samples;

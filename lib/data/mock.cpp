@@ -47,7 +47,7 @@ class Mock : public Dataset {
 std::unique_ptr<Dataset> open_mock(const DatasetRequest& request) {
   const auto& numbers = request.options.mock_shape;
   require(numbers.size() == 3,
-          "[data] mock_shape needs channels, height, width, received {} numbers",
+          "[data] mock_shape needs three numbers (channels, height, width), received {}",
           numbers.size());
   constexpr std::int64_t longest = 1 << 15;
   for (const auto number : numbers)

@@ -37,7 +37,8 @@ std::unique_ptr<Dataset> open_arrays(const fs::path& folder, const DatasetReques
        .pixels = images->data,
        .owner = images,
        .labels = numbers,
-       .class_names = names.empty() ? numbered_classes(request.options.num_classes) : names});
+       .class_names = names.empty() ? numbered_classes(request.options.num_classes) : names,
+       .train = request.train});
 }
 
 }  // namespace
@@ -52,8 +53,9 @@ DatasetFormat npy() {
             folder_with("images.npy", request.path, request.train, request.takes_all());
         return folder.empty() ? nullptr : open_arrays(folder, request);
       },
-      .train_files = "images.npy, there or in train/",
-      .test_files = "images.npy in test/, val/ or validation/"};
+      .train_files = "images.npy (in this folder or in its folder train/)",
+      .test_files = "images.npy in test/, val/ or validation/",
+      .is_array = true};
 }
 }  // namespace formats
 

@@ -35,14 +35,17 @@ const std::vector<DatasetFormat>& registry() {
 
 const DatasetFormat& format_of(const std::string& kind) {
   const auto found = std::ranges::find(registry(), kind, &DatasetFormat::name);
-  require(found != registry().end(), "[data] has no data format for the kind {}", kind);
+  require(found != registry().end(),
+          "[data] needs one of the data formats {}, received {}",
+          name_list(texts_of(registry(), &DatasetFormat::name)),
+          kind);
   return *found;
 }
 
 /// Options that would have no effect are a misunderstanding; what lies at the path decides it.
 void refuse_idle_options(const DatasetOptions& options, const DatasetFormat& format) {
   const auto need = [&](bool holds, const char* rule, const auto& received) {
-    require(holds, "[data] {}, received {} with data of the kind {}", rule, received, format.name);
+    require(holds, "[data] {}, received {} for data of the kind {}", rule, received, format.name);
   };
   const bool mock = format.name == "mock";
   need(options.labels_offset == 0 || format.has_records,
@@ -54,8 +57,10 @@ void refuse_idle_options(const DatasetOptions& options, const DatasetFormat& for
   need(options.mock_shape == DatasetOptions{}.mock_shape || mock,
        "mock_shape needs dataset = mock",
        joined(options.mock_shape, ", ", number_text));
-  need(options.path.empty() || !mock, "data needs another dataset", options.path);
-  need(options.test_path.empty() || !mock, "test_data needs another dataset", options.test_path);
+  need(options.path.empty() || !mock, "data needs a dataset other than mock", options.path);
+  need(options.test_path.empty() || !mock,
+       "test_data needs a dataset other than mock",
+       options.test_path);
 }
 
 /// The classes and samples that were announced, and the classes of the training set.
@@ -65,22 +70,47 @@ void require_as_announced(const Dataset& dataset,
                           const std::vector<std::string>& class_names) {
   const auto classes = dataset.classes();
   require(!train || options.num_samples == 0 || options.num_samples == dataset.size(),
-          "[data] num_samples needs to be the size of the training set ({}, in {}), received {}",
+          "[data] num_samples needs to equal the size of the training set ({} samples in {}), "
+          "received {}",
           dataset.size(),
           dataset.title(),
           options.num_samples);
   require(options.num_classes == 0 || options.num_classes >= classes,
-          "[data] num_classes needs to be at least the number of classes in the {} set ({}, in "
-          "{}), received {}",
+          "[data] num_classes needs to be at least the number of classes in the {} set ({} classes "
+          "in {}), received {}",
           split_text(train),
           classes,
           dataset.title(),
           options.num_classes);
   require(class_names.empty() || class_names == dataset.class_names(),
-          "[data] needs the training set's {} classes in the test set, received {} classes in {}",
+          "[data] the test set needs the {} classes of the training set, received {} classes in {}",
           class_names.size(),
           classes,
           dataset.title());
+}
+
+/// Refuses a folder that holds files of arrays or records and a data set of another kind, such as
+/// MNIST's files or TFRecord shards beside class folders: the first kind would be taken without a
+/// word. A packed file may lie beside the data that it was made of.
+void refuse_second_kind(const std::filesystem::path& path, const DatasetFormat& first) {
+  if (first.name == "packed" || !fs::is_directory(path)) return;
+  const auto has_files_of_its_own = [](const DatasetFormat& format) {
+    return format.is_array || format.has_records;
+  };
+  const auto second = std::ranges::find_if(registry(), [&](const DatasetFormat& other) {
+    if (other.name == first.name) return false;
+    if (!has_files_of_its_own(first) && !has_files_of_its_own(other)) return false;
+    return (other.lies_beside != nullptr ? other.lies_beside : other.holds)(path);
+  });
+  if (second != registry().end())
+    refuse(
+        "[data] {} has two data sets, one of the kind {} and one of the kind {}; put each data set "
+        "into its own folder, or choose one with --dataset {} or --dataset {}",
+        path,
+        first.name,
+        second->name,
+        first.name,
+        second->name);
 }
 
 [[noreturn]] void refuse_missing_part(const DatasetFormat& format,
@@ -90,7 +120,7 @@ void require_as_announced(const Dataset& dataset,
          train ? format.train_files : format.test_files,
          split_text(train),
          path,
-         train ? "" : ", which has none; give the set with --test_data",
+         train ? "" : ", which has no test set; give a test set with --test_data",
          remark_on_files_in(path));
 }
 
@@ -109,8 +139,11 @@ std::unique_ptr<Dataset> open_part(const DatasetOptions& options,
   const bool streamed = source_of(path) != nullptr;
   if (kind == "auto") kind = streamed ? "tfrecord" : kind_of(path);
   require(!streamed || kind == "tfrecord",
-          "[data] can stream only TFRecord files, received dataset = {}",
+          "[data] streaming needs TFRecord files, received dataset = {}",
           kind);
+  require(streamed || !train || options.stream_cache == 0,
+          "[data] stream_cache needs data at a URL, received {}",
+          path);
   const auto& format = format_of(kind);
   if (train) refuse_idle_options(options, format);
   auto dataset = format.open({options, path, train, named, class_names});
@@ -133,8 +166,9 @@ std::string kind_of(const fs::path& path) {
   require(found != registry().end(),
           "[data] needs a folder, a list or a pattern, received {}{}",
           path,
-          fs::exists(path) ? ", which is none of them"
-                           : ", which does not exist (without --data it is Fashion-MNIST)");
+          fs::exists(path) ? ", which is a file of another kind"
+                           : ", which does not exist (without --data, dimred uses Fashion-MNIST)");
+  refuse_second_kind(path, *found);
   return found->name;
 }
 
@@ -155,18 +189,25 @@ void add_kind_option(OptionTable& table, std::string& kind, const std::string& h
   table.add_choice("dataset", &kind, help, choices);
 }
 
-void add_stream_options(OptionTable& table, double& cache, std::int64_t& fetches) {
+void add_cache_options(OptionTable& table, DatasetOptions& options) {
+  table
+      .add("data_cache",
+           &options.cache,
+           "folder for indices and decompressed copies of record files (default: .dimred beside "
+           "the data, else ~/.cache/dimred)")
+      .of_this_machine()
+      .may_change();
   table
       .add("stream_cache",
-           &cache,
+           &options.stream_cache,
            "GB of disk for streaming a URL's TFRecord files; 0: download all files first",
            between(0, 1e9))
       .role(OptionRole::stream_cache)
       .may_change();
   table
       .add("stream_fetches",
-           &fetches,
-           "number of streamed files that each rank fetches at once",
+           &options.stream_fetches,
+           "number of streamed files that each rank fetches at a time",
            between(1, 256))
       .role(OptionRole::stream_fetches)
       .may_change();

@@ -28,7 +28,8 @@ std::unique_ptr<Dataset> open_dataset(const DatasetOptions& options,
 std::unique_ptr<Dataset> open_test_set_if_any(const DatasetOptions& options,
                                               const std::vector<std::string>& class_names);
 
-/// The kind that automatic takes at `path`. Throws std::invalid_argument when it holds none.
+/// The kind that automatic takes at `path`. Throws std::invalid_argument when it holds none, and
+/// when the files of idx, cifar or npy lie there beside a data set of another kind.
 std::string kind_of(const std::filesystem::path& path);
 
 /// The kinds that can be asked for: auto, then all formats'.
@@ -37,7 +38,7 @@ std::vector<std::string> dataset_kinds();
 /// The row `dataset`, for DatasetOptions::kind.
 void add_kind_option(OptionTable& table, std::string& kind, const std::string& help);
 
-/// The rows stream_cache and stream_fetches, for a table with a row `data`.
-void add_stream_options(OptionTable& table, double& cache, std::int64_t& fetches);
+/// Adds the rows data_cache, stream_cache and stream_fetches, for a table with a row `data`.
+void add_cache_options(OptionTable& table, DatasetOptions& options);
 
 }  // namespace dimred::data

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace dimred::data {
 
@@ -21,5 +22,9 @@ class OutputFolder {
  private:
   std::filesystem::path folder_;
 };
+
+/// Throws std::invalid_argument where the folder `path` of several OutputFolders holds another
+/// entry than these folders.
+void require_only_parts(const std::filesystem::path& path, const std::vector<std::string>& parts);
 
 }  // namespace dimred::data

@@ -119,8 +119,9 @@ WriteReport pack(const Dataset& dataset,
     }
     if (progress) progress(size);
   }
-  require_environment(
-      report.samples > 0, "[data] no sample can be decoded; the first: {}", report.first_bad);
+  require_environment(report.samples > 0,
+                      "[data] no sample can be decoded; the first error is: {}",
+                      report.first_bad);
   writer.finish(source_text(dataset, options), dataset.class_names());
   return report;
 }

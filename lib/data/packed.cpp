@@ -8,6 +8,7 @@
 
 #include "data/bytes.h"
 #include "data/format.h"
+#include "data/record_index.h"
 #include "data/splits.h"
 #include "support/digest.h"
 #include "support/errors.h"
@@ -34,8 +35,8 @@ void require_row(const PackedSample& row,
                        shape_size <= row.size && shape_size * row.channels == row.size);
   require_environment(static_cast<std::uint32_t>(row.encoding) <= 2 && row.size > 0 && shaped &&
                           row.offset <= file_size && row.size <= file_size - row.offset,
-                      "[packed] sample {} needs to lie within the file, received {} bytes at "
-                      "offset {} for {} x {} x {}",
+                      "[packed] sample {} needs bytes that lie in the file and fit its image, "
+                      "received {} bytes at offset {} for an image of {} x {} x {}",
                       index,
                       row.size,
                       row.offset,
@@ -60,34 +61,37 @@ PackedSample PackedLayout::sample(std::int64_t index) const {
 PackedLayout packed_layout(Bytes file) {
   ByteReader header(file, "packed");
   require_environment(text_of(header.take(packed_magic.size())) == packed_magic,
-                      "[packed] the file needs to begin with {}",
+                      "[packed] needs a file that dimred data pack wrote, with {} at its beginning",
                       packed_magic);
   const auto found = header.number<std::uint32_t>();
-  require_environment(
-      found == packed_version, "[packed] needs version {}, received {}", packed_version, found);
+  require_environment(found == packed_version,
+                      "[packed] needs version {} of the format, received {}",
+                      packed_version,
+                      found);
   header.number<std::uint32_t>();
   const auto offset = header.number<std::uint64_t>();
   const auto size = header.number<std::uint64_t>();
   const auto expected = header.take(digest_bytes);
   require_environment(
       offset <= file.size() && size <= file.size() - offset,
-      "[packed] needs its description of {} bytes at offset {}, received a file of {} bytes",
+      "[packed] the description has {} bytes at offset {}, but the file has only {} bytes",
       size,
       offset,
       file.size());
   const auto description = file.subspan(offset, size);
   PackedLayout layout;
   layout.digest = digest_of(description);
-  require_environment(text_of(expected) == layout.digest,
-                      "[packed] is damaged: the digest of its description (offset {}) differs",
-                      offset);
+  require_environment(
+      text_of(expected) == layout.digest,
+      "[packed] the file is damaged: the description at offset {} does not match its digest",
+      offset);
   ByteReader in(description, "packed");
   in.read(layout.source);
   layout.class_names.resize(in.count(sizeof(std::uint64_t)));
   for (auto& name : layout.class_names) in.read(name);
   const auto rows = in.count(row_bytes);
   layout.table = in.take(rows * row_bytes);
-  require_environment(rows >= 1, "[packed] needs at least one sample");
+  require_environment(rows >= 1, "[packed] needs at least one sample, received none");
   for (std::int64_t i = 0; i < layout.size(); ++i)
     require_row(layout.sample(i), i, file.size(), layout.class_names.size());
   return layout;
@@ -110,8 +114,8 @@ void PackedWriter::add(const Sample& sample) {
   require(!sample.bytes.empty() &&
               sample.bytes.size() <= std::numeric_limits<std::uint32_t>::max() &&
               sample.label >= 0 && sample.label <= std::numeric_limits<std::uint32_t>::max(),
-          "[packed] needs samples of 1 to 2^32 - 1 bytes and labels in that range, received {} "
-          "bytes of label {}",
+          "[packed] needs samples of 1 to 2^32 - 1 bytes and labels of 0 to 2^32 - 1, received {} "
+          "bytes with label {}",
           sample.bytes.size(),
           sample.label);
   pad(alignment);
@@ -153,7 +157,7 @@ PackedLayout layout_of(const MappedFile& file) {
   try {
     return packed_layout(file.bytes());
   } catch (const std::runtime_error& error) {
-    fail_environment("{}: {}", error.what(), file.path());
+    fail_environment("[packed] {}: {}", file.path(), rule_of(error));
   }
 }
 
@@ -177,8 +181,9 @@ class PackedDataset : public Dataset {
     if (digests_ && !verified_[at]) {
       file_.fetch(bytes);
       if (digest64(bytes) != row.digest)
-        fail_environment(
-            "[packed] {}: sample {} is damaged: its digest differs", origin(index), index);
+        fail_environment("[packed] {}: sample {} is damaged: its bytes do not match its digest",
+                         origin(index),
+                         index);
       verified_[at] = true;
     }
     return {.encoding = row.encoding, .shape = shape_of(row), .bytes = bytes, .label = row.label};

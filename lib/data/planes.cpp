@@ -12,7 +12,8 @@ namespace {
 class LabelledPlanes : public Dataset {
  public:
   explicit LabelledPlanes(Planes planes) : planes_(std::move(planes)) {
-    const auto& [kind, images, labels_file, shape, pixels, owner, labels, names, digest] = planes_;
+    const auto& [kind, images, labels_file, shape, pixels, owner, labels, names, train, digest] =
+        planes_;
     const auto file = path_text(labels_file);
     const std::int64_t count = pixels.size() / shape.size();
     require_environment(std::ssize(labels) == count,
@@ -55,10 +56,14 @@ class LabelledPlanes : public Dataset {
   }
 
   std::vector<std::string> notes() const override {
+    const auto file = path_text(planes_.labels_file);
+    std::vector<std::string> notes;
     const auto lowest = std::ranges::min(planes_.labels);
-    if (lowest == 0) return {};
-    return {formatted(
-        "{}: no image has the label 0; the lowest is {}", path_text(planes_.labels_file), lowest)};
+    if (lowest > 0)
+      notes.push_back(formatted("{}: no image has the label 0; the lowest is {}", file, lowest));
+    const auto gaps = planes_.train ? remark_on_gaps(planes_.labels, "image") : std::string();
+    if (!gaps.empty()) notes.push_back(formatted("{}: {}", file, gaps));
+    return notes;
   }
 
   std::string description() const override {

@@ -18,6 +18,7 @@ struct Planes {
   std::shared_ptr<const void> owner;     // of their memory
   std::vector<std::int64_t> labels;      // one an image
   std::vector<std::string> class_names;  // empty: as many numbers as the labels need
+  bool train = true;                     // a test set may lack some of the labels
   std::string digest;                    // of pixels and labels; empty: it is computed
 };
 

@@ -20,23 +20,20 @@
 namespace dimred::data {
 namespace {
 
-constexpr std::size_t signature_bytes = 8;
 constexpr png_alloc_size_t largest_chunk = 8'000'000;
 // The compressed data taken at a time, from one chunk: Pillow takes the same, so that both see the
 // checksum behind the last row, or do not.
 constexpr std::size_t largest_request = 65536;
-// Signature, then the header chunk: length, "IHDR", width, height, depth, colour type,
-// compression, filter, interlacing, checksum.
-constexpr std::size_t header_at = signature_bytes + 8, colour_at = header_at + 9,
-                      interlacing_at = header_at + 12, header_bytes = 13;
 
 struct Reader {
   png_structp png = nullptr;
   png_infop info = nullptr;
   Bytes rest;
   char text[256] = "";
-  std::int64_t row = 0;      // rows read
-  std::size_t inflated = 0;  // bytes of them, before they are expanded
+  std::int64_t row = 0;       // rows read
+  int pass = 0, passes = 0;   // of an interlaced image; one of another
+  std::size_t row_bytes = 0;  // of the row that is read, before it is expanded
+  std::size_t inflated = 0;   // bytes of them, before they are expanded
   std::size_t pixel_bits = 0;
   bool interlaced = false;
   bool ended = false;  // more bytes were asked for than there are
@@ -118,23 +115,30 @@ bool read_rows(Reader& reader,
   reader.pixel_bits =
       std::size_t{png_get_bit_depth(png, reader.info)} * png_get_channels(png, reader.info);
   configure_png(reader, channels);
-  const int passes = png_set_interlace_handling(png);
+  reader.passes = png_set_interlace_handling(png);
   png_read_update_info(png, reader.info);
   const std::int64_t height = png_get_image_height(png, reader.info);
   const auto row_size = png_get_rowbytes(png, reader.info);
   if (row_size != std::size_t{png_get_image_width(png, reader.info)} * channels)
     png_error(png, "an odd row size");
-  if (reader.interlaced != (passes > 1)) png_error(png, "an odd interlacing");
+  if (reader.interlaced != (reader.passes > 1)) png_error(png, "an odd interlacing");
   spare.resize(row_size);
-  for (int pass = 0; pass < passes; ++pass) {
+  for (reader.pass = 0; reader.pass < reader.passes; ++reader.pass) {
     for (reader.row = 0; reader.row < height; ++reader.row) {
       const auto y = reader.row - region.top;
       const bool wanted = y >= 0 && y < region.height;
+      reader.row_bytes = stored_row(reader, reader.pass, reader.row);
       png_read_row(png, wanted ? image.pixels.data() + y * row_size : spare.data(), nullptr);
-      reader.inflated += stored_row(reader, pass, reader.row);
+      reader.inflated += reader.row_bytes;
     }
   }
   return true;
+}
+
+/// Returns whether all rows were read, and only the end of the image data is missing.
+bool is_whole(const Reader& reader, Bytes bytes, std::int64_t height) {
+  return reader.pass + 1 == reader.passes && reader.row + 1 == height &&
+         holds_row(bytes, reader.inflated, reader.row_bytes);
 }
 
 /// Whether an image that lacks rows is borne: a file that ends in the last quarter, or image data
@@ -157,19 +161,17 @@ void to_grey(Image& image) {
 }  // namespace
 
 EncodedHeader png_header(Bytes bytes) {
-  require_environment(sniff(bytes) == Encoding::png, "[png] needs a PNG file's first bytes");
-  require_environment(bytes.size() >= header_at + header_bytes &&
-                          text_of(bytes.subspan(signature_bytes + 4)).starts_with("IHDR"),
-                      "[png] needs the header chunk first");
-  const auto width = big_endian<4>(bytes, header_at);
-  const auto height = big_endian<4>(bytes, header_at + 4);
+  require_environment(sniff(bytes) == Encoding::png,
+                      "[png] the first bytes are not the signature of a PNG file");
+  const auto fields = header_fields(bytes);
+  require_environment(fields.has_value(), "[png] no header stands before the image data");
+  const auto width = fields->width, height = fields->height;
   require_environment(width <= PNG_UINT_31_MAX && height <= PNG_UINT_31_MAX,
                       "[png] needs sizes below 2^31, received {} x {}",
                       height,
                       width);
-  const auto colour = bytes[colour_at];
   EncodedHeader header;
-  header.stored = {(colour & PNG_COLOR_MASK_COLOR) == 0 ? 1 : 3, height, width};
+  header.stored = {(fields->colour & PNG_COLOR_MASK_COLOR) == 0 ? 1 : 3, height, width};
   // One bit a pixel, compressed as far as deflate can.
   require_plausible("png", header.stored, bytes.size(), 8 * deflate_ratio);
   return header;
@@ -182,9 +184,14 @@ void decode_png(Bytes bytes, const Region& region, int channels, Image& image) {
     return to_grey(image);
   }
   require_sound_head(bytes);
+  if (const auto plain = with_plain_head(bytes); !plain.empty())
+    return decode_png(plain, region, channels, image);
+  if (const auto plain = with_plain_data(bytes); !plain.empty())
+    return decode_png(plain, region, channels, image);
+  const bool interlaced = header_fields(bytes).value_or(PngFields()).interlaced;
   const auto height = stored.height;
   const auto cut = with_end_of_cut_data(bytes);
-  Reader reader{.rest = cut.empty() ? bytes : Bytes(cut), .interlaced = bytes[interlacing_at] != 0};
+  Reader reader{.rest = cut.empty() ? bytes : Bytes(cut), .interlaced = interlaced};
   image.set_region(region, channels);
   constexpr std::uint8_t grey = 128;  // of rows that are missing
   image.pixels.assign(region.height * stored.width * channels, grey);
@@ -195,14 +202,16 @@ void decode_png(Bytes bytes, const Region& region, int channels, Image& image) {
   const bool sound = reader.info != nullptr && read_rows(reader, region, channels, spare, image);
   png_destroy_read_struct(&reader.png, &reader.info, nullptr);
   keep_columns(region, channels, stored.width * channels, image.pixels);
-  if (sound) return;
+  if (sound || is_whole(reader, bytes, height)) return;
   require_environment(is_borne(reader, bytes, height),
                       "[png] {}, at row {} of {}",
                       reader.text,
                       reader.row,
                       height);
-  image.damage =
-      formatted("{}: rows from {} of {} on are missing", reader.text, reader.row, height);
+  image.damage = formatted("{}: all rows from row {} on are missing (the image has {} rows)",
+                           reader.text,
+                           reader.row,
+                           height);
 }
 
 std::string to_png(Bytes pixels, const ImageShape& shape) {

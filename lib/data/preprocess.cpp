@@ -158,8 +158,8 @@ void standardise(std::span<float> values) {
 void validate(const Preprocessing& preprocessing, const ImageShape& shape) {
   const std::size_t channels = shape.channels;
   require(preprocessing.mean.size() == channels && preprocessing.deviation.size() == channels,
-          "[preprocessing_name] needs one mean and one deviation per channel, received {} and {} "
-          "for {} channels",
+          "[preprocessing_name] needs one mean and one standard deviation per channel, received {} "
+          "means and {} deviations for {} channels",
           preprocessing.mean.size(),
           preprocessing.deviation.size(),
           channels);
@@ -168,15 +168,15 @@ void validate(const Preprocessing& preprocessing, const ImageShape& shape) {
   }
   for (const auto deviation : preprocessing.deviation) {
     require(deviation != 0,
-            "[preprocessing_name] needs channels that vary, but a channel has one constant value "
-            "in all training images");
+            "[preprocessing_name] a channel has one constant value in all training images; choose "
+            "a preprocessing with fixed statistics, such as --preprocessing_name imagenet");
     require(std::isfinite(deviation) && deviation > 0,
-            "[preprocessing_name] needs deviations > 0, received {}",
+            "[preprocessing_name] needs standard deviations > 0, received {}",
             deviation);
   }
   require(preprocessing.pad >= 0 && preprocessing.pad < std::min(shape.height, shape.width),
-          "[preprocessing_name] needs 0 <= pad < height and width, received pad = {} for images "
-          "of {} x {}",
+          "[preprocessing_name] needs pad >= 0, below the height and below the width, received pad "
+          "= {} for images of {} x {}",
           preprocessing.pad,
           shape.height,
           shape.width);

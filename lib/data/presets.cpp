@@ -115,8 +115,7 @@ PixelChange pixel_change(const std::string& name) {
       named_preprocessings, [&](const NamedPreprocessing& entry) { return name == entry.name; });
   const auto change = found != named_preprocessings.end() ? found->make(0).change : nullptr;
   require_environment(change != nullptr,
-                      "[preprocessing_name] needs the preprocessing {}, which this program does "
-                      "not have",
+                      "[preprocessing_name] this program does not have the preprocessing {}",
                       name);
   return change;
 }
@@ -134,8 +133,8 @@ const std::vector<std::pair<std::string, Recipe>>& recipe_names() {
 void apply(const std::vector<double>& strengths, JitterOptions& jitter) {
   if (strengths.empty()) return;
   require(strengths.size() == 3,
-          "[colour_jitter] colour_jitter needs brightness, contrast, saturation, received {} "
-          "numbers",
+          "[colour_jitter] colour_jitter needs three numbers (brightness, contrast, saturation), "
+          "received {}",
           strengths.size());
   jitter.brightness = strengths[0];
   jitter.contrast = strengths[1];

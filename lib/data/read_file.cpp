@@ -43,7 +43,7 @@ void read_file(const std::string& name,
         retrying([&] { return ::read(file, bytes.data() + done, bytes.size() - done); });
     require_call(count >= 0);
     require_environment(
-        count > 0, "[{}] {}: the file became shorter while it was read", scope, path);
+        count > 0, "[{}] {}: the file became shorter while dimred read it", scope, path);
     done += count;
   }
 }

@@ -17,13 +17,11 @@ namespace dimred::data {
 struct RecordOptions {
   std::vector<std::filesystem::path> files;  // in the order of the samples, >= 1
   std::vector<std::string> class_names;  // those of the training set, for a test set; empty: found
-  std::int64_t classes = 0;  // >= 0; 0: as many as labels.txt names, else the largest label + 1
-  std::int64_t labels_offset = 0;  // label = stored label - labels_offset: 1 leaves a background
-                                   // class 0 out (FastNN's and TF-Slim's name)
-  bool skip_bad = false;           // bad records are left out and counted, instead of an error
-  std::filesystem::path cache;     // folder for the index; empty: see cache_folder
+  DatasetOptions dataset = {};  // num_classes = 0: as many as labels.txt names, else the largest
+                                // label + 1
   std::shared_ptr<ShardSource> source = nullptr;  // the files are fetched from it as they are
                                                   // needed; `files` says where they would lie
+  std::vector<std::string> notes = {};            // on the choice of the files
 };
 
 /// The options that a request gives for these files.
@@ -57,7 +55,7 @@ class RecordDataset : public Dataset {
   /// nullptr without a source.
   StreamedFiles* streamed() const { return streamed_.get(); }
   std::int64_t label_of(const RecordEntry& entry) const {
-    return entry.label - options_.labels_offset;
+    return entry.label - options_.dataset.labels_offset;
   }
 
  private:
@@ -65,6 +63,7 @@ class RecordDataset : public Dataset {
   void look_at(const std::vector<RecordShard>& shards);
   void leave_out(const RecordIndex& index);
   void keep_labels_in_range();
+  void note_labels();
   void note_skipped(std::uint32_t shard, std::uint64_t offset, std::string_view text);
 
   std::string name_of(std::uint32_t shard) const;
@@ -76,7 +75,7 @@ class RecordDataset : public Dataset {
   std::unique_ptr<StreamedFiles> streamed_;
   std::vector<RecordEntry> entries_;
   std::int64_t skipped_ = 0;
-  std::string remark_, misnamed_, lowest_;
+  std::string remark_, misnamed_, lowest_, cut_names_, gaps_;
   std::vector<std::string> notes_;
 };
 

@@ -98,7 +98,7 @@ std::string problem_text(std::string_view format,
                          const std::string& origin,
                          const RecordProblem& first,
                          std::int64_t count) {
-  return formatted("[{}] {}, offset {}: {}{} (--on_bad_sample skip leaves such records out)",
+  return formatted("[{}] {}, offset {}: {}{} (--on_bad_sample skip skips such records)",
                    format,
                    origin,
                    first.offset,
@@ -164,12 +164,12 @@ ByteReader unsealed(Bytes bytes,
   ByteReader in(bytes, "index");
   require_environment(
       text_of(in.take(magic.size())) == magic && in.number<std::uint32_t>() == version,
-      "[index] needs {} of version {}",
+      "[index] the file is not {} of version {}",
       name,
       version);
   const auto expected = in.take(digest_size);
   require_environment(text_of(expected) == digest_of(bytes.last(in.left())),
-                      "[index] is damaged: its digest differs");
+                      "[index] the index is damaged: its contents do not match its digest");
   return in;
 }
 
@@ -193,7 +193,8 @@ RecordIndex index_from_bytes(Bytes bytes) {
   index.problems.resize(in.count(20));
   for (auto& problem : index.problems) in.read(fields_of_problem(problem));
   in.read(index.problem_count);
-  require_environment(is_consistent(index), "[index] is damaged: records lie outside their files");
+  require_environment(is_consistent(index),
+                      "[index] the index is damaged: some records lie outside their files");
   return index;
 }
 

@@ -107,7 +107,7 @@ void require_inside(const Image& image, const Box& box, Size out, const Region& 
   require(box.height > 0 && box.width > 0 && box.top >= 0 && box.left >= 0 &&
               box.top + box.height <= image.height + slack &&
               box.left + box.width <= image.width + slack,
-          "[data] needs a box within {} x {}, received {} x {} at {}, {}",
+          "[data] needs a box within the image of {} x {}, received {} x {} at row {}, column {}",
           image.height,
           image.width,
           box.height,
@@ -116,7 +116,7 @@ void require_inside(const Image& image, const Box& box, Size out, const Region& 
           box.left);
   require(window.top >= 0 && window.left >= 0 && window.height >= 1 && window.width >= 1 &&
               window.top + window.height <= out.height && window.left + window.width <= out.width,
-          "[data] needs a window within {} x {}, received {} x {}",
+          "[data] needs a window within the image of {} x {}, received {} x {}",
           out.height,
           out.width,
           window.height,

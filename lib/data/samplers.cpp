@@ -28,12 +28,14 @@ class Windowed : public Sampler {
  public:
   Windowed(std::vector<std::int64_t> sizes, std::int64_t window)
       : sizes_(std::move(sizes)), window_(window), starts_(sizes_.size(), 0) {
-    require(window >= 1, "[shuffle_buffer_size] needs a window >= 1, received {}", window);
+    require(window >= 1, "[shuffle_buffer_size] needs a value >= 1, received {}", window);
     for (const auto size : sizes_)
-      require(size >= 0, "[shuffle_buffer_size] needs sizes >= 0, received {}", size);
+      require(size >= 0,
+              "[shuffle_buffer_size] a file's number of samples cannot be negative, received {}",
+              size);
     std::exclusive_scan(sizes_.begin(), sizes_.end(), starts_.begin(), std::int64_t{0});
     size_ = std::accumulate(sizes_.begin(), sizes_.end(), std::int64_t{0});
-    require(size_ >= 1, "[shuffle_buffer_size] needs at least one sample");
+    require(size_ >= 1, "[shuffle_buffer_size] needs at least one sample, received none");
   }
 
   std::int64_t size() const override { return size_; }
@@ -79,10 +81,10 @@ class FileShares : public Sampler {
  public:
   FileShares(std::int64_t share, int ranks, std::int64_t global_batch)
       : share_(share), ranks_(ranks), batch_(global_batch) {
-    require(share >= 1, "[shard] needs a share >= 1, received {}", share);
+    require(share >= 1, "[shard] needs 1 or more samples for each rank, received {}", share);
     require(ranks >= 1 && global_batch >= 1 && global_batch % ranks == 0,
-            "[shard] needs a global batch that is a multiple of the ranks, received {} "
-            "and {}",
+            "[shard] needs a global batch size that is a multiple of the number of ranks, received "
+            "{} samples and {} ranks",
             global_batch,
             ranks);
   }
@@ -123,8 +125,8 @@ std::vector<std::int64_t> even_shares(const std::vector<std::int64_t>& shard_siz
   require(ranks >= 1, "[shard] needs ranks >= 1, received {}", ranks);
   const auto filled = std::ranges::count_if(shard_sizes, [](auto size) { return size > 0; });
   require(filled >= ranks,
-          "[shard] needs a file for each of {} ranks, received {}; make one file for each rank "
-          "with dimred data shuffle-split",
+          "[shard] needs a file for each of {} ranks, received {} files; make one file for each "
+          "rank with dimred data shuffle-split",
           ranks,
           filled);
   std::vector<std::vector<std::int64_t>> shares(ranks);

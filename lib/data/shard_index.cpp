@@ -43,8 +43,9 @@ ShardIndices read_beside(const fs::path& file, const std::string& where) {
   try {
     return indices_from_bytes(MappedFile(file).bytes());
   } catch (const std::runtime_error& error) {
-    fail_environment(
-        "{}: {}; write it again with `dimred data index --overwrite`", error.what(), where);
+    fail_environment("[index] {}: {}; write the index again with `dimred data index --overwrite`",
+                     where,
+                     rule_of(error));
   }
 }
 
@@ -179,7 +180,7 @@ ShardIndices indices_from_bytes(Bytes bytes) {
     in.read(std::tie(name, size, index));
     auto& one = indices[name] = {size, index_from_bytes(bytes_of(index))};
     require_environment(is_known(one.index),
-                        "[index] is damaged: the index of one shard describes two files");
+                        "[index] the index is damaged: the entry of one shard describes two files");
   }
   return indices;
 }

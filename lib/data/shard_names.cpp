@@ -27,8 +27,8 @@ void require_no_twins(const std::vector<fs::path>& files) {
     if (file.extension() != ".gz") continue;
     const auto twin = fs::path(file).replace_extension();
     require(!all.contains(twin),
-            "[shards] {} and {} have the same samples; give one kind of file by a pattern, or "
-            "remove the other kind",
+            "[shards] {} and {} have the same samples; give a pattern that matches only one of the "
+            "two files, or remove one of them",
             file,
             twin.filename());
   }
@@ -75,11 +75,10 @@ std::vector<fs::path> files_in(const fs::path& folder) {
 /// The sets that the file's name says, which must not be both.
 NamedSplits splits_of(const fs::path& file) {
   const auto said = splits_named_in(file.filename().string());
-  require(
-      !said.train || !said.test,
-      "[shards] {}: its name has words of both the training set and the test set; give the files "
-      "of each by a pattern (--data, --test_data)",
-      file);
+  require(!said.train || !said.test,
+          "[shards] {}: the file name has words for both the training set and the test set; give "
+          "the files of each set by a pattern (--data, --test_data)",
+          file);
   return said;
 }
 
@@ -115,8 +114,8 @@ void require_all_parts(const std::vector<fs::path>& files) {
     std::set<std::int64_t> numbers;
     for (const auto& part : parts) {
       require(part.count == first.count,
-              "[shards] {}: needs the shards of one set, received some of {} and some of {}; give "
-              "the shards of one set by a pattern or a list",
+              "[shards] {}: the shards {} and {} are from two sets; give the shards of one set by "
+              "a pattern or a list",
               files.front().parent_path(),
               first.pattern,
               part.pattern);
@@ -125,8 +124,8 @@ void require_all_parts(const std::vector<fs::path>& files) {
     auto missing = numbers.contains(first.count) ? 1 : 0;  // some count from 1
     while (numbers.contains(missing)) ++missing;
     require(std::ssize(numbers) >= first.count,
-            "[shards] {}: needs all {} shards, received {} without number {}; to read a part of a "
-            "set, give a pattern or a list",
+            "[shards] {}: needs all {} shards, received {}; shard {} is missing; to read a part of "
+            "the set, give a pattern or a list",
             files.front().parent_path() / first.pattern,
             first.count,
             numbers.size(),
@@ -137,6 +136,19 @@ void require_all_parts(const std::vector<fs::path>& files) {
             first.count,
             parts.size());
   }
+}
+
+/// Divides the test set's files from those whose names have a later word for a test set, and
+/// returns the latter.
+std::vector<fs::path> take_other_test_files(std::vector<fs::path>& files) {
+  const auto name_of = [](const fs::path& file) { return splits_of(file).test_name; };
+  const auto first = std::ranges::min_element(files, {}, name_of);
+  if (first == files.end()) return {};
+  const auto others = std::ranges::stable_partition(
+      files, [&, least = name_of(*first)](const fs::path& file) { return name_of(file) == least; });
+  std::vector<fs::path> left_out(others.begin(), others.end());
+  files.erase(others.begin(), others.end());
+  return left_out;
 }
 
 /// The files of a split among the shards in a folder and in its folder of that split, sorted.
@@ -151,8 +163,9 @@ std::vector<fs::path> files_of_split(std::vector<fs::path> beside,
     const auto said = splits_of(file);
     return train ? !said.train : !said.test;
   });
+  if (!train) take_other_test_files(named);
   require(named.empty() || inside.empty(),
-          "[shards] needs the {} set in one place, received {} and {}; give one of them with --{}",
+          "[shards] the {} set is in two places, {} and {}; give one of them with --{}",
           split_text(train),
           named.empty() ? fs::path() : named.front(),
           inside.empty() ? fs::path() : inside.front().parent_path(),
@@ -184,14 +197,15 @@ std::vector<fs::path> parse_file_list(std::string_view text,
   for_each_line(text, [&](std::string_view line, std::int64_t number) {
     const auto where = formatted("{}:{}", list, number);
     require_environment(line.find('\0') == std::string_view::npos,
-                        "[shards] {}: needs a list of file names, received {}",
+                        "[shards] {}: needs a file name in each line, received {}",
                         where,
                         printable(line));
     files.push_back(list.parent_path() / line);
     require_environment(
         is_file(files.back()), "[shards] {} lists {}, which is not a file", where, printable(line));
   });
-  require_environment(!files.empty(), "[shards] {}: needs at least one file name", list);
+  require_environment(
+      !files.empty(), "[shards] {}: needs at least one file name, received none", list);
   return files;
 }
 
@@ -221,6 +235,12 @@ std::vector<std::string> training_shards(std::vector<std::string> names, bool pa
   };
   return texts_of(files_of_split(std::move(beside), std::move(inside), /*train=*/true, is_plain),
                   [](const fs::path& file) { return file.string(); });
+}
+
+std::vector<fs::path> other_test_shards(const fs::path& folder) {
+  auto files = files_in(folder);
+  std::erase_if(files, [](const fs::path& file) { return !splits_of(file).test; });
+  return take_other_test_files(files);
 }
 
 std::vector<fs::path> shards_at(const fs::path& where, bool train) {

@@ -13,10 +13,14 @@ namespace dimred::data {
 /// words of their names (data/splits.h: latest-train-00000-of-00010,
 /// flowers_validation_00000-of-00005.tfrecord), or else the files of its split_folder. If no name
 /// and no subfolder says train, all files outside the other split are training files. In natural
-/// number order. Throws std::invalid_argument when there are none, a name says both splits, a split
+/// number order. If several words mean a test set, the first of split_names counts, as for folders.
+/// Throws std::invalid_argument when there are none, a name says both splits, a split
 /// is both in the folder and in a subfolder, or a folder lacks some of the shards that
 /// -of-00010 in a name announces.
 std::vector<std::filesystem::path> find_shards(const std::filesystem::path& where, bool train);
+/// Returns the shards in a folder that are no part of its test set, because their names have a
+/// later word of split_names than others': those with val beside those with test.
+std::vector<std::filesystem::path> other_test_shards(const std::filesystem::path& folder);
 /// Returns the shards as above; empty when there are none.
 std::vector<std::filesystem::path> shards_at(const std::filesystem::path& where, bool train);
 

@@ -1,7 +1,12 @@
 #include "data/splits.h"
 
 #include <algorithm>
+#include <array>
+#include <iterator>
+#include <map>
+#include <set>
 #include <span>
+#include <system_error>
 
 #include "support/errors.h"
 #include "support/text.h"
@@ -46,10 +51,13 @@ const std::vector<std::string>& split_names(bool train) {
 
 NamedSplits splits_named_in(std::string_view name) {
   const auto words = words_of(name);
-  const auto says = [&](bool train) {
-    return std::ranges::find_first_of(words, split_names(train)) != words.end();
+  const auto said = [&](bool train) {
+    return std::ranges::find_first_of(split_names(train), words) - split_names(train).begin();
   };
-  return {.train = says(true), .test = says(false)};
+  const auto test_name = said(false);
+  return {.train = said(true) < std::ssize(split_names(true)),
+          .test = test_name < std::ssize(split_names(false)),
+          .test_name = static_cast<std::size_t>(test_name)};
 }
 
 fs::path split_entry(const fs::path& path,
@@ -89,6 +97,33 @@ fs::path folder_with(const std::string& name, const fs::path& path, bool train, 
   if (itself && fs::is_regular_file(path / name)) return path;
   const auto folder = split_folder(path, train);
   return !folder.empty() && fs::is_regular_file(folder / name) ? folder : fs::path();
+}
+
+std::vector<fs::path> first_files(fs::directory_iterator folder) {
+  constexpr std::size_t most = 16;
+  std::map<std::string, std::set<fs::path>> kinds;
+  std::error_code none;
+  for (const auto& item : folder) {
+    if (!item.is_regular_file(none)) continue;
+    auto kind = lower_case(item.path().extension().string());
+    std::erase_if(kind, is_digit);
+    auto& files = kinds[std::move(kind)];
+    if (files.size() == most && *files.rbegin() < item.path()) continue;
+    files.insert(item.path());
+    if (files.size() > most) files.erase(std::prev(files.end()));
+  }
+  std::vector<fs::path> all;
+  for (const auto& [kind, files] : kinds) all.insert(all.end(), files.begin(), files.end());
+  return all;
+}
+
+bool holds_a_file(const fs::path& path, bool (*is)(const fs::path&)) {
+  return std::ranges::any_of(std::array{path, split_folder(path, true), split_folder(path, false)},
+                             [&](const auto& folder) {
+                               return fs::is_directory(folder) &&
+                                      std::ranges::any_of(
+                                          first_files(fs::directory_iterator(folder)), is);
+                             });
 }
 
 const char* split_text(bool train) { return train ? "training" : "test"; }

@@ -17,6 +17,7 @@ const std::vector<std::string>& split_names(bool train);
 /// alone. Words are runs of letters, and begin again at a capital behind a small letter.
 struct NamedSplits {
   bool train = false, test = false;
+  std::size_t test_name = 0;  // of a test set: the place of the first such word in split_names
 };
 NamedSplits splits_named_in(std::string_view name);
 
@@ -42,6 +43,14 @@ std::filesystem::path folder_with(const std::string& name,
                                   const std::filesystem::path& path,
                                   bool train,
                                   bool itself);
+
+/// Returns the first 16 regular files, by the bytes of their names, of each kind in a folder, which
+/// may hold a million images. Files are of one kind whose extensions differ in digits alone.
+std::vector<std::filesystem::path> first_files(std::filesystem::directory_iterator folder);
+
+/// Returns whether `is` holds for one of the first_files() in the folder `path` or in the folder of
+/// a split in it.
+bool holds_a_file(const std::filesystem::path& path, bool (*is)(const std::filesystem::path&));
 
 /// "training" or "test", for messages.
 const char* split_text(bool train);

@@ -51,15 +51,15 @@ std::int64_t for_good_samples(const Dataset& dataset, std::int64_t count, const 
 
 void require_good(std::int64_t good, std::int64_t count, const Dataset& whole) {
   require_environment(
-      good > 0, "[data] none of {} samples of {} can be read", count, whole.title());
+      good > 0, "[data] none of the {} samples of {} can be read", count, whole.title());
 }
 
 }  // namespace
 
 ChannelStatistics channel_statistics(const Dataset& dataset) {
-  require(dataset.size() >= 1, "[data] needs at least one sample");
+  require(dataset.size() >= 1, "[data] needs at least one sample, received none");
   require(dataset.shape().has_value(),
-          "[data] needs images of one size, received the images of {}",
+          "[data] needs images of one size, received images of different sizes in {}",
           dataset.title());
   const auto shape = *dataset.shape();
   const std::size_t plane = shape.height * shape.width;
@@ -89,7 +89,7 @@ ChannelStatistics prepared_statistics(const Dataset& dataset,
                                       const Preprocessing& preprocessing,
                                       std::int64_t channels,
                                       std::int64_t samples) {
-  require(dataset.size() >= 1, "[data] needs at least one sample");
+  require(dataset.size() >= 1, "[data] needs at least one sample, received none");
   const std::size_t count = channels;
   auto plain = without_augmentation(preprocessing);
   plain.mean.assign(count, 0);

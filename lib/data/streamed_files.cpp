@@ -23,9 +23,11 @@ void make_ready(const fs::path& file, const std::string& url, const std::string&
   if (digest.empty()) return;
   const MappedFile mapped(file);
   mapped.read_sequentially(true);
-  require_environment(digest_of(mapped.bytes()) == digest,
-                      "[stream] {} has changed since its index was written",
-                      url);
+  require_environment(
+      digest_of(mapped.bytes()) == digest,
+      "[stream] {} changed after dimred wrote the index of this file; start the command again; if "
+      "this message returns, write the index again with `dimred data index --overwrite`",
+      url);
 }
 
 StreamedFiles::StreamedFiles(std::shared_ptr<ShardSource> source,
@@ -42,12 +44,12 @@ StreamedFiles::StreamedFiles(std::shared_ptr<ShardSource> source,
     urls.push_back(url(i));
     const auto need = need_of(i).bytes;
     room_.packed = std::max(room_.packed, need - room_.bytes[i]);
-    require(
-        need <= room_.room,
-        "[stream] needs a stream_cache of at least the largest file, {} of {} bytes, received {}",
-        url(i),
-        need,
-        room_.room);
+    require(need <= room_.room,
+            "[stream] stream_cache needs to be at least {} bytes, so that the largest file, {}, "
+            "fits; received {} bytes",
+            need,
+            url(i),
+            room_.room);
   }
   // It holds what it needs: a fetch may end after this object.
   source_->on_arrival([digests, urls](std::size_t shard, const fs::path& file) {
@@ -81,8 +83,8 @@ StreamedFiles::Part StreamedFiles::read(std::size_t shard,
     } catch (const std::runtime_error& error) {
       if (again)
         throw FetchFailed(
-            formatted("[stream] {}, offset {}: its copy on this machine is damaged, and so is the "
-                      "one that was fetched in its place: {}",
+            formatted("[stream] {}, offset {}: the copy on this machine is damaged, and a second "
+                      "download of the file is damaged too: {}",
                       url(shard),
                       offset,
                       error.what()));
@@ -113,7 +115,7 @@ std::shared_ptr<const MappedFile> StreamedFiles::open(std::size_t shard) {
     try {
       auto file = std::make_shared<const MappedFile>(path);
       require_environment(std::ssize(file->bytes()) == room_.bytes[shard],
-                          "[stream] {} has {} bytes, but needs {}",
+                          "[stream] {} has {} bytes, but the index says {} bytes",
                           path,
                           file->bytes().size(),
                           room_.bytes[shard]);

@@ -27,7 +27,7 @@ void require_checksum(std::span<const std::byte> bytes,
                       std::span<const std::byte> checksum,
                       std::string_view what) {
   require_environment(masked_crc32c(bytes) == number_at<std::uint32_t>(checksum),
-                      "[tfrecord] a record is damaged: the checksum of its {} differs",
+                      "[tfrecord] a record is damaged: the {} does not match its checksum",
                       what);
 }
 

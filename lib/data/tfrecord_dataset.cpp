@@ -9,6 +9,7 @@
 #include "data/tf_example.h"
 #include "data/tfrecord.h"
 #include "data/tfrecord_format.h"
+#include "support/counted.h"
 #include "support/errors.h"
 
 namespace dimred::data {
@@ -55,14 +56,18 @@ class TfRecordDataset : public RecordDataset {
 
   static void verify(Bytes record) {
     const auto whole = first_tfrecord(record);
-    require_environment(whole && whole->size == record.size(),
-                        "[tfrecord] the file has changed since it was opened");
+    require_environment(
+        whole && whole->size == record.size(),
+        "[tfrecord] the file changed after dimred opened it; start the command again");
   }
 
   static Sample sample_in(Bytes record, std::int64_t label) {
     const auto image = parse_image_example(payload_of(record)).encoded;
     const auto encoding = sniff(image);
-    require_environment(encoding.has_value(), "[tfrecord] needs a JPEG or PNG");
+    require_environment(
+        encoding.has_value(),
+        "[tfrecord] the record needs a JPEG or PNG image, received {} bytes of other data",
+        image.size());
     return {.encoding = *encoding, .bytes = image, .label = label};
   }
 
@@ -86,22 +91,8 @@ std::vector<fs::path> files_of(const ShardSource& source, const fs::path& path) 
   return files;
 }
 
-/// Looks at a few files only: a folder may hold a million images.
-bool begins_with_tfrecord(const fs::path& folder) {
-  if (!fs::is_directory(folder)) return false;
-  int left = 16;
-  for (const auto& item : fs::directory_iterator(folder)) {
-    if (!item.is_regular_file()) continue;
-    if (is_tfrecord(item.path())) return true;
-    if (--left == 0) break;
-  }
-  return false;
-}
-
 bool holds_tfrecord(const fs::path& path) {
-  if (fs::is_directory(path))
-    return begins_with_tfrecord(path) || begins_with_tfrecord(split_folder(path, true)) ||
-           begins_with_tfrecord(split_folder(path, false));
+  if (fs::is_directory(path)) return holds_a_file(path, is_tfrecord);
   try {
     const auto files = shards_at(path, /*train=*/true);
     return !files.empty() && is_tfrecord(files.front());
@@ -115,6 +106,14 @@ std::unique_ptr<Dataset> open_split(const DatasetRequest& request) {
   auto options =
       record_options(request, source ? files_of(*source, request.path) : tfrecord_files(request));
   if (options.files.empty()) return nullptr;
+  if (!request.train && fs::is_directory(request.path))
+    if (const auto others = other_test_shards(request.path); !others.empty())
+      options.notes = {formatted(
+          "dimred takes the shards like {}, and leaves out {} whose names have another word for a "
+          "test set, such as {}; --test_data chooses shards",
+          options.files.front().filename(),
+          counted(std::ssize(others), "shard"),
+          others.front().filename())};
   options.source = std::move(source);
   return open_tfrecord(options);
 }
@@ -124,7 +123,7 @@ std::unique_ptr<Dataset> open_split(const DatasetRequest& request) {
 std::unique_ptr<Dataset> open_tfrecord(const RecordOptions& options) {
   if (options.source) return std::make_unique<TfRecordDataset>(options, std::vector<MappedFile>());
   auto paths = options.files;
-  for (auto& path : paths) path = inflated(path, options.cache);
+  for (auto& path : paths) path = inflated(path, options.dataset.cache);
   return std::make_unique<TfRecordDataset>(options, map_files("tfrecord", paths));
 }
 

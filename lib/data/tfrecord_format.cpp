@@ -16,7 +16,7 @@ ImageExample example_in(Bytes message) {
   const auto example = parse_image_example(message);
   if (example.encoded.size() < smallest_image || !sniff(example.encoded))
     fail_environment(
-        "[tfrecord] needs a JPEG or PNG as image/encoded, received {} bytes of something else{}",
+        "[tfrecord] image/encoded needs a JPEG or PNG image, received {} bytes of other data{}",
         example.encoded.size(),
         remark_on_bytes(example.encoded));
   return example;
@@ -37,10 +37,9 @@ std::size_t scan_record(Bytes rest, std::uint64_t offset, RecordIndex& scan) {
     if (!length || *length + tfrecord_overhead > rest.size()) {
       scan.add_problem(
           offset,
-          formatted(
-              "needs a whole record{}, received a file that ends {} bytes after its beginning",
-              length ? formatted(" of {} bytes", *length) : "",
-              rest.size()));
+          formatted("needs a whole record{}, received only {} bytes before the end of the file",
+                    length ? formatted(" of {} bytes", *length) : "",
+                    rest.size()));
       return 0;
     }
     const auto size = *length + tfrecord_overhead;
@@ -60,7 +59,7 @@ std::size_t scan_record(Bytes rest, std::uint64_t offset, RecordIndex& scan) {
     return size;
   } catch (const std::runtime_error& error) {
     scan.add_problem(offset,
-                     formatted("{}; no record behind it can be found ({} bytes are lost)",
+                     formatted("{}; no later record of this file can be found ({} bytes are lost)",
                                rule_of(error),
                                rest.size()));
     return 0;

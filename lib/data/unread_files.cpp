@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "data/inflated_file.h"
+#include "data/splits.h"
 #include "data/tfrecord.h"
 #include "support/atomic_file.h"
 #include "support/formatted.h"
@@ -26,7 +27,7 @@ struct Mark {
   std::size_t at = 0;
 };
 
-constexpr auto archive = "is an archive; unpack it and give the folder that it makes";
+constexpr auto archive = "is an archive; unpack the archive and give the unpacked folder";
 constexpr auto avif = "is an AVIF image; convert it to JPEG or PNG";
 constexpr auto heic = "is a HEIC image; convert it to JPEG or PNG";
 constexpr auto jpeg_xl = "is a JPEG XL image; convert it to JPEG or PNG";
@@ -43,7 +44,8 @@ constexpr std::array marks{
     Mark{"SQLite format 3"sv, "is an SQLite file, which has no images"},
     Mark{"\x89HDF\r\n"sv, "is an HDF5 file; write its arrays as images.npy and labels.npy"},
     Mark{"MATLAB"sv, "is a MATLAB file; write its arrays as images.npy and labels.npy"},
-    Mark{"\x93NUMPY"sv, "is a NumPy array; the names that are read are images.npy, labels.npy"},
+    Mark{"\x93NUMPY"sv,
+         "is a NumPy array; dimred reads arrays with the names images.npy and labels.npy"},
     Mark{"WEBP"sv, "is a WebP image; convert it to JPEG or PNG", 8},
     Mark{"GIF8"sv, "is a GIF image; convert it to JPEG or PNG"},
     Mark{"BM"sv, "is a BMP image; convert it to JPEG or PNG"},
@@ -100,15 +102,21 @@ bool is_name_of_ours(std::string_view name) {
 std::string_view by_name(std::string_view name) {
   static const std::regex mnist("(images[-.]idx3|labels[-.]idx1)-ubyte");
   if (std::regex_search(name.begin(), name.end(), mnist))
-    return "has the form of MNIST's files, but not their names: train-images-idx3-ubyte, "
-           "train-labels-idx1-ubyte, t10k-images-idx3-ubyte, t10k-labels-idx1-ubyte";
+    return "is like a file of MNIST, but has another name; MNIST's names are "
+           "train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte and "
+           "t10k-labels-idx1-ubyte";
   if (name == "batches.meta" || (name.starts_with("data_batch_") && !name.ends_with(".bin")))
-    return "is of CIFAR's Python version; the binary version is read "
+    return "belongs to CIFAR's Python version; dimred reads the binary version "
            "(cifar-10-binary.tar.gz, cifar-100-binary.tar.gz)";
   return {};
 }
 
 std::string_view by_mark(std::string_view bytes) {
+  // Both brands are of HEIF at large; the brands behind them say what it holds.
+  const auto brands = bytes.substr(0, std::min<std::size_t>(64, bytes.size()));
+  if ((brands.find("ftypmif1") == 4 || brands.find("ftypmsf1") == 4) &&
+      (brands.find("avif") != brands.npos || brands.find("avis") != brands.npos))
+    return avif;
   const auto found = std::ranges::find_if(marks, [&](const Mark& mark) {
     return bytes.size() > mark.at && bytes.substr(mark.at).starts_with(mark.bytes);
   });
@@ -117,14 +125,15 @@ std::string_view by_mark(std::string_view bytes) {
 
 std::string_view by_content(const fs::path& file, std::string_view bytes) {
   if (const auto remark = by_mark(bytes); !remark.empty()) return remark;
-  if (is_zlib(bytes)) return "is compressed with zlib; shards are read plain or compressed as GZIP";
+  if (is_zlib(bytes))
+    return "is compressed with zlib; dimred reads plain shards and shards compressed as GZIP";
   if (bytes.starts_with("\x1F\x8B"sv) && is_damaged_gz(file))
-    return "is gz that is damaged or cut off";
+    return "is a damaged or incomplete gzip file";
   if (bytes.starts_with("\x1F\x8B"sv) && lower_case(file.string()).ends_with(".tar.gz"))
     return archive;
   if (is_pickle(bytes))
-    return "is a pickle, which could run code and is not read; write its arrays as images.npy "
-           "and labels.npy";
+    return "is a pickle; dimred reads no pickles, because a pickle can run code; write its arrays "
+           "as images.npy and labels.npy";
   return {};
 }
 
@@ -138,7 +147,7 @@ std::string remark_on_bytes(Bytes bytes) {
 std::string remark_on(const fs::path& file) {
   const auto name = file.filename().string();
   if (is_name_of_ours(name))
-    return ", which is read with the other files of its data set; give their folder";
+    return ", which is one of several files of a data set; give the folder of these files";
   std::string_view remark = by_name(lower_case(name));
   std::string bytes;
   if (remark.empty()) {
@@ -154,26 +163,21 @@ std::string remark_on(const fs::path& file) {
 }
 
 std::string remark_on_files_in(const fs::path& folder) {
-  std::vector<fs::path> files;
-  int left = 64;
-  std::error_code error;
-  for (const auto& item : fs::directory_iterator(folder, error)) {
-    if (item.is_regular_file(error)) files.push_back(item.path());
-    if (--left == 0) break;
-  }
+  std::error_code unlisted;
+  auto files = first_files(fs::directory_iterator(folder, unlisted));
   std::erase_if(files, [](const fs::path& file) {
     return is_name_of_ours(file.filename().string()) || is_tfrecord(file);
   });
   sort_naturally(files);
   for (const auto& file : files)
     if (const auto remark = remark_on(file); !remark.empty())
-      return formatted("; there is {}{}", file.filename(), remark);
+      return formatted("; the folder has {}{}", file.filename(), remark);
   for (const auto& file : files)
     if (file.filename().string().find(".tfrecord") != std::string::npos ||
         file.filename().string().find("-of-0") != std::string::npos)
       return formatted(
-          "; there is {}, which does not begin as a TFRecord shard does: with a length and the "
-          "CRC-32C of it",
+          "; {} does not begin as a TFRecord shard does, with a length and the CRC-32C of this "
+          "length",
           file.filename());
   return {};
 }

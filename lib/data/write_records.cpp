@@ -61,14 +61,20 @@ void write_file(const Dataset& dataset,
     if (buffer.size() >= 1 << 20) flush();
   }
   flush();
-  require_environment(left_out.count - left_out_before<last - first,
-                                                       "[data] no sample of {} can be read ({}){}",
-                                                       path.filename(),
-                                                       left_out.first,
-                                                       files> 1
-                          ? "; fewer --files put others beside them"
-                          : "");
+  const auto unreadable = left_out.count - left_out_before;
+  const auto* const advice =
+      files > 1 ? "; give fewer --files, so that each file has more samples" : "";
+  require_environment(unreadable < last - first,
+                      "[data] cannot write {}: none of its samples can be read ({}){}",
+                      path.filename(),
+                      left_out.first,
+                      advice);
   file.commit();
+}
+
+void add_skipped(const SkippedSamples& part, SkippedSamples& sum) {
+  if (sum.count == 0) sum.first = part.first;
+  sum.count += part.count;
 }
 
 /// The lines of labels.txt. Throws std::invalid_argument for a name that would be read otherwise
@@ -79,8 +85,8 @@ std::string labels_text(const Dataset& dataset) {
     const auto& name = dataset.class_names()[i];
     require_class_name(name, "data", "labels.txt");
     require(trimmed(name) == name,
-            "[data] labels.txt needs class names without blanks at their ends, received '{}'; "
-            "rename the class, or convert to packed",
+            "[data] a class name in labels.txt must not begin or end with a space, received '{}'; "
+            "rename the class, or convert with --to packed",
             name);
     labels += formatted("{}:{}\n", i, name);
   }
@@ -95,7 +101,7 @@ SkippedSamples write_records(const Dataset& dataset,
                              const Progress& progress) {
   const auto files = plan.names.size();
   require(files >= 1 && plan.count >= std::ssize(plan.names),
-          "[data] needs at least one sample for each of {} files, received {}",
+          "[data] needs at least one sample for each of {} files, received {} samples",
           files,
           plan.count);
   labels_text(dataset);  // before anything is written
@@ -110,11 +116,33 @@ SkippedSamples write_records(const Dataset& dataset,
       write_file(dataset, plan, i, folder.path() / plan.names[i], report, left_out[i]);
   });
   SkippedSamples sum;
-  for (const auto& part : left_out) {
-    if (sum.count == 0) sum.first = part.first;
-    sum.count += part.count;
-  }
+  for (const auto& part : left_out) add_skipped(part, sum);
   return sum;
+}
+
+ReadableSamples readable_samples(const Dataset& dataset, std::int64_t threads) {
+  const auto size = dataset.size();
+  const auto parts = std::clamp<std::int64_t>(threads, 1, std::max<std::int64_t>(1, size));
+  std::vector<ReadableSamples> found(parts);
+  in_parallel(found.size(), found.size(), [&](std::size_t part) {
+    auto& [indices, left_out] = found[part];
+    std::vector<std::uint8_t> scratch;
+    const std::int64_t number = part;
+    for (auto i = number * size / parts; i < (number + 1) * size / parts; ++i) {
+      try {
+        dataset.read(i, scratch);
+        indices.push_back(i);
+      } catch (const std::runtime_error& error) {
+        if (left_out.count++ == 0) left_out.first = with_origin(error, dataset.origin(i)).what();
+      }
+    }
+  });
+  ReadableSamples all;
+  for (const auto& [indices, left_out] : found) {
+    all.indices.insert(all.indices.end(), indices.begin(), indices.end());
+    add_skipped(left_out, all.left_out);
+  }
+  return all;
 }
 
 std::vector<std::string> shard_names(const std::string& name, std::int64_t count) {

@@ -42,6 +42,15 @@ SkippedSamples write_records(const Dataset& dataset,
                              const OutputFolder& folder,
                              const Progress& progress);
 
+/// The indices of the samples that can be read, in ascending order, and the others' count. A plan
+/// that gives all files the same number of samples has to know this first. Cost: each sample is
+/// read once.
+struct ReadableSamples {
+  std::vector<std::int64_t> indices;
+  SkippedSamples left_out;
+};
+ReadableSamples readable_samples(const Dataset& dataset, std::int64_t threads);
+
 /// NAME-00000-of-00010, ..., as TensorFlow names shards.
 std::vector<std::string> shard_names(const std::string& name, std::int64_t count);
 

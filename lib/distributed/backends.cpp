@@ -31,8 +31,8 @@ c10::intrusive_ptr<c10d::Backend> make_gloo(const GroupOptions& group) {
 #else
 c10::intrusive_ptr<c10d::Backend> make_gloo(const GroupOptions& group) {
   fail_environment(
-      "[distributed] {} ranks need Gloo, whose headers (libgloo-dev) were missing when this "
-      "program was built",
+      "[distributed] {} ranks need Gloo, but this program was built without Gloo; install "
+      "libgloo-dev and build again",
       group.size);
 }
 #endif

@@ -112,7 +112,7 @@ Failure HeartbeatMonitor::store_failure(const std::string& what) const {
   constexpr int nobody = -1;
   return {.rank = agent_store_ ? nobody : 0,
           .text = agent_store_ ? formatted("torchrun's store {}", what)
-                               : formatted("{}, and with it the store that the ranks share", what),
+                               : formatted("{}; the store that all ranks share is lost too", what),
           .reporting_rank = reports_lost_store_ ? rank_ : nobody,
           .silent = true};
 }

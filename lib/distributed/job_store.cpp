@@ -27,7 +27,8 @@ constexpr auto scope = "distributed";
 /// A socket that listens on this address alone; the store would listen on all of the machine's.
 int listen_at(const std::string& address, const launch::RankInfo& rank_info) {
   const auto fail = [&](const std::string& why) {
-    fail_environment("[distributed] rank 0 cannot serve {}:{}: {}", address, rank_info.port, why);
+    fail_environment(
+        "[distributed] rank 0 cannot listen at {}:{}: {}", address, rank_info.port, why);
   };
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;

@@ -104,11 +104,12 @@ std::string reason_not_to_start(RendezvousHost& host,
     if (auto decline_reason = host.decline_reason(); !decline_reason.empty()) return decline_reason;
     if (missing.empty()) return {};
     if (waiting.seconds() > timeout) {
-      return formatted("[distributed] of {} ranks these have not come to {} within {} s: {}",
-                       rank_info.size,
-                       rendezvous_address(rank_info),
-                       timeout,
-                       missing);
+      return formatted(
+          "[distributed] needs all {} ranks at {} within {} s, but these ranks have not come: {}",
+          rank_info.size,
+          rendezvous_address(rank_info),
+          timeout,
+          missing);
     }
     std::this_thread::sleep_for(milliseconds(50));
   }
@@ -164,8 +165,9 @@ std::string rendezvous(c10d::Store& store, const launch::RankInfo& rank_info, do
     store.set(ready_key(start, rank_info.rank), stored("1"));
     store.wait({key_of(start, outcome_key)}, in_milliseconds(timeout + patience));
   } catch (const std::exception&) {
-    fail_environment("[distributed] rank 0 at {} did not answer in time; see --rendezvous_timeout",
-                     rendezvous_address(rank_info));
+    fail_environment(
+        "[distributed] rank 0 at {} did not answer in time; a larger --rendezvous_timeout may help",
+        rendezvous_address(rank_info));
   }
   const auto outcome = text_at(store, key_of(start, outcome_key));
   if (outcome != started) throw ReportedByRank0(outcome);

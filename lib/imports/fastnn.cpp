@@ -109,12 +109,13 @@ Answerer chosen_files(std::string option) {
   return [option = std::move(option)](ImportedKey& line, const Values& values) {
     const auto& folder = values.at("dataset_dir");
     if (line.value.empty()) {
-      line.text = option == "data" ? "files are found in the folder"
-                                   : "the folder's test part, where there is one";
+      line.text = option == "data"
+                      ? "dimred finds the files in the folder"
+                      : "dimred uses the test part of the folder, if the folder has one";
     } else if (folder.empty()) {
       line.refuse("needs dataset_dir, the folder of the files", option);
     } else if (is_remote(folder) && split_list(line.value).size() > 1) {
-      line.refuse("needs a pattern for several files of a store", option);
+      line.refuse("needs a pattern for several files of a remote store", option);
     } else {
       line.map({{option, files_of(folder, line.value)}});
     }
@@ -129,7 +130,7 @@ Answerer folder_of_data(std::string remedy) {
         if (line.answer == Answer::mapped && !values.at("train_files").empty()) {
           line.answer = Answer::no_effect;
           line.settings.clear();
-          line.text = "train_files chooses files of it";
+          line.text = "train_files names the files";
         }
       };
 }
@@ -142,11 +143,11 @@ bool has_hook(const Values& values, std::string_view name) {
 
 // Machines, model and run.
 
-constexpr auto by_torchrun = "torchrun, srun or mpirun starts the ranks and says who they are";
+constexpr auto by_torchrun = "torchrun, srun or mpirun starts and numbers the ranks";
 
 void answer_job_name(ImportedKey& line, const Values&) {
   if (line.value != "worker") {
-    line.refuse("there are no parameter servers: all ranks are workers");
+    line.refuse("dimred has no parameter servers; all ranks are workers");
   } else {
     line.text = by_torchrun;
   }
@@ -180,32 +181,32 @@ void answer_model_name(ImportedKey& line, const Values& values) {
   if (const auto found = ours.find(line.value); found != ours.end()) {
     const bool same = found->second == line.value;
     return line.map({{"model", found->second}},
-                    same ? "" : "torchvision's form of the network, not slim's");
+                    same ? "" : "dimred has torchvision's form of the network, not slim's");
   }
   if (const auto found = modules.find(line.value); found != modules.end()) {
     const auto file = line.value + ".pt";
     if (std::filesystem::exists(file))
       return line.map({{"model", file}, {"image_size", found->second}},
-                      "as dimred model writes it");
+                      "dimred model writes this file");
     return line.refuse(
-        formatted("run dimred model {} --num_classes {} in this folder first, which writes {}",
-                  line.value,
-                  values.at("num_classes"),
-                  file),
+        formatted(
+            "needs the file {} in this folder; `dimred model {} --num_classes {}` writes this file",
+            file,
+            line.value,
+            values.at("num_classes")),
         "model");
   }
   std::vector<std::string> names{"lenet"};
   for (const auto& [name, own] : ours) names.push_back(name);
   for (const auto& [name, size] : modules) names.push_back(name);
-  line.refuse("not a network of FastNN" + suggestion(line.value, names), "model");
+  line.refuse("FastNN has no such network" + suggestion(line.value, names), "model");
 }
 
 void answer_fp16(ImportedKey& line, const Values&) {
   if (line.value != "true") return line.map({{"precision", "float32"}});
-  line.map(
-      {{"precision", "auto"}},
-      "bfloat16 where it is native, which needs no loss scale; weights stay float32 (precision "
-      "= float16, on a GPU, is FastNN's own)");
+  line.map({{"precision", "auto"}},
+           "auto takes bfloat16 on a device with native bfloat16; bfloat16 needs no loss scale, "
+           "and weights stay float32; FastNN uses float16 (precision = float16, on a GPU)");
 }
 
 constexpr auto foreign =
@@ -229,11 +230,11 @@ Answerer of_checkpoint(bool file) {
     if (path.empty()) {
       line.refuse(foreign, "initialize_from");
     } else if (file == values.at("ckpt_file_name").empty()) {
-      line.text = "of the path in ckpt_file_name";
+      line.text = "ckpt_file_name gives the path";
     } else {
       line.map({{"initialize_from", path.string()}},
-               "FastNN loads what has the same name; here checkpoint_exclude_patterns = logits "
-               "leaves the last layer out");
+               "FastNN loads tensors with the same name; here, checkpoint_exclude_patterns = "
+               "logits skips the last layer");
     }
   };
 }
@@ -244,9 +245,10 @@ void answer_task_type(ImportedKey& line, const Values& values) {
     line.text = "initialize_from starts from other weights";
     return;
   }
-  line.refuse(
-      line.value == "finetune" ? foreign : "not a task of FastNN's; it has pretrain and finetune",
-      "initialize_from");
+  line.refuse(line.value == "finetune"
+                  ? foreign
+                  : "FastNN has no such task; the tasks are pretrain and finetune",
+              "initialize_from");
 }
 
 void answer_stop(ImportedKey& line, const Values& values) {
@@ -275,7 +277,7 @@ void answer_profile(ImportedKey& line, const Values& values) {
   if (!has_hook(values, "ProfilerHook")) {
     line.text = "hooks has no ProfilerHook";
   } else if (values.at("profile_every_n_iters") == "0") {  // none, as ours
-    line.text = "profile_every_n_iters is 0: no traces";
+    line.text = "profile_every_n_iters = 0 records no traces";
   } else {
     line.map({{line.key, line.value}});
   }
@@ -287,7 +289,7 @@ void answer_statistics(ImportedKey& line, const Values& values) {
   const bool by_the_other =
       line.key == "log_trainable_vars_statistics" && values.at("print_model_statistics") == "true";
   if (wanted && !by_the_other) return line.map({{"print_model_statistics", "true"}});
-  line.text = by_the_other ? "the same as print_model_statistics"
+  line.text = by_the_other ? "print_model_statistics does the same"
                            : "dimred inspect --model lists every layer";
 }
 
@@ -297,12 +299,13 @@ void answer_hooks(ImportedKey& line, const Values&) {
   for (const auto& word : split_list(lower_case(line.value))) {
     if (word.empty() || std::ranges::find(known, word) != known.end()) continue;
     return line.refuse(
-        "FastNN has StopAtStepHook, ProfilerHook, LoggingTensorHook, CheckpointSaverHook, not " +
+        "FastNN has only StopAtStepHook, ProfilerHook, LoggingTensorHook and CheckpointSaverHook, "
+        "not " +
         printable(word));
   }
   line.text =
-      "they follow from stop_at_step, profile_every_n_iters, log_loss_every_n_iters and "
-      "checkpoint_every";
+      "stop_at_step, profile_every_n_iters, log_loss_every_n_iters and checkpoint_every replace "
+      "the hooks";
 }
 
 void answer_fusion(ImportedKey& line, const Values&) {
@@ -314,7 +317,7 @@ void answer_fusion(ImportedKey& line, const Values&) {
 std::vector<Flag> machine_keys() {
   const auto started = none(by_torchrun);
   const auto pool = none("threads sets the processor threads of a rank");
-  const auto servers = "there are no parameter servers: all ranks are workers";
+  const auto servers = "dimred has no parameter servers; all ranks are workers";
   return {{"task_index", Type::integer, "0", started},
           {"taskId", Type::text, "", started},
           {"worker_hosts", Type::text, "", started},
@@ -322,17 +325,20 @@ std::vector<Flag> machine_keys() {
           {"job_name", Type::text, "worker", answer_job_name},
           {"ps_hosts", Type::text, "", unless_empty(servers)},
           {"ps_count", Type::integer, "", none(servers)},
-          {"protocol", Type::text, "grpc", none("NCCL or Gloo carries the sums")},
+          {"protocol", Type::text, "grpc", none("NCCL or Gloo sums the gradients")},
           {"inter_op_parallelism_threads", Type::integer, "256", pool},
           {"intra_op_parallelism_threads", Type::integer, "96", pool},
-          {"colocate_gradients_with_ops", Type::boolean, "true", none("of TensorFlow's placement")},
-          {"log_device_placement", Type::boolean, "false", none("manifest.json says the device")},
+          {"colocate_gradients_with_ops",
+           Type::boolean,
+           "true",
+           none("the flag belongs to TensorFlow's placement")},
+          {"log_device_placement", Type::boolean, "false", none("manifest.json names the device")},
           {"enable_paisoar",
            Type::boolean,
            "true",
            none("several ranks sum their gradients whenever torchrun starts them")},
-          {"tensor_fusion_policy", Type::text, "default", none("buckets are by size")},
-          {"communication_policy", Type::text, "nccl_fullring", none("NCCL chooses")},
+          {"tensor_fusion_policy", Type::text, "default", none("dimred forms buckets by size")},
+          {"communication_policy", Type::text, "nccl_fullring", none("NCCL chooses the algorithm")},
           {"tensor_fusion_max_bytes", Type::integer, "8388608", answer_fusion}};
 }
 
@@ -342,7 +348,10 @@ std::vector<Flag> model_keys() {
           {"model_dir", Type::text, "", of_checkpoint(false)},
           {"ckpt_file_name", Type::text, "", of_checkpoint(true)},
           {"use_fp16", Type::boolean, "true", answer_fp16},
-          {"loss_scale", Type::number, "1", if_given("loss_scale", "1 is none")}};
+          {"loss_scale",
+           Type::number,
+           "1",
+           if_given("loss_scale", "a loss scale of 1 changes nothing")}};
 }
 
 std::vector<Flag> run_keys() {
@@ -367,14 +376,16 @@ std::vector<Flag> run_keys() {
           {"checkpointDir",
            Type::text,
            "",
-           local_folder("output", "no store of ours (hdfs, s3, gs, oss); give a folder")},
+           local_folder(
+               "output",
+               "dimred cannot write to this store, only to hdfs, s3, gs and oss; give a folder")},
           {"output_dir", Type::text, ".", none("checkpointDir is the run's folder")},
           {"summaryDir",
            Type::text,
            "",
            none("tensorboard = true writes events into the run's "
                 "folder")},
-          {"outputs", Type::text, "", none("of MaxCompute")}};
+          {"outputs", Type::text, "", none("dimred does not write to MaxCompute")}};
 }
 
 // The data set, its files and the images' preparation.
@@ -393,11 +404,11 @@ bool is_mock(const Values& values) {
 void answer_dataset_name(ImportedKey& line, const Values& values) {
   const std::vector<std::string> names = {"mock", "cifar10", "mnist", "flowers", "imagenet"};
   if (std::ranges::find(names, line.value) == names.end()) {
-    line.refuse("not a data set of FastNN" + suggestion(line.value, names));
+    line.refuse("FastNN has no such data set" + suggestion(line.value, names));
   } else if (is_mock(values)) {
     line.map({{"dataset", "mock"}});
   } else {
-    line.text = "the files of dataset_dir say what they are";
+    line.text = "dimred finds the format from the files in dataset_dir";
   }
 }
 
@@ -416,18 +427,18 @@ void answer_preprocessing(ImportedKey& line, const Values& values) {
   for (const auto& [begin, ours] : families) {
     if (name.starts_with(begin)) return line.map({{"preprocessing_name", ours}});
   }
-  line.refuse("FastNN prepares no images for " + printable(name), "preprocessing_name");
+  line.refuse("FastNN has no preprocessing for " + printable(name), "preprocessing_name");
 }
 
 /// A number that the file gives is checked against the data; the mock set needs one.
 void answer_classes(ImportedKey& line, const Values& values) {
   (line.given || is_mock(values) ? as("num_classes")
-                                 : none("the data set says how many classes it has"))(line, values);
+                                 : none("dimred counts the classes in the data set"))(line, values);
 }
 
 void answer_samples(ImportedKey& line, const Values& values) {
-  (line.given || is_mock(values) ? as("num_samples") : none("samples are counted in the files"))(
-      line, values);
+  (line.given || is_mock(values) ? as("num_samples")
+                                 : none("dimred counts the samples in the files"))(line, values);
 }
 
 std::vector<Flag> data_keys() {
@@ -436,31 +447,44 @@ std::vector<Flag> data_keys() {
       {"dataset_dir",
        Type::text,
        "",
-       folder_of_data("no store of ours (hdfs, s3, gs, oss, http); copy the files to a folder")},
-      {"file_pattern", Type::text, "", unless_empty("files are found in the folder", "data")},
-      {"reader", Type::text, "", unless_empty("a TensorFlow class; files say what they are")},
+       folder_of_data("dimred cannot read from this store, only from hdfs, s3, gs, oss and http; "
+                      "copy the files to a folder")},
+      {"file_pattern",
+       Type::text,
+       "",
+       unless_empty("dimred finds the files in the folder", "data")},
+      {"reader",
+       Type::text,
+       "",
+       unless_empty("the reader is a TensorFlow class; dimred finds the format from the files")},
       {"num_sample_per_epoch", Type::integer, "1000000", answer_samples},
       {"train_files", Type::text, "", chosen_files("data")},
       {"eval_files", Type::text, "", chosen_files("test_data")},
       {"num_preprocessing_threads",
        Type::integer,
        "16",
-       if_given("num_preprocessing_threads", "as many as this rank's cores")},
+       if_given("num_preprocessing_threads", "dimred uses all cores of this rank")},
       {"preprocessing_name", Type::text, "", answer_preprocessing},
       {"shuffle_buffer_size", Type::integer, "1024", answer_shuffle_buffer},
       {"prefetch_buffer_size", Type::integer, "32", as("prefetch")},
       {"num_parallel_batches",
        Type::integer,
        "8",
-       if_given("num_parallel_batches", "as many as keep the threads busy")},
+       if_given("num_parallel_batches", "dimred prepares enough batches to keep the threads busy")},
       {"datasets_use_caching",
        Type::boolean,
        "false",
        if_given("datasets_use_caching", "images of one size stay in memory")},
       {"num_classes", Type::integer, "100", answer_classes},
-      {"labels_offset", Type::integer, "0", if_given("labels_offset", "labels as they are")},
-      {"tables", Type::text, "", unless_empty("a MaxCompute table; needs a folder", "data")},
-      {"buckets", Type::text, "", none("of the object store; give folders")}};
+      {"labels_offset",
+       Type::integer,
+       "0",
+       if_given("labels_offset", "dimred uses the labels unchanged")},
+      {"tables",
+       Type::text,
+       "",
+       unless_empty("dimred does not read MaxCompute tables; give a folder", "data")},
+      {"buckets", Type::text, "", none("dimred takes folders or URLs instead of buckets")}};
 }
 
 // FastNN's learning rate (schedules/fastnn.cpp) and optimizers (optimizers/).
@@ -479,17 +503,17 @@ void answer_type(ImportedKey& line, const Values& values) {
     line.map({{"schedule", "constant"}}, "ignores warm-up and decay, as FastNN does");
   } else if (line.value == "exponential" || line.value == "polynomial") {
     if (!scheme) {
-      line.map({{"schedule", "constant"}}, "without a decay_scheme FastNN never decays");
+      line.map({{"schedule", "constant"}}, "without a decay_scheme, FastNN never lowers the rate");
     } else if (line.value == "polynomial") {
       line.map({{"schedule", "fastnn-polynomial"}},
-               "as published, at its end within one interval; schedule = polynomial reaches it at "
-               "the end");
+               "as in FastNN, the rate reaches end_learning_rate within one interval; with "
+               "schedule = polynomial, the rate reaches this value at the end of training");
     } else {
       line.map({{"schedule", "exponential"}});
     }
   } else {
-    line.refuse(line.value == "cosine" ? "only in FastNN's HybridParallel copy"
-                                       : "FastNN has fixed, exponential and polynomial",
+    line.refuse(line.value == "cosine" ? "only FastNN's HybridParallel copy has cosine"
+                                       : "FastNN has only fixed, exponential and polynomial",
                 "schedule");
   }
 }
@@ -498,19 +522,20 @@ void answer_decay_scheme(ImportedKey& line, const Values& values) {
   const std::vector<std::string> names = {"luong5", "luong10", "luong234"};
   if (line.value.empty()) return;
   if (std::ranges::find(names, line.value) == names.end()) {
-    line.refuse("FastNN has luong5, luong10 and luong234", "decay_scheme");
+    line.refuse("FastNN has only luong5, luong10 and luong234", "decay_scheme");
   } else if (decays(values, "exponential") || decays(values, "polynomial")) {
     line.map({{"decay_scheme", line.value}});
   } else {
-    line.text = "learning_rate_decay_type=fixed ignores it, as FastNN does";
+    line.text = "learning_rate_decay_type=fixed ignores this flag, as in FastNN";
   }
 }
 
 void answer_factor(ImportedKey& line, const Values& values) {
   if (decays(values, "exponential")) {
-    line.map({{"factor", line.value}}, "FastNN's documentation says halving; its code uses this");
+    line.map({{"factor", line.value}},
+             "FastNN's documentation says 0.5, but FastNN's code uses this factor");
   } else {
-    line.text = "of exponential with a decay_scheme alone";
+    line.text = "only exponential with a decay_scheme uses this flag";
   }
 }
 
@@ -518,7 +543,7 @@ void answer_end(ImportedKey& line, const Values& values) {
   if (decays(values, "polynomial")) {
     line.map({{"end_learning_rate", line.value}});
   } else {
-    line.text = "of polynomial with a decay_scheme alone";
+    line.text = "only polynomial with a decay_scheme uses this flag";
   }
 }
 
@@ -527,17 +552,19 @@ void answer_warmup_steps(ImportedKey& line, const Values& values) {
   if (warms_up(values)) {
     line.map({{"warmup_steps", line.value}, {"warmup_scheme", "t2t"}});
   } else {
-    line.text = "learning_rate_decay_type=fixed ignores it, as FastNN does";
+    line.text = "learning_rate_decay_type=fixed ignores this flag, as in FastNN";
   }
 }
 
 void answer_warmup_scheme(ImportedKey& line, const Values& values) {
   if (line.value == "t2t") {
-    line.text = warms_up(values) ? "is set with warmup_steps" : "there is no warm-up";
+    line.text = warms_up(values) ? "warmup_steps sets the scheme" : "the run has no warm-up";
     return;
   }
-  line.refuse("FastNN has only t2t, and silently skips the warm-up for any other name",
-              "warmup_scheme");
+  line.refuse(
+      "t2t is FastNN's only warm-up scheme; with any other name, FastNN silently trains without a "
+      "warm-up",
+      "warmup_scheme");
 }
 
 const std::vector<std::string>& optimizers() {
@@ -551,7 +578,7 @@ void answer_optimizer(ImportedKey& line, const Values&) {
     line.map({{"optimizer", line.value}});
     return;
   }
-  line.refuse("not an optimizer of FastNN" + suggestion(line.value, optimizers()), "optimizer");
+  line.refuse("FastNN has no such optimizer" + suggestion(line.value, optimizers()), "optimizer");
 }
 
 /// A parameter of some optimizers; no effect with the others.
@@ -562,17 +589,18 @@ Answerer of(std::vector<std::string> users, std::string name) {
         if (std::ranges::find(users, chosen) != users.end()) {
           line.map({{name, line.value}});
         } else {
-          line.text = "not of optimizer=" + chosen;
+          line.text = formatted("optimizer={} does not use this flag", chosen);
         }
       };
 }
 
 void answer_weight_decay(ImportedKey& line, const Values& values) {
   if (values.at("optimizer") == "adamweightdecay") {
-    line.map({{"weight_decay", "0.01"}}, "adamweightdecay's own, a constant in FastNN");
+    line.map({{"weight_decay", "0.01"}}, "FastNN has this constant for adamweightdecay");
   } else {
     line.map({{"weight_decay", line.value}},
-             "L2 in the gradient; FastNN's own trainer never adds its regularisation loss");
+             "dimred adds this L2 term to the gradient; FastNN's trainer never adds its "
+             "regularisation loss");
   }
 }
 
@@ -641,7 +669,7 @@ const Flag& known(const std::vector<Flag>& keys, const ConfigEntry& entry) {
   std::vector<std::string> names;
   names.reserve(keys.size());
   for (const auto& key : keys) names.push_back(key.name);
-  throw std::invalid_argument(formatted("{}: {}: not a flag of FastNN's{}",
+  throw std::invalid_argument(formatted("{}: FastNN has no flag {}{}",
                                         entry.source,
                                         printable(entry.name),
                                         suggestion(entry.name, names)));
@@ -702,10 +730,11 @@ Import read_fastnn(const std::filesystem::path& file) {
     ImportedKey line{.source = entry.source, .key = entry.name, .value = value};
     key->answer(line, values);
     if (entry.name == fastnn::misspelt)
-      line.text = formatted("read as enable_paisoar, which FastNN's documentation misspells so; {}",
-                            line.text);
+      line.text = formatted(
+          "read as enable_paisoar, because FastNN's documentation misspells this flag; {}",
+          line.text);
     line.value = entry.text;  // as the file has it
-    if (entry.text == "None" && line.text.empty()) line.text = "as if not given";
+    if (entry.text == "None" && line.text.empty()) line.text = "None means not given";
     reported.insert(key->name);
     import.lines.push_back(std::move(line));
   }

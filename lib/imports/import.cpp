@@ -92,7 +92,7 @@ std::string describe(const Import& import) {
                    import.title,
                    import.command,
                    given,
-                   defaults.empty() ? "" : "where the file says nothing, its system's defaults:\n",
+                   defaults.empty() ? "" : "defaults for keys that are not in the file:\n",
                    defaults);
 }
 

@@ -48,8 +48,8 @@ struct Key {
 };
 
 constexpr std::string_view no_device_num =
-    "MindSpore does not know this key and ignores it (its name is device_number); torchrun says "
-    "how many ranks there are";
+    "MindSpore ignores this key, because the right name is device_number; torchrun sets the number "
+    "of ranks";
 
 constexpr Key keys[] = {
     {"dim_reduce", "rho", "rho", ""},
@@ -62,28 +62,29 @@ constexpr Key keys[] = {
     {"dim_reduce",
      "timeout",
      "collective_timeout",
-     "MindSpore's ranks wait so long for the file with the matrix; ours compute it together"},
+     "MindSpore's ranks wait this time for the matrix file; dimred's ranks compute the matrix "
+     "together"},
     {"dim_reduce",
      "n_component",
      "n_component",
-     "the tutorial's spelling, which MindSpore ignores: it takes n_components"},
+     "MindSpore ignores this spelling of the tutorial and takes n_components"},
     {"dim_reduce", "device_num", "", no_device_num},
     {"common", "device_num", "", no_device_num},
-    {"common", "device_number", "", "torchrun says how many ranks there are"},
+    {"common", "device_number", "", "torchrun sets the number of ranks"},
     {"common",
      "gradient_split_groups",
      "",
-     "of stage1: allreduce_split; in stage 2 ranks exchange columns"},
+     "the option of stage1 is allreduce_split; in stage 2, the ranks exchange columns"},
     {"boost", "mode", "", ""},
     {"boost", "dim_reduce", "", ""},
-    {"boost", "less_bn", "", "with dim_reduce MindSpore turns it off"},
-    {"boost", "grad_freeze", "", "with dim_reduce MindSpore turns it off"},
-    {"boost", "adasum", "", "with dim_reduce MindSpore turns it off"},
-    {"boost", "grad_accumulation", "", "gradient_accumulation = N does it"},
+    {"boost", "less_bn", "", "MindSpore turns this key off when dim_reduce is on"},
+    {"boost", "grad_freeze", "", "MindSpore turns this key off when dim_reduce is on"},
+    {"boost", "adasum", "", "MindSpore turns this key off when dim_reduce is on"},
+    {"boost", "grad_accumulation", "", "give gradient_accumulation = N"},
     {"boost",
      "loss_scale_group",
      "",
-     "there is no scale by layer; loss_scale and use_dynamic_loss_scaling scale the whole loss"},
+     "dimred has no scale by layer; loss_scale and use_dynamic_loss_scaling scale the whole loss"},
 };
 
 /// Keeps one of two spellings of the number of components. Throws std::invalid_argument if they
@@ -112,7 +113,8 @@ constexpr std::string_view other_parts[] = {
 
 void answer_mode(ImportedKey& line) {
   if (line.value == "disable_all") {
-    line.refuse("this mode turns off dim_reduce, which is stage 2; train with dimred stage1");
+    line.refuse(
+        "this mode turns off dim_reduce, so the run has no stage 2; train with dimred stage1");
   } else if (line.value != "manual" && line.value != "auto" && line.value != "enable_all") {
     line.refuse("needs auto, manual, enable_all or disable_all");
   } else {
@@ -123,7 +125,7 @@ void answer_mode(ImportedKey& line) {
 void answer_dim_reduce(ImportedKey& line) {
   line.text = "stage 2 is dim_reduce";
   if (line.value != "true")
-    line.refuse("stage 2 needs dim_reduce = true; train with dimred stage1");
+    line.refuse("stage 2 needs dim_reduce = true; without dim_reduce, train with dimred stage1");
 }
 
 [[noreturn]] void unknown(const std::string& file,
@@ -133,7 +135,7 @@ void answer_dim_reduce(ImportedKey& line) {
   for (const auto& key : keys) {
     if (key.part == part) names.emplace_back(key.name);
   }
-  throw std::invalid_argument(formatted("{}: {}.{}: not a key of MindSpore's boost dictionary{}",
+  throw std::invalid_argument(formatted("{}: {}.{} is not a key of MindSpore's boost dictionary{}",
                                         file,
                                         part,
                                         printable(name),
@@ -170,7 +172,7 @@ bool is_part(const std::string& name) {
 const json& array_of(const json& object, const char* key, const std::string& file) {
   require(object.is_object() && object.contains(key) && object.at(key).is_array() &&
               !object.at(key).empty(),
-          "[imports] {}: needs a rank table with a list {}",
+          "[imports] {}: needs a rank table with a non-empty list \"{}\"",
           file,
           key);
   return object.at(key);
@@ -178,7 +180,7 @@ const json& array_of(const json& object, const char* key, const std::string& fil
 
 std::string field(const json& object, const char* key, const std::string& file) {
   require(object.is_object() && object.contains(key),
-          "[imports] {}: needs a rank table with {}",
+          "[imports] {}: needs a rank table with the key \"{}\"",
           file,
           key);
   return option_text(object.at(key));
@@ -227,14 +229,14 @@ Import read_boost(const std::filesystem::path& file) {
   Import import{.title = formatted("{}: MindSpore's boost dictionary", name), .command = "stage2"};
   ImportedKey preset{.source = name, .key = "dim_reduce", .value = "true", .given = false};
   preset.map({{"preset", "mindspore-latest"}},
-             "its semantics, and its constants where the dictionary has none");
+             "the preset has MindSpore's semantics, and MindSpore's constants for missing keys");
   import.lines.push_back(std::move(preset));
   for (const auto& [part, values] : dictionary.items()) {
     require(is_part(part),
-            "[imports] {}: {}: not a known part of the dictionary",
+            "[imports] {}: MindSpore's boost dictionary has no part {}",
             name,
             printable(part));
-    require(values.is_object(), "[imports] {}: {}: needs an object", name, part);
+    require(values.is_object(), "[imports] {}: {} needs to be a JSON object", name, part);
     const bool other =
         std::find(std::begin(other_parts), std::end(other_parts), part) != std::end(other_parts);
     for (const auto& [key, value] : values.items()) {
@@ -242,7 +244,7 @@ Import read_boost(const std::filesystem::path& file) {
         import.lines.push_back({.source = name,
                                 .key = formatted("{}.{}", part, key),
                                 .value = option_text(value),
-                                .text = "with dim_reduce MindSpore turns " + part + " off"});
+                                .text = "MindSpore turns " + part + " off when dim_reduce is on"});
       } else {
         import.lines.push_back(answer(name, part, key, value));
       }
@@ -259,7 +261,7 @@ std::string describe_rank_table(const std::filesystem::path& file) {
   if (table.contains("server_count")) {
     const auto count = option_text(table.at("server_count"));
     require(count == std::to_string(servers.size()),
-            "[imports] {}: needs server_count = {}, the length of server_list, received {}",
+            "[imports] {}: needs server_count = {} (the length of server_list), received {}",
             name,
             servers.size(),
             printable(count));
@@ -277,8 +279,8 @@ std::string describe_rank_table(const std::filesystem::path& file) {
     for (const auto& device : devices) {
       const auto rank = field(device, "rank_id", name);
       require(rank == std::to_string(ranks),
-              "[imports] {}: needs ranks in the order of rank_id, as torchrun counts them: {}, "
-              "received {}",
+              "[imports] {}: needs ranks in ascending order, as torchrun numbers them: rank_id {} "
+              "at this place, received {}",
               name,
               ranks,
               printable(rank));

@@ -30,11 +30,11 @@ inline void add_options(OptionTable& table, ConnectOptions& options) {
             positive(longest));
   table.add("collective_timeout",
             &options.collective_timeout,
-            "time limit in seconds for waiting on a healthy rank",
+            "end all ranks after a rank has waited X seconds for a slow rank",
             positive(longest));
   table.add("heartbeat_timeout",
             &options.heartbeat_timeout,
-            "end all ranks after a rank is silent for N seconds; 0: never",
+            "end all ranks after a rank is silent for X seconds; 0: never",
             between(0, longest));
   table.add("check_options", &options.check_options, "check the options and exit");
 }

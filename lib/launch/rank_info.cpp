@@ -26,7 +26,10 @@ int number_of(const Lookup& variable, const char* name) {
   const auto text = text_of(variable, name);
   require(text.has_value(), "[launch] needs the environment variable {}, which is not set", name);
   const auto number = number_in<int>(*text);
-  require(number && *number >= 0, "[launch] needs a whole number in {}, received {}", name, *text);
+  require(number && *number >= 0,
+          "[launch] needs a whole number in the environment variable {}, received {}",
+          name,
+          *text);
   return *number;
 }
 
@@ -55,7 +58,8 @@ RankInfo of_torchrun(const Lookup& variable) {
   // A rank alone asks the agent's store, too: whether a signal has stopped it before.
   if (found.size > 1 || found.agent_store) {
     require(!found.address.empty(),
-            "[launch] needs MASTER_ADDR, which is not set although WORLD_SIZE is");
+            "[launch] WORLD_SIZE is set, but MASTER_ADDR is not set; set MASTER_ADDR to the host "
+            "of rank 0");
     found.port = number_of(variable, "MASTER_PORT");
   }
   return found;
@@ -89,8 +93,7 @@ RankInfo of_srun(const Lookup& variable, int size) {
   // The list of nodes is sorted, whatever the order in which the user has given them to the ranks.
   require(
       master || found.local_size == size || text_of(variable, "SLURM_DISTRIBUTION") != "arbitrary",
-      "[launch] needs MASTER_ADDR, the host of rank 0, because srun uses the arbitrary "
-      "distribution");
+      "[launch] srun uses --distribution=arbitrary; set MASTER_ADDR to the host of rank 0");
   found.address = master.value_or(nodes ? first_host(*nodes) : "127.0.0.1");
   found.run_id = text_of(variable, "SLURM_JOB_ID").value_or("") + "." +
                  text_of(variable, "SLURM_STEP_ID").value_or("");
@@ -105,9 +108,9 @@ RankInfo of_mpirun(const Lookup& variable) {
                  .local_size = number_or(variable, "OMPI_COMM_WORLD_LOCAL_SIZE", 1),
                  .launcher = "mpirun"};
   const auto master = text_of(variable, "MASTER_ADDR");
-  require(master || found.local_size == found.size,
-          "[launch] needs MASTER_ADDR, the host of rank 0, because mpirun started ranks on several "
-          "machines");
+  require(
+      master || found.local_size == found.size,
+      "[launch] mpirun started ranks on several machines; set MASTER_ADDR to the host of rank 0");
   found.address = master.value_or("127.0.0.1");
   found.run_id = text_of(variable, "PMIX_NAMESPACE").value_or("");
   found.port = port_of(variable, found.run_id);
@@ -139,7 +142,7 @@ std::string first_host(const std::string& slurm_list) {
   const auto end = slurm_list.find_first_of(",-]", open);
   const auto close = slurm_list.find(']', open);
   require(end != std::string::npos && close != std::string::npos,
-          "[launch] needs a list of hosts, received {}",
+          "[launch] needs a list of hosts in SLURM_STEP_NODELIST, received {}",
           slurm_list);
   const auto after = slurm_list.find(',', close);
   const auto tail = slurm_list.substr(close + 1, after - close - 1);

@@ -22,7 +22,7 @@ constexpr std::int64_t largest_size = std::numeric_limits<std::int64_t>::max() /
 std::int64_t elements_of(const std::string& name, const std::vector<std::int64_t>& shape) {
   std::int64_t size = 1;
   for (std::int64_t extent : shape) {
-    require(extent >= 0, "[layout] '{}' needs extents >= 0, received {}", name, extent);
+    require(extent >= 0, "[layout] '{}' needs dimensions >= 0, received {}", name, extent);
     require(!__builtin_mul_overflow(size, extent, &size) && size <= largest_size,
             "[layout] '{}' has too many elements for a 64-bit byte count",
             name);
@@ -33,15 +33,16 @@ std::int64_t elements_of(const std::string& name, const std::vector<std::int64_t
 /// A sharded parameter's rows lie within the whole's; whatever follows it is sharded, too.
 void check_placement(const Layout& layout, const Parameter& parameter) {
   if (parameter.placement == Placement::replicated) {
-    require(!layout.sharded(),
-            "[layout] needs sharded parameters after all others, received '{}' after a sharded one",
-            parameter.name);
+    require(
+        !layout.sharded(),
+        "[layout] sharded parameters need to come last, received '{}' after a sharded parameter",
+        parameter.name);
     return;
   }
   const auto rows = parameter.shape.empty() ? -1 : parameter.shape.front();
   require(
       rows >= 0 && parameter.first_row >= 0 && parameter.global_rows - rows >= parameter.first_row,
-      "[layout] '{}' needs rows within the {} of all ranks, received {} rows from row {}",
+      "[layout] '{}' needs rows within the {} rows of all ranks, received {} rows from row {} on",
       parameter.name,
       parameter.global_rows,
       rows,
@@ -91,7 +92,7 @@ void for_each_run(const Entry& entry, Visit visit) {
 
 void check_sizes(const Layout& layout, std::size_t file, std::size_t memory) {
   require(std::cmp_equal(file, layout.file_size) && std::cmp_equal(memory, layout.memory_size),
-          "[layout] needs {} file and {} memory elements, received {} and {}",
+          "[layout] needs {} elements in the file and {} in memory, received {} and {}",
           layout.file_size,
           layout.memory_size,
           file,
@@ -164,6 +165,12 @@ void memory_to_file(const Layout& layout, std::span<const float> memory, std::sp
       std::copy_n(memory.data() + from, length, file.data() + to);
     });
   }
+}
+
+DigestStream frozen_digest(const Layout& layout) {
+  DigestStream stream;
+  stream.update(layout.hash);
+  return stream;
 }
 
 }  // namespace dimred::layout

@@ -5,6 +5,10 @@
 #include <string>
 #include <vector>
 
+namespace dimred {
+class DigestStream;
+}
+
 // How all trainable weights of a network lie in ONE flat float32 vector: in files (PyTorch's
 // contiguous order, no gaps) and in memory (64-byte aligned segments, 4-D ones maybe
 // channels_last).
@@ -66,6 +70,10 @@ void file_to_memory(const Layout& layout, std::span<const float> file, std::span
 
 /// The inverse of file_to_memory.
 void memory_to_file(const Layout& layout, std::span<const float> memory, std::span<float> file);
+
+/// The digest of a frozen part with this layout, begun: it goes on with the values, float32 in file
+/// order, in as many parts as the caller likes. XXH3-128 of the layout's hash and of them.
+DigestStream frozen_digest(const Layout& layout);
 
 /// JSON text of the table ({"hash", "parameters": [{"name", "shape", "offset"}]}) as files carry
 /// it.

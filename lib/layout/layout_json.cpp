@@ -51,13 +51,13 @@ std::string first_difference(const Layout& expected, const std::string& received
     if (ours != theirs) return formatted("parameter {}: expected {}, received {}", i, ours, theirs);
   }
   if (received.size() > common) {
-    return formatted("expected {} parameters, received {}; the first one more is {}",
+    return formatted("expected {} parameters, received {}; the first additional parameter is {}",
                      common,
                      received.size(),
                      row_text(received[common]));
   }
   if (expected.entries.size() > common) {
-    return formatted("expected {} parameters, received {}; the first one missing is {}",
+    return formatted("expected {} parameters, received {}; the first missing parameter is {}",
                      expected.entries.size(),
                      common,
                      row_text(expected.entries[common]));

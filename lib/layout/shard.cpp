@@ -99,7 +99,8 @@ std::vector<Piece> pieces_of(const Layout& layout, const Shard& shard) {
       if (begin >= end) continue;
       const auto unit = entry.memory_format == MemoryFormat::channels_last ? cut_unit(entry) : 1;
       require(begin % unit == 0 && end % unit == 0,
-              "[layout] '{}' needs cuts at multiples of {} elements, received [{}, {})",
+              "[layout] the shard of '{}' needs to begin and end at multiples of {} elements, "
+              "received [{}, {})",
               entry.name,
               unit,
               begin,

@@ -111,7 +111,8 @@ void validate(const AmpLists& lists) {
   const auto denied = meant(lists.deny);
   for (const auto& name : meant(lists.allow)) {
     require(std::ranges::find(denied, name) == denied.end(),
-            "[precision] needs each operator in one list, received {} in amp_allow and amp_deny",
+            "[precision] needs each operator in only one list, received {} in both amp_allow and "
+            "amp_deny",
             name);
   }
 }

@@ -47,8 +47,8 @@ void set_constants(torch::nn::Module& network, const BatchNormConstants& constan
     if (momentum) layer->options.momentum(momentum);
   }
   require(found,
-          "[models] {} needs a network with BatchNorm layers that is not a TorchScript module, "
-          "because a module keeps its own constants",
+          "[models] {} needs a built-in network with BatchNorm layers; a TorchScript module keeps "
+          "its own constants",
           eps ? "batch_norm_eps" : "batch_norm_momentum");
 }
 

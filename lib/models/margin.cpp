@@ -21,20 +21,29 @@ const std::vector<std::pair<std::string, MarginKind>> margin_kinds = {
     {"combined", MarginKind::combined}};
 
 void add_margin_options(OptionTable& table, MarginOptions& margin) {
-  table.add("margin_scale", &margin.scale, "factor of all cosines (default: 64)", positive(300))
+  table
+      .add("margin_scale",
+           &margin.scale,
+           "scale s that multiplies all cosines (default: 64)",
+           positive(300))
       .needs(is("margin_loss", {"arcface", "cosface", "combined"}));
-  table.add("margin_m1", &margin.m1, "factor of the target's angle (default: 1)", between(1, 4))
+  table
+      .add("margin_m1",
+           &margin.m1,
+           "margin m1 that multiplies the angle to the target class (default: 1)",
+           between(1, 4))
       .needs(is("margin_loss", {"combined"}));
   table
       .add("margin_m2",
            &margin.m2,
-           "angle added to the target's, in radians (default: 0.5)",
+           "margin m2 added to the angle to the target class, in radians (default: 0.5)",
            less_than(pi))
       .needs(is("margin_loss", {"arcface", "combined"}));
   table
       .add("margin_m3",
            &margin.m3,
-           "number subtracted from the target's cosine (default: 0.35 for cosface, else 0)",
+           "margin m3 subtracted from the cosine of the target class (default: 0.35 for cosface, "
+           "else 0)",
            less_than(2))
       .needs(is("margin_loss", {"cosface", "combined"}));
   table
@@ -93,7 +102,8 @@ void add_options(OptionTable& table, HeadOptions& options) {
   table
       .add("class_sampling_ratio",
            &options.sampling_ratio,
-           "share of the classes in each step's softmax; the batch's classes are always included",
+           "share of the classes in the softmax of each step; the classes of the batch are always "
+           "included",
            positive(1))
       .needs(has_head);
 }

@@ -8,7 +8,7 @@
 
 // Softmax cross-entropy over classes of which one rank need not hold all: a block of classes
 // says what the others must know of it (a maximum and a sum for each sample), and all blocks
-// together are the whole. training/heads/class_sharded_softmax.h has a block a rank.
+// together are the whole. engine/heads/class_sharded_softmax.h has a block a rank.
 namespace dimred::models {
 
 /// Rows of length 1, and what they were divided by. A row shorter than 1e-12 has no direction: it

@@ -44,10 +44,11 @@ NamePatterns::NamePatterns(std::string option, const std::string& list, const st
             option_,
             list);
     if (text == "global_step") continue;
-    require(text != "logits" || !logits.empty(),
-            "[{}] needs patterns of parameter names, received logits: the last layers of a "
-            "TorchScript module are unknown",
-            option_);
+    require(
+        text != "logits" || !logits.empty(),
+        "[{}] 'logits' means the last layer, which dimred does not know in a TorchScript module; "
+        "give patterns of parameter names instead",
+        option_);
     const auto expression = text == "logits" ? expression_of_layers(logits) : text;
     try {
       patterns_.push_back({text, std::regex(expression)});
@@ -68,7 +69,7 @@ void NamePatterns::require_matches(const std::vector<std::string>& names) const 
     const bool used = std::ranges::any_of(
         names, [&](const auto& name) { return std::regex_search(name, pattern.expression); });
     if (!used)
-      refuse("[{}] needs patterns that match a name, received {}{}",
+      refuse("[{}] needs patterns that match the name of a tensor, received {}{}",
              option_,
              pattern.text,
              suggestion(pattern.text, candidates_of(names)));

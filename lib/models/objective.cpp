@@ -73,9 +73,9 @@ class Classifier final : public Objective {
 
   void freeze(const std::function<bool(const std::string&)>& is_frozen) override {
     require(!network_->operator_norms || network_->operator_norms->layers.empty(),
-            "[models] a TorchScript module with trained BatchNorm cannot be frozen in part, "
-            "because its graph does not say which layer a statistic belongs to; use fixed "
-            "statistics (torchvision's FrozenBatchNorm2d), or train the whole module");
+            "[models] dimred cannot freeze a part of a TorchScript module that trains BatchNorm "
+            "layers, because the graph does not show which layer has which running statistic; use "
+            "fixed statistics (torchvision's FrozenBatchNorm2d), or train the whole module");
     for (auto& item : network_->named_parameters())
       if (is_frozen(item.key())) item.value().requires_grad_(false);
     for (auto& item : network_->named_modules("", /*include_self=*/false)) {

@@ -62,7 +62,7 @@ const RegisteredNetwork& find(const std::string& name) {
   for (const auto& entry : registry) {
     if (entry.info.name == name) return entry;
   }
-  refuse("[models] needs one of {}, received {}{}",
+  refuse("[models] needs one of the networks {}, received {}{}",
          name_list(network_names()),
          name,
          suggestion(name, network_names(), "; a TorchScript module is a file *.pt"));

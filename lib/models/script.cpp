@@ -45,7 +45,7 @@ struct ScriptNetwork final : Network {
     const auto output = run(images, *operator_norms);
     require(output.isTensor(),
             "[model] needs a forward that returns only logits [batch, classes], received a {}; "
-            "wrap the module in one that returns the logits",
+            "wrap the module in a module that returns only the logits",
             output.tagKind());
     return output.toTensor();
   }
@@ -59,7 +59,7 @@ struct ScriptNetwork final : Network {
   ScriptForward run;
 };
 
-constexpr auto remedy = "save one with torch.jit.script(model).save(\"model.pt\")";
+constexpr auto remedy = "save a TorchScript module with torch.jit.script(model).save(\"model.pt\")";
 
 jit::Module read_module(const std::string& file) {
   require(std::filesystem::is_regular_file(file), "[model] no such file: {}", file);
@@ -76,7 +76,7 @@ jit::Module read_module(const std::string& file) {
     const auto name = unknown_operator(error.what());
     require(name.empty(),
             "[model] {} uses the operator {}; a module may use only operators that compute (aten, "
-            "prim), not files, processes or other machines",
+            "prim), not operators for files, processes or other machines",
             file,
             name);
     refuse(
@@ -92,8 +92,8 @@ std::unique_ptr<TimeLimit> limit_of(const std::string& file) {
   if (!host.end) return nullptr;
   return std::make_unique<TimeLimit>(host.timeout, [file, seconds = host.timeout, end = host.end] {
     end(
-        formatted("[model] the module {} has not come back from its first passes within "
-                  "{} s (--module_timeout)",
+        formatted("[model] the module {} has not finished its first passes within {} s; a larger "
+                  "--module_timeout may help",
                   file,
                   seconds));
   });
@@ -120,14 +120,14 @@ void check_parameters(const Network& network, const std::string& file) {
             item.key(),
             tensor.scalar_type());
     require(tensor.requires_grad(),
-            "[model] {}: needs parameters that are trained, received {} with requires_grad = "
-            "False; make it a buffer, or call requires_grad_(True)",
+            "[model] {}: needs trainable parameters, received {} with requires_grad = False; make "
+            "this parameter a buffer, or call requires_grad_(True)",
             file,
             item.key());
     const auto [other, is_new] = owners.emplace(tensor.storage().data(), item.key());
     require(is_new || tensor.numel() == 0,
             "[model] {}: needs a separate storage for each parameter, received {} and {}, which "
-            "share one (tied weights)",
+            "share one storage (tied weights); clone one of the two",
             file,
             other->second,
             item.key());
@@ -138,8 +138,8 @@ void check_buffers(const Network& network, const std::string& file) {
   for (const auto& item : network.named_buffers()) {
     const auto type = item.value().scalar_type();
     require(type == torch::kFloat32 || type == torch::kInt64,
-            "[model] {}: needs buffers of float32 or int64, received {} of type {}; convert it, or "
-            "keep it as a plain attribute",
+            "[model] {}: needs buffers of float32 or int64, received {} of type {}; convert the "
+            "buffer, or make it a plain attribute",
             file,
             item.key(),
             type);
@@ -160,7 +160,7 @@ void check_logits(const torch::Tensor& logits, std::int64_t classes, const std::
   const bool shaped = logits.dim() == 2 && logits.size(0) == 2 && logits.is_floating_point() &&
                       (classes == 0 || logits.size(1) == classes);
   require(shaped,
-          "[model] {}: needs to return logits [batch, {}], received {} {} for 2 images",
+          "[model] {}: forward needs to return logits [batch, {}], received {} {} for 2 images",
           file,
           classes == 0 ? "classes" : std::to_string(classes),
           logits.scalar_type(),
@@ -186,8 +186,8 @@ void check_independence(Network& network,
     alone = network.forward(images.narrow(0, 0, 1));
   } catch (const std::runtime_error& error) {
     refuse(
-        "{} ({}, with one image; it works with two: the module may be traced for two images, or "
-        "have a BatchNorm without running statistics)",
+        "{} ({} fails with one image, but not with two images; perhaps the module was traced with "
+        "two images, or has a BatchNorm without running statistics)",
         error.what(),
         file);
   }
@@ -199,8 +199,8 @@ void check_independence(Network& network,
       torch::allclose(
           alone, first, rounding, rounding * std::max(1.0, largest), /*equal_nan=*/true);
   require(same,
-          "[model] {} gives logits in evaluation that depend on the other images of the batch, as "
-          "a BatchNorm without running statistics does; use track_running_stats=True",
+          "[model] in evaluation, the logits of {} depend on the other images of the batch, as in "
+          "a BatchNorm without running statistics; use track_running_stats=True",
           file);
 }
 
@@ -214,8 +214,8 @@ void check_evaluation(Network& network, const torch::Tensor& images, const std::
   for (std::size_t i = 0; i < buffers.size(); ++i)
     same = same && torch::equal(buffers[i], before[i]);
   require(same,
-          "[model] {} draws random numbers or changes buffers in evaluation, as a module traced in "
-          "training mode does; use torch.jit.script, or trace after model.eval()",
+          "[model] {} draws random numbers or changes buffers in evaluation, as a module that was "
+          "traced in training mode does; use torch.jit.script, or trace after model.eval()",
           file);
   check_independence(network, images, first, file);
 }
@@ -229,11 +229,11 @@ std::string softmax_warning(const torch::Tensor& outputs) {
   };
   const auto values = outputs.detach().to(torch::kFloat32);
   if (sum_to_one(values))
-    return "ends in a softmax, and the loss takes another one of what it gives: training will be "
-           "slow and stop early; return the logits";
+    return "ends in a softmax, but the loss applies a softmax too, so training will be slow and "
+           "stop early; return the logits";
   if (sum_to_one(values.exp()))
-    return "ends in a log-softmax, which the loss takes itself: it changes no number and costs "
-           "time; return the logits";
+    return "ends in a log-softmax, which costs time and changes no result, because the loss "
+           "applies a log-softmax too; return the logits";
   return {};
 }
 
@@ -247,12 +247,13 @@ void learn_buffers(ScriptNetwork& network, const torch::Tensor& images, const st
           "[model] {}{}",
           file,
           unsaved.is_buffer(moved_name)
-              ? formatted(": needs buffers that are changed in place, received {}, which training "
-                          "replaces; write self.{}.copy_(...)",
+              ? formatted(": needs buffers that change in place, but training replaces the buffer "
+                          "{}; write self.{}.copy_(...)",
                           moved_name,
                           moved_name)
-              : formatted(": needs state in buffers, received the attribute {}, which training "
-                          "moves and no state keeps; register_buffer it, and change it in place",
+              : formatted(": needs state in buffers, but training changes the attribute {}, which "
+                          "no resume state keeps; make the attribute a buffer with "
+                          "register_buffer, and change the buffer in place",
                           moved_name));
   auto& norms = *network.operator_norms;
   const auto buffers = network.buffers();
@@ -283,8 +284,8 @@ std::shared_ptr<Network> load_script(const std::string& file,
                                      const InputShape& input,
                                      std::int64_t classes) {
   say_once(
-      formatted("{} is TorchScript: its code runs with your rights, without operators for files "
-                "and processes (docs/explanation/threat_model.md)",
+      formatted("{} is a TorchScript module: its code runs with your permissions, but cannot use "
+                "operators for files and processes (docs/explanation/threat_model.md)",
                 file));
   const auto limit = limit_of(file);
   auto network = std::make_shared<ScriptNetwork>(read_module(file));

@@ -109,10 +109,14 @@ void add_accumulators(OptionTable& table, OptimizerOptions& options) {
   table
       .add("adagrad_initial_accumulator_value",
            &options.accumulator.adagrad_initial,
-           "initial sums of squares in adagrad",
+           "initial value of adagrad's sums of squared gradients",
            at_least(0))
       .needs(is("optimizer", {"adagrad"}));
-  table.add("adadelta_rho", &options.accumulator.adadelta_rho, "decay of adadelta's means", part)
+  table
+      .add("adadelta_rho",
+           &options.accumulator.adadelta_rho,
+           "decay of adadelta's running means of squares",
+           part)
       .needs(is("optimizer", {"adadelta"}));
   table.add("rmsprop_momentum", &options.rmsprop.momentum, "momentum of rmsprop", part)
       .needs(is("optimizer", {"rmsprop"}));
@@ -122,13 +126,13 @@ void add_accumulators(OptionTable& table, OptimizerOptions& options) {
   table
       .add("ftrl_learning_rate_power",
            &ftrl.learning_rate_power,
-           "power of ftrl's sums of squares in the rate",
+           "exponent of ftrl's sums of squared gradients in the learning rate",
            {.high = 0})
       .needs(is("optimizer", {"ftrl"}));
   table
       .add("ftrl_initial_accumulator_value",
            &ftrl.initial_accumulator,
-           "initial sums of squares in ftrl",
+           "initial value of ftrl's sums of squared gradients",
            positive())
       .needs(is("optimizer", {"ftrl"}));
   table.add("ftrl_l1", &ftrl.l1, "L1 penalty of ftrl", at_least(0))
@@ -174,7 +178,7 @@ void add_options(OptionTable& table, OptimizerOptions& options) {
   table
       .add("opt_epsilon",
            &options.epsilon,
-           "epsilon added to the root in adam, adamweightdecay, adadelta and rmsprop",
+           "epsilon in the denominator of adam, adamweightdecay, adadelta and rmsprop",
            positive())
       .needs(is("optimizer", {"adam", "adamweightdecay", "adadelta", "rmsprop"}));
   add_accumulators(table, options);
@@ -196,7 +200,7 @@ void add_options(OptionTable& table, OptimizerOptions& options) {
             positive());
   table.add("gradient_centralization",
             &options.gradient.centralize,
-            "subtract each output channel's mean from its gradient");
+            "subtract the mean of the gradient of each output channel");
 }
 
 }  // namespace dimred::optimizers

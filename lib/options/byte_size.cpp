@@ -40,7 +40,8 @@ ByteSize parse_byte_size(std::string_view text) {
   const auto unit = take_unit(digits);
   const auto number = number_in<double>(digits);
   const bool fits = number && *number >= 0 && *number * static_cast<double>(unit) <= most_bytes;
-  require(fits, "needs a size of at most 1000TB such as 20KB, 5GB or 5, which is 5GB");
+  require(fits,
+          "needs a size of at most 1000TB, such as 20KB or 5GB (a number without unit means GB)");
   return {static_cast<std::int64_t>(std::ceil(*number * static_cast<double>(unit)))};
 }
 
@@ -53,7 +54,7 @@ std::string byte_size_text(ByteSize size) {
 }
 
 Option option_row(ByteSize* field) {
-  Option row{.limits = "20KB | 5GB", .kind = OptionKind::text};
+  Option row{.limits = "such as 20KB or 5GB", .kind = OptionKind::text};
   row.assign = [field](const std::string& text) { *field = parse_byte_size(text); };
   row.show = [field] { return toml_string(byte_size_text(*field)); };
   return row;

@@ -4,7 +4,6 @@
 #include <array>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <stdexcept>
 #include <string_view>
 #include <utility>
@@ -46,7 +45,7 @@ constexpr std::array<const char*, 10> role_names = {  // in the order of OptionR
     "stream_cache",
     "stream_fetches"};
 
-const KindNames& names_of(const Option& row) {
+const KindNames& kind_names_of(const Option& row) {
   return kind_names[static_cast<std::size_t>(row.kind)];
 }
 
@@ -59,13 +58,26 @@ std::size_t page_width() {
 
 constexpr std::size_t help_column = 34;
 
-/// The default without TOML's trappings: 1 for 1.0, name for "name"; empty when there is none.
+std::string without_point_zero(std::string number) {
+  if (number.ends_with(".0")) number.resize(number.size() - 2);
+  return number;
+}
+
+/// The default without TOML's trappings: 1 for 1.0, 3,32 for [3.0, 32.0], name for "name"; empty
+/// when there is none.
 std::string plain_default(const Option& row) {
   auto text = row.default_value;
   if (text.empty()) return row.optional ? "unset" : "";
   if (text.front() == '"' || text.front() == '[') text = text.substr(1, text.size() - 2);
-  if (row.kind == OptionKind::number && text.ends_with(".0")) text.resize(text.size() - 2);
-  return text;
+  if (row.kind == OptionKind::numbers) return joined(split_list(text), ",", without_point_zero);
+  return row.kind == OptionKind::number ? without_point_zero(text) : text;
+}
+
+constexpr std::string_view default_opening = " (default: ";
+
+/// Whether a help ends with a default in words, which depends on more than this row.
+bool has_default_in_words(const std::string& help) {
+  return help.rfind(default_opening) != help.npos && help.ends_with(')');
 }
 
 /// A row's help, and the default in words at its end.
@@ -75,10 +87,9 @@ struct HelpText {
 };
 
 HelpText help_text(const Option& row) {
-  constexpr std::string_view opening = " (default: ";
-  const auto at = row.help.rfind(opening);
-  if (at == row.help.npos || !row.help.ends_with(')')) return {row.help, plain_default(row)};
-  auto value = row.help.substr(at + opening.size());
+  if (!has_default_in_words(row.help)) return {row.help, plain_default(row)};
+  const auto at = row.help.rfind(default_opening);
+  auto value = row.help.substr(at + default_opening.size());
   value.pop_back();
   return {row.help.substr(0, at), value};
 }
@@ -94,35 +105,13 @@ std::string described(const Option& row) {
   return parts.empty() ? text : formatted("{} ({})", text, joined(parts, "; "));
 }
 
-/// The words of `text` from `column` on, wrapped before page_width(); later lines start at
-/// `column`.
-std::string wrapped_from(const std::string& text, std::size_t column) {
-  std::string out;
-  std::size_t at = column;
-  const auto width = page_width();
-  std::istringstream words(text);
-  for (std::string word; words >> word;) {
-    if (at != column && at + 1 + word.size() > width) {
-      out += '\n';
-      out.append(column, ' ');
-      at = column;
-    } else if (at != column) {
-      out += ' ';
-      ++at;
-    }
-    out += word;
-    at += word.size();
-  }
-  return out;
-}
-
 /// `label`, then `text` at help_column: beside it where there is room, else below it.
 std::string hanging(const std::string& label, const std::string& text) {
   std::string out = "  " + label;
   const bool beside = out.size() + 2 <= help_column;
   if (!beside) out += '\n';
   out.append(help_column - (beside ? out.size() : 0), ' ');
-  return out + wrapped_from(text, help_column) + '\n';
+  return wrapped(out + text, page_width(), help_column) + '\n';
 }
 
 std::string upper(std::string name) {
@@ -151,31 +140,32 @@ nlohmann::ordered_json json_row(const Option& row, const OptionTable& table) {
   const auto text_or_null = [](const std::string& text) {
     return text.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(text);
   };
-  return {{"name", row.name},
-          {"alias", text_or_null(row.alias)},
-          {"group", row.group},
-          {"help", row.help},
-          {"type", names_of(row).name},
-          {"limits", row.limits},
-          {"choices", row.choices},
-          {"optional", row.optional},
-          {"default", json_value(row, row.default_value)},
-          {"value", json_value(row, row.show())},
-          {"level", row.essential || !table.has_essential() ? "essential" : "all"},
-          {"positional", row.positional},
-          {"role", text_or_null(role_names.at(static_cast<std::size_t>(row.role)))},
-          {"resume", holds(row.may_change, table) ? "free" : "fixed"},
-          {"persists", row.persists},
-          {"rank", row.of_one_rank ? "one" : "all"},
-          {"chosen_by", text_or_null(row.chosen_by)},
-          {"needs", json_needs(row, table)},
-          {"acts", holds(row.needs, table)}};
+  return {
+      {"name", row.name},
+      {"alias", text_or_null(row.alias)},
+      {"group", row.group},
+      {"help", row.help},
+      {"type", kind_names_of(row).name},
+      {"limits", row.limits},
+      {"choices", row.choices},
+      {"optional", row.optional},
+      {"default", has_default_in_words(row.help) ? nullptr : json_value(row, row.default_value)},
+      {"value", json_value(row, row.show())},
+      {"level", row.essential || !table.has_essential() ? "essential" : "all"},
+      {"positional", row.positional},
+      {"role", text_or_null(role_names.at(static_cast<std::size_t>(row.role)))},
+      {"resume", holds(row.may_change, table) ? "free" : "fixed"},
+      {"persists", row.persists},
+      {"rank", row.of_one_rank ? "one" : "all"},
+      {"chosen_by", text_or_null(row.chosen_by)},
+      {"needs", json_needs(row, table)},
+      {"acts", holds(row.needs, table)}};
 }
 
 std::string text_help(const OptionTable& table, bool all) {
   const auto& command = table.command();
-  std::string out = formatted(
-      "{}\n\nusage: {}", wrapped_from(formatted("{}: {}", command, table.summary()), 0), command);
+  const auto title = formatted("{}: {}", command, table.summary());
+  auto out = formatted("{}\n\nusage: {}", wrapped(title, page_width(), 0), command);
   for (const auto& row : table.rows()) {
     if (row.positional) out += ' ' + upper(row.name);
   }
@@ -187,7 +177,7 @@ std::string text_help(const OptionTable& table, bool all) {
     if (shortened && !row.essential) continue;
     if (group == nullptr || *group != row.group) out += formatted("\n{}:\n", row.group);
     group = &row.group;
-    out += hanging(formatted("--{}{}", row.name, names_of(row).metavar), described(row));
+    out += hanging(formatted("--{}{}", row.name, kind_names_of(row).metavar), described(row));
   }
   out += "\nAlways:\n";
   out += hanging("--config PATH", table.config().help);
@@ -267,10 +257,10 @@ std::optional<std::string> requested_help(OptionTable& table,
   const auto request = take_help(others);
   if (!request) return std::nullopt;
   if (!request->unknown.empty())
-    table.notice(formatted(
-        "--help: needs all, json, names or nothing behind it, received {}; --help all lists every "
-        "option",
-        printable(request->unknown)));
+    table.notice(
+        formatted("--help: needs all, json, names or no word after it, received {}; --help all "
+                  "lists every option",
+                  printable(request->unknown)));
   return help_beside(others, request->level, table);
 }
 

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <stdexcept>
+#include <type_traits>
 
 #include "options/toml_letters.h"
 #include "support/errors.h"
@@ -11,8 +13,6 @@
 
 namespace dimred {
 namespace {
-
-constexpr double unbounded = 1e300;
 
 struct TruthWord {
   std::string_view text;
@@ -35,7 +35,13 @@ Number number_of(std::string_view text, const Range& range, std::string_view nou
   if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
   const auto value = number_in<Number>(text);
   if (value && contains(range, *value)) return *value;
-  const auto limits = range_text(range);
+  auto limits = range_text(range);
+  if constexpr (std::is_integral_v<Number>) {
+    // Where the range has no upper bound, the type has one.
+    const bool is_too_large = !value && !text.empty() && std::ranges::all_of(text, is_digit);
+    if (is_too_large && range.high >= unbounded)
+      limits = formatted("<= {}", std::numeric_limits<Number>::max());
+  }
   refuse("needs {}{}{}", noun, limits.empty() ? "" : " ", limits);
 }
 
@@ -75,6 +81,10 @@ double parse_number(std::string_view text, const Range& range) {
   return number_of<double>(text, range, "a number");
 }
 
+bool is_truth_word(std::string_view text) {
+  return std::ranges::find(truth_words, text, &TruthWord::text) != truth_words.end();
+}
+
 bool parse_boolean(std::string_view text) {
   const auto* const word = std::ranges::find(truth_words, text, &TruthWord::text);
   require(word != truth_words.end(), "needs true or false");
@@ -95,7 +105,7 @@ std::vector<double> parse_numbers(std::string_view text, const Range& range) {
 std::string parse_text(std::string_view text) {
   // config.toml must be able to hold it, and TOML is UTF-8.
   require(utf8_text(text) == text, "needs UTF-8 text");
-  require(!holds_plane_13(text), "needs valid Unicode characters");
+  require(!holds_plane_13(text), "needs text without the unassigned characters U+D0000 to U+DFFFF");
   return std::string(text);
 }
 

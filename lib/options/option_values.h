@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,15 +10,18 @@
 // overflow-checked, locale-independent, and printed so that reading gives the same bits.
 namespace dimred {
 
+/// A limit of a range that has none: all finite numbers are in it.
+inline constexpr double unbounded = std::numeric_limits<double>::max();
+
 /// Closed or half-open range of a number.
 struct Range {
-  double low = -1e300;
-  double high = 1e300;
+  double low = -unbounded;
+  double high = unbounded;
   bool low_open = false;
   bool high_open = false;
 };
 Range at_least(double low);
-Range positive(double high = 1e300);          // (0, high]
+Range positive(double high = unbounded);      // (0, high]
 Range between(double low, double high);       // [low, high]
 Range between_open(double low, double high);  // (low, high)
 Range less_than(double high);                 // [0, high)
@@ -32,6 +36,8 @@ std::string range_text(const Range& range);
 std::int64_t parse_integer(std::string_view text, const Range& range);
 double parse_number(std::string_view text, const Range& range);
 bool parse_boolean(std::string_view text);
+/// Whether parse_boolean() reads the text.
+bool is_truth_word(std::string_view text);
 std::vector<double> parse_numbers(std::string_view text, const Range& range);
 std::string parse_text(std::string_view text);
 

@@ -55,7 +55,7 @@ bool fits(const Option& row, const ConfigEntry& entry) {
 }
 
 template <class Value, class Parse, class Print>
-Option row_of(Value* field, OptionKind kind, const Range& range, Parse parse, Print print) {
+Option row_of_kind(Value* field, OptionKind kind, const Range& range, Parse parse, Print print) {
   Option row{.limits = range_text(range), .kind = kind};
   row.assign = [field, parse](const std::string& text) { *field = parse(text); };
   row.show = [field, print] { return print(*field); };
@@ -64,7 +64,7 @@ Option row_of(Value* field, OptionKind kind, const Range& range, Parse parse, Pr
 
 /// "none" unsets the field.
 template <class Value, class Parse, class Print>
-Option row_of(
+Option row_of_kind(
     std::optional<Value>* field, OptionKind kind, const Range& range, Parse parse, Print print) {
   Option row{.limits = range_text(range), .kind = kind, .optional = true};
   row.assign = [field, parse](const std::string& text) {
@@ -80,19 +80,19 @@ template <class Field>
 Option integer_row(Field* field, const Range& range) {
   const auto parse = [range](const std::string& text) { return parse_integer(text, range); };
   const auto print = [](std::int64_t value) { return std::to_string(value); };
-  return row_of(field, OptionKind::integer, range, parse, print);
+  return row_of_kind(field, OptionKind::integer, range, parse, print);
 }
 
 template <class Field>
 Option number_row(Field* field, const Range& range) {
   const auto parse = [range](const std::string& text) { return parse_number(text, range); };
-  return row_of(field, OptionKind::number, range, parse, toml_number);
+  return row_of_kind(field, OptionKind::number, range, parse, toml_number);
 }
 
 /// A text with a blank before its scheme is no URL, and messages would show its password.
 std::string parse_location(const std::string& text) {
   require(looks_like_url(text) || text.find("://") == std::string::npos,
-          "needs a URL to begin with its scheme");
+          "a URL needs to begin with its scheme, such as s3://");
   return parse_text(text);
 }
 
@@ -153,11 +153,11 @@ bool means_same(const std::string& a, const std::string& b) {
 [[noreturn]] void refuse_removed(const Removed& gone,
                                  std::string_view what,
                                  std::string_view source,
-                                 const std::string& value) {
-  refuse("{} the {} is gone, received {}; revision {} is the last that has it; {}",
+                                 std::string_view what_and_value) {
+  refuse("{} dimred no longer has {}; the last revision with this {} is {}; {}",
          source,
+         what_and_value,
          what,
-         value.empty() ? "no value" : printable(value),
          gone.revision,
          gone.instead);
 }
@@ -165,7 +165,9 @@ bool means_same(const std::string& a, const std::string& b) {
 }  // namespace
 
 void require_old_default(const Removed& option, std::string_view source, const std::string& value) {
-  if (!means_same(value, option.default_value)) refuse_removed(option, "option", source, value);
+  if (means_same(value, option.default_value)) return;
+  const auto received = value.empty() ? "no value" : printable(value);
+  refuse_removed(option, "option", source, formatted("this option, received {}", received));
 }
 
 Option option_row(std::int64_t* field, const Range& range) { return integer_row(field, range); }
@@ -182,28 +184,28 @@ Option option_row(std::optional<double>* field, const Range& range) {
 
 Option option_row(bool* field) {
   const auto print = [](bool value) { return value ? "true" : "false"; };
-  return row_of(field, OptionKind::boolean, {}, parse_boolean, print);
+  return row_of_kind(field, OptionKind::boolean, {}, parse_boolean, print);
 }
 
 Option option_row(std::string* field) {
-  return row_of(field, OptionKind::text, {}, parse_location, toml_string);
+  return row_of_kind(field, OptionKind::text, {}, parse_location, toml_string);
 }
 
 Option option_row(fs::path* field) {
   const auto print = [](const auto& path) { return toml_string(location_text(path)); };
-  return row_of(field, OptionKind::path, {}, parse_path, print);
+  return row_of_kind(field, OptionKind::path, {}, parse_path, print);
 }
 
 Option option_row(std::vector<double>* field, const Range& range) {
   const auto parse = [range](const std::string& text) { return parse_numbers(text, range); };
-  return row_of(field, OptionKind::numbers, range, parse, print_numbers);
+  return row_of_kind(field, OptionKind::numbers, range, parse, print_numbers);
 }
 
 OptionTable::OptionTable(std::string command, std::string summary)
     : command_(std::move(command)), summary_(std::move(summary)) {
   config_.name = "config";
   config_.kind = OptionKind::path;
-  config_.help = "file of options (TOML or key=value lines); flags override it";
+  config_.help = "file with options (TOML or key=value lines); flags override the file";
 }
 
 std::string Option::value() const {
@@ -383,7 +385,9 @@ void OptionTable::locate() {
     if (!located().contains(key)) {
       if (!locate_now()) {
         if (row.kind == OptionKind::text) continue;
-        refuse("--{}: cannot be a URL here, received {}", row.name, without_credentials(row.text));
+        refuse("--{}: needs a local path, not a URL, received {}",
+               row.name,
+               without_credentials(row.text));
       }
       const auto path = locate_now()(row, *this);
       if (!path) continue;
@@ -428,7 +432,8 @@ void OptionTable::apply(Option& row,
                         std::string_view source,
                         OptionOrigin origin) {
   const auto gone = std::ranges::find(row.removed_choices, text, &Removed::name);
-  if (gone != row.removed_choices.end()) refuse_removed(*gone, "choice", source, text);
+  if (gone != row.removed_choices.end())
+    refuse_removed(*gone, "choice", source, formatted("the choice {}", printable(text)));
   try {
     // An empty flag is as a rule a script's unset variable; in config.toml "" means unset.
     require(row.kind != OptionKind::path || !text.empty() || origin != OptionOrigin::flag,
@@ -438,7 +443,7 @@ void OptionTable::apply(Option& row,
     refuse("{} {}, received {}", source, broken.what(), printable(text));
   }
   row.text = text;
-  row.given_in = origin == OptionOrigin::file ? source : std::string_view();
+  row.given_in.clear();
   row.origin = origin;
 }
 
@@ -463,10 +468,16 @@ void OptionTable::apply(const ConfigEntry& entry) {
   const bool is_text = row->kind == OptionKind::text || row->kind == OptionKind::path;
   const bool none = entry.type == ConfigType::any && entry.text == "None" && is_text;
   apply(*row, none ? "" : entry.text, source + ":", OptionOrigin::file);
+  row->given_in = entry.source;
 }
 
 void OptionTable::read_file(const fs::path& file) {
-  for (const auto& entry : read_config_file(file)) apply(entry);
+  std::set<std::string> given;
+  for (auto entry : read_config_file(file)) {
+    std::ranges::replace(entry.name, '-', '_');
+    require(given.insert(entry.name).second, "{}: {}: given twice", entry.source, entry.name);
+    apply(entry);
+  }
   apply_choices();
 }
 
@@ -481,7 +492,6 @@ void OptionTable::give(std::string_view name, const std::string& text, std::stri
 void OptionTable::set(const void* field, const std::string& text) {
   auto& row = rows_[&at(field) - rows_.data()];
   apply(row, text, row.name + ":", OptionOrigin::file);
-  row.given_in.clear();
   apply_choices();
 }
 
@@ -534,7 +544,8 @@ void OptionTable::pass_over(const Removed& option,
                             std::string_view source,
                             const std::string& value) {
   require_old_default(option, source, value);
-  notices_.push_back(formatted("{} the option is gone, and its old default has no effect", source));
+  notices_.push_back(
+      formatted("{} dimred no longer has this option; the old default has no effect", source));
 }
 
 /// Passes over a removed option at arguments[i] and its value, on which i stands then.
@@ -577,6 +588,18 @@ Option* OptionTable::free_positional(const std::vector<Flag>& flags) {
   return found == rows_.end() ? nullptr : &*found;
 }
 
+bool OptionTable::is_word_of_switch(const std::vector<std::string>& arguments,
+                                    std::size_t i,
+                                    const std::vector<Flag>& earlier) {
+  if (i == 0 || earlier.empty() || !looks_named(arguments[i - 1])) return false;
+  const bool alone = earlier.back().row->kind == OptionKind::boolean &&
+                     arguments[i - 1].find('=') == std::string::npos;
+  // A number may be an argument of its own, such as the folder of an export.
+  const bool is_number = arguments[i] == "0" || arguments[i] == "1";
+  return alone && is_truth_word(arguments[i]) &&
+         !(is_number && free_positional(earlier) != nullptr);
+}
+
 OptionTable::Flag OptionTable::bare_argument(const std::string& text,
                                              const std::vector<Flag>& earlier) {
   if (auto* row = free_positional(earlier)) return {row, text};
@@ -593,6 +616,8 @@ std::vector<OptionTable::Flag> OptionTable::scan(const std::vector<std::string>&
     }
     if (skip_removed(arguments, i)) continue;
     const bool named = looks_named(arguments[i]);
+    if (!named && is_word_of_switch(arguments, i, flags))
+      refuse("--{}: needs true or false, received {}", flags.back().row->name, arguments[i]);
     auto flag = named ? named_argument(arguments, i) : bare_argument(arguments[i], flags);
     const auto earlier = std::ranges::find(flags, flag.row, &Flag::row);
     if (earlier != flags.end())
@@ -615,7 +640,9 @@ std::vector<OptionTable::Flag> OptionTable::scan(const std::vector<std::string>&
 void OptionTable::read_flags(const std::vector<std::string>& arguments) {
   const auto flags = scan(arguments);
   for (const auto& flag : flags) {
-    if (flag.row == &config_) read_file(flag.text);
+    if (flag.row != &config_) continue;
+    config_.text = flag.text;
+    read_file(flag.text);
   }
   for (const auto& flag : flags) {
     if (flag.row != &config_) {
@@ -643,7 +670,10 @@ void OptionTable::read_words(const std::string& words,
   std::istringstream in(words);
   for (std::string word; in >> word;) {
     const auto equals = word.find('=');
-    require(equals != word.npos, "{}: needs key=value words, received {}", source, printable(word));
+    require(equals != word.npos,
+            "{}: needs words of the form key=value, received {}",
+            source,
+            printable(word));
     const auto name = word.substr(0, equals);
     require(given.insert(name).second, "{}: {}: given twice", source, printable(name));
     auto text = word.substr(equals + 1);

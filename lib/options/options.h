@@ -297,6 +297,10 @@ class OptionTable {
   bool skip_removed(const std::vector<std::string>& arguments, std::size_t& i);
   std::vector<Flag> scan(const std::vector<std::string>& arguments);
   Option* free_positional(const std::vector<Flag>& flags);
+  /// Whether argument `i` means the switch before it, in a form that needs a "=": --flip yes.
+  bool is_word_of_switch(const std::vector<std::string>& arguments,
+                         std::size_t i,
+                         const std::vector<Flag>& earlier);
   Flag bare_argument(const std::string& text, const std::vector<Flag>& earlier);
   Flag named_argument(const std::vector<std::string>& arguments, std::size_t& i);
   void apply(Option& row, const std::string& text, std::string_view source, OptionOrigin origin);

@@ -39,9 +39,9 @@ std::string read_text(const fs::path& file) {
   try {
     text = InputFile(file).text(most);
   } catch (const std::exception&) {
-    refuse("--config: needs a readable file, received {} (of at most {} bytes)",
-           without_credentials(file.string()),
-           most);
+    refuse("--config: needs a readable file of at most {} bytes, received {}",
+           most,
+           without_credentials(file.string()));
   }
   return std::string(without_byte_order_mark(text, path_text(file)));
 }
@@ -78,7 +78,7 @@ std::vector<ConfigEntry> read_key_values(const fs::path& file, const std::string
     const auto equals = content.find('=');
     const std::string name(trimmed(content.substr(0, equals)));
     require(equals != content.npos && !name.empty(),
-            "{}: needs key=value, received {}",
+            "{}: needs a line key=value, received {}",
             source,
             printable(content));
     require(seen.insert(name).second, "{}: {}: given twice", source, printable(name));
@@ -107,7 +107,8 @@ void require_utf8(const fs::path& file, std::string_view text) {
   const auto before = text.substr(
       0, static_cast<std::size_t>(std::ranges::mismatch(text, valid).in1 - text.begin()));
   const auto line = static_cast<std::size_t>(std::ranges::count(before, '\n')) + 1;
-  refuse("{}: not TOML: needs UTF-8", source_of(file, line, before.size() - before.rfind('\n')));
+  refuse("{}: the file is not TOML, because its text is not UTF-8",
+         source_of(file, line, before.size() - before.rfind('\n')));
 }
 
 }  // namespace
@@ -122,18 +123,24 @@ std::string toml_value(const ConfigEntry& entry) {
 std::vector<ConfigEntry> read_toml(const fs::path& file, const std::string& text) {
   // a.b.c = 1 makes a table in a table, each of some hundred bytes, and they end recursively.
   constexpr std::size_t most_dots = 4000;
-  require(
-      dots_in_keys(text) <= most_dots, "{}: needs at most {} dots in its keys", file, most_dots);
+  const auto dots = dots_in_keys(text);
+  require(dots <= most_dots,
+          "{}: needs at most {} dots in its keys, received {}",
+          file,
+          most_dots,
+          dots);
   require_utf8(file, text);
-  require(!holds_plane_13(text) && !escapes_plane_13(text),
-          "{}: needs valid Unicode characters, received one of U+D0000 to U+DFFFF",
-          file);
+  require(
+      !holds_plane_13(text) && !escapes_plane_13(text),
+      "{}: needs text without the unassigned Unicode characters U+D0000 to U+DFFFF, received one "
+      "of them; remove this character",
+      file);
   toml::table table;
   try {
     table = toml::parse(to_plane_13(text));
   } catch (const toml::parse_error& error) {
     const auto at = error.source().begin;
-    refuse("{}: not TOML: {}",
+    refuse("{}: the file is not TOML: {}",
            source_of(file, at.line, at.column),
            printable(from_plane_13(error.description())));
   }

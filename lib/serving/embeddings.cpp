@@ -18,14 +18,14 @@ torch::Tensor find(models::Objective& objective, const std::string& name) {
 void append(std::vector<double>& numbers, const torch::Tensor& output) {
   const auto values = output.to(torch::kFloat64).cpu().contiguous();
   require_environment(values.isfinite().all().item<bool>(),
-                      "[verify] the network gives numbers that are not finite");
+                      "[verify] the network gives embeddings that are not finite");
   const auto* first = values.const_data_ptr<double>();
   numbers.insert(numbers.end(), first, first + values.numel());
 }
 
 }  // namespace
 
-EmbeddingScope::EmbeddingScope(training::Setup& setup) {
+EmbeddingScope::EmbeddingScope(engine::Setup& setup) {
   const auto name =
       setup.model.logits.substr(0, setup.model.logits.find(','));  // others are auxiliary
   if (name.empty() || setup.model.objective->head() != nullptr) return;
@@ -49,7 +49,7 @@ void EmbeddingScope::swap(const torch::Tensor& parameter, const torch::Tensor& i
   parameter.set_data(instead);
 }
 
-Embeddings embeddings_of(training::Setup& setup,
+Embeddings embeddings_of(engine::Setup& setup,
                          const std::vector<ImageSource>& images,
                          bool with_flipped) {
   const torch::NoGradGuard no_grad;

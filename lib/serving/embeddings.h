@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "engine/setup.h"
 #include "serving/image_source.h"
-#include "training/setup.h"
 
 namespace dimred::serving {
 
@@ -16,7 +16,7 @@ namespace dimred::serving {
 /// Throws std::invalid_argument for a last layer that is not linear.
 class EmbeddingScope {
  public:
-  explicit EmbeddingScope(training::Setup& setup);
+  explicit EmbeddingScope(engine::Setup& setup);
   ~EmbeddingScope();
   EmbeddingScope(const EmbeddingScope&) = delete;
   EmbeddingScope& operator=(const EmbeddingScope&) = delete;
@@ -37,7 +37,7 @@ struct Embeddings {
 
 /// In evaluation mode. Throws std::runtime_error naming the first image that cannot be used, and
 /// for embeddings that are not finite.
-Embeddings embeddings_of(training::Setup& setup,
+Embeddings embeddings_of(engine::Setup& setup,
                          const std::vector<ImageSource>& images,
                          bool with_flipped);
 

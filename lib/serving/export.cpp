@@ -5,20 +5,24 @@
 #include <algorithm>
 #include <span>
 
+#include "checkpoints/artifact.h"
 #include "checkpoints/folder_commit.h"
 #include "checkpoints/run_config.h"
 #include "checkpoints/safetensors.h"
 #include "checkpoints/sealed_json.h"
 #include "data/loader.h"
+#include "engine/attach_network.h"
+#include "engine/device/device.h"
+#include "engine/input/batches.h"
 #include "models/script.h"
+#include "run/options.h"
+#include "run/weights/named_weights.h"
+#include "run/weights/weights.h"
 #include "support/atomic_file.h"
 #include "support/errors.h"
+#include "support/open_file.h"
 #include "support/parallel.h"
-#include "training/device/device.h"
-#include "training/input/batches.h"
-#include "training/make_setup.h"
-#include "training/weights/named_weights.h"
-#include "training/weights/weights.h"
+#include "support/text.h"
 
 namespace dimred::serving {
 namespace {
@@ -32,7 +36,7 @@ checkpoints::FloatTensor float_tensor(const std::string& name, const torch::Tens
 }
 
 /// The first test images as evaluation prepares them; standard normal ones where there is no data.
-torch::Tensor reference_batch(training::Setup& setup) {
+torch::Tensor reference_batch(engine::Setup& setup) {
   const auto& dataset = setup.data.test ? *setup.data.test : *setup.data.train;
   if (dataset.size() == 0) {
     const auto& [channels, height, width] = setup.data.image_shape;
@@ -40,7 +44,7 @@ torch::Tensor reference_batch(training::Setup& setup) {
     return torch::randn({reference_images, channels, height, width}).to(setup.model.device);
   }
   const data::Order order{.seed = 0, .size = dataset.size(), .shuffled = false};
-  auto options = training::loader_options(setup);
+  auto options = engine::loader_options(setup);
   options.batch_size = std::min(reference_images, dataset.size());
   if (options.bad_sample == data::BadSample::replace) options.bad_sample = data::BadSample::drop;
   data::Loader loader(dataset,
@@ -51,10 +55,10 @@ torch::Tensor reference_batch(training::Setup& setup) {
   auto batch = loader.next();
   while (batch && batch->count() == 0) batch = loader.next();
   require_environment(batch.has_value(), "[export] {} has no readable image", dataset.title());
-  return training::to_minibatch(setup.model, *batch).images.clone();  // of the loader's memory
+  return engine::to_minibatch(setup.model, *batch).images.clone();  // of the loader's memory
 }
 
-void write_reference(training::Setup& setup, const Signature& signature, const fs::path& file) {
+void write_reference(engine::Setup& setup, const Signature& signature, const fs::path& file) {
   const torch::NoGradGuard no_grad;
   const auto images = reference_batch(setup);
   const auto output = setup.model.objective->logits(images, models::Mode::evaluate);
@@ -64,8 +68,7 @@ void write_reference(training::Setup& setup, const Signature& signature, const f
 
 /// The version that a folder's name says, 0 for another name.
 std::int64_t version_of(const std::string& name) {
-  const bool number = !name.empty() && name.size() < 18 &&
-                      std::ranges::all_of(name, [](char c) { return c >= '0' && c <= '9'; });
+  const bool number = !name.empty() && name.size() < 18 && std::ranges::all_of(name, is_digit);
   return number ? std::stoll(name) : 0;
 }
 
@@ -93,7 +96,7 @@ Version reserve(const fs::path& parent) {
   create_folders(parent);
   for (auto number = largest_number(parent) + 1;; ++number) {
     Version version{parent / (std::to_string(number) + ".tmp"), parent / std::to_string(number)};
-    if (!fs::create_directory(version.temporary)) continue;
+    if (!create_folders(version.temporary)) continue;
     if (!fs::exists(version.final_path)) return version;
     fs::remove(version.temporary);
   }
@@ -101,8 +104,8 @@ Version reserve(const fs::path& parent) {
 
 }  // namespace
 
-Signature signature_of(const training::Setup& setup,
-                       const training::ModelOptions& model,
+Signature signature_of(const engine::Setup& setup,
+                       const engine::ModelOptions& model,
                        nlohmann::ordered_json source) {
   const auto* head = setup.model.objective->head();
   const auto classes =
@@ -121,20 +124,21 @@ fs::path find_export(const fs::path& path) {
   if (weights && fs::exists(path.parent_path() / signature_file)) return path.parent_path();
   if (fs::exists(path / signature_file)) return path;
   std::int64_t newest = 0;
-  if (fs::is_directory(path))
+  // A run stands for its own end, although an export may lie in its folder.
+  if (fs::is_directory(path) && !checkpoints::is_run(path))
     for (const auto& item : fs::directory_iterator(path))
       if (fs::exists(item.path() / signature_file))
         newest = std::max(newest, version_of(item.path().filename().string()));
   return newest == 0 ? fs::path() : path / std::to_string(newest);
 }
 
-fs::path export_network(training::Setup& setup,
+fs::path export_network(engine::Setup& setup,
                         const Signature& signature,
                         const fs::path& parent,
                         const fs::path& module) {
   const auto version = reserve(parent);
   try {
-    training::write_named_weights(setup.model, version.temporary / weights_file);
+    run::write_named_weights(setup.model, version.temporary / weights_file);
     write_reference(setup, signature, version.temporary / reference_file);
     std::vector<std::string> files{weights_file, reference_file};
     if (!module.empty()) {
@@ -154,24 +158,24 @@ fs::path export_network(training::Setup& setup,
   return version.final_path;
 }
 
-training::Setup open_export(const fs::path& folder,
-                            const Signature& signature,
-                            const training::RunOptions& run) {
-  if (run.deterministic) training::make_deterministic();
+engine::Setup open_export(const fs::path& folder,
+                          const Signature& signature,
+                          const run::RunOptions& run) {
+  if (run.deterministic) engine::make_deterministic();
   torch::set_num_threads(run.threads > 0 ? run.threads : available_threads());
-  training::Setup setup;
+  engine::Setup setup;
   setup.communicator = distributed::single_rank();
-  setup.model.device = training::parse_device(run.device);
+  setup.model.device = engine::parse_device(run.device);
   setup.data.image_shape = signature.input;
   setup.data.preprocessing = signature.preprocessing;
-  training::ModelOptions model;
+  engine::ModelOptions model;
   model.model = signature.is_module() ? (folder / module_file).string() : signature.network;
   model.batch_norm.eps = signature.batch_norm_eps;
   // One that needs contiguous memory was exported from it; the others gain little on few images.
   model.memory_format = layout::MemoryFormat::contiguous;
-  training::attach_network(setup, model, {}, signature.outputs);
+  engine::attach_network(setup, model, {}, signature.outputs);
   if (signature.classes.empty()) setup.model.logits.clear();  // the last layer is the embedding
-  training::apply(setup.model, training::load_weights(setup, folder / weights_file));
+  run::apply(setup.model, run::load_weights(setup, folder / weights_file));
   return setup;
 }
 

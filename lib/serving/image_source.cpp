@@ -37,7 +37,7 @@ std::string prepare(const ImageSource& source,
 
 }  // namespace
 
-void prepare_images(const training::Setup& setup,
+void prepare_images(const engine::Setup& setup,
                     std::span<const ImageSource> sources,
                     const TakeImages& take) {
   const data::Preparer preparer(data::without_augmentation(setup.data.preprocessing),

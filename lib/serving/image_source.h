@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "data/preprocess.h"
-#include "training/setup.h"
+#include "engine/setup.h"
 
 namespace dimred::serving {
 
@@ -23,7 +23,7 @@ struct ImageSource {
 /// says why, and zeros as values. Memory: a batch.
 using TakeImages = std::function<void(
     std::size_t first, const torch::Tensor& images, const std::vector<std::string>& errors)>;
-void prepare_images(const training::Setup& setup,
+void prepare_images(const engine::Setup& setup,
                     std::span<const ImageSource> sources,
                     const TakeImages& take);
 

@@ -63,11 +63,12 @@ PairList read_list(const fs::path& file) {
   std::map<std::string, std::int64_t, std::less<>> known;
   data::for_each_line(text, [&](std::string_view line, std::int64_t number) {
     const auto fields = fields_of(line);
-    require_environment(fields.has_value(),
-                        "[pairs] {}:{}: needs \"path_a path_b 0\" or 1, received {}",
-                        file,
-                        number,
-                        printable(line));
+    require_environment(
+        fields.has_value(),
+        "[pairs] {}:{}: needs a line \"path_a path_b 0\" or \"path_a path_b 1\", received {}",
+        file,
+        number,
+        printable(line));
     const auto index_of = [&](std::string_view path) {
       const auto [found, is_new] = known.emplace(path, std::ssize(list.images));
       if (is_new) {

@@ -25,7 +25,7 @@ std::vector<Guess> best(const torch::Tensor& probabilities, std::int64_t top) {
 
 }  // namespace
 
-void predict(training::Setup& setup,
+void predict(engine::Setup& setup,
              const std::vector<fs::path>& images,
              std::int64_t top,
              const std::function<void(const Prediction&)>& take) {

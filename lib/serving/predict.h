@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "training/setup.h"
+#include "engine/setup.h"
 
 namespace dimred::serving {
 
@@ -25,7 +25,7 @@ struct Prediction {
 /// normalised exactly as evaluation does it. Calls `take` for each image, in order; `top` guesses,
 /// or as many as there are classes. A file that cannot be read or decoded is a Prediction with an
 /// error. Memory: 64 prepared images.
-void predict(training::Setup& setup,
+void predict(engine::Setup& setup,
              const std::vector<std::filesystem::path>& images,
              std::int64_t top,
              const std::function<void(const Prediction&)>& take);

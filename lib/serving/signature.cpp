@@ -27,7 +27,7 @@ Json crop_json(const data::CropOptions& crop) {
 
 /// The value of a key; the error says which one is missing.
 const Json& member(const Json& json, std::string_view key) {
-  require_environment(json.is_object() && json.contains(key), "it has no \"{}\"", key);
+  require_environment(json.is_object() && json.contains(key), "the key \"{}\" is missing", key);
   return json.at(key);
 }
 
@@ -35,7 +35,7 @@ const Json& member(const Json& json, std::string_view key) {
 const Json& member_at(const Json& json, std::string_view key, std::size_t place) {
   const auto& list = member(json, key);
   require_environment(
-      list.is_array() && place < list.size(), "its \"{}\" has no entry {}", key, place + 1);
+      list.is_array() && place < list.size(), "the list \"{}\" has no entry {}", key, place + 1);
   return list.at(place);
 }
 
@@ -44,7 +44,7 @@ void get(const Json& json, std::string_view key, Value& value) {
   try {
     json.get_to(value);
   } catch (const Json::exception&) {
-    fail_environment("its \"{}\" is of another type, {}", key, json.type_name());
+    fail_environment("the value of \"{}\" has the wrong type {}", key, json.type_name());
   }
 }
 
@@ -94,7 +94,8 @@ Signature parsed(const Json& json) {
   const auto& classes = signature.classes;
   require_environment(signature.outputs >= 2 &&
                           (classes.empty() || std::cmp_equal(classes.size(), signature.outputs)),
-                      "[export] needs at least 2 classes, and as many logits, received {} and {}",
+                      "[export] needs at least 2 classes and one logit for each class, received {} "
+                      "classes and {} logits",
                       classes.size(),
                       signature.outputs);
   data::validate(signature.preprocessing, signature.input);

@@ -114,9 +114,9 @@ void require_folds(std::span<const Pair> pairs) {
     const auto size = fold_size(pairs.size(), number);
     const auto same = std::ranges::count(pairs.subspan(begin, size), true, &Pair::same);
     require(same > 0 && std::cmp_less(same, size),
-            "[verify] needs pairs of both kinds in each tenth of the list, received {} "
-            "among pairs {} to {}; mix the list",
-            same == 0 ? "none that are the same" : "none that differ",
+            "[verify] needs pairs with 1 (same) and with 0 (different) in each tenth of the list, "
+            "received {} from pair {} to pair {}; shuffle the list",
+            same == 0 ? "no pair with 1" : "no pair with 0",
             begin + 1,
             begin + size);
     begin += size;

@@ -31,7 +31,7 @@ namespace objects = arrow::fs;
     reason.erase(at, key.size());
   const auto says = [&](const char* words) { return regex_search(reason, std::regex(words)); };
   if (says("QuotaExceeded|HTTP status 507|InsufficientStorage|EntityTooLarge"))
-    throw StoreError("cannot {} {}: its quota is full: {}", doing, url, text);
+    throw StoreError("cannot {} {}: the quota is full: {}", doing, url, text);
   if (says("ACCESS_DENIED|AccessDenied|INVALID_ACCESS_KEY|InvalidAccessKeyId|"
            "SIGNATURE_DOES_NOT_MATCH|SignatureDoesNotMatch|HTTP status 40[13]|UNRECOGNIZED_CLIENT|"
            "PERMISSION_DENIED|UNAUTHENTICATED|Could not create a OAuth2 access token"))
@@ -56,8 +56,8 @@ template <class T>
 T parsed(arrow::Result<T> result, const Url& url) {
   if (result.status().IsInvalid() && !url.user.empty())
     throw StoreError(
-        "cannot use {}: what is no letter or digit of a name, password or query there is written "
-        "%2F, %40, ...",
+        "cannot use {}: in a name, password or query, write every character other than letters and "
+        "digits as %2F, %40, ...",
         url);
   return value_of(std::move(result), url, "use");
 }

@@ -222,13 +222,13 @@ StreamedFolder open_stream(const Url& url,
           "[stores] needs a folder or a pattern of files to stream, received {}",
           url);
   StreamedFolder place{taken(found, url, pick), cache_paths_of(url, kind, options).entry, {}};
-  require(!place.shards.empty(), "[stores] nothing to stream at {}", url);
+  require(!place.shards.empty(), "[stores] found no file to stream at {}", url);
   for (const auto& shard : place.shards)
-    require(
-        !shard.item.etag.empty(),
-        "[stores] cannot stream {}, because a change of this file would go unseen: the store gives "
-        "neither an etag nor a time (HDFS: no time for files written in this minute)",
-        shard.url);
+    require(!shard.item.etag.empty(),
+            "[stores] cannot stream {}: the store gives neither an etag nor a time, so dimred "
+            "would not notice a change of this file (HDFS gives no time for files of the current "
+            "minute; wait one minute)",
+            shard.url);
   if (!rest.wanted) {
     place.rest.path = place.entry / "none" / last_name(url);
     return place;
@@ -248,7 +248,7 @@ Brought bring_chosen(const Url& url, const PickStreamed& pick, const StoreOption
   auto found = look(url, options);
   if (found.empty() || is_single(found)) return bring(url, options);
   const auto chosen = taken(found, url, pick);
-  require(!chosen.empty(), "[stores] nothing to read at {}", url);
+  require(!chosen.empty(), "[stores] found no file to read at {}", url);
   return bring_kind(url, options, "chosen", chosen);
 }
 

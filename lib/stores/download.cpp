@@ -60,7 +60,9 @@ class PartFile {
     require_regular_or_absent(to);
     create_folders(to.parent_path());
     auto opened = open_locked(path_);
-    if (opened < 0) throw StoreError("another process downloads {}", to);
+    if (opened < 0)
+      throw StoreError("another process is downloading {}; start again when that process has ended",
+                       to);
     return opened;
   }
 
@@ -86,8 +88,8 @@ void require_right(Store& store, const Found& found, PartFile& part) {
   if (whole && (found.digest.empty() || file_digest(part.path()) == found.digest))
     return require_unchanged(store, found, part);
   if (size >= found.item.size) part.clear();  // too long or damaged; else it may be continued
-  if (whole) throw Passing("{} differs from its digest", found.url);
-  throw Passing("{} gave {} bytes of {}", found.url, size, found.item.size);
+  if (whole) throw Passing("{} does not match its digest", found.url);
+  throw Passing("{} sent {} bytes instead of {}", found.url, size, found.item.size);
 }
 
 /// Brings files by one request, repeats it for incomplete ones, and goes on at the end of a single
@@ -108,7 +110,7 @@ class Fetch {
     with_attempts(
         store_,
         [this] { attempt(); },
-        [this] { return continues_ ? part_of(left_.front()).size() : -std::ssize(left_); });
+        [this] { return continues_ ? part_file(left_.front()).size() : -std::ssize(left_); });
     return received_;
   }
 
@@ -119,7 +121,8 @@ class Fetch {
     next_ = 0;
     std::vector<Found> found;
     for (const auto& one : files_) found.push_back(one.found);
-    store_.read_all(found, part_of(files_.front()).size(), [this](ByteView bytes) { take(bytes); });
+    store_.read_all(
+        found, part_file(files_.front()).size(), [this](ByteView bytes) { take(bytes); });
     while (next_ < files_.size()) end_next();
     // Without digests one of another length by now would have shifted those behind it.
     for (const auto& one : files_)
@@ -132,10 +135,10 @@ class Fetch {
     received_ += std::ssize(bytes);
     while (!bytes.empty()) {
       const auto& found = files_[next_].found;
-      auto& part = part_of(files_[next_]);
+      auto& part = part_file(files_[next_]);
       const auto missing = static_cast<std::size_t>(found.item.size - part.size());
       if (missing == 0 && next_ + 1 == files_.size())
-        throw Changed("{} is not of its length any more", found.url);
+        throw Changed("the length of {} has changed", found.url);
       if (missing == 0) {
         end_next();
         continue;
@@ -148,18 +151,18 @@ class Fetch {
 
   void end_next() {
     const auto& one = files_[next_++];
-    require_right(store_, one.found, part_of(one));
+    require_right(store_, one.found, part_file(one));
     if (!one.found.digest.empty()) commit(one);
   }
 
-  PartFile& part_of(const Wanted& one) {
+  PartFile& part_file(const Wanted& one) {
     const auto [at, is_new] = parts_.try_emplace(one.to, one.to);
     if (is_new) at->second.take_up(one.found, continues_);
     return at->second;
   }
 
   void commit(const Wanted& one) {
-    part_of(one).commit(one.to);
+    part_file(one).commit(one.to);
     parts_.erase(one.to);
     noted_(one);
     std::erase_if(left_, [&](const Wanted& other) { return other.to == one.to; });
@@ -178,7 +181,7 @@ class Fetch {
 std::vector<Wanted> placed_at(const Url& url,
                               const std::vector<Found>& found,
                               const fs::path& local) {
-  require(!found.empty(), "[stores] nothing at {}", url);
+  require(!found.empty(), "[stores] found no file at {}", url);
   if (is_single(found)) return {{found.front(), local}};
   std::vector<Wanted> wanted;
   for (const auto& one : found) wanted.push_back({one, local / one.item.name});

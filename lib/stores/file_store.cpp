@@ -62,12 +62,12 @@ class FileStore : public Store {
       const auto now = stat(url);
       if (!now || now->size != expected.size ||
           (!expected.etag.empty() && now->etag != expected.etag))
-        throw Changed("{} {} since it was looked at", url, now ? "has changed" : "is gone");
+        throw Changed("{} {} since dimred listed it", url, now ? "has changed" : "is gone");
       std::optional<InputFile> file;
       try {
         file.emplace(path);
       } catch (const std::invalid_argument&) {
-        throw Changed("{} is gone since it was looked at", url);
+        throw Changed("{} is gone since dimred listed it", url);
       }
       file->read(offset, sink);
     });

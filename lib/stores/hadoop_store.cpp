@@ -40,7 +40,7 @@ Reason reason_of(const std::string& errors, const std::string& command) {
   const auto says = [&](const char* words) { return regex_search(reason, std::regex(words)); };
   const auto* const meaning = says("Permission denied|AccessControlException|GSS|SASL")
                                   ? "the credentials are refused: "
-                              : says("[qQ]uota") ? "its quota is full: "
+                              : says("[qQ]uota") ? "the quota is full: "
                                                  : "";
   if (*meaning == 0 && says("[cC]onnect|[tT]imed out|[tT]imeout|safe mode|SafeMode|could only be "
                             "replicated|All datanodes|Could not obtain block"))
@@ -88,7 +88,7 @@ class HadoopStore : public Store {
     static const std::regex file(R"([^|]*\|(\d{1,18})\|(.*)\s*)");
     std::smatch part;
     if (!std::regex_match(*text, part, file))
-      throw StoreError("the client says no size of {} but {}", url, printable(*text));
+      throw StoreError("the Hadoop client gave no size of {}, but {}", url, printable(*text));
     return Item{"", std::stoll(part[1]), part[2]};
   }
 
@@ -122,7 +122,7 @@ class HadoopStore : public Store {
     Words words = {"-cat"};
     for (const auto& file : files) words.push_back(address_of(file.url));
     if (!run(files.front().url, "read", words, options().timeout, sink))
-      throw Changed("{} is not of its length any more", files.front().url);
+      throw Changed("the length of {} has changed", files.front().url);
   }
 
   /// The client writes NAME._COPYING_, removes NAME and renames it. It says nothing meanwhile;
@@ -217,7 +217,7 @@ std::optional<Item> parse_hadoop_line(const std::string& line, const Url& folder
   const auto root = folder.path.empty() || folder.path == "/" ? "/" : folder.path + '/';
   std::smatch part;
   if (!std::regex_match(line, part, file) || !part[3].str().starts_with(root))
-    throw StoreError("cannot read the client's line {}", printable(line));
+    throw StoreError("cannot read this line of the Hadoop client: {}", printable(line));
   return Item{part[3].str().substr(root.size()), std::stoll(part[1]), part[2]};
 }
 

@@ -126,7 +126,7 @@ class HttpStore : public Store {
     if (status != 416 && !(code == CURLE_WRITE_ERROR && status == 200))
       require_success(url, code, response);
     const auto total = response.total();
-    if (total < 0) throw StoreError("{}: the server does not say its length", url);
+    if (total < 0) throw StoreError("{}: the server does not give the length of the file", url);
     return Item{"", total, response.etag()};
   }
 
@@ -145,7 +145,7 @@ class HttpStore : public Store {
                       .offset = offset};
     const auto code = perform(url, offset > 0 ? formatted("{}-", offset) : "", response);
     if (response.thrown) std::rethrow_exception(response.thrown);
-    if (response.changed) throw Changed("{} has changed since it was looked at", url);
+    if (response.changed) throw Changed("{} has changed since dimred listed it", url);
     require_success(url, code, response);
   }
 

@@ -40,7 +40,8 @@ void require_whole(const Url& url, const Listing& listing, const std::vector<Ite
     const auto at = sizes.find(file.stored);
     if (at == sizes.end()) throw Changed("{} is damaged: {} is missing", url, name);
     if (at->second != file.size)
-      throw Changed("{} is damaged: {} has {} bytes of {}", url, name, at->second, file.size);
+      throw Changed(
+          "{} is damaged: {} has {} bytes instead of {}", url, name, at->second, file.size);
   }
 }
 
@@ -52,34 +53,17 @@ std::vector<Found> look_in_folder(Store& store, const Url& url) {
     return listed(url, listing);
   }
   if (listing_among(items, incomplete_name))
-    throw Unfinished("the upload to {} has not ended: it has no {}", url, complete_name);
+    throw Unfinished(
+        "the upload to {} is not complete: the file {} is missing", url, complete_name);
   const auto ending = store.temporary_ending();
   std::vector<Found> found;
   for (auto& item : items) {
     if (!ending.empty() && item.name.ends_with(ending)) continue;  // somebody is at it
-    if (!is_inside(item.name)) throw StoreError("{} holds a name outside of its folder", url);
+    if (!is_inside(item.name)) throw StoreError("{} has a name that leads out of the folder", url);
     auto place = child(url, item.name);
     found.push_back({std::move(item), std::move(place), ""});
   }
   return found;
-}
-
-/// A folder that cannot be listed is what its listing file says. A server may answer that address
-/// with a refusal, or a page of its own, though the file may be had.
-std::vector<Found> by_listing(Store& store, const Url& url) {
-  return looking_again([&]() -> std::vector<Found> {
-    const auto place = child(url, complete_name);
-    std::optional<Item> item;
-    try {
-      item = ask(store, [&] { return store.stat(place); });
-    } catch (const Passing&) {
-      throw;
-    } catch (const StoreError&) {
-      // A folder without a listing is one that was not uploaded by us.
-    }
-    const auto listing = item ? read_if_listing(store, place, *item) : std::nullopt;
-    return listing ? listed(url, *listing) : std::vector<Found>();
-  });
 }
 
 }  // namespace
@@ -150,6 +134,21 @@ std::optional<Listing> read_if_listing(Store& store, const Url& url, const Item&
   return parse_listing(text, shown(url));
 }
 
+std::optional<Listing> complete_listing(Store& store, const Url& folder) {
+  return looking_again([&]() -> std::optional<Listing> {
+    const auto place = child(folder, complete_name);
+    std::optional<Item> item;
+    try {
+      item = ask(store, [&] { return store.stat(place); });
+    } catch (const Passing&) {
+      throw;
+    } catch (const StoreError&) {
+      // A folder without a listing is one that was not uploaded by us.
+    }
+    return item ? read_if_listing(store, place, *item) : std::nullopt;
+  });
+}
+
 Listing read_listing(Store& store, const Url& url, const Item& item) {
   auto listing = read_if_listing(store, url, item);
   if (!listing) throw Changed("{} is not a listing of dimred", url);
@@ -183,7 +182,8 @@ std::vector<Found> find(Store& store, const Url& url) {
   // A server answers the address of a folder with a page about it, so the listing comes first. A
   // signed link is one file's.
   if (!store.lists() && url.query.empty()) {
-    if (auto found = by_listing(store, url); !found.empty()) return found;
+    const auto listing = complete_listing(store, url);
+    if (listing && !listing->empty()) return listed(url, *listing);
   }
   if (const auto item = ask(store, [&] { return store.stat(url); }))
     return {{{"", item->size, item->etag}, url, ""}};

@@ -41,6 +41,10 @@ Listing parse_listing(const std::string& text, const std::string& place);
 /// server's page. Throws Changed when it is damaged, or another by now.
 std::optional<Listing> read_if_listing(Store& store, const Url& url, const Item& item);
 
+/// The listing of a complete folder. nullopt for a folder without one; a server may also answer its
+/// address with a refusal, or a page of its own. Throws as above.
+std::optional<Listing> complete_listing(Store& store, const Url& folder);
+
 /// Reads a listing as above; any other text counts as damaged.
 Listing read_listing(Store& store, const Url& url, const Item& item);
 

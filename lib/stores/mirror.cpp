@@ -10,6 +10,7 @@
 #include "stores/attempts.h"
 #include "support/console.h"
 #include "support/list_files.h"
+#include "support/open_file.h"
 #include "support/scope_exit.h"
 
 namespace dimred::stores {
@@ -49,7 +50,7 @@ bool stage(const fs::path& run, const std::string& state, const fs::path& stagin
   // False when it is gone: then retention has deleted it. Anything else must not pass for whole.
   const auto take = [&](const std::string& name) {
     const auto to = staging / name;
-    fs::create_directories(to.parent_path());
+    create_folders(to.parent_path());
     std::error_code failed;
     if (!grows(run / name)) {
       fs::create_hard_link(run / name, to, failed);
@@ -146,7 +147,9 @@ void Mirror::work() {
       const std::lock_guard lock(mutex_);
       ++report_.failures;
       if (failed++ == 0)
-        put_text(stderr, formatted("{}; the run goes on and it is tried again\n", error.what()));
+        put_text(stderr,
+                 formatted("{}; the run goes on, and dimred will try this upload again\n",
+                           error.what()));
       report_.last_error = error.what();
     }
   }

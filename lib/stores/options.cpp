@@ -18,19 +18,20 @@ void add_options(OptionTable& table, StoreOptions& options, bool uploads) {
   table
       .add("store_timeout",
            &options.timeout,
-           "seconds without progress after which a request fails",
+           "fail a request after X seconds without progress",
            at_least(1))
       .may_change();
   table
       .add("store_attempts",
            &options.attempts,
-           "attempts for each request to a store",
+           "number of attempts for each request to a store",
            between(1, 100))
       .may_change();
   table
       .add("store_first_wait",
            &options.first_wait,
-           "seconds before the second attempt; each further wait doubles",
+           "seconds before the second attempt of a request to a remote store; each further wait is "
+           "twice as long",
            at_least(0))
       .may_change();
   table
@@ -45,14 +46,14 @@ void add_options(OptionTable& table, StoreOptions& options, bool uploads) {
   table
       .add("store_hadoop",
            &options.hadoop,
-           "program `hadoop` for hdfs:// URLs (default: in $HADOOP_HOME/bin, else in $PATH)")
+           "program `hadoop` for hdfs:// URLs (default: from $HADOOP_HOME/bin, else from $PATH)")
       .of_this_machine()
       .may_change();
   if (uploads) {
     table
         .add("upload_checkpoints",
              &options.upload_checkpoints,
-             "upload to an --output URL also after each checkpoint, in the background")
+             "upload each checkpoint during the run, not only at the end; needs a URL as --output")
         .may_change();
   }
 }

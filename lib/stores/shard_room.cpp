@@ -94,7 +94,7 @@ ShardRoom::ShardRoom(fs::path folder, std::int64_t room) : folder_(std::move(fol
 
 std::unique_ptr<ShardRoom::Fetch> ShardRoom::try_fetch(const std::string& key) const {
   const auto folder = folder_ / key;
-  fs::create_directories(folder);
+  create_folders(folder);
   auto lock = std::make_unique<FileLock>(folder / lock_name);
   if (!lock->try_take(LockKind::exclusive)) return nullptr;
   return std::make_unique<Fetch>(*this, folder, std::move(lock));

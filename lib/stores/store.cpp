@@ -17,9 +17,12 @@ std::unique_ptr<Store> make_arrow_store(const Url& url, const StoreOptions& opti
                     "lib" / "libdimred_arrow.so";
   arrow = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (arrow == nullptr) {
-    const auto why = exists(file) ? dlerror() : file.string() + " is not there";
+    const auto why = exists(file) ? dlerror() : file.string() + " does not exist";
     throw StoreError(
-        "cannot use {}: needs the library made with the Python package pyarrow, but {}", url, why);
+        "cannot use {}: this store needs the library that is built with the Python package "
+        "pyarrow, but {}",
+        url,
+        why);
   }
   const auto make = reinterpret_cast<Make>(dlsym(arrow, "dimred_arrow_store"));
   check(make != nullptr, "libdimred_arrow.so is of another version");

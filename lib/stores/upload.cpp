@@ -55,7 +55,7 @@ Before look_once(Store& store, const Url& url) {
   const auto killed = incomplete_name + store.temporary_ending();  // while it was put
   require(complete || before.begun ||
               std::ranges::all_of(items, [&](const Item& item) { return item.name == killed; }),
-          "[stores] {} holds files that are not an upload of dimred; choose another place",
+          "[stores] {} holds files that dimred did not upload; choose another place",
           url);
   before.objects = sizes_of(items);
   return before;
@@ -73,11 +73,11 @@ void require_names(const Store& store, const Url& url, const Names& names) {
     const auto place = child(url, name);
     store.require_name(place);
     const auto put = name + ending;
-    require(
-        ending.empty() || !std::ranges::binary_search(names, put),
-        "[stores] {} would be stored as {}, which is the name of another file; rename one of them",
-        place,
-        put);
+    require(ending.empty() || !std::ranges::binary_search(names, put),
+            "[stores] cannot upload {} under the temporary name {}, because another file of the "
+            "upload has this name; rename one of the two",
+            place,
+            put);
   }
 }
 
@@ -90,12 +90,12 @@ void require_free(const std::string& ending,
   for (const auto& name : names) {
     const auto place = child(url, name);
     require(!before.objects.contains(name) || before.ours.contains(name),
-            "[stores] {} exists already, and dimred did not write it; remove it or choose another "
-            "place",
+            "[stores] {} exists already, and dimred did not upload this file; remove this file or "
+            "choose another place",
             place);
     require(ending.empty() || !before.complete.contains(name + ending),
-            "[stores] {} would be stored as {}, which is a file of the earlier upload; choose "
-            "another place",
+            "[stores] cannot upload {} under the temporary name {}, because a file of an earlier "
+            "upload to this place already has this name; choose another place",
             place,
             name + ending);
   }
@@ -196,7 +196,7 @@ std::set<std::string> remains(const Before& before,
 /// -1: nothing is there.
 void require_size(const Url& url, std::int64_t there, std::int64_t size) {
   const auto bytes = std::max<std::int64_t>(there, 0);
-  if (there != size) throw Passing("{} has {} bytes after the upload of {}", url, bytes, size);
+  if (there != size) throw Passing("{} has {} bytes after an upload of {} bytes", url, bytes, size);
 }
 
 /// One folder's way to a store: docs/reference/stores.md says in which order, and why each moment
@@ -225,12 +225,14 @@ class FolderUpload {
       if (!is_there(before, name, file)) missing.push_back(name);
     transfer_.present = std::ssize(plan) - std::ssize(missing);
     put(missing, plan);
+    const auto sent = transfer_;
     commit(plan);
     auto own = plan;  // every file under its own name again, while the listing names the other
     Names again;
     for (auto& [name, file] : own)
       if (std::exchange(file.stored, name) != name) again.push_back(name);
     put(again, own);
+    transfer_ = sent;  // a changed file is put twice, and is one file
     if (!again.empty()) commit(own);
     clean(remains(before, own, store_.temporary_ending()));
     return transfer_;
@@ -337,9 +339,40 @@ void require_outside(const fs::path& local, const Url& url) {
   const auto below =
       fs::weakly_canonical(decoded_path(url)).lexically_relative(fs::canonical(local));
   require(*below.begin() == "..",
-          "[stores] cannot send a folder into itself, received {} and {}",
+          "[stores] cannot copy a folder into itself, received {} and {}",
           local.string(),
           url);
+}
+
+/// Refuses the files of a complete folder that an upload of `local` would replace or remove.
+void require_none_replaced(const fs::path& local,
+                           const Url& url,
+                           const StoreOptions& options,
+                           DigestMemory& memory) {
+  const auto listing = complete_listing(*open_store(url, options), url);
+  if (!listing) return;  // no reader takes files of it yet
+  for (const auto& [name, file] : *listing) {
+    const auto own = local / name;
+    require(fs::is_regular_file(own),
+            "[stores] the upload would remove {}, which is not in {}; choose another place or give "
+            "--overwrite",
+            child(url, name),
+            local.string());
+    require(std::cmp_equal(fs::file_size(own), file.size) &&
+                remembered_digest(own, &memory) == file.digest,
+            "[stores] {} exists already; choose another place or give --overwrite",
+            child(url, name));
+  }
+}
+
+/// Returns whether the listing of `folder` has the file at `url` with the content of `local`.
+bool lists(const Listing& listing, const Url& folder, const Url& url, const fs::path& local) {
+  if (!fs::is_regular_file(local)) return false;
+  const auto path = decoded_path(url), above = decoded_path(folder);
+  const auto file =
+      listing.find(path.substr(above.ends_with('/') ? above.size() : above.size() + 1));
+  return file != listing.end() && std::cmp_equal(fs::file_size(local), file->second.size) &&
+         file_digest(local) == file->second.digest;
 }
 
 }  // namespace
@@ -360,13 +393,34 @@ Selection files_to_send(const fs::path& folder, Sending sending) {
   return selection;
 }
 
-void require_no_other_file(const fs::path& local, const Url& url) {
-  if (url.scheme != "file" || !fs::is_regular_file(local)) return;
+void require_no_other_file(const fs::path& local,
+                           const Url& url,
+                           const StoreOptions& options,
+                           DigestMemory& memory) {
+  if (url.scheme != "file") return;
+  if (fs::is_directory(local)) return require_none_replaced(local, url, options, memory);
   const fs::path there = decoded_path(url);
-  if (!fs::is_regular_file(there) || fs::file_size(there) == 0) return;
+  if (!fs::is_regular_file(local) || !fs::is_regular_file(there) || fs::file_size(there) == 0)
+    return;
   require(fs::file_size(there) == fs::file_size(local) && file_digest(there) == file_digest(local),
           "[stores] {} exists already; choose another place or give --overwrite",
           url);
+}
+
+void require_outside_listings(const fs::path& local, const Url& url, const StoreOptions& options) {
+  if (url.path.empty() || url.path == "/") return;  // parent() of these is the place itself
+  const auto store = open_store(url, options);
+  auto folder = url;
+  do {
+    folder = parent(folder);
+    const auto listing = complete_listing(*store, folder);
+    require(!listing || lists(*listing, folder, url, local),
+            "[stores] {} would be missing from the folder {}, whose files {} lists; put the whole "
+            "folder again, or choose another place",
+            url,
+            folder,
+            complete_name);
+  } while (url.scheme == "file" && folder.path != "/");  // elsewhere each look is a request
 }
 
 void require_writable(const Url& url) {

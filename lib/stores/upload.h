@@ -43,9 +43,20 @@ Transfer upload(Store& store,
                 Sending sending,
                 DigestMemory* memory = nullptr);
 
-/// Throws std::invalid_argument where another file than `local` lies at a file:// URL; files of no
-/// bytes, folders and other stores pass.
-void require_no_other_file(const std::filesystem::path& local, const Url& url);
+/// Throws std::invalid_argument where an upload of `local` to a file:// URL would replace a file of
+/// other content, or would replace or remove a file that a folder's _COMPLETE lists; a single file
+/// of no bytes and other stores pass.
+void require_no_other_file(const std::filesystem::path& local,
+                           const Url& url,
+                           const StoreOptions& options,
+                           DigestMemory& memory);
+
+/// Throws std::invalid_argument where the folder of `url` has a _COMPLETE listing, by which readers
+/// of this folder would not see what is put at `url`; for file also a folder above that one. A file
+/// that the listing has with the content of `local` passes.
+void require_outside_listings(const std::filesystem::path& local,
+                              const Url& url,
+                              const StoreOptions& options);
 
 /// Throws std::invalid_argument where nothing can be written: over HTTP, and to a pattern.
 void require_writable(const Url& url);

@@ -91,8 +91,8 @@ Url parse_url(std::string_view text) {
   rule(looks_like_url(text), "needs scheme://...");
   auto url = split_url(text);
   rule(!hides_password(url),
-       "an '@' behind the host may end a password; a '/', '?' or '@' of a name, password or path "
-       "is written %2F, %3F or %40");
+       "an '@' after the host looks like the end of a password; write '/', '?' and '@' in a name, "
+       "password or path as %2F, %3F and %40");
   while (url.path.size() > 1 && url.path.back() == '/') url.path.pop_back();
   name = printable(shown(url));
   const bool local = url.scheme == "file";
@@ -102,7 +102,7 @@ Url parse_url(std::string_view text) {
           name,
           known_schemes(url.scheme));
   rule(std::ranges::none_of(text, [](unsigned char c) { return std::iscntrl(c) != 0; }),
-       "a URL has no control characters");
+       "a URL must not have control characters");
   rule(!local || url.authority.empty() || url.authority == "localhost",
        "file:// needs three slashes before an absolute path");
   rule(local || url.scheme == "hdfs" || !url.authority.empty(),
@@ -110,13 +110,13 @@ Url parse_url(std::string_view text) {
   constexpr std::array with_host = {"http", "https", "hdfs", "oss"};
   rule(std::ranges::count(with_host, url.scheme) == 0 || url.authority.empty() ||
            is_host(url.authority),
-       "needs a host, or host:port with a port of 1 to 65535 (an IPv6 address is written [::1])");
+       "needs a host, or host:port with a port of 1 to 65535 (write an IPv6 address as [::1])");
   rule(!web || (url.path + url.query).find(' ') == std::string::npos,
-       "a space of a path is written %20");
+       "a space in a path needs to be written as %20");
   rule(!local || !url.path.empty(), "file:// needs a path");
   constexpr std::array without_query = {"file", "oss"};
   rule(std::ranges::count(without_query, url.scheme) == 0 || url.query.empty(),
-       formatted("{}:// has no query (a '?' of a name is written %3F)", url.scheme));
+       formatted("{}:// takes no query (write a '?' in a name as %3F)", url.scheme));
   if (local) url.authority.clear();
   return url;
 }

@@ -26,7 +26,12 @@ void compare(const nlohmann::json& first, const nlohmann::json& other, std::size
             rank,
             theirs);
   }
-  require(first.size() == other.size(), "[distributed] ranks disagree in what they compare");
+  require(first.size() == other.size(),
+          "[distributed] needs the same number of values to compare on every rank, received {} "
+          "(rank 0) and {} (rank {})",
+          first.size(),
+          other.size(),
+          rank);
 }
 
 }  // namespace

@@ -152,7 +152,7 @@ InputFile::InputFile(std::filesystem::path path)
   struct stat status {};
   const bool regular = ::fstat(descriptor_, &status) == 0 && S_ISREG(status.st_mode);
   require(regular, "[file] '{}' needs to be a regular file", path_);
-  size_ = status.st_size;
+  state_ = file_state(status);
 }
 
 void InputFile::read(std::int64_t offset, std::span<std::byte> out) const {
@@ -178,16 +178,16 @@ std::string InputFile::part(std::int64_t offset, std::int64_t size) const {
 
 std::string InputFile::text(std::int64_t most) const {
   require_environment(
-      size_ <= most, "[file] '{}' needs at most {} bytes, received {}", path_, most, size_);
-  return part(0, size_);
+      size() <= most, "[file] '{}' needs at most {} bytes, received {}", path_, most, size());
+  return part(0, size());
 }
 
 std::string InputFile::placeholder_remark() const {
-  return dimred::placeholder_remark(part(0, std::min<std::int64_t>(64, size_)));
+  return dimred::placeholder_remark(part(0, std::min<std::int64_t>(64, size())));
 }
 
 bool InputFile::begins_with(std::string_view text) const {
-  return size_ >= std::ssize(text) && part(0, std::ssize(text)) == text;
+  return size() >= std::ssize(text) && part(0, std::ssize(text)) == text;
 }
 
 }  // namespace dimred

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "support/bytes.h"
+#include "support/file_state.h"
 #include "support/open_file.h"
 
 namespace dimred {
@@ -88,7 +89,7 @@ class InputFile {
   /// Bytes [begin, end) go to `sink` in parts of 1 MiB at most.
   void read(std::int64_t begin, std::int64_t end, const ByteSink& sink) const;
   /// Reads as above from `offset` to the end of the file.
-  void read(std::int64_t offset, const ByteSink& sink) const { read(offset, size_, sink); }
+  void read(std::int64_t offset, const ByteSink& sink) const { read(offset, size(), sink); }
   /// All of it. Throws std::runtime_error when it is larger than `most` bytes.
   std::string text(std::int64_t most) const;
   /// Bytes [offset, offset + size), which the file has to have.
@@ -96,14 +97,16 @@ class InputFile {
   bool begins_with(std::string_view text) const;
   /// The remark of support/text.h on how the file begins.
   std::string placeholder_remark() const;
-  std::int64_t size() const { return size_; }
+  std::int64_t size() const { return state_.bytes; }
+  /// From before the first read.
+  const FileState& state() const { return state_; }
   int descriptor() const { return descriptor_; }
   const std::filesystem::path& path() const { return path_; }
 
  private:
   std::filesystem::path path_;
   Descriptor descriptor_;
-  std::int64_t size_ = 0;
+  FileState state_;
 };
 
 }  // namespace dimred

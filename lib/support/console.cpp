@@ -111,20 +111,20 @@ std::size_t terminal_columns(std::FILE* stream) {
   return known ? size.ws_col : 80;
 }
 
-std::string wrapped(std::string_view text, std::size_t width) {
+std::string wrapped(std::string_view text, std::size_t width, std::optional<std::size_t> indent) {
   std::string all;
   for (std::size_t begin = 0; begin < text.size();) {
     const auto end = std::min(text.find('\n', begin), text.size() - 1) + 1;
     auto line = text.substr(begin, end - begin);
     begin = end;
-    const auto indent = continuation_of(line, width);
+    const auto column = indent.value_or(continuation_of(line, width));
     std::size_t free = width;
     while (columns_of(line) > free) {
       const auto at = break_of(line, free);
       if (at == std::string_view::npos) break;
-      all.append(line.substr(0, at)).append("\n").append(indent, ' ');
+      all.append(line.substr(0, at)).append("\n").append(column, ' ');
       line.remove_prefix(line.find_first_not_of(' ', at));
-      free = width - indent;
+      free = width - column;
     }
     all.append(line);
   }

@@ -27,10 +27,12 @@ struct ProgressState {
 /// Columns of the terminal that `stream` writes to; 0: it is none.
 std::size_t terminal_columns(std::FILE* stream);
 
-/// `text` with lines of at most `width` columns, broken at blanks; what goes on is indented by two
-/// more than its line, or stands under the line's second column where that has one ("name  text").
-/// A longer word stays whole.
-std::string wrapped(std::string_view text, std::size_t width);
+/// Breaks `text` at blanks into lines of at most `width` columns. A continued line is indented by
+/// `indent`; by default it goes on under the line's second column ("name  text"), or two columns
+/// behind the line's begin. A longer word stays whole.
+std::string wrapped(std::string_view text,
+                    std::size_t width,
+                    std::optional<std::size_t> indent = {});
 
 /// Writes `text` as a terminal may get it: names and messages of other people's files hold no
 /// commands to it, and lines are wrapped. All that a command prints goes through here.

@@ -40,6 +40,10 @@ void FileGuard::add(const std::filesystem::path& file) {
   files_.emplace_back(file, file_state(file));
 }
 
+void FileGuard::add(const std::filesystem::path& file, const FileState& state) {
+  files_.emplace_back(file, state);
+}
+
 void FileGuard::require_unchanged(std::string_view scope) const {
   for (const auto& [file, before] : files_) {
     const auto now = file_state(file);
@@ -49,6 +53,15 @@ void FileGuard::require_unchanged(std::string_view scope) const {
         scope,
         file);
   }
+}
+
+std::string FileGuard::states() const {
+  std::string text;
+  for (const auto& [file, before] : files_) {
+    const auto known = before.value_or(FileState{});
+    text += file.string() + formatted(" {} {} {}\n", known.bytes, known.seconds, known.nanoseconds);
+  }
+  return text;
 }
 
 std::optional<std::pair<std::size_t, std::size_t>> same_files(

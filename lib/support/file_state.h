@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -39,11 +40,13 @@ class FileGuard {
   explicit FileGuard(const std::vector<std::filesystem::path>& files);
   /// Guards one more file, before its first read.
   void add(const std::filesystem::path& file);
+  /// Guards a file that was in this state before its first read.
+  void add(const std::filesystem::path& file, const FileState& state);
   /// Throws std::runtime_error("[scope] 'FILE' has changed ...") where a file has been written or
   /// replaced meanwhile. One that is gone was read as it was.
   void require_unchanged(std::string_view scope) const;
-  /// The files and their states; nullopt: it was not there.
-  const auto& files() const { return files_; }
+  /// Returns a line for each file with its name, bytes and time; a missing file has zeros.
+  std::string states() const;
 
  private:
   std::vector<std::pair<std::filesystem::path, std::optional<FileState>>> files_;

@@ -243,7 +243,7 @@ class MemberBuilder {
 
  private:
   void require_object() const {
-    require_environment(depth_ > 0, "{}: needs an object, {{...}}", source_);
+    require_environment(depth_ > 0, "{}: needs a JSON object {{...}}", source_);
   }
 
   /// Adds what `add` adds; a member that is whole then goes to its taker.
@@ -280,12 +280,12 @@ void read(std::string_view text,
     std::string_view reason(error.what());
     const auto dash = reason.find(" - ");
     reason.remove_prefix(dash == std::string_view::npos ? 0 : dash + 3);
-    fail_environment("{}: not JSON, {}{}",
+    fail_environment("{}: the text is not JSON, {}{}",
                      source,
                      position_text(text, std::max<std::size_t>(error.byte, 1) - 1),
-                     text.empty() ? "it is empty" : printable(reason));
+                     text.empty() ? "the text is empty" : printable(reason));
   } catch (const typename Json::exception& error) {  // a number beyond all numbers
-    fail_environment("{}: not JSON: {}", source, printable(error.what()));
+    fail_environment("{}: the text is not JSON: {}", source, printable(error.what()));
   }
 }
 

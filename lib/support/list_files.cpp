@@ -8,13 +8,12 @@
 #include <string_view>
 
 #include "support/errors.h"
+#include "support/text.h"
 
 namespace dimred {
 namespace {
 
 namespace fs = std::filesystem;
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 /// Takes the leading run of digits (or one other character) off `text`; a number loses its zeros.
 std::string_view take_token(std::string_view& text, bool& number) {
@@ -93,7 +92,7 @@ std::vector<fs::path> paths_matching(const fs::path& pattern, std::string_view s
   if (code == 0) paths.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
   ::globfree(&found);
   require_environment(code == 0 || code == GLOB_NOMATCH,
-                      "[{}] cannot look through the folders of {}",
+                      "[{}] cannot read the folders of the pattern {}",
                       scope,
                       pattern);
   std::ranges::sort(

@@ -78,7 +78,7 @@ void MappedFile::fetch(Bytes part) const {
       "[file] {}, offset {}: {}",
       path_,
       begin,
-      error == EFAULT ? "the file was cut short while it was read" : "the disk cannot be read");
+      error == EFAULT ? "the file became shorter while dimred read it" : "the disk cannot be read");
 #else
   (void)part;
 #endif

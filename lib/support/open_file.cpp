@@ -17,8 +17,8 @@ namespace fs = std::filesystem;
 
 [[noreturn]] void refuse_link(const fs::path& path) {
   fail_environment(
-      "[file] '{}' is a link, and nothing is written through a link inside an output folder; "
-      "remove it or choose another folder",
+      "[file] '{}' is a link, but dimred does not write through links inside an output folder; "
+      "remove the link or choose another folder",
       path);
 }
 
@@ -80,18 +80,22 @@ void sync_file(const fs::path& path) { sync_path(path, 0); }
 
 void sync_folder(const fs::path& folder) { sync_path(folder.empty() ? "." : folder, O_DIRECTORY); }
 
-void create_folders(const fs::path& folder) {
-  if (folder.empty() || fs::is_directory(folder)) return;
-  create_folders(folder.parent_path());
-  if (::mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST) fail_call("mkdir", folder, errno);
+bool create_folders(const fs::path& folder) {
+  if (folder.empty() || fs::is_directory(folder)) return false;
+  bool created = create_folders(folder.parent_path());
+  if (retrying([&] { return ::mkdir(folder.c_str(), 0777); }) == 0)
+    created = true;
+  else if (errno != EEXIST)
+    fail_call("mkdir", folder, errno);
   require_environment(fs::is_directory(folder), "[file] '{}' needs to be a folder", folder);
   sync_folder(folder.parent_path());
+  return created;
 }
 
 void create_folder_in_existing(const fs::path& folder) {
   const auto parent = folder.parent_path();
   require_environment(fs::is_directory(parent.empty() ? "." : parent),
-                      "[file] the folder '{}' is gone: it was removed while it was in use",
+                      "[file] the folder '{}' was removed while dimred used it",
                       parent);
   create_folders_inside(parent, folder);
 }

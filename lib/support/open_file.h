@@ -37,8 +37,10 @@ void sync_file(const std::filesystem::path& path);
 /// the path is empty, as the parent of a plain name is.
 void sync_folder(const std::filesystem::path& folder);
 
-/// Creates the folder and its missing parents, durably. No-op when it exists.
-void create_folders(const std::filesystem::path& folder);
+/// Creates the folder and its missing parents, durably. Returns whether it created any of them.
+/// Throws std::runtime_error. std::filesystem's functions fail where a signal interrupts mkdir, as
+/// some network file systems let it.
+bool create_folders(const std::filesystem::path& folder);
 
 /// Creates folders below `root`, and refuses a folder that is a link. Throws std::runtime_error.
 void create_folders_inside(const std::filesystem::path& root, const std::filesystem::path& folder);

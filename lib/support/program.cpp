@@ -27,8 +27,9 @@ struct Pipe {
 
 Pipe make_pipe() {
   std::array<int, 2> ends{};
-  require_environment(
-      pipe2(ends.data(), O_CLOEXEC) == 0, "[program] pipe: {}", std::strerror(errno));
+  require_environment(pipe2(ends.data(), O_CLOEXEC) == 0,
+                      "[program] cannot create a pipe: {}",
+                      std::strerror(errno));
   return {Descriptor(ends[0]), Descriptor(ends[1])};
 }
 

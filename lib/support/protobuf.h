@@ -57,13 +57,14 @@ class Fields {
   std::uint64_t varint() {
     std::uint64_t value = 0;
     for (unsigned shift = 0; shift < 70; shift += 7) {
-      if (rest_.empty()) fail("needs a whole message, which ends in a number");
+      if (rest_.empty())
+        fail("needs a whole protobuf message, received data that end within a number");
       const std::uint64_t byte = rest_.front();
       rest_ = rest_.subspan(1);
       value |= (byte & 0x7F) << shift;
       if (byte < 0x80) return value;
     }
-    fail("needs each number in at most 10 bytes, received a longer one");
+    fail("needs numbers of at most 10 bytes, received a longer number");
   }
 
   bool empty() const { return rest_.empty(); }
@@ -71,7 +72,7 @@ class Fields {
  private:
   std::span<const std::uint8_t> take(std::uint64_t size) {
     if (size > rest_.size())
-      fail("needs a whole message, received {} of {} bytes", rest_.size(), size);
+      fail("needs a whole protobuf message, received {} of {} bytes", rest_.size(), size);
     const auto part = rest_.first(size);
     rest_ = rest_.subspan(size);
     return part;

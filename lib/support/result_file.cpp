@@ -47,29 +47,6 @@ bool takes_bytes(const fs::file_status& status) {
   return fs::is_character_file(status) || fs::is_fifo(status);
 }
 
-/// The run whose record, states or snapshots `path` belongs to; empty: none.
-fs::path owner_of(const fs::path& path) {
-  static const std::set<std::string> parts{".lock",
-                                           "checkpoints",
-                                           "config.toml",
-                                           "curve.csv",
-                                           "manifest.json",
-                                           "snapshots",
-                                           "step_times.csv",
-                                           "steps.csv"};
-  constexpr int most_levels = 4;  // RUN/checkpoints/state_1/NAME
-  const auto file = fs::weakly_canonical(fs::absolute(path));
-  auto part = file;
-  for (int level = 0; level < most_levels && part.has_relative_path(); ++level) {
-    const auto run = part.parent_path();
-    if (parts.contains(part.filename()) && fs::exists(run / "config.toml") &&
-        fs::exists(run / "manifest.json"))
-      return run;
-    part = run;
-  }
-  return {};
-}
-
 /// Returns whether the file is an earlier output, or holds nothing to lose.
 bool is_ours(const fs::path& path, const ResultMark& mark) {
   const InputFile file(path);
@@ -92,10 +69,28 @@ void require_replaceable_file(const ResultPlace& place) {
           path,
           option);
   require(overwrite || is_ours(path, mark),
-          "[file] {} exists already{}; choose another {} or remove it",
+          "[file] {} exists already{}; choose another {} or remove this file",
           path,
-          mark.text.empty() ? "" : formatted(" and is no earlier {}", mark.what),
+          mark.text.empty() ? "" : formatted(" and is not an earlier {}", mark.what),
           option);
+}
+
+/// The file that a path names, behind links.
+fs::path target_of(const fs::path& path) {
+  return fs::is_symlink(path) ? fs::weakly_canonical(path) : path;
+}
+
+/// A new file is written as NAME.tmp (AtomicFile), which may be there: a killed start of this
+/// command has left it, or a user calls a file so.
+void require_free_temporary(const ResultPlace& place) {
+  const fs::path temporary = target_of(place.path).string() + ".tmp";
+  const auto status = fs::symlink_status(temporary);
+  require(!fs::exists(status) || (fs::is_regular_file(status) && is_ours(temporary, place.mark)),
+          "[file] {} is written as '{}' first, but another file has this name; move that file, or "
+          "choose another {}",
+          place.path,
+          temporary,
+          place.option);
 }
 
 void require_possible_place(const fs::path& path) {
@@ -104,15 +99,42 @@ void require_possible_place(const fs::path& path) {
           "[file] '{}' is a folder, a block device or a socket; give the name of a file, a pipe or "
           "a character device",
           path);
-  const auto target = fs::is_symlink(path) ? fs::weakly_canonical(path) : path;
-  const auto folder = target.parent_path();
+  const auto folder = target_of(path).parent_path();
   require(fs::exists(status) || folder.empty() || fs::is_directory(folder),
-          "[file] '{}' needs an existing folder, but '{}' is not one",
+          "[file] '{}' needs an existing folder, but '{}' is not a folder",
           path,
           folder);
 }
 
 }  // namespace
+
+fs::path owner_of(const fs::path& path) {
+  static const std::set<std::string> parts{".lock",
+                                           "best",
+                                           "checkpoints",
+                                           "config.toml",
+                                           "curve.csv",
+                                           "ema.h5",
+                                           "final.h5",
+                                           "frozen.safetensors",
+                                           "initialization.json",
+                                           "manifest.json",
+                                           "model.pt",
+                                           "snapshots",
+                                           "start.h5",
+                                           "step_times.csv",
+                                           "steps.csv"};
+  constexpr int most_levels = 4;  // RUN/checkpoints/state_1/NAME
+  auto part = fs::weakly_canonical(fs::absolute(path));
+  for (int level = 0; level < most_levels && part.has_relative_path(); ++level) {
+    const auto run = part.parent_path();
+    if (parts.contains(part.filename()) && fs::exists(run / "config.toml") &&
+        fs::exists(run / "manifest.json"))
+      return run;
+    part = run;
+  }
+  return {};
+}
 
 void require_outside_runs(const fs::path& path, std::string_view option) {
   const auto run = owner_of(path);
@@ -125,6 +147,7 @@ void require_result_place(const ResultPlace& place) {
   if (takes_bytes(fs::status(place.path))) return;
   require_outside_runs(place.path, place.option);
   if (fs::exists(place.path)) require_replaceable_file(place);
+  require_free_temporary(place);
 }
 
 void write_result(const ResultPlace& place, std::string_view text) {
@@ -140,7 +163,7 @@ void write_result(const ResultPlace& place, std::string_view text) {
     require_call(opened >= 0, "open", path);
     return write_all(opened, text, path);
   }
-  write_file_atomically(fs::is_symlink(path) ? fs::weakly_canonical(path) : path, text);
+  write_file_atomically(target_of(path), text);
 }
 
 }  // namespace dimred

@@ -30,13 +30,18 @@ struct ResultPlace {
 
 /// Throws std::invalid_argument where write_result() could not write (a folder, a block device or a
 /// socket is there, or the folder of the file is not) or must not: an input, a part of a run, or
-/// another file than an earlier output of the command. A command with an --overwrite replaces any
+/// another file than an earlier output of the command; or where NAME.tmp, under which it is written
+/// first, is no such output either. A command with an --overwrite replaces any
 /// other file, and only with it; one without replaces its earlier output and a file of no bytes.
 /// For checks before the work.
 void require_result_place(const ResultPlace& place);
 
-/// Throws std::invalid_argument where `path` is, or would be, a part of a run: its config.toml,
-/// manifest.json or curves, or anything below its checkpoints/ or snapshots/.
+/// The run that `path` is, or would be, a part of: its config.toml, manifest.json, curves, weights
+/// (final.h5) or module (model.pt), or anything below its best/, checkpoints/ or snapshots/. An
+/// empty path stands for no run.
+std::filesystem::path owner_of(const std::filesystem::path& path);
+
+/// Throws std::invalid_argument where `path` is, or would be, a part of a run.
 void require_outside_runs(const std::filesystem::path& path, std::string_view option);
 
 /// Writes a result after require_result_place(): a new or regular file as write_file_atomically()

@@ -11,9 +11,8 @@ namespace {
 
 void say(std::string_view text) noexcept {
   try {
-    put_text(
-        stderr,
-        formatted("[dimred] what an error left behind could not be undone: {}\n", head_line(text)));
+    put_text(stderr,
+             formatted("[dimred] the clean-up after an error failed: {}\n", head_line(text)));
   } catch (const std::exception&) {  // no memory for a message
   }
 }

@@ -14,7 +14,7 @@ struct Sha256Stream::State {
     const bool ready =
         context != nullptr && EVP_DigestInit_ex(context, EVP_sha256(), /*impl=*/nullptr) == 1;
     if (!ready) EVP_MD_CTX_free(context);
-    require_environment(ready, "[sha256] libcrypto has no SHA-256 here");
+    require_environment(ready, "[sha256] this machine's libcrypto has no SHA-256");
   }
   ~State() { EVP_MD_CTX_free(context); }
   State(const State&) = delete;

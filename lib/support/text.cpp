@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <ranges>
 
 namespace dimred {
 
@@ -33,14 +34,23 @@ std::string lower_case(std::string_view text) {
 std::string placeholder_remark(std::string_view first_bytes) {
   const auto start = lower_case(trimmed(first_bytes.substr(0, 64)));
   if (start.starts_with("version https://git-lfs"))
-    return ", which is a Git LFS pointer; `git lfs pull` in its repository fetches the file";
+    return ", which is a Git LFS pointer; run `git lfs pull` in its repository to fetch the file";
   const bool page = start.starts_with("<!doctype") || start.starts_with("<html");
-  return page ? ", which is an HTML page, as a download that failed may leave" : "";
+  return page ? ", which is an HTML page, perhaps from a download that failed" : "";
 }
 
 std::string padded(std::int64_t number, std::size_t digits) {
   const auto text = std::to_string(number);
   return std::string(digits - std::min(digits, text.size()), '0') + text;
+}
+
+std::string first_names(const std::vector<std::string>& names, std::size_t most) {
+  return joined(std::views::take(names, most), ", ") + (names.size() > most ? ", ..." : "");
+}
+
+std::string first_of_all(const std::vector<std::string>& names, std::size_t most) {
+  const auto first = first_names(names, most);
+  return names.size() > most ? first + " (" + std::to_string(names.size()) + " in all)" : first;
 }
 
 }  // namespace dimred

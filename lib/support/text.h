@@ -1,6 +1,7 @@
 #pragma once
 
 #include <charconv>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -19,6 +20,9 @@ std::string environment_text(const char* name);
 
 /// Returns the text before the first line end: libraries' messages go on with a stack.
 std::string head_line(std::string_view text);
+
+/// Returns true for 0 to 9, whatever the locale.
+constexpr bool is_digit(char letter) { return letter >= '0' && letter <= '9'; }
 
 /// With a-z in the place of A-Z, whatever the locale; other bytes stay.
 std::string lower_case(std::string_view text);
@@ -61,6 +65,12 @@ std::vector<std::string> texts_of(const Items& items, const Text& text) {
 
 /// "a, b, c".
 inline std::string name_list(const std::vector<std::string>& names) { return joined(names, ", "); }
+
+/// Returns "a, b, c"; of more than `most` names the first ones: "a, b, c, ...".
+std::string first_names(const std::vector<std::string>& names, std::size_t most);
+
+/// Returns first_names() with the number of all where some are left out: "a, b, c, ... (9 in all)".
+std::string first_of_all(const std::vector<std::string>& names, std::size_t most);
 
 /// "a, b,c" -> a, b, c: what stands between commas, without blanks; of an empty text nothing.
 inline std::vector<std::string> split_list(std::string_view list) {

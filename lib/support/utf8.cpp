@@ -36,14 +36,33 @@ std::size_t utf8_length(std::string_view text) {
   return row->length;
 }
 
-/// The code point of a well-formed UTF-8 sequence; of four bytes: none that matters here.
+/// The code point of a well-formed UTF-8 sequence.
 unsigned code_point(std::string_view character) {
   const auto bits = [&](std::size_t i) { return static_cast<unsigned char>(character[i]) & 0x3FU; };
   const auto first = static_cast<unsigned char>(character[0]);
   if (character.size() == 1) return first;
   if (character.size() == 2) return (first & 0x1FU) << 6 | bits(1);
   if (character.size() == 3) return (first & 0x0FU) << 12 | bits(1) << 6 | bits(2);
-  return 0x10000;
+  return (first & 0x07U) << 18 | bits(1) << 12 | bits(2) << 6 | bits(3);
+}
+
+constexpr unsigned stray_byte = 0x110000;  // plus a byte that is not part of UTF-8
+
+void append_code_point(std::string& text, unsigned code) {
+  const auto put = [&](unsigned byte) { text += static_cast<char>(byte); };
+  if (code >= stray_byte) return put(code - stray_byte);
+  if (code < 0x80) return put(code);
+  if (code < 0x800) {
+    put(0xC0 | code >> 6);
+  } else if (code < 0x10000) {
+    put(0xE0 | code >> 12);
+    put(0x80 | (code >> 6 & 0x3F));
+  } else {
+    put(0xF0 | code >> 18);
+    put(0x80 | (code >> 12 & 0x3F));
+    put(0x80 | (code >> 6 & 0x3F));
+  }
+  put(0x80 | (code & 0x3F));
 }
 
 constexpr std::string_view hex = "0123456789ABCDEF";
@@ -79,6 +98,26 @@ std::string escaped(std::string_view text, const Hidden& hidden, std::size_t lon
 }
 
 }  // namespace
+
+std::wstring code_points(std::string_view text) {
+  static_assert(sizeof(wchar_t) == 4, "a code point needs 21 bits");
+  std::wstring points;
+  points.reserve(text.size());
+  while (!text.empty()) {
+    const auto length = utf8_length(text);
+    const auto code = length == 0 ? stray_byte + static_cast<unsigned char>(text[0])
+                                  : code_point(text.substr(0, length));
+    points += static_cast<wchar_t>(code);
+    text.remove_prefix(std::max<std::size_t>(length, 1));
+  }
+  return points;
+}
+
+std::string text_of_code_points(std::wstring_view points) {
+  std::string text;
+  for (const auto point : points) append_code_point(text, static_cast<unsigned>(point));
+  return text;
+}
 
 bool is_control(unsigned code) { return code < 0x20 || code == 0x7F; }
 

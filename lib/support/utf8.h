@@ -10,6 +10,11 @@ namespace dimred {
 /// `text` with each byte that is not part of UTF-8 as \xNN, for files that must be UTF-8.
 std::string utf8_text(std::string_view text);
 
+/// Returns the code points of `text`. A byte that is not part of UTF-8 becomes 0x110000 plus its
+/// value, which no code point has, so that text_of_code_points() returns the same bytes.
+std::wstring code_points(std::string_view text);
+std::string text_of_code_points(std::wstring_view points);
+
 /// Whether the code point is an ASCII control character.
 bool is_control(unsigned code);
 

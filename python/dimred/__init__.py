@@ -1,5 +1,8 @@
-"""Dimension-reduce training: an exact PCA of weight snapshots, larger than memory if need be, what records them, and
-what descends in it."""
+"""Dimension-reduced training.
+
+The package records snapshots of a network's weights, computes their exact PCA even where the snapshots are larger than
+memory, and trains in the subspace of the components.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arguments that a caller gave: what they need to be, in one line with the argument's name, the rule and the value."""
+"""Checks of a caller's arguments. Each message names the argument, the rule and the value received, in one line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 
 def whole_number(scope: str, name: str, value: Any, least: int) -> int:
-    """Raises ValueError where the value is no whole number, less than `least`, or beyond 64 bits."""
+    """Raises ValueError unless the value is a whole number, at least `least` and below 2^63."""
     whole = not isinstance(value, bool) and hasattr(type(value), "__index__")
     if not whole or not least <= operator.index(value) < 2**63:
         raise ValueError(f"{scope} needs {name} as a whole number >= {least}, received {shown(value)}")
@@ -19,7 +19,7 @@ def whole_number(scope: str, name: str, value: Any, least: int) -> int:
 
 
 def one_of(scope: str, name: str, value: Any, known: tuple[str, ...]) -> None:
-    """Raises ValueError where the value is none of those known."""
+    """Raises ValueError unless the value is one of `known`."""
     if value not in known:
         raise ValueError(f"{scope} needs {name} as one of {', '.join(known)}, received {shown(value)}")
 
@@ -27,8 +27,10 @@ def one_of(scope: str, name: str, value: Any, known: tuple[str, ...]) -> None:
 def rates_of(
     scope: str, kind: str, decay: float | None, alpha: float | None, gamma: float | None
 ) -> tuple[float, float, float]:
-    """decay of ema, alpha of pma-ema, gamma of power; None: 0.9, 0.2, 1. Raises ValueError for one out of range or of
-    another kind.
+    """Returns decay (for ema), alpha (for pma-ema) and gamma (for power); None means 0.9, 0.2 and 1.
+
+    Raises TypeError for a value that is no number. Raises ValueError for a value out of range and for a value that
+    another kind needs.
     """
     require_kind_of(scope, kind, "ema", {"decay": decay})
     require_kind_of(scope, kind, "pma-ema", {"alpha": alpha})
@@ -46,27 +48,29 @@ def rates_of(
 
 
 def require_kind_of(scope: str, kind: str, needed: str, arguments: Mapping[str, Any]) -> None:
-    """Raises ValueError where one of the arguments is given (not None) beside another kind than the one needed."""
+    """Raises ValueError if one of the arguments is given (not None) but `kind` is not `needed`."""
     for name, value in arguments.items():
         if value is not None and kind != needed:
             raise ValueError(f"{scope} {name} has no effect: it needs kind {needed!r}, received {kind!r}")
 
 
 def require_switch(scope: str, name: str, value: Any) -> None:
-    """Raises TypeError unless the value is True or False: any other would count as one of them."""
+    """Raises TypeError unless the value is True or False; any other value would silently count as one of the two."""
     if not isinstance(value, bool):
         raise TypeError(f"{scope} needs {name} as True or False, received {shown(value)}")
 
 
 def require_function(scope: str, name: str, value: Callable[..., Any] | None) -> None:
-    """Raises TypeError unless the value is a function, or None."""
+    """Raises TypeError unless the value is a function or None."""
     if value is not None and not callable(value):
         raise TypeError(f"{scope} needs {name} as a function, received {shown(value)}")
 
 
 def local_path(scope: str, name: str, value: str | os.PathLike[str]) -> Path:
-    """Raises TypeError for what is no path, ValueError for an empty one and for a URL, which would be taken for a
-    folder.
+    """Returns the value as a Path.
+
+    Raises TypeError for a value that is no path. Raises ValueError for an empty path and for a URL, which would
+    otherwise be taken for a folder.
     """
     text = os.fspath(value) if isinstance(value, str | os.PathLike) else value
     if not isinstance(text, str):
@@ -75,13 +79,13 @@ def local_path(scope: str, name: str, value: str | os.PathLike[str]) -> Path:
         raise ValueError(f"{scope} needs {name} as a path, received {text!r}")
     if "://" in text:
         raise ValueError(
-            f"{scope} needs {name} on this machine, received {shown(text)}; the command dimred takes URLs in the place "
-            "of paths, and dimred store get and put copy files"
+            f"{scope} needs {name} on this machine, received {shown(text)}; the command dimred accepts URLs as paths, "
+            "and dimred store get and put copy files"
         )
     return Path(text)
 
 
 def shown(value: Any) -> str:
-    """The value where it fits into a line, else its type."""
+    """Returns the value as a text that fits into a line, or else the value's type."""
     text = repr(value)
     return text if len(text) <= 60 and text.isprintable() else f"a value of type {type(value).__name__}"

@@ -1,13 +1,16 @@
-"""The basis that a fit gives."""
+"""The basis that dimred.fit returns."""
 
 from __future__ import annotations
 
 import errno
 import hashlib
+import itertools
 import json
 import os
 import sys
+import zipfile
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,6 +23,7 @@ from dimred._arrays import as_numbers, require_name
 
 FORMAT = '{\n "format": "dimred-pca 1",'  # how every sidecar of ours begins
 MATRIX = ("matrix (.npy)", "NUMPY")  # what an earlier one is, and what it begins with
+SIDECAR = ("sidecar of a matrix (.json)", FORMAT)
 TILE = 1 << 16  # columns that project and back_project widen at a time
 
 Floats = NDArray[np.float32]
@@ -27,19 +31,21 @@ Numbers = NDArray[np.float64]
 
 
 class Basis:
-    """k orthonormal rows over M parameters, as `dimred pca` writes and stage 2 reads them.
+    """k orthonormal rows over M parameters. `dimred pca` writes such a basis, and stage 2 reads it.
 
-    components: [k, M] float32, read-only; mapped into memory where it lies in a file.
-    mean: [M] float64 of the snapshots, or the first one (centre="base"); None where the fit did not see it (kind
-        "random", a matrix of another program).
-    singular_values, explained_variance_ratio, random_walk_ratio: [k] float64; the last is what a random walk of as many
-        snapshots would show (Antognini & Sohl-Dickstein, 2018). Empty without a sidecar.
-    snapshots: the names of those fitted, in the order taken.
-    blocks: the columns that each k rows act on, of a block-diagonal basis (blocks="layers"); empty: all rows on all
-        columns.
-    names, shapes: of the parameters that the columns are, in order; empty where the snapshots had none.
+    components: [k, M] float32, read-only. A basis from a file is mapped into memory, not loaded.
+    mean: [M] float64, the mean of the snapshots; with centre="base", the first snapshot. None where the mean is
+        unknown: for kind "random" and for a matrix of another program.
+    singular_values, explained_variance_ratio: [k] float64. Both are empty without a sidecar.
+    random_walk_ratio: [k] float64, the explained variance ratio that a random walk with the same number of snapshots
+        would show (Antognini & Sohl-Dickstein, 2018). Empty without a sidecar.
+    snapshots: the names of the fitted snapshots, in the order of the fit.
+    blocks: for a block-diagonal basis (blocks="layers"), the range of columns (begin, end) on which each group of k
+        rows acts. Empty if all rows act on all columns.
+    names, shapes: the names and shapes of the parameters, in the order of the columns. Empty where the snapshots had no
+        names.
 
-    len() is k; two are equal where components, mean, blocks and parameters are.
+    len(basis) is k. Two bases are equal if components, mean, blocks, names and shapes are equal.
     """
 
     def __init__(self, components: Floats, sidecar: str | None, mean: Numbers | None) -> None:
@@ -87,7 +93,9 @@ class Basis:
         self.components.flags.writeable = False
 
     def checksum(self) -> str:
-        """A text that tells this matrix from others: its sidecar's checksum, or a digest of all values, read once."""
+        """Returns a text that identifies this matrix: the sidecar's checksum, or else a digest of all values, computed
+        once.
+        """
         if self._sidecar is not None:
             return _checksum(self._sidecar)
         if self._digest is None:
@@ -98,37 +106,44 @@ class Basis:
         return self._digest
 
     def project(self, weights: Any) -> Numbers:
-        """P w in float64, [k]: of a vector [M], of a state dict by name, or [n, k] of n x M rows; no mean is taken."""
+        """Returns the coordinates P w in float64. The mean is not subtracted.
+
+        weights: a vector [M] or a state dict gives [k]; rows [n, M] give [n, k].
+        """
         return coordinates_of(self.components, self._rows_of("project", weights))
 
     def back_project(self, coordinates: Any) -> Floats:
-        """P' c, [M] of k coordinates or [n, M] of n x k."""
+        """Returns P' c in float32. The mean is not added.
+
+        coordinates: [k] gives [M]; [n, k] gives [n, M].
+        """
         return cast(Floats, rows_of(self.components, self._coordinates("back_project", coordinates), None, np.float32))
 
     def transform(self, weights: Any) -> Numbers:
-        """P (w - mean) in float64, of what project() takes: as scikit-learn's PCA has it."""
+        """Returns P (w - mean) in float64, like scikit-learn's PCA. weights: as project() takes them."""
         return coordinates_of(self.components, self._rows_of("transform", weights), self._known_mean("transform"))
 
     def inverse_transform(self, coordinates: Any) -> Numbers:
-        """P' c + mean in float64, of what back_project() takes."""
+        """Returns P' c + mean in float64. coordinates: as back_project() takes them."""
         mean = self._known_mean("inverse_transform")
         return cast(
             Numbers, rows_of(self.components, self._coordinates("inverse_transform", coordinates), mean, np.float64)
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes pca_mat.npy, its sidecar .json and, where the mean is known, <stem>.mean.npz; each whole or not.
+        """Writes the matrix as .npy, its sidecar as .json and, if the mean is known, <stem>.mean.npz. Each file is
+        written completely or not at all.
 
-        An earlier matrix is replaced; another file, a part of a run, and a .json that is none of ours are ValueError.
-        OSError names the file that cannot be written, and a second writer of it.
+        An earlier matrix of dimred at this path, which has its .json, is replaced. Raises ValueError if one of these
+        paths holds any other file or is a part of a run. Raises OSError, with the file's name, if a file cannot be
+        written or if another process is writing the file.
         """
-        npy = local_path("[Basis.save]", "a path", path)
+        npy = local_path("[Basis.save]", "path", path)
         if npy.suffix != ".npy":
             raise ValueError(f"[Basis.save] needs a name that ends in .npy, received '{npy}'")
         sidecar, mean = npy.with_suffix(".json"), npy.with_suffix(".mean.npz")
-        if sidecar.exists() and not sidecar.read_bytes().startswith(FORMAT.encode()):
-            raise ValueError(f"[Basis.save] '{sidecar}' is none of ours; move it away")
-        _core.require_result_place(npy, "path", MATRIX, [])
+        require_matrix_place(npy, "path", [])
+        _require_own_mean(mean)
         files: list[tuple[Path, Any]] = [(npy, lambda file: np.save(_Stream(file), self.components))]
         if self._sidecar is not None:
             text = self._sidecar.encode()
@@ -137,24 +152,33 @@ class Basis:
             held = {"mean": self.mean, "checksum": np.array(_checksum(self._sidecar))}
             files.append((mean, lambda file: np.savez(file, **cast(Any, held))))
         written: list[_Written] = []
+        earlier: list[_Earlier] = []
         try:
             for path, write in files:
                 written.append(_Written(path, write))
+            earlier = [_Earlier(path) for path in (npy, sidecar, mean)]
             for old in (sidecar, mean):  # neither may stand beside a matrix that it does not describe
                 old.unlink(missing_ok=True)
             for part in written:
                 part.commit()
+        except BaseException:
+            all(old.restore() for old in earlier)  # the matrix first: without it, the others say nothing
+            raise
         finally:
             for part in written:
                 part.discard()
+            for kept in earlier:
+                kept.discard()
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], verify: bool = True) -> Basis:
-        """A k x M .npy of this or another program (scikit-learn, MindSpore), with the sidecar beside it.
+        """Reads a k x M matrix from an .npy file, with the sidecar beside the file. Other programs, such as
+        scikit-learn and MindSpore, may have written the matrix.
 
-        verify reads all of it once: digests, finite values, orthonormal rows; False checks header and sidecar alone.
+        verify: True reads the whole matrix once and checks its digests, that all values are finite, and that the rows
+            are orthonormal. False checks only the header and the sidecar.
         """
-        npy = local_path("[Basis.load]", "a path", path)
+        npy = local_path("[Basis.load]", "path", path)
         if not npy.exists():
             raise FileNotFoundError(f"[Basis.load] '{npy}' does not exist")
         _core.check_basis(npy, verify)
@@ -179,8 +203,8 @@ class Basis:
     def _known_mean(self, method: str) -> Numbers:
         if self.mean is None:
             raise ValueError(
-                f"[Basis.{method}] needs the mean of the snapshots, which this basis does not know; project() "
-                "subtracts nothing"
+                f"[Basis.{method}] needs the mean of the snapshots, but this basis has no mean; project() and "
+                "back_project() need none"
             )
         return self.mean
 
@@ -191,32 +215,95 @@ class Basis:
                 "give its state_dict()"
             )
         w = self._flat(method, weights) if isinstance(weights, Mapping) else as_numbers(weights)
+        _require_real(method, w)
         columns = self.components.shape[1]
         if w.ndim not in (1, 2) or w.shape[-1] != columns:
-            raise ValueError(f"[Basis.{method}] needs {columns} values a row, received shape {w.shape}")
+            raise ValueError(f"[Basis.{method}] needs {columns} values in each row, received shape {w.shape}")
         return w
 
     def _coordinates(self, method: str, coordinates: Any) -> Numbers:
-        c = np.asarray(as_numbers(coordinates), np.float64)
+        given = as_numbers(coordinates)
+        _require_real(method, given)
+        c = np.asarray(given, np.float64)
         if c.ndim not in (1, 2) or c.shape[-1] != len(self):
-            raise ValueError(f"[Basis.{method}] needs {len(self)} coordinates a row, received shape {c.shape}")
+            raise ValueError(f"[Basis.{method}] needs {len(self)} coordinates in each row, received shape {c.shape}")
         return c
 
     def _flat(self, method: str, state: Mapping[str, Any]) -> NDArray[Any]:
         if not self.names:
-            raise ValueError(f"[Basis.{method}] this basis knows no names: give a vector")
+            raise ValueError(f"[Basis.{method}] this basis has no names of parameters; give a vector, not a state dict")
         for key in state:
             require_name(f"[Basis.{method}]", key)
         spelled = spelled_names(self.names, list(state))
         for name, shape in zip(self.names, self.shapes, strict=True):
             found = tuple(state[spelled[name]].shape) if name in spelled else None
             if found != shape:
-                raise ValueError(f"[Basis.{method}] needs {name} {list(shape)}, received {found and list(found)}")
+                received = "none" if found is None else str(list(found))
+                raise ValueError(f"[Basis.{method}] needs {name} of shape {list(shape)}, received {received}")
         return np.concatenate([as_numbers(state[spelled[name]]).reshape(-1) for name in self.names])
 
 
+def _require_real(method: str, values: NDArray[Any]) -> None:
+    if np.iscomplexobj(values):
+        raise ValueError(f"[Basis.{method}] needs real values, received {values.dtype}")
+
+
+def require_matrix_place(npy: Path, option: str, inputs: list[Path]) -> None:
+    """Raises ValueError if a matrix of dimred cannot or must not be written there: over an input, over a part of a run,
+    or over a file that is no earlier matrix with its sidecar. option: the argument that names the path.
+    """
+    _core.require_result_place(npy, option, MATRIX, inputs)
+    sidecar = npy.with_suffix(".json")
+    _core.require_result_place(sidecar, option, SIDECAR, inputs)
+    if npy.is_file() and npy.stat().st_size > 0 and not _is_own(npy, sidecar):
+        there = sidecar.is_file() and sidecar.stat().st_size > 0
+        raise ValueError(
+            f"[file] '{npy}' exists already and cannot be recognised as an earlier {MATRIX[0]} of dimred, because "
+            f"{sidecar.name} {'describes another matrix' if there else 'is missing'}; choose another {option} or "
+            "remove the file"
+        )
+
+
+def _is_own(npy: Path, sidecar: Path) -> bool:
+    """Returns whether the sidecar describes a matrix of the file's shape. No values are read."""
+    if not sidecar.is_file() or sidecar.stat().st_size == 0:
+        return False
+    try:
+        _core.check_basis(npy, False)
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def _first_bytes(path: Path, count: int) -> bytes:
+    with path.open("rb") as file:
+        return file.read(count)
+
+
+def _require_own_mean(path: Path) -> None:
+    """Raises ValueError for a file that is no mean of an earlier matrix, also under the name of the temporary file."""
+    begun = Path(f"{path}.tmp")
+    if begun.is_file() and _first_bytes(begun, 2) not in (b"", b"PK"):
+        raise ValueError(
+            f"[file] '{path}' is written as '{begun}' first, but another file has this name; move that file, or choose "
+            "another path"
+        )
+    if not path.exists():
+        return
+    try:
+        with zipfile.ZipFile(path) as held:
+            own = set(held.namelist()) == {"mean.npy", "checksum.npy"}
+    except (OSError, zipfile.BadZipFile):
+        own = False
+    if not own:
+        raise ValueError(
+            f"[file] '{path}' exists already and is not the mean of an earlier matrix; choose another path or remove "
+            "the file"
+        )
+
+
 def coordinates_of(components: Floats, rows: NDArray[Any], mean: Numbers | None = None) -> Numbers:
-    """P (w - mean) of a row [M] or of n rows, by tiles in float64."""
+    """Returns P (w - mean) of a row [M] or of n rows, computed in tiles in float64."""
     out = np.zeros((*rows.shape[:-1], len(components)))
     for begin in range(0, components.shape[1], TILE):
         part = slice(begin, begin + TILE)
@@ -226,7 +313,7 @@ def coordinates_of(components: Floats, rows: NDArray[Any], mean: Numbers | None 
 
 
 def rows_of(components: Floats, coordinates: Numbers, mean: Numbers | None, dtype: Any) -> NDArray[Any]:
-    """P' c + mean, summed by tiles in float64."""
+    """Returns P' c + mean, summed in tiles in float64."""
     out = np.empty((*coordinates.shape[:-1], components.shape[1]), dtype)
     for begin in range(0, components.shape[1], TILE):
         part = slice(begin, begin + TILE)
@@ -236,7 +323,7 @@ def rows_of(components: Floats, coordinates: Numbers, mean: Numbers | None, dtyp
 
 
 def spelled_names(wanted: list[str], there: list[str]) -> dict[str, str]:
-    """For each wanted name the one that `there` has for it: the same, but for what wrappers and adapters add."""
+    """Returns, for each wanted name, the matching name in `there`; prefixes of wrappers and adapters are ignored."""
     known = set(there)
     if known.issuperset(wanted) or "torch" not in sys.modules:
         return {name: name for name in wanted if name in known}
@@ -252,7 +339,7 @@ def _checksum(sidecar: str | None) -> str:
 
 
 def _mean_beside(npy: Path, sidecar: str | None) -> Numbers | None:
-    """The mean that was saved with this very matrix."""
+    """Returns the mean that was saved with exactly this matrix."""
     path = npy.with_suffix(".mean.npz")
     if not path.exists():
         return None
@@ -267,14 +354,53 @@ class _Stream:
         self.write = file.write
 
 
+class _Earlier:
+    """A file that is being replaced, kept under a second name that nothing had; without hard links, it is not kept."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._there = path, path.exists()
+        self._kept = self._linked() if self._there else None
+
+    def _linked(self) -> Path | None:
+        for number in itertools.count(1):
+            kept = Path(f"{self._path}.old{'' if number == 1 else number}.tmp")
+            try:
+                os.link(self._path, kept)
+            except FileExistsError:
+                continue
+            except OSError:
+                return None
+            return kept
+        return None
+
+    def restore(self) -> bool:
+        """Puts back what was there. Returns False if that is not possible; the new file then stays."""
+        if self._there and self._kept is None:
+            return False
+        try:
+            if self._kept is not None:
+                self._kept.replace(self._path)
+            else:
+                self._path.unlink(missing_ok=True)
+        except OSError:
+            return False
+        return True
+
+    def discard(self) -> None:
+        if self._kept is not None:
+            with suppress(OSError):
+                self._kept.unlink(missing_ok=True)
+
+
 class _Written:
-    """A file that appears under its name when it is complete and durable."""
+    """A file that appears under its name when it is complete and durable. A full disk shows before that."""
 
     def __init__(self, path: Path, write: Any) -> None:
         self._file: Any = _core.AtomicFile(path)  # locked, so that a second writer is refused
         try:
             with open(self._file.fileno(), "wb", closefd=False) as stream:
                 write(stream)
+            os.fsync(self._file.fileno())
         except OSError as error:
             self.discard()
             reason = error.strerror or str(error)

@@ -1,4 +1,4 @@
-"""What the callbacks of trainers share."""
+"""The common part of the callbacks for Lightning and transformers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SCOPE = "[SnapshotCallback]"
 
 
 class SnapshotOptions:
-    """What a callback takes, and the recorder that it makes of that where a training begins."""
+    """The options of a callback. At the start of a training they give the recorder."""
 
     def __init__(
         self,
@@ -29,7 +29,7 @@ class SnapshotOptions:
                 whole_number(SCOPE, name, value, 1)
         require_switch(SCOPE, "trainable_only", trainable_only)
         if every_steps is not None and from_epoch > 1:
-            raise ValueError(f"{SCOPE} needs per_epoch where from_epoch is given, received every_steps")
+            raise ValueError(f"{SCOPE} needs per_epoch if from_epoch is given, received every_steps")
         self.folder, self.every_steps, self.per_epoch, self.from_epoch = (
             local_path(SCOPE, "folder", folder),
             every_steps,
@@ -39,9 +39,11 @@ class SnapshotOptions:
         self.trainable_only = trainable_only
 
     def recorder(self, model: Any, epoch_steps: int | None, first_step: int, rank: int) -> SnapshotRecorder:
-        """epoch_steps: of the optimizer in an epoch; None where the training set does not say its length."""
+        """Returns a recorder. epoch_steps: the optimizer's steps in an epoch; None if the training set's length is
+        unknown.
+        """
         if self.every_steps is None and epoch_steps is None:
-            raise ValueError(f"{SCOPE} needs every_steps: the training set does not say its length")
+            raise ValueError(f"{SCOPE} needs every_steps, because the length of the training set is unknown")
         close_earlier(self.folder)  # of a training that broke off
         if self.every_steps is not None:
             when: dict[str, Any] = {"every_steps": self.every_steps}

@@ -1,4 +1,4 @@
-"""The command `dimred`: the program that the wheel brings."""
+"""The command `dimred`, which starts the program in the wheel."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def main() -> None:
-    """Becomes the program, with this process's arguments."""
+    """Replaces this process by the program and passes on the arguments."""
     program = Path(__file__).parent / "bin" / "dimred"
     try:
         os.execv(program, [str(program), *sys.argv[1:]])

@@ -1,4 +1,4 @@
-"""One checkpoint of any readable kind as safetensors."""
+"""Converts one checkpoint of any readable kind to safetensors."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ Rules = str | os.PathLike[str] | Mapping[str, str] | Sequence[tuple[str, str]]
 
 @dataclass(repr=False)
 class Converted:
-    """A checkpoint that was written, and what was done to it.
+    """The checkpoint that convert() wrote, and the changes that it made.
 
-    tensors: names as they are written. renamed: name in the source -> name written.
-    folded, cast (to another type), excluded, left_out (training state), tied: names in the source.
+    tensors: the names in the output. renamed: the name in the source -> the name in the output.
+    folded, cast, excluded, left_out, tied: names in the source. An adapter changed the `folded` tensors. The `cast`
+        tensors have another type. The `left_out` tensors are training state.
     """
 
     output: Path
@@ -63,20 +64,22 @@ def convert(
     take: str | None = None,
     threads: int = 0,
 ) -> Converted:
-    """Writes one checkpoint as safetensors, as `dimred convert` does: block by block, of any size.
+    """Writes one checkpoint as safetensors, like the command `dimred convert`. The checkpoint is read block by block
+    and may be larger than memory.
 
     source: a file, a folder, shards, a distributed checkpoint, a snapshot, a state or a run.
-    output: a folder, or one file where its name ends in .safetensors; it must not be there yet.
-    dtype: same, float32, bfloat16 or float16, for floating tensors.
-    shard_size: "20KB", "5GB" (powers of ten) or a number of GB; None: the shards of the source.
-    rename: pairs of a regular expression and what replaces its matches, or a file of lines REGEX -> TEXT; the first
-        expression that is found in a name decides.
-    include, exclude: regular expressions that are searched in the source's names.
-    adapter: a folder of PEFT with a LoRA adapter, which is added to the weights.
-    take: raw or averaged, for a file that holds both.
+    output: a folder, or one file if the name ends in .safetensors. The output must not exist yet.
+    dtype: "same", "float32", "bfloat16" or "float16", for floating-point tensors.
+    shard_size: a text such as "20KB" or "5GB" (powers of ten), or a number of GB; None keeps the shards of the source.
+    rename: pairs of a regular expression and its replacement, or a file with lines REGEX -> TEXT. The first expression
+        that matches a part of a name decides.
+    include, exclude: regular expressions. Each one is searched for in the names of the source.
+    adapter: a folder of PEFT with a LoRA adapter. The adapter is added to the weights.
+    take: "raw" or "averaged", for a file that holds both kinds of weights.
+    threads: 0 takes all cores of this process.
 
-    Raises ValueError for what cannot be converted, OSError for damaged files; nothing then stays in `output`.
-    Ctrl-C ends it at the next block; called once more, it goes on by shard.
+    Raises ValueError for a source that cannot be converted, and OSError for a damaged file. Neither leaves anything in
+    `output`. Ctrl-C stops the call at the next block; a second call then continues and keeps the complete shards.
     """
     scope = "[dimred.convert]"
     one_of(scope, "dtype", dtype, tuple(DTYPES))
@@ -102,7 +105,7 @@ def convert(
 
 
 def size_text(scope: str, size: str | float | None) -> str:
-    """The size as the command takes it."""
+    """Returns the size in the form that the command takes."""
     if size is None:
         return "0"
     if isinstance(size, bool) or not isinstance(size, str | int | float):
@@ -111,7 +114,7 @@ def size_text(scope: str, size: str | float | None) -> str:
 
 
 def rules_of(scope: str, rename: Rules | None) -> Path | list[tuple[str, str]]:
-    """A file of rules, or pairs."""
+    """Returns the rules as the path of a file or as pairs."""
     if rename is None:
         return []
     if isinstance(rename, str | os.PathLike):

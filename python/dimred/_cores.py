@@ -1,4 +1,4 @@
-"""How the threads of torch wait for one another."""
+"""How torch's threads wait for one another."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ VARIABLES = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
 
 
 def share_cores() -> bool:
-    """Lets torch's threads sleep soon when they wait for one another, beside other programs.
+    """Makes torch's waiting threads sleep soon, so that other programs can use the cores.
 
-    Threads of OpenMP that are done spin until the others are. Where another program has one of the cores, a step then
-    takes many times as long; on a machine of one's own the difference is small. Call it before torch is imported:
-    libgomp reads its environment as it is loaded. Processes started later have the same. False where it is too late,
-    or the environment names a policy (OMP_WAIT_POLICY, GOMP_SPINCOUNT) already; nothing was changed then.
+    An OpenMP thread that is done spins until all threads are done. If another program occupies one of the cores, a step
+    can take many times as long. On an otherwise idle machine the difference is small.
+
+    Call the function before torch is imported, because libgomp reads the environment when it is loaded. Processes
+    started later inherit the setting. Returns False, and changes nothing, if libgomp is loaded already or if the
+    environment already sets OMP_WAIT_POLICY or GOMP_SPINCOUNT.
     """
     loaded = "libgomp" in Path("/proc/self/maps").read_text()
     if loaded or any(name in os.environ for name in VARIABLES):

@@ -1,4 +1,4 @@
-"""Two checkpoints, tensor by tensor."""
+"""Compares two checkpoints, tensor by tensor."""
 
 from __future__ import annotations
 
@@ -22,11 +22,14 @@ MOST_ROWS = 30  # of a table for a person
 
 @dataclass(frozen=True)
 class TensorDifference:
-    """A tensor that both checkpoints hold, under B's name.
+    """A tensor that both checkpoints hold, under the name in B.
 
-    status: same, different, dtype (the types differ, and perhaps values) or shape (no element has a partner).
-    dtype, shape: A's and B's where they differ, as a tuple of two.
-    different: elements that are not the same. None: does not apply, or is not finite.
+    status: "same", "different", "dtype" (the types differ; values may differ, too) or "shape" (the shapes differ, so no
+        element was compared).
+    dtype, shape: one value, or a tuple of A's value and B's value if the two differ.
+    different: the number of elements that differ.
+
+    None means that a measure does not apply or is not finite.
     """
 
     name: str
@@ -43,9 +46,9 @@ class TensorDifference:
 
 @dataclass(frozen=True, repr=False)
 class Difference:
-    """What `diff` found. tensors: those of both sides, equal ones included, in A's order.
+    """The result of diff(). tensors: the tensors that both checkpoints hold, in A's order; equal tensors are included.
 
-    only_a, only_b: names that one checkpoint has alone. remarks: what was not compared, a line each.
+    only_a, only_b: the names that only one checkpoint has. remarks: one line for each thing that was not compared.
     """
 
     a: Path
@@ -80,7 +83,7 @@ class Difference:
         return "<br>".join(map(html.escape, lines)) + table + "<br>".join(map(html.escape, self._rest()))
 
     def _rest(self) -> list[str]:
-        """The lines below the table; the last one is the verdict."""
+        """Returns the lines below the table; the last line is the verdict."""
         lines = []
         if len(self.differing) > MOST_ROWS:
             lines.append(f"and {len(self.differing) - MOST_ROWS} more")
@@ -99,7 +102,7 @@ class Difference:
 
 
 def row_of(tensor: TensorDifference) -> tuple[str, ...]:
-    """The cells of one tensor; - for what has no value."""
+    """Returns the cells of one tensor; "-" stands for a missing value."""
     both = (tensor.dtype, tensor.shape)
     dtype, shape = (" / ".join(map(str, value)) if is_two(value) else str(value) for value in both)
     different = "-" if tensor.elements is None else f"{'-' if tensor.different is None else tensor.different}"
@@ -112,12 +115,12 @@ def row_of(tensor: TensorDifference) -> tuple[str, ...]:
 
 
 def is_two(value: Any) -> bool:
-    """Whether it holds A's value and B's."""
+    """Returns whether the value holds both A's value and B's."""
     return isinstance(value, tuple) and len(value) == 2 and not isinstance(value[0], int)
 
 
 def tensor_of(row: dict[str, Any]) -> TensorDifference:
-    """The tensor that the document describes."""
+    """Returns the tensor that a row of the JSON document describes."""
     dtype, shape = row["dtype"], row["shape"]
     two_shapes = bool(shape) and isinstance(shape[0], list)
     return TensorDifference(
@@ -130,7 +133,7 @@ def tensor_of(row: dict[str, Any]) -> TensorDifference:
 
 
 def tolerance_of(name: str, value: float) -> float:
-    """The value as a float. Raises where it is no number >= 0."""
+    """Returns the value as a float. Raises TypeError or ValueError unless the value is a number >= 0."""
     if not isinstance(value, Real) or isinstance(value, bool):
         raise TypeError(f"[dimred.diff] needs {name} as a number, received {shown(value)}")
     if not 0 <= value < math.inf:
@@ -150,16 +153,20 @@ def diff(
     take: str | None = None,
     threads: int = 0,
 ) -> Difference:
-    """Compares two checkpoints as `dimred diff` does: each is read once, block by block, of any kind and size.
+    """Compares two checkpoints, like the command `dimred diff`. Each checkpoint is read once, block by block, and may
+    be of any kind and size.
 
-    Elements of one type are the same if their bits are: -0.0 is not 0.0, and a NaN is one of its own payload. Another
-    type is a difference; its values are compared, too.
-    rtol, atol: where one is given, values within atol + rtol * abs(b) are the same, and so are two NaN.
-    rename: a file of lines `REGEX -> TEXT`, or such pairs, for A's names; the first that matches decides.
-    include, exclude: regular expressions, searched in the names that each checkpoint has.
-    take: raw or averaged, of each side that holds both kinds.
+    Without a tolerance, two elements of one type are the same if their bits are the same: -0.0 differs from 0.0, and
+        NaNs
+    with different payloads differ. Tensors of different types count as different; their values are compared as well.
+    rtol, atol: if one is given, two values are the same if |a - b| <= atol + rtol * |b|, and two NaNs are the same.
+    rename: changes A's names by a file of lines `REGEX -> TEXT` or by such pairs; the first expression that matches
+        decides.
+    include, exclude: regular expressions. Each one is searched for in the names of each checkpoint.
+    take: "raw" or "averaged", for a checkpoint that holds both kinds of weights.
+    threads: 0 takes all cores of this process.
 
-    Raises ValueError for what is no single checkpoint, OSError for damaged files.
+    Raises ValueError for a path that is not exactly one checkpoint, and OSError for a damaged file.
     """
     scope = "[dimred.diff]"
     tolerance = tolerance_of("rtol", rtol), tolerance_of("atol", atol)

@@ -22,33 +22,35 @@ FLOATS = [np.float32, np.float64]
 
 
 class SnapshotPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """dimred.fit behind scikit-learn's interface, for rows that are much longer than they are many.
+    """dimred.fit behind scikit-learn's interface, for data with few samples and very many features.
 
-    n_components: k; a float in (0, 1) takes the fewest components that explain more than this part of the variance;
-        None takes min(n_samples - 1, n_features), which the rows then have to span.
+    n_components: k. A float in (0, 1) takes the fewest components that explain more than this part of the variance.
+        None takes min(n_samples - 1, n_features); the samples then need to be linearly independent after centring.
     threads: 0 takes all cores of this process.
 
-    As sklearn.decomposition.PCA but for these: components are float32 and their largest entry is positive; mean_ is
-    float64; k <= n_samples - 1, as one direction goes with the mean; there is no whitening.
+    The differences from sklearn.decomposition.PCA: the components are float32, and the largest entry of each is
+    positive; mean_ is float64; k <= n_samples - 1, because the mean takes one direction; whitening does not exist.
     """
 
     def __init__(self, n_components: float | None = None, *, threads: int = 0) -> None:
         self.n_components = n_components
         self.threads = threads
 
-    # What partial_fit has seen. It is not made in __init__, which scikit-learn keeps for parameters.
+    # The rows that partial_fit has seen. scikit-learn keeps __init__ for parameters, so it is not set there.
     _seen: tuple[NDArray[Any], ...] = ()
 
     def fit(self, X: ArrayLike, y: Any = None) -> Self:
-        """X: [n_samples, n_features]."""
+        """Fits the rows X [n_samples, n_features]."""
         rows: NDArray[Any] = validate_data(self, X, dtype=FLOATS, ensure_min_samples=2)
         self._seen = ()
         return self._fit(rows, self.n_components)
 
     def partial_fit(self, X: ArrayLike, y: Any = None) -> Self:
-        """The exact fit of all rows that were given to it since fit(); it keeps these n_samples_ x n_features values.
+        """Adds the rows X and fits all rows since the last fit(), exactly.
 
-        n_components is at most n_samples_ - 1 meanwhile. Cost: that of a fit of all of them, each time.
+        The estimator keeps all these rows in memory: n_samples_ x n_features values. While few rows are known,
+            n_components is
+        at most n_samples_ - 1. Cost: each call costs as much as a fit of all the rows.
         """
         first = not self._seen
         X = validate_data(self, X, dtype=FLOATS, reset=first, ensure_min_samples=2 if first else 1)
@@ -59,22 +61,23 @@ class SnapshotPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         return self._fit(rows, min(self.n_components, most) if counted else self.n_components)
 
     def transform(self, X: ArrayLike) -> NDArray[Any]:
-        """Coordinates [n_samples, k] of the centred rows, in the type of X."""
+        """Returns the coordinates [n_samples, k] of the centred rows, in the type of X."""
         X = self._validated(X)
         return coordinates_of(self.components_, X, self.mean_).astype(X.dtype)
 
     def inverse_transform(self, X: ArrayLike) -> NDArray[Any]:
-        """Rows [n_samples, n_features] of coordinates, in their type."""
+        """Returns the rows [n_samples, n_features] for coordinates X [n_samples, k], in the type of X."""
         check_is_fitted(self)
         coordinates = np.asarray(X)
         dtype = coordinates.dtype if coordinates.dtype in FLOATS else np.float64
         return rows_of(self.components_, coordinates.astype(np.float64), self.mean_, dtype)
 
     def score_samples(self, X: ArrayLike) -> Numbers:
-        """The log-likelihood [n_samples] of rows under the model of probabilistic PCA (Tipping & Bishop, 1999).
+        """Returns the log-likelihood [n_samples] of each row under probabilistic PCA (Tipping & Bishop, 1999).
 
-        Cost: O(k n_features) each. Raises ValueError where nothing is left over for its noise: noise_variance_ is 0
-        with fewer components than features.
+        Cost: O(k n_features) for each row. Raises ValueError if the components leave no variance for the noise, that
+            is, if
+        noise_variance_ is 0 and there are fewer components than features.
         """
         X = self._validated(X)
         rows = X.astype(np.float64) - self.mean_
@@ -87,11 +90,11 @@ class SnapshotPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         return np.asarray(-0.5 * (features * math.log(2 * math.pi) + log_determinant + squares))
 
     def score(self, X: ArrayLike, y: Any = None) -> float:
-        """The mean of score_samples(X)."""
+        """Returns the mean of score_samples(X)."""
         return float(self.score_samples(X).mean())
 
     def get_covariance(self) -> Numbers:
-        """The model's covariance: [n_features, n_features] float64, which fits in memory for few features only."""
+        """Returns the model's covariance [n_features, n_features] in float64. Few features fit in memory."""
         check_is_fitted(self)
         components = self.components_.astype(np.float64)
         spare = np.maximum(self.explained_variance_ - self.noise_variance_, 0.0)
@@ -100,7 +103,7 @@ class SnapshotPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         return np.asarray(covariance)
 
     def get_precision(self) -> Numbers:
-        """The inverse of get_covariance()."""
+        """Returns the inverse of get_covariance()."""
         check_is_fitted(self)
         if self.noise_variance_ == 0:
             return np.asarray(np.linalg.inv(self.get_covariance()))
@@ -157,7 +160,7 @@ class SnapshotPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             )  # all directions are components: any noise below them is the same model
         if noise == 0:
             raise ValueError(
-                f"[SnapshotPCA.{method}] needs variance that the components leave over, received "
+                f"[SnapshotPCA.{method}] needs variance outside the components, received "
                 f"n_components_={self.n_components_} with noise_variance_=0; fit fewer components"
             )
         directions = self._directions()

@@ -1,4 +1,4 @@
-"""dimred.fit."""
+"""Fits a basis to snapshots."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -14,8 +15,8 @@ import numpy as np
 
 from dimred import _core
 from dimred._arguments import local_path, one_of, shown, whole_number
-from dimred._basis import MATRIX, Basis
-from dimred._sources import open_source, row_values
+from dimred._basis import Basis, require_matrix_place
+from dimred._sources import given_order, open_source, row_values
 
 SCOPE = "[dimred.fit]"
 Kind = Literal["pca", "span", "random", "shuffled"]
@@ -23,7 +24,7 @@ KINDS: tuple[str, ...] = get_args(Kind)
 
 
 class _AtMost(int):
-    """A number of components that nobody gave: fewer where there are fewer."""
+    """The default number of components, which few snapshots may lower."""
 
 
 DEFAULT = _AtMost(32)
@@ -42,33 +43,43 @@ def fit(
     threads: int = 0,
     progress: bool | Callable[[float], None] | None = None,
 ) -> Basis:
-    """The exact principal components of n weight snapshots of M values each, in two passes; W may exceed memory.
+    """Returns the exact principal components of n weight snapshots with M values each, as a Basis. The snapshots are
+    read twice and may be larger than memory.
 
-    source: an n x M array (NumPy, torch, JAX: anything with DLPack, a buffer or __array__; float32, float64, float16 or
-        bfloat16, read where it lies); a folder, a pattern or a list of .h5, .safetensors (also sharded, by their index)
-        or .pt/.pth/.bin/.ckpt files (PyTorch's, MindSpore's; nothing in them is run), folders of Hugging Face's
-        checkpoints or PEFT's adapters; an .npy; a list of state dicts or of vectors. Files are taken in natural number
-        order. BatchNorm's statistics, integers and training state (an optimizer's moments, learning_rate, n_averaged)
-        are left out, and tied weights taken once. float64 is centred before it is rounded.
-    components: k, rows of the basis; needs n - 1 >= k (span: n >= k), where it is given; of fewer than 33 snapshots,
-        n - 1 with a warning. None: n - 1, at most M (span: n). A float in (0, 1): the fewest components that explain
-        more than this part of the variance (kinds pca and shuffled), by the same two passes.
-    kind: "pca"; "span" of the snapshots, not centred; "random" rows; "shuffled": the components with each layer's
-        columns moved.
-    centre: "base" takes the components of the differences from the first snapshot (kind "pca"), which are not centred:
-        the Basis has the first snapshot as its mean, "span" as its kind, and shares of the squared norm.
-    exclude: patterns (fnmatch's) of names of parameters that stay out, such as "*.bias".
-    output: write pca_mat.npy and its .json here; else the basis lives in memory until it is saved, or in a temporary
-        file where it would take more than half of the memory that is free.
-    blocks: "layers" fits each parameter by itself.
-    seed: of the kinds "random" and "shuffled".
+    source: the snapshots. One of:
+        - an n x M array of NumPy, torch, JAX or anything else with DLPack, a buffer or __array__, in float32, float64,
+          float16 or bfloat16; the array is not copied
+        - an .npy file
+        - a folder, a pattern or a list of files .h5, .safetensors (sharded files by their index) or .pt, .pth, .bin and
+          .ckpt of PyTorch or MindSpore; code inside a file is never run
+        - a folder, a pattern or a list of Hugging Face checkpoints or PEFT adapters
+        - a list of state dicts or of vectors
+        Files, also those of a list, are sorted by the steps in their names. A list whose names give no order keeps its
+        own. BatchNorm's statistics, integers and training state (an optimizer's moments, learning_rate, n_averaged) are
+        left out. Tied weights count once. float64 is centred before it is rounded.
+    components: k, the number of rows of the basis. A given k needs k <= n - 1 (kind "span": k <= n). The default is 32;
+        with fewer than 33 snapshots it is n - 1, and a warning says so. None takes n - 1, at most M ("span": n). A
+        float in (0, 1) takes the fewest components that explain more than this part of the variance (kinds "pca" and
+        "shuffled").
+    kind: "pca"; "span" is a basis of the snapshots themselves, not centred; "random" has random rows; "shuffled"
+        permutes the columns of the principal components within each layer.
+    centre: "base" takes the differences from the first snapshot and does not centre them (kind "pca" only). The Basis
+        then has the first snapshot as its mean, "span" as its kind, and ratios of the squared norm instead of the
+        variance. If the names give no order, the first snapshot of the given order is taken, and a warning says so.
+    exclude: patterns (as in fnmatch) for names of parameters to leave out, such as "*.bias".
+    output: the .npy file to write, with its .json beside it. An earlier matrix of dimred, which has its .json, is
+        replaced; any other file there is refused. Without output, the basis stays in memory until you save it; if it
+        would take more than half of the free memory, it lies in a temporary file.
+    blocks: "layers" fits each parameter on its own.
+    seed: the seed of the kinds "random" and "shuffled".
     threads: 0 takes all cores of this process.
-    progress: True shows a line on standard error, by default where that is a terminal; or a function of the fraction
+    progress: True shows a line on standard error; None does so on a terminal only. A function receives the fraction
         done.
 
-    Returns a Basis. The GIL is free meanwhile; Ctrl-C stops and leaves nothing behind.
-    Raises ValueError for snapshots that differ in name or shape (the first difference), are too few or hold a value
-    that is not finite (file and parameter), FileNotFoundError, and OSError for damage or a full disk.
+    The GIL is released during the fit. Ctrl-C stops the fit and leaves no files behind. Raises ValueError if snapshots
+    differ in names or shapes (the message has the first difference), if the snapshots are too few, or if a value is not
+    finite (the message has the file and the parameter). Raises FileNotFoundError for a missing file, and OSError for a
+    damaged file or a full disk.
     """
     one_of(SCOPE, "kind", kind, KINDS)
     one_of(SCOPE, "blocks", blocks, ("whole", "layers"))
@@ -87,11 +98,13 @@ def fit(
     mean = None if kind == "random" else np.empty(rows.columns, np.float64)
     if base:
         mean = row_values(rows, 0).astype(np.float64)
+        if order := given_order(rows, source):
+            warnings.warn(f"{SCOPE} {order}; the first one is the base", stacklevel=2)
     most = min(rows.rows if kind == "span" else rows.rows - 1, rows.columns)
     if isinstance(components, _AtMost) and kind != "random" and 1 <= most < components:
         warnings.warn(
-            f"[dimred.fit] takes {most} components, not {components}: {rows.rows} snapshots of {rows.columns} values "
-            "have no more",
+            f"[dimred.fit] takes {most} components instead of {components}, because {rows.rows} snapshots of "
+            f"{rows.columns} values have no more components",
             stacklevel=2,
         )
         components = most
@@ -100,7 +113,7 @@ def fit(
         arguments = (k, variance, kind, base, blocks, seed, threads, None if base else mean, report)
         if output is not None:
             path = local_path(SCOPE, "output", output)
-            _core.require_result_place(path, "output", MATRIX, [])
+            require_matrix_place(path, "output", _paths_of(source))
             _core.fit(rows, path, *arguments)
             return Basis._of_files(path, mean)
         room = max(1, k or most)  # the core refuses what k cannot be; 0 is all of a span
@@ -113,8 +126,19 @@ def fit(
             return Basis._of_files(path, mean)
 
 
+def _paths_of(source: Any) -> list[Path]:
+    """Returns the files and folders that the source names."""
+    if isinstance(source, (str, os.PathLike)):
+        return [Path(os.fspath(source))]
+    if not isinstance(source, (list, tuple)):
+        return []
+    return [Path(os.fspath(item)) for item in source if isinstance(item, (str, os.PathLike))]
+
+
 def _counted(components: float, most: int) -> tuple[int, float]:
-    """k, and the part of the variance, which is 0 unless it decides; k is then the most that there can be."""
+    """Returns k and the wanted part of the variance. The part is 0 if k is given; else k is the highest possible
+    number.
+    """
     if isinstance(components, (int, np.integer)) and not isinstance(components, bool):
         return int(components), 0.0
     if not isinstance(components, (float, np.floating)) or not 0 < components < 1:
@@ -126,7 +150,7 @@ def _counted(components: float, most: int) -> tuple[int, float]:
 
 
 def _available_memory() -> float:
-    """Bytes that can be had without swapping, nor beyond a container's limit; no limit where the system does not tell.
+    """Returns the bytes that can be allocated without swapping and within a container's limit; infinity if unknown.
 
     Source: Linux's proc_meminfo(5), and Control Group v2: each group around the process has a limit of its own.
     """
@@ -150,17 +174,17 @@ def _text(file: Path) -> str:
 
 
 def _numbers(file: Path, name: str) -> list[float]:
-    """The first number of each line that begins with a name."""
+    """Returns the first number of each line that begins with `name`."""
     return [float(words[1]) for words in map(str.split, _text(file).splitlines()) if words[:1] == [name]]
 
 
 class _Progress:
-    """The function that a fit calls with the fraction done, or None; ends the line that it has shown."""
+    """The function that receives the fraction done during a fit, or None. The class ends the line that it has shown."""
 
     def __init__(self, wanted: bool | Callable[[float], None] | None) -> None:
         if wanted is not None and not isinstance(wanted, bool) and not callable(wanted):
             raise TypeError(f"{SCOPE} needs progress as True, False or a function, received {shown(wanted)}")
-        self._show = sys.stderr.isatty() if wanted is None else wanted is True
+        self._show = _shows_lines() if wanted is None else wanted is True
         self._call = wanted if callable(wanted) else None
         self._shown = False
 
@@ -169,8 +193,23 @@ class _Progress:
 
     def __exit__(self, *_: object) -> None:
         if self._shown:
-            print(file=sys.stderr)
+            _show("\n")
 
     def _line(self, fraction: float) -> None:
         self._shown = True
-        print(f"\rdimred.fit {fraction:4.0%}", end="", file=sys.stderr, flush=True)
+        _show(f"\rdimred.fit {fraction:4.0%}")
+
+
+def _shows_lines() -> bool:
+    """Returns whether standard error is a terminal. A daemon's is closed: None, or a closed file."""
+    try:
+        return sys.stderr is not None and sys.stderr.isatty()
+    except (OSError, ValueError):
+        return False
+
+
+def _show(text: str) -> None:
+    """Prints the text on standard error, if that is open: a fit does not fail because nobody reads its progress."""
+    if sys.stderr is not None:  # print() would take standard output instead
+        with suppress(OSError, ValueError):
+            print(text, end="", file=sys.stderr, flush=True)

@@ -15,11 +15,12 @@ from dimred._trained import REPLACED, SCOPE, Trained
 
 
 class FlatWeights:
-    """A copy of the parameters, one behind another: vector [length], padded behind its columns, and gradient as long.
+    """A copy of all parameters as one vector [length], padded at the end, and a gradient of the same length.
 
-    Both have float32, or float64 where a parameter has that. gather() reads the parameters, scatter() writes them,
-    each in one fused pass. Where a parameter's type is narrower, the vector keeps the bits that it rounds off:
-    gather() takes what differs from what scatter() wrote, and nothing else.
+    Both are float32, or float64 if a parameter is float64. gather() copies the parameters into the vector, and
+    scatter() copies the vector into the parameters; each is one fused pass. If a parameter has a narrower type, the
+    vector keeps the
+    bits that the parameter rounds off: gather() takes only values that have changed since scatter().
     """
 
     def __init__(self, trained: Trained, length: int) -> None:
@@ -40,11 +41,13 @@ class FlatWeights:
 
     @property
     def rounds(self) -> bool:
-        """Whether the vector holds bits that the parameters do not."""
+        """Whether the vector holds bits that the parameters round off."""
         return any(p.dtype != self.vector.dtype for p in self.parameters)
 
     def columns_of(self, rates: Iterable[tuple[Parameter, float]]) -> list[tuple[int, int, float]]:
-        """(begin, end, rate) of those that are trained and need a gradient; neighbours of one rate in one."""
+        """Returns (begin, end, rate) of the trained parameters that need a gradient; neighbours with one rate are
+        joined.
+        """
         place = dict(zip(self.parameters, self.ranges, strict=True))
         merged: list[tuple[int, int, float]] = []
         for begin, end, rate in sorted((*place[p], rate) for p, rate in rates if p in place and p.requires_grad):
@@ -53,9 +56,9 @@ class FlatWeights:
         return merged
 
     def flatten(self) -> None:
-        """Makes the parameters parts of the vector, each with a storage of its own there, so that nothing is copied.
+        """Makes the parameters views into the vector, so that no copies are needed. Each view has a storage of its own.
 
-        Raises ValueError, before it changes one, for a parameter of another type or memory format.
+        Raises ValueError, before any change, for a parameter of another type or memory format.
         """
         for i, parameter in enumerate(self.parameters):
             dtype, strides = str(parameter.dtype).removeprefix("torch."), parameter.stride()
@@ -70,7 +73,9 @@ class FlatWeights:
         self._flattened = True
 
     def gather(self) -> None:
-        """Raises RuntimeError where a parameter has gone elsewhere since the optimizer was made."""
+        """Copies the parameters into the vector. Raises RuntimeError if a parameter was moved since the optimizer was
+        made.
+        """
         same: list[tuple[Tensor, Parameter]] = []
         rounded: list[tuple[Tensor, Parameter]] = []
         for i, (parameter, view) in enumerate(zip(self.parameters, self._views, strict=True)):
@@ -86,13 +91,13 @@ class FlatWeights:
                 torch.where(view.to(parameter.dtype) == parameter, view, parameter.to(view.dtype), out=view)
 
     def scatter(self) -> None:
-        """The way back."""
+        """Copies the vector into the parameters."""
         if not self._flattened:
             with torch.no_grad():
                 torch._foreach_copy_(list(self.parameters), self._views)
 
     def gather_gradients(self) -> None:
-        """Gathers the gradients of the parameters as dense numbers; 0 where one has none."""
+        """Copies the gradients of the parameters as dense numbers; a parameter without a gradient gives 0."""
         views, found, none = [], [], []
         for parameter, view in zip(self.parameters, self._gradients, strict=True):
             if parameter.grad is None:
@@ -108,7 +113,7 @@ class FlatWeights:
 
     @contextmanager
     def shifted(self, shift: Tensor | None) -> Iterator[None]:
-        """The weights plus a shift, and their own bits again afterwards."""
+        """Adds `shift` to the weights, and restores their exact bits afterwards."""
         if shift is None:
             yield
             return

@@ -1,4 +1,4 @@
-"""What a checkpoint holds, and what is wrong with it."""
+"""Shows what a checkpoint holds and which faults it has."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from dimred._arguments import local_path, require_switch
 
 @dataclass(frozen=True)
 class InspectedTensor:
-    """A tensor: its type as safetensors names it, the files that it lies in, and what it is for the network.
+    """One tensor of a checkpoint.
 
-    role: weight, adapter, buffer, statistic or quantised.
+    dtype: the type in the notation of safetensors. file: the files that hold the tensor. role: the tensor's use in the
+    network: "weight", "adapter", "buffer", "statistic" or "quantised".
     """
 
     name: str
@@ -29,10 +30,12 @@ class InspectedTensor:
 
 @dataclass(frozen=True, repr=False)
 class Inspection:
-    """What a checkpoint holds. It prints as a summary, and as a table in a notebook.
+    """The contents of a checkpoint. An Inspection prints as a summary, and as a table in a notebook.
 
-    files, side_files: names relative to the checkpoint's folder. left_out: training state, by name. parameters:
-    elements of weights, tied ones once. faults: empty where all that was asked for is whole.
+    files, side_files: names relative to the checkpoint's folder.
+    left_out: names of training state.
+    parameters: the number of weights; tied weights count once.
+    faults: empty if everything that was checked is intact.
     """
 
     path: Path
@@ -47,7 +50,7 @@ class Inspection:
 
     @property
     def bytes_by_dtype(self) -> dict[str, int]:
-        """Bytes of the tensors of each type."""
+        """The number of bytes in the tensors of each type."""
         sums: dict[str, int] = {}
         for tensor in self.tensors:
             sums[tensor.dtype] = sums.get(tensor.dtype, 0) + tensor.bytes
@@ -99,16 +102,17 @@ def inspect(
     manifest: str | os.PathLike[str] | None = None,
     write_manifest: str | os.PathLike[str] | None = None,
 ) -> Inspection:
-    """Says what one checkpoint holds, of any kind that dimred reads, as `dimred inspect` does: from headers alone.
+    """Shows the contents of one checkpoint, like the command `dimred inspect`. By default only headers are read. The
+    checkpoint may be of any kind that dimred reads.
 
-    check: reads all values, block by block; NaN, infinities, and an index that does not fit its shards are faults,
-        constant tensors and masks of -inf are remarks.
-    write_manifest: writes SHA-256 of files and tensors there, a text that `sha256sum -c` reads; it replaces an
-        earlier manifest and no other file.
-    manifest: compares files and tensors with such a manifest; differences are faults.
+    check: reads all values, block by block. NaN, infinities, and an index that does not match its shards are faults.
+        Constant tensors and masks of -inf are remarks.
+    write_manifest: writes the SHA-256 digests of files and tensors to this file, in the format of `sha256sum -c`. An
+        earlier manifest is replaced; no other file is.
+    manifest: compares files and tensors with this manifest. Differences are faults.
 
-    Raises ValueError for what is no checkpoint or several, and for a manifest that is missing or malformed; OSError
-    for a damaged file, unless check or manifest makes it a fault.
+    Raises ValueError if the path holds no checkpoint or several, and if a manifest is missing or malformed. Raises
+    OSError for a damaged file; with check or manifest, damage is a fault in the result instead.
     """
     scope = "[dimred.inspect]"
     require_switch(scope, "check", check)

@@ -1,4 +1,4 @@
-"""What a process does with memory that it frees."""
+"""How a process reuses memory."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ LARGEST = 1 << 30  # bytes; mallopt takes an int
 
 
 def keep_freed_memory() -> bool:
-    """Keeps memory that this process frees for what it allocates next, for training on processors, as the trainers do.
+    """Makes this process keep freed memory for its next allocations. This speeds up training on CPUs; the commands
+    stage1 and stage2 do the same.
 
-    Activations are freed and taken again at every step: glibc hands their pages back to the kernel and faults them in
-    again, which may take as long as the arithmetic. Call it once, before the first step. The process then stays as
-    large as it ever was. False where the C library is another, and nothing was changed.
+    Each training step frees its activations and allocates them again. By default glibc returns the pages to the kernel
+    and faults them in again, which can take as long as the arithmetic. Call the function once, before the first step.
+    The process then never shrinks. Returns False, and changes nothing, if the C library is not glibc.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt

@@ -1,4 +1,4 @@
-"""Checkpoints of any size into one."""
+"""Merges checkpoints of any size into one."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ RECIPE = ("kind", "last", "stride", "first_step", "last_step", "decay", "alpha",
 
 @dataclass(repr=False)
 class Merged:
-    """A folder that was written. coefficients, inputs, steps: of each checkpoint, oldest first; coefficients by regular
-    expressions are a dict of such lists.
+    """A checkpoint that merge() wrote.
 
-    copied: tensors that are not summed, integers and BatchNorm's statistics. left_out: training state. remarks: what a
-        person should know of the choice of checkpoints and weights.
+    coefficients, inputs, steps: one entry for each merged checkpoint, oldest first. Coefficients by regular expression
+        are a dict from each expression to such a list.
+    copied: tensors that were copied, not summed: integers and BatchNorm's statistics. left_out: training state.
+    remarks: notes on the choice and the order of checkpoints, on their weights, and on checkpoints of equal values.
     """
 
     output: Path
@@ -65,28 +66,38 @@ def merge(
     take: str | None = None,
     dtype: str = "same",
     shard_size: str | float = 0,
-    copy_from: str | None = None,
+    copy_from: str | os.PathLike[str] | None = None,
     allow_different_config: bool = False,
     threads: int = 0,
 ) -> Any:
-    """Writes one checkpoint out of several, as `dimred merge` does: each is read once, block by block, of any size.
+    """Merges several checkpoints into one, like the command `dimred merge`. Each checkpoint is read once, block by
+    block, and may be larger than memory.
 
-    sources: checkpoints, folders of such, or patterns. The mean of LoRA adapters is one of the summed rank.
-    kind: mean, linear, cosine, minus-sqrt (these three by the steps), wma, ema (by decay, 0.9), pma-ema (by alpha,
-        0.2) or power (step^gamma, 1).
-    last, stride, first_step, last_step choose by step.
-    coefficients: of each checkpoint, oldest first, in the place of a kind; or {regular expression: such a list}, of
-        which the first that matches a tensor's name counts.
-    sweep: several outputs in one reading, in numbered folders: dicts of the arguments from kind to coefficients.
-    base: a checkpoint that the mean of adapters is folded into.
-    take: "raw" or "averaged", of files that hold both.
-    shard_size: "20KB", "5GB", or a number of GB; 0 keeps the shards of the checkpoint copied from.
-    copy_from: the checkpoint that gives what is not summed; where it is given, integers may differ.
+    sources: checkpoints, folders that hold checkpoints, or patterns. Checkpoints are sorted by the steps in their
+        names; if the names have no steps, the given order counts, and a remark says so. The mean of LoRA adapters is
+        one adapter whose rank is the sum of their ranks.
+    kind: "mean", "linear", "cosine" or "minus-sqrt" (these three weight checkpoints by their steps), "wma", "ema" (see
+        decay), "pma-ema" (see alpha) or "power" (step^gamma).
+    last, stride, first_step, last_step: choose checkpoints by step.
+    decay, alpha, gamma: 0.9 for "ema", 0.2 for "pma-ema" and 1 for "power" by default.
+    coefficients: instead of a kind, one number for each checkpoint, oldest first. Or a dict {regular expression: such a
+        list}; for each tensor, the first expression that matches its name decides.
+    sweep: writes several outputs into numbered folders and reads the sources once. A list of dicts with the arguments
+        from kind to coefficients.
+    base: a checkpoint to which the mean of adapters is added.
+    take: "raw" or "averaged", for files that hold both kinds of weights.
+    dtype: "same", "float32", "bfloat16" or "float16".
+    shard_size: a text such as "20KB" or "5GB", or a number of GB; 0 keeps the shards of the checkpoint that is copied
+        from.
+    copy_from: the path or the name of the checkpoint that provides the tensors which are not summed, or "latest" (the
+        default) or "oldest". With copy_from, integers may differ.
+    allow_different_config: True merges checkpoints whose config.json differ.
+    threads: 0 takes all cores of this process.
 
-    Returns a Merged; with a sweep, a list of such.
+    Returns a Merged; with sweep, a list of Merged.
 
-    Raises ValueError for checkpoints that cannot be merged, OSError for damaged files; nothing then stays in `output`.
-    Ctrl-C ends it at the next block; called once more, it goes on by shard.
+    Raises ValueError for checkpoints that cannot be merged, and OSError for a damaged file. Neither leaves anything in
+    `output`. Ctrl-C stops the call at the next block; a second call then continues and keeps the complete shards.
     """
     one_of(SCOPE, "dtype", dtype, tuple(DTYPES))
     require_switch(SCOPE, "allow_different_config", allow_different_config)
@@ -101,7 +112,7 @@ def merge(
         [_recipe(own)] if sweep is None else _swept(own, sweep),
         sweep is not None,
         DTYPES[dtype],
-        copy_from,
+        None if copy_from is None else str(local_path(SCOPE, "copy_from", copy_from)),
         allow_different_config,
         None if base is None else local_path(SCOPE, "base", base).absolute(),
         take or "",
@@ -125,18 +136,18 @@ def merge(
 
 
 def _swept(own: dict[str, Any], sweep: Any) -> list[Any]:
-    """The recipes of a sweep, beside which nothing of a recipe may be given."""
+    """Returns the recipes of a sweep. Raises ValueError for an argument of a recipe beside the sweep."""
     if not isinstance(sweep, Sequence) or not sweep or not all(isinstance(line, Mapping) for line in sweep):
         raise TypeError(f"{SCOPE} needs sweep as a list of dicts, received {shown(sweep)}")
     usual = {"kind": "mean", "stride": 1, "first_step": 0}
     for name, value in own.items():
         if value != usual.get(name):
-            raise ValueError(f"{SCOPE} {name} belongs in the dicts of sweep, received {shown(value)} beside it")
+            raise ValueError(f"{SCOPE} {name} belongs in the dicts of sweep, received {shown(value)} beside sweep")
     return [_recipe({**usual, **line}) for line in sweep]
 
 
 def _recipe(values: Mapping[str, Any]) -> tuple[Any, ...]:
-    """What _core takes of one output."""
+    """Returns the arguments of _core for one output."""
     for name in values:
         if name not in RECIPE:
             raise ValueError(f"{SCOPE} needs {', '.join(RECIPE)} in a dict of sweep, received {shown(name)}")
@@ -154,7 +165,7 @@ def _recipe(values: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _given(coefficients: Any) -> list[Any]:
-    """Coefficients as _core takes them."""
+    """Returns the coefficients in the form of _core."""
     if isinstance(coefficients, Mapping):
         for pattern in coefficients:
             if not isinstance(pattern, str):

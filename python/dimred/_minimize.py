@@ -24,8 +24,11 @@ NO_BATCH = object()
 
 @dataclass
 class Minimized:
-    """w: [M] in the type of the start. losses: before each step. reports: what each did (step_size, trials,
-    accepted, ...).
+    """The result of minimize().
+
+    w: [M], in the type of the start.
+    losses: the loss before each step.
+    reports: one dict for each step, with step_size, trials, accepted and more.
     """
 
     w: Vector
@@ -45,18 +48,22 @@ def minimize(
     callback: Callable[[Minimized], object] | None = None,
     **hyperparameters: float | str,
 ) -> Minimized:
-    """Descends from w [M] in the rows of the basis, and beside them by the residual momentum, as `dimred stage2` does.
+    """Minimises a loss from w [M], like `dimred stage2`: along the rows of the basis, and outside the basis by the
+    residual momentum.
 
-    loss_and_grad(w) -> (loss, gradient [M]), or loss_and_grad(w, batch) with batches; NumPy's, JAX's or any other
-        arrays. w comes as a copy, float32 or float64 as given.
-    steps: how many; with batches, at most, and no batch is taken beyond them.
-    loss(w) or loss(w, batch): of the trials, where it costs less than loss_and_grad.
-    preset, hyperparameters: as SubspaceOptimizer takes them, but for weight_decay and sam_radius: a preset's are
-        left out, and yours to add to the loss.
-    callback: called after each step; what it raises ends the descent.
+    loss_and_grad: loss_and_grad(w) -> (loss, gradient [M]); with batches, loss_and_grad(w, batch). The results may be
+        arrays of NumPy, JAX or another framework. The function receives a copy of w, in float32 or float64 as you
+        passed it.
+    basis: from dimred.fit; None for a preset without a basis.
+    steps: the number of steps. With batches, the highest number; no further batch is drawn.
+    loss: loss(w) or loss(w, batch), for the trials of the line search, if it is cheaper than loss_and_grad.
+    preset, hyperparameters: as SubspaceOptimizer takes them, except weight_decay and sam_radius. The preset's values of
+        these two are ignored; add such terms to your loss.
+    callback: called after each step. An exception in the callback ends the descent.
 
-    A step whose loss or gradient is not finite changes nothing and is reported as not_finite; where that is every step,
-    a warning says so. Raises ValueError for a basis of another length, a gradient of another shape, and no batch.
+    A step whose loss or gradient is not finite changes nothing and reports not_finite. If every step is such a step, a
+    warning says so. Raises ValueError for a basis of another length, a gradient of another shape, and an empty
+    `batches`.
     """
     if steps is None and batches is None:
         raise ValueError(f"{SCOPE} needs steps or batches")
@@ -67,7 +74,7 @@ def minimize(
     for name in ("weight_decay", "sam_radius"):
         if hyperparameters.get(name):
             raise ValueError(
-                f"{SCOPE} {name} is yours to add to the loss and its gradient, received {hyperparameters[name]}"
+                f"{SCOPE} takes no {name}, received {hyperparameters[name]}; add this term to the loss and its gradient"
             )
     method = method_of(SCOPE, preset, basis, hyperparameters, ("steps", steps))
     space = _ArraySpace(np.array(w), basis, loss_and_grad, loss)
@@ -79,11 +86,11 @@ def minimize(
         if callback is not None:
             callback(done)
     if not done.reports:
-        raise ValueError(f"{SCOPE} needs batches, received none; an iterator that was used up has no more")
+        raise ValueError(f"{SCOPE} needs batches, received none; an iterator gives its batches only once")
     if all(report["not_finite"] for report in done.reports):
         warnings.warn(
-            f"{SCOPE} no step changed w: the loss (first {done.losses[0]}) or its gradient was not finite in each of "
-            f"{len(done.reports)} steps",
+            f"{SCOPE} no step changed w: in each of {len(done.reports)} steps the loss (first {done.losses[0]}) or its "
+            "gradient was not finite",
             stacklevel=2,
         )
     return done
@@ -96,9 +103,9 @@ def method_of(
     hyperparameters: Mapping[str, float | str],
     length: tuple[str, int | None],
 ) -> _core.Method:
-    """A preset in the basis, for a run of `length` (the argument's name and value).
+    """Returns a preset for a basis. length: the name and the value of the argument for the length of the run.
 
-    Raises TypeError and ValueError for what cannot be.
+    Raises TypeError and ValueError for arguments that are not valid.
     """
     _require_basis(scope, basis)
     if not isinstance(preset, str):
@@ -117,13 +124,13 @@ def method_of(
     if method.needs_basis and basis is None:
         raise ValueError(f"{scope} the preset {preset} needs a basis, received None")
     if method.depends_on_length and length[1] is None:
-        raise ValueError(f"{scope} the preset {preset} has a rate that falls over the run: needs {length[0]}")
+        raise ValueError(f"{scope} needs {length[0]}: the preset {preset} has a rate that falls over the run")
     return method
 
 
 def _require_basis(scope: str, basis: Any) -> None:
     if basis is not None and not isinstance(basis, Basis):
-        remedy = "; Basis.load(path) reads one" if isinstance(basis, str | os.PathLike) else ""
+        remedy = "; Basis.load(path) reads a basis from a file" if isinstance(basis, str | os.PathLike) else ""
         raise TypeError(f"{scope} needs a dimred.Basis or None as basis, received a {type(basis).__name__}{remedy}")
 
 
@@ -138,7 +145,7 @@ class _ArraySpace:
         if not np.isfinite(w).all():
             raise ValueError(f"{SCOPE} needs w with finite values, received {w[~np.isfinite(w)][0]} among them")
         if basis is not None and basis.components.shape[1] != len(w):
-            raise ValueError(f"{SCOPE} the basis has {basis.components.shape[1]} columns, w has {len(w)} values")
+            raise ValueError(f"{SCOPE} the basis has {basis.components.shape[1]} columns, but w has {len(w)} values")
         self.w, self._loss_and_grad, self._loss = w, loss_and_grad, loss
         self.blocks: list[tuple[slice, Vector]] = []
         if basis is not None:

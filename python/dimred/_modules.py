@@ -1,4 +1,4 @@
-"""Modules of torch: what wraps or shards them, and by which names files and other libraries know their parameters."""
+"""Modules of torch: their wrappers, their shards, and the names of their parameters in files and other libraries."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from torch import Tensor
 from torch.nn import DataParallel, Module, Parameter
 from torch.nn.parallel import DistributedDataParallel
 
@@ -16,7 +17,7 @@ SHARDED = "received sharded ones (FSDP, DeepSpeed's ZeRO-3, tensor parallelism)"
 
 
 def wrapped(model: Any) -> Iterator[Any]:
-    """The model, then what DistributedDataParallel, DataParallel or torch.compile wraps in it, one after another."""
+    """Yields the model, then each module inside wrappers (DistributedDataParallel, DataParallel, torch.compile)."""
     while True:
         yield model
         if isinstance(model, DistributedDataParallel | DataParallel):
@@ -28,13 +29,13 @@ def wrapped(model: Any) -> Iterator[Any]:
 
 
 def bare(model: Any) -> Any:
-    """The module within what wraps it."""
+    """Returns the module inside all wrappers."""
     *_, inner = wrapped(model)
     return inner
 
 
 def is_sharded(tensors: Iterable[Any], model: Any = None) -> bool:
-    """Whether FSDP, ZeRO-3 or tensor parallelism holds parts of a tensor, or of the model's, on other ranks."""
+    """Returns whether FSDP, ZeRO-3 or tensor parallelism holds parts of a tensor, or of the model, on other ranks."""
     # A type whose module nobody has imported has no values; to import it takes half a second.
     distributed = [
         getattr(sys.modules.get(f"torch.distributed.{name}"), "DTensor", None) for name in ("tensor", "_tensor")
@@ -54,27 +55,35 @@ def _is_part(parameter: Any) -> bool:
 
 
 def aliases(model: Module) -> dict[Parameter, list[str]]:
-    """Each parameter once, with all its names: a tied one has several; the first is the name that named_parameters()
-    gives.
-    """
+    """Returns each parameter once, with all its names. The first name is the one of named_parameters()."""
     names: dict[Parameter, list[str]] = {}
     for name, parameter in model.named_parameters(remove_duplicate=False):
         names.setdefault(parameter, []).append(name)
     return names
 
 
+def persistent_buffers(model: Module) -> list[tuple[str, Tensor]]:
+    """Returns the buffers that a state dict has, also those of one module under several names."""
+    return [
+        (f"{prefix}.{name}" if prefix else name, buffer)
+        for prefix, module in model.named_modules(remove_duplicate=False)
+        for name, buffer in module._buffers.items()
+        if buffer is not None and name not in module._non_persistent_buffers_set
+    ]
+
+
 def adapter_names(model: Any) -> set[str]:
-    """The adapters of a model of PEFT, also of a wrapped one, whose files leave them out of the parameters' names; its
-    default name where the model does not tell.
+    """Returns the names of the adapters in a PEFT model, wrapped or not; PEFT's default name if the model has no list.
+
+    PEFT's files leave these names out of the names of parameters.
     """
     return {"default", *getattr(bare(model), "peft_config", {})}
 
 
 def plain_names(names: Sequence[str], adapters: set[str] | None = None) -> list[str]:
-    """The names without what DataParallel ("module." before all), torch.compile and PEFT (an adapter's name) add to
-    them.
+    """Returns the names without the parts that DataParallel, torch.compile and PEFT add.
 
-    adapters: of adapter_names. A name that two parameters would then share stays as it is.
+    adapters: the result of adapter_names. A name stays unchanged if two parameters would otherwise share it.
     """
     if names and all(name.startswith("module.") for name in names):
         names = [name.removeprefix("module.") for name in names]

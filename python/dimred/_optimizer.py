@@ -25,39 +25,44 @@ from dimred._trained import SCOPE, Params, in_basis, refuse_changes, trained_of
 
 
 class SubspaceOptimizer(torch.optim.Optimizer):
-    """A preset of `dimred stage2` on your network, data and loss: one searched step in and beside the basis a step().
+    """A preset of `dimred stage2` for your own network, data and loss. Each step() does one line search, in the
+    subspace of the basis and outside it.
 
         optimizer = SubspaceOptimizer(model, basis, preset="robust")
         for images, labels in loader:
             loss = optimizer.step(lambda: cross_entropy(model(images), labels))
 
-    model_or_params: a module (also wrapped by DistributedDataParallel), whose buffers, as BatchNorm's statistics,
-        are then as they were after each trial; or what optimizers of torch take. What needs no gradient stays as it
-        is. A group may have weight_decay, which then counts for all its parameters.
-    basis: of dimred.fit, whose columns find their parameters by name (without names: in the basis's order); None for
-        presets without one ("sgd", "swa", "ema").
-    preset: "robust", "robust-mean", "mindspore-latest", "mindspore-first", "dldr", "psgd", "twa", "sgd", "swa", "ema"
-        (docs/reference/presets.md). It starts from the weights that the network has: a preset's own start is the
-        caller's to load, its average of iterates to take.
-    total_steps: of the run, for what falls as it goes on.
-    flatten: True makes the parameters parts of one vector, which saves copying them, and leaves them there; they
-        then may not be moved. Their type needs to be float32. Otherwise they stay where they are, and a copy in
-        float32 (of float64 parameters: in float64) keeps what a narrower type rounds off.
-    check_closure: evaluate the closure once more at each step and compare, not at the first alone.
-    grad_scaler: a torch.amp.GradScaler; call its update() after step(). Its step() refuses closures.
-    process_group: of bare modules on several ranks, whose gradients and losses are then averaged (True: the default
-        group; False: each rank descends by itself). Several ranks need it, or a DistributedDataParallel. All begin
-        with the same weights and basis, which the first step compares.
-    hyperparameters: `rho`, `alpha`, `trials`, `weight_decay` and all others that a preset has; `update_rule`.
+    model_or_params: a module, which DistributedDataParallel may wrap, or whatever optimizers of torch take. A module's
+        buffers, such as BatchNorm's statistics, are restored after each trial. Parameters that need no gradient stay
+        unchanged. A group may have weight_decay, which then applies to all parameters of the group.
+    basis: a basis of dimred.fit. Its columns are matched to parameters by name, or by order if either side has no
+        names. None for presets without a basis ("sgd", "swa", "ema").
+    preset: "robust", "robust-mean", "mindspore-latest", "mindspore-first", "dldr", "psgd", "twa", "sgd", "swa" or "ema"
+        (docs/reference/presets.md). The optimizer starts from the network's present weights. If a preset starts from
+        other weights, you load them; if a preset averages its iterates, you take the average.
+    total_steps: the length of the run. Presets with a rate that falls over the run need it.
+    flatten: True makes the parameters views into one vector, which saves copies. The parameters then must not be moved,
+        and must be float32. With False the parameters stay where they are, and a copy in float32 (in float64 for
+        float64 parameters) keeps the bits that a narrower type rounds off.
+    check_closure: True evaluates the closure once more at each step and compares the two losses. False does so at the
+        first step only.
+    grad_scaler: a torch.amp.GradScaler. Call its update() after step(). Do not call its step(): it refuses closures.
+    process_group: the ranks whose gradients and losses are averaged, for modules without DistributedDataParallel. True
+        is the default group; with False each rank descends on its own. Several ranks need a process_group or a
+        DistributedDataParallel. All ranks need to begin with the same weights and basis; the first step compares them.
+    hyperparameters: `update_rule` and the numbers of a preset, such as `rho`, `alpha`, `trials` and `weight_decay`. The
+        options of `dimred stage2` have the same names (docs/reference/options.md).
 
-    step(closure) -> the loss before the step, weight decay included. The closure runs the network forward on ONE
-    batch, the same at each call, and returns the mean loss, a scalar tensor; it does not call backward. It is called
-    with gradients once and without them for each trial, from the same buffers and random numbers. If it raises,
-    weights, buffers and state are as before. `report` says what the last step did; `lr` of each group is the step
-    size that it took, and not to be set: the next step refuses schedulers.
+    step(closure) returns the loss before the step, weight decay included. The closure runs the network forward on ONE
+    batch, the same batch at each call, and returns the mean loss as a scalar tensor. The closure does not call
+    backward(). step() calls the closure once with gradients and once without gradients for each trial, always with the
+    same buffers and random numbers. If the closure raises, the weights, buffers and state are restored. `report`
+    describes the last step. `lr` of each group shows the last step size. Do not set `lr`: the next step() refuses
+    schedulers.
 
-    Cost of a step: one pass with gradients, a forward pass a trial, two readings of the basis (k x M float32; over
-    ranks each reads its part), on R ranks one all-reduce of k + 2 numbers and one all-gather of M.
+    Cost of a step: one forward and backward pass, one forward pass for each trial, and two readings of the basis (k x M
+    float32; each of several ranks reads a part). R ranks also need one all-reduce of k + 2 numbers and one all-gather
+    of M numbers.
     """
 
     # Keywords, as all optimizers of torch take them, rather than a value of options that users would have to import.
@@ -112,7 +117,7 @@ class SubspaceOptimizer(torch.optim.Optimizer):
         self._is_made = True
 
     def step(self, closure: Closure | None = None) -> Tensor:  # type: ignore[override]
-        """One step on the closure's batch; the loss before it. See the class."""
+        """Takes one step on the closure's batch and returns the loss before the step. See the class."""
         if not callable(closure):
             received = "none" if closure is None else f"a {type(closure).__name__}"
             raise TypeError(
@@ -134,11 +139,10 @@ class SubspaceOptimizer(torch.optim.Optimizer):
         return torch.tensor(self.report["loss"])
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Only the constructor adds groups: basis and momentum have no columns for a later one, which is refused."""
+        """Raises ValueError after the constructor: the basis and the momentum have no columns for a later group."""
         if self._is_made:
             raise ValueError(
-                f"{SCOPE} takes all its parameters when it is made; "
-                "make another one with the new group among its groups"
+                f"{SCOPE} takes no new group after the optimizer was made; make another optimizer with all groups"
             )
         super().add_param_group(param_group)
 
@@ -154,14 +158,15 @@ class SubspaceOptimizer(torch.optim.Optimizer):
         return super().__repr__().replace("(\n", f"(\n{about}\n", 1)
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        """Copies and pickles are made by the constructor, then go on as this one; a (model, optimizer) stays a pair."""
+        """Copies and pickles call the constructor and load the state. A pickled (model, optimizer) stays a pair."""
         return _again, (type(self), self._arguments | {"total_steps": self.total_steps}, self.state_dict())
 
     def state_dict(self) -> dict[str, Any]:
-        """The method's numbers, a copy of the momentum (this rank's columns), the steps; the basis by its checksum.
+        """Returns the method's numbers, a copy of the momentum (this rank's columns), the number of steps and the
+        basis's checksum.
 
-        Of parameters in a narrower type than float32 also the weights that they round. All stands under the first
-        parameter, as what torch.optim.LBFGS keeps does, so that torch.distributed.checkpoint finds it there.
+        For parameters in a type narrower than float32, the state also holds their float32 weights. Everything lies
+        under the first parameter, like the state of torch.optim.LBFGS, so that torch.distributed.checkpoint finds it.
         """
         own: dict[str, Any] = {
             "preset": self.preset,
@@ -177,12 +182,12 @@ class SubspaceOptimizer(torch.optim.Optimizer):
         return whole | {"state": whole["state"] | {0: own}}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Takes up a state of the same preset, basis and number of ranks, whole or not at all."""
+        """Loads a state of the same preset, basis and number of ranks. On an error nothing changes."""
         states = state_dict.get("state") if isinstance(state_dict, dict) else None
         found = [kept for kept in states.values() if "preset" in kept] if isinstance(states, dict) else []
         if not found:
             received = f"one with {', '.join(state_dict)}" if isinstance(states, dict) else shown(state_dict)
-            raise ValueError(f"{SCOPE} needs a state of its own, received {received}")
+            raise ValueError(f"{SCOPE} needs a state of a SubspaceOptimizer, received {received}")
         own = found[0]
         if own["preset"] != self.preset or self._columns not in own["momentum"]:
             raise ValueError(
@@ -212,11 +217,12 @@ class SubspaceOptimizer(torch.optim.Optimizer):
         self.steps = own["steps"]
 
     def load_run(self, run: str | os.PathLike[str]) -> None:
-        """Takes up a state of `dimred stage2` with the same network, preset and matrix: weights, buffers, momentum,
+        """Loads a state of `dimred stage2` with the same network, preset and matrix: the weights, buffers, momentum and
         the method's numbers.
 
-        run: its folder, of which the newest state is taken, or one of its states (RUN/checkpoints/state_...).
-        Parameters are found by their names. Raises ValueError for another network, method or matrix, OSError for a
+        run: the folder of the run, or one of its states (RUN/checkpoints/state_...). A folder stands for its newest
+            state.
+        Parameters are matched by name. Raises ValueError for another network, method or matrix, and OSError for a
         damaged state.
         """
         state, text, vectors, counters = _core.read_run_state(os.fspath(run))
@@ -230,24 +236,24 @@ class SubspaceOptimizer(torch.optim.Optimizer):
         self._taken, self._space.cost = TakenRun(SCOPE, state, text), Cost()
 
     def save_run(self) -> Path:
-        """The way back of load_run: the steps since then as the run's next state, from which `dimred stage2` goes
-        on; its folder.
+        """Writes the steps since load_run as the next state of that run, and returns the state's folder. `dimred
+        stage2` can continue from this state.
 
-        The run is that of load_run, with the same preset and constants; whole epochs of its batch size and data,
-        taken in any order, count as its epochs. Weights, buffers, momentum, the method's numbers, step, epoch and
-        cost go on, all else is as it was; the program's first act is to evaluate the epoch for curve.csv. steps.csv
-        has no rows of these steps. Whole or not at all.
+        Preset and constants need to be those of the run. Only whole epochs of the run's batch size and data can be
+        saved, in any order of the data. Weights, buffers, momentum, the method's numbers, step, epoch and cost are
+        updated; everything else in the state is kept. When `dimred stage2` continues, it first evaluates the epoch for
+        curve.csv. steps.csv has no rows of these steps. The state is written completely or not at all.
 
-        Raises ValueError within an epoch; for another preset or constant, another newest state, a run with an
-        average of its iterates or a loss scale, groups with a weight decay of their own, several ranks; OSError
-        while another process has the run, or for a full disk.
+        Raises ValueError within an epoch, for another preset or constant, if the run has a newer state, for a run that
+        averages its iterates or has a loss scale, for groups with a weight decay of their own, and on several ranks.
+        Raises OSError if another process uses the run, or for a full disk.
         """
         taken = self._taken
         if taken is None:
-            raise ValueError(f"{SCOPE} save_run needs a run that load_run has taken up")
+            raise ValueError(f"{SCOPE} save_run needs a run: call load_run first")
         for name in ("weight_decay", "weight_decay_of"):
             if any(group[name] != self.defaults[name] for group in self.param_groups):
-                raise ValueError(f"{SCOPE} save_run needs the {name} of the run, {self.defaults[name]}, in all groups")
+                raise ValueError(f"{SCOPE} save_run needs {name} = {self.defaults[name]} in all groups, as in the run")
         run = taken.require_way_back(self.preset, self._method, self.total_steps, self._space.ranks.size)
         vectors, counters, coordinates = saved_state(self._space, taken.scalars)
         scalars = taken.following(
@@ -264,24 +270,25 @@ class SubspaceOptimizer(torch.optim.Optimizer):
         return "{}:{}".format(*self._space.own)
 
     def _kept_weights(self, own: dict[str, Any]) -> list[tuple[Tensor, Tensor]]:
-        """The weights and those of a state, where it has what a narrower type rounds off."""
+        """Returns the weights and the state's weights, if the state holds bits that a narrower type rounds off."""
         return [(self._space.weights.vector, own["weights"])] if "weights" in own else []
 
     def _list_parameters(self) -> None:
-        """What goes through states by parameter, as torch.distributed.checkpoint does, wants an entry for each."""
+        """Adds an entry for each parameter; torch.distributed.checkpoint goes through states by parameter."""
         self.state.update({parameter: {} for group in self.param_groups for parameter in group["params"]})
 
     def _checksum(self) -> str | None:
         return None if self._basis is None else self._basis.checksum()
 
     def _decays(self) -> list[tuple[int, int, float]]:
-        """(begin, end, weight decay) of the columns that decay, as the groups say now."""
+        """Returns (begin, end, weight decay) of the columns that decay, from the present groups."""
         found = []
         for group in self.param_groups:
             rate, of = group["weight_decay"], group["weight_decay_of"]
             if not 0 <= rate < float("inf") or of not in ("weights", "all"):
                 raise ValueError(
-                    f"{SCOPE} needs weight_decay >= 0 of 'weights' or 'all' in a group, received {rate} of {of!r}"
+                    f"{SCOPE} needs weight_decay >= 0, and weight_decay_of 'weights' or 'all', in a group, "
+                    f"received {rate} and {of!r}"
                 )
             found += [
                 (parameter, rate) for parameter in group["params"] if rate > 0 and (parameter.dim() > 1 or of == "all")
@@ -298,7 +305,7 @@ class SubspaceOptimizer(torch.optim.Optimizer):
             if "initial_lr" in group or group["lr"] != self._lr:
                 received = "a scheduler" if "initial_lr" in group else f"{float(group['lr']):g}"
                 raise ValueError(
-                    f"{SCOPE} finds its step sizes itself, and lr of a group only shows the last step size; "
+                    f"{SCOPE} searches the step size itself, and lr of a group only shows the last step size; "
                     f"received {received}"
                 )
 

@@ -1,4 +1,4 @@
-"""Who else holds the same weights."""
+"""The ranks that hold the same weights."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from dimred._trained import SCOPE
 class Ranks:
     """A process group, or this process alone.
 
-    process_group: of bare modules; True is the default group, False this process alone. A DistributedDataParallel
-        brings its own, and averages gradients itself. ValueError where several ranks have neither.
+    process_group: for modules without DistributedDataParallel; True is the default group, False this process alone. A
+        DistributedDataParallel has a group of its own, and averages gradients itself. Raises ValueError if several
+        ranks have neither.
     """
 
     def __init__(self, model: Any, process_group: Any) -> None:
@@ -31,8 +32,8 @@ class Ranks:
         several = dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
         if parallel is None and process_group is None and several:
             raise ValueError(
-                f"{SCOPE} needs on {dist.get_world_size()} ranks a DistributedDataParallel, process_group=True, or "
-                "process_group=False where each rank descends by itself; received process_group=None"
+                f"{SCOPE} needs a DistributedDataParallel or process_group=True on {dist.get_world_size()} ranks, or "
+                "process_group=False if each rank trains alone; received process_group=None"
             )
         self.averages_gradients = parallel is not None
         given: Any = None if isinstance(process_group, bool) else process_group  # None is torch's default group
@@ -50,7 +51,7 @@ class Ranks:
         return float(self.sum(number.detach().double().reshape(1)) / self.size)
 
     def own_mean(self, whole: Tensor, own: slice) -> Tensor:
-        """The gradient's own columns, averaged unless DistributedDataParallel has done it."""
+        """Returns this rank's columns of the gradient, averaged over the ranks."""
         if self.size == 1 or self.averages_gradients:
             return whole[own]
         part = torch.empty_like(whole[own])
@@ -58,7 +59,7 @@ class Ranks:
         return part.div_(self.size)
 
     def first_other(self, numbers: Tensor) -> int | None:
-        """The first rank whose numbers are not those of rank 0; None where all have the same."""
+        """Returns the first rank whose numbers differ from those of rank 0, or None."""
         of_ranks = self.gather(numbers).view(self.size, -1)
         others = (of_ranks != of_ranks[0]).any(dim=1).nonzero()
         return int(others[0]) if len(others) else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -20,16 +20,19 @@ Table = list[tuple[str, tuple[int, ...]]]
 
 @dataclass(frozen=True)
 class Values:
-    """A model's values by name, in the order of registration. frozen: parameters that need no gradient."""
+    """A model's values by name, in the order of registration. frozen: the parameters that need no gradient. tied: the
+    further names of parameters, each with the first one.
+    """
 
     parameters: Named
     frozen: Named
     buffers: Named  # of floats
     counters: Named
+    tied: dict[str, str] = field(default_factory=dict)
 
 
 class Recorded:
-    """What is recorded of a model, decided once."""
+    """The recorded part of a model, which is decided once."""
 
     def __init__(self, model: Any, trainable_only: bool) -> None:
         self._model, self._trainable_only = model, trainable_only
@@ -38,24 +41,27 @@ class Recorded:
             raise ValueError(f"{SCOPE} needs a mapping with an array of floats, received names {list(model)}")
         if not values.parameters:
             raise ValueError(
-                f"{SCOPE} needs a parameter that trains, received a model that is frozen as a whole; "
-                "trainable_only=False records it"
+                f"{SCOPE} needs a trainable parameter, received a model whose parameters are all frozen; "
+                "trainable_only=False records frozen parameters, too"
             )
         _refuse_types(values)
         self.tables = (_table(values.parameters), _table(values.buffers), _table(values.counters))
         self._names = {name for name, _ in values.parameters}
+        self.tied = list(values.tied.items())
         self.lacks = [name for name, _ in values.frozen]
         self.frozen_digest = _digest(values.frozen) if values.frozen else ""
         if values.frozen:
             warnings.warn(
-                f"{SCOPE} records the {len(values.parameters)} parameters that train, of {_count(values.parameters)} "
-                f"values, and not the {len(values.frozen)} frozen ones, of {_count(values.frozen)}; "
+                f"{SCOPE} records the {len(values.parameters)} trainable parameters ({_count(values.parameters)} "
+                f"values) and leaves out the {len(values.frozen)} frozen parameters ({_count(values.frozen)} values); "
                 "trainable_only=False records all",
                 stacklevel=3,
             )
 
     def copy(self, weights: NDArray[Any], buffers: NDArray[Any], counters: NDArray[Any]) -> None:
-        """The values as they are now. ValueError for a model that has changed, by name."""
+        """Copies the present values. Raises ValueError, with the name, for a parameter that has changed its kind or
+        shape.
+        """
         now = values_of(self._model, False)
         named = dict(now.parameters)
         thawed = [
@@ -65,8 +71,8 @@ class Recorded:
         ]
         if thawed:
             raise ValueError(
-                f"{SCOPE} needs to know from the start what trains, received {thawed[0]}, which was frozen when the "
-                "recorder was made; trainable_only=False records all"
+                f"{SCOPE} needs the same trainable parameters as when the recorder was made, received {thawed[0]}, "
+                "which was frozen then; trainable_only=False records all"
             )
         parameters = [(name, named[name]) for name, _ in self.tables[0] if name in named]
         for part, table, out in zip(
@@ -77,40 +83,41 @@ class Recorded:
 
 
 def values_of(model: Any, trainable_only: bool) -> Values:
-    """A torch module's parameters and buffers, or those of a mapping, as a state dict has them."""
+    """Returns the parameters and buffers of a torch module, or of a mapping such as a state dict."""
     if isinstance(model, Mapping):
         return _values_of_mapping(model)
     if not hasattr(model, "named_parameters"):
         raise TypeError(
             f"{SCOPE} needs a torch module or a mapping from names to arrays, received {type(model).__name__}"
         )
-    from dimred._modules import bare
+    from dimred._modules import aliases, bare, persistent_buffers
 
     model = bare(model)
     named = list(model.named_parameters())
     _require_whole([parameter for _, parameter in named], model)
-    # Tables of rotary embeddings may be complex; they are in no state dict.
-    buffers = [(name, b) for name, b in model.named_buffers() if not b.is_complex() or name in model.state_dict()]
+    buffers = persistent_buffers(model)
     return Values(
         [(name, value) for name, value in named if value.requires_grad or not trainable_only],
         [(name, value) for name, value in named if trainable_only and not value.requires_grad],
         [(name, value) for name, value in buffers if _is_float(value)],
         [(name, value) for name, value in buffers if not _is_float(value)],
+        {name: first for first, *further in aliases(model).values() for name in further},
     )
 
 
 def _values_of_mapping(model: Mapping[str, Any]) -> Values:
     values = Values([], [], [], [])
-    places = set()  # of torch's tensors; another framework's arrays may be one at first and several after a step
+    places: dict[Any, str] = {}  # of torch's tensors; others' arrays may be one at first and several after a step
     for name, value in model.items():
         require_name(SCOPE, name)
         if not hasattr(value, "shape"):
             raise TypeError(f"{SCOPE} needs a mapping from names to arrays, received {type(value).__name__} for {name}")
         if is_torch(value):
             _require_whole([value])
-            if (place := place_of(value)) in places:
-                continue  # a tied weight, recorded under the first of its names
-            places.add(place)
+            first = places.setdefault(place_of(value), name)
+            if first != name:  # recorded under the first of its names
+                values.tied[name] = first
+                continue
         if not _is_float(value):
             values.counters.append((name, value))
         elif name.endswith(("running_mean", "running_var")):
@@ -140,12 +147,12 @@ def _refuse_types(values: Values) -> None:
         if "complex" in dtype_name(value):
             raise ValueError(
                 f"{SCOPE} needs real parameters and buffers, received {dtype_name(value)} ({name}); record "
-                "torch.view_as_real of it"
+                "torch.view_as_real of the tensor"
             )
     if wide := [name for name, value in values.parameters if dtype_name(value) == "float64"]:
         warnings.warn(
-            f"{SCOPE} rounds float64 to the float32 of snapshots ({wide[0]}); dimred.fit takes a list of state dicts "
-            "as it is",
+            f"{SCOPE} rounds the float64 values of {wide[0]} to float32; dimred.fit takes a list of state dicts "
+            "without rounding",
             stacklevel=4,
         )
 
@@ -159,7 +166,7 @@ def _count(named: Named) -> int:
 
 
 def _digest(frozen: Named) -> str:
-    """The digest that a run of the trainer has of its frozen part; reads it once."""
+    """Returns the digest of the frozen values, as a run of the trainer has it; the values are read once."""
     digest = _core.FrozenDigest(_table(frozen))
     for _, value in frozen:
         digest.update(np.ascontiguousarray(as_numbers(value), np.float32).reshape(-1))
@@ -172,13 +179,13 @@ def _require_same(now: Table, table: Table) -> None:
             entry for entry in now if entry not in table
         )
         raise ValueError(
-            f"{SCOPE} needs the model that the recorder was made for: {lost[0]} {list(lost[1])} has come, gone or "
-            "changed its shape"
+            f"{SCOPE} needs the model that the recorder was made for, received a model in which {lost[0]} "
+            f"{list(lost[1])} was added, removed or reshaped"
         )
 
 
 def _copy(named: Named, out: NDArray[Any]) -> None:
-    """One behind another, converted to the type of `out`."""
+    """Copies the values one after another into `out`, in the type of `out`."""
     begin = 0
     for _, value in named:
         shape = tuple(int(extent) for extent in value.shape)

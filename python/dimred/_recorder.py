@@ -1,4 +1,4 @@
-"""Weight snapshots of a training loop in Python."""
+"""Records snapshots of the weights in a training loop in Python."""
 
 from __future__ import annotations
 
@@ -28,33 +28,36 @@ recording: WeakValueDictionary[Path, SnapshotRecorder] = WeakValueDictionary()
 
 
 class SnapshotRecorder:
-    """Writes the weights of `model` as snapshots of dimred, which dimred.fit, `dimred pca` and stage 2 read.
+    """Writes snapshots of the weights of `model`. dimred.fit, `dimred pca` and stage 2 read these snapshots.
 
         with SnapshotRecorder(model, "snapshots", epochs_of=len(loader), per_epoch=2) as recorder:
             ...
             optimizer.step()
             recorder.step()
 
-    model: a torch module, or a mapping from names to arrays (looked at again at each snapshot: a dict that the loop
-        updates).
-    every_steps: the number of steps from one snapshot to the next; or epochs_of: steps of an epoch, of which per_epoch
-        get one, evenly, the last step among them. Both from epoch `from_epoch` on, counted from 1.
-    first_step: steps done before, where a training goes on; `model` then holds the weights of that step. Without it, a
-        folder that holds snapshots is refused; with it, later ones are written again when their step comes. A model
-        that does not go on from the newest snapshot up to that step begins another run, with a warning: `dimred merge`
-        says whose snapshots they are, dimred.fit and stage 2 refuse them together.
-    trainable_only: of a module, the parameters that need a gradient (LoRA's, or those of a head), with a warning that
-        says so. The snapshots name those that they lack, and carry a digest of them, for which the frozen values are
-        read once. A parameter that is thawed later is refused.
-    rank: only rank 0 writes; by default torch.distributed's, or that of RANK in the environment.
+    model: a torch module, or a mapping from names to arrays. A mapping is read again at each snapshot, so it may be a
+        dict that the loop updates.
+    every_steps: the number of steps from one snapshot to the next. Give either every_steps or epochs_of.
+    epochs_of: the number of steps in an epoch. Each epoch has per_epoch snapshots at even distances; the last step of
+        the epoch always has one.
+    from_epoch: the first epoch with snapshots, counted from 1. It needs epochs_of.
+    first_step: the number of earlier steps, if a training is resumed. `model` then holds the weights of that step.
+        Without first_step, a folder that holds snapshots is refused. With first_step, snapshots of later steps are
+        overwritten when their step comes. If the model does not continue from the newest snapshot up to that step, a
+        new run begins, with a warning: `dimred merge` tells the two runs apart, and dimred.fit and stage 2 refuse their
+        snapshots together.
+    trainable_only: True records only the parameters of a module that need a gradient (LoRA's, or those of a head); a
+        warning says so. The snapshots hold the names of the frozen parameters and a digest of their values, which are
+        read once. A parameter that needs a gradient later is refused.
+    rank: only rank 0 writes. The default is the rank of torch.distributed, or else RANK in the environment.
 
-    step() copies the weights aside before it returns, so that a snapshot holds what they were at the call, as float32;
-    a thread writes them durably, whole or not at all. A snapshot that comes while the last one is being written waits
-    for it. What a write raised (OSError: a full disk; ValueError: a weight that is not finite) the next step(), or the
-    end of the block, raises.
+    step() copies the weights before it returns, so a snapshot holds the weights at the time of the call, in float32. A
+    thread then writes the snapshot durably, completely or not at all. If the previous snapshot is still being written,
+    step() waits for that write. The next step(), or the end of the block, raises the error of a write: OSError for a
+    full disk, ValueError for a weight that is not finite.
 
-    A folder has one recorder at a time (ValueError), which belongs to the process that made it: a fork's child is
-    refused (RuntimeError), and so is a copy (TypeError).
+    A folder has one recorder at a time (ValueError). The recorder belongs to the process that made it: a forked child
+    is refused (RuntimeError), and so is a copy (TypeError).
     """
 
     def __init__(
@@ -85,14 +88,16 @@ class SnapshotRecorder:
             self._writer = ThreadPoolExecutor(1, thread_name_prefix="dimred-snapshots")
 
     def step(self) -> None:
-        """After each optimiser step."""
+        """Counts one step, and takes a snapshot if one is due. Call step() after each step of the optimizer."""
         self._require_usable()
         self.steps += 1
         if self._writes and self._schedule.is_due(self.steps):
             self.snapshot()
 
     def snapshot(self, epoch: int | None = None) -> None:
-        """A snapshot now, whatever the step; epoch: which it carries, by default that of the step."""
+        """Takes a snapshot now, whether or not one is due. epoch: the epoch to record; by default the epoch of the
+        step.
+        """
         self._require_usable()
         carried = self._schedule.epoch(self.steps) if epoch is None else whole_number(SCOPE, "epoch", epoch, 0)
         if not self._writes:
@@ -103,7 +108,7 @@ class SnapshotRecorder:
         self._pending = self._writer.submit(self._recording.write, path, carried, self.steps)
 
     def wait(self) -> None:
-        """Waits until the last snapshot is durable; raises what its write raised."""
+        """Waits until the last snapshot is on disk. Raises the error of that write."""
         if self._pending is None or self._process != os.getpid():
             return
         try:
@@ -114,7 +119,9 @@ class SnapshotRecorder:
         self._pending = None
 
     def close(self) -> None:
-        """wait(), and the end of the thread; others may then record into the folder. Ctrl-C leaves it open."""
+        """Waits for the last snapshot and ends the thread. Another recorder may then use the folder. After Ctrl-C the
+        recorder stays open.
+        """
         if self._closed or self._process != os.getpid():
             return
         try:
@@ -140,34 +147,35 @@ class SnapshotRecorder:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
-            f"{SCOPE} cannot be copied or pickled, as a folder has one recorder; make it in the process that trains"
+            f"{SCOPE} cannot be copied or pickled, because a folder has one recorder; make the recorder in the process "
+            "that trains"
         )
 
     def _require_usable(self) -> None:
         if self._process != os.getpid():
             raise RuntimeError(
-                f"{SCOPE} needs the process {self._process} that made it, received a call in process {os.getpid()}, "
-                "its fork; make the recorder in the process that trains"
+                f"{SCOPE} was made in process {self._process}, received a call in the forked process {os.getpid()}; "
+                "make the recorder in the process that trains"
             )
         if self._closed:
             raise ValueError(f"{SCOPE} is closed; to continue, make another recorder with first_step={self.steps}")
 
     def _open(self, goes_on: bool) -> _core.Recording:
-        """The folder, for this recorder alone."""
+        """Opens the folder for this recorder alone."""
         if not self.folder.is_dir() and self.folder.exists():
-            raise ValueError(f"{SCOPE} needs a folder, received '{self.folder}', which is none")
+            raise ValueError(f"{SCOPE} needs a folder, received '{self.folder}', which is not a folder")
         self.folder.mkdir(parents=True, exist_ok=True)
         place = self.folder.resolve()
         if goes_on:
             close_earlier(place)
         opened = _core.Recording(
-            self.folder, *self._recorded.tables, self._recorded.lacks, self._recorded.frozen_digest
+            self.folder, *self._recorded.tables, self._recorded.lacks, self._recorded.frozen_digest, self._recorded.tied
         )
         steps = [int(found[1]) for file in self.folder.iterdir() if (found := NAME.fullmatch(file.name))]
         if steps and not goes_on:
             opened.close()
             raise ValueError(
-                f"{SCOPE} '{self.folder}' holds snapshots up to step {max(steps)}: "
+                f"{SCOPE} '{self.folder}' already holds snapshots up to step {max(steps)}; "
                 "choose another folder, or give first_step to continue"
             )
         self._go_on(opened, [step for step in steps if step <= self.steps])
@@ -175,14 +183,14 @@ class SnapshotRecorder:
         if later:
             warnings.warn(
                 f"{SCOPE} '{self.folder}' holds snapshots of steps after first_step={self.steps}, up to {max(later)}, "
-                "which another course of the training left; each counts until its step comes",
+                "from an earlier training; the recorder overwrites each of these snapshots at the same step",
                 stacklevel=3,
             )
         recording[place] = self
         return opened
 
     def _go_on(self, opened: _core.Recording, steps: list[int]) -> None:
-        """With the run of the newest snapshot, if the weights are of its course."""
+        """Continues the run of the newest snapshot, if the weights belong to that run."""
         if not steps:
             return
         newest = max(steps)
@@ -194,14 +202,15 @@ class SnapshotRecorder:
             goes_on = False
         if not goes_on:
             warnings.warn(
-                f"{SCOPE} '{file}' is not of this network's course, which is recorded as another run: dimred.fit "
-                "refuses the two together; choose another folder, or restore the network before the recorder is made",
+                f"{SCOPE} the weights do not continue from '{file}', so the recorder starts another run, and "
+                "dimred.fit refuses the two runs together; choose another folder, or restore the network before the "
+                "recorder is made",
                 stacklevel=4,
             )
 
 
 def close_earlier(folder: Path) -> None:
-    """The recorder that this process has in the folder, such as that of a training that broke off."""
+    """Closes this process's recorder of the folder, for example after a training that failed."""
     if earlier := recording.get(folder.resolve()):
         earlier.close()
 

@@ -1,4 +1,4 @@
-"""A run of `dimred stage2` whose newest state an optimizer has taken up, and the state that follows it."""
+"""A run of `dimred stage2` whose newest state an optimizer has loaded, and the state that follows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dimred import _core
 
 @dataclass
 class Cost:
-    """The cost of the steps since a state was taken up."""
+    """The cost of the steps since a state was loaded."""
 
     seconds: float = 0
     forward_passes: int = 0
@@ -26,7 +26,9 @@ class Cost:
 
 @dataclass
 class TakenRun:
-    """scope: of its messages. state: the folder of the state. text: its scalars, as the core read them."""
+    """scope: the scope of its messages. state: the folder of the state. text: the state's scalars, as the core read
+    them.
+    """
 
     scope: str
     state: str
@@ -36,25 +38,29 @@ class TakenRun:
         self.scalars: dict[str, Any] = json.loads(self.text)
 
     def require_way_back(self, preset: str, method: _core.Method, total_steps: int | None, ranks: int) -> Path:
-        """The run's folder. Raises ValueError where `dimred stage2` would not have taken the same steps."""
+        """Returns the run's folder. Raises ValueError if `dimred stage2` would not have taken the same steps."""
         run, text = _core.run_of_state(self.state)
         if not run:
-            raise ValueError(f"{self.scope} save_run needs a state in its run, received '{self.state}' outside one")
+            raise ValueError(
+                f"{self.scope} save_run needs a state inside a run folder, received '{self.state}', "
+                "which is in no run folder"
+            )
         options = {name: value for part in _tables(tomllib.loads(text)) for name, value in part.items()}
         wanted = {"preset": preset, "trial_batchnorm": "restored", "average": "none", **method.options}
         for name, value in wanted.items():
             if options.get(name) != value:
                 raise ValueError(
-                    f"{self.scope} save_run needs the options of the run, whose {name} is {options.get(name)}, "
-                    f"received {value}"
+                    f"{self.scope} save_run needs {name} = {options.get(name)}, as in the run, received {value}"
                 )
         if "loss_scale" in self.scalars:
-            raise ValueError(f"{self.scope} save_run takes no run with a loss scale, which steps here do not move")
+            raise ValueError(
+                f"{self.scope} save_run does not support a run with a loss scale, because step() cannot update it"
+            )
         length = None if options.get("budget") else self.scalars["length"] * self.scalars["steps_per_epoch"]
         if method.depends_on_length and total_steps != length:
             ends = "by a budget of passes" if length is None else f"after {length:.0f} steps"
             raise ValueError(
-                f"{self.scope} save_run needs rates that fall over the run, which ends {ends}, "
+                f"{self.scope} save_run needs rates that fall over the whole run; the run ends {ends}, "
                 f"received total_steps = {total_steps}"
             )
         if ranks > 1:
@@ -64,14 +70,17 @@ class TakenRun:
     def following(
         self, steps: int, cost: Cost, method: dict[str, Any], coordinates: NDArray[np.float64]
     ) -> dict[str, Any]:
-        """The scalars after `steps` more: an epoch's last step is done, its row of the curve due; else ValueError."""
+        """Returns the scalars after `steps` more steps: the epoch's last step is done, and its row of the curve is due.
+
+        Raises ValueError unless the steps are whole epochs.
+        """
         per_epoch, position = self.scalars["steps_per_epoch"], self.scalars["position"]
         before, within = divmod(position["epoch"] * per_epoch + position["step_in_epoch"], per_epoch)
         epochs, more = divmod(steps, per_epoch)
         if within or more or not epochs:
             raise ValueError(
                 f"{self.scope} save_run needs whole epochs of {per_epoch} steps since load_run, received {steps} steps"
-                + (f" after {within} of an epoch" if within else "")
+                + (f" after {within} steps of an epoch" if within else "")
             )
         spent = position["totals"]
         totals = spent | {"images": spent["images"] + spent["images"] // before * epochs if before else 0}
@@ -99,5 +108,5 @@ class TakenRun:
 
 
 def _tables(table: dict[str, Any]) -> list[dict[str, Any]]:
-    """The table, and those in it."""
+    """Returns the table and all tables inside it."""
     return [table, *(part for value in table.values() if isinstance(value, dict) for part in _tables(value))]

@@ -1,4 +1,4 @@
-"""The state of a run of `dimred stage2` in tensors of torch, and the way back."""
+"""Converts the state of a run of `dimred stage2` to tensors of torch, and back."""
 
 from __future__ import annotations
 
@@ -17,19 +17,18 @@ Arrays = dict[str, NDArray[Any]]
 
 
 def take_up_of(state: TorchState, scalars: dict[str, Any], vectors: Arrays, counters: Arrays) -> Callable[[], None]:
-    """w, m and the buffers of the trainer's state in the order of `state`, as a function that takes them up and does
-    not fail.
+    """Returns a function that copies w, m and the buffers of the trainer's state into `state` and does not fail.
 
     Raises ValueError for another network or matrix.
     """
     columns = _columns_in(state, scalars)
     if len(columns) != len(vectors["weights"]):
-        raise ValueError(f"{SCOPE} the run has {len(vectors['weights'])} weights, the model trains {len(columns)}")
+        raise ValueError(f"{SCOPE} the run has {len(vectors['weights'])} weights, but the model trains {len(columns)}")
     w, momentum = (torch.zeros(len(state.weights.vector)) for _ in range(2))
     for whole, name in ((w, "weights"), (momentum, "residual_momentum")):
         whole[: len(columns)] = torch.from_numpy(vectors[name])[columns]
     if not np.allclose(scalars["coordinates"], state.coordinates(w), rtol=0, atol=1e-5 * float(w.norm())):
-        raise ValueError(f"{SCOPE} the run is of another matrix")
+        raise ValueError(f"{SCOPE} the run has another matrix than this optimizer")
     floats, whole_numbers = _buffers(state)
     buffers = [*floats, *whole_numbers]
     parts = [*_parted(vectors["buffers"], floats), *_parted(counters["counters"], whole_numbers)]
@@ -47,7 +46,7 @@ def take_up_of(state: TorchState, scalars: dict[str, Any], vectors: Arrays, coun
 
 @torch.no_grad()
 def saved_state(state: TorchState, scalars: dict[str, Any]) -> tuple[Arrays, Arrays, Numbers]:
-    """w, m and the buffers as a state of the trainer has them, and P w."""
+    """Returns w, m and the buffers in the form of the trainer's state, and P w."""
     columns = _columns_in(state, scalars)
     state.weights.gather()
     vectors: Arrays = {}
@@ -61,7 +60,7 @@ def saved_state(state: TorchState, scalars: dict[str, Any]) -> tuple[Arrays, Arr
 
 
 def _columns_in(state: TorchState, scalars: dict[str, Any]) -> Tensor:
-    """Where the trainer's vectors have each value of ours."""
+    """Returns the index of each of our values in the trainer's vectors."""
     there = {part["name"]: (part["offset"], tuple(part["shape"])) for part in scalars["layout"]["parameters"]}
     columns = []
     for i, parameter in enumerate(state.trained.parameters):
@@ -73,16 +72,16 @@ def _columns_in(state: TorchState, scalars: dict[str, Any]) -> Tensor:
 
 
 def _buffers(state: TorchState) -> tuple[list[Tensor], list[Tensor]]:
-    """The buffers of floating point, and the others."""
+    """Returns the floating-point buffers, and the others."""
     buffers = [] if state.trained.module is None else list(state.trained.module.buffers())
     return [b for b in buffers if b.is_floating_point()], [b for b in buffers if not b.is_floating_point()]
 
 
 def _parted(values: NDArray[Any], tensors: list[Tensor]) -> list[Tensor]:
-    """Values that lie one behind another, in the tensors' shapes."""
+    """Splits consecutive values into tensors of the given shapes."""
     sizes = [tensor.numel() for tensor in tensors]
     if sum(sizes) != len(values):
-        raise ValueError(f"{SCOPE} the run has {len(values)} values of buffers, the model {sum(sizes)}")
+        raise ValueError(f"{SCOPE} the run has {len(values)} values of buffers, but the model has {sum(sizes)}")
     return [
         part.view(tensor.shape)
         for tensor, part in zip(tensors, torch.split(torch.from_numpy(values), sizes), strict=True)
@@ -90,7 +89,7 @@ def _parted(values: NDArray[Any], tensors: list[Tensor]) -> list[Tensor]:
 
 
 def _joined(tensors: list[Tensor], dtype: torch.dtype) -> NDArray[Any]:
-    """Their values, one behind another."""
+    """Returns the values of all tensors as one vector."""
     return torch.cat(
         [torch.empty(0, dtype=dtype), *(tensor.detach().cpu().flatten().to(dtype) for tensor in tensors)]
     ).numpy()

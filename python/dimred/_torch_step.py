@@ -29,9 +29,9 @@ TILE = 1 << 16  # columns whose products are summed in float32; their sums are a
 
 
 class TorchState:
-    """What lasts from step to step.
+    """The state that lasts from step to step.
 
-    All ranks hold the weights [M] whole, and of P, the gradient and the momentum m their own columns.
+    Each rank holds all weights [M], but only its own columns of P, the gradient and the momentum m.
     """
 
     def __init__(self, trained: Trained, basis: Basis | None, places: list[Place], ranks: Ranks) -> None:
@@ -52,9 +52,10 @@ class TorchState:
         return sum(block.rows.nbytes for block in self.blocks)
 
     def require_same_on_ranks(self, basis: Callable[[], str | None]) -> None:
-        """At the first step, once the weights are gathered: ValueError where a rank has other weights or another basis.
+        """Raises ValueError at the first step if a rank has other weights or another basis.
 
-        basis: gives a text that tells it from others. Each rank moves all weights by its own copy and has a part of P.
+        basis: returns a text that identifies the basis. Each rank moves all weights by its own copy and has a part of
+            P.
         """
         if self._is_compared:
             return
@@ -69,24 +70,24 @@ class TorchState:
         self._is_compared = True
 
     def coordinates(self, w: Tensor) -> Numbers:
-        """P w of all ranks; w padded as theirs."""
+        """Returns P w, summed over all ranks; w is padded to the length of the ranks' vectors."""
         own = w.to(self.momentum)[slice(*self.own)]
         parts = [products(block.rows, own[block.columns]) for block in self.blocks]
         return self.ranks.sum(torch.cat([*parts, torch.zeros(0, dtype=torch.float64, device=own.device)])).cpu().numpy()
 
     def within_own(self, begin: int, end: int) -> slice:
-        """Columns of all, counted from the first own one; empty where none is."""
+        """Returns columns of the whole vector as columns of this rank; empty if this rank has none."""
         a, b = max(begin, self.own[0]), min(end, self.own[1])
         return slice(a - self.own[0], max(a, b) - self.own[0])
 
 
 @dataclass(frozen=True)
 class Objective:
-    """What a step descends in: the mean loss of a closure, and penalties.
+    """The function that a step descends: the mean loss of a closure, plus penalties.
 
-    decays: (begin, end, lambda) adds lambda / 2 |w|^2 of these columns. sam_radius: the loss at w + radius g / |g|
-        instead.
-    scaler, optimizer: of losses in float16, and as whose gradients it knows these.
+    decays: (begin, end, lambda) adds lambda / 2 |w|^2 of these columns.
+    sam_radius: if positive, the loss is taken at w + radius g / |g|.
+    scaler, optimizer: scale losses in float16; the scaler knows the gradients as those of `optimizer`.
     """
 
     closure: Closure
@@ -97,9 +98,9 @@ class Objective:
 
 
 class TorchStep:
-    """method::SubspaceSpace of one step, whose passes all begin with the same buffers and random numbers.
+    """method::SubspaceSpace for one step. All passes begin with the same buffers and random numbers.
 
-    check: evaluate the closure again at the same weights, and raise RuntimeError where it gives another loss.
+    check: evaluates the closure again at the same weights, and raises RuntimeError if the loss differs.
     """
 
     def __init__(self, state: TorchState, objective: Objective, check: bool) -> None:
@@ -120,7 +121,9 @@ class TorchStep:
         self._moved = self._unscaled = False
 
     def end(self, *, lost: bool) -> None:
-        """Random numbers go on as after the pass with gradients; a batch without a loss leaves no statistics."""
+        """Sets the random numbers to their state after the pass with gradients; a batch without a loss leaves no
+        statistics.
+        """
         if lost:
             _put(self._before)
         if self._random_after is not None:
@@ -218,7 +221,7 @@ class TorchStep:
         return _scalar(self._objective.closure())
 
     def _evaluate_with_graph(self) -> Tensor:
-        """The loss whose backward() is still to come."""
+        """Returns the loss, before its backward()."""
         parameters = self._weights.parameters
         for parameter in parameters:
             parameter.grad = None
@@ -226,17 +229,17 @@ class TorchStep:
             loss = self._evaluate()
             if any(parameter.grad is not None for parameter in parameters):
                 raise RuntimeError(
-                    f"{SCOPE} the closure called backward(); it only runs the network forward and returns the loss, "
-                    "of which the optimizer takes the gradient"
+                    f"{SCOPE} the closure called backward(); the closure needs only to run the network forward and to "
+                    "return the loss, because the optimizer calls backward() itself"
                 )
             if not loss.requires_grad:
                 raise RuntimeError(
-                    f"{SCOPE} the closure's loss depends on no parameter: does it run under torch.no_grad()?"
+                    f"{SCOPE} the closure's loss depends on no parameter; does the closure run under torch.no_grad()?"
                 )
         return loss
 
     def _pass(self) -> tuple[Tensor, float]:
-        """The mean gradient, own columns, and the mean loss."""
+        """Returns this rank's columns of the mean gradient, and the mean loss."""
         scaler = self._objective.scaler
         loss = self._evaluate_with_graph()
         self._state.cost.backward_passes += 1
@@ -251,7 +254,7 @@ class TorchStep:
         return ranks.own_mean(self._weights.gradient, slice(*self._state.own)), ranks.mean(loss)
 
     def _ascent(self) -> Tensor | None:
-        """SAM's radius g / |g|; none where g is not finite."""
+        """Returns SAM's shift, radius g / |g|; None if g is 0 or not finite."""
         own, _ = self._pass()
         norm = float(self._state.ranks.sum(products(own[None], own))) ** 0.5
         if not np.isfinite(norm) or norm == 0:
@@ -266,12 +269,12 @@ class TorchStep:
     def _require_same(self, again: float) -> None:
         if np.isfinite(self._loss) and not abs(again - self._loss) <= 1e-4 * max(1e-3, abs(self._loss)):
             raise RuntimeError(
-                f"{SCOPE} the closure gave a loss of {self._loss:.9g} and then of {again:.9g} at the same weights: "
-                "it needs to use the same batch, and torch's random numbers alone, at each call"
+                f"{SCOPE} the closure gave a loss of {self._loss:.9g} and then of {again:.9g} at the same weights; "
+                "at each call the closure needs to use the same batch, and no random numbers except torch's"
             )
 
     def _back_projected(self, coordinates: Numbers) -> Tensor:
-        """P'c of n vectors of k coordinates, own columns."""
+        """Returns this rank's columns of P' c for n vectors of k coordinates."""
         momentum = self._state.momentum
         self._state.cost.basis_bytes_read += self._state.basis_bytes
         out = momentum.new_zeros(len(coordinates), len(momentum))
@@ -283,7 +286,7 @@ class TorchStep:
         return out
 
     def _thawed(self, own: Tensor) -> Tensor:
-        """The values with 0 in the columns of parameters that need no gradient."""
+        """Returns the values with 0 in the columns of parameters that need no gradient."""
         if not self._frozen:
             return own
         moving = own.clone()
@@ -297,7 +300,7 @@ class TorchStep:
 
 
 def products(rows: Tensor, vector: Tensor) -> Tensor:
-    """rows [k, n] times vector [n], in float64 over tiles of sums in the rows' type."""
+    """Returns rows [k, n] times vector [n]; tiles are summed in the rows' type, and their sums in float64."""
     total = torch.zeros(len(rows), dtype=torch.float64, device=rows.device)
     for begin in range(0, len(vector), TILE):
         total += torch.mv(rows[:, begin : begin + TILE], vector[begin : begin + TILE])
@@ -311,12 +314,12 @@ def _scalar(loss: Any) -> Tensor:
             if isinstance(loss, Tensor)
             else type(loss).__name__
         )
-        raise TypeError(f"{SCOPE} the closure needs to return a scalar tensor, the mean loss, received {received}")
+        raise TypeError(f"{SCOPE} the closure needs to return the mean loss as a scalar tensor, received {received}")
     return loss
 
 
 def _buffers(module: Module | None) -> Values:
-    """The buffers as they are: a forward pass may write to one, or put another tensor in its place."""
+    """Returns the present buffers: a forward pass may write to a buffer, or replace it by another tensor."""
     modules = [] if module is None else module.modules()
     held = [
         (part._buffers, name, buffer)

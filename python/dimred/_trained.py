@@ -1,4 +1,4 @@
-"""What an optimizer trains: parameters by their names, the options of their groups, and their columns in a basis."""
+"""The parameters that an optimizer trains: their names, the options of their groups, and their columns in a basis."""
 
 from __future__ import annotations
 
@@ -28,10 +28,11 @@ Place = tuple[int, int]  # the first column and the number of columns that a bas
 
 @dataclass(frozen=True)
 class Trained:
-    """parameters, names: those that need a gradient, and all names of each; no names where nobody told them.
+    """parameters, names: the parameters that need a gradient, and all names of each; no names if the caller gave none.
 
-    groups: as torch.optim.Optimizer takes them. given: as the optimizer received them: the module, or groups whose
-    parameters have their names. left_out: by name, those that needed no gradient when the optimizer was made.
+    groups: in the form of torch.optim.Optimizer.
+    given: the optimizer's argument: the module, or groups whose parameters have names.
+    left_out: by name, the parameters that needed no gradient when the optimizer was made.
     """
 
     parameters: tuple[Parameter, ...]
@@ -42,7 +43,7 @@ class Trained:
 
     @property
     def module(self) -> Module | None:
-        """The module itself, also of a wrapped one."""
+        """The module inside all wrappers."""
         return bare(self.given) if isinstance(self.given, Module) else None
 
     def name(self, i: int) -> str:
@@ -51,7 +52,10 @@ class Trained:
 
 
 def trained_of(given: Params) -> Trained:
-    """The parameters of what an optimizer of torch takes; TypeError and ValueError for what cannot be trained."""
+    """Returns the parameters in any form that an optimizer of torch takes.
+
+    Raises TypeError and ValueError for parameters that cannot be trained.
+    """
     if isinstance(given, Module):
         known = {parameter: tuple(names) for parameter, names in aliases(bare(given)).items()}
         groups = [{"params": [parameter for parameter in known if parameter.requires_grad]}]
@@ -70,7 +74,7 @@ def trained_of(given: Params) -> Trained:
 
 
 def refuse_changes(trained: Trained) -> None:
-    """Raises RuntimeError where a parameter was replaced since then, ValueError where another one needs a gradient."""
+    """Raises RuntimeError if a parameter was replaced, ValueError if a frozen parameter needs a gradient now."""
     module = trained.module
     known = trained.left_out if module is None else tuple(module.named_parameters())
     ours = set(trained.parameters)
@@ -80,13 +84,13 @@ def refuse_changes(trained: Trained) -> None:
     for name, parameter in known:
         if parameter.requires_grad and parameter not in ours:
             raise ValueError(
-                f"{SCOPE} {name} needs a gradient since the optimizer was made, which does not train it; "
+                f"{SCOPE} {name} needed no gradient when the optimizer was made, but needs one now; "
                 "make another optimizer"
             )
 
 
 def _groups(given: Iterable[Any]) -> list[dict[str, Any]]:
-    """The groups, with (name, tensor) in place of each parameter; "" where there is no name."""
+    """Returns the groups, with (name, tensor) in place of each parameter; the name is "" if there is none."""
     if isinstance(given, Tensor | Mapping | str) or not isinstance(given, Iterable):
         raise TypeError(f"{NEEDED}; received {type(given).__name__}")
     items = list(given)
@@ -98,8 +102,8 @@ def _groups(given: Iterable[Any]) -> list[dict[str, Any]]:
             raise TypeError(f"{NEEDED}; received {type(item).__name__} where a group with params was expected")
         if "lr" in item:
             raise ValueError(
-                f"{SCOPE} finds its step sizes itself, a group takes no lr; received {item['lr']} "
-                "(what is not to move: requires_grad_(False))"
+                f"{SCOPE} searches the step size itself, so a group takes no lr; received {item['lr']} "
+                "(to freeze a parameter, call requires_grad_(False))"
             )
         if unknown := [name for name in item if name not in GROUP_OPTIONS]:
             raise ValueError(f"{SCOPE} a group takes {', '.join(GROUP_OPTIONS)}, received {unknown[0]}")
@@ -112,7 +116,7 @@ def _groups(given: Iterable[Any]) -> list[dict[str, Any]]:
 
 def _listed(params: Any) -> list[tuple[str, Parameter]]:
     if isinstance(params, set):
-        raise TypeError(f"{SCOPE} needs parameters in an order, received a set")
+        raise TypeError(f"{SCOPE} needs an ordered list of parameters, received a set")
     listed: list[tuple[str, Parameter]] = []
     for item in [params] if isinstance(params, Tensor) else params:
         name, tensor = item if isinstance(item, tuple) and len(item) == 2 else ("", item)
@@ -125,7 +129,10 @@ def _listed(params: Any) -> list[tuple[str, Parameter]]:
 def _known(groups: list[dict[str, Any]]) -> dict[Parameter, tuple[str, ...]]:
     listed = [pair for group in groups for pair in group["params"]]
     if any(name for name, _ in listed) and not all(name for name, _ in listed):
-        raise ValueError(f"{SCOPE} needs names of all parameters or of none")
+        unnamed = sum(not name for name, _ in listed)
+        raise ValueError(
+            f"{SCOPE} needs names of all parameters or of none, received {unnamed} of {len(listed)} without a name"
+        )
     known: dict[Parameter, tuple[str, ...]] = {}
     for i, (name, parameter) in enumerate(listed):
         if parameter in known:
@@ -141,7 +148,7 @@ def _refuse_parameters(trained: Trained) -> None:
     for i, parameter in enumerate(trained.parameters):
         if is_lazy(parameter) or parameter.device.type == "meta":
             raise ValueError(
-                f"{SCOPE} needs parameters that have values, received {trained.name(i)} without; "
+                f"{SCOPE} needs parameters that have values, received {trained.name(i)} without values; "
                 "run the network once before"
             )
         if not parameter.is_floating_point() or parameter.layout != torch.strided:
@@ -158,10 +165,10 @@ def _refuse_parameters(trained: Trained) -> None:
 
 
 def in_basis(trained: Trained, basis: Basis | None) -> tuple[Trained, list[Place]]:
-    """The parameters in the order in which the basis has them, and their places there.
+    """Returns the parameters in the order of the basis, and their places in the basis.
 
-    They are found by name. Where either side has none, they need to be those of the basis in its order, with its
-    shapes. Raises ValueError where they are not.
+    Parameters are matched by name. If either side has no names, the parameters need to have the order and the shapes of
+    the basis. Raises ValueError otherwise.
     """
     if basis is None:
         return trained, []
@@ -183,17 +190,17 @@ def _named_places(trained: Trained, basis: Basis) -> list[Place]:
         found = [name for name in [next(flat) for _ in names] if name in there]
         if len(found) > 1:
             raise ValueError(
-                f"{SCOPE} the basis has {found[0]} and {found[1]} apart, which the model ties; "
-                f"leave one out, as by dimred.fit(..., exclude={found[1]!r})"
+                f"{SCOPE} the model ties {found[0]} and {found[1]}, but the basis has both; "
+                f"leave one out, for example with dimred.fit(..., exclude={found[1]!r})"
             )
         if not found or there[found[0]][0] != tuple(parameter.shape):
-            known = f"has it as {list(there[found[0]][0])}" if found else "does not have it"
-            raise ValueError(f"{SCOPE} the model trains {names[0]} {list(parameter.shape)}, the basis {known}")
+            known = f"has {found[0]} {list(there[found[0]][0])}" if found else "has no such parameter"
+            raise ValueError(f"{SCOPE} the model trains {names[0]} {list(parameter.shape)}, but the basis {known}")
         places.append((there.pop(found[0])[1], parameter.numel()))
     for name, (shape, begin) in there.items():
         columns = basis.components[:, begin : begin + int(np.prod(shape, dtype=np.int64))]
         if columns.size and np.abs(columns).max() > CONSTANT:  # else its snapshots had it frozen, too
-            raise ValueError(f"{SCOPE} the basis has {name}, which the model does not train")
+            raise ValueError(f"{SCOPE} the basis has {name}, but the model does not train {name}")
     return places
 
 
@@ -202,17 +209,17 @@ def _places_in_order(trained: Trained, basis: Basis) -> list[Place]:
     sizes = [parameter.numel() for parameter in trained.parameters]
     if basis.names and shapes != basis.shapes:
         raise ValueError(
-            f"{SCOPE} needs the parameters that the basis has, in its order, where they have no names: give the "
-            f"module, or (name, tensor) of named_parameters(); received {_first_difference(shapes, basis)}"
+            f"{SCOPE} needs parameters without names in the order of the basis; pass the module, or the "
+            f"(name, tensor) pairs of named_parameters(); received {_first_difference(shapes, basis)}"
         )
     if sum(sizes) != basis.components.shape[1]:
         raise ValueError(
             f"{SCOPE} the basis has {basis.components.shape[1]} columns, "
-            f"the trained parameters have {sum(sizes)} values"
+            f"but the trained parameters have {sum(sizes)} values"
         )
     if not basis.names and len(trained.groups) > 1:
         raise ValueError(
-            f"{SCOPE} needs one list of parameters, in the order of the columns, where the basis has no names; "
+            f"{SCOPE} needs one list of parameters, in the order of the columns, because the basis has no names; "
             f"received {len(trained.groups)} groups"
         )
     return list(zip(accumulate([0, *sizes[:-1]]), sizes, strict=True))
@@ -221,8 +228,8 @@ def _places_in_order(trained: Trained, basis: Basis) -> list[Place]:
 def _first_difference(shapes: list[tuple[int, ...]], basis: Basis) -> str:
     for shape, name, wanted in zip(shapes, basis.names, basis.shapes, strict=False):
         if shape != wanted:
-            return f"{list(shape)} where it has {name} {list(wanted)}"
-    return f"{len(shapes)} parameters for its {len(basis.shapes)}"
+            return f"shape {list(shape)} where the basis has {name} {list(wanted)}"
+    return f"{len(shapes)} parameters where the basis has {len(basis.shapes)}"
 
 
 def _begins(basis: Basis) -> list[int]:
@@ -232,14 +239,14 @@ def _begins(basis: Basis) -> list[int]:
 
 @dataclass(frozen=True)
 class Block:
-    """rows [k, columns] of a basis on the columns of this rank."""
+    """The rows [k, columns] of a basis on the columns of this rank."""
 
     columns: slice
     rows: Tensor
 
 
 def own_blocks(basis: Basis | None, places: list[Place], own: range, like: Tensor) -> list[Block]:
-    """The blocks of the basis on the columns `own` of the parameters, with the type and device of `like`."""
+    """Returns the basis on the columns `own` of the parameters, in the type and on the device of `like`."""
     if basis is None:
         return []
     blocks = []

@@ -1,5 +1,7 @@
-"""Snapshots of a training by Lightning; SubspaceOptimizer runs there by manual optimization
-(docs/how-to/use_with_lightning_and_transformers.md)."""
+"""Records snapshots of a training by Lightning.
+
+SubspaceOptimizer works with Lightning's manual optimization (docs/how-to/use_with_lightning_and_transformers.md).
+"""
 
 from __future__ import annotations
 
@@ -16,14 +18,18 @@ from dimred._schedule import share_ends
 
 
 class SnapshotCallback(Callback):  # type: ignore[misc]
-    """A SnapshotRecorder of the module that a Lightning Trainer fits.
+    """Records snapshots of the module that a Lightning Trainer fits, with a SnapshotRecorder.
 
         Trainer(callbacks=[SnapshotCallback("snapshots", per_epoch=2)], ...)
 
-    every_steps: by Trainer.global_step, which counts the steps of all optimizers. per_epoch (2 where neither is given):
-        evenly over the batches of the Trainer's epoch, whatever steps they make; needs a training set of known length,
-        and a snapshot waits for the next step where there was none since the last one.
-    from_epoch, trainable_only: as SnapshotRecorder's. A fit from a checkpoint goes on with the recording.
+    every_steps: the number of steps from one snapshot to the next. Steps are counted by Trainer.global_step, which adds
+        up the steps of all optimizers.
+    per_epoch: the number of snapshots in each epoch of the Trainer, at even distances over the batches; 2 if neither is
+        given. It needs a training set of known length. If no step was taken since the last snapshot, a due snapshot
+        waits for the next step.
+    from_epoch, trainable_only: as in SnapshotRecorder.
+
+    A fit from a checkpoint continues the recording.
     """
 
     def __init__(
@@ -41,18 +47,18 @@ class SnapshotCallback(Callback):  # type: ignore[misc]
         self._due, self._old_step = False, 0  # the last step whose weights are recorded, or another epoch's
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
-        """Where a fit begins."""
+        """Makes the recorder at the start of a fit."""
         batches = trainer.num_training_batches
         length = int(batches) if math.isfinite(batches) else None
         self.recorder = self._options.recorder(pl_module, length, trainer.global_step, trainer.global_rank)
         self._due = False
 
     def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
-        """The weights that it begins with are those of the epoch before."""
+        """Notes the step: the weights at the start of an epoch belong to the epoch before."""
         self._old_step = trainer.global_step
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
-        """A batch makes none, one or, of several optimizers, more steps."""
+        """Takes a snapshot if one is due. A batch may take no step, one step, or several with several optimizers."""
         if self.recorder is None:
             return
         before, self.recorder.steps = self.recorder.steps, trainer.global_step
@@ -63,17 +69,17 @@ class SnapshotCallback(Callback):  # type: ignore[misc]
             self._due, self._old_step = False, trainer.global_step
 
     def on_train_end(self, *_: Any) -> None:
-        """The last snapshot is durable when fit() returns."""
+        """Waits for the last snapshot, so that it is on disk when fit() returns."""
         if self.recorder is not None:
             self.recorder.close()
 
     def on_exception(self, *_: Any) -> None:
-        """So it is when fit() raises; its own error is the one to see."""
+        """Waits for the last snapshot, too; only the error of fit() is raised."""
         with suppress(Exception):
             self.on_train_end()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Copies, such as those for other processes, make recorders of their own."""
+        """Copies for other processes make their own recorders."""
         return self.__dict__ | {"recorder": None}
 
     def _ends_share(self, before: int, epoch: int, batch: int, trainer: Any) -> bool:

@@ -1,9 +1,10 @@
-"""Pictures of a training in the space of its weights; each returns matplotlib's Axes."""
+"""Plots of a training in the space of its weights. Each function returns matplotlib's Axes."""
 
 from __future__ import annotations
 
 import csv
 import os
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from dimred._basis import Basis
 from dimred._fit import fit
 from dimred._readouts import _parameters_of, _row
-from dimred._sources import open_source
+from dimred._sources import given_order, open_source
 from dimred._trajectory import Trajectory
 
 Grid = NDArray[np.float64]
@@ -32,9 +33,11 @@ def _axes(axes: Any) -> Any:
 
 
 def spectrum(basis: Basis, axes: Any = None) -> Any:
-    """The part of the variance that each component explains, and what a random walk of as many snapshots would show."""
+    """Plots the part of the variance that each component explains, beside a random walk with the same number of
+    snapshots.
+    """
     if basis.explained_variance_ratio.size == 0:
-        raise ValueError("[dimred.plot.spectrum] this basis has no singular values: it came without its .json")
+        raise ValueError("[dimred.plot.spectrum] this basis has no singular values: its .json file was missing")
     axes = _axes(axes)
     numbers = np.arange(1, len(basis.explained_variance_ratio) + 1)
     axes.semilogy(numbers, basis.explained_variance_ratio, "o-", label="snapshots")
@@ -49,9 +52,10 @@ def spectrum(basis: Basis, axes: Any = None) -> Any:
 
 
 def trajectory(source: Any, basis: Basis | None = None, axes: Any = None) -> Any:
-    """The snapshots, less the last one, in the plane of the first two components of `basis`, or of a fit to them.
+    """Plots the snapshots in the plane of the first two components of `basis`, or of a new fit. The last snapshot is
+    the origin. source: as dimred.trajectory takes it.
 
-    A random walk looks like a smooth arc there, too: compare spectrum's grey line before you read anything into it.
+    A random walk also looks like a smooth arc here. Compare the grey line of spectrum() before you interpret the path.
     """
     coordinates, basis = _coordinates(source, basis)
     axes = _axes(axes)
@@ -63,7 +67,9 @@ def trajectory(source: Any, basis: Basis | None = None, axes: Any = None) -> Any
 
 
 def cosines(found: Trajectory, axes: Any = None) -> Any:
-    """The mean cosines of increments by lag, of dimred.trajectory's result, and two sigma of independent increments."""
+    """Plots the mean cosines of increments by lag, and two sigma of independent increments. found: a result of
+    dimred.trajectory.
+    """
     axes = _axes(axes)
     lags = np.arange(1, len(found.cosines) + 1)
     band = 2 / np.sqrt(found.effective_dimension * (found.snapshots - 1 - lags))
@@ -84,13 +90,15 @@ def landscape(
     basis: Basis | None = None,
     axes: Any = None,
 ) -> Any:
-    """loss() of a torch module over the plane of the first two components through its last snapshot, and the path.
+    """Plots the loss of a torch module in the plane of the first two components through the last snapshot, and the
+    path.
 
-    loss: evaluates the model as it stands, on the same data at each call; it is called points x points times.
-    margin: how far the grid goes beyond the trajectory, as a part of its width.
+    loss: loss() evaluates the model with its present weights, on the same data at each call. It is called points x
+        points times.
+    margin: the distance between the trajectory and the edge of the grid, as a part of the trajectory's width.
 
-    The model has its own weights and buffers again afterwards. `axes.landscape` is (x [points], y [points], losses
-    [points, points]). Cost: points^2 calls, and as many writes of M weights.
+    The model's own weights and buffers are restored afterwards. `axes.landscape` is (x [points], y [points], losses
+    [points, points]). Cost: points^2 calls of loss, and as many copies of M weights.
     """
     coordinates, basis = _coordinates(source, basis)
     low, high = coordinates.min(axis=0), coordinates.max(axis=0)
@@ -114,14 +122,20 @@ def landscape(
 
 
 def compare(
-    runs: Sequence[str | os.PathLike[str]], column: str = "test_accuracy", axes: Any = None, *, weights: str = "raw"
+    runs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    column: str = "test_accuracy",
+    axes: Any = None,
+    *,
+    weights: str = "raw",
 ) -> Any:
-    """A column of several runs' curve.csv by epoch; runs that lack it are left out, with a ValueError where all do.
+    """Plots a column of several runs' curve.csv by epoch. Runs without the column are left out; raises ValueError if no
+    run has it.
 
-    weights: whose rows: "raw", "ema", "mean" or "recalibrated".
+    weights: the kind of weights: "raw", "ema", "mean" or "recalibrated".
     """
     axes = _axes(axes)
     drawn = 0
+    runs = [runs] if isinstance(runs, (str, os.PathLike)) else runs
     for run in map(Path, runs):
         with (run / "curve.csv").open(newline="") as stream:
             rows = [row for row in csv.DictReader(stream) if row.get("weights") == weights and row.get(column)]
@@ -130,8 +144,8 @@ def compare(
             drawn += 1
     if drawn == 0:
         raise ValueError(
-            f"[dimred.plot.compare] no run of {', '.join(map(str, runs))} has a column {column} with values of "
-            f"{weights} weights"
+            f"[dimred.plot.compare] none of the runs {', '.join(map(str, runs))} has values of {weights} weights in "
+            f"the column {column}"
         )
     axes.set(xlabel="epoch", ylabel=column.replace("_", " "))
     axes.legend()
@@ -139,15 +153,19 @@ def compare(
 
 
 def _coordinates(source: Any, basis: Basis | None) -> tuple[Grid, Basis]:
-    """[n, 2] relative to the last snapshot."""
+    """Returns the coordinates [n, 2] relative to the last snapshot, and the basis."""
     rows = open_source(source)
     if rows.rows < 3:
         raise ValueError(f"[dimred.plot] needs 3 or more snapshots, received {rows.rows}")
+    if rows.unordered is not None and isinstance(source, (str, os.PathLike)):  # a list gives an order
+        raise ValueError(f"[dimred.plot] needs the order of the snapshots, but {rows.unordered}; give an ordered list")
+    if order := given_order(rows, source):
+        warnings.warn(f"[dimred.plot] {order}", stacklevel=3)
     if basis is None:
         basis = fit(source, 2, progress=False)
     if basis.components.shape[0] < 2 or basis.components.shape[1] != rows.columns:
         raise ValueError(
-            f"[dimred.plot] needs a basis of 2 or more components of {rows.columns} columns, received "
+            f"[dimred.plot] needs a basis of 2 or more components with {rows.columns} columns, received the shape "
             f"{list(basis.components.shape)}"
         )
     found = np.stack([basis.project(_row(rows, i))[:2] for i in range(rows.rows)])
@@ -164,7 +182,7 @@ def _labels(basis: Basis) -> dict[str, str]:
 
 @contextmanager
 def _written(model: Any, basis: Basis) -> Iterator[Callable[[NDArray[np.float32]], None]]:
-    """A function that gives a torch module weights [M]; its own weights and buffers come back at the end."""
+    """Yields a function that gives a torch module weights [M]; the module gets its weights and buffers back."""
     import torch
 
     parameters = _parameters_of(model, basis.names) if basis.names else list(model.parameters())
@@ -174,10 +192,10 @@ def _written(model: Any, basis: Basis) -> Iterator[Callable[[NDArray[np.float32]
         if parameter is None or tuple(parameter.shape) != shape:
             raise ValueError(f"[dimred.plot.landscape] the model has no parameter {name} {list(shape)}")
         if (other := first.setdefault(parameter, name)) != name:
-            raise ValueError(f"[dimred.plot.landscape] the basis has {other} and {name} apart, which the model ties")
+            raise ValueError(f"[dimred.plot.landscape] the model ties {other} and {name}, but the basis has both")
     if (columns := basis.components.shape[1]) != (values := sum(parameter.numel() for parameter in parameters)):
         raise ValueError(
-            f"[dimred.plot.landscape] the basis has {columns} columns, the model's parameters have {values} values"
+            f"[dimred.plot.landscape] the basis has {columns} columns, but the model's parameters have {values} values"
         )
     own = [(tensor, tensor.detach().clone()) for tensor in (*model.parameters(), *model.buffers())]
 

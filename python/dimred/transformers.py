@@ -1,4 +1,4 @@
-"""Snapshots of a training by Hugging Face's Trainer, and one that descends in their subspace."""
+"""Records snapshots of a training by Hugging Face's Trainer, and trains with a SubspaceOptimizer inside a Trainer."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ from dimred._recorder import SnapshotRecorder
 
 
 class SnapshotCallback(TrainerCallback):  # type: ignore[misc]
-    """A SnapshotRecorder of the model that a Trainer trains.
+    """Records snapshots of the model that a Trainer trains, with a SnapshotRecorder.
 
         Trainer(model, arguments, callbacks=[SnapshotCallback("snapshots", per_epoch=2)], ...)
 
-    every_steps, per_epoch, from_epoch, trainable_only: as SnapshotRecorder's; steps are the optimizer's, epochs the
-        Trainer's: per_epoch (2 where neither is given) needs a training set of known length.
-    A training from a checkpoint goes on with the recording.
+    every_steps, per_epoch, from_epoch, trainable_only: as in SnapshotRecorder. Steps are the optimizer's steps, and
+        epochs are the Trainer's epochs. per_epoch is 2 if neither is given, and needs a training set of known length.
+
+    A training from a checkpoint continues the recording.
     """
 
     def __init__(
@@ -42,7 +43,7 @@ class SnapshotCallback(TrainerCallback):  # type: ignore[misc]
     def on_train_begin(
         self, args: Any, state: Any, control: Any, model: Any = None, train_dataloader: Any = None, **_: Any
     ) -> None:
-        """Where a training begins."""
+        """Makes the recorder at the start of a training."""
         try:
             steps = math.ceil(len(train_dataloader) / args.gradient_accumulation_steps)
         except TypeError:
@@ -50,31 +51,32 @@ class SnapshotCallback(TrainerCallback):  # type: ignore[misc]
         self.recorder = self._options.recorder(model, steps, state.global_step, 0 if state.is_world_process_zero else 1)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """After each step of the optimizer."""
+        """Counts each step of the optimizer."""
         if self.recorder is not None:
             self.recorder.step()
 
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """The last snapshot is durable when train() returns."""
+        """Waits for the last snapshot, so that it is on disk when train() returns."""
         if self.recorder is not None:
             self.recorder.close()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Copies, such as those for other processes, make recorders of their own."""
+        """Copies for other processes make their own recorders."""
         return self.__dict__ | {"recorder": None}
 
 
 class SubspaceTrainer(Trainer):  # type: ignore[misc]
-    """A Trainer whose optimizer is a SubspaceOptimizer; all else (data, evaluation, checkpoints, logging) is Trainer's.
+    """A Trainer whose optimizer is a SubspaceOptimizer. Data, evaluation, checkpoints and logging are the Trainer's.
 
         SubspaceTrainer(model, arguments, basis=dimred.fit("snapshots"), preset="robust", train_dataset=texts).train()
 
-    basis, preset, hyperparameters: as SubspaceOptimizer takes them. What arguments say of the optimizer and its
-    schedule, and max_grad_norm, counts for nothing; what Trainer logs as learning_rate is the step size that the
-    search found.
+    basis, preset, hyperparameters: as SubspaceOptimizer takes them.
 
-    Raises ValueError for gradient_accumulation_steps > 1 (a line is searched on one batch), fp16 (use bf16), several
-    GPUs in one process (use torchrun) and optimizers=.
+    The optimizer, the schedule and max_grad_norm in `arguments` are ignored. The Trainer logs the step size of the line
+    search as learning_rate.
+
+    Raises ValueError for gradient_accumulation_steps > 1 (a line search uses one batch), for fp16 (use bf16), for
+    several GPUs in one process (use torchrun), and for optimizers=.
     """
 
     def __init__(
@@ -89,15 +91,15 @@ class SubspaceTrainer(Trainer):  # type: ignore[misc]
         super().__init__(*arguments, **others)
         if self.args.gradient_accumulation_steps > 1:
             raise ValueError(
-                "[SubspaceTrainer] needs gradient_accumulation_steps = 1, as a line is searched on one batch; "
+                "[SubspaceTrainer] needs gradient_accumulation_steps = 1, because a line search uses one batch; "
                 f"received {self.args.gradient_accumulation_steps}"
             )
         if self.args.fp16:
             raise ValueError("[SubspaceTrainer] needs bf16 or float32, received fp16")
         if self.args.n_gpu > 1:
             raise ValueError(
-                f"[SubspaceTrainer] needs one GPU a process, received {self.args.n_gpu} in one; start it by "
-                f"torchrun --nproc_per_node={self.args.n_gpu}, or choose one by CUDA_VISIBLE_DEVICES"
+                f"[SubspaceTrainer] needs one GPU in each process, received {self.args.n_gpu}; start the program with "
+                f"torchrun --nproc_per_node={self.args.n_gpu}, or choose one GPU with CUDA_VISIBLE_DEVICES"
             )
         if any(getattr(self, name) is not None for name in ("optimizer", "lr_scheduler")):
             raise ValueError("[SubspaceTrainer] makes its optimizer and scheduler itself, received optimizers=")
@@ -105,7 +107,7 @@ class SubspaceTrainer(Trainer):  # type: ignore[misc]
         self._hyperparameters: dict[str, Any] = dict(hyperparameters or {})
 
     def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
-        """A SubspaceOptimizer; create_scheduler tells it the length of the run."""
+        """Makes the SubspaceOptimizer; create_scheduler sets the length of the run."""
         if self._searching is None:
             self._searching = _SteppedBefore(
                 self.model,
@@ -119,14 +121,14 @@ class SubspaceTrainer(Trainer):  # type: ignore[misc]
         return self._searching
 
     def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
-        """The search finds the step sizes."""
+        """Returns a scheduler that reports the step sizes of the line search and changes nothing."""
         assert self._searching is not None
         self._searching.total_steps = num_training_steps
         self.lr_scheduler = _StepSizes(self._searching)
         return self.lr_scheduler
 
     def training_step(self, model: Any, inputs: Any, num_items_in_batch: Any = None) -> Tensor:
-        """One searched step; the loss before it."""
+        """Takes one step and returns the loss before the step."""
         inputs = self._prepare_inputs(inputs)
         own = self.accelerator.unwrap_model(model)  # whose gradients the optimizer averages over the ranks
         own.train()
@@ -141,7 +143,7 @@ class SubspaceTrainer(Trainer):  # type: ignore[misc]
 
 
 class _StepSizes(torch.optim.lr_scheduler.LRScheduler):
-    """What Trainer asks for the learning rate: the step size of the last search."""
+    """Reports the step size of the last line search as the learning rate."""
 
     def __init__(self, optimizer: SubspaceOptimizer) -> None:
         super().__init__(optimizer)
@@ -149,21 +151,21 @@ class _StepSizes(torch.optim.lr_scheduler.LRScheduler):
             del group["initial_lr"]  # by which the optimizer knows schedulers that change the rate
 
     def get_lr(self) -> list[float | Tensor]:
-        """The learning rate of each group."""
+        """Returns the learning rate of each group."""
         return [group["lr"] for group in self.optimizer.param_groups]
 
     def get_last_lr(self) -> list[float | Tensor]:
-        """Trainer asks before it calls step()."""
+        """Returns the learning rates; the Trainer asks for them before it calls step()."""
         return self.get_lr()
 
 
 class _SteppedBefore(SubspaceOptimizer):
-    """Trainer calls step() after the step that training_step has taken."""
+    """The Trainer calls step() after training_step has taken the step already."""
 
     def search(self, closure: Any) -> Tensor:
-        """The step."""
+        """Takes the step."""
         return super().step(closure)
 
     def step(self, closure: Any = None) -> Tensor:  # type: ignore[override]
-        """Nothing."""
+        """Does nothing."""
         return torch.zeros(())

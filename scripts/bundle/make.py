@@ -1,4 +1,4 @@
-"""Makes the bundle of scripts/bundle.sh, which says what its options mean."""
+"""Makes a bundle; scripts/bundle.sh explains the options."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def build_folder() -> Path:
     build = Path(os.environ.get("DIMRED_BUILD", REPOSITORY / "build")).resolve()
     missing = [name for name in REQUIRED if not (build / "bin" / name).is_file()]
     if missing:
-        raise Unusable(f"needs a finished build, {build / 'bin' / missing[0]} is not there")
+        raise Unusable(f"needs a finished build, but {build / 'bin' / missing[0]} does not exist")
     return build
 
 
@@ -71,7 +71,7 @@ def begin(folder: Path) -> None:
     lies there."""
     earlier = (folder / "bundle.json").is_file()
     if folder.exists() and any(folder.iterdir()) and not earlier:
-        raise Unusable(f"needs a new or empty folder or an earlier bundle, {folder} is something else")
+        raise Unusable(f"needs a new folder, an empty folder or an earlier bundle, received {folder}")
     if earlier:
         for name in ("", "-cifar10"):
             archive_of(folder, name).unlink(missing_ok=True)
@@ -116,7 +116,7 @@ def sources_of(options: argparse.Namespace) -> dict[str, Path]:
     found = {name: source.resolve() for name, source in asked.items() if source}
     for name, source in found.items():
         if not source.exists():
-            raise Unusable(f"--{name} needs a folder, {source} is not there")
+            raise Unusable(f"--{name} needs a folder, received {source}, which does not exist")
     return found
 
 
@@ -250,8 +250,9 @@ def make(options: argparse.Namespace) -> None:
     sizes = ", ".join(f"{name} {size / 1e6:.1f}" for name, size in report["bytes"].items())
     print(f"{folder}: {size_of(folder) / 1e6:.1f} MB ({sizes})")
     print(
-        f"needs glibc {report['glibc']} or later, torch {report['torch']} for CUDA {report['cuda']}; a libstdc++ with "
-        f"GLIBCXX_{report['glibcxx']}, else its own is used, which needs glibc {report['glibc_of_its_libstdc++']}"
+        f"The bundle needs glibc {report['glibc']} or later, and torch {report['torch']} for CUDA {report['cuda']}. If "
+        f"the system's libstdc++ lacks GLIBCXX_{report['glibcxx']}, the bundle uses its own, which needs glibc "
+        f"{report['glibc_of_its_libstdc++']}."
     )
     print("\n".join(report["left_out"]))
     if not options.no_archive:

@@ -38,7 +38,7 @@ def needed(programs: Iterable[Path]) -> dict[str, Path]:
         for line in output_of("ldd", program).splitlines():
             name, arrow, place = line.strip().partition(" => ")
             if arrow and place.startswith("not found"):
-                raise Unusable(f"{program} needs {name}, which is not found")
+                raise Unusable(f"{program} needs {name}, but the loader does not find {name}")
             if arrow:
                 found[name] = Path(place.rsplit(" (", 1)[0])
     return found

@@ -27,7 +27,7 @@ def torch_folder() -> Path:
     """The version of the package. Raises Unfit."""
     found = importlib.util.find_spec("torch")
     if not found or not found.origin:
-        raise Unfit(f"needs a Python with torch, {sys.executable} has none; DIMRED_PYTHON names another")
+        raise Unfit(f"needs a Python with torch, but {sys.executable} has none; set DIMRED_PYTHON to another Python")
     return Path(found.origin).parent
 
 
@@ -71,12 +71,12 @@ def require_fit(needs: dict[str, Any], folder: Path) -> None:
     version, cuda = torch_version(folder)
     if (version, cuda) != (needs["torch"], needs["cuda"]):
         raise Unfit(
-            f"needs torch {needs['torch']} for CUDA {needs['cuda']}, {folder} is {version} for "
+            f"needs torch {needs['torch']} for CUDA {needs['cuda']}, but {folder} has {version} for "
             f"{'CUDA ' + cuda if cuda else 'processors alone'}"
         )
     glibc = (os.confstr("CS_GNU_LIBC_VERSION") or "glibc 0").split()[-1]
     if version_of(glibc) < version_of(needs["glibc"]):
-        raise Unfit(f"needs glibc {needs['glibc']} or later, this system has {glibc}")
+        raise Unfit(f"needs glibc {needs['glibc']} or later, but this system has {glibc}")
 
 
 def needs_of(bundle: Path) -> dict[str, Any]:
@@ -86,7 +86,7 @@ def needs_of(bundle: Path) -> dict[str, Any]:
     except ValueError:
         needs = {}
     if "torch" not in needs:
-        raise Unfit("unfinished bundle, to be made again with scripts/bundle.sh")
+        raise Unfit("the bundle is unfinished; make it again with scripts/bundle.sh")
     return needs
 
 

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -16,6 +17,7 @@
 
 #include "support/result_file.h"
 #include "tests/tools/temporary_folder.h"
+#include "tests/tools/words.h"
 
 namespace {
 bool disk_fails = false;
@@ -31,6 +33,8 @@ extern "C" int ftruncate(int descriptor, off_t length) noexcept {
 
 namespace dimred::checkpoints {
 namespace {
+
+using ::testing::HasSubstr;
 
 std::span<const std::byte> bytes(std::string_view text) {
   return std::as_bytes(std::span(text.data(), text.size()));
@@ -115,11 +119,11 @@ TEST(WriteResult, ReplacesAnEarlierOutputAlone) {
     const auto before = text_of_file(place.path);
     auto text = thrown<std::invalid_argument>([&] { write_result(place, "a,b\nnew"); });
     EXPECT_EQ(text_of_file(place.path), before);
-    EXPECT_NE(text.find("choose another --csv"), std::string::npos) << text;
+    EXPECT_THAT(text, HasSubstr("choose another --csv"));
     return text;
   };
   const auto has = [](const std::string& text, std::string_view part) {
-    EXPECT_NE(text.find(part), std::string::npos) << text;
+    EXPECT_THAT(text, HasSubstr(part));
   };
   auto at = place(folder / "table");
   write_result(at, "a,b\nold");
@@ -136,11 +140,12 @@ TEST(WriteResult, ReplacesAnEarlierOutputAlone) {
   for (const auto* text : {"a,b", "x a,b\n", "\x89PNG", " "}) {
     put_file(folder / "photo", text);
     at = place(folder / "photo");
-    has(refusal(at), "exists already and is no earlier table; choose another --csv or remove it");
+    has(refusal(at),
+        "exists already and is not an earlier table; choose another --csv or remove this file");
     at = place(folder / "link");
     std::filesystem::remove(at.path);
     std::filesystem::create_symlink("photo", at.path);
-    has(refusal(at), "is no earlier table");
+    has(refusal(at), "is not an earlier table");
   }
   at.overwrite = true;
   write_result(at, "a,b\n2");  // asked for
@@ -149,36 +154,65 @@ TEST(WriteResult, ReplacesAnEarlierOutputAlone) {
   write_result(place(folder / "photo"), "a,b\n");  // nothing to lose
   put_file(folder / "late", "words, a,b\n");
   at = place(folder / "late");
-  has(refusal(at), "is no earlier table");
+  has(refusal(at), "is not an earlier table");
   at.mark.within = 20;
   write_result(at, "a,b\n");
   at.mark = {};
-  has(refusal(at), "exists already; choose another --csv or remove it");
+  has(refusal(at), "exists already; choose another --csv or remove this file");
+}
+
+/// The name of the temporary file may be a user's.
+TEST(WriteResult, ReplacesNoOtherTemporaryFile) {
+  const TemporaryFolder folder;
+  auto at = place(folder / "table");
+  for (const bool there : {false, true}) {
+    if (there) write_result(at, "a,b\nold");
+    at.overwrite = there ? std::optional(true) : std::nullopt;
+    put_file(folder / "table.tmp", "notes of a user");
+    const auto text = thrown<std::invalid_argument>([&] { write_result(at, "a,b\nnew"); });
+    EXPECT_NE(text.find("table.tmp' first, but another file has this name"), std::string::npos);
+    EXPECT_EQ(text_of_file(folder / "table.tmp"), "notes of a user");
+    std::filesystem::remove(folder / "table.tmp");
+  }
+  EXPECT_EQ(text_of_file(at.path), "a,b\nold");
+  std::filesystem::create_symlink("table", folder / "link");
+  put_file(folder / "table.tmp", "notes of a user");
+  at.path = folder / "link";
+  EXPECT_THROW(write_result(at, "a,b\nnew"), std::invalid_argument);
+  // What a killed start has left.
+  for (const auto* left : {"", "a,b\n1"}) {
+    put_file(folder / "table.tmp", left);
+    write_result(at, "a,b\nnew");
+    EXPECT_EQ(text_of_file(folder / "table"), "a,b\nnew");
+    EXPECT_FALSE(std::filesystem::exists(folder / "table.tmp"));
+  }
 }
 
 TEST(WriteResult, LeavesRunsAlone) {
   const TemporaryFolder folder;
   std::filesystem::create_directories(folder / "run/snapshots/part");
   std::filesystem::create_directories(folder / "run/export");
+  std::filesystem::create_directories(folder / "run/best");
   for (const auto* name : {"config.toml", "manifest.json"})
     put_file(folder / "run" / name, "a,b\n");
-  for (const auto* name :
-       {"config.toml", "curve.csv", "snapshots/new", "snapshots/part/new", ".lock"}) {
+  for (const auto& name : words("config.toml curve.csv snapshots/new snapshots/part/new .lock "
+                                "final.h5 start.h5 ema.h5 model.pt frozen.safetensors "
+                                "initialization.json best/new")) {
     auto at = place(folder / "run" / name);
     at.overwrite = true;
-    EXPECT_NE(
-        thrown<std::invalid_argument>([&] { write_result(at, "x"); }).find("a part of the run"),
-        std::string::npos)
+    EXPECT_THAT(thrown<std::invalid_argument>([&] { write_result(at, "x"); }),
+                HasSubstr("a part of the run"))
         << name;
     EXPECT_THROW(require_outside_runs(at.path, "--output"), std::invalid_argument);
   }
-  for (const auto* name : {"table.csv", "export/curve.csv", "export/new"})
+  for (const auto* name : {"table.csv", "export/curve.csv", "export/new", "export/model.pt"})
     write_result(place(folder / "run" / name), "x");
   std::filesystem::create_symlink("run/snapshots", folder / "way");
   EXPECT_THROW(require_outside_runs(folder / "way/new", "--output"), std::invalid_argument);
   std::filesystem::create_directory(folder / "snapshots");  // of no run
   write_result(place(folder / "snapshots/new"), "x");
   write_result(place(folder / "curve.csv"), "x");
+  write_result(place(folder / "final.h5"), "x");
 }
 
 TEST(AtomicFile, LeavesNothingWhenItCannotEvenStart) {
@@ -186,7 +220,7 @@ TEST(AtomicFile, LeavesNothingWhenItCannotEvenStart) {
   disk_fails = true;
   const auto text = thrown<std::runtime_error>([&] { AtomicFile file(folder / "file"); });
   disk_fails = false;
-  EXPECT_NE(text.find("[file] ftruncate '"), std::string::npos) << text;
+  EXPECT_THAT(text, HasSubstr("[file] ftruncate '"));
   EXPECT_EQ(folder.count(), 0U);
 }
 
@@ -202,10 +236,8 @@ TEST(AtomicFile, RefusesASecondWriterOfTheSameName) {
   const TemporaryFolder folder;
   AtomicFile first(folder / "file");
   first.append(bytes("first"));
-  EXPECT_NE(thrown<std::runtime_error>([&] {
-              AtomicFile second(folder / "file");
-            }).find("another program or thread"),
-            std::string::npos);
+  EXPECT_THAT(thrown<std::runtime_error>([&] { AtomicFile second(folder / "file"); }),
+              HasSubstr("another program or thread"));
   first.commit();
   EXPECT_EQ(text_of_file(folder / "file"), "first");
 }
@@ -234,10 +266,8 @@ TEST(AtomicFile, TakesPositionedWritesFromSeveralThreads) {
 TEST(AtomicFile, IsWrittenByThoseWhoJoinAndCommittedByItsCreator) {
   const TemporaryFolder folder;
   const auto path = folder / "file";
-  EXPECT_NE(thrown<std::runtime_error>([&] {
-              AtomicFile(path, AtomicFile::Join{});
-            }).find("[file] open '" + path.string() + ".tmp'"),
-            std::string::npos);
+  EXPECT_THAT(thrown<std::runtime_error>([&] { AtomicFile(path, AtomicFile::Join{}); }),
+              HasSubstr("[file] open '" + path.string() + ".tmp'"));
   AtomicFile file(path);
   file.append(bytes("ab"));
   file.reserve(6);
@@ -257,9 +287,9 @@ TEST(AtomicFile, NamesCallPathAndErrorWhenItFails) {
   const TemporaryFolder folder;
   const std::string text =
       thrown<std::runtime_error>([&] { AtomicFile file(folder / "missing" / "file"); });
-  EXPECT_NE(text.find("open"), std::string::npos) << text;
-  EXPECT_NE(text.find("missing/file"), std::string::npos) << text;
-  EXPECT_NE(text.find("No such file or directory (errno 2)"), std::string::npos) << text;
+  EXPECT_THAT(text, HasSubstr("open"));
+  EXPECT_THAT(text, HasSubstr("missing/file"));
+  EXPECT_THAT(text, HasSubstr("No such file or directory (errno 2)"));
 }
 
 // A limit on the size of files stands for a full disk: write and fallocate fail in the same way.
@@ -278,8 +308,8 @@ TEST(AtomicFile, KeepsTheOldFileWhenTheDiskIsFull) {
       thrown<std::runtime_error>([&] { AtomicFile(folder / "file").reserve(1 << 17); });
   setrlimit(RLIMIT_FSIZE, &old_limit);
   std::signal(SIGXFSZ, old_handler);
-  EXPECT_NE(write.find("[file] write '"), std::string::npos) << write;
-  EXPECT_NE(reserve.find("[file] fallocate '"), std::string::npos) << reserve;
+  EXPECT_THAT(write, HasSubstr("[file] write '"));
+  EXPECT_THAT(reserve, HasSubstr("[file] fallocate '"));
   EXPECT_EQ(text_of_file(folder / "file"), "old");
   EXPECT_EQ(folder.count(), 1U);
 }
@@ -314,8 +344,8 @@ TEST(AtomicFile, StaleFilesAreThoseNobodyWrites) {
 
 TEST(CreateFolders, MakesMissingParentsAndRefusesAFileInTheWay) {
   const TemporaryFolder folder;
-  create_folders(folder / "a" / "b");
-  create_folders(folder / "a" / "b");
+  EXPECT_TRUE(create_folders(folder / "a" / "b"));
+  EXPECT_FALSE(create_folders(folder / "a" / "b"));
   EXPECT_TRUE(std::filesystem::is_directory(folder / "a" / "b"));
   put_file(folder / "file", "");
   EXPECT_THROW(create_folders(folder / "file"), std::runtime_error);
@@ -323,11 +353,10 @@ TEST(CreateFolders, MakesMissingParentsAndRefusesAFileInTheWay) {
 
 TEST(InputFile, RefusesMissingFilesAndFolders) {
   const TemporaryFolder folder;
-  EXPECT_NE(
-      thrown<std::invalid_argument>([&] { InputFile(folder / "none"); }).find("does not exist"),
-      std::string::npos);
-  EXPECT_NE(thrown<std::invalid_argument>([&] { InputFile{folder.path()}; }).find("regular file"),
-            std::string::npos);
+  EXPECT_THAT(thrown<std::invalid_argument>([&] { InputFile(folder / "none"); }),
+              HasSubstr("does not exist"));
+  EXPECT_THAT(thrown<std::invalid_argument>([&] { InputFile{folder.path()}; }),
+              HasSubstr("regular file"));
 }
 
 TEST(InputFile, ReadsAtAnyOffsetAndReportsAnEarlyEnd) {
@@ -341,7 +370,7 @@ TEST(InputFile, ReadsAtAnyOffsetAndReportsAnEarlyEnd) {
   EXPECT_EQ(part, "3456");
   const auto text =
       thrown<std::runtime_error>([&] { file.read(8, std::as_writable_bytes(std::span(part))); });
-  EXPECT_NE(text.find("ends at byte 10, 2 bytes too early"), std::string::npos) << text;
+  EXPECT_THAT(text, HasSubstr("ends at byte 10, 2 bytes too early"));
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/tools/temporary_folder.h"
+
 namespace dimred::checkpoints {
 namespace {
 
@@ -11,12 +13,9 @@ std::string replaced(const char* pattern, const char* text, const std::string& n
 }
 
 std::string refused(const char* pattern, const char* text) {
-  try {
+  return thrown<std::invalid_argument>([&] {
     (void)NameReplacement({pattern, "names.txt:1"}, text);
-  } catch (const std::invalid_argument& error) {
-    return error.what();
-  }
-  return "taken";
+  });
 }
 
 // Values are those of Python's re.sub.
@@ -30,15 +29,51 @@ TEST(NamePattern, ReplacesAsPythonDoes) {
   EXPECT_EQ(replaced("$", ".weight", "norm"), "norm.weight");
 }
 
+// Values are those of Python's re.sub with re.ASCII: a letter is a code point, not a byte.
+TEST(NamePattern, MatchesBetweenLettersOfAnyScript) {
+  EXPECT_EQ(replaced("x*", "-", "\u00FCx\u5C42"), "-\u00FC--\u5C42-");
+  EXPECT_EQ(replaced("^.", "", "\U0001F600a"), "a");
+  EXPECT_EQ(replaced("[\u00E4\u00F6]+", "o", "b\u00F6\u00E4.w"), "bo.w");
+  EXPECT_EQ(replaced("\u00E9?w", "v", "e.w"), "e.v");
+  EXPECT_EQ(replaced("\\w", "x", "\u00E9a"), "\u00E9x");
+  EXPECT_EQ(replaced("(.)\\.", "\\1_", "\u00E9.w"), "\u00E9_w");
+  EXPECT_EQ(replaced("$", "\u00E9", "a\xC3"), "a\xC3\u00E9");  // a stray byte stays
+}
+
+// Over bytes, \u0141 was A, and the range began behind its end.
+TEST(NamePattern, EscapesOfOtherLettersMatchNoLettersOfAscii) {
+  EXPECT_EQ(replaced("\\u0141", "-", "A.\u0141"), "A.-");
+  EXPECT_EQ(replaced("\\u0141", "-", "A"), "A");
+  EXPECT_EQ(replaced("[a-\\xFF]", "-", "Ab"), "A-");
+  EXPECT_EQ(replaced("[^A]+", "-", "Ab\u5C42"), "A-");
+}
+
 TEST(NamePattern, RefusesOtherSyntaxWithItsPlace) {
   using testing::AllOf;
   using testing::HasSubstr;
   EXPECT_THAT(refused("(", ""), AllOf(HasSubstr("names.txt:1"), HasSubstr("\"(\"")));
   EXPECT_THAT(refused("(?P<name>a)", ""), HasSubstr("ECMAScript"));
-  EXPECT_THAT(refused("a", "\\1"), HasSubstr("group from 0 to 0"));
+  EXPECT_THAT(refused("a", "\\1"), HasSubstr("group numbers from 0 to 0"));
   EXPECT_THAT(refused("(a)", "\\g<b>"), HasSubstr("\"b\""));
   EXPECT_THAT(refused("a", "\\n"), HasSubstr("\\1 to"));
   EXPECT_THAT(refused("a", "end\\"), HasSubstr("names.txt:1"));
+}
+
+// std::regex takes an unknown escape for the letter: "b\\Z" matched bZ.
+TEST(NamePattern, RefusesEscapesThatEcmascriptLacks) {
+  for (const char* text : {"b\\Z", "\\Aa", "a\\z", "[\\h]", "\\\\\\Q"})
+    EXPECT_THAT(refused(text, ""), testing::HasSubstr("has no meaning")) << text;
+  EXPECT_EQ(replaced("\\bw\\d+\\.\\x61\\\\", "-", "w12.a\\b"), "-b");
+  EXPECT_EQ(replaced("\\_\\-\\/", "x", "_-/"), "x");
+}
+
+TEST(NameChoice, SaysThatNothingWasExcluded) {
+  NameChoice choice("", "^bb$");
+  EXPECT_TRUE(choice.takes("b"));
+  EXPECT_EQ(choice.remark(), "--exclude: \"^bb$\" excludes no tensor");
+  EXPECT_FALSE(choice.takes("bb"));
+  EXPECT_EQ(choice.remark(), "");
+  EXPECT_EQ(NameChoice("b", "").remark(), "");
 }
 
 TEST(NamePattern, SplitsLinesAtTheLastSeparator) {

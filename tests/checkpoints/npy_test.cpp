@@ -68,8 +68,8 @@ TEST_F(Npy, ReadsKeysInAnyOrderAndScalars) {
 TEST_F(Npy, RefusesDamagedFiles) {
   const std::string good = file_of(dict_of("(3, 5)"), 60);
   EXPECT_NE(error(good.substr(0, 9)).find("12 bytes, received 9"), std::string::npos);
-  EXPECT_NE(error(good.substr(0, 12)).find("is cut or damaged"), std::string::npos);
-  EXPECT_NE(error(good.substr(0, 40)).find("is cut or damaged"), std::string::npos);
+  EXPECT_NE(error(good.substr(0, 12)).find("is cut off or damaged"), std::string::npos);
+  EXPECT_NE(error(good.substr(0, 40)).find("is cut off or damaged"), std::string::npos);
   EXPECT_NE(error(good.substr(0, good.size() - 1))
                 .find("needs 60 bytes of data for shape (3, 5), received 59"),
             std::string::npos);
@@ -82,13 +82,13 @@ TEST_F(Npy, RefusesDamagedFiles) {
 }
 
 TEST_F(Npy, RefusesShapesThatOverflow) {
-  EXPECT_NE(error(file_of(dict_of("(4294967296, 4294967296)"), 0)).find("63 bits"),
+  EXPECT_NE(error(file_of(dict_of("(4294967296, 4294967296)"), 0)).find("less than 2^63 bytes"),
             std::string::npos);
-  EXPECT_NE(error(file_of(dict_of("(2305843009213693952,)"), 0)).find("63 bits"),
+  EXPECT_NE(error(file_of(dict_of("(2305843009213693952,)"), 0)).find("less than 2^63 bytes"),
             std::string::npos);
-  EXPECT_NE(error(file_of(dict_of("(99999999999999999999,)"), 0)).find("extents"),
+  EXPECT_NE(error(file_of(dict_of("(99999999999999999999,)"), 0)).find("dimensions >= 0"),
             std::string::npos);
-  EXPECT_NE(error(file_of(dict_of("(-1, 4)"), 0)).find("extents"), std::string::npos);
+  EXPECT_NE(error(file_of(dict_of("(-1, 4)"), 0)).find("dimensions >= 0"), std::string::npos);
   // 0 first does not hide an overflow behind it: nothing overflows, but bytes must be none.
   EXPECT_NE(error(file_of(dict_of("(0, 9223372036854775807)"), 4)).find("received 4"),
             std::string::npos);

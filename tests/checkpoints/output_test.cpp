@@ -194,19 +194,19 @@ TEST_F(OutputTest, RefusesWhatItHasNotWritten) {
       const auto before = entries(temporary);
       for (const char digit : {'1', '2'})
         EXPECT_THAT(refusal(plan_of({"a", "01/b"}, digit)),
-                    AllOf(HasSubstr("out.tmp' exists and is not an unfinished output"),
+                    AllOf(HasSubstr("out.tmp' for a temporary folder"),
                           HasSubstr(planned || name != "01/notes" ? name : "01")));
       EXPECT_EQ(entries(temporary), before) << name;
       fs::remove_all(temporary);
     }
   }
   put_file(temporary, "precious");
-  EXPECT_THAT(refusal(), HasSubstr("out.tmp' exists and is not an unfinished output"));
+  EXPECT_THAT(refusal(), HasSubstr("out.tmp' for a temporary folder"));
   fs::remove(temporary);
   fs::create_symlink("nowhere", temporary);
-  EXPECT_THAT(refusal(), HasSubstr("out.tmp' exists and is not an unfinished output"));
+  EXPECT_THAT(refusal(), HasSubstr("out.tmp' for a temporary folder"));
   EXPECT_THAT(thrown<std::invalid_argument>([&] { Output(folder / "none/out", plan_of()); }),
-              HasSubstr("needs an existing folder to write"));
+              HasSubstr("needs an existing folder for the output"));
 }
 
 TEST_F(OutputTest, TakesNoPlanThatLeadsOutOfItsFolder) {
@@ -220,7 +220,7 @@ TEST_F(OutputTest, TakesNoPlanThatLeadsOutOfItsFolder) {
                            std::string()}) {
     fs::create_directory(temporary);
     put_file(temporary / ".plan", head + name + '\0');
-    EXPECT_THAT(refusal(), HasSubstr("out.tmp' exists and is not an unfinished output")) << name;
+    EXPECT_THAT(refusal(), HasSubstr("out.tmp' for a temporary folder")) << name;
     EXPECT_TRUE(fs::exists(victim)) << name;
     fs::remove_all(temporary);
   }
@@ -270,7 +270,7 @@ TEST_F(OutputTest, ReplacesNothingThatHasAppearedMeanwhile) {
   Output output(out, plan_of());
   put_file(out, "precious");
   EXPECT_THAT(thrown<std::invalid_argument>([&] { output.commit(); }),
-              HasSubstr("out' meanwhile; the complete output is in"));
+              HasSubstr("out' meanwhile; the complete output of this command is in"));
   EXPECT_EQ(text_of_file(out), "precious");
 }
 

@@ -58,8 +58,8 @@ TEST_F(RunOfSnapshots, NamesWhatIsGone) {
   fs::remove(file(2));
   fs::remove(file(5));
   EXPECT_EQ(difference(list, snapshots),
-            "4 of 6 snapshots of " + snapshots.string() +
-                " are there as they were written, missing: snapshot_00000002.h5, "
+            "4 of 6 snapshots in " + snapshots.string() +
+                " are unchanged, missing: snapshot_00000002.h5, "
                 "snapshot_00000005.h5");
   const auto text = thrown<std::runtime_error>([&] { members({snapshots}, "test"); });
   EXPECT_THAT(text, HasSubstr("4 of 6"));
@@ -82,7 +82,7 @@ TEST_F(RunOfSnapshots, NamesWhatIsEmptyCutOrAnothersAndWhatTheRunNeverWrote) {
   EXPECT_THAT(text, HasSubstr("2 of 6"));
   EXPECT_THAT(text,
               HasSubstr("damaged or replaced: snapshot_00000001.h5, snapshot_00000002.h5, "
-                        "snapshot_00000003.h5, snapshot_00000004.h5; not of this run: mine.h5"));
+                        "snapshot_00000003.h5, snapshot_00000004.h5; from another run: mine.h5"));
 }
 
 TEST_F(RunOfSnapshots, NamesWhatIsAByteShorterOrLonger) {
@@ -102,7 +102,7 @@ TEST_F(RunOfSnapshots, GoesOnBehindTheState) {
 /// Another run's with a later name: it holds another step, or the run has ended.
 TEST_F(RunOfSnapshots, TakesNoOthersForItsNewest) {
   fs::copy_file(file(3), snapshots / "snapshot_00000099.h5");
-  EXPECT_THAT(difference(list, snapshots), HasSubstr("not of this run: snapshot_00000099.h5"));
+  EXPECT_THAT(difference(list, snapshots), HasSubstr("from another run: snapshot_00000099.h5"));
   fs::remove(snapshots / "snapshot_00000099.h5");
   save(7);
   put_file(folder / "manifest.json", R"({"outcome": "running"})");
@@ -110,7 +110,7 @@ TEST_F(RunOfSnapshots, TakesNoOthersForItsNewest) {
   for (const char* outcome : {"finished", "interrupted"}) {
     put_file(folder / "manifest.json", std::string(R"({"outcome": ")") + outcome + "\"}");
     EXPECT_THAT(difference(*list_of_run(snapshots), snapshots),
-                HasSubstr("not of this run: snapshot_00000007.h5"));
+                HasSubstr("from another run: snapshot_00000007.h5"));
   }
 }
 
@@ -151,7 +151,7 @@ TEST_F(RunOfSnapshots, OfAnEarlierVersionIsSaidToBeUnknown) {
   fs::remove_all(folder / "checkpoints");
   EXPECT_EQ(unlisted(snapshots), "");  // a folder of snapshots, no run
   put_file(folder / "config.toml", "epochs = 1\n");
-  EXPECT_THAT(unlisted(snapshots), HasSubstr("is not known"));
+  EXPECT_THAT(unlisted(snapshots), HasSubstr("cannot tell whether any is missing"));
   fs::remove(file(1));
   EXPECT_EQ(members({snapshots}, "test").members.size(), 5U);
 }

@@ -1,5 +1,6 @@
 #include "checkpoints/snapshot.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <hdf5.h>
 #include <sys/stat.h>
@@ -23,6 +24,8 @@
 
 namespace dimred::checkpoints {
 namespace {
+
+using ::testing::HasSubstr;
 
 constexpr double test_nan = std::numeric_limits<double>::quiet_NaN();
 
@@ -154,6 +157,16 @@ TEST(SnapshotInfo, LocatesTheWeightsInTheFile) {
   EXPECT_EQ(info.layout_hash, snapshot.layout_hash);
 }
 
+TEST(SnapshotInfo, IsReadThroughAnOpenFileAlone) {
+  const TemporaryFolder folder;
+  write_snapshot(folder / "s.h5", example());
+  const InputFile file(folder / "s.h5");
+  write_snapshot(folder / "s.h5", example(8));
+  EXPECT_EQ(read_snapshot_info(file).step, 7);
+  std::filesystem::remove(folder / "s.h5");
+  EXPECT_EQ(read_snapshot_info(file).layout_json, example().layout_json);
+}
+
 // Oracle: the plain HDF5 library, told nothing of our format, as h5py uses it.
 TEST(Snapshot, IsAnOrdinaryHdf5File) {
   const TemporaryFolder folder;
@@ -261,7 +274,7 @@ TEST(Snapshot, VerifiesTheBlocksOfWeightsThatAreRead) {
   EXPECT_THROW(read_snapshot(path), std::runtime_error);
 }
 
-// Its digest is right for what the head says.
+// Its digest is right for what the header says.
 TEST(Snapshot, RefusesAHeadThatNamesOtherBytesThanTheWeights) {
   const TemporaryFolder folder;
   const auto path = folder / "s.h5";
@@ -274,8 +287,8 @@ TEST(Snapshot, RefusesAHeadThatNamesOtherBytesThanTheWeights) {
     auto head = formatted("dimred-snapshot 2\nxxh3-128 {}\n{}", covered, line);
     head.resize(512);
     put_file(path, head + text.substr(512));
-    EXPECT_NE(thrown<std::runtime_error>([&] { read_snapshot_info(path); }).find("its head says"),
-              std::string::npos);
+    EXPECT_THAT(thrown<std::runtime_error>([&] { read_snapshot_info(path); }),
+                HasSubstr("the header says"));
   }
   for (const auto* line : {"weights 511 600\n",
                            "weights 512 512\n",
@@ -284,8 +297,8 @@ TEST(Snapshot, RefusesAHeadThatNamesOtherBytesThanTheWeights) {
     auto head = formatted("dimred-snapshot 2\nxxh3-128 {}\n{}", std::string(32, '0'), line);
     head.resize(512);
     put_file(path, head + text.substr(512));
-    EXPECT_NE(thrown<std::runtime_error>([&] { read_snapshot_info(path); }).find("is damaged"),
-              std::string::npos);
+    EXPECT_THAT(thrown<std::runtime_error>([&] { read_snapshot_info(path); }),
+                HasSubstr("is damaged"));
   }
 }
 
@@ -324,9 +337,10 @@ TEST(Snapshot, IsReadFromItsOwnFileAlone) {
     ASSERT_GE(H5Fclose(file), 0);
     put_file(path, with_right_digest(text_of_file(path)));
     const auto text = thrown<std::runtime_error>([&] { read_snapshot(path); });
-    const auto* wanted =
-        kind.ends_with("link") || kind == "soft" ? "links are not followed" : "in the file itself";
-    EXPECT_NE(text.find(wanted), std::string::npos) << kind << ": " << text;
+    const auto* wanted = kind.ends_with("link") || kind == "soft"
+                             ? "is a soft or external link"
+                             : "contiguous layout inside this file";
+    EXPECT_THAT(text, HasSubstr(wanted)) << kind << ": " << text;
   }
 }
 
@@ -339,10 +353,8 @@ TEST(Snapshot, RefusesToReadNonFiniteValues) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   std::memcpy(text.data() + offset + 17 * sizeof nan, &nan, sizeof nan);
   put_file(folder / "s.h5", with_right_digest(text));
-  EXPECT_NE(thrown<std::runtime_error>([&] {
-              read_snapshot(folder / "s.h5");
-            }).find("weights[17] is not finite"),
-            std::string::npos);
+  EXPECT_THAT(thrown<std::runtime_error>([&] { read_snapshot(folder / "s.h5"); }),
+              HasSubstr("weights[17] is not finite"));
 }
 
 TEST(Snapshot, RefusesToReadCountsOutOfRange) {
@@ -357,9 +369,7 @@ TEST(Snapshot, RefusesToReadCountsOutOfRange) {
     H5Fclose(file);
     put_file(path, with_right_digest(text_of_file(path)));
     const auto message = thrown<std::runtime_error>([&] { read_snapshot_info(path); });
-    EXPECT_NE(message.find("needs a step in [0, 2^53], received " + std::to_string(step)),
-              std::string::npos)
-        << message;
+    EXPECT_THAT(message, HasSubstr("needs a step in [0, 2^53], received " + std::to_string(step)));
   }
 }
 
@@ -370,10 +380,8 @@ TEST(Snapshot, RefusesMissingForeignAndEmptyFiles) {
        {std::string(), std::string("\x89HDF\r\n\x1a\n", 8), std::string(2000, 'x')}) {
     put_file(folder / "foreign.h5", text);
     EXPECT_FALSE(is_snapshot(folder / "foreign.h5"));
-    EXPECT_NE(thrown<std::invalid_argument>([&] {
-                read_snapshot(folder / "foreign.h5");
-              }).find("is not a snapshot"),
-              std::string::npos);
+    EXPECT_THAT(thrown<std::invalid_argument>([&] { read_snapshot(folder / "foreign.h5"); }),
+                HasSubstr("is not a snapshot"));
   }
 }
 
@@ -384,8 +392,7 @@ TEST(Snapshot, DetectsTruncationAtAnyLength) {
   const std::string text = text_of_file(path);
   for (std::size_t length : {18UL, 100UL, 511UL, 512UL, 513UL, 1000UL, 2048UL, text.size() - 1}) {
     put_file(path, text.substr(0, length));
-    EXPECT_NE(thrown<std::runtime_error>([&] { read_snapshot(path); }).find("is damaged"),
-              std::string::npos)
+    EXPECT_THAT(thrown<std::runtime_error>([&] { read_snapshot(path); }), HasSubstr("is damaged"))
         << length;
   }
   put_file(path, text + '\0');
@@ -401,7 +408,7 @@ TEST(Snapshot, DetectsEveryFlippedBit) {
     const auto read = [&] { verify_snapshot(path); };
     const std::string text =
         bit < magic_bits ? thrown<std::invalid_argument>(read) : thrown<std::runtime_error>(read);
-    EXPECT_NE(text.find(bit < magic_bits ? "is not a snapshot" : "is damaged"), std::string::npos)
+    EXPECT_THAT(text, HasSubstr(bit < magic_bits ? "is not a snapshot" : "is damaged"))
         << "bit " << bit << ": " << text;
   });
   expect_equal(read_snapshot(path), example());

@@ -85,15 +85,31 @@ TEST(State, ReplacesAnOlderStateOfThatName) {
 TEST(CommitFolder, ReplacesAlsoWhereFoldersCannotBeSwapped) {
   for (const auto how : {Replacement::exchange, Replacement::two_renames}) {
     const TemporaryFolder folder;
-    for (const auto* name : {"new.tmp", "final", "final.old.tmp"}) {
+    for (const auto* name : {"new.tmp", "final"}) {
       std::filesystem::create_directory(folder / name);
       put_file(folder / name / "file", name);
     }
-    if (how == Replacement::exchange) std::filesystem::remove_all(folder / "final.old.tmp");
     commit_folder(folder / "new.tmp", folder / "final", how);
     EXPECT_EQ(text_of_file(folder / "final" / "file"), "new.tmp");
     EXPECT_EQ(folder.count(), 1U);
   }
+}
+
+TEST(CommitFolder, LeavesWhatHasTheNameOfAnOldFolder) {
+  const TemporaryFolder folder;
+  for (const auto* name : {"new.tmp", "final", "final.old.tmp", "last"}) {
+    std::filesystem::create_directory(folder / name);
+    put_file(folder / name / "file", name);
+  }
+  put_file(folder / "final.old2.tmp", "mine");
+  put_file(folder / "last.old.tmp", "mine");
+  commit_folder(folder / "new.tmp", folder / "final", Replacement::two_renames);
+  remove_folder(folder / "last");
+  EXPECT_EQ(text_of_file(folder / "final" / "file"), "new.tmp");
+  EXPECT_EQ(text_of_file(folder / "final.old.tmp" / "file"), "final.old.tmp");
+  EXPECT_EQ(text_of_file(folder / "final.old2.tmp"), "mine");
+  EXPECT_EQ(text_of_file(folder / "last.old.tmp"), "mine");
+  EXPECT_EQ(folder.count(), 4U);
 }
 
 TEST(CommitFolder, RefusesAFileInTheWay) {
@@ -188,12 +204,12 @@ TEST(State, NamesAMissingOrTruncatedFile) {
     const std::string text = text_of_file(path);
     for (std::size_t length : {std::size_t{0}, std::size_t{3}, text.size() - 1, text.size() - 8}) {
       put_file(path, text.substr(0, length));
-      EXPECT_NE(thrown<std::runtime_error>(read).find(name + "' is damaged: needs"),
+      EXPECT_NE(thrown<std::runtime_error>(read).find(name + "' is damaged: the file needs"),
                 std::string::npos)
           << length;
     }
     std::filesystem::remove(path);
-    EXPECT_NE(thrown<std::runtime_error>(read).find(name + "' is damaged: it is missing"),
+    EXPECT_NE(thrown<std::runtime_error>(read).find(name + "' is damaged: the file is missing"),
               std::string::npos);
   }
 }

@@ -7,19 +7,17 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from cli import cli
+
 from .hosts import Hosts, Process, wait_until
 from .jobs import BATCH, Job, digest, mpirun, torchrun_on
 from .stops import epochs_done
 from .table import Table
 
-STAGE_1 = (
+STAGE_1 = cli(
     *BATCH,
-    "--heartbeat_timeout=3",
-    "--train_samples=3000",
-    "--test_samples=100",
-    "--snapshots_per_epoch=1",
-    "--learning_rate=0.02",
-    "--epochs=24",
+    "--heartbeat_timeout=3 --train_samples=3000 --test_samples=100 --snapshots_per_epoch=1",
+    "--learning_rate=0.02 --epochs=24",
 )
 LAST_CALL = 5  # seconds that a start waits for more than its least number of hosts
 

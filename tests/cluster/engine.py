@@ -3,12 +3,12 @@ runs."""
 
 from __future__ import annotations
 
-import csv
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+from cli import rows_in
 from fashion import few
 
 from .hosts import Hosts, wait_until
@@ -41,8 +41,9 @@ epochs = "+2"
 
 def results(output: Path) -> list[dict[str, str]]:
     """Rows of the table without what is of time."""
-    with (output / "results.csv").open(newline="") as stream:
-        return [{name: value for name, value in row.items() if "seconds" not in name} for row in csv.DictReader(stream)]
+    return [
+        {name: value for name, value in row.items() if "seconds" not in name} for row in rows_in(output / "results.csv")
+    ]
 
 
 def on_slurm(place: Hosts, words: list[object], output: Path, log: Path) -> str:
@@ -61,7 +62,7 @@ def on_slurm(place: Hosts, words: list[object], output: Path, log: Path) -> str:
         if lost:
             place.start_node(lost)
     said = log.read_text()
-    well = process.returncode == 0 and "its worker was lost, goes on" in said
+    well = process.returncode == 0 and "its worker was lost; the job is started again" in said
     return "" if well else f"ended with {process.returncode}: {said.strip().splitlines()[-1:]}"
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from cli import cli
 from fashion import few
 
 from .hosts import PATIENCE, Hosts, Process, wait_until
@@ -19,13 +20,8 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 FILES = REPOSITORY / "scripts" / "cluster"
 STEPS = ("stage1", "pca", "stage2", "evaluate")
 BATCH = ("--global_batch_size=60", "--threads=1")
-STAGE_1 = (
-    *BATCH,
-    "--train_samples=600",
-    "--test_samples=100",
-    "--snapshots_per_epoch=8",
-    "--learning_rate=0.02",
-    "--epochs=1",
+STAGE_1 = tuple(
+    cli(*BATCH, "--train_samples=600 --test_samples=100 --snapshots_per_epoch=8 --learning_rate=0.02 --epochs=1")
 )
 STAGE_2 = (*BATCH, "--n_component=5", "--epochs=1")
 ENDED = re.compile(r"^dimred (\w+) ended with (\d+) after (\d+) s$", re.MULTILINE)
@@ -147,14 +143,7 @@ def slurm(place: Hosts, job: Job, ranks: int) -> None:
 def submit(place: Hosts, job: Job, ranks: int, *options: object) -> str:
     """The job's number."""
     nodes = min(2, ranks)
-    words: list[object] = [
-        "sbatch",
-        "--parsable",
-        f"--nodes={nodes}",
-        f"--ntasks-per-node={ranks // nodes}",
-        f"--output={job.log}",
-        *options,
-    ]
+    words = cli("sbatch --parsable", f"--ntasks-per-node={ranks // nodes}", *options, nodes=nodes, output=job.log)
     return place.ask(*words, FILES / "slurm.sbatch", host="head", **job.variables()).strip()
 
 

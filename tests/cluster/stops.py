@@ -3,11 +3,12 @@ one."""
 
 from __future__ import annotations
 
-import csv
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+
+from cli import cli, rows_in
 
 from .hosts import Hosts, wait_until
 from .jobs import BATCH, Job, gone, outcome, submit
@@ -16,14 +17,11 @@ from .table import Table
 RANKS = 4
 LONGER = 300  # seconds: a limit of time is a minute at least, and a requeued job waits
 EPOCHS = 24
-STAGE_1 = (
+STAGE_1 = cli(
     *BATCH,
-    "--heartbeat_timeout=3",
-    "--train_samples=3000",
-    "--test_samples=100",
-    "--snapshots_per_epoch=1",
+    "--heartbeat_timeout=3 --train_samples=3000 --test_samples=100 --snapshots_per_epoch=1",
     "--learning_rate=0.02",
-    f"--epochs={EPOCHS}",
+    epochs=EPOCHS,
 )
 
 
@@ -83,8 +81,7 @@ def epochs_done(run: Path) -> int:
     curve = run / "curve.csv"
     if not curve.exists():
         return 0
-    with curve.open(newline="") as stream:
-        return sum(1 for _ in csv.DictReader(stream))
+    return sum(1 for _ in rows_in(curve))
 
 
 def starts_of(place: Hosts, number: str) -> int:

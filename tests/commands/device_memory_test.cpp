@@ -38,7 +38,7 @@ TEST(MemoryAdvice, SaysHowManySamplesCanFitAtMost) {
   // (76 + 1.5 + 0.5) / (76 + 20) = 0.8125
   EXPECT_EQ(most_samples(whole, 256), 208);
   EXPECT_NE(memory_advice(whole, "stage1", 256)
-                .find("1.50 GiB is free; passes are of 256 samples, of which at most 208 can fit; "
+                .find("1.50 GiB is free; a pass has 256 samples, but at most 208 can fit; "
                       "lower --batch_size"),
             std::string::npos);
   EXPECT_EQ(memory_advice(whole, "stage1").find("samples"), std::string::npos);

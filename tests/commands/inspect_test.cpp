@@ -105,6 +105,15 @@ TEST(InspectFolder, SaysWhenModelsAreMixed) {
   EXPECT_THAT(inspect(snapshots).output, HasSubstr("different models"));
 }
 
+TEST(InspectFolder, ListsWeightFilesOfOtherPrograms) {
+  const TemporaryFolder folder;
+  for (const auto* name : {"step1.pt", "step2.pth.tar"}) folder.write(name, "PK of PyTorch");
+  expect_shown(inspect(folder.path()),
+               {"weight files", "step1.pt", "step2.pth.tar", "13 B, PyTorch"});
+  folder.write("step3.pt", "overwritten");
+  EXPECT_THAT(inspect(folder.path()).output, HasSubstr("step3.pt            DAMAGED"));
+}
+
 TEST(InspectFolder, RefusesWhatHoldsNothingOfOurs) {
   const TemporaryFolder folder;
   folder.write("notes.txt", "hello");
@@ -156,10 +165,11 @@ TEST(InspectMatrix, ShowsKindSeedAndBlocks) {
   ASSERT_EQ(dimred_program(pca).code, 0);
   expect_shown(inspect(matrix), {"kind                pca\n", "blocks              1, whole"});
   ASSERT_EQ(dimred_program(pca + " --kind shuffled --seed 9 --blocks layers").code, 0);
-  expect_shown(inspect(matrix),
-               {"kind                shuffled, seed 9",
-                "blocks              2, block-diagonal by layers, 1 with fewer than 5 rows",
-                "orthonormal to"});  // conv.bias has 4 columns
+  expect_shown(
+      inspect(matrix),
+      {"kind                shuffled, seed 9",
+       "blocks              2, block-diagonal by layers; 1 blocks have fewer than 5 non-zero rows",
+       "orthonormal to"});  // conv.bias has 4 columns
   ASSERT_EQ(dimred_program(pca + " --kind random --seed 9").code, 0);
   const auto outcome = inspect(matrix);
   expect_shown(outcome, {"kind                random, seed 9"});
@@ -246,9 +256,9 @@ TEST_F(InspectRun, SnapshotsThatItsStateListsAreMissed) {
   expect_shown(inspect(folder.path()), {"snapshot_00000002.h5"});
   fs::remove(snapshots / "snapshot_00000001.h5");
   for (const auto& path : {folder.path(), snapshots})
-    expect_damaged(inspect(path), "1 of 2 snapshots of");
+    expect_damaged(inspect(path), "1 of 2 snapshots in");
   fs::remove_all(snapshots);
-  expect_damaged(inspect(folder.path()), "0 of 2 snapshots of");
+  expect_damaged(inspect(folder.path()), "0 of 2 snapshots in");
 }
 
 class ConfigurationOf : public InspectRun, public testing::WithParamInterface<std::string> {};
@@ -273,7 +283,7 @@ TEST_F(InspectRun, FilesAreAsLongAsTheManifestSays) {
   const auto size = fs::file_size(curve);
   fs::remove(folder.path() / "final.h5");
   expect_damaged(inspect(folder.path()),
-                 formatted("DAMAGED: it has {} bytes, had {}", size, size + 7));
+                 formatted("DAMAGED: the file has {} bytes, but the run wrote {}", size, size + 7));
   expect_damaged(inspect(folder.path()), "final.h5            MISSING");
 }
 

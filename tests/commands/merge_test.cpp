@@ -71,12 +71,67 @@ TEST_F(MergeCommand, TakesSnapshotsAndSeveralSources) {
   EXPECT_EQ(bias.substr(12), merge::raw(std::vector{expected}));
 }
 
+TEST_F(MergeCommand, ANameIsNoLineOfItsOwn) {
+  for (const auto* name : {"of\nleft out/step_1", "of\nleft out/step_2"})
+    merge::put_checkpoint(folder / name, {{merge::f32("w", {1})}});
+  const auto outcome = dimred_program(
+      formatted("merge '{}' --output {}", (folder / "of\nleft out").string(), output));
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_THAT(outcome.output, HasSubstr("0.5 of "));
+  EXPECT_THAT(outcome.output, testing::Not(HasSubstr("\nleft out")));
+  EXPECT_THAT(outcome.output, HasSubstr("of\\x0Aleft out/step_1 (step 1)"));
+  EXPECT_THAT(outcome.output, HasSubstr("of\\x0Aleft out/step_2 hold the same values"));
+  const auto converted = dimred_program(formatted("convert '{}' --output {}",
+                                                  (folder / "of\nleft out/step_1").string(),
+                                                  folder / "one.safetensors"));
+  EXPECT_THAT(converted.output, HasSubstr("1 tensor of "));
+  EXPECT_THAT(converted.output, HasSubstr("of\\x0Aleft out/step_1 in 1 file"));
+}
+
+TEST_F(MergeCommand, SaysThatTheCheckpointsHaveNoOrder) {
+  fs::rename(run / "step_3", run / "step_1k5");
+  const auto outcome = merged("");
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_THAT(outcome.output,
+              HasSubstr("the checkpoints have no order: dimred cannot read the step number "
+                        "\"1k5\"\n"));
+  EXPECT_EQ(merged("--kind ema").code, 2);
+}
+
+TEST_F(MergeCommand, ConvertMakesNoFolderWithTheNameOfAFile) {
+  for (const auto* name : {"w.pt", "w.pth.tar", "w.bin", "w.h5"}) {
+    const auto outcome = dimred_program(
+        formatted("convert {} --output {}", run / "step_1", (folder / name).string()));
+    EXPECT_EQ(outcome.code, 2) << name;
+    EXPECT_THAT(outcome.errors, HasSubstr(formatted("file name '{}' as --output", folder / name)));
+    EXPECT_FALSE(fs::exists(folder / name));
+  }
+}
+
 TEST_F(MergeCommand, SweepsByTheLinesOfAFile) {
   const auto lines =
       folder.write("sweep.txt", "# windows\nkind=mean last=1\n\nkind=ema decay=0.5\n");
   EXPECT_EQ(merged("--sweep " + lines.string()).code, 0);
   EXPECT_EQ(weight_in(output / "01"), merge::raw(std::vector{3.0F}));
   EXPECT_EQ(weight_in(output / "02"), merge::raw(std::vector{17.0F / 7}));
+}
+
+TEST_F(MergeCommand, TakesCommentsBehindTheWordsOfASweep) {
+  folder.write("c#1.txt", "0.5 # oldest\n0.25\n0.25\n");
+  const auto lines = folder.write("sweep.txt",
+                                  "kind=mean last=1 # newest\nkind=ema decay=0.5\t#half\n"
+                                  "coefficients=c#1.txt # by hand\n");
+  EXPECT_EQ(merged("--sweep " + lines.string()).code, 0);
+  EXPECT_EQ(weight_in(output / "01"), merge::raw(std::vector{3.0F}));
+  EXPECT_EQ(weight_in(output / "02"), merge::raw(std::vector{17.0F / 7}));
+  EXPECT_EQ(weight_in(output / "03"), merge::raw(std::vector{1.75F}));
+  const auto wrong = folder.write("wrong.txt", "kind=mean note\n");
+  EXPECT_THAT(dimred_program(formatted("merge {} --output {} --sweep {}",
+                                       run.string(),
+                                       (folder / "more").string(),
+                                       wrong.string()))
+                  .errors,
+              HasSubstr("needs words of the form key=value, received note"));
 }
 
 TEST_F(MergeCommand, TakesAndSendsWhatLiesAtUrls) {
@@ -118,13 +173,14 @@ TEST_F(MergeCommand, RefusesInOneLine) {
   const auto both = folder.write("both.txt", "kind=ema coefficients=c.txt\n");
   for (const auto& [options, part] : std::vector<std::pair<std::string, std::string>>{
            {"--decay 0.5", "decay has no effect: it needs kind = ema"},
-           {"--coefficients c.txt --kind ema", "needs --kind or --coefficients, received both"},
+           {"--coefficients c.txt --kind ema",
+            "needs either --kind or --coefficients, received both"},
            {"--sweep " + lines.string(), "sweep.txt:2"},
            {"--sweep " + idle.string(),
             "idle.txt:1: [merge] decay has no effect: it needs kind = ema"},
            {"--sweep " + both.string(),
-            "both.txt:1: [merge] needs --kind or --coefficients, received both"},
-           {"--sweep " + lines.string() + " --last 2", "--last belongs in the lines of --sweep"},
+            "both.txt:1: [merge] needs either --kind or --coefficients, received both"},
+           {"--sweep " + lines.string() + " --last 2", "--sweep does not work with --last"},
            {"s3://bucket/run", "a URL needs to be the only SOURCE"},
            {"--stride 0", "--stride: needs a whole number >= 1"}}) {
     const auto outcome = merged(options);

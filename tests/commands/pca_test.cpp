@@ -70,7 +70,9 @@ TEST_F(Pca, OptionsMayComeFromAFile) {
 
 TEST_F(Pca, RefusesTooFewSnapshots) {
   write_snapshots(folder.path(), 6);
-  expect_nothing_written(pca("--components 6"), 2, "needs n - 1 >= k, received n = 6, k = 6");
+  expect_nothing_written(pca("--components 6"),
+                         2,
+                         "needs more snapshots than components, received 6 snapshots and k = 6");
 }
 
 TEST_F(Pca, TakesTheFirstSnapshotAsTheBase) {
@@ -79,7 +81,7 @@ TEST_F(Pca, TakesTheFirstSnapshotAsTheBase) {
   EXPECT_EQ(outcome.code, 0) << outcome.errors;
   EXPECT_EQ(checkpoints::read_npy_header(output).shape.front(), 5);
   EXPECT_THAT(outcome.output,
-              HasSubstr("a random walk of 6 snapshots, from its first: 100.00 %, 82.29 %"));
+              HasSubstr("a random walk of 6 snapshots, from the first: 100.00 %, 82.29 %"));
   EXPECT_EQ(pca("--overwrite --centre base --kind random").code, 2);
 }
 
@@ -115,7 +117,7 @@ TEST_F(Pca, NamesASnapshotOfTheRunThatIsGone) {
   fs::remove(first_file(snapshots));
   const auto outcome = pca("--components 3");
   EXPECT_EQ(outcome.code, 1);
-  EXPECT_THAT(outcome.errors, HasSubstr("5 of 6 snapshots of"));
+  EXPECT_THAT(outcome.errors, HasSubstr("5 of 6 snapshots in"));
   EXPECT_FALSE(fs::exists(output));
 }
 
@@ -124,7 +126,7 @@ TEST_F(Pca, SaysThatTheSnapshotsOfAnEarlierRunCannotBeCounted) {
   folder.write("config.toml", "epochs = 1\n");
   const auto outcome = pca("--components 3");
   EXPECT_EQ(outcome.code, 0) << outcome.errors;
-  EXPECT_THAT(outcome.errors, HasSubstr("whether all are there is not known"));
+  EXPECT_THAT(outcome.errors, HasSubstr("cannot tell whether any is missing"));
 }
 
 TEST_F(Pca, RefusesSnapshotsOfDifferentModels) {
@@ -174,7 +176,9 @@ TEST_F(Pca, OverwriteReplacesADamagedSidecarButNoForeignFile) {
     put_file(sidecar, foreign);
     const auto outcome = pca("--components 2 --overwrite");
     EXPECT_EQ(outcome.code, 2);
-    EXPECT_THAT(outcome.errors, HasSubstr("received another file; move it away"));
+    EXPECT_THAT(outcome.errors,
+                HasSubstr("but this file exists and does not have the format 'dimred-pca 1'; move "
+                          "this file away"));
     EXPECT_EQ(text_of_file(sidecar), foreign);
     EXPECT_EQ(text_of_file(output), matrix);
   }
@@ -228,7 +232,7 @@ TEST_F(Pca, TakesTheSnapshotsInRange) {
   }
   const auto none = pca("--overwrite --components 2 --snapshot_from 9");
   EXPECT_EQ(none.code, 2);
-  EXPECT_THAT(none.errors, HasSubstr("there are epochs 1 to 8"));
+  EXPECT_THAT(none.errors, HasSubstr("choose from epochs 1 to 8"));
 }
 
 TEST_F(Pca, WritesTheGramMatrixButOverNoOtherFile) {

@@ -55,8 +55,8 @@ TEST(Base64, RefusesWhatIsNotCanonical) {
                         {"Zm-_", "needs letters", 2},
                         {std::string("Zm\0v", 4), "needs letters", 2},
                         {"Zm\xc3\xa4", "needs letters", 2},
-                        {"Zh==", "zeros in the bits", 1},
-                        {"Zm9=", "zeros in the bits", 2}};
+                        {"Zh==", "zeros in the unused bits", 1},
+                        {"Zm9=", "zeros in the unused bits", 2}};
   for (const auto& [text, rule, at] : cases) {
     std::vector<std::uint8_t> decoded;
     const auto fault = from_base64(text, decoded);

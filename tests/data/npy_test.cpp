@@ -1,3 +1,4 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -69,6 +70,26 @@ TEST(NpyArrays, MayLieInTheFolderItselfAndBeGrey) {
       formatted("npy {}, 2 images of 2 x 3, xxh3 ", (folder / "mine/images.npy").string())));
   EXPECT_EQ(label_of(*open_dataset(options, false, train->class_names()), 0), 1);
   EXPECT_EQ(open_test_set_if_any({.path = folder / "mine"}, train->class_names()), nullptr);
+}
+
+TEST(NpyArrays, NameLabelsThatNoImageHas) {
+  const TemporaryFolder folder;
+  const auto notes = [&](const std::vector<std::int64_t>& labels, bool train = true) {
+    const auto count = std::ssize(labels);
+    put(folder / "images.npy", images(formatted("({}, 2, 3)", count), 6 * count));
+    put(folder / "labels.npy", written_labels(labels));
+    const auto names = train ? std::vector<std::string>() : numbered_classes(10);
+    return open_dataset({.path = folder.path(), .test_path = folder.path()}, train, names)->notes();
+  };
+  const auto file = (folder / "labels.npy").string();
+  EXPECT_THAT(
+      notes({0, 2, 4}),
+      testing::ElementsAre(file + ": no image has the label 1, 3; the network has an output "
+                                  "for each label from 0 to 4"));
+  EXPECT_THAT(notes({0, 9}),
+              testing::ElementsAre(testing::HasSubstr("the label 1, 2, 3, ... (8 in all);")));
+  EXPECT_TRUE(notes({1, 0, 2}).empty());
+  EXPECT_TRUE(notes({0, 9}, /*train=*/false).empty());
 }
 
 TEST(NpyArrays, AreRefusedInOneLineThatNamesTheFile) {

@@ -100,9 +100,12 @@ TEST_F(Packed, NoticesDamage) {
     EXPECT_NE(problem(at), "") << at;
   }
   for (std::size_t at = 4096; at < 4096 + image_file(5).size(); ++at)
-    EXPECT_THAT(problem(at), HasSubstr("offset 4096: sample 0 is damaged: its digest differs"));
+    EXPECT_THAT(problem(at),
+                HasSubstr("offset 4096: sample 0 is damaged: its bytes do not match its digest"));
   for (std::size_t at = whole.size() - 100; at < whole.size(); ++at)
-    EXPECT_THAT(problem(at), HasSubstr("digest of its description"));
+    EXPECT_THAT(
+        problem(at),
+        AllOf(HasSubstr("the description at offset "), HasSubstr(" does not match its digest")));
 }
 
 TEST_F(Packed, RefusesACutFile) {
@@ -223,7 +226,7 @@ TEST(WriteRecords, NamesAreReadBackEqual) {
   source.names[2] = "dog ";
   const OutputFolder other(folder / "other", "job");
   EXPECT_THAT(error_of([&] { write_records(source, plan, other, {}); }),
-              HasSubstr("without blanks at their ends, received 'dog '"));
+              HasSubstr("must not begin or end with a space, received 'dog '"));
   EXPECT_FALSE(other.has("train"));
 }
 

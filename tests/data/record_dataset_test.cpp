@@ -81,11 +81,11 @@ TEST_P(RecordFiles, TakeNamesFromLabelsTxt) {
   EXPECT_THAT(open()->class_names(), ElementsAre("daisy", "rose, red", "tulip"));
   folder.write("labels.txt", "daisy\nrose\ntulip\nweed");
   EXPECT_THAT(open()->class_names(), ElementsAre("daisy", "rose", "tulip", "weed"));
-  EXPECT_THAT(
-      failure({.classes = 3}),
-      AllOf(HasSubstr("labels.txt lists 4 classes"), HasSubstr("received num_classes = 3")));
+  EXPECT_THAT(failure({.dataset = {.num_classes = 3}}),
+              AllOf(HasSubstr("labels.txt lists 4 classes"),
+                    HasSubstr("num_classes needs to be 0 or at least this number, received 3")));
   folder.write("labels.txt", "0:daisy\n2:rose\n");
-  EXPECT_THAT(failure(), HasSubstr("labels.txt:2: needs 1:name, received 2:rose"));
+  EXPECT_THAT(failure(), HasSubstr("labels.txt:2: needs the line \"1:NAME\", received 2:rose"));
 }
 
 TEST_P(RecordFiles, OfATestSetNeedTheTrainingSetsNames) {
@@ -94,14 +94,15 @@ TEST_P(RecordFiles, OfATestSetNeedTheTrainingSetsNames) {
   folder.write("labels.txt", "0:daisy\n1:rose\n2:tulip\n");
   EXPECT_EQ(open({.class_names = names})->class_names(), names);
   folder.write("labels.txt", "0:rose\n1:daisy\n2:tulip\n");
-  EXPECT_THAT(failure({.class_names = names}), HasSubstr("label 0 is daisy there, rose here"));
+  EXPECT_THAT(failure({.class_names = names}),
+              HasSubstr("label 0 is daisy in the training set and rose in this file"));
 }
 
 TEST_P(RecordFiles, SayHowManyMoreWereSkipped) {
   std::string text;
   for (int i = 0; i < 14; ++i) text += record(i, i < 12 ? 99 : i % 3);
   files = {folder.write("one", text)};
-  const auto notes = open({.classes = 3, .skip_bad = true})->notes();
+  const auto notes = open({.dataset = {.num_classes = 3, .skip_bad = true}})->notes();
   ASSERT_EQ(notes.size(), 11U);
   EXPECT_EQ(notes.back(), "skipped 2 more");
 }
@@ -109,16 +110,35 @@ TEST_P(RecordFiles, SayHowManyMoreWereSkipped) {
 TEST_P(RecordFiles, SubtractTheLabelsOffset) {
   files = {folder.write("one", record(0, 1) + record(1, 2))};
   folder.write("labels.txt", "0:background\n1:cat\n2:dog\n");
-  const auto dataset = open({.labels_offset = 1});
+  const auto dataset = open({.dataset = {.labels_offset = 1}});
   EXPECT_THAT(dataset->class_names(), ElementsAre("cat", "dog"));
   EXPECT_EQ(label_at(*dataset, 0), 0);
   EXPECT_EQ(label_at(*dataset, 1), 1);
   EXPECT_THAT(dataset->description(), HasSubstr("stored labels less 1"));
+  EXPECT_THAT(dataset->notes(),
+              ElementsAre(AllOf(HasSubstr("labels_offset = 1 leaves out the first 1 name of "),
+                                HasSubstr("labels.txt: background"))));
+  folder.write("labels.txt", "cat\ndog\n");  // no background
+  EXPECT_THAT(
+      failure({.dataset = {.labels_offset = 1}}),
+      AllOf(HasSubstr("needs a label in [1, 2), received 2"), HasSubstr("labels.txt: cat")));
+  folder.write("labels.txt", "background\ncat\ndog\n");
+  EXPECT_THAT(open()->notes(),
+              ElementsAre(HasSubstr("with --labels_offset 1 this label becomes class 0, and "
+                                    "labels.txt loses its first 1 name")));
+}
+
+TEST_P(RecordFiles, NameLabelsThatNoRecordHas) {
+  files = {folder.write("one", record(0, 0) + record(1, 4) + record(2, 2))};
+  EXPECT_THAT(open()->notes(),
+              ElementsAre("no record has the label 1, 3; the network has an output for each label "
+                          "from 0 to 4"));
+  EXPECT_TRUE(open({.class_names = numbered_classes(5)})->notes().empty());  // a test set
 }
 
 TEST_P(RecordFiles, NameALabelOutOfRange) {
   EXPECT_THAT(
-      failure({.classes = 2}),
+      failure({.dataset = {.num_classes = 2}}),
       AllOf(HasSubstr("part-0, offset "), HasSubstr("needs a label in [0, 2), received 2")));
   files = {folder.write("one", record(0, 1) + record(1, -1))};
   EXPECT_THAT(failure(), HasSubstr("needs a label in [0, 2), received -1"));
@@ -133,7 +153,7 @@ TEST_P(RecordFiles, LeaveTheLeastLabelsOutAndKeepTheOthersClasses) {
   for (const auto& [offset, bad] :
        {std::pair{std::int64_t{1}, least}, {2, least + 1}, {-1, most}}) {
     files = {folder.write("one", record(0, 2) + record(1, bad) + record(2, 3))};
-    const auto dataset = open({.labels_offset = offset, .skip_bad = true});
+    const auto dataset = open({.dataset = {.labels_offset = offset, .skip_bad = true}});
     ASSERT_EQ(dataset->size(), 2) << offset;
     EXPECT_EQ(dataset->classes(), 4 - offset);
     EXPECT_EQ(label_at(*dataset, 1), 3 - offset);
@@ -142,12 +162,12 @@ TEST_P(RecordFiles, LeaveTheLeastLabelsOutAndKeepTheOthersClasses) {
 
 TEST_P(RecordFiles, LeaveBadRecordsOutAndCountThem) {
   files = {folder.write("one", record(0, 1) + record(1, 5) + record(2, 0))};
-  const auto dataset = open({.classes = 2, .skip_bad = true});
+  const auto dataset = open({.dataset = {.num_classes = 2, .skip_bad = true}});
   ASSERT_EQ(dataset->size(), 2);
   EXPECT_EQ(bytes_at(*dataset, 1), image_file(2));
   EXPECT_THAT(dataset->description(), HasSubstr("1 bad record skipped"));
   files = {folder.write("one", record(0, 9))};
-  EXPECT_THAT(failure({.classes = 2, .skip_bad = true}),
+  EXPECT_THAT(failure({.dataset = {.num_classes = 2, .skip_bad = true}}),
               HasSubstr("needs at least one good record"));
 }
 
@@ -164,7 +184,7 @@ TEST_P(RecordFiles, NameACutFile) {
   // Base64 is cut, but not by a multiple of 4: the rest of it is then no Base64.
   files = {folder.write("cut", whole.substr(0, whole.size() - 10))};
   EXPECT_THAT(failure(), HasSubstr("cut, offset "));
-  EXPECT_EQ(open({.skip_bad = true})->size(), 1);
+  EXPECT_EQ(open({.dataset = {.skip_bad = true}})->size(), 1);
 }
 
 TEST_P(RecordFiles, KeepTheIndexInACache) {
@@ -212,10 +232,11 @@ TEST_P(RecordFiles, MakeADamagedIndexAgain) {
 }
 
 TEST_P(RecordFiles, PutTheCacheWhereTheyAreTold) {
-  open({.cache = folder.path() / "elsewhere"});
+  open({.dataset = {.cache = folder.path() / "elsewhere"}});
   EXPECT_FALSE(fs::exists(folder.path() / ".dimred"));
   EXPECT_FALSE(fs::is_empty(folder.path() / "elsewhere"));
-  EXPECT_THAT(failure({.cache = files[0] / "below a file"}), HasSubstr("needs a writable folder"));
+  EXPECT_THAT(failure({.dataset = {.cache = files[0] / "below a file"}}),
+              HasSubstr("needs a writable folder"));
 }
 
 }  // namespace

@@ -5,12 +5,14 @@
 #include <fstream>
 
 #include "data/inflated_file.h"
+#include "data/open.h"
 #include "data/packed.h"
 #include "data/record_readers.h"
 #include "data/shard_names.h"
 #include "data/tfrecord.h"
 #include "support/errors.h"
 #include "tests/data/record_files.h"
+#include "tests/tools/words.h"
 
 // Facts of only one form of record files: checksums and compression of TFRecord, lists and lines of
 // Base64, names of shards.
@@ -39,10 +41,11 @@ TEST(TfRecordFiles, CountRecordsOfAnotherFormatThanTheySay) {
     const auto dataset = open_tfrecord(options);
     EXPECT_EQ(bytes_at(*dataset, 8), image);
     EXPECT_THAT(dataset->notes(),
-                ElementsAre(formatted("2 records are not what their image/format says and were "
-                                      "read as what they hold; the first: {}, offset {}",
-                                      (folder / "b").string(),
-                                      sound.size())));
+                ElementsAre(formatted(
+                    "2 records have another format than their image/format says; dimred uses the "
+                    "format of the content; the first such record is {}, offset {}",
+                    (folder / "b").string(),
+                    sound.size())));
   }
 }
 
@@ -66,9 +69,9 @@ TEST(TfRecordFiles, NameAWrongChecksum) {
   const RecordOptions options{.files = {folder.write("shard", text)}};
   EXPECT_THAT(error_of([&] { open_tfrecord(options); }),
               AllOf(HasSubstr(formatted("shard, offset {}: ", first.size())),
-                    HasSubstr("the checksum of its payload differs")));
+                    HasSubstr("the payload does not match its checksum")));
   auto skipping = options;
-  skipping.skip_bad = true;
+  skipping.dataset.skip_bad = true;
   const auto dataset = open_tfrecord(skipping);
   ASSERT_EQ(dataset->size(), 2);
   EXPECT_EQ(bytes_at(*dataset, 1), image_file(2));
@@ -76,9 +79,9 @@ TEST(TfRecordFiles, NameAWrongChecksum) {
   text[first.size() + 40] ^= 1;
   text[first.size() + 2] ^= 1;  // in its length: nothing behind it can be found
   folder.write("shard", text);
-  EXPECT_THAT(
-      error_of([&] { open_tfrecord(options); }),
-      AllOf(HasSubstr("the checksum of its length differs"), HasSubstr("no record behind it")));
+  EXPECT_THAT(error_of([&] { open_tfrecord(options); }),
+              AllOf(HasSubstr("the length does not match its checksum"),
+                    HasSubstr("no later record of this file can be found")));
   EXPECT_EQ(open_tfrecord(skipping)->size(), 1);
 }
 
@@ -88,8 +91,9 @@ TEST(TfRecordFiles, VerifyARecordWhenItIsFirstRead) {
   const auto file = folder.write("shard", example_record(0, 0) + example_record(1, 1));
   const auto dataset = open_tfrecord({.files = {file}});
   std::fstream(file, std::ios::binary | std::ios::in | std::ios::out).seekp(40).put('?');
-  EXPECT_THAT(error_of([&] { bytes_at(*dataset, 0); }),
-              AllOf(HasSubstr("shard, offset 0: "), HasSubstr("checksum of its payload differs")));
+  EXPECT_THAT(
+      error_of([&] { bytes_at(*dataset, 0); }),
+      AllOf(HasSubstr("shard, offset 0: "), HasSubstr("the payload does not match its checksum")));
   EXPECT_EQ(bytes_at(*dataset, 1), image_file(1));
 }
 
@@ -99,10 +103,10 @@ TEST(TfRecordFiles, RefuseWhatIsNoImage) {
   const auto record =
       to_tfrecord(to_message({.encoded = as_numbers(text), .format = "raw", .label = 0}));
   EXPECT_THAT(error_of([&] { open_tfrecord({.files = {folder.write("shard", record)}}); }),
-              HasSubstr("needs a JPEG or PNG as image/encoded, received 100 bytes"));
+              HasSubstr("image/encoded needs a JPEG or PNG image, received 100 bytes"));
   EXPECT_THAT(
       error_of([&] { open_tfrecord({.files = {folder.write("no", to_tfrecord("\xff"))}}); }),
-      HasSubstr("needs a whole message"));
+      HasSubstr("needs a whole protobuf message"));
 }
 
 std::string gz_form(const std::string& text) {
@@ -146,11 +150,13 @@ TEST(TfRecordFiles, BoundWhatIsDecompressed) {
   const TemporaryFolder folder;
   const auto bomb = folder.write("bomb.gz", gz_form(std::string(80 << 20, '\0')));
   EXPECT_THAT(error_of([&] { open_tfrecord({.files = {bomb}}); }),
-              AllOf(HasSubstr("bomb.gz"), HasSubstr("needs to decompress to at most 100 times")));
+              AllOf(HasSubstr("bomb.gz"),
+                    HasSubstr("the decompressed file is more than 100 times as large")));
   const auto whole = gz_form(example_record(0, 0));
   const auto cut = folder.write("cut.gz", whole.substr(0, whole.size() - 10));
   EXPECT_THAT(error_of([&] { open_tfrecord({.files = {cut}}); }),
-              AllOf(HasSubstr("cut.gz, offset "), HasSubstr("needs a complete, undamaged file")));
+              AllOf(HasSubstr("cut.gz, offset "),
+                    HasSubstr("the compressed file is damaged or incomplete: ")));
 }
 
 TEST(Base64Files, ComeFromTheirList) {
@@ -184,33 +190,35 @@ TEST(Base64Files, NameBadLines) {
   const auto problem = [&](const std::string& line) {
     return error_of([&] { open_base64({.files = {folder.write("part", good + line)}}); });
   };
-  EXPECT_THAT(problem("nothing\n"), AllOf(HasSubstr(at), HasSubstr("needs base64<TAB>label")));
-  EXPECT_THAT(problem(base64_line(1, 1, true)), HasSubstr("as the first line of the file has it"));
-  EXPECT_THAT(problem("AAAA\t1\n"), HasSubstr("received that of 3 bytes"));
+  EXPECT_THAT(problem("nothing\n"),
+              AllOf(HasSubstr(at),
+                    HasSubstr("needs one tab, between the image in Base64 and its label, received "
+                              "0 tabs in nothing")));
+  EXPECT_THAT(problem("AAAA\t1\t2\n"), HasSubstr("received 2 tabs"));
+  EXPECT_THAT(problem(base64_line(1, 1, true)), HasSubstr("as in the first line of the file"));
+  EXPECT_THAT(problem("AAAA\t1\n"), HasSubstr("received 3 bytes"));
   EXPECT_THAT(problem(base64_line(1, 1).substr(1)), HasSubstr("multiple of 4"));
   auto spaced = base64_line(1, 1);
   spaced[10] = ' ';
   EXPECT_THAT(
       problem(spaced),
       AllOf(HasSubstr(formatted("offset {}", good.size() + 10)), HasSubstr("needs letters")));
-  EXPECT_THAT(problem(to_base64(as_numbers(image_file(1))) + "\t1x\n"),
-              HasSubstr("needs base64<TAB>label"));
+  for (const auto* label : {"1x", "cat", " 1"})
+    EXPECT_THAT(
+        problem(formatted("{}\t{}\n", to_base64(as_numbers(image_file(1))), label)),
+        HasSubstr(formatted("needs a whole number without blanks as label, received {}", label)));
+  const auto first = formatted("cat\t{}\n", to_base64(as_numbers(image_file(1))));
+  EXPECT_THAT(error_of([&] { open_base64({.files = {folder.write("part", first)}}); }),
+              HasSubstr("needs a whole number without blanks as label, received cat"));
   EXPECT_EQ(problem("\n\r\n" + base64_line(1, 1).substr(0, base64_line(1, 1).size() - 1)), "");
 }
 
 TEST(Shards, AreFoundByNameOfTheirSplit) {
   const TemporaryFolder folder;
-  for (const auto* name : {"flowers_train_10.tfrecord",
-                           "flowers_train_2.tfrecord",
-                           "flowers_validation_0.tfrecord",
-                           "labels.txt",
-                           "train_labels.csv",
-                           "train.tfrecord.md5",
-                           "_SUCCESS",
-                           ".train",
-                           "train-1.tmp",
-                           "train-1.part",
-                           "train-1.part.of"})
+  for (const auto& name : words("flowers_train_10.tfrecord flowers_train_2.tfrecord "
+                                "flowers_validation_0.tfrecord labels.txt train_labels.csv "
+                                "train.tfrecord.md5 _SUCCESS .train train-1.tmp train-1.part "
+                                "train-1.part.of"))
     folder.write(name, "x");
   const auto names = [](const std::vector<fs::path>& files) {
     std::vector<std::string> texts;
@@ -247,6 +255,23 @@ TEST(Shards, AreFoundByNameOfTheirSplit) {
   EXPECT_THAT(names(find_shards(plain.path() / "*.tfrecord", true)).size(), 3U);
 }
 
+TEST(Shards, OfAnotherTestSetAreLeftOutAndNamed) {
+  const TemporaryFolder folder;
+  folder.write("train-0", example_record(0, 0) + example_record(1, 1));
+  folder.write("val-0", example_record(2, 0));
+  const DatasetOptions options{.path = folder.path()};
+  const auto test = [&] { return open_dataset(options, /*train=*/false, {"0", "1"}); };
+  EXPECT_TRUE(test()->notes().empty());
+  folder.write("test-0", example_record(3, 0));
+  const auto found = test();
+  ASSERT_EQ(found->size(), 1);
+  EXPECT_EQ(bytes_at(*found, 0), image_file(3));
+  EXPECT_THAT(found->notes(),
+              ElementsAre(AllOf(HasSubstr("takes the shards like test-0, and leaves out 1 shard"),
+                                HasSubstr("such as val-0"))));
+  EXPECT_TRUE(open_dataset(options, /*train=*/true)->notes().empty());
+}
+
 struct NamedFolder {
   std::vector<std::string> files, train, test;
   std::string refusal;  // of the training set, or of the test set
@@ -262,14 +287,16 @@ TEST(Shards, BelongToTheSplitThatWholeWordsOfTheirNamesSay) {
        {"retrieval-train.tfrecord"},
        {"retrieval-test.tfrecord"},
        ""},
+      {{"train-0", "val-0-of-2", "val-1-of-2", "test-0", "eval-0"}, {"train-0"}, {"test-0"}, ""},
+      {{"train-0", "eval-0", "validation-1"}, {"train-0"}, {"validation-1"}, ""},
       {{"contest-0", "contest-1"}, {"contest-0", "contest-1"}, {}, ""},
       {{"myTrain2017", "interval-eval"}, {"myTrain2017"}, {"interval-eval"}, ""},
       {{"Training/0", "Valid/0"}, {"0"}, {"0"}, ""},
       {{"train-val-0", "train-1"},
        {},
        {},
-       "its name has words of both the training set and the test set"},
-      {{"train.tfrecord", "valid.tfrecord", "valid/0"}, {"train.tfrecord"}, {}, "in one place"},
+       "the file name has words for both the training set and the test set"},
+      {{"train.tfrecord", "valid.tfrecord", "valid/0"}, {"train.tfrecord"}, {}, "is in two places"},
       {{"train/0", "Train/0"}, {}, {}, "has both train and Train; give one of them with --data"},
       {{"train-00000-of-00003", "train-00002-of-00003"}, {}, {}, "train-*-of-00003"},
       {{"a-train-00001-of-00002", "a-train-00002-of-00002.gz"},

@@ -9,6 +9,7 @@
 namespace dimred::data {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -116,12 +117,12 @@ TEST(StreamedIndex, ThatLiesBesideTheFilesSparesThePass) {
   text[text.size() / 2] = static_cast<char>(text[text.size() / 2] ^ 1);
   put_file(records.files[0], text);
   EXPECT_THAT(error_of([&] { bytes_at(*dataset, 0); }),
-              HasSubstr("there://train-0 has changed since its index was written"));
+              HasSubstr("there://train-0 changed after dimred wrote the index of this file"));
   put_file(records.folder / "content/shards.index", "something else");
   std::filesystem::remove_all(records.folder / "here/index");
-  EXPECT_THAT(
-      error_of([&] { records.open_streamed(records.source(records.bytes())); }),
-      HasSubstr("there://shards.index; write it again with `dimred data index --overwrite"));
+  EXPECT_THAT(error_of([&] { records.open_streamed(records.source(records.bytes())); }),
+              AllOf(HasSubstr("[index] there://shards.index: "),
+                    HasSubstr("; write the index again with `dimred data index --overwrite")));
   stream_from(records.folder / "content", records.source(records.bytes()));
   const auto second = index_shards(records.folder / "content", {}, /*skip_bad=*/true);
   EXPECT_EQ(second.at("train-1").index.entries.size(), 3U);
@@ -133,7 +134,8 @@ TEST(StreamedIndex, NamesWhatIsWrongByItsPlace) {
   put_file(records.files[1], text_of_file(records.files[1]) + "x");
   EXPECT_THAT(error_of([&] { records.open_streamed(records.source(records.bytes())); }),
               HasSubstr("there://train-1, offset "));
-  const auto dataset = records.open_streamed(records.source(records.bytes()), {.skip_bad = true});
+  const auto dataset =
+      records.open_streamed(records.source(records.bytes()), {.dataset = {.skip_bad = true}});
   EXPECT_EQ(dataset->size(), 3);
   EXPECT_THAT(dataset->description(), HasSubstr("1 bad record skipped"));
 }

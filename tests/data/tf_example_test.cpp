@@ -115,7 +115,7 @@ TEST(TfExample, RefusesEveryCutMessage) {
 
 TEST(TfExample, SaysWhereItIsDamaged) {
   EXPECT_THAT(error_of([] { parse(std::string("\x0a\x05\x0a", 3)); }),
-              HasSubstr("needs a whole message, received 1 of 5 bytes at byte 2"));
+              HasSubstr("needs a whole protobuf message, received 1 of 5 bytes at byte 2"));
   EXPECT_THAT(error_of([] { parse(std::string(11, '\xff')); }), HasSubstr("at most 10 bytes"));
   EXPECT_THAT(error_of([] { parse(std::string("\x0b", 1)); }),
               HasSubstr("needs wire type 0, 1, 2 or 5, received 3 at byte 1"));

@@ -81,16 +81,8 @@ def test_the_first_losses_agree(model: str, device: str, tmp_path: Path) -> None
     for i, options in enumerate([{}, plain] if device != "cpu" else [{}]):
         expect_alike(expected, first_losses(tmp_path / f"stage1_{i}", common, **there, **options))
     matrix = tmp_path / "pca_mat.npy"
-    run(
-        "dimred",
-        "pca",
-        "--snapshots",
-        tmp_path / "processor" / "snapshots",
-        "--components",
-        steps - 1,
-        "--output",
-        matrix,
-    )
+    snapshots = tmp_path / "processor" / "snapshots"
+    run("dimred", "pca", "--snapshots", snapshots, "--components", steps - 1, "--output", matrix)
     common = {key: value for key, value in common.items() if key != "snapshots_per_epoch"} | {
         "checkpoint": tmp_path / "processor",
         "pca_mat": matrix,

@@ -72,7 +72,7 @@ def test_a_hidden_device_is_said_to_be_hidden(hidden: str, device: str, tmp_path
 
 def test_an_ordinal_that_does_not_exist_is_named(cuda: str, tmp_path: Path) -> None:
     line = refused(tmp_path / "run", device="cuda:99")
-    assert "no CUDA device has the number 99: this machine has " in line
+    assert "the CUDA device number 99 does not exist; the number of devices is " in line
 
 
 def test_a_full_device_names_batch_size_and_what_would_fit(cuda: str, tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_a_full_device_names_batch_size_and_what_would_fit(cuda: str, tmp_path: 
     )
     assert done.code == 1
     assert len(done.error.splitlines()) == 1, done.error
-    most = re.search(r"passes are of 8192 samples, of which at most (\d+) can fit; lower --batch_size", done.error)
+    most = re.search(r"a pass has 8192 samples, but at most (\d+) can fit; lower --batch_size", done.error)
     assert most, done.error
     assert 0 < int(most[1]) < 8192
     assert not (tmp_path / "run" / "checkpoints").exists()

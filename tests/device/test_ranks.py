@@ -74,16 +74,8 @@ def test_two_ranks_on_one_device_over_gloo_train_as_one(device: str, tmp_path: P
     train("stage1", tmp_path / "alone", **common, snapshots_per_epoch=5)
     on_ranks(2, "stage1", f"--output={tmp_path / 'pair'}", *options_of(**common, snapshots_per_epoch=5, backend="gloo"))
     assert losses(tmp_path / "pair") == pytest.approx(losses(tmp_path / "alone"), rel=1e-4)
-    run(
-        "dimred",
-        "pca",
-        "--snapshots",
-        tmp_path / "alone" / "snapshots",
-        "--components",
-        4,
-        "--output",
-        tmp_path / "pca_mat.npy",
-    )
+    matrix = ("--components=4", "--output", tmp_path / "pca_mat.npy")
+    run("dimred", "pca", "--snapshots", tmp_path / "alone" / "snapshots", *matrix)
     second = {key: value for key, value in common.items() if key != "learning_rate"}
     second |= {"checkpoint": tmp_path / "alone", "pca_mat": tmp_path / "pca_mat.npy"}
     train("stage2", tmp_path / "alone2", **second)

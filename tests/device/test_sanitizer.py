@@ -16,7 +16,7 @@ OWN_MEMORY = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
 CASES = {
     "fused kernels, memory": ("memcheck", OURS, "stage2_test", "DeviceKernels.Fused*", OWN_MEMORY),
     "aten": ("memcheck", (), "stage2_test", "DeviceKernels.AtenOnce", OWN_MEMORY),
-    "graphs": ("memcheck", (), "training_test", "DeviceGraphs.GraphsOfOnePoolKeepTheirOwnResults", {}),
+    "graphs": ("memcheck", (), "engine_test", "DeviceGraphs.GraphsOfOnePoolKeepTheirOwnResults", {}),
     "fused kernels, shared memory": ("racecheck", OURS, "stage2_test", "DeviceKernels.Fused*", OWN_MEMORY),
 }
 FOUND = 99  # exit code of a program in which the tool found an error

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+from cli import cli
 
 from .compare import Content, complete_files, content, differences, leftovers
 from .launch import Build, Call, Command, Ended, Fault, execute
@@ -82,31 +83,20 @@ class Workplace:
         keep = KEEP_ALL if keep_all else KEEP_SOME
         first = str(self.root / "stage1_all")
         arguments = {
-            "stage1": [
+            "stage1": cli(
                 "stage1",
-                f"--data={self.root / 'data'}",
                 *SMALL,
-                "--epochs=3",
-                "--learning_rate=0.05",
-                "--snapshots_per_epoch=2",
-                f"--output={folder}",
-            ],
-            "pca": [
-                "pca",
-                f"--snapshots={first}/snapshots",
-                f"--components={COMPONENTS}",
-                "--threads=1",
-                "--overwrite",
-                f"--output={folder / 'pca_mat.npy'}",
-            ],
-            "stage2": [
-                "stage2",
-                f"--checkpoint={first}",
-                *SMALL,
-                "--epochs=3",
-                f"--n_component={COMPONENTS}",
-                f"--output={folder}",
-            ],
+                "--epochs=3 --learning_rate=0.05 --snapshots_per_epoch=2",
+                data=self.root / "data",
+                output=folder,
+            ),
+            "pca": cli(
+                "pca --threads=1 --overwrite",
+                snapshots=f"{first}/snapshots",
+                components=COMPONENTS,
+                output=folder / "pca_mat.npy",
+            ),
+            "stage2": cli("stage2", *SMALL, "--epochs=3", checkpoint=first, n_component=COMPONENTS, output=folder),
         }[name]
         return Command((*arguments, *keep.get(name, ())), folder, self.ranks)
 

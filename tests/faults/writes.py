@@ -11,8 +11,8 @@ from .launch import Call, Ended, Fault, execute
 from .workplace import NAMES, Case, Workplace, shortened
 
 FILLING = ("open", "stream", "write", "size", "mkdir")  # what a full disk refuses
-# What POSIX lets end with EINTR, and rename, which some network file systems interrupt.
-INTERRUPTED = "open+write+sync+size+rename"
+# What POSIX lets end with EINTR, and what some network file systems interrupt.
+INTERRUPTED = "open+write+sync+size+rename+mkdir"
 
 
 def tolerated(call: Call) -> bool:

@@ -125,9 +125,8 @@ int dimred::fuzz::parse(const std::uint8_t* data, std::size_t size) {
   if (!quiet) std::abort();
   const auto file = file_of({{data, size}});
   fuzz::bear_errors([&] {
-    const auto contents = checkpoints::read_hdf5(file_with(file), std::ssize(file));
-    if (contents.info.parameters != 3 || contents.info.layout_hash.size() > 64 << 10)
-      __builtin_trap();
+    const auto info = checkpoints::read_hdf5(InputFile(file_with(file)));
+    if (info.parameters != 3 || info.layout_hash.size() > 64 << 10) __builtin_trap();
   });
   return 0;
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
@@ -11,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from cli import cli
 from faults.draws import evenly
 
 from . import forged
@@ -20,6 +22,11 @@ from .site import Site, Use, ignored, printed
 from .uses import NEWEST, uses
 
 LARGE = 60 << 20  # bytes
+STAGE1_FILES = """
+    .lock config.toml.tmp manifest.json.tmp curve.csv curve.csv.tmp manifest.json config.toml
+    checkpoints/state_00000012.tmp checkpoints/state_00000012
+    snapshots/snapshot_00000010.h5.tmp snapshots/snapshot_00000010.h5
+"""
 PYTHON_TESTS = Path(__file__).resolve().parents[1] / "python"
 Disturbed = Callable[[], tuple[Path, int]]
 
@@ -65,8 +72,30 @@ def refusing(name: str, *words: object, file_size: int | None = None) -> Use:
     return Use(name, tuple(map(str, words)), file_size=file_size)
 
 
+def after(change: Callable[..., object], file: Path, *more: object) -> Disturbed:
+    """The file when the change is made."""
+
+    def disturbed() -> tuple[Path, int]:
+        change(file, *more)
+        return file, 0
+
+    return disturbed
+
+
 def as_it_is(file: Path) -> Disturbed:
-    return lambda: (file, 0)
+    return after(lambda _: None, file)
+
+
+def planted_link(link: Path, outside: Path, target: str) -> None:
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.unlink(missing_ok=True)
+    os.mkfifo(outside / "pipe")
+    link.symlink_to(outside / target)
+
+
+def moved_out(folder: Path, to: Path) -> None:
+    folder.rename(to)
+    folder.symlink_to(to)
 
 
 def links(site: Site) -> Iterator[Replay]:
@@ -79,26 +108,8 @@ def links(site: Site) -> Iterator[Replay]:
     )
     known = uses(site) | {get.name: get}
     planted = {
-        "resume stage1": [
-            "stage1/.lock",
-            "stage1/config.toml.tmp",
-            "stage1/manifest.json.tmp",
-            "stage1/curve.csv",
-            "stage1/curve.csv.tmp",
-            "stage1/manifest.json",
-            "stage1/config.toml",
-            "stage1/checkpoints/state_00000012.tmp",
-            "stage1/checkpoints/state_00000012",
-            "stage1/snapshots/snapshot_00000010.h5.tmp",
-            "stage1/snapshots/snapshot_00000010.h5",
-        ],
-        "resume stage2": [
-            "stage2/.lock",
-            "stage2/steps.csv",
-            "stage2/final.h5.tmp",
-            "stage2/final.h5",
-            "stage2/pca_mat.npy.tmp",
-        ],
+        "resume stage1": [f"stage1/{name}" for name in STAGE1_FILES.split()],
+        "resume stage2": [f"stage2/{name}" for name in ".lock steps.csv final.h5.tmp final.h5 pca_mat.npy.tmp".split()],
         "pca": ["p.npy", "p.npy.tmp", "p.json", "p.json.tmp", "stage1/snapshots/.lock"],
         "export": ["out/1.tmp", "out/1", "out/.lock"],
         "evaluate": ["stage1/.lock"],
@@ -107,23 +118,10 @@ def links(site: Site) -> Iterator[Replay]:
     for use, places in planted.items():
         for place in places:
             for target in ("precious", "new", "folder", "pipe"):
-
-                def disturbed(place: str = place, target: str = target) -> tuple[Path, int]:
-                    link = site.work / place
-                    link.parent.mkdir(parents=True, exist_ok=True)
-                    link.unlink(missing_ok=True)
-                    os.mkfifo(site.outside / "pipe")
-                    link.symlink_to(site.outside / target)
-                    return link, 0
-
+                disturbed = after(planted_link, site.work / place, site.outside, target)
                 yield Replay("1 links", f"{place} to {target}", known[use], known[use], disturbed)
     for place in ("stage1/checkpoints", "stage1/snapshots"):
-
-        def moved(place: str = place) -> tuple[Path, int]:
-            (site.work / place).rename(site.outside / "moved")
-            (site.work / place).symlink_to(site.outside / "moved")
-            return site.work / place, 0
-
+        moved = after(moved_out, site.work / place, site.outside / "moved")
         yield Replay("1 links", f"{place} moved out", known["resume stage1"], known["resume stage1"], moved)
 
     def got() -> tuple[Path, int]:
@@ -159,66 +157,29 @@ CONFIG_FAULTS = FAULTS | {
     "halved": lambda file: file.write_bytes(file.read_bytes()[:300]),
     "blanked": lambda file: file.write_bytes(b" " * file.stat().st_size),
 }
+CONFIG_USES = ("evaluate", "export", "predict run", "stage2", "resume stage1")
+PARTS = ("weights.f32", "momentum.f32", "state.json")  # of a state
 
 
-def configs(site: Site) -> Iterator[Replay]:
-    """2. A config.toml that says nothing."""
+def damages(site: Site) -> Iterator[Replay]:
+    """2 and 3. A config.toml, a snapshot and a part of a state that is gone or damaged: it is refused or noticed by
+    name, and a part of a state is never called whole."""
     known = uses(site)
-    for name in ("evaluate", "export", "predict run", "stage2", "resume stage1"):
-        for fault, change in CONFIG_FAULTS.items():
-
-            def disturbed(change: Callable[[Path], object] = change) -> tuple[Path, int]:
-                change(site.work / "stage1/config.toml")
-                return site.work / "stage1/config.toml", 0
-
-            yield Replay("2 config.toml", fault, known[name], known[name], disturbed, "refused", "config.toml")
-
-
-def snapshots(site: Site) -> Iterator[Replay]:
-    """3. A snapshot that is gone or damaged."""
-    known = uses(site)
-    faults = FAULTS | {"another's": lambda file: shutil.copyfile(site.other / "stage1/snapshots" / file.name, file)}
-    for name in ("pca", "inspect stage1", "evaluate snapshots", "stage2", "resume stage1"):
-        for fault, change in faults.items():
-            for step in (2, 8):
-
-                def disturbed(change: Callable[[Path], object] = change, step: int = step) -> tuple[Path, int]:
-                    file = site.work / f"stage1/snapshots/snapshot_{step:08}.h5"
-                    change(file)
-                    return file, 0
-
-                yield Replay(
-                    "3 snapshots",
-                    f"snapshot {step} {fault}",
-                    known[name],
-                    known[name],
-                    disturbed,
-                    "noticed",
-                    f"{step:08}.h5",
-                )
-
-
-def states(site: Site) -> Iterator[Replay]:
-    """3. A part of a state that is gone or damaged is never called whole."""
-    known = uses(site)
-    for part in ("weights.f32", "momentum.f32", "state.json"):
-        for fault in FAULTS:
-            for name in ("inspect state", "inspect stage1"):
-
-                def disturbed(part: str = part, fault: str = fault) -> tuple[Path, int]:
-                    file = site.work / NEWEST / part
-                    FAULTS[fault](file)
-                    return file, 0
-
-                yield Replay(
-                    "3 states",
-                    f"{part} {fault}",
-                    known[name],
-                    known[name],
-                    disturbed,
-                    "refused",
-                    "DAMAGED" if name == "inspect stage1" else "state_00000008",
-                )
+    snapshot_faults = FAULTS | {
+        "another's": lambda file: shutil.copyfile(site.other / "stage1/snapshots" / file.name, file)
+    }
+    looking = ["pca", "inspect stage1", "evaluate snapshots", "stage2", "resume stage1"]
+    for kind, files, faults, names, needs in (
+        ("2 config.toml", ["stage1/config.toml"], CONFIG_FAULTS, CONFIG_USES, "refused"),
+        ("3 snapshots", [f"stage1/snapshots/snapshot_{n:08}.h5" for n in (2, 8)], snapshot_faults, looking, "noticed"),
+        ("3 states", [f"{NEWEST}/{part}" for part in PARTS], FAULTS, ["inspect state", "inspect stage1"], "refused"),
+    ):
+        for name, (fault, change), place in itertools.product(names, faults.items(), files):
+            says = place.rsplit("/", 1)[1].removeprefix("snapshot_")
+            if kind == "3 states":
+                says = "DAMAGED" if name == "inspect stage1" else "state_00000008"
+            disturbed = after(change, site.work / place)
+            yield Replay(kind, f"{place} {fault}", known[name], known[name], disturbed, needs, says)
 
 
 def hdf5(site: Site) -> Iterator[Replay]:
@@ -303,6 +264,7 @@ def bombed(write: Callable[[Path, bytes], object], file: Path, data: Callable[[]
 def bombs(site: Site) -> Iterator[Replay]:
     """6. JSON, TOML and pickles of any depth and size."""
     known, state = uses(site), site.work / NEWEST / "state.json"
+    looking = known["inspect stage1"]
     get = refusing("store get", "store", "get", f"file://{site.scratch}/from", site.work / "to")
     plain = Use("inspect of weights", ("inspect", f"{site.work}/export/1/weights.safetensors"), ignored)
 
@@ -314,20 +276,13 @@ def bombs(site: Site) -> Iterator[Replay]:
 
     same = Path.write_bytes
     tries: list[tuple[str, Use, Use, Path, Callable[[Path, bytes], object], str]] = [
-        (
-            "manifest.json",
-            known["inspect stage1"],
-            known["inspect stage1"],
-            site.work / "stage1/manifest.json",
-            same,
-            "noticed",
-        ),
+        ("manifest.json", looking, looking, site.work / "stage1/manifest.json", same, "noticed"),
         ("state.json", known["inspect state"], known["inspect state"], state, same, "refused"),
         ("sealed state.json", known["inspect state"], known["inspect state"], state, sealed, "refused"),
         ("sealed state.json", known["resume stage1"], known["resume stage1"], state, sealed, "noticed"),
         ("pca_mat.json", known["reuse"], known["reuse"], site.work / "stage2/pca_mat.json", same, "refused"),
         ("signature.json", known["predict"], known["predict"], site.work / "export/1/signature.json", same, "refused"),
-        ("listing", get, known["inspect stage1"], site.scratch / "from/_COMPLETE", same, "refused"),
+        ("listing", get, looking, site.scratch / "from/_COMPLETE", same, "refused"),
         ("safetensors", plain, plain, site.work / "export/1/weights.safetensors", safetensors, "refused"),
     ]
     for name, use, like, file, write, needs in tries:
@@ -338,38 +293,25 @@ def bombs(site: Site) -> Iterator[Replay]:
 
 def other_bombs(site: Site, like: Use) -> Iterator[Replay]:
     known, file = uses(site), site.work / "strange"
+    deep = "6 size and depth"
     for opcode in (b"(", b"N", b"]", b"}", b"0", b"2", b"K\1", b"h\0", b"\x94", b"X\0\0\0\0", b"c\n\n", b"(l"):
         weights = file.with_suffix(".pt")
 
         def opcodes(opcode: bytes = opcode) -> bytes:
             return b"\x80\x02" + opcode * (30_000_000 // len(opcode))
 
-        use = refusing("inspect", "inspect", weights)
-        yield Replay(
-            "6 size and depth", f"pickle of {opcode!r}", use, like, bombed(forged.pickled, weights, opcodes), "refused"
-        )
+        use, bomb = refusing("inspect", "inspect", weights), bombed(forged.pickled, weights, opcodes)
+        yield Replay(deep, f"pickle of {opcode!r}", use, like, bomb, "refused")
     config, training = file.with_suffix(".toml"), site.stage1(1)
     for name, text in TOML_BOMBS.items():
-        kind = "7 an unknown key" if name == "key" else "6 size and depth"
+        kind = "7 an unknown key" if name == "key" else deep
         use = refusing("stage1", *training[:-1], f"--output={site.work}/new", f"--config={config}")
-        yield Replay(
-            kind,
-            f"configuration of {name}",
-            use,
-            known["resume stage1"],
-            bombed(Path.write_bytes, config, text),
-            "refused",
-        )
+        bomb = bombed(Path.write_bytes, config, text)
+        yield Replay(kind, f"configuration of {name}", use, known["resume stage1"], bomb, "refused")
     array = file.with_suffix(".npy")
     for name, head in NPY_BOMBS.items():
-        yield Replay(
-            "6 size and depth",
-            f"npy header of {name}",
-            refusing("inspect", "inspect", array),
-            like,
-            bombed(forged.npy, array, head),
-            "refused",
-        )
+        use, bomb = refusing("inspect", "inspect", array), bombed(forged.npy, array, head)
+        yield Replay(deep, f"npy header of {name}", use, like, bomb, "refused")
 
 
 def others(site: Site) -> Iterator[Replay]:
@@ -377,55 +319,29 @@ def others(site: Site) -> Iterator[Replay]:
     known, state = uses(site), site.work / NEWEST / "state.json"
     looking, training = known["inspect stage1"], site.stage1(1)
     new = (*training[:-1], f"--output={site.work}/new")
+    snapshots = site.work / "stage1/snapshots"
 
     def apart_with(work: Callable[..., None], file: Path, *more: object) -> Disturbed:
-        def disturbed() -> tuple[Path, int]:
-            apart(work, file, *more)
-            return file, 0
+        return after(lambda file: apart(work, file, *more), file)
 
-        return disturbed
-
-    escapes = "7 terminal escapes"
-    names = refusing("inspect", "inspect", site.work / "names.safetensors")
-    yield Replay(
-        escapes,
-        "a state's texts",
-        replace(known["inspect state"], result=ignored),
-        known["inspect state"],
-        apart_with(forged.with_escapes, state),
-    )
-    yield Replay(
-        escapes,
-        "tensor names",
-        replace(names, result=ignored),
-        looking,
-        apart_with(forged.listing, site.work, Path("names.safetensors")),
-    )
-
-    showing = replace(looking, result=ignored)
-
-    def manifest() -> tuple[Path, int]:
-        file = site.work / "stage1/manifest.json"
+    def manifest(file: Path) -> None:
         values = json.loads(file.read_text())
         file.write_text(forged.sealed(values | {"device": "\x1b[2J\x9b31m\x7f"}))
-        return file, 0
 
-    yield Replay(escapes, "a manifest's texts", showing, looking, manifest)
+    def copy(file: Path) -> None:
+        shutil.copyfile(snapshots / "snapshot_00000008.h5", file)
 
-    def strange_name() -> tuple[Path, int]:
-        file = site.work / "stage1/snapshots/snapshot_\x1b[2J\x07.h5"
-        shutil.copyfile(site.work / "stage1/snapshots/snapshot_00000008.h5", file)
-        return file, 0
-
-    yield Replay(escapes, "a file's name", showing, looking, strange_name)
-    yield Replay(
-        escapes,
-        "an option",
-        refusing("stage1", *new, "--model=\x1b[2J"),
-        known["evaluate"],
-        as_it_is(site.work),
-        "refused",
-    )
+    listed = apart_with(forged.listing, site.work, Path("names.safetensors"))
+    naming = refusing("inspect", "inspect", site.work / "names.safetensors")
+    for name, use, like, disturbed in (
+        ("a state's texts", known["inspect state"], known["inspect state"], apart_with(forged.with_escapes, state)),
+        ("tensor names", naming, looking, listed),
+        ("a manifest's texts", looking, looking, after(manifest, site.work / "stage1/manifest.json")),
+        ("a file's name", looking, looking, after(copy, snapshots / "snapshot_\x1b[2J\x07.h5")),
+    ):
+        yield Replay("7 terminal escapes", name, replace(use, result=ignored), like, disturbed)
+    option, like = refusing("stage1", *new, "--model=\x1b[2J"), known["evaluate"]
+    yield Replay("7 terminal escapes", "an option", option, like, as_it_is(site.work), "refused")
     secret = "pass-w0rd"
     for url in (
         f" https://user:{secret}@localhost/x",
@@ -444,14 +360,8 @@ def others(site: Site) -> Iterator[Replay]:
             yield Replay(
                 "7 a password", url.replace(secret, "..."), use, like, as_it_is(site.work), "refused", secret=secret
             )
-    for name, size in (
-        ("stage1", 4096),
-        ("stage1", 200_000),
-        ("pca", 4096),
-        ("pca", 300_000),
-        ("export", 4096),
-        ("stage2", 100_000),
-    ):
+    sizes = {"stage1": [4096, 200_000], "pca": [4096, 300_000], "export": [4096], "stage2": [100_000]}
+    for name, size in ((of, size) for of in sizes for size in sizes[of]):
         words = new if name == "stage1" else known[name].words
         use = refusing(f"ulimit -f, {name}", *words, file_size=size)
         yield Replay("7 ulimit -f", f"{size} bytes", use, known["resume stage1"], as_it_is(site.work), "refused")
@@ -460,15 +370,13 @@ def others(site: Site) -> Iterator[Replay]:
             yield Replay("7 forged", forge.__name__, known[name], known[name], apart_with(forge, state), "noticed")
     snapshot = site.work / "strange.h5"
 
-    def early() -> tuple[Path, int]:
-        shutil.copyfile(site.work / "stage1/snapshots/snapshot_00000004.h5", snapshot)
-        apart(forged.early_snapshot, snapshot)
-        return snapshot, 0
+    def early(file: Path) -> None:
+        shutil.copyfile(snapshots / "snapshot_00000004.h5", file)
+        apart(forged.early_snapshot, file)
 
     for name in ("inspect", "evaluate"):
-        yield Replay(
-            "7 forged", "a snapshot of step -5", refusing(name, name, snapshot), known["evaluate"], early, "refused"
-        )
+        use, disturbed = refusing(name, name, snapshot), after(early, snapshot)
+        yield Replay("7 forged", "a snapshot of step -5", use, known["evaluate"], disturbed, "refused")
 
 
 def nodes(site: Site) -> Iterator[Replay]:
@@ -515,57 +423,36 @@ def nodes(site: Site) -> Iterator[Replay]:
                 return site.work / "stage1/config.toml", 0
 
             needs = "refused" if name in refused else ""
-            yield Replay(
-                "8 nodes",
-                f"{name} to a {kind}",
-                use,
-                like.get(name, known["inspect export"]),
-                disturbed,
-                needs,
-                node=place,
-            )
+            held_against = like.get(name, known["inspect export"])
+            yield Replay("8 nodes", f"{name} to a {kind}", use, held_against, disturbed, needs, node=place)
 
 
 def changes(site: Site) -> Iterator[Replay]:
     """9. What a digest knows, and what a run did not write."""
     known = uses(site)
 
-    def step_digit() -> tuple[Path, int]:
-        file = site.work / "stage2/steps.csv"
+    def other_digits(file: Path) -> None:
         text = file.read_text()
         file.write_text(text[:-20] + text[-20:].translate(str.maketrans("0123456789", "1234567890")))
-        return file, 0
 
-    yield Replay(
-        "9 changes",
-        "a digit of steps.csv",
-        known["inspect stage2"],
-        known["inspect stage2"],
-        step_digit,
-        "refused",
-        "steps.csv",
-    )
-
-    def anothers() -> tuple[Path, int]:
-        file = site.work / "stage1/snapshots/snapshot_00000099.h5"
+    def anothers(file: Path) -> None:
         shutil.copyfile(site.other / "stage1/snapshots/snapshot_00000008.h5", file)
-        return file, 0
 
+    use, disturbed = known["inspect stage2"], after(other_digits, site.work / "stage2/steps.csv")
+    yield Replay("9 changes", "a digit of steps.csv", use, use, disturbed, "refused", "steps.csv")
     # A matrix that was fitted before stays, and what has become of its snapshots is said.
     needs = {"pca": "refused", "inspect stage1": "refused", "stage2": "refused", "reuse": "noticed"}
     for name, need in needs.items():
-        yield Replay("9 changes", "another run's snapshot", known[name], known[name], anothers, need, "not of this run")
+        disturbed = after(anothers, site.work / "stage1/snapshots/snapshot_00000099.h5")
+        said = "from another run"
+        yield Replay("9 changes", "another run's snapshot", known[name], known[name], disturbed, need, said)
 
 
 TESTS = {
-    "5 TorchScript": (
-        "test_script_models.py",
-        "touches_files or terminal",
-    ),  # also code that runs while a module is loaded
-    "7 several ranks": (
-        "test_ranks_stops.py",
-        "signal_to_one_rank_stops_all or stopped_rank",
-    ),  # wire_bytes, and the 38 seconds
+    # also code that runs while a module is loaded
+    "5 TorchScript": ("test_script_models.py", "touches_files or terminal"),
+    # wire_bytes, and the 38 seconds
+    "7 several ranks": ("test_ranks_stops.py", "signal_to_one_rank_stops_all or stopped_rank"),
 }
 
 
@@ -574,27 +461,10 @@ def of_tests(site: Site, only: str) -> Iterator[Verdict]:
     for kind, (file, names) in TESTS.items():
         name = f"{file} -k '{names}'"
         if only in f"{kind}: pytest: {name}":
-            words = [
-                sys.executable,
-                "-m",
-                "pytest",
-                "-q",
-                "-p",
-                "no:cacheprovider",
-                str(PYTHON_TESTS / file),
-                "-k",
-                names,
-            ]
+            words = [sys.executable, *cli("-m pytest -q -p no:cacheprovider", PYTHON_TESTS / file), "-k", names]
             ended = run(words, site.environment | {"DIMRED_BUILD": str(site.build)}, limit=300)
-            passed = ended.code == 0
-            yield Verdict(
-                kind,
-                f"pytest: {name}",
-                "equal" if passed else "wrong",
-                "" if passed else ended.output[-2000:],
-                ended,
-                0,
-            )
+            outcome, problem = ("equal", "") if ended.code == 0 else ("wrong", ended.output[-2000:])
+            yield Verdict(kind, f"pytest: {name}", outcome, problem, ended, 0)
 
 
 def some(replays: list[Replay]) -> list[Replay]:
@@ -605,9 +475,7 @@ def some(replays: list[Replay]) -> list[Replay]:
 
 def all_of(site: Site, only: str, *, short: bool) -> Iterator[Verdict]:
     replays = [
-        replay
-        for part in (links, configs, snapshots, states, hdf5, scripts, bombs, others, nodes, changes)
-        for replay in part(site)
+        replay for part in (links, damages, hdf5, scripts, bombs, others, nodes, changes) for replay in part(site)
     ]
     replays = [replay for replay in replays if only in f"{replay.kind}: {replay.use.name}: {replay.name}"]
     for replay in some(replays) if short else replays:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from cli import cli
 
 from .measured import Ended, apart, run
 
@@ -21,7 +23,7 @@ class Use:
     """A command that reads a file, and its result: what must not change silently."""
 
     name: str
-    words: tuple[str, ...]
+    words: Sequence[str]
     result: Callable[[Site, Ended], Any] | None = None  # None: it must not succeed
     file_size: int | None = None
 
@@ -81,28 +83,25 @@ class Site:
     def dimred(self, *words: str, file_size: int | None = None) -> Ended:
         return run([str(self.build / "bin/dimred"), *words], self.environment, file_size)
 
-    def stage1(self, epochs: int, *more: str) -> tuple[str, ...]:
-        return (
+    def stage1(self, epochs: int, *more: str) -> list[str]:
+        return cli(
             "stage1",
-            f"--data={self.root}/data",
             *SMALL,
-            f"--epochs={epochs}",
-            "--total_epochs=3",
-            "--snapshots_per_epoch=2",
-            "--learning_rate=0.03",
-            f"--output={self.work}/stage1",
+            "--total_epochs=3 --snapshots_per_epoch=2 --learning_rate=0.03",
             *more,
+            data=f"{self.root}/data",
+            epochs=epochs,
+            output=f"{self.work}/stage1",
         )
 
-    def stage2(self, epochs: int, output: str, *more: str) -> tuple[str, ...]:
-        return (
-            "stage2",
-            "--preset=robust",
-            f"--checkpoint={self.work}/stage1",
+    def stage2(self, epochs: int, output: str, *more: str) -> list[str]:
+        return cli(
+            "stage2 --preset=robust",
             *SMALL,
-            f"--epochs={epochs}",
-            f"--output={self.work}/{output}",
             *more,
+            checkpoint=f"{self.work}/stage1",
+            epochs=epochs,
+            output=f"{self.work}/{output}",
         )
 
     def _make(self, seed: int) -> None:

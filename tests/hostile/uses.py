@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from cli import cli
 from faults.compare import content, without_times
 
 from .measured import Ended, bytes_of
@@ -95,14 +96,7 @@ def uses(site: Site) -> dict[str, Use]:
         Use("predict", ("predict", f"{work}/export/1", f"{site.root}/image.png", "--threads=1"), printed),
         Use(
             "pca",
-            (
-                "pca",
-                f"{work}/stage1/snapshots",
-                "--components=2",
-                "--threads=1",
-                "--overwrite",
-                f"--output={work}/p.npy",
-            ),
+            cli("pca", work / "stage1/snapshots", "--components=2 --threads=1 --overwrite", output=f"{work}/p.npy"),
             matrix,
         ),
         Use("resume stage1", site.stage1(3), run_in("stage1")),

@@ -103,7 +103,7 @@ TEST_F(Imports, FilesOfTheFolderAreChosen) {
   const std::string store = "dataset_name=flowers\ndataset_dir=s3://bucket/flowers\n";
   EXPECT_EQ(settings(fastnn(store + "train_files=a\n")).at("data"), "s3://bucket/flowers/a");
   EXPECT_NE(refusal(fastnn(store + "train_files=a,b\n"))
-                .find("several files of a store; instead: --data"),
+                .find("needs a pattern for several files of a remote store; instead: --data"),
             std::string::npos);
 }
 
@@ -186,17 +186,18 @@ TEST_F(Imports, WhatCannotBeIsRefusedByName) {
   const std::map<std::string, std::string> cases = {
       {"job_name=ps", "no parameter servers"},
       {"model_name=nasnet_large\nnum_classes=7",
-       "dimred model nasnet_large --num_classes 7 in this folder first, which writes "
-       "nasnet_large.pt"},
+       "needs the file nasnet_large.pt in this folder; `dimred model nasnet_large --num_classes 7` "
+       "writes this file"},
       {"model_name=inception_v33", "did you mean inception_v3?"},
       {"optimizer=sgdd", "did you mean sgd?"},
       {"task_type=finetune", "instead: --initialize_from"},
-      {"warmup_scheme=linear", "silently skips the warm-up"},
+      {"warmup_scheme=linear", "silently trains without a warm-up"},
       {"learning_rate_decay_type=cosine", "instead: --schedule"},
       {"decay_scheme=luong6", "luong5, luong10 and luong234"},
       {"preprocessing_name=ssd", "instead: --preprocessing_name"},
-      {"preprocessing_name=None\nmodel_name=overfeat", "FastNN prepares no images for overfeat"},
-      {"checkpointDir=odps://bucket/run", "no store of ours (hdfs, s3, gs, oss)"},
+      {"preprocessing_name=None\nmodel_name=overfeat", "FastNN has no preprocessing for overfeat"},
+      {"checkpointDir=odps://bucket/run",
+       "cannot write to this store, only to hdfs, s3, gs and oss"},
       {"dataset_name=flower", "did you mean flowers?"}};
   for (const auto& [text, said] : cases)
     EXPECT_NE(refusal(fastnn(text)).find(said), std::string::npos) << refusal(fastnn(text));
@@ -231,10 +232,10 @@ TEST_F(Imports, FinetuneStartsFromAFileOrRunThatIsThere) {
 
 TEST_F(Imports, UnknownKeysAndValuesOfAnotherTypeNameTheirLine) {
   const std::map<std::string, std::string> cases = {
-      {"batch_sise=3", ":1:1: batch_sise: not a flag of FastNN's; did you mean batch_size?"},
+      {"batch_sise=3", ":1:1: FastNN has no flag batch_sise; did you mean batch_size?"},
       {"\nbatch_size=many", ":2:1: batch_size: needs a whole number, received many"},
       {"use_fp16=maybe", "use_fp16: needs true or false, received maybe"},
-      {"batch_size", "needs key=value"},
+      {"batch_size", "needs a line key=value"},
       {"batch_size=1\nbatch_size=2", "given twice"}};
   for (const auto& [text, said] : cases) {
     const auto received = message([&] { fastnn(text); });

@@ -25,7 +25,7 @@ TEST_F(Imports, TheTutorialsBoostDictionaryMeansMindsporesLatest) {
                                                        {"sigma", "0.4"},
                                                        {"snapshots", "./checkpoint_pca"}};
   EXPECT_EQ(settings(import), expected);
-  EXPECT_NE(line(import, "common.device_num").text.find("ignores it"), std::string::npos);
+  EXPECT_NE(line(import, "common.device_num").text.find("ignores this key"), std::string::npos);
   EXPECT_NE(line(import, "dim_reduce.n_component").text.find("ignores"), std::string::npos);
   EXPECT_EQ(refusal(import), "");
 }
@@ -54,15 +54,18 @@ TEST_F(Imports, DeviceNumIsNotedWhereverItStands) {
                            R"({"dim_reduce": {"rho": 0.5, "device_num": 8}})",
                            R"({"common": {"device_num": 8}, "dim_reduce": {"rho": 0.5}})"}) {
     const auto said = describe(read_boost(file("boost.json", text)));
-    EXPECT_NE(said.find("ignores it (its name is device_number)"), std::string::npos) << said;
+    EXPECT_NE(said.find("ignores this key, because the right name is device_number"),
+              std::string::npos)
+        << said;
   }
 }
 
 TEST_F(Imports, ABoostDictionaryThatIsNotOneIsRefused) {
   const std::map<std::string, std::string> cases = {
       {R"({"dim_reduce": {"roh": 1}})", "did you mean rho?"},
-      {R"({"dim_reduse": {"rho": 1}})", "dim_reduse: not a key"},
-      {R"({"dim_reduce": {"rho": 1}, "other": {}})", "other: not a known part"},
+      {R"({"dim_reduse": {"rho": 1}})", "dim_reduse is not a key"},
+      {R"({"dim_reduce": {"rho": 1}, "other": {}})",
+       "MindSpore's boost dictionary has no part other"},
       {R"({"dim_reduce": {"rho": 1, "rho": 2}})", "rho: given twice"},
       {R"([1])", "needs a JSON object"},
       {R"({"rho": )", "not JSON"}};
@@ -102,12 +105,14 @@ TEST_F(Imports, ARankTableBecomesTorchrunCommands) {
   EXPECT_NE(text.find("on 10.0.0.2: CUDA_VISIBLE_DEVICES=3 torchrun"), std::string::npos) << text;
   EXPECT_NE(message([&] {
               describe_rank_table(file("r.json", R"({"server_list": []})"));
-            }).find("a list server_list"),
+            }).find("a non-empty list \"server_list\""),
             std::string::npos);
   EXPECT_NE(message([&] {
               describe_rank_table(file("r.json", R"({"server_list": [{"server_id": "a",
                 "device": [{"device_id": "0", "rank_id": "1"}]}]})"));
-            }).find("ranks in the order of rank_id"),
+            })
+                .find("needs ranks in ascending order, as torchrun numbers them: rank_id 0 at this "
+                      "place, received 1"),
             std::string::npos);
   EXPECT_NE(message([&] {
               describe_rank_table(file("r.json", R"({"server_list": [{"server_id": "a; rm -r b",
@@ -117,7 +122,7 @@ TEST_F(Imports, ARankTableBecomesTorchrunCommands) {
   EXPECT_NE(message([&] {
               describe_rank_table(file("r.json", R"({"server_count": 5, "server_list": [
                 {"server_id": "a", "device": [{"device_id": "0", "rank_id": "0"}]}]})"));
-            }).find("needs server_count = 1, the length of server_list, received 5"),
+            }).find("needs server_count = 1 (the length of server_list), received 5"),
             std::string::npos);
 }
 

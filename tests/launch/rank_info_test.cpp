@@ -5,6 +5,8 @@
 #include <map>
 #include <stdexcept>
 
+#include "tests/tools/temporary_folder.h"
+
 namespace dimred::launch {
 namespace {
 
@@ -138,12 +140,7 @@ TEST(RankInfo, OfMpirunOnSeveralMachinesNeedsARendezvousAddress) {
 
 TEST(RankInfo, NamesTheVariableThatIsWrong) {
   const auto text_of = [](const Variables& variables) {
-    try {
-      rank_info_in(variables);
-    } catch (const std::invalid_argument& error) {
-      return std::string(error.what());
-    }
-    return std::string();
+    return thrown<std::invalid_argument>([&] { rank_info_in(variables); });
   };
   EXPECT_NE(text_of({{"WORLD_SIZE", "2"}}).find("RANK"), std::string::npos);
   EXPECT_NE(text_of({{"RANK", "0"}, {"WORLD_SIZE", "two"}}).find("WORLD_SIZE, received two"),

@@ -5,6 +5,8 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "tests/tools/temporary_folder.h"
+
 namespace dimred::layout {
 namespace {
 
@@ -19,12 +21,7 @@ const std::vector<Parameter> conv_net{
 };
 
 std::string thrown_by(const std::vector<Parameter>& parameters) {
-  try {
-    make_layout(parameters);
-  } catch (const std::invalid_argument& error) {
-    return error.what();
-  }
-  return "nothing";
+  return thrown<std::invalid_argument>([&] { make_layout(parameters); });
 }
 
 TEST(Layout, PacksFilesAndAlignsMemory) {
@@ -110,9 +107,9 @@ TEST(LayoutJson, NamesTheFirstDifference) {
   EXPECT_EQ(first_difference(ours, to_json(make_layout({{"a", {3, 2}}, {"b", {4}}}))),
             "parameter 0: expected a [2,3], received a [3,2]");
   EXPECT_EQ(first_difference(ours, to_json(make_layout({{"a", {2, 3}}}))),
-            "expected 2 parameters, received 1; the first one missing is b [4]");
+            "expected 2 parameters, received 1; the first missing parameter is b [4]");
   EXPECT_EQ(first_difference(ours, to_json(make_layout({{"a", {2, 3}}, {"b", {4}}, {"c", {}}}))),
-            "expected 2 parameters, received 3; the first one more is c []");
+            "expected 2 parameters, received 3; the first additional parameter is c []");
 }
 
 TEST(LayoutJson, CarriesHashNamesShapesAndOffsets) {

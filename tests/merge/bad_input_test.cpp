@@ -9,6 +9,7 @@
 #include "merge/merge.h"
 #include "support/formatted.h"
 #include "tests/merge/checkpoints.h"
+#include "tests/tools/words.h"
 
 namespace dimred::merge {
 namespace {
@@ -58,8 +59,8 @@ TEST_F(BadInput, IsNothingAtFirst) { merge({folder / "run"}, folder / "out", {})
 TEST_F(BadInput, FilesNameInThePlaceOfAFolder) {
   for (const auto* name : {"out.safetensors", "out.pt"}) {
     EXPECT_THAT(thrown<std::invalid_argument>([&] { merge({folder / "run"}, folder / name, {}); }),
-                AllOf(StartsWith("[merge] needs --output to name a folder, received '"),
-                      HasSubstr("write the folder into one file with dimred convert")));
+                AllOf(StartsWith("[merge] needs a folder as --output, received the file name '"),
+                      HasSubstr("dimred convert can write the folder into one file")));
     EXPECT_FALSE(fs::exists(folder / name));
   }
 }
@@ -88,8 +89,16 @@ TEST_F(BadInput, IntegersThatDifferUnlessSomebodySaysWhose) {
   auto tensors = good();
   tensors[0] = i64("n", {4});
   expect_refused(tensors, "\"n\" (I64) differs");
-  EXPECT_THAT(refusal(), HasSubstr("choose one of them with --copy_from"));
+  EXPECT_THAT(refusal(), HasSubstr("choose the values of one checkpoint with --copy_from"));
   merge({folder / "run"}, folder / "out", {.copy_from = "step1/", .copy_from_given = true});
+  const auto relative = fs::relative(folder / "run/step1").string();
+  for (const auto& given : {relative, "./" + relative + "/.", (folder / "run/step1").string()})
+    EXPECT_EQ(merge({folder / "run"},
+                    folder / ("out" + std::to_string(given.size())),
+                    {.copy_from = given, .copy_from_given = true})
+                  .parts[0]
+                  .copied_from,
+              folder / "run/step1");
   EXPECT_EQ(bytes_of(folder / "out/model.safetensors", "n"), good()[0].bytes);
 }
 
@@ -104,16 +113,9 @@ TEST_F(BadInput, StatisticsThatDifferAreTheLatests) {
 }
 
 TEST_F(BadInput, QuantisedValuesThatDiffer) {
-  for (const std::string dtype : {"F8_E4M3",
-                                  "F8_E5M2",
-                                  "F8_E8M0",
-                                  "F8_E4M3FNUZ",
-                                  "F8_E5M2FNUZ",
-                                  "F4",
-                                  "F6_E2M3",
-                                  "F6_E3M2",
-                                  "U8",
-                                  "I8"}) {
+  for (const auto& dtype :
+       words("F8_E4M3 F8_E5M2 F8_E8M0 F8_E4M3FNUZ F8_E5M2FNUZ F4 F6_E2M3 F6_E3M2 "
+             "U8 I8")) {
     const std::int64_t elements = dtype == "F4" ? 6 : dtype.starts_with("F6") ? 4 : 3;
     put_checkpoint(one, {{{"q", dtype, {elements}, "abc"}}});
     put_checkpoint(two, {{{"q", dtype, {elements}, "abd"}}});
@@ -144,10 +146,10 @@ TEST_F(BadInput, ValuesThatAreNotFinite) {
   for (const float value : {NAN, INFINITY, -INFINITY}) {
     auto tensors = good();
     tensors[1] = f32("a.weight", {1, value});
-    expect_refused(tensors, "\"a.weight\" needs finite values, but its element 1 is not finite");
+    expect_refused(tensors, "\"a.weight\" needs finite values, but element 1 is not finite");
     tensors = good();
     tensors[2] = bf16("b.weight", {value, 4});
-    expect_refused(tensors, "\"b.weight\" needs finite values, but its element 0 is not finite");
+    expect_refused(tensors, "\"b.weight\" needs finite values, but element 0 is not finite");
   }
   // Where the other one's block, and one that has no share in the sum, are finite.
   put_file(folder / "c", "1\n0\n");
@@ -174,8 +176,7 @@ TEST_F(BadInput, MasksThatAreMore) {
       put_checkpoint(two, {tensors});
       tensors.back() = f32("mask", both ? other : mask);
       put_checkpoint(one, {tensors});
-      EXPECT_THAT(refusal({.block = 64}),
-                  HasSubstr("\"mask\" needs finite values, but its element"));
+      EXPECT_THAT(refusal({.block = 64}), HasSubstr("\"mask\" needs finite values, but element"));
     }
   }
 }
@@ -199,7 +200,22 @@ TEST_F(BadInput, DamagedShards) {
   put_file(two / "model.safetensors", whole.substr(0, 20));
   EXPECT_THAT(refusal(), HasSubstr("needs a header of at most"));
   put_file(two / "model.safetensors", "");
-  EXPECT_THAT(refusal(), HasSubstr("needs 8 bytes of header length"));
+  EXPECT_THAT(refusal(), HasSubstr("needs 8 bytes for the length of the header"));
+}
+
+TEST_F(BadInput, FactorsOfAnyProgram) {
+  for (const auto& name :
+       words("u.to_q_lora.down.weight l.q.loraA.weight l.adapter.linear_in.weight "
+             "l.q.oft_blocks l.q.vera_lambda_b")) {
+    for (const auto& step : {one, two}) put_checkpoint(step, {{f32(name, {1})}});
+    EXPECT_THAT(refusal(), HasSubstr("a mean of factors is not a mean of updates")) << name;
+  }
+  // A network's own.
+  for (const auto* name : {"block.vera_lambda", "block.oft.r"}) {
+    for (const auto& step : {one, two})
+      put_checkpoint(step, {{f32(name, {1}), f32("fc.weight", {1})}});
+    merge({folder / "run"}, folder / name, {});
+  }
 }
 
 TEST_F(BadInput, ShardsAgainstTheirIndex) {
@@ -210,17 +226,20 @@ TEST_F(BadInput, ShardsAgainstTheirIndex) {
   const auto text = text_of_file(index);
   merge({folder / "run"}, folder / "fits", {});
   fs::rename(two / "model-00002-of-00002.safetensors", folder / "aside");
-  EXPECT_THAT(refusal(), HasSubstr("the shard 'model-00002-of-00002.safetensors', which is not"));
+  EXPECT_THAT(refusal(), HasSubstr("the shard 'model-00002-of-00002.safetensors', but the folder"));
   put_file(two / "model-00002-of-00002.safetensors", safetensors({f32("x", {1})}));
-  EXPECT_THAT(refusal(), HasSubstr("lists \"b.weight\" in the shard model-00002-of-00002"));
+  EXPECT_THAT(refusal(),
+              HasSubstr("lists the tensor \"b.weight\" in the shard model-00002-of-00002"));
   put_file(two / "model-00002-of-00002.safetensors", safetensors({tensors[2], f32("x", {1})}));
-  EXPECT_THAT(refusal(), HasSubstr("does not list \"x\", which the shard model-00002-of-00002"));
+  EXPECT_THAT(refusal(),
+              HasSubstr("does not list the tensor \"x\" of the shard model-00002-of-00002"));
   put_file(two / "model-00002-of-00002.safetensors", safetensors({tensors[1], tensors[2]}));
-  EXPECT_THAT(refusal(), HasSubstr("does not list \"a.weight\""));
+  EXPECT_THAT(refusal(), HasSubstr("does not list the tensor \"a.weight\""));
   put_file(index, text.substr(0, 30));
   EXPECT_THAT(refusal(), HasSubstr("model.safetensors.index.json"));
   put_file(index, R"({"weight_map": {"n": "../model.safetensors"}})");
-  EXPECT_THAT(refusal(), HasSubstr("'../model.safetensors', which is not beside it"));
+  EXPECT_THAT(refusal(),
+              HasSubstr("'../model.safetensors', but the folder of the index has no such file"));
 }
 
 TEST_F(BadInput, CheckpointsTwice) {
@@ -236,7 +255,8 @@ TEST_F(BadInput, CheckpointsTwice) {
       thrown<std::invalid_argument>([&] {
         merge({folder / "run"}, folder / "out", {.recipe = {.coefficients = {.kind = Kind::ema}}});
       }),
-      AllOf(HasSubstr("--kind ema needs checkpoints in an order"), HasSubstr("of step 2")));
+      AllOf(HasSubstr("--kind ema needs the order of the checkpoints"),
+            HasSubstr("both belong to step 2")));
   EXPECT_THAT(thrown<std::invalid_argument>([&] {
                 merge({folder / "run"}, folder / "out", {.recipe = {.window = {.last = 2}}});
               }),
@@ -286,15 +306,14 @@ TEST_F(BadInput, PlacesThatCannotBe) {
   fs::copy(one, folder / "run/other.tmp");
   EXPECT_EQ(merge({folder / "run"}, folder / "merged", {}).inputs.size(), 2U);
   fs::rename(folder / "merged", folder / "run/merged");
-  EXPECT_THAT(merged(folder / "run"), HasSubstr("run/merged', which is a merge itself"));
-  EXPECT_THAT(merged(folder / "run/*"), HasSubstr("run/merged', which is a merge itself"));
+  EXPECT_THAT(merged(folder / "run"), HasSubstr("run/merged', the result of a merge"));
+  EXPECT_THAT(merged(folder / "run/*"), HasSubstr("run/merged', the result of a merge"));
   EXPECT_THAT(merged(folder / "run/other.tmp"), HasSubstr("is unfinished"));
   fs::remove_all(folder / "run/merged");
   EXPECT_EQ(merge({folder / "run/*"}, folder / "whole", {}).inputs.size(), 2U);
   fs::create_directory(folder / "cut");
   put_file(folder / "cut/model-00001-of-00002.safetensors", safetensors(good()));
-  EXPECT_THAT(merged(folder / "cut"),
-              HasSubstr("its folder, which must hold model.safetensors.index"));
+  EXPECT_THAT(merged(folder / "cut"), HasSubstr("all shards and model.safetensors.index"));
 }
 
 TEST_F(BadInput, OutputsThatAreThere) {
@@ -302,17 +321,16 @@ TEST_F(BadInput, OutputsThatAreThere) {
     put_checkpoint(folder / name, {good()});
     const auto text = thrown<std::invalid_argument>([&] { merge({one}, folder / "out", {}); });
     EXPECT_THAT(text,
-                HasSubstr(name == "out" ? "exists already"
-                                        : "out.tmp' exists and is not an unfinished output"));
+                HasSubstr(name == "out" ? "exists already" : "out.tmp' for a temporary folder"));
     EXPECT_EQ(text_of_file(folder / name / "model.safetensors"), safetensors(good()));
     fs::remove_all(folder / name);
   }
   put_file(folder / "out.tmp", "");
   EXPECT_THAT(thrown<std::invalid_argument>([&] { merge({one}, folder / "out", {}); }),
-              HasSubstr("out.tmp' exists and is not an unfinished output"));
+              HasSubstr("out.tmp' for a temporary folder"));
   fs::remove(folder / "out.tmp");
   EXPECT_THAT(thrown<std::invalid_argument>([&] { merge({one}, folder / "none/out", {}); }),
-              HasSubstr("needs an existing folder to write"));
+              HasSubstr("needs an existing folder for the output"));
   fs::create_symlink("nowhere", folder / "out");
   EXPECT_THAT(thrown<std::invalid_argument>([&] { merge({one}, folder / "out", {}); }),
               HasSubstr("exists already"));
@@ -364,6 +382,42 @@ TEST_F(BadInput, OutputsWithinWhatIsMerged) {
   EXPECT_THAT(merged(folder / "step9/*/*.safetensors", "step9/mean"),
               HasSubstr("would match the input's pattern"));
   merge({folder / "step9/step2"}, folder / "step9/mean", {});
+}
+
+// A folder of weights within the folder of a checkpoint would make the checkpoint unreadable, also
+// where only the file of its weights is named.
+TEST_F(BadInput, OutputsWithinAFolderWhoseFileIsMerged) {
+  const auto first = folder / "run/step1", second = folder / "run/step2";
+  const auto name = "model.safetensors";
+  const auto refused = [&](const std::vector<fs::path>& sources, const std::string& output) {
+    return thrown<std::invalid_argument>([&] { merge(sources, folder / output, {}); });
+  };
+  for (const auto* output : {"run/step1/m", "run/step2/m", "run/step2/../step1/m"})
+    EXPECT_THAT(refused({first / name, second / name}, output), HasSubstr("would be inside"))
+        << output;
+  EXPECT_THAT(refused({folder / "run/*/model.safetensors"}, "run/step1/m"),
+              HasSubstr("would be inside"));
+  put_file(folder / "files.txt", "run/step1/model.safetensors\nrun/step2/model.safetensors\n");
+  EXPECT_THAT(refused({folder / "files.txt"}, "run/step2/m"), HasSubstr("would be inside"));
+  EXPECT_EQ(refused({first / name, second / name}, "run/mean"), "no exception");
+  // A file under a name of its own has no folder.
+  fs::create_directory(folder / "flat");
+  for (const auto* file : {"a.safetensors", "b.safetensors"})
+    fs::copy_file((file[0] == 'a' ? first : second) / name, folder / "flat" / file);
+  EXPECT_EQ(refused({folder / "flat/a.safetensors", folder / "flat/b.safetensors"}, "flat/m"),
+            "no exception");
+  EXPECT_EQ(refused({folder / "run/step1", folder / "run/step2"}, "out_of_both"), "no exception");
+}
+
+TEST_F(BadInput, OutputsWithinARun) {
+  fs::create_directories(folder / "other/snapshots");
+  fs::create_directory(folder / "other/checkpoints");
+  for (const auto* name : {"config.toml", "manifest.json"}) put_file(folder / "other" / name, "");
+  for (const auto* output : {"other/snapshots/m", "other/checkpoints/m", "other/best/m"})
+    EXPECT_THAT(thrown<std::invalid_argument>([&] { merge({one}, folder / output, {}); }),
+                HasSubstr("is a part of the run"))
+        << output;
+  merge({one}, folder / "other/mean", {});
 }
 
 // A training program that still writes it.

@@ -29,12 +29,12 @@ TEST_F(CoefficientFile, HasANumberALine) {
   EXPECT_THAT(read("# oldest\n+0.3 # first: old\n0.7#\n").all.values(), ElementsAre(.3, .7));
   EXPECT_TRUE(read("1\n0\n").rules.empty());
   EXPECT_EQ(refusal("0.5\n0.5000005\n"), "no exception");
-  EXPECT_THAT(refusal("+-1\n2\n"), HasSubstr("line 1 needs a number, received +-1"));
+  EXPECT_THAT(refusal("+-1\n2\n"), HasSubstr("c.txt:1 needs a number, received +-1"));
   EXPECT_THAT(refusal("0.5\n0.500002\n"),
               HasSubstr("sum to one within 1e-6, received a sum of 1.0"));
   EXPECT_THAT(refusal("1\n"), HasSubstr("for each of 2 checkpoints, received 1"));
-  EXPECT_THAT(refusal("0.5\nhalf\n"), HasSubstr("line 2 needs a number, received half"));
-  EXPECT_THAT(refusal("nan\n1\n"), HasSubstr("line 1 needs a number, received nan"));
+  EXPECT_THAT(refusal("0.5\nhalf\n"), HasSubstr("c.txt:2 needs a number, received half"));
+  EXPECT_THAT(refusal("nan\n1\n"), HasSubstr("c.txt:1 needs a number, received nan"));
   EXPECT_THAT(refusal(""), HasSubstr("received 0"));
 }
 
@@ -55,15 +55,15 @@ TEST_F(CoefficientFile, HasCommentsBehindRules) {
   EXPECT_THAT(given.rules[2].coefficients.values(), ElementsAre(0, 1));
   EXPECT_EQ(given.rules[3].pattern.text(), "d");
   EXPECT_THAT(given.rules[3].coefficients.values(), ElementsAre(.5, .5));
-  EXPECT_THAT(refusal("a: one 0 # c\n"), HasSubstr("line 1 needs a number, received one"));
+  EXPECT_THAT(refusal("a: one 0 # c\n"), HasSubstr("c.txt:1 needs a number, received one"));
 }
 
 TEST_F(CoefficientFile, NeedsEachRuleToBeWhole) {
-  EXPECT_THAT(refusal("w: 1 0\nb: 0.5 0.4\n"), HasSubstr("line 2 needs coefficients that sum"));
-  EXPECT_THAT(refusal("w: 1\n"), HasSubstr("line 1 needs a coefficient for each of 2"));
-  EXPECT_THAT(refusal("w: 1 zero\n"), HasSubstr("line 1 needs a number, received zero"));
-  EXPECT_THAT(refusal("w: 1 0\n0.5\n"), HasSubstr("line 2"));
-  EXPECT_THAT(refusal("(: 1 0\n"), HasSubstr("line 1: needs a regular expression"));
+  EXPECT_THAT(refusal("w: 1 0\nb: 0.5 0.4\n"), HasSubstr("c.txt:2 needs coefficients that sum"));
+  EXPECT_THAT(refusal("w: 1\n"), HasSubstr("c.txt:1 needs one coefficient for each of 2"));
+  EXPECT_THAT(refusal("w: 1 zero\n"), HasSubstr("c.txt:1 needs a number, received zero"));
+  EXPECT_THAT(refusal("w: 1 0\n0.5\n"), HasSubstr("c.txt:2"));
+  EXPECT_THAT(refusal("(: 1 0\n"), HasSubstr("c.txt:1: needs a regular expression"));
   const auto given = read("^w$: 1 0\n");
   EXPECT_THAT(thrown<std::invalid_argument>([&] {
                 rules_of({"w", "bias"}, given.rules, "c.txt");

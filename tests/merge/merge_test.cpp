@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <chrono>
 #include <cmath>
 #include <csignal>
 #include <cstring>
@@ -16,6 +17,7 @@
 #include "support/formatted.h"
 #include "tests/merge/checkpoints.h"
 #include "tests/tools/bytes_read.h"
+#include "tests/tools/words.h"
 
 namespace dimred::merge {
 namespace {
@@ -123,12 +125,46 @@ TEST_F(Merge, RoundsFloat64AndFloat16Once) {
   EXPECT_EQ(bytes_of(at("brain/model.safetensors"), "h"), raw(std::vector<std::uint16_t>{0x3F00}));
 }
 
+/// Half of float16's least value is rounded to 0.
+TEST_F(Merge, SaysWhichTensorsBecomeZero) {
+  const auto remark = [](const std::string& names) {
+    return "all values are too small for the type that is written, and became 0: " + names;
+  };
+  for (const int step : {1, 2}) {
+    const float tiny = 1e-9F * static_cast<float>(step);
+    put_checkpoint(at("run/step" + std::to_string(step)),
+                   {{f32("zero", {0, -0.0F}), f32("tiny", {0, tiny}), f32("some", {tiny, 1})},
+                    {f32("lost", std::vector<float>(70'000, -tiny))}});
+  }
+  EXPECT_THAT(merge({at("run")}, at("half"), {.dtype = "F16"}).remarks,
+              ElementsAre(remark("2 tensors (tiny, lost)")));
+  EXPECT_THAT(merge({at("run")}, at("brain"), {.dtype = "BF16"}).remarks, ElementsAre());
+  EXPECT_THAT(run("run").remarks, ElementsAre());
+}
+
 TEST_F(Merge, HasTheMeanOfValuesWhoseSumIsBeyondFloat64) {
   for (const double value : {1.5, 1.7})
     put_checkpoint(at("run/step" + std::to_string(int(value * 10))),
                    {{{"d", "F64", {2}, raw(std::vector{value * 1e308, value})}}});
   run("run");
   EXPECT_EQ(bytes_of(at("out/model.safetensors"), "d"), raw(std::vector{1.6e308, 1.6}));
+}
+
+// The element whose sum overflows is summed in a scaled form, its neighbours are not.
+TEST_F(Merge, KeepsSmallValuesBesideOnesNearTheEndOfFloat64) {
+  const std::vector<std::vector<double>> steps{{1.7e308, 1e-320, 2.447e-308, -1.7e308},
+                                               {1.7e308, 3e-320, 2.893e-308, -1.7e308}};
+  for (int step : {1, 2})
+    put_checkpoint(at(formatted("run/step{}", step)), {{{"d", "F64", {4}, raw(steps[step - 1])}}});
+  const std::vector<double> mean{1.7e308, 2e-320, (2.447e-308 + 2.893e-308) / 2, -1.7e308};
+  run("run");
+  EXPECT_EQ(bytes_of(at("out/model.safetensors"), "d"), raw(mean));
+  merge({at("run")}, at("single"), {.block = 1});
+  EXPECT_EQ(bytes_of(at("single/model.safetensors"), "d"), raw(mean));
+  put_file(at("c"), "-1\n2\n");
+  put_checkpoint(at("run/step1"), {{{"d", "F64", {4}, raw(steps[1])}}});
+  merge({at("run")}, at("line"), {.recipe = {.file = at("c")}});
+  EXPECT_EQ(bytes_of(at("line/model.safetensors"), "d"), raw(steps[1]));
 }
 
 TEST_F(Merge, HasTheSameBitsForAnyThreadsBlocksAndShards) {
@@ -208,7 +244,8 @@ TEST_F(Merge, TakesStepsFromNames) {
       {"4ed34f7", "9b2c7a3", counted},
       {"epoch0.5", "epoch1.5", counted},
       {"w0.75", "w0.8", counted},
-      {"step-1e3", "step-2e3", counted},
+      {"step-1e3", "step-2e3", {1000, 2000}},
+      {"timestep_5_ckpt_100", "timestep_5_ckpt_20", {20, 100}},
       {"x20240101123045123456", "x30240101123045123450", counted},
       {"checkpoint-100", "checkpoint-last", counted}};
   int number = 0;
@@ -317,7 +354,7 @@ TEST_F(Merge, SaysWhatItWasMadeOf) {
   const auto text = describe(report);
   for (const auto* part : {"mean of 2 checkpoints",
                            "(step 2)",
-                           "the names carry no steps",
+                           "the names have no steps",
                            "copied from b: 1 tensor (n)\n",
                            "not copied from b: 1_Pooling, value_head.safetensors\n",
                            "training state: 1 tensor (w.exp_avg)"})
@@ -351,8 +388,8 @@ TEST_F(Merge, SideFilesKeepTheirPermissions) {
   const auto mask = ::umask(022);
   put_checkpoint(at("a"), {{f32("w", {1})}});
   put_checkpoint(at("b"), {{f32("w", {2})}});
-  const std::map<std::string, fs::perms> modes{{"run.sh", fs::perms{0755}},
-                                               {"shared.sh", fs::perms{0777}},
+  const std::map<std::string, fs::perms> modes{{"run.py", fs::perms{0755}},
+                                               {"shared.py", fs::perms{0777}},
                                                {"licence.txt", fs::perms{0444}},
                                                {"token.txt", fs::perms{0600}},
                                                {"config.json", fs::perms{0640}}};
@@ -389,11 +426,19 @@ TEST_F(Merge, HoldsItsOutputsAgainstTheLimitOfOpenFiles) {
   for (int step = 1; step <= 40; ++step)
     put_checkpoint(at("run/step" + std::to_string(step)), {{f32("a", {1})}, {f32("b", {2})}});
   const Limit limit(RLIMIT_NOFILE, 64);
-  EXPECT_THAT(
-      thrown<std::runtime_error>([&] { run("run", {.sweep = std::vector<Recipe>(17)}); }),
-      HasSubstr("17 merges write 34 files at a time, but half of the limit of open files is 32"));
+  EXPECT_THAT(thrown<std::runtime_error>([&] { run("run", {.sweep = std::vector<Recipe>(17)}); }),
+              HasSubstr("17 merges write 34 files at a time, but dimred opens at most 32 files "
+                        "(half of the limit)"));
   EXPECT_FALSE(fs::exists(at("out.tmp")));
   EXPECT_EQ(run("run", {.sweep = std::vector<Recipe>(16)}).parts.size(), 16U);
+}
+
+/// One time for all calls, in whole seconds, which every file system keeps.
+fs::file_time_type two_days_ago() {
+  using std::chrono::hours, std::chrono::seconds;
+  static const auto time =
+      std::chrono::floor<seconds>(fs::file_time_type::clock::now()) - hours(48);
+  return time;
 }
 
 // A disk that is full at the second shard leaves what a kill there leaves.
@@ -408,16 +453,16 @@ TEST_F(Merge, GoesOnByShard) {
     const Limit limit(RLIMIT_FSIZE, 20'000);
     EXPECT_THAT(thrown<std::runtime_error>([&] { run("run"); }), HasSubstr(two));
     EXPECT_FALSE(fs::exists(at("out")));
-    auto bytes = text_of_file(at("out.tmp") / one);
-    bytes.back() ^= 1;  // tells whether it is written once more
-    put_file(at("out.tmp") / one, bytes);
-    return bytes;
+    fs::last_write_time(at("out.tmp") / one,
+                        two_days_ago());  // tells whether it is written once more
   };
-  const auto marked = stop_at_second();
+  const auto is_left = [&] { return fs::last_write_time(at("out") / one) == two_days_ago(); };
+  stop_at_second();
   const auto report = run("run");
   EXPECT_EQ(report.bytes_read, 2 * 36'000);
   EXPECT_EQ(report.bytes_written, static_cast<std::int64_t>(fs::file_size(at("out") / two)));
-  EXPECT_EQ(text_of_file(at("out") / one), marked);
+  EXPECT_TRUE(is_left());
+  EXPECT_EQ(text_of_file(at("out") / one), text_of_file(at("expected") / one));
   EXPECT_EQ(text_of_file(at("out") / two), text_of_file(at("expected") / two));
   EXPECT_EQ(text_of_file(at("out/merge.json")), text_of_file(at("expected/merge.json")));
   EXPECT_FALSE(fs::exists(at("out.tmp")));
@@ -427,7 +472,18 @@ TEST_F(Merge, GoesOnByShard) {
     stop_at_second();
     put_file(at("out.tmp") / formatted(".{}.json", one), record);
     run("run");
+    EXPECT_FALSE(is_left()) << record;
     EXPECT_EQ(text_of_file(at("out") / one), text_of_file(at("expected") / one)) << record;
+  }
+  // A shard that was damaged since is written again.
+  for (const bool head : {true, false}) {
+    fs::remove_all(at("out"));
+    stop_at_second();
+    auto bytes = text_of_file(at("out.tmp") / one);
+    (head ? bytes[12] : bytes.back()) ^= 1;
+    put_file(at("out.tmp") / one, bytes);
+    run("run");
+    EXPECT_EQ(text_of_file(at("out") / one), text_of_file(at("expected") / one)) << head;
   }
   // Another plan begins from nothing.
   fs::remove_all(at("out"));
@@ -437,6 +493,52 @@ TEST_F(Merge, GoesOnByShard) {
   EXPECT_FALSE(fs::exists(at("out/.plan")));
 }
 
+TEST_F(Merge, SaysWhichTensorsBecomeZeroInShardsOfAnEarlierStart) {
+  for (const int step : {1, 2})
+    put_checkpoint(
+        at("run/step" + std::to_string(step)),
+        {{f32("a", {1e-9F * static_cast<float>(step)})}, {f32("b", random_values(18'000, step))}});
+  {
+    const Limit limit(RLIMIT_FSIZE, 20'000);
+    EXPECT_THROW(run("run", {.dtype = "F16"}), std::runtime_error);
+  }
+  EXPECT_TRUE(fs::exists(at("out.tmp/.model-00001-of-00002.safetensors.json")));
+  EXPECT_THAT(run("run", {.dtype = "F16"}).remarks,
+              ElementsAre(HasSubstr("became 0: 1 tensor (a)")));
+}
+
+/// Other files may hold weights of another step.
+TEST_F(Merge, CopiesTextsAlone) {
+  for (const int step : {1, 2})
+    put_checkpoint(at("run/step" + std::to_string(step)), {model(step)});
+  const auto texts = words(
+      "LICENSE License README.md bpe.codes chat_template.jinja kernel.cu "
+      "merges.txt modeling_own.py tokenizer.model tokenizer.model.v3 "
+      "vocab.BPE");
+  const auto others = words(
+      "custom_checkpoint_0.pkl ema.pth.tar latest model.nemo "
+      "model.safetensors.bak model.tflite model_state.pdparams "
+      "pytorch_model.bin.1 rust_model.ot");
+  for (const auto* names : {&texts, &others})
+    for (const auto& name : *names) put_file(at("run/step2") / name, "x");
+  const auto report = run("run");
+  EXPECT_EQ(report.parts[0].not_copied, others);
+  for (const auto& name : texts) EXPECT_TRUE(fs::exists(at("out") / name)) << name;
+  for (const auto& name : others) EXPECT_FALSE(fs::exists(at("out") / name)) << name;
+}
+
+/// Megatron writes one folder for each rank of tensor parallelism.
+TEST_F(Merge, SaysThatAFileIsOneOfSeveralParts) {
+  for (const std::string rank : {"mp_rank_00", "mp_rank_01"})
+    put_checkpoint(at("iter_10") / rank, {{f32("w", {1})}});
+  EXPECT_THAT(describe(run("iter_10/mp_rank_00/model.safetensors")),
+              HasSubstr("only one of 2 parts of a checkpoint is read, because dimred does not join "
+                        "the folders mp_rank_00, mp_rank_01\n"));
+  fs::remove_all(at("iter_10/mp_rank_01"));
+  EXPECT_THAT(describe(merge({at("iter_10/mp_rank_00")}, at("whole"), {})),
+              Not(HasSubstr("only one of")));
+}
+
 void put_adapter(const fs::path& folder, int seed) {
   fs::create_directories(folder);
   const std::vector<Stored> factors{
@@ -444,6 +546,44 @@ void put_adapter(const fs::path& folder, int seed) {
       {"base_model.model.q.lora_B.weight", "F32", {3, 2}, raw(random_values(6, seed))}};
   put_file(folder / "adapter_model.safetensors", safetensors(factors));
   put_file(folder / "adapter_config.json", R"({"peft_type": "LORA", "r": 2, "lora_alpha": 4})");
+}
+
+TEST_F(Merge, SaysAnAdapterBesideWeights) {
+  for (const std::string name : {"a", "b"}) {
+    put_checkpoint(at(name), {{f32("w", {1})}});
+    put_adapter(at(name), 1);
+  }
+  const auto report = merge({at("a"), at("b")}, at("out"), {});
+  EXPECT_THAT(report.remarks,
+              ElementsAre(HasSubstr("an adapter lies beside the weights and is not read: "
+                                    "adapter_model.safetensors; move it")));
+  EXPECT_THAT(report.parts[0].not_copied,
+              ElementsAre("adapter_config.json", "adapter_model.safetensors"));
+  EXPECT_THAT(report.parts[0].kind, "mean");
+  EXPECT_EQ(values_of(bytes_of(at("out/model.safetensors"), "w")), (std::vector<float>{1}));
+  EXPECT_FALSE(fs::exists(at("out/adapter_config.json")));
+}
+
+/// Weights in one file and in shards, and adapters in shards, with an index and without.
+TEST_F(Merge, SaysAnAdapterInShardsBesideWeights) {
+  const std::string shard = "adapter_model-00001-of-00002.safetensors";
+  const std::string index = "adapter_model.safetensors.index.json";
+  for (const auto& named : {index, shard, std::string("adapter_model.bin.index.json")}) {
+    for (const std::string name : {"a", "b"}) {
+      put_checkpoint(at(name),
+                     named == index
+                         ? std::vector<std::vector<Stored>>{{f32("w", {1})}, {f32("v", {1})}}
+                         : std::vector<std::vector<Stored>>{{f32("w", {1})}});
+      put_adapter(at(name), 1);
+      fs::rename(at(name) / "adapter_model.safetensors", at(name) / shard);
+      if (named != shard) put_file(at(name) / named, R"({"weight_map": {}})");
+    }
+    const auto report = merge({at("a"), at("b")}, at("out"), {});
+    EXPECT_THAT(report.remarks,
+                ElementsAre(HasSubstr(
+                    "an adapter lies beside the weights and is not read: " + named + "; move it")));
+    for (const auto* name : {"a", "b", "out"}) fs::remove_all(at(name));
+  }
 }
 
 // The disk is full at the second mean, whose factors are twice as large.
@@ -462,9 +602,8 @@ TEST_F(Merge, OfAdaptersGoesOnByFile) {
     const Limit limit(RLIMIT_FSIZE, 25'000);
     EXPECT_THAT(thrown<std::runtime_error>([&] { run("run", sweep); }), HasSubstr(two));
   }
-  auto marked = text_of_file(at("out.tmp") / one);
-  marked.back() ^= 1;  // tells whether it is written once more
-  put_file(at("out.tmp") / one, marked);
+  fs::last_write_time(at("out.tmp") / one,
+                      two_days_ago());  // tells whether it is written once more
   ByteProgress rest;
   options.progress = &rest;
   const auto report = run("run", options);
@@ -472,8 +611,8 @@ TEST_F(Merge, OfAdaptersGoesOnByFile) {
   EXPECT_EQ(rest.done, rest.total);
   EXPECT_EQ(report.bytes_read, 2 * bytes_of_one);
   EXPECT_EQ(report.bytes_written, static_cast<std::int64_t>(fs::file_size(at("out") / two)));
-  EXPECT_EQ(text_of_file(at("out") / one), marked);
-  for (const auto& name : {two, std::string("01/merge.json"), std::string("02/merge.json")})
+  EXPECT_EQ(fs::last_write_time(at("out") / one), two_days_ago());
+  for (const auto& name : {one, two, std::string("01/merge.json"), std::string("02/merge.json")})
     EXPECT_EQ(text_of_file(at("out") / name), text_of_file(at("expected") / name)) << name;
   EXPECT_FALSE(fs::exists(at("out.tmp")));
   EXPECT_FALSE(fs::exists(at("out/01/.adapter_model.safetensors.json")));

@@ -80,6 +80,24 @@ TEST(CombinedRows, AreTheWeightedSumOfThoseTaken) {
   }
 }
 
+TEST(CombinedRows, HaveDigestsThatTellEqualRows) {
+  auto all = random_rows();
+  all[4] = all[1];
+  all[7] = all[1];
+  all[7].back() += 1;
+  std::vector<float> out(columns);
+  const std::vector<std::int64_t> taken{1, 2, 4, 7};
+  for (const std::int64_t threads : {1, 3}) {
+    const auto digests =
+        combine_rows<float>(*source_of(all), taken, {{1, 0, 1, 1}, 3}, out, threads);
+    ASSERT_EQ(digests.size(), 4U);
+    EXPECT_EQ(digests[0], digests[2]);
+    EXPECT_NE(digests[0], digests[3]);
+    EXPECT_EQ(digests[1], "");  // of weight 0, which is not read
+    EXPECT_EQ(digests[0].size(), 32U);
+  }
+}
+
 TEST(CombinedRows, OfFloat64AreNotRoundedToFloat32) {
   const std::vector<std::vector<double>> all{{1, 1e300}, {1 + 0x1p-40, 1e300}};
   std::vector<double> out(2);
@@ -97,6 +115,27 @@ TEST(CombinedRows, MeanNearTheEndOfFloat64IsFinite) {
         combine_rows<double>(*source_of(all), std::vector<std::int64_t>{0, 1}, {{1, 1}, 1}, out, 1);
       }),
       HasSubstr("the sum at column 0 is beyond the range of F64"));
+}
+
+// An element whose sum overflows leaves its neighbours as they are, subnormal ones too.
+TEST(CombinedRows, KeepSmallValuesBesideOnesNearTheEndOfFloat64) {
+  const auto combined = [](const std::vector<std::vector<double>>& all,
+                           const Coefficients& coefficients) {
+    std::vector<double> out(all.front().size());
+    combine_rows<double>(*source_of(all), std::vector<std::int64_t>{0, 1}, coefficients, out, 1);
+    return out;
+  };
+  EXPECT_THAT(combined({{1.7e308, 1e-320}, {1.7e308, 3e-320}}, {{1, 1}, 2}),
+              ElementsAre(1.7e308, 2e-320));
+  EXPECT_THAT(combined({{2.447e-308, 1.7e308}, {2.893e-308, 1.7e308}}, {{1, 1}, 2}),
+              ElementsAre((2.447e-308 + 2.893e-308) / 2, 1.7e308));
+  EXPECT_THAT(combined({{1e-320, 1.5e308, 4e-324}, {1e-320, 1.5e308, 4e-324}}, {{2, -1}}),
+              ElementsAre(1e-320, 1.5e308, 4e-324));
+  // Three elements overflow, and stay apart from those between them.
+  EXPECT_THAT(
+      combined({{1.7e308, 1e-320, -1.7e308, 5, 1e308}, {1.7e308, 1e-320, -1.7e308, 7, 1e308}},
+               {{1, 1}, 2}),
+      ElementsAre(1.7e308, 1e-320, -1.7e308, 6, 1e308));
 }
 
 TEST(CombinedRows, NeedFiniteValues) {

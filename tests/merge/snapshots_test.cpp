@@ -74,6 +74,30 @@ TEST_F(Snapshots, GiveAWholeNetwork) {
   EXPECT_TRUE(report.left_out.empty());
 }
 
+TEST_F(Snapshots, HoldTheStepThatTheirNamesSay) {
+  const auto snapshots = folder / "run/snapshots";
+  fs::rename(snapshots / "snapshot_00000001.h5", snapshots / "snapshot_00000003.h5");
+  const auto difference = HasSubstr("snapshot_00000003.h5' says step 3, and the file holds step 1");
+  const auto refused = [&](const Options& options) {
+    const auto source = folder / "run/snapshots/*.h5";
+    std::string text = "no exception";
+    try {
+      merge({source}, folder / "out", options);
+    } catch (const std::invalid_argument& error) {
+      text = error.what();
+    }
+    return text;
+  };
+  const Recipe ema{.coefficients = {.kind = Kind::ema, .decay = .5}};
+  for (const auto& options : {Options{.recipe = ema},
+                              Options{.recipe = {.window = {.last = 2}}},
+                              Options{.sweep = {Recipe{}, ema}}})
+    EXPECT_THAT(refused(options), difference);
+  const auto report = merge({folder / "run"}, folder / "out", {});
+  EXPECT_THAT(report.remarks, testing::ElementsAre(difference));
+  EXPECT_EQ(merged("head"), raw<float>({1.5, 2, 3, 4}));
+}
+
 TEST_F(Snapshots, OfAFrozenPartInAnotherTypeAndInSweeps) {
   const Recipe newest{.window = {.last = 1}};  // the frozen part is read from the other one
   merge({folder / "run"}, folder / "out", {.sweep = {Recipe{}, newest}, .dtype = "BF16"});
@@ -86,12 +110,12 @@ TEST_F(Snapshots, NeedTheFrozenPartThatTheyWereTrainedWith) {
   put_frozen({f32("body.weight", {1, 2, 3}), f32("body.bias", {0.2F})});
   EXPECT_THAT(refusal(), HasSubstr("frozen.safetensors' is not the frozen part"));
   fs::remove(folder / "run/frozen.safetensors");
-  EXPECT_THAT(refusal(), HasSubstr("cannot be read without the frozen.safetensors of its run"));
+  EXPECT_THAT(refusal(), HasSubstr("because the file frozen.safetensors of the run is missing"));
   put_frozen({bf16("body.weight", {1, 2, 3}), f32("body.bias", {0.1F})});
   EXPECT_THAT(refusal(), HasSubstr("needs float32 values, received \"body.weight\" of type BF16"));
   put_snapshot(2, {{"frozen", "another"}});
   put_frozen({f32("body.weight", {1, 2, 3}), f32("body.bias", {0.1F})});
-  EXPECT_THAT(refusal(), HasSubstr("were trained with different frozen parts"));
+  EXPECT_THAT(refusal(), HasSubstr("were trained with different frozen parameters"));
 }
 
 TEST_F(Snapshots, OfARecorderNameWhatTheyLack) {
@@ -104,23 +128,28 @@ TEST_F(Snapshots, OfARecorderNameWhatTheyLack) {
   EXPECT_EQ(merged("other"), "no such tensor");
   fs::remove_all(folder / "out");
   put_frozen({f32("body.weight", {1, 2, 3})});
-  EXPECT_THAT(refusal(), HasSubstr("needs the tensor \"body.bias\", which was frozen"));
+  EXPECT_THAT(
+      refusal(),
+      HasSubstr("has no tensor \"body.bias\"; the file needs this tensor, because the snapshots"));
   fs::remove(folder / "run/frozen.safetensors");
-  EXPECT_THAT(refusal(), HasSubstr("has no values of 2 tensors (body.weight, body.bias), which"));
+  EXPECT_THAT(refusal(), HasSubstr("has no values of 2 tensors (body.weight, body.bias), because"));
 }
 
 TEST_F(Snapshots, NeedNamesOfTheirBuffers) {
   put_snapshot(2, {{"buffers", nlohmann::json::array()}});
-  EXPECT_THAT(refusal(),
-              HasSubstr("has 2 values, but its tensors need 0: it is damaged, or dimred"));
+  EXPECT_THAT(
+      refusal(),
+      HasSubstr(
+          "has 2 values, but the tensors of the layout need 0; the file is damaged, or dimred"));
   // 2^80 elements, and as many beside them as would hide a count of -1.
   const auto most = std::int64_t{1} << 40;
   put_snapshot(
       2,
       {{"buffers", {{{"name", "a"}, {"shape", {most, most}}}, {{"name", "b"}, {"shape", {3}}}}}});
-  EXPECT_THAT(refusal(), HasSubstr("00002.h5' is damaged: \"a\" has more values in its layout"));
+  EXPECT_THAT(refusal(),
+              HasSubstr("00002.h5' is damaged: the tensor \"a\" of the layout ends beyond"));
   put_snapshot(2, {{"buffers", {{{"shape", {2}}}}}});
-  EXPECT_THAT(refusal(), HasSubstr("00002.h5' is damaged: its layout is not a table of tensors"));
+  EXPECT_THAT(refusal(), HasSubstr("00002.h5' is damaged: the layout is not a table of tensors"));
 }
 
 }  // namespace

@@ -73,16 +73,16 @@ TEST(Sgd, InAllWeightsTakesNoSubspace) {
   EXPECT_THROW(make_method({.kind = MethodKind::sgd}, blocks), std::invalid_argument);
 }
 
-TEST(Factor, FallsAsItsNameSays) {
-  EXPECT_EQ(factor(Decay::constant, 1), 1);
-  EXPECT_EQ(factor(Decay::linear, 0.25), 0.75);
-  EXPECT_NEAR(factor(Decay::cosine, 0.5), 0.5, 1e-15);
-  EXPECT_EQ(factor(Decay::cosine, 1), 0);
-  EXPECT_EQ(factor(Decay::step, 0.49), 1);
-  EXPECT_NEAR(factor(Decay::step, 0.5), 0.1, 1e-15);
-  EXPECT_NEAR(factor(Decay::step, 0.75), 0.01, 1e-15);
-  EXPECT_EQ(factor(Decay::step, 0.74, 0.75), 1);  // DLDR's P-SGD: 30 of 40 epochs, 50 never
-  EXPECT_NEAR(factor(Decay::step, 0.99, 0.75), 0.1, 1e-15);
+TEST(DecayFactor, FallsAsItsNameSays) {
+  EXPECT_EQ(DecayFactor(Decay::constant)(1), 1);
+  EXPECT_EQ(DecayFactor(Decay::linear)(0.25), 0.75);
+  EXPECT_NEAR(DecayFactor(Decay::cosine)(0.5), 0.5, 1e-15);
+  EXPECT_EQ(DecayFactor(Decay::cosine)(1), 0);
+  EXPECT_EQ(DecayFactor(Decay::step)(0.49), 1);
+  EXPECT_NEAR(DecayFactor(Decay::step)(0.5), 0.1, 1e-15);
+  EXPECT_NEAR(DecayFactor(Decay::step)(0.75), 0.01, 1e-15);
+  EXPECT_EQ(DecayFactor(Decay::step, 0.75)(0.74), 1);  // DLDR's P-SGD: 30 of 40 epochs, 50 never
+  EXPECT_NEAR(DecayFactor(Decay::step, 0.75)(0.99), 0.1, 1e-15);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "models/network.h"
+#include "tests/tools/temporary_folder.h"
 
 namespace dimred::models {
 namespace {
@@ -94,13 +95,10 @@ TEST(Flat, WeightDecayIsOffForBiasesAndBatchNorm) {
 }
 
 TEST(Registry, NamesTheNearestNetwork) {
-  try {
+  const auto text = thrown<std::invalid_argument>([] {
     make_network("resnet21", {1, 28, 28}, 10);
-    FAIL();
-  } catch (const std::invalid_argument& error) {
-    EXPECT_NE(std::string(error.what()).find("did you mean resnet20?"), std::string::npos)
-        << error.what();
-  }
+  });
+  EXPECT_NE(text.find("did you mean resnet20?"), std::string::npos) << text;
   EXPECT_THROW(make_network("convnet", {1, 12, 12}, 10), std::invalid_argument);
   EXPECT_THROW(make_network("convnet", {1, 28, 28}, 1), std::invalid_argument);
 }

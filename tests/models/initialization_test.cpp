@@ -54,7 +54,8 @@ TEST(Initialization, BatchNormTakesTheConstantsGiven) {
 TEST(Initialization, ANetworkWithoutBatchNormRefusesItsConstants) {
   const auto network = make_network("convnet", {1, 28, 28}, 10);
   const auto text = thrown<std::invalid_argument>([&] { set_constants(*network, {.eps = 1e-4}); });
-  EXPECT_NE(text.find("batch_norm_eps needs a network with BatchNorm layers"), std::string::npos)
+  EXPECT_NE(text.find("batch_norm_eps needs a built-in network with BatchNorm layers"),
+            std::string::npos)
       << text;
 }
 

@@ -11,6 +11,7 @@
 
 #include "support/errors.h"
 #include "tests/tools/one_block_softmax.h"
+#include "tests/tools/temporary_folder.h"
 
 namespace dimred::models {
 namespace {
@@ -194,12 +195,7 @@ TEST(MarginOptions, KindsHaveTheirNumbers) {
 }
 
 std::string refusal(const MarginOptions& options) {
-  try {
-    resolved(options);
-  } catch (const std::invalid_argument& error) {
-    return error.what();
-  }
-  return "accepted";
+  return thrown<std::invalid_argument>([&] { resolved(options); });
 }
 
 TEST(MarginOptions, RefuseWhatLeavesNoCosine) {
@@ -213,7 +209,7 @@ TEST(MarginOptions, RefuseWhatLeavesNoCosine) {
             "[margin_loss] margin_m1 needs a number in [1, 4], received 0.5");
   EXPECT_EQ(refusal({.kind = MarginKind::combined, .m1 = 2, .beyond = BeyondPi::linear}),
             "[margin_loss] margin_beyond_pi = linear needs m1 = 1, received 2");
-  EXPECT_NE(refusal({.scale = std::nan("")}), "accepted");
+  EXPECT_NE(refusal({.scale = std::nan("")}), "no exception");
 }
 
 TEST(MarginOptions, KeepOfTheNumbersThoseOfTheKind) {
@@ -233,12 +229,7 @@ TEST(MarginOptions, KeepOfTheNumbersThoseOfTheKind) {
 TEST(MarginSoftmax, RefusesWhatDoesNotFit) {
   const auto p = problem();
   const auto message = [&](const Problem& wrong) {
-    try {
-      solve(wrong, {});
-    } catch (const std::invalid_argument& error) {
-      return std::string(error.what());
-    }
-    return std::string("accepted");
+    return thrown<std::invalid_argument>([&] { solve(wrong, {}); });
   };
   EXPECT_EQ(message({p.features, p.labels + 11, p.weights}),
             formatted("[margin_loss] needs labels in [0, 11), received {}",

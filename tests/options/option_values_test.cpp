@@ -64,6 +64,9 @@ TEST(Range, EndsBelongToClosedRangesOnly) {
   EXPECT_THROW(parse_number("1", between_open(0, 1)), std::invalid_argument);
   EXPECT_THROW(parse_number("0", positive()), std::invalid_argument);
   EXPECT_EQ(parse_number("0", at_least(0)), 0);
+  EXPECT_EQ(parse_number("1.7e308", at_least(0)), 1.7e308);  // each finite number is in a range
+  EXPECT_EQ(parse_number("-1.7e308", {}), -1.7e308);
+  EXPECT_THROW(parse_number("inf", at_least(0)), std::invalid_argument);
 }
 
 TEST(ParseText, RefusesWhatIsNotUtf8) {

@@ -58,6 +58,19 @@ TEST(TomlFile, KeepsLettersBeyondAscii) {
   EXPECT_EQ(entries[2].text, "\xC2\xA7");
 }
 
+TEST(ConfigFile, TakesEitherSignBetweenTheWordsOfAName) {
+  const TemporaryFolder folder;
+  for (const auto* name : {"a.toml", "a.txt"}) {
+    Everything e;
+    e.table.read_file(folder.write(name, "batch-size = 10\nlearning_rate = 2\n"));
+    EXPECT_EQ(e.batch_size, 10);
+    EXPECT_EQ(e.learning_rate, 2);
+    const auto twice = folder.write(name, "batch-size = 10\nbatch_size = 11\n");
+    EXPECT_EQ(refusal([&] { e.table.read_file(twice); }),
+              twice.string() + ":2:1: batch_size: given twice");
+  }
+}
+
 TEST(TomlFile, EmptyFileChangesNothing) {
   const TemporaryFolder folder;
   Everything e;
@@ -88,7 +101,7 @@ TEST(TomlFile, DepthAndSizeAreBounded) {
     return text;
   };
   EXPECT_THAT(refusal(repeated("# 2345678\n", 30'000)),
-              testing::HasSubstr("of at most 262144 bytes"));
+              testing::HasSubstr("needs a readable file of at most 262144 bytes"));
   EXPECT_THAT(refusal("a" + repeated(".a", 100'000) + "=1"),
               testing::HasSubstr("at most 4000 dots"));
   EXPECT_THAT(refusal("a=" + repeated("[", 100'000)), testing::HasSubstr("not TOML"));

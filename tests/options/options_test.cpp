@@ -201,6 +201,7 @@ TEST(OptionTable, HelpShowsGroupsRangesChoicesAndDefaults) {
                            "(in (0, 10); default 0.1)",
                            "(apple | pear | quince; default pear)",
                            "(in [1, 1000]; default unset)",
+                           "(>= 0; default 1,2.5)",
                            "(default false)",
                            "(default run)",
                            "--config PATH",
@@ -284,11 +285,10 @@ TEST(OptionTable, AWordBehindHelpThatNamesNoLevelIsSaid) {
       EXPECT_THAT(e.table.notices(), testing::IsEmpty());
       continue;
     }
-    EXPECT_THAT(
-        e.table.notices(),
-        testing::ElementsAre(formatted("--help: needs all, json, names or nothing behind it, "
-                                       "received {}; --help all lists every option",
-                                       words[1])));
+    EXPECT_THAT(e.table.notices(),
+                testing::ElementsAre(formatted("--help: needs all, json, names or no word after "
+                                               "it, received {}; --help all lists every option",
+                                               words[1])));
   }
 }
 
@@ -308,7 +308,7 @@ struct Conditional {
                       {"step", std::string("step")},
                       {"polynomial", std::string("polynomial")}});
     table.add("power", &power, "of polynomial").needs(is("schedule", {"polynomial"}));
-    table.add("warmup", &warmup, "epochs");
+    table.add("warmup", &warmup, "epochs (default: a twentieth of the run)");
     table.add("factor", &factor, "of step").needs(is("schedule", {"step"}) || above("warmup"));
     table.add("preset", &preset, "slow or fast");
     table.choose_defaults("preset", [this] { rate = preset == "fast" ? 0.5 : 0.1; });
@@ -396,6 +396,7 @@ TEST(OptionTable, SaysAllThatItKnowsAsJson) {
   EXPECT_EQ(rows["warmup"].at("acts"), true);
   EXPECT_EQ(rows["seed"].at("acts"), false);
   EXPECT_EQ(rows["rate"].at("default"), 0.5);
+  EXPECT_EQ(rows["warmup"].at("default"), nullptr);  // its help says it in words
   EXPECT_EQ(rows["rate"].at("chosen_by"), "preset");
   EXPECT_EQ(rows["matrix"].at("value"), "/x");
   EXPECT_EQ(rows["threads"].at("resume"), "fixed");
@@ -411,7 +412,7 @@ OptionTable table_with_removed_options(std::int64_t* size) {
   OptionTable table("dimred stage1", "trains");
   table.add("size", size, "of it");
   table.removed("speed", "0.5", "8b694755", "leave it out");
-  table.removed("engine", "false", "1234abcd", "leave it out");
+  table.removed("engine", "false", "8b694755", "leave it out");
   return table;
 }
 
@@ -420,13 +421,14 @@ TEST(RemovedOption, ItsOldDefaultIsPassedOverWithALine) {
   auto table = table_with_removed_options(&size);
   table.parse({"--speed", "0.50", "--engine", "False", "--size=3"});
   EXPECT_EQ(size, 3);
-  EXPECT_THAT(table.notices(),
-              ElementsAre("--speed: the option is gone, and its old default has no effect",
-                          "--engine: the option is gone, and its old default has no effect"));
+  EXPECT_THAT(
+      table.notices(),
+      ElementsAre("--speed: dimred no longer has this option; the old default has no effect",
+                  "--engine: dimred no longer has this option; the old default has no effect"));
   auto of_a_file = table_with_removed_options(&size);
   of_a_file.read_entries({{.name = "engine", .text = "false", .source = "run.toml:3"}});
   EXPECT_THAT(of_a_file.notices(),
-              ElementsAre(HasSubstr("run.toml:3: engine: the option is gone")));
+              ElementsAre(HasSubstr("run.toml:3: engine: dimred no longer has this option")));
 }
 
 TEST(RemovedOption, AnotherValueNamesTheLastRevision) {
@@ -435,15 +437,15 @@ TEST(RemovedOption, AnotherValueNamesTheLastRevision) {
        {Arguments{"--speed=1"}, Arguments{"--engine"}, Arguments{"--speed"}}) {
     auto table = table_with_removed_options(&size);
     EXPECT_THAT(refusal([&] { table.parse(given); }),
-                AllOf(HasSubstr("the option is gone, received"),
-                      HasSubstr("is the last that has it; leave it out")));
+                AllOf(HasSubstr("dimred no longer has this option, received"),
+                      HasSubstr("the last revision with this option is 8b694755; leave it out")));
   }
   auto table = table_with_removed_options(&size);
   EXPECT_EQ(refusal([&] {
               table.read_entries({{.name = "speed", .text = "2", .source = "run.toml:4"}});
             }),
-            "run.toml:4: speed: the option is gone, received 2; revision 8b694755 is the last that "
-            "has it; leave it out");
+            "run.toml:4: speed: dimred no longer has this option, received 2; the last revision "
+            "with this option is 8b694755; leave it out");
   EXPECT_EQ(help_of(table, HelpLevel::json).find("speed"), std::string::npos);
 }
 
@@ -462,8 +464,8 @@ TEST(RemovedOption, ThatPersistedIsRefusedWhereARunIsAdopted) {
   EXPECT_EQ(size, 4);
   EXPECT_THAT(table.notices(), ::testing::IsEmpty());
   EXPECT_EQ(refusal([&] { table.adopt({entry("noise", "0.2")}); }),
-            "run.toml:2: noise: the option is gone, received 0.2; revision 8b694755 is the last "
-            "that has it; leave it out");
+            "run.toml:2: noise: dimred no longer has this option, received 0.2; the last revision "
+            "with this option is 8b694755; leave it out");
 }
 
 TEST(RemovedChoice, IsRefusedByFlagAndFileAndNotShown) {
@@ -472,8 +474,8 @@ TEST(RemovedChoice, IsRefusedByFlagAndFileAndNotShown) {
   table.add_choice("start", &start, "", {{"last", Start::last}, {"mean", Start::mean}})
       .removed_choice("soup", "8b694755", "take mean");
   const std::string line =
-      "start: the choice is gone, received soup; revision 8b694755 is the last that has it; take "
-      "mean";
+      "start: dimred no longer has the choice soup; the last revision with this choice is "
+      "8b694755; take mean";
   EXPECT_EQ(refusal([&] { table.parse({"--start", "soup"}); }), "--" + line);
   const ConfigEntry entry{.name = "start", .text = "soup", .source = "run.toml:4"};
   EXPECT_EQ(refusal([&] { table.read_entries({entry}); }), "run.toml:4: " + line);

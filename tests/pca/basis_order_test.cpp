@@ -85,7 +85,7 @@ TEST(LoadBasis, FindsParametersOfAnotherOrderByName) {
   put_file(npy, bytes);
   EXPECT_NE(thrown<std::runtime_error>([&] {
               load_basis(npy, network, whole(network));
-            }).find("differ from their digest"),
+            }).find("do not match the digest"),
             std::string::npos);
 }
 

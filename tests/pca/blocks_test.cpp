@@ -129,10 +129,10 @@ TEST(Layers, NeedALayoutAndSomethingThatMoves) {
     return thrown<std::invalid_argument>([&] { fit(source, options, folder / "p.npy"); });
   };
   EXPECT_NE(refusal(*testing::source_of(testing::random_matrix(5, 40, 4)))
-                .find("blocks = layers needs snapshots with a table of layers"),
+                .find("blocks = layers needs snapshots with layer names"),
             std::string::npos);
   const LaidOutSource still(Matrix::Constant(5, 30, 2), testing::layout_of({{"a", 10}, {"b", 20}}));
-  EXPECT_NE(refusal(still).find("received 5 that span no direction in any layer"),
+  EXPECT_NE(refusal(still).find("received 5 snapshots that span no direction in any layer"),
             std::string::npos);
   EXPECT_EQ(folder.count(), 0U);
 }
@@ -218,10 +218,10 @@ TEST(LoadBasisOfLayers, SaysWhenTheSidecarIsMissing) {
         [&] { load_basis(layers.npy, layers.layout, whole, {.dtype = dtype}); });
   };
   const std::string text = load(BasisDtype::float32);
-  EXPECT_NE(text.find("needs the sidecar p.json"), std::string::npos) << text;
+  EXPECT_NE(text.find("the file p.json is missing"), std::string::npos) << text;
   EXPECT_NE(text.find("norm sqrt(5)"), std::string::npos) << text;  // blocks with a first row
   EXPECT_NE(text.find("--blocks layers"), std::string::npos) << text;
-  EXPECT_NE(load(BasisDtype::bfloat16).find("needs the sidecar"), std::string::npos);
+  EXPECT_NE(load(BasisDtype::bfloat16).find("the file p.json is missing"), std::string::npos);
 }
 
 TEST(LoadBasisOfLayers, ChecksEachBlock) {

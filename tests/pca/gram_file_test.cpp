@@ -20,7 +20,7 @@ extern "C" int rename(const char* from, const char* to) noexcept {
   static const auto real =
       reinterpret_cast<int (*)(const char*, const char*)>(dlsym(RTLD_NEXT, "rename"));
   if (stays.empty() || !std::string_view(to).ends_with(stays) ||
-      std::string_view(from).ends_with(".old.tmp"))
+      std::string_view(from).find(".old") != std::string_view::npos)
     return real(from, to);
   errno = EIO;
   return -1;
@@ -153,6 +153,23 @@ TEST(FitOutput, KeepsTheEarlierPairWhereTheNewOneCannotBeMade) {
   EXPECT_EQ(testing::names_in(folder), (std::vector<std::string>{"p.json", "p.npy"}));
 }
 
+/// Files of a user that have the names under which the earlier pair is kept meanwhile.
+TEST(FitOutput, LeavesWhatHasTheNameOfAnEarlierFile) {
+  const TemporaryFolder folder;
+  const LaidOutSource source(testing::layered_snapshots(9, 6), testing::six_layers());
+  const std::vector<std::string> mine{"p.json.old.tmp", "p.json.old2.tmp", "p.npy.old.tmp"};
+  for (const auto& name : mine) put_file(folder / name, "mine");
+  fit(source, kind_options(Kind::pca, 3), folder / "p.npy");
+  fit(source, kind_options(Kind::pca, 2), folder / "p.npy");
+  const auto matrix = text_of_file(folder / "p.npy");
+  stays = "p.npy";
+  EXPECT_THROW(fit(source, kind_options(Kind::pca, 1), folder / "p.npy"), std::runtime_error);
+  stays = {};
+  EXPECT_EQ(text_of_file(folder / "p.npy"), matrix);
+  for (const auto& name : mine) EXPECT_EQ(text_of_file(folder / name), "mine") << name;
+  EXPECT_EQ(testing::names_in(folder).size(), mine.size() + 2);
+}
+
 TEST(GramFile, DestroysNothing) {
   const TemporaryFolder folder;
   const auto source = testing::source_of(testing::random_matrix(6, 90, 4));
@@ -164,8 +181,9 @@ TEST(GramFile, DestroysNothing) {
     options.gram = folder / gram;
     return thrown<std::invalid_argument>([&] { fit(*matrix, options, folder / output); });
   };
-  EXPECT_NE(refusal("w.npy", "p.npy").find("not one of the snapshots"), std::string::npos);
-  EXPECT_NE(refusal("p.npy", "p.npy").find("two names"), std::string::npos);
+  EXPECT_NE(refusal("w.npy", "p.npy").find("an output other than the snapshots that the PCA reads"),
+            std::string::npos);
+  EXPECT_NE(refusal("p.npy", "p.npy").find("different files for the matrix"), std::string::npos);
   EXPECT_NE(refusal("g.txt", "p.npy").find("ends in .npy"), std::string::npos);
   EXPECT_NE(refusal("none/g.npy", "p.npy").find("folder"), std::string::npos);
   EXPECT_EQ(testing::names_in(folder), (std::vector<std::string>{"w.json", "w.npy"}));

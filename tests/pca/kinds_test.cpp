@@ -93,11 +93,12 @@ TEST(Span, NeedsSnapshotsThatAreIndependent) {
   Matrix snapshots = random_matrix(12, 4000, 5);
   snapshots.row(7) = snapshots.row(3);
   EXPECT_NE(kind_refusal(*source_of(snapshots), kind_options(Kind::span, 0))
-                .find("span k = 12 directions, received 12 that span 11"),
+                .find("span k = 12 directions, received 12 snapshots that span only 11"),
             std::string::npos);
   EXPECT_EQ(kind_refusal(*source_of(snapshots), kind_options(Kind::span, 11)), "no exception");
   EXPECT_EQ(kind_refusal(*source_of(snapshots), kind_options(Kind::span, 13)),
-            "[pca] needs n >= k, received n = 12, k = 13");
+            "[pca] kind = span needs at least as many snapshots as components, received 12 "
+            "snapshots and k = 13");
   snapshots(2, 3999) = HUGE_VAL;
   EXPECT_NE(kind_refusal(*source_of(snapshots), kind_options(Kind::span, 11)).find("column 3999"),
             std::string::npos);
@@ -158,7 +159,7 @@ TEST(Random, KeepsItsRowsWhenThereAreMore) {
 TEST(Random, NeedsAsManyColumnsAsRows) {
   const auto source = source_of(random_matrix(1, 5, 9));
   EXPECT_EQ(kind_refusal(*source, kind_options(Kind::random, 6)),
-            "[pca] needs M >= k, received M = 5, k = 6");
+            "[pca] needs at least as many weights as components, received 5 weights and k = 6");
   const TemporaryFolder folder;
   fit(*source, kind_options(Kind::random, 5), folder / "p.npy");
   EXPECT_LT(orthonormality_error(read_matrix(folder / "p.npy")), 1e-6);
@@ -210,7 +211,7 @@ TEST(Shuffled, IsThePcaWithTheColumnsOfEachLayerPermuted) {
 
 TEST(Shuffled, NeedsALayout) {
   EXPECT_NE(kind_refusal(*source_of(random_matrix(9, 50, 12)), kind_options(Kind::shuffled, 3))
-                .find("kind shuffled needs snapshots with a table of layers"),
+                .find("kind shuffled needs snapshots with layer names"),
             std::string::npos);
 }
 

@@ -78,7 +78,7 @@ TEST(MemorySource, GivesTheColumnsOfChosenParameters) {
   EXPECT_EQ(source->info().layout_json.find("\"a\""), std::string::npos);
   EXPECT_NE(thrown<std::invalid_argument>([&] {
               chosen_parameters(memory_source({row}), {"d"});
-            }).find("needs the name of a parameter of the snapshots, received d"),
+            }).find("needs names of parameters in the snapshots, received the unknown name d"),
             std::string::npos);
 }
 
@@ -90,14 +90,14 @@ TEST(MemorySource, RefusesOtherShapesAndTypesByName) {
   EXPECT_EQ(thrown<std::invalid_argument>([&] {
               memory_source({row("a", {2, 3}), row("b", {3, 2})});
             }),
-            "[snapshots] 'b' has a different layout from 'a': parameter 0: expected fc.weight "
+            "[snapshots] 'b' has another layout than 'a': parameter 0: expected fc.weight "
             "[2,3], received fc.weight [3,2]");
   const MemoryRow longer{"c", {tensor<float>("", {5}, "F32", values)}};
   const MemoryRow shorter{"d", {tensor<float>("", {4}, "F32", values)}};
   EXPECT_EQ(thrown<std::invalid_argument>([&] {
               memory_source({longer, shorter});
             }),
-            "[snapshots] 'd' has a different layout from 'c': expected 5 values, received 4");
+            "[snapshots] 'd' has another layout than 'c': expected 5 values, received 4");
   EXPECT_EQ(thrown<std::invalid_argument>([&] {
               memory_source({{"e", {tensor<float>("", {6}, "I32", values)}}});
             }),
@@ -110,6 +110,28 @@ TEST(MemorySource, RefusesOtherShapesAndTypesByName) {
               memory_source({{"f", {}}});
             }),
             "[pca] 'f' holds no float values");
+}
+
+TEST(MemorySource, RefusesComplexWeightsByNameAndLeavesOutOthers) {
+  const std::vector<float> values{1, 2, 3, 4};
+  const auto weight = tensor<float>("fc.weight", {4}, "F32", values);
+  const auto row = [&](const std::string& name, const std::string& dtype) {
+    return std::vector<MemoryRow>{{"a", {weight, tensor<float>(name, {2}, dtype, values)}}};
+  };
+  EXPECT_EQ(thrown<std::invalid_argument>([&] { memory_source(row("phases", "C64")); }),
+            "[pca] 'a': \"phases\" holds complex weights (C64); save the real and the imaginary "
+            "part as two tensors");
+  EXPECT_NE(thrown<std::invalid_argument>([&] {
+              memory_source(row("fc.bias", "C128"));
+            }).find("\"fc.bias\" holds complex weights (C128)"),
+            std::string::npos);
+  EXPECT_EQ(thrown<std::invalid_argument>([&] {
+              memory_source({{"b", {tensor<float>("", {2}, "C64", values)}}});
+            }),
+            "[pca] 'b' holds complex values (C64); give the real and the imaginary part as two "
+            "vectors");
+  for (const auto* name : {"bn.running_mean", "fc.weight.exp_avg"})
+    EXPECT_EQ(all_of(*memory_source(row(name, "C64"))), values);
 }
 
 TEST(MemorySource, AFitNamesTheParameterThatIsNotFinite) {

@@ -62,14 +62,14 @@ TEST(SnapshotRange, RefusesWhatHoldsNothing) {
     return thrown<std::invalid_argument>([&] { fit(source, options, folder / "p.npy"); });
   };
   EXPECT_NE(
-      refusal({.from = 7}).find("from = 7, to = 0 holds no snapshot; there are epochs 3 to 6"),
+      refusal({.from = 7}).find("from = 7, to = 0 holds no snapshot; choose from epochs 3 to 6"),
       std::string::npos);
-  EXPECT_NE(refusal({.to = 2}).find("there are epochs 3 to 6"), std::string::npos);
+  EXPECT_NE(refusal({.to = 2}).find("choose from epochs 3 to 6"), std::string::npos);
   EXPECT_NE(refusal({.from = 5, .to = 4}).find("from <= to"), std::string::npos);
   EXPECT_NE(refusal({.skip = -1}).find("skip >= 0"), std::string::npos);
-  EXPECT_EQ(
-      refusal({.from = 6}),
-      "[pca] needs n - 1 >= k, received n = 1, k = 1: these snapshots have at most 0 components");
+  EXPECT_EQ(refusal({.from = 6}),
+            "[pca] needs more snapshots than components, received 1 snapshots and k = 1; these "
+            "snapshots have at most 0 components");
   EXPECT_EQ(folder.count(), 0U);
 }
 

@@ -71,7 +71,7 @@ TEST(RanksRefuse, AnOutputThatRankZeroCannotWrite) {
   };
   const TemporaryFolder folder;
   EXPECT_EQ(error(folder / "none/p.npy"),
-            "caller: [pca] needs the folder of the output to exist, received '" +
+            "caller: [pca] needs an existing folder for the output, received '" +
                 (folder / "none/p.npy").string() + "'");
   {
     const AtomicFile other(folder / "p.npy");
@@ -98,12 +98,12 @@ TEST(RanksRefuse, AFolderThatOneOfThemDoesNotShare) {
   };
   const auto refusal = [&](const std::string& found) {
     return "caller: [pca] needs a folder that all ranks share, but rank 2 finds " + found + " '" +
-           (other / "p.npy.tmp").string() + "' that rank 0 has begun";
+           (other / "p.npy.tmp").string() + "' of rank 0";
   };
   EXPECT_EQ(error(), refusal("no"));
   for (const auto& text : {std::string(), std::string(3000000, ' ')}) {
     put_file(other / "p.npy.tmp", text);  // of an earlier start
-    EXPECT_EQ(error(), refusal("another file than the"));
+    EXPECT_EQ(error(), refusal("another file instead of"));
     EXPECT_EQ(text_of_file(other / "p.npy.tmp"), text);
   }
   EXPECT_EQ(shared.count(), 0U);
@@ -124,7 +124,8 @@ TEST(RanksRefuse, TooFewDirections) {
   Matrix matrix = random_matrix(test_rows, 40000, 6);
   matrix.rowwise() = matrix.row(0).eval();
   const auto source = source_of(matrix);
-  EXPECT_NE(ranks_refusal(folder, [&](int) { return source.get(); }).find("13 that span 0"),
+  EXPECT_NE(ranks_refusal(folder, [&](int) { return source.get(); })
+                .find("13 snapshots that span only 0"),
             std::string::npos);
 }
 
@@ -139,7 +140,7 @@ TEST(RanksRefuse, DamageOfABasisInOneShard) {
     load_basis(folder / "p.npy", layout, layout::shard_of(layout, ranks.rank(), 3), {}, ranks);
   }));
   EXPECT_NE(error.find("environment: [pca_mat]"), std::string::npos) << error;
-  EXPECT_NE(error.find("columns 98304 to 103305 differ from their digest"), std::string::npos)
+  EXPECT_NE(error.find("columns 98304 to 103305 do not match the digest"), std::string::npos)
       << error;
 }
 

@@ -313,9 +313,10 @@ TEST(Trajectory, SaysWhichTestCannotReject) {
     const auto report = drifting_layers(1, 39, {.flips = flips});
     EXPECT_EQ(report.whole.verdict, Verdict::too_few);
     EXPECT_EQ(report.tensors[0].verdict, Verdict::drift);  // 200 flips of its own
-    EXPECT_THAT(limits_of(report),
-                ElementsAre(HasSubstr("all weights cannot be tested: needs 40 flips or more"),
-                            HasSubstr("cannot be drift: it needs 40 flips or more, received")));
+    EXPECT_THAT(
+        limits_of(report),
+        ElementsAre(HasSubstr("all weights cannot be tested: the test needs at least 40 flips"),
+                    HasSubstr("cannot be drift: the test needs at least 40 flips, received")));
   }
   EXPECT_TRUE(limits_of(drifting_layers(1, 39, {.flips = 40})).empty());
 
@@ -325,13 +326,13 @@ TEST(Trajectory, SaysWhichTestCannotReject) {
   };
   const auto six = of_snapshots(7);
   EXPECT_EQ(six.whole.verdict, Verdict::too_few);
-  EXPECT_THAT(limits_of(six)[0], HasSubstr("needs 7 increments that move or more, which 8 snap"));
+  EXPECT_THAT(limits_of(six)[0], HasSubstr("needs at least 7 non-zero increments (from 8 snap"));
   const auto twelve = of_snapshots(13);
   EXPECT_EQ(twelve.whole.least_p, 2 / 1000.0);
   EXPECT_EQ(twelve.whole.least_p_blocks, 1 / 16.0);
   EXPECT_THAT(limits_of(twelve),
               ElementsAre(HasSubstr(
-                  "blocks of 2 increments it needs 14 snapshots, received 13; a smaller")));
+                  "blocks of 2 increments the test needs 14 snapshots, received 13; a smaller")));
   EXPECT_TRUE(limits_of(of_snapshots(14)).empty());
   EXPECT_TRUE(limits_of(of_snapshots(8, 1)).empty());
   EXPECT_EQ(limits_of(of_snapshots(30, 6)).size(), 1U);  // 5 blocks
@@ -341,7 +342,9 @@ TEST(Trajectory, SaysWhichTestCannotReject) {
   const auto forty = drifting_layers(40, 11, {});
   EXPECT_EQ(count_of(forty, Verdict::random_walk) + count_of(forty, Verdict::drift), 0);
   EXPECT_GT(count_of(forty, Verdict::too_few), 20);
-  EXPECT_THAT(limits_of(forty)[0], HasSubstr("40 of 40 tensors cannot be tested: needs 12 incr"));
+  EXPECT_THAT(
+      limits_of(forty)[0],
+      HasSubstr("40 of 40 tensors cannot be tested: the test needs at least 12 non-zero incr"));
 }
 
 /// A path straighter than both walks with too few blocks is no "no"; one in ten is `correlated` by

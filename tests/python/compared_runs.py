@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import signal
 import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-TIMES = ("seconds", "data_wait_seconds")  # what two equal runs may differ in
-
-
-def rows(run: Path) -> list[dict[str, str]]:
-    """curve.csv without its times."""
-    with (run / "curve.csv").open(newline="") as stream:
-        return [{k: v for k, v in row.items() if k not in TIMES} for row in csv.DictReader(stream)]
+from cli import rows
 
 
 def second_stage(execute: Callable[..., str], checkpoint: Path, run: Path, *words: object) -> list[dict[str, str]]:

@@ -20,6 +20,8 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 PACKAGE = Path(os.environ.get("DIMRED_BUILD", REPOSITORY / "build")) / "python"
 sys.path[:0] = [str(REPOSITORY / "tests"), str(REPOSITORY / "experiments"), str(PACKAGE)]
 
+from cli import cli  # noqa: E402 - of the folder that the line above names
+
 # Fixtures of a few files each, which name them in `pytest_plugins`: here, every file would wait for what they import.
 pytest.register_assert_rewrite("compared_runs", "fake_comparison", "image_probe", "record_samples", "store_servers")
 
@@ -47,10 +49,10 @@ def binaries() -> Path:
 
 @pytest.fixture(scope="session")
 def execute(binaries: Path) -> Callable[..., str]:
-    """Runs a program of the build and returns its standard output; fails with its error text."""
+    """Runs a program of the build with `cli`'s words and returns its standard output; fails with its error text."""
 
-    def call(program: str, *arguments: object) -> str:
-        command = [str(binaries / program), *map(str, arguments)]
+    def call(program: str, *words: object, **options: object) -> str:
+        command = [str(binaries / program), *cli(*words, **options)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
         assert done.returncode == 0, f"{' '.join(command)}: {done.returncode}\n{done.stderr}"
         return done.stdout
@@ -60,13 +62,13 @@ def execute(binaries: Path) -> Callable[..., str]:
 
 @pytest.fixture(scope="session")
 def fails(binaries: Path) -> Callable[..., str]:
-    """Runs `dimred` with these arguments, expects this exit code and one line; returns the line."""
+    """Runs `dimred` with `cli`'s words, expects this exit code and one line; returns the line."""
 
-    def call(code: int, *arguments: object) -> str:
-        command = [str(binaries / "dimred"), *map(str, arguments)]
+    def call(code: int, *words: object, **options: object) -> str:
+        command = [str(binaries / "dimred"), *cli(*words, **options)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
         assert done.returncode == code, f"{' '.join(command)}: {done.returncode}\n{done.stderr}"
-        assert len(done.stderr.splitlines()) == 1, done.stderr
+        assert len(done.stderr.splitlines()) == 1 and done.stderr.startswith("dimred"), done.stderr
         return done.stderr
 
     return call

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from cli import completed
 from record_samples import picture, read_base64, write_tfrecords
 
 KEYS = {
@@ -30,7 +31,7 @@ BYTES = random.Random(1).randbytes(3_000_000)
 def store(dimred: Path, *arguments: object, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     """Runs `dimred store` with few attempts and short waits."""
     command = [str(dimred), "store", *map(str, arguments), *QUICK]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=env)
+    return completed(command, env=env)
 
 
 def refusal(done: subprocess.CompletedProcess[str], code: int = 1) -> str:
@@ -257,6 +258,6 @@ def expect_streamed(dimred: Path, url: str, scratch: Path, *words: object) -> No
     subprocess.run([dimred, "store", "put", shards, url, *words], check=True, capture_output=True)
     narrow = [f"--stream_cache={size * 0.45e-9:.12f}", f"--store_cache={scratch / 'cache'}", "--split=train", "--quiet"]
     command = [dimred, "data", "convert", url, "--to=base64", f"--output={scratch / 'out'}", *narrow, *words]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = completed(command)
     assert done.returncode == 0, done.stderr
     assert read_base64(sorted((scratch / "out" / "train").glob("part-*"))) == samples

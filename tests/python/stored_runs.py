@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 
 import h5py
+from cli import cli, rows_in
 from fashion import few
 
-ANY_DATA = [
-    "--train_samples=1600",
-    "--test_samples=300",
-    "--batch_size=64",
-    "--threads=1",
-    "--snapshots_per_epoch=4",
-    "--quiet",
-]
+ANY_DATA = cli("--train_samples=1600 --test_samples=300 --batch_size=64 --threads=1 --snapshots_per_epoch=4", "--quiet")
 STAGE1 = [*ANY_DATA, f"--data={few()}"]
 QUICK = ["--store_attempts=2", "--store_first_wait=0.05", "--store_timeout=2"]
 
@@ -31,5 +24,4 @@ def weights(run: Path) -> dict[str, bytes]:
 
 def curve(run: Path) -> list[tuple[str, str]]:
     """Epochs and losses."""
-    with (run / "curve.csv").open(newline="") as stream:
-        return [(row["epoch"], row["test_loss"]) for row in csv.DictReader(stream)]
+    return [(row["epoch"], row["test_loss"]) for row in rows_in(run / "curve.csv")]

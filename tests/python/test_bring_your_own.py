@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
+from cli import completed
 from conftest import REPOSITORY, marked_blocks
 
 DOCS = REPOSITORY / "docs"
@@ -18,7 +18,7 @@ def test_commands_and_programs_run(desk: Path) -> None:
     assert len(found) == 7
     for language, text in found:
         command = [sys.executable, "-c", text] if language == "python" else ["bash", "-euo", "pipefail", "-c", text]
-        done = subprocess.run(command, cwd=desk, capture_output=True, text=True, timeout=300, check=False)
+        done = completed(command, cwd=desk)
         assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
     assert len((desk / "answers.csv").read_text().splitlines()) == 1 + 2 * 20
     assert (desk / "runs" / "pictures" / "export" / "1" / "model.onnx").exists()
@@ -38,5 +38,5 @@ def test_the_network_in_cpp_compiles(binaries: Path, tmp_path: Path) -> None:
     words = shlex.split(entry["command"])
     words = [str(source) if word == entry["file"] else word for word in words if word not in ("-c",)]
     words[words.index("-o") : words.index("-o") + 2] = ["-fsyntax-only"]
-    done = subprocess.run(words, cwd=entry["directory"], capture_output=True, text=True, timeout=300, check=False)
+    done = completed(words, cwd=entry["directory"])
     assert done.returncode == 0, done.stderr

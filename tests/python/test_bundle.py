@@ -12,6 +12,7 @@ from pathlib import Path
 
 import driver_stub
 import pytest
+from cli import completed
 from conftest import REPOSITORY
 
 sys.path.insert(0, str(REPOSITORY / "scripts" / "bundle"))
@@ -29,9 +30,7 @@ pytestmark = pytest.mark.skipif(any(not shutil.which(tool) for tool in TOOLS), r
 def made(binaries: Path, folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     """bundle.sh, of the build under test."""
     given = os.environ | {"DIMRED_BUILD": str(binaries.parent), "DIMRED_PYTHON": sys.executable}
-    return subprocess.run(
-        [BUNDLE, folder, "--no-archive", *options], env=given, capture_output=True, text=True, check=False
-    )
+    return completed([BUNDLE, folder, "--no-archive", *options], env=given)
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +45,7 @@ def bundle(tmp_path_factory, binaries: Path) -> Path:
 def run(bundle: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
     """Its launcher, in an environment that knows nothing."""
     given = {"PATH": "/usr/bin:/bin", "DIMRED_PYTHON": sys.executable} | more
-    return subprocess.run([bundle / "run", *words], env=given, capture_output=True, text=True, check=False)
+    return completed([bundle / "run", *words], env=given)
 
 
 def test_programs_of_a_moved_bundle_start(bundle: Path) -> None:
@@ -96,17 +95,17 @@ def test_an_unfinished_bundle_is_said_to_be_one(bundle: Path, tmp_path: Path, te
     shutil.copytree(bundle, other)
     (other / "bundle.json").write_text(text)
     done = run(other, "dimred", "--version")
-    says = "unfinished bundle, to be made again with scripts/bundle.sh"
+    says = "the bundle is unfinished; make it again with scripts/bundle.sh"
     assert (done.returncode, done.stderr) == (1, f"{other}: {says}\n")
     given = {"PATH": "/usr/bin:/bin", "DIMRED_PYTHON": sys.executable}
     command = [other / "gpu_check.sh", "--device=cpu", "--output", tmp_path / "out"]
-    done = subprocess.run(command, env=given, capture_output=True, text=True, check=False)
+    done = completed(command, env=given)
     assert (done.returncode, done.stderr) == (1, f"{other}: {says}\n")
 
 
 def test_an_unknown_program_and_a_python_without_torch_are_named(bundle: Path, tmp_path: Path) -> None:
     done = run(bundle, "dimredd")
-    assert done.returncode == 2 and "received dimredd; there are: " in done.stderr and " dimred " in done.stderr
+    assert done.returncode == 2 and "received dimredd; the programs are: " in done.stderr and " dimred " in done.stderr
     (tmp_path / "python3").write_text(f'#!/bin/sh\nexec {sys.executable} -S -I "$@"\n')  # no site-packages
     (tmp_path / "python3").chmod(0o755)
     done = run(bundle, "dimred", "--version", DIMRED_PYTHON=str(tmp_path / "python3"))
@@ -124,7 +123,7 @@ def test_the_check_runs_in_the_bundle(bundle: Path, tmp_path: Path) -> None:
         "PYTHONPATH": str(tmp_path),
     }
     command = [bundle / "gpu_check.sh", "--device=cpu", "--parts", *"acdeg", "--output", tmp_path / "out"]
-    done = subprocess.run(command, env=given, capture_output=True, text=True, check=False)
+    done = completed(command, env=given)
     report = json.loads((tmp_path / "out" / "gpu_check.json").read_text())
     found = {part["part"]: (part["result"], part["why"]) for part in report["parts"]}
     assert found == {
@@ -132,7 +131,7 @@ def test_the_check_runs_in_the_bundle(bundle: Path, tmp_path: Path) -> None:
         "c": ("not run", "needs a CUDA device"),
         "d": ("ok", ""),
         "e": ("ok", ""),
-        "g": ("failed", "demo: Fashion-MNIST is not here; DIMRED_FASHION names its folder"),
+        "g": ("failed", "demo: needs Fashion-MNIST; set DIMRED_FASHION to its folder"),
     }, done.stderr
     passed = [test["test"] for test in report["parts"][0]["tests"] if test["outcome"] == "passed"]
     assert "test_programs.py::test_no_device_test_fails[cuda]" in passed
@@ -188,14 +187,9 @@ def names_in(path: Path) -> set[str]:
 def test_cifar10_has_an_archive_of_its_own(tmp_path: Path) -> None:
     folder = tmp_path / "bundle"
     make.begin(folder)
-    for name in (
-        "bin/dimred",
-        "bin/stage2_test",
-        "lib/libx.so",
-        "python/check.py",
-        "data/fashion/one",
-        "data/cifar10/train.packed",
-    ):
+    for name in """
+        bin/dimred bin/stage2_test lib/libx.so python/check.py data/fashion/one data/cifar10/train.packed
+    """.split():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(name.encode() * 30)
     lines = make.archive(folder)
@@ -241,7 +235,7 @@ def test_an_archive_that_is_too_large_or_stopped_is_not_there(tmp_path: Path, mo
     [
         ({"torch": "2.99.0"}, "needs torch 2.99.0 for CUDA 13.0, "),
         ({"cuda": "99.0"}, "for CUDA 99.0, "),
-        ({"glibc": "99.1"}, "needs glibc 99.1 or later, this system has "),
+        ({"glibc": "99.1"}, "needs glibc 99.1 or later, but this system has "),
     ],
 )
 def test_another_torch_or_system_is_refused(change: dict[str, str], says: str) -> None:

@@ -9,8 +9,9 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+from cli import cli, rows
 from fashion import few
-from ranks import distance, refused, rows, run_ranks, vectors
+from ranks import distance, refused, run_ranks, vectors
 from safetensors.numpy import load_file
 
 HEAD = ["--margin_loss=arcface", "--margin_scale=16", "--margin_m2=0.2", "--embedding_size=24"]
@@ -20,16 +21,13 @@ CLASSES, WIDTH = 10, 24
 def small(samples: int = 1500, batch: int = 60, stage: str = "stage1", rate: float = 0.003) -> list[object]:
     """Ten classes are no multiple of three ranks; 301 test samples leave the last batch to some of them."""
     steps = [f"--learning_rate={rate}", "--schedule=constant", "--warmup_epochs=0"] if stage == "stage1" else []
-    return [
-        "--data",
-        few(),
-        f"--train_samples={samples}",
-        "--test_samples=301",
-        f"--global_batch_size={batch}",
-        "--threads=1",
-        "--precision=float32",
+    return cli(
+        "--test_samples=301 --threads=1 --precision=float32",
         *steps,
-    ]
+        data=few(),
+        train_samples=samples,
+        global_batch_size=batch,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -200,4 +198,4 @@ def test_a_run_begins_from_other_weights_on_any_number_of_ranks(runs, tmp_path: 
 def test_predict_says_that_there_are_no_classes(runs, dimred: Path, tmp_path: Path) -> None:
     done = run_ranks(dimred, ["predict", runs("stage1", 1), few()], 1)
     assert done.codes == [2]
-    assert "one trained with a margin_loss gives embeddings" in done.errors[0]
+    assert "a network with margin_loss gives embeddings" in done.errors[0]

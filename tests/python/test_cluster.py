@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
+from cli import completed
 from conftest import REPOSITORY
 from fashion import few
 from ranks import ended, free_port
@@ -49,7 +50,7 @@ def test_kubernetes_knows_every_field() -> None:
     program = REPOSITORY / ".cache" / "cluster" / "bin" / "kubernetes-validate"
     if not program.exists():
         pytest.skip("needs Kubernetes' schemas: scripts/cluster_test.sh --install")
-    done = subprocess.run([program, "--strict", FILES / "kubernetes.yaml"], capture_output=True, text=True, check=False)
+    done = completed([program, "--strict", FILES / "kubernetes.yaml"])
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -103,9 +104,7 @@ def test_a_job_file_goes_through_all_steps_and_stops_at_the_first_that_fails(fil
             "RUNS": str(tmp_path / "runs"),
             "LOG": str(log),
         }
-        done = subprocess.run(
-            [bash, FILES / file], env=own | {"FAIL": fail}, capture_output=True, text=True, check=False
-        )
+        done = completed([bash, FILES / file], env=own | {"FAIL": fail})
         assert done.returncode == (1 if fail else 0), done.stderr
         assert log.read_text().split() == expected
         assert f"dimred {expected[-1]} ended with {1 if fail else 0} after" in done.stdout
@@ -114,7 +113,7 @@ def test_a_job_file_goes_through_all_steps_and_stops_at_the_first_that_fails(fil
 def test_the_launchers_that_are_here_run_all_steps(binaries: Path) -> None:
     """torchrun on two hosts, mpirun and Slurm where they are installed; one that cannot start is a line of it."""
     words = [REPOSITORY / "scripts" / "cluster_test.sh", "--short", "--build", binaries.parent]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=500)
+    done = completed(words, timeout=500)
     lines = [line.split() for line in done.stdout.splitlines()]
     if unable := [" ".join(line) for line in lines if line[:1] == ["all"] and "hosts" in line]:
         pytest.skip(unable[0])

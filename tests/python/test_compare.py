@@ -15,6 +15,7 @@ import pytest
 from comparison import readings
 from comparison.options import Option, parse_table
 from comparison.schedule import DIVERGED
+from conftest import REPOSITORY
 from fake_comparison import COMPARE, CONFIG, SHORT, arguments, calls, results
 
 pytest_plugins = ["fake_comparison"]
@@ -48,8 +49,8 @@ WRONG = {
     "epochs = 2|epochs = [2, 3]": r"stage1.epochs: needs one value; to sweep it write \[axes.stage1\]",
     "validation_fraction = 0.1|": r"stage1.validation_fraction: needs > 0: validation chooses",
     'title = "fake"|titel = "fake"': r":2: titel: unknown key; nearest: title",
-    "confirmation_seeds = [11, 12]|confirmation_seeds = [3]": r"confirmation_seeds: \[3\] are among "
-    r"selection_seeds, too",
+    "confirmation_seeds = [11, 12]|confirmation_seeds = [3]": r"confirmation_seeds: needs other seeds than "
+    r"selection_seeds, received \[3\] in both",
     "selection_seeds = [1, 2, 3]|selection_seeds = [1, 1]": r"needs a list of different whole numbers",
     "components = [4, 8]|components = 4": r"axes.matrices.components: needs a list of values, received 4",
     "epochs = 2|epochs = 2\nseed = 4": r"stage1.seed: compare sets this option itself",
@@ -59,7 +60,7 @@ WRONG = {
     'epochs = "+2"|epochs = "+1.5"': r":26: methods.continued.epochs: needs a whole number, received '\+1.5'",
     'epochs = "+2"|': r"methods.continued: needs epochs or budget",
     'title = "fake"|title = ': r": Invalid value",
-    'epochs = "+2"|epochs = "+2"\nbudget = 2': r"methods.continued: has both epochs and budget",
+    'epochs = "+2"|epochs = "+2"\nbudget = 2': r"methods.continued: needs epochs or budget, received both",
     "[axes.matrices]|[axes.stage1]\nvalidation_fraction = [0.0, 0.1]\n[axes.matrices]": r"validation_fraction: "
     r"needs > 0",
     'title = "fake"|title = 3': r":2: title: needs a text, received 3",
@@ -69,10 +70,10 @@ WRONG = {
     'matrix = "pca"|matrix = []': r"methods.robust.matrix: needs the name of a matrix, received \[\]",
     'kind = "random"|kind = "ran\\u0000"': r"matrices.random.kind: needs a printable text",
     "[matrices.pca]\n\n[matrices.random]|[matrices.pca]\ncomponents = 1\n[matrices.random]\ncomponents = 2": (
-        r"axes.matrices.components: changes nothing: every matrix sets it itself"
+        r"axes.matrices.components: changes nothing: every matrix sets this option"
     ),
     "[methods.random]|[axes.methods]\nalpha = [0.1]\n[methods.random]\nalpha = 0.3": (
-        r"axes.methods.alpha: changes nothing: every method that takes it sets it itself"
+        r"axes.methods.alpha: changes nothing: every method with this option sets it itself"
     ),
 }
 
@@ -94,6 +95,18 @@ def test_the_comparisons_that_come_with_it_are_valid(config: Path, tmp_path: Pat
     words = [str(config), "--dry_run", "--output", str(tmp_path), "--dimred", str(binaries / "dimred")]
     assert compare.main(words) == 0
     assert len(capsys.readouterr().out.splitlines()) >= 30
+
+
+def test_the_comparison_that_the_page_shows_is_valid(tmp_path: Path, binaries, capsys) -> None:
+    page = (REPOSITORY / "docs/how-to/compare_fairly.md").read_text()
+    shown = re.search(r"^```toml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    assert shown
+    config = tmp_path / "shown.toml"
+    config.write_text(shown[1].replace("../recipes", str(REPOSITORY / "experiments/recipes")))
+    words = [str(config), "--dry_run", "--output", str(tmp_path / "out"), "--dimred", str(binaries / "dimred")]
+    assert compare.main(words) == 0
+    # Per seed and training set: 1 start; 2 matrices; 2 alphas x 2 components x 2 batch sizes; 2 continuations.
+    assert "78 of 78 jobs to run" in capsys.readouterr().out  # 3 seeds x 2 training sets x 13
 
 
 def test_shared_work_is_done_once_and_nothing_twice(copy: Path, monkeypatch) -> None:
@@ -167,7 +180,7 @@ def test_confirmation_seeds_are_untouched_until_asked_for(copy: Path, capsys) ->
         old, new = change.split("|")
         (copy / "comparison.toml").write_text(CONFIG.replace(old, new, 1))
         assert compare.main(arguments(copy)) == 2
-        assert f"was frozen with another {place}; remove it" in capsys.readouterr().err
+        assert f"was written for another {place}; remove the file" in capsys.readouterr().err
     (copy / "comparison.toml").write_text(CONFIG)
     frozen = (copy / "out/choices.json").read_text()
     plan = json.dumps(json.loads(frozen)["plan"])
@@ -208,7 +221,7 @@ def test_rows_go_on_where_the_folders_are_not(copy: Path, tmp_path_factory, monk
     assert not any(f"--seed={seed} " in line for line in calls(other) for seed in (1, 2))
     (other / "rows.jsonl").write_text('{"folder": "seed_1/x"}\n')
     assert compare.main(arguments(other, f"--rows={other}/rows.jsonl")) == 2
-    assert "rows.jsonl is no file of rows (KeyError('reading'))" in capsys.readouterr().err
+    assert "rows.jsonl was not written by compare.py --rows (KeyError('reading'))" in capsys.readouterr().err
 
 
 def test_choices_made_elsewhere_are_confirmed_without_the_selection(
@@ -237,10 +250,10 @@ def test_choices_made_elsewhere_are_confirmed_without_the_selection(
     changed.write_text(json.dumps(frozen))
     capsys.readouterr()
     assert compare.main(arguments(other, f"--choices={changed}")) == 2
-    assert "froze other choices than" in capsys.readouterr().err
+    assert "has other choices than" in capsys.readouterr().err
     (other / "comparison.toml").write_text(CONFIG.replace("+2", "+3", 1))
     assert compare.main(arguments(other, f"--choices={choices}")) == 2
-    assert "was frozen with another methods.continued" in capsys.readouterr().err
+    assert "was written for another methods.continued" in capsys.readouterr().err
     (other / "comparison.toml").write_text(SHORT)
     assert compare.main(arguments(other, f"--choices={choices}")) == 2
     assert "--choices needs confirmation_seeds" in capsys.readouterr().err
@@ -286,12 +299,7 @@ def test_one_failure_is_named_and_does_not_stop_the_rest(fake: Path, monkeypatch
 def test_what_a_divergence_is_known_by() -> None:
     """The trainers' own sentences; not a path, nor a damaged file, which may be whole the next time."""
     said = []
-    for file in (
-        "stage1/train.cpp",
-        "stage2/train.cpp",
-        "lib/training/state.cpp",
-        "lib/training/passes/loss_scale.cpp",
-    ):
+    for file in ("stage1/train.cpp", "stage2/train.cpp", "lib/run/state.cpp", "lib/engine/passes/loss_scale.cpp"):
         text = re.sub(r'"\s+"', "", (COMPARE.parents[1] / file).read_text())
         said += [line for line in re.findall(r'"(\[[^"]*)"', text) if "not finite" in line]
     assert len(said) == 6

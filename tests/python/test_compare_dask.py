@@ -126,7 +126,7 @@ def test_64_runs_on_4_workers_of_which_2_are_killed_give_the_local_tables(fake: 
     said, _ = process.communicate(timeout=120)
     assert process.returncode == 0, said
     assert len(killed) == 2
-    assert 1 <= said.count(": its worker was lost, goes on") <= 2, said
+    assert 1 <= said.count(": its worker was lost; the job is started again") <= 2, said
     assert "dashboard: http://" in said
     assert "; time left " in said
     assert len(results(fake)) == 64
@@ -142,7 +142,8 @@ def test_cancelled_runs_save_and_go_on_anywhere(stop: signal.Signals, fake: Path
     process.send_signal(stop)
     said, _ = process.communicate(timeout=60)
     assert process.returncode == (130 if stop == signal.SIGINT else -9)
-    assert stop == signal.SIGKILL or "stopped by SIGINT; all runs have saved, the same command goes on" in said
+    told = "stopped by SIGINT; all runs have saved their states; run the same command again to continue"
+    assert stop == signal.SIGKILL or told in said
     until(lambda: not running(fake))
     before = calls(fake)
     assert len(before) == 2
@@ -159,10 +160,10 @@ def test_runs_that_are_left_are_taken_up(meanwhile: str, fake: Path, local: Path
     process.send_signal(signal.SIGINT)
     said, _ = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "the runs that were begun go on; the same command takes them up" in said
+    assert "the started runs continue; the same command reconnects to them" in said
     assert len(running(fake)) == 2
     assert compare.main(arguments(fake)) == 1
-    assert "runs were left to the Dask scheduler at tcp://127.0.0.1:" in capsys.readouterr().err
+    assert "runs still belong to the Dask scheduler at tcp://127.0.0.1:" in capsys.readouterr().err
     if meanwhile == "finished":
         (fake / "hold").unlink()
         until(lambda: not running(fake))
@@ -174,7 +175,7 @@ def test_runs_that_are_left_are_taken_up(meanwhile: str, fake: Path, local: Path
     (fake / "hold").unlink(missing_ok=True)
     said += again.communicate(timeout=90)[0]
     assert again.returncode == 0, said
-    assert "takes up the runs that were left to tcp://127.0.0.1:" in said
+    assert "reconnects to the runs at tcp://127.0.0.1:" in said
     assert len(calls(fake)) == len(set(calls(fake))) == 8  # none twice
     assert len((fake / "out/journal.jsonl").read_text().splitlines()) == 8
     same(fake, local)
@@ -242,7 +243,8 @@ def test_a_scheduler_of_somebody_else_is_used_and_kept(fake: Path, local: Path, 
         assert process.returncode == 1, said
         assert (
             said.splitlines()[-1]
-            == f"compare: the Dask scheduler at {address} is gone, or has dropped the runs; the same command goes on"
+            == f"compare: the Dask scheduler at {address} has ended, or has dropped the runs; run the same command "
+            "again to continue"
         )
         until(lambda: not running(fake), 60)
     begin = time.monotonic()
@@ -269,7 +271,7 @@ def test_a_worker_of_another_version_and_a_folder_that_is_not_shared_are_named(f
             (
                 "digest_of",
                 lambda _: "other",
-                f"has another {copy}: dimred 0.1.0 (fake); here it is dimred 0.1.0 (fake)",
+                f"has another {copy}: dimred 0.1.0 (fake), but this machine has dimred 0.1.0 (fake)",
             ),
             ("marker", "/none", f"does not see {fake}/out: the folder is not shared"),
         ):
@@ -379,7 +381,7 @@ def test_a_mistake_in_the_file_of_the_cluster_is_one_line(text: str | None, fake
 def test_slurm_is_refused_where_there_is_none(fake: Path, monkeypatch, capsys) -> None:
     monkeypatch.setenv("PATH", str(fake))
     assert compare.main(arguments(fake, "--engine=slurm")) == 1
-    assert capsys.readouterr().err == "compare: --engine slurm needs Slurm's sbatch, which is not on PATH\n"
+    assert capsys.readouterr().err == "compare: --engine slurm needs Slurm's sbatch, but sbatch is not on PATH\n"
     assert not (fake / "out").exists()
 
 
@@ -412,7 +414,7 @@ def test_a_real_comparison_of_which_a_worker_is_killed_is_the_local_one_to_the_l
     kill_worker(lambda: trainers(tmp_path / "out"), set())
     said, _ = process.communicate(timeout=120)
     assert process.returncode == 0, said
-    assert "its worker was lost, goes on" in said
+    assert "its worker was lost; the job is started again" in said
     same(tmp_path, small_comparison.parent)
     for curve in small_comparison.glob("*/*/curve.csv"):
         there = tmp_path / "out" / curve.relative_to(small_comparison)

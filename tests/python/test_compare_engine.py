@@ -81,7 +81,7 @@ def test_a_lost_worker_is_retried_twice(tmp_path: Path) -> None:
     engine, failed, said = scheduled(tmp_path, {"first": [worker.LOST] * 2})
     assert sorted(engine.begun) == ["first"] * 3 + ["second", "third"]
     assert failed == {}
-    assert said.count("first: its worker was lost, goes on") == 2
+    assert said.count("first: its worker was lost; the job is started again") == 2
     assert said[0] == "3 jobs, 0 done already; 2 at a time, time left unknown"
     assert said[-1] == "[3/3] second: 2 s; time left 0 s"
 
@@ -99,7 +99,7 @@ def test_an_engine_is_opened_for_work_only_and_left_as_it_says(tmp_path: Path) -
     scheduled(tmp_path, {})
     done = Scheduler(Path("dimred"), 1, Journal(tmp_path / "journal.jsonl"), lambda: pytest.fail("opened"), print)
     assert done.run(chain(tmp_path)) == {}
-    for leaves, fate in ((False, "all runs have saved"), (True, "the runs that were begun go on")):
+    for leaves, fate in ((False, "all runs have saved"), (True, "the started runs continue")):
         engine = Told({})
         engine.leaves = leaves
         engine.ended = lambda: signal.raise_signal(signal.SIGINT) or []

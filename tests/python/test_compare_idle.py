@@ -78,4 +78,4 @@ def test_an_axis_is_left_out_where_a_method_has_no_use_for_it(fake: Path, capsys
         config.replace('["sgd", "psgd"]', '"sgd"').replace("[methods.robust]", '[methods.robust]\npreset = "swa"')
     )
     assert compare.main(arguments(fake)) == 2
-    assert "axes.methods.alpha: changes nothing: no method has a use for it" in capsys.readouterr().err
+    assert "axes.methods.alpha: changes nothing: no method uses this option" in capsys.readouterr().err

@@ -59,14 +59,14 @@ def test_a_killed_run_goes_on_by_itself(fake: Path, undisturbed) -> None:
     (fake / "hold").unlink()
     out, _ = process.communicate(timeout=30)
     assert process.returncode == 0, out
-    assert "killed (-9), goes on" in out
+    assert "killed (-9); the job is started again" in out
     shared = [column for column in undisturbed if "seconds" not in column]
     pd.testing.assert_frame_equal(results(fake)[shared], undisturbed[shared])
 
 
 def test_two_comparisons_do_not_share_a_folder(tmp_path: Path) -> None:
     lock = take(tmp_path)
-    with pytest.raises(Busy, match="is at work in"):
+    with pytest.raises(Busy, match="is using"):
         take(tmp_path, patience=0)
     lock.close()
     take(tmp_path, patience=0).close()

@@ -70,6 +70,60 @@ def folder_of(path: Path, tensors: dict[str, torch.Tensor], **config: object) ->
     return path
 
 
+def metadata_of(file: Path) -> dict[str, str]:
+    with safetensors.safe_open(file, "pt") as opened:
+        return opened.metadata()
+
+
+def test_metadata_of_one_file_stays(tmp_path: Path, execute) -> None:
+    own = {"format": "tf", "ss_network_alpha": "16", "sshs_model_hash": "1f", "title": 'a "b"'}
+    save_file({"w": torch.ones(3), "v": torch.ones(2)}, tmp_path / "a.safetensors", metadata=own)
+    kept = {**own, "format": "pt"}
+    dimred.convert(tmp_path / "a.safetensors", tmp_path / "b.safetensors")
+    assert metadata_of(tmp_path / "b.safetensors") == kept
+    said = execute("dimred", "convert", tmp_path / "a.safetensors", "--dtype=bfloat16", "--output", tmp_path / "c")
+    assert "left out of the metadata in the header: sshs_model_hash\n" in said
+    del kept["sshs_model_hash"]
+    assert metadata_of(tmp_path / "c/model.safetensors") == kept
+
+
+def test_metadata_of_several_files_is_left_out(tmp_path: Path) -> None:
+    source = folder_of(tmp_path / "source", {"w": torch.ones(300), "v": torch.ones(300)})
+    dimred.convert(source, tmp_path / "shards", shard_size="1KB")
+    for file in (tmp_path / "shards").glob("*.safetensors"):
+        copies = {name: value.clone() for name, value in load_file(file).items()}
+        save_file(copies, file, metadata={"format": "pt", "title": file.name})
+    done = dimred.convert(tmp_path / "shards", tmp_path / "out")
+    assert done.remarks == ["left out of the metadata in the header: title"]
+    assert metadata_of(next((tmp_path / "out").glob("*.safetensors"))) == {"format": "pt"}
+
+
+def test_a_file_without_tensors_is_called_one(tmp_path: Path, fails) -> None:
+    save_file({}, tmp_path / "a.safetensors")
+    line = fails(2, "convert", tmp_path / "a.safetensors", "--output", tmp_path / "out")
+    assert "a.safetensors' has no tensor" in line and "--include" not in line
+
+
+def test_an_adapter_beside_weights_is_said_by_each_verb(tmp_path: Path, execute) -> None:
+    for name in ("a", "b"):
+        folder = folder_of(tmp_path / name, {"a.weight": torch.ones(3, 5)})
+        (folder / "adapter_config.json").write_text('{"peft_type": "LORA", "r": 4, "lora_alpha": 6}')
+        save_file(low_rank("a", 3, 5), folder / "adapter_model.safetensors")
+    out = tmp_path / "out"
+    for words in (
+        ("convert", tmp_path / "a", "--output", out),
+        ("diff", tmp_path / "a", tmp_path / "b"),
+        ("inspect", tmp_path / "a"),
+    ):
+        assert "an adapter lies beside the weights and is not read" in execute("dimred", *words), words
+    assert not (out / "adapter_config.json").exists() and (out / "tokenizer.json").exists()
+    dimred.convert(tmp_path / "b", tmp_path / "plain.safetensors")
+    for name in ("model.safetensors", "config.json", "tokenizer.json"):
+        (tmp_path / "b" / name).unlink()
+    dimred.convert(tmp_path / "b", tmp_path / "adapter")
+    assert (tmp_path / "adapter/adapter_config.json").exists()
+
+
 # Each tensor keeps its bits.
 
 
@@ -191,6 +245,19 @@ def test_what_a_type_does_not_reach_is_refused_by_name(tmp_path: Path, fails) ->
     assert load_file(tmp_path / "out.safetensors")["inf"].isinf().all()
 
 
+def test_values_too_small_for_a_type_are_said(tmp_path: Path, execute) -> None:
+    small, file = torch.full((70_000,), 1e-9), tmp_path / "w.safetensors"
+    save_file({"gone": -small, "zero": torch.zeros(3), "some": torch.cat([small, torch.ones(1)])}, file)
+    said = "all values are too small for the type that is written, and became 0: 1 tensor (gone)"
+    assert said in execute("dimred", "convert", file, "--output", tmp_path / "out", "--dtype", "float16").splitlines()
+    assert dimred.convert(file, tmp_path / "half", dtype="float16").remarks == [said]
+    assert dimred.convert(file, tmp_path / "brain", dtype="bfloat16").remarks == []
+    save_file({"gone": small, "zero": torch.zeros(3), "some": torch.ones(70_001)}, tmp_path / "w2.safetensors")
+    both, shares = [file, tmp_path / "w2.safetensors"], [0.75, 0.25]
+    merged = dimred.merge(both, tmp_path / "mean", coefficients=shares, dtype="float16")
+    assert said in merged.remarks
+
+
 # Names.
 
 NAMES = [
@@ -225,6 +292,58 @@ def test_renaming_is_re_sub(given: str, tmp_path: Path) -> None:
     assert done.renamed == {name: new for name, new in expected.items() if name != new}
 
 
+def test_a_comment_behind_a_rule_is_no_part_of_the_name(tmp_path: Path) -> None:
+    save_file({name: torch.ones(2) for name in ("a.w", "b #1", "c#2", "drop.d")}, tmp_path / "w.safetensors")
+    lines = ("^a -> z  # first layer", "b #1 -> y#1", "c# -> x#  # -> no", "drop\\. ->  # nothing is left")
+    (tmp_path / "names.txt").write_text("".join(f"{line}\n" for line in lines))
+    dimred.convert(tmp_path / "w.safetensors", tmp_path / "out.safetensors", rename=tmp_path / "names.txt")
+    assert load_file(tmp_path / "out.safetensors").keys() == {"z.w", "y#1", "x#2", "d"}
+
+
+def test_the_number_of_parameters_of_an_index_is_of_all_tensors(tmp_path: Path) -> None:
+    """transformers writes total_parameters beside total_size; a part of the tensors has other ones."""
+    source = folder_of(tmp_path / "source", {"a": torch.ones(3), "b": torch.ones(2)})
+    metadata = {"total_parameters": 5, "total_size": 20, "made_by": "somebody"}
+    (source / "model.safetensors").rename(source / "model-00001-of-00001.safetensors")
+    places = dict.fromkeys(("a", "b"), "model-00001-of-00001.safetensors")
+    (source / "model.safetensors.index.json").write_text(json.dumps({"metadata": metadata, "weight_map": places}))
+    for exclude, expected in ((None, metadata), ("b", {"total_size": 12, "made_by": "somebody"})):
+        output = tmp_path / f"out {exclude}"
+        dimred.convert(source, output, exclude=exclude)
+        assert json.loads((output / "model.safetensors.index.json").read_text())["metadata"] == expected
+
+
+def test_an_empty_name_is_refused_without_a_word_of_rename_as_its_cause(tmp_path: Path, fails) -> None:
+    torch.save({"": torch.ones(2), "w": torch.ones(2)}, tmp_path / "w.pt")
+    words = ("convert", tmp_path / "w.pt", "--output", tmp_path / "out")
+    assert "a tensor has an empty name" in (error := fails(2, *words)) and "--rename gives" not in error
+    (tmp_path / "names.txt").write_text("^$ -> name\n")
+    dimred.convert(tmp_path / "w.pt", tmp_path / "out", rename=tmp_path / "names.txt")
+    assert load_file(tmp_path / "out/model.safetensors").keys() == {"name", "w"}
+
+
+def test_shards_without_their_metadata_are_named(tmp_path: Path, fails) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/__0_0.distcp").touch()
+    for words in (("convert", tmp_path / "in"), ("merge", tmp_path / "in"), ("pca", tmp_path / "in")):
+        error = fails(2, *words, "--output", tmp_path / ("p.npy" if words[0] == "pca" else "out"))
+        assert "__0_0.distcp needs a .metadata file in the same folder" in error
+
+
+def test_raw_and_averaged_weights_of_one_standing_name_the_choice(tmp_path: Path, fails) -> None:
+    """BasicSR's file, whose keys say no usual choice; two networks have none to name."""
+    raw, averaged = {"w": torch.ones(2)}, {"w": torch.zeros(2)}
+    torch.save({"params": raw, "params_ema": averaged}, tmp_path / "w.pt")
+    error = fails(1, "convert", tmp_path / "w.pt", "--output", tmp_path / "out")
+    assert "raw weights, params, and averaged weights, params_ema; --take raw or averaged reads one of them" in error
+    for take, expected in (("raw", raw), ("averaged", averaged)):
+        dimred.convert(tmp_path / "w.pt", tmp_path / take, take=take)
+        same_bits(load_file(tmp_path / take / "model.safetensors"), expected)
+    for two in ({"params": raw, "params_d": averaged}, {"g_ema": averaged, "d": {"w": torch.ones(3)}}):
+        torch.save(two, tmp_path / "two.pt")
+        assert "save only one network" in fails(1, "convert", tmp_path / "two.pt", "--output", tmp_path / "out")
+
+
 def test_bad_rules_are_refused(tmp_path: Path, fails) -> None:
     save_file({"a.w": torch.ones(2), "b.w": torch.ones(2)}, tmp_path / "w.safetensors")
     rules = tmp_path / "names.txt"
@@ -240,9 +359,28 @@ def test_bad_rules_are_refused(tmp_path: Path, fails) -> None:
     assert "needs at least one line REGEX -> TEXT" in said("# nothing\n")
     assert not (tmp_path / "out").exists()
     rules.write_text("zzz -> y")
-    assert "decides no tensor's name" in " ".join(
+    assert "renames no tensor" in " ".join(
         dimred.convert(tmp_path / "w.safetensors", tmp_path / "out", rename=rules).remarks
     )
+
+
+def test_the_name_that_safetensors_keeps_is_refused(tmp_path: Path, fails) -> None:
+    """A file with the key __metadata__ twice is one that nobody reads."""
+    for i in range(2):
+        torch.save({"__metadata__": torch.ones(3) * i, "w": torch.ones(2)}, tmp_path / f"step_{i}.pt")
+    save_file({"w": torch.ones(2)}, tmp_path / "plain.safetensors")
+    (tmp_path / "names.txt").write_text("^w$ -> __metadata__\n")
+    out, named = tmp_path / "out", tmp_path / "step_0.pt"
+    for words in (
+        ("convert", named),
+        ("convert", tmp_path / "plain.safetensors", "--rename", tmp_path / "names.txt"),
+        ("merge", named, tmp_path / "step_1.pt"),
+    ):
+        error = fails(2, *words, output=out)
+        assert 'names other than "__metadata__"' in error and "convert --rename" in error and not out.exists()
+    (tmp_path / "names.txt").write_text("__metadata__ -> m\n")
+    dimred.convert(named, out, rename=tmp_path / "names.txt")
+    assert load_file(out / "model.safetensors").keys() == {"m", "w"}
 
 
 def test_include_and_exclude_act_on_the_sources_names(tmp_path: Path, fails) -> None:
@@ -370,11 +508,21 @@ REFUSED = {
     "a magnitude": ({}, {"base_model.model.a.lora_magnitude_vector": torch.ones(3)}, "a", "lora_magnitude_vector"),
     "a changed base": ({"init_lora_weights": "pissa_niter_4"}, {}, "a", "init_lora_weights"),
     "a bias of B": ({}, {"base_model.model.a.lora_B.bias": torch.ones(3)}, "a", 'has no tensor "a.bias"'),
-    "another rank": ({"r": 8}, {}, "a", 'says rank 8 for "a", but its factors have rank 4'),
-    "half of it": ({}, {"base_model.model.c.lora_A.weight": torch.ones(4, 2)}, "a", "only one of the two factors"),
-    "another shape": ({}, {}, "b", "do not fit"),
+    "another rank": ({"r": 8}, {}, "a", 'says rank 8 for "a", but lora_A and lora_B have rank 4'),
+    "half of it": (
+        {},
+        {"base_model.model.c.lora_A.weight": torch.ones(4, 2)},
+        "a",
+        "only one of the factors lora_A and lora_B",
+    ),
+    "another shape": ({}, {}, "b", "the adapter's factors have the shapes"),
     "another program": ({"peft_type": None}, {}, "a", "peft_type = null"),
-    "a larger vocabulary": ({}, {"base_model.model.b.weight": torch.ones(9, 2)}, "a", 'but it replaces "b.weight"'),
+    "a larger vocabulary": (
+        {},
+        {"base_model.model.b.weight": torch.ones(9, 2)},
+        "a",
+        'but the tensor to replace, "b.weight"',
+    ),
 }
 
 
@@ -450,7 +598,7 @@ def test_layers_are_folded_as_their_class_stores_them(shapes: dict[str, tuple[in
         dimred.merge([tmp_path / "adapter"], outputs[1], base=tmp_path / "w.safetensors")
 
     if (4, 4) in shapes.values():  # of the square one nothing but that flag speaks, which the other one contradicts
-        with pytest.raises(ValueError, match=r'so the square "conv1d\.weight" may be, too'):
+        with pytest.raises(ValueError, match=r'whether the square matrix "conv1d\.weight" is stored transposed'):
             fold()
         return
     fold()
@@ -488,7 +636,7 @@ def test_a_tied_head_that_is_not_saved_is_folded_as_by_peft(case: str, tmp_path:
         model = kind.from_pretrained(tmp_path / "base", dtype=torch.float64)
     adapted = adapted_by_peft(model, tmp_path / "adapter", **TIED[case])
     if case == "a copy of the embedding":  # PEFT's head stays the old embedding, under a name that only the model knows
-        with pytest.raises(ValueError, match="PEFT keeps the old embedding as the head; fold the adapter with PEFT"):
+        with pytest.raises(ValueError, match="fold the adapter with PEFT, which keeps the old embedding as the head"):
             dimred.convert(tmp_path / "base", tmp_path / "out", adapter=tmp_path / "adapter")
         return
     dimred.convert(tmp_path / "base", tmp_path / "out", adapter=tmp_path / "adapter")
@@ -508,12 +656,12 @@ def test_what_a_head_is_tied_to_must_be_known(tmp_path: Path, fails) -> None:
     adapter = adapter_at(tmp_path / "adapter", low_rank("a", 3, 5) | low_rank("lm_head", 9, 5))
     source = folder_of(tmp_path / "source", weights)
     for text, why in {
-        '{"tie_word_embeddings": false}': "and its config.json has tie_word_embeddings = false",
-        "": "and no config.json to say what it is tied to",
+        '{"tie_word_embeddings": false}': "config.json has tie_word_embeddings = false",
+        "": "no config.json says to which tensor the head is tied",
     }.items():
         (source / "config.json").write_text(text) if text else (source / "config.json").unlink()
         said = fails(2, "convert", source, "--adapter", adapter, "--output", tmp_path / "out")
-        assert f"has no tensor \"lm_head.weight\", which the adapter '{adapter}' changes, {why}" in said
+        assert f"has no tensor \"lm_head.weight\", but the adapter '{adapter}' changes this tensor; {why}" in said
 
 
 # Kinds of sources.
@@ -531,6 +679,30 @@ def test_distributed_checkpoints_and_mindspores(tmp_path: Path) -> None:
     expected = {"conv.weight": torch.from_numpy(arrays["conv.weight"]), "bn.weight": torch.ones(3)}
     same_bits(load_file(tmp_path / "b/model.safetensors"), expected)
     assert sorted(done.left_out) == ["global_step", "moments.conv.weight"]
+
+
+def test_raw_and_averaged_weights_of_a_distributed_checkpoint(tmp_path: Path, execute, fails) -> None:
+    raw, mean = ({"w": torch.randn(7, 4), "l.b": torch.randn(5)} for _ in range(2))
+    for name, prefix in (("bare", ""), ("model", "model.")):
+        own = {prefix + key: value for key, value in raw.items()}
+        averages = {f"ema.{key}": value for key, value in mean.items()}
+        dcp.save(own | averages, checkpoint_id=tmp_path / name, no_dist=True)
+        done = dimred.convert(tmp_path / name, tmp_path / f"{name}_both")
+        assert len(done.tensors) == 4 and "--take raw or averaged reads one of them" in done.remarks[0]
+        dimred.convert(tmp_path / name, tmp_path / f"{name}_raw", take="raw")
+        dimred.convert(tmp_path / name, tmp_path / f"{name}_mean", take="averaged")
+        same_bits(load_file(tmp_path / f"{name}_raw/model.safetensors"), own)
+        expected = {prefix + key: value for key, value in mean.items()}
+        same_bits(load_file(tmp_path / f"{name}_mean/model.safetensors"), expected)
+    dcp.save(dict(raw), checkpoint_id=tmp_path / "one", no_dist=True)
+    assert "needs raw and averaged weights" in fails(
+        2, "convert", tmp_path / "one", "--take", "averaged", "--output", tmp_path / "none"
+    )
+    step = tmp_path / "step2"
+    shutil.copytree(tmp_path / "bare", step)
+    for words in (["--take", "averaged"], []):
+        execute("dimred", "merge", tmp_path / "bare", step, "--output", tmp_path / f"merged{len(words)}", *words)
+    same_bits(load_file(tmp_path / "merged2/model.safetensors"), mean)
 
 
 @pytest.mark.parametrize("module", ["pathlib", "pathlib._local"])
@@ -602,10 +774,17 @@ def test_a_series_is_refused_with_its_newest(tmp_path: Path, fails) -> None:
     said = fails(2, "convert", tmp_path / "run", "--output", tmp_path / "out")
     assert "step10" in said and "dimred merge" in said
     assert "would be inside" in fails(2, "convert", tmp_path / "run/step9", "--output", tmp_path / "run/step9/out")
+    for source in ("run/step9/model.safetensors", "run/step9"):  # readers find a folder of weights in it
+        for output in ("run/step9/out", "run/step9/adapter_model.safetensors"):
+            assert "would be inside" in fails(2, "convert", tmp_path / source, "--output", tmp_path / output)
+    file = tmp_path / "run/step9/model.safetensors"
+    dimred.convert(file, tmp_path / "run/step9/half.safetensors", dtype="float16")  # readers pass it over
+    dimred.convert(tmp_path / "run/step9", tmp_path / "again.safetensors")
+    same_bits(load_file(tmp_path / "again.safetensors"), {"w": torch.ones(2)})
     folder_of(tmp_path / "out", {"w": torch.ones(2)})
     assert "exists already" in fails(2, "convert", tmp_path / "run/step9", "--output", tmp_path / "out")
-    assert "needs SOURCE" in fails(2, "convert", "--output", tmp_path / "x")
-    assert "needs --output" in fails(2, "convert", tmp_path / "run/step9")
+    assert "needs SOURCE, the checkpoint" in fails(2, "convert", "--output", tmp_path / "x")
+    assert "as --output" in fails(2, "convert", tmp_path / "run/step9")
 
 
 # Stops, and what changes meanwhile.
@@ -659,6 +838,42 @@ def test_a_killed_conversion_goes_on_by_shard(tmp_path: Path, dimred: Path, exec
     )
 
 
+def test_a_finished_shard_that_was_damaged_is_written_again(tmp_path: Path, dimred: Path, execute) -> None:
+    sparse_shards(tmp_path / "source", 12, 8 << 20)
+    words = ["convert", tmp_path / "source", "--output", tmp_path / "out", "--threads", "1"]
+    process = subprocess.Popen([dimred, *words], stdout=subprocess.DEVNULL)
+    when_there(tmp_path / "out.tmp", 2, process.kill).join()
+    process.wait()
+    first, second = sorted(file.name[1:-5] for file in (tmp_path / "out.tmp").glob(".*.safetensors.json"))[:2]
+    for name, offset in ((first, -5), (second, 12)):  # in the values, and in the header
+        content = bytearray((tmp_path / "out.tmp" / name).read_bytes())
+        content[offset] ^= 1
+        (tmp_path / "out.tmp" / name).write_bytes(content)
+    execute("dimred", *words)
+    for file in (tmp_path / "out").glob("*.safetensors"):
+        assert all(not value.any() for value in load_file(file).values())
+    assert not faults_of(tmp_path / "out")
+
+
+def faults_of(folder: Path) -> list[str]:
+    return dimred.inspect(folder, check=True).faults
+
+
+def converted(source: Path, output: Path) -> Path:
+    dimred.convert(source, output)
+    return output
+
+
+def test_a_check_compares_the_digests_of_a_conversion(tmp_path: Path, dimred: Path) -> None:
+    source = folder_of(tmp_path / "source", {name: torch.ones(2) for name in NAMES})
+    assert not faults_of(converted(source, tmp_path / "out"))
+    save_file({name: torch.full((2,), 2.0) for name in NAMES}, tmp_path / "out/model.safetensors")
+    assert "convert.json has another digest" in faults_of(tmp_path / "out")[0]
+    done = subprocess.run([dimred, "inspect", tmp_path / "out", "--check"], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "convert.json has another digest" in done.stdout + done.stderr
+
+
 def test_another_plan_begins_anew(tmp_path: Path, execute, dimred: Path) -> None:
     sparse_shards(tmp_path / "source", 12, 8 << 20)
     words = ["convert", tmp_path / "source", "--output", tmp_path / "out", "--threads", "1"]
@@ -701,6 +916,7 @@ def test_how_a_result_reads(tmp_path: Path) -> None:
         f"Converted {str(tmp_path / 'out')!r}: 2 tensors in 1 file, {done.bytes:,} bytes",
         "  1 renamed",
         "  2 cast to another type",
+        '  --exclude: "zzz" excludes no tensor',
     ]
     for name, value in {"dtype": "int8", "take": "best", "include": "", "shard_size": "x", "threads": -1}.items():
         with pytest.raises(ValueError, match=name if name != "shard_size" else "size"):

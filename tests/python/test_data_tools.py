@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from cli import cli, completed
 from PIL import Image
 from record_samples import CLASSES, COUNT, in_order, picture, read_base64
 
@@ -70,17 +71,9 @@ def test_a_killed_conversion_goes_on(
     flowers: Path, tmp_path: Path, binaries: Path, execute: Callable[..., str]
 ) -> None:
     """Killed while it writes: no half file under a final name; the next start keeps what is whole."""
-    command = [
-        str(binaries / "dimred"),
-        "data",
-        "convert",
-        "--dataset=mock",
-        "--to=base64",
-        "--files=40",
-        "--threads=1",
-        "--split=train",
-        "--quiet",
-    ]
+    command = cli(
+        binaries / "dimred", "data convert --dataset=mock --to=base64 --files=40 --threads=1 --split=train --quiet"
+    )
     out = tmp_path / "out"
     process = subprocess.Popen([*command, "--output", str(out)])
     while not (out / "train" / "part-00001-of-00040").exists():
@@ -106,18 +99,12 @@ def test_a_killed_shuffle_split_goes_on_to_the_same_files(tmp_path: Path, binari
         source.write_bytes(picture(number))
         for copy in range(1000):
             (source.parent / f"{number}-{copy}.png").hardlink_to(source)
-    command = [
-        str(binaries / "dimred"),
-        "data",
-        "shuffle-split",
-        str(tmp_path / "data"),
-        "--split=train",
-        "--nranks=40",
-        "--seed=3",
-        "--threads=1",
-        "--quiet",
-        "--output",
-    ]
+    command = cli(
+        binaries / "dimred",
+        "data shuffle-split",
+        tmp_path / "data",
+        "--split=train --nranks=40 --seed=3 --threads=1 --quiet --output",
+    )
     process = subprocess.Popen([*command, str(tmp_path / "cut")])
     while not (tmp_path / "cut/base64_rank_3").exists():
         assert process.poll() is None
@@ -162,7 +149,13 @@ def test_names_bad_input(
     assert "does not exist" in fails(2, "data", "convert", tmp_path / "none", "--output", out)
     assert "--nranks: needs" in fails(2, "data", "shuffle-split", flowers, "--nranks=0", "--output", out)
     (out / "x").mkdir(parents=True)
-    assert "holds other files already (x)" in fails(2, "data", "convert", flowers, "--output", out)
+    for form in ("tfrecord", "base64", "packed"):
+        line = fails(2, "data", "convert", flowers, f"--to={form}", "--output", out)
+        assert "already holds other files, such as x" in line
+    assert [file.name for file in out.iterdir()] == ["x"]
+    for split in ("train", "test"):  # the parts of Base64 files may come one after the other
+        parts = ["data", "convert", flowers, "--to=base64", f"--split={split}", "--output", tmp_path / "parts"]
+        execute("dimred", *parts)
     done = tmp_path / "done"
     execute("dimred", "data", "convert", flowers, "--to=tfrecord", "--output", done)
     execute("dimred", "data", "convert", flowers, "--to=tfrecord", "--output", done)
@@ -174,12 +167,22 @@ def test_names_bad_input(
     damaged.mkdir()
     (damaged / "train-00000-of-00001").write_bytes(content)
     line = fails(1, "data", "convert", damaged, "--output", tmp_path / "new")
-    assert re.search(r"train-00000-of-00001, offset 0: .*checksum of its payload differs", line)
-    shown = subprocess.run(
-        [binaries / "dimred", "data", "inspect", damaged, "--quiet"], capture_output=True, text=True, check=False
-    )
+    assert re.search(r"train-00000-of-00001, offset 0: .*the payload does not match its checksum", line)
+    shown = completed([binaries / "dimred", "data", "inspect", damaged, "--quiet"])
     assert shown.returncode == 1
     assert "note: skipped" in shown.stdout and "1 bad record skipped" in shown.stdout
+    for tool, *words in (
+        ["convert", "--to=packed"],
+        ["convert", "--to=base64"],
+        ["pack"],
+        ["shuffle-split", "--nranks=2"],
+    ):
+        place = tmp_path / "".join([tool, *words])
+        copied = completed(
+            [binaries / "dimred", "data", tool, damaged, *words, "--on_bad_sample=skip", "--output", place]
+        )
+        assert copied.returncode == 0, copied.stderr
+        assert re.search(r"train: skipped .*train-00000-of-00001, offset 0: .*checksum", copied.stderr), copied.stderr
 
 
 def test_inspect_counts_what_is_there(flowers: Path, execute: Callable[..., str]) -> None:
@@ -192,23 +195,25 @@ def test_inspect_counts_what_is_there(flowers: Path, execute: Callable[..., str]
     assert "height 8 to 30, width 9 to 9" in train
 
 
-def test_inspect_says_where_test_images_differ(tmp_path: Path, execute: Callable[..., str]) -> None:
+def test_inspect_says_where_test_images_differ(tmp_path: Path, binaries: Path) -> None:
     def images(part: str, size: tuple[int, int], mode: str, numbers: range) -> None:
         for name in ("a", "b"):
             (tmp_path / part / name).mkdir(parents=True, exist_ok=True)
             for number in numbers:
                 Image.new(mode, size).save(tmp_path / part / name / f"{number}.png")
 
-    def notes() -> list[str]:
-        said = execute("dimred", "data", "inspect", tmp_path, "--quiet")
-        return [line.strip() for line in said.splitlines() if "note:" in line]
+    def notes(code: int = 0) -> list[str]:
+        done = completed([binaries / "dimred", "data", "inspect", tmp_path, "--quiet"])
+        assert done.returncode == code, done.stderr
+        assert ("the test images have another size than the training images" in done.stderr) == (code == 1)
+        return [line.strip() for line in done.stdout.splitlines() if "note:" in line]
 
     images("train", (8, 9), "L", range(2))
-    images("test", (8, 9), "L", range(2))
+    images("test", (8, 9), "L", range(1))
     assert notes() == []
     begin = "note: the test images differ from the training images in"
     images("test", (8, 12), "RGB", range(1, 2))
-    assert notes() == [
+    assert notes(1) == [
         f"{begin} size: height 9 to 12, width 8 to 8, not 9 x 8",
         f"{begin} channels: colour and grey, not grey",
     ]
@@ -231,7 +236,9 @@ def test_converts_to_packed_in_the_order_of_the_permutation(
     )
     assert "seed has no effect: it needs shuffle" in fails(2, *convert, "--to=tfrecord", "--seed=5", *output)
     whole = ["data", "convert", flowers, "--quiet", "--to=tfrecord"]  # 23 and 6 samples
-    assert "to be at most the 6 samples of the test part" in fails(2, *whole, "--files=7", *output)
+    assert "--files needs to be at most 6 (the number of samples in the test part), received 7" in fails(
+        2, *whole, "--files=7", *output
+    )
     assert not (tmp_path / "refused").exists()
     inside = ["--output", flowers / "train" / "out"]
     assert "outside the data" in fails(2, "data", "convert", f"{flowers}/train/*/*.jpg", "--to=packed", *inside)
@@ -246,23 +253,32 @@ def test_tools_count_what_is_bad_or_damaged(
     Image.fromarray(np.random.default_rng(1).integers(0, 256, (160, 160, 3), dtype=np.uint8)).save(large, "JPEG")
     (data / "train/daisy/cut.jpg").write_bytes(large.getvalue()[:-60])
     (data / "train/daisy/bad.jpg").write_bytes(b"\xff\xd8\xff rubbish")
-    said = subprocess.run([binaries / "dimred", "data", "inspect", data], capture_output=True, text=True, check=False)
+    said = completed([binaries / "dimred", "data", "inspect", data])
     assert said.returncode == 1
     problems = [line for line in said.stdout.splitlines() if line.startswith("  problem: ")]
     assert [Path(line.split(": ")[1]).name for line in problems] == ["bad.jpg", "cut.jpg"]
     assert "ends early" in problems[1]
     pack = ["data", "pack", data, "--encoding=planes", "--output", tmp_path / "packed"]
     assert "daisy/bad.jpg" in fails(1, *pack)
-    done = subprocess.run(
-        [binaries / "dimred", *pack, "--on_bad_sample=skip"], capture_output=True, text=True, check=False
-    )
+    done = completed([binaries / "dimred", *pack, "--on_bad_sample=skip"])
     assert done.returncode == 0, done.stderr
-    assert "train: 1 bad samples were left out; the first: " in done.stderr
+    assert "train: left out 1 bad samples; the first bad sample: " in done.stderr
     assert re.search(
-        "train: 1 damaged images were written as far as they could be decoded; the first: .*cut.jpg: ends early",
+        "train: 1 damaged images could be decoded and written only in part; "
+        "the first damaged image: .*cut.jpg: ends early",
         done.stderr,
     )
     assert "train: 24 images" in done.stdout and "test: 6 images" in done.stdout
+    (data / "train/daisy/rubbish.jpg").write_bytes(b"no image")
+    split = ["data", "shuffle-split", data, "--nranks=2", "--output", tmp_path / "split"]
+    assert "daisy/rubbish.jpg" in fails(1, *split)
+    shutil.rmtree(tmp_path / "split")
+    done = completed([binaries / "dimred", *split, "--on_bad_sample=skip"])
+    assert done.returncode == 0, done.stderr
+    assert "train: left out 1 bad samples; the first bad sample: " in done.stderr
+    assert "daisy/rubbish.jpg: needs a JPEG or PNG file" in done.stderr
+    assert "2 files of 13 images, 1 of them repeated" in done.stdout
+    assert [len(read_base64([tmp_path / f"split/base64_rank_{rank}"])) for rank in range(2)] == [13, 13]
     shutil.rmtree(data / "test" / "tulip")
     assert "only one of the two sets has tulip" in fails(
         2, "data", "convert", data, "--to=packed", "--output", tmp_path / "out"

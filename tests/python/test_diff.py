@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 import torch.distributed.checkpoint as dcp
+from cli import completed
 from reference import mindspore_checkpoint
 from safetensors.numpy import save_file as save_arrays
 from safetensors.torch import save_file
@@ -30,7 +30,7 @@ def answer(binaries: Path) -> Callable[..., Answer]:
 
     def call(*words: object) -> Answer:
         command = [str(binaries / "dimred"), "diff", *map(str, words)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        done = completed(command)
         return done.returncode, done.stdout, done.stderr
 
     return call
@@ -212,6 +212,19 @@ def test_float8_is_compared_by_bits(tmp_path: Path, answer) -> None:
     assert (code, row["status"], row["different"]) == (1, "dtype", None)
 
 
+@pytest.mark.parametrize(("dtype", "name"), [(torch.complex64, "C64"), (torch.float8_e5m2, "F8_E5M2")])
+def test_a_tolerance_without_effect_is_said(dtype: torch.dtype, name: str, tmp_path: Path, answer) -> None:
+    a, b = (
+        one_tensor(tmp_path, torch.tensor([1.0, 2.0]).to(dtype)),
+        one_tensor(tmp_path, torch.tensor([1.0, 2.5]).to(dtype)),
+    )
+    note = f"the tolerances have no effect on tensors of type {name}: dimred compares their bits"
+    code, text, _ = answer(a, b, "--rtol=1", "--atol=1")
+    assert (code, note in text.splitlines()) == (1, True)
+    assert note in dimred.diff(a, b, rtol=1).remarks
+    assert "tolerances" not in answer(a, b)[1] + answer(a, a, "--rtol=1")[1]
+
+
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.int32])
 def test_tolerances_are_those_of_numpy(dtype: torch.dtype, tmp_path: Path, answer) -> None:
     generator = torch.Generator().manual_seed(2)
@@ -251,6 +264,14 @@ def test_names_are_mapped_and_hinted(tmp_path: Path, answer) -> None:
     assert answer(tmp_path / "compiled.safetensors", tmp_path / "plain.safetensors", *words)[0] == 0
 
 
+def test_a_hint_is_of_a_part_that_names_have(tmp_path: Path, answer) -> None:
+    """The rule takes all names away from their partners; no name has _orig_mod."""
+    save_file(network(), tmp_path / "a.safetensors")
+    (tmp_path / "names.txt").write_text("^ -> x\n")
+    code, text, _ = answer(tmp_path / "a.safetensors", tmp_path / "a.safetensors", "--rename", tmp_path / "names.txt")
+    assert (code, "hint:" in text, "5 only in A, 5 only in B" in text) == (1, False, True)
+
+
 def test_expressions_choose_by_the_names_of_each_side(tmp_path: Path, answer, fails) -> None:
     tensors = network()
     save_file({f"module.{name}": tensor for name, tensor in tensors.items()}, tmp_path / "a.safetensors")
@@ -280,7 +301,7 @@ def test_trouble_is_two_whoever_is_at_fault(tmp_path: Path, answer, fails) -> No
     assert "[safetensors]" in fails(2, "diff", file, damaged)
     assert str(torn) in fails(2, "diff", torn, file)
     assert "no such file" in fails(2, "diff", file, tmp_path / "absent")
-    assert "needs A and B" in fails(2, "diff", file)
+    assert "needs two checkpoints to compare, A and B" in fails(2, "diff", file)
     assert "--rtol" in fails(2, "diff", file, file, "--rtol=-1")
     assert "--include" in fails(2, "diff", file, file, "--include", "(")
     (tmp_path / "run").mkdir()

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from cli import completed
 from conftest import REPOSITORY, marked_blocks
 from PIL import Image
 from safetensors.torch import save_file
@@ -205,9 +206,7 @@ def test_a_page_whose_script_has_left_names_a_revision_that_has_it() -> None:
         departed += [f"{revision}:{file}" for revision, *files in made for file in files if file]
     assert len(departed) > 10
     git = ["git", "-C", str(REPOSITORY)]
-    shallow = subprocess.run(
-        [*git, "rev-parse", "--is-shallow-repository"], capture_output=True, text=True, check=False
-    ).stdout.strip()
+    shallow = completed([*git, "rev-parse", "--is-shallow-repository"]).stdout.strip()
     if shallow != "false":
         pytest.skip("the history is not here")
     lines = subprocess.run(
@@ -281,15 +280,7 @@ def test_marked_blocks_run(page: Path, pictures: Path) -> None:
     path = f"{pictures / 'build' / 'bin'}:{os.environ['PATH']}"
     for language, text in marked_blocks(page):
         assert language == "sh"
-        done = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", text],
-            cwd=pictures,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-            env={**os.environ, "PATH": path},
-        )
+        done = completed(["bash", "-euo", "pipefail", "-c", text], env={**os.environ, "PATH": path}, cwd=pictures)
         assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
 
 
@@ -310,7 +301,7 @@ def test_files_that_a_page_shows_are_those() -> None:
         "lib/data/equalize.cpp",
         "schedules/inverse_sqrt.cpp",
         "method/sr1.cpp",
-        "lib/training/hooks/batches.cpp",
+        "lib/run/hooks/batches.cpp",
     ]
     for page, file, text in shown:
         assert text == (REPOSITORY / file).read_text(), page
@@ -347,19 +338,13 @@ def test_every_key_of_fastnn_is_on_the_page_of_mappings() -> None:
 
 def test_the_reference_of_options_is_what_the_build_says(binaries: Path) -> None:
     script = REPOSITORY / "scripts" / "options_reference.py"
-    done = subprocess.run(
-        [sys.executable, script, "--check"],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={"DIMRED_BUILD": str(binaries.parent)},
-    )
+    done = completed([sys.executable, script, "--check"], env={"DIMRED_BUILD": str(binaries.parent)})
     assert done.returncode == 0, done.stderr
 
 
 def test_every_column_is_on_the_page_of_columns() -> None:
     page = (DOCS / "reference" / "columns.md").read_text().partition("## steps.csv")
-    for source, text in (("lib/training/curve.cpp", page[0]), ("stage2/telemetry.cpp", page[2])):
+    for source, text in (("lib/run/curve.cpp", page[0]), ("stage2/telemetry.cpp", page[2])):
         header = re.search(r"constexpr auto header =(.*?);", (REPOSITORY / source).read_text(), re.DOTALL)[1]
         columns = "".join(re.findall(r'"(.*?)(?:\\n)?"', header)).split(",")
         assert len(columns) > 10
@@ -368,7 +353,5 @@ def test_every_column_is_on_the_page_of_columns() -> None:
 
 def test_no_merge_is_left_half() -> None:
     """No file of ours holds a conflict's marks."""
-    marked = subprocess.run(
-        ["git", "grep", "-lE", "^(<<<<<<<|>>>>>>>) "], cwd=REPOSITORY, capture_output=True, text=True, check=False
-    )
+    marked = completed(["git", "grep", "-lE", "^(<<<<<<<|>>>>>>>) "], cwd=REPOSITORY)
     assert marked.stdout == ""

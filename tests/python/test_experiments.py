@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import grey_folder
@@ -10,6 +11,7 @@ import pytest
 import recipe_seeds
 from PIL import Image
 from workbench import jobs
+from workbench.text_table import interval, number, percent
 
 
 def test_mean_and_deviation_are_the_samples() -> None:
@@ -37,6 +39,26 @@ def test_finished_runs_are_not_repeated_and_others_are_resumed(tmp_path: Path) -
     assert (tmp_path / "calls.txt").read_text() == f"stage1 --seed=1 --output={run} --quiet=true\n"
 
 
+def test_flags_are_as_dimred_takes_them() -> None:
+    assert jobs.flags({"a": True, "b": [1, 2.5], "c": None, "d": "x"}) == ["--a=true", "--b=1,2.5", "--d=x"]
+
+
+def test_a_matrix_is_done_with_its_sidecar(tmp_path: Path) -> None:
+    matrix = tmp_path / "p.npy"
+    matrix.touch()
+    assert not jobs.is_done("pca", matrix)
+    matrix.with_suffix(".json").touch()
+    assert jobs.is_done("pca", matrix)
+    matrix.unlink()
+    assert not jobs.is_done("pca", matrix)
+
+
+def test_numbers_that_are_not_there_are_dashes() -> None:
+    assert (number(1.234, "+"), percent(0.12)) == ("+1.23", "12.00")
+    assert interval(0.1, 0.2, "+", percent) == "+10.00 to +20.00"
+    assert (number(math.nan), percent(math.nan), interval(math.nan, 1)) == ("–", "–", "–")
+
+
 def test_a_failed_command_says_which_and_why(tmp_path: Path) -> None:
     program = fake_dimred(tmp_path, "echo '[stage1] needs more' >&2; exit 2")
     with pytest.raises(jobs.CommandFailed, match=r"stage1 ended with 2: \[stage1\] needs more"):
@@ -58,7 +80,7 @@ def test_a_grey_folder_is_whole_upright_or_not_there(tmp_path: Path, capsys) -> 
         assert abs(second.getpixel((3, 3)) - 76) <= 2  # 0.299 of 255
     image.save(source / "a/1.png")
     assert grey_folder.main([str(source), str(tmp_path / "other")]) == 1
-    assert "would both become a/1.jpg" in capsys.readouterr().err
+    assert "would have the same name a/1.jpg" in capsys.readouterr().err
     (source / "a/1.png").write_bytes(b"no image")
     (source / "a/1.jpg").unlink()
     assert grey_folder.main([str(source), str(tmp_path / "other")]) == 1

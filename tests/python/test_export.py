@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from cli import cli, completed, rows_in
 from conftest import REPOSITORY
 from dimred_twins import build
 from fashion import fashion, few
@@ -20,15 +21,9 @@ from safetensors.torch import load_file
 from torch import nn
 
 IMAGES = 40
-SMALL = [
-    "--train_samples=1000",
-    f"--test_samples={IMAGES}",
-    f"--data={few()}",
-    "--epochs=1",
-    "--batch_size=50",
-    "--threads=1",
-    "--learning_rate=0.05",
-]
+SMALL = cli(
+    "--train_samples=1000 --epochs=1 --batch_size=50 --threads=1 --learning_rate=0.05", test_samples=IMAGES, data=few()
+)
 
 
 class Own(nn.Module):
@@ -47,7 +42,7 @@ class Own(nn.Module):
 def forms(folder: Path) -> subprocess.CompletedProcess:
     """scripts/export.sh, with this Python."""
     command = [sys.executable, REPOSITORY / "experiments" / "export.py", folder]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    return completed(command)
 
 
 @pytest.fixture(scope="module", params=["resnet20", "torchscript"])
@@ -114,8 +109,7 @@ def test_signature_says_what_a_reader_needs(exported: Path) -> None:
     assert signature["input"]["shape"] == [None, 1, 28, 28]
     assert signature["output"]["shape"] == [None, 10]
     assert len(signature["classes"]) == 10
-    with (exported.parents[1] / "curve.csv").open(newline="") as stream:
-        last = list(csv.DictReader(stream))[-1]
+    last = rows_in(exported.parents[1] / "curve.csv")[-1]
     assert signature["source"]["test_accuracy"] == pytest.approx(float(last["test_accuracy"]), abs=1e-9)
     assert signature["source"]["run"] == str(exported.parents[1])
 
@@ -180,7 +174,7 @@ def test_evaluate_reads_the_exported_weights(exported: Path, execute) -> None:
         else json.loads((exported / "signature.json").read_text())["network"],
     ]
     options += [] if (exported / "module.pt").exists() else ["--batch_norm_eps=0.2"]
-    options += SMALL[:3]  # its data: the file says nothing of it
+    options += [SMALL[0], *SMALL[-2:]]  # its data: the file says nothing of it
     report = execute("dimred", "evaluate", exported / "weights.safetensors", "--threads=1", *options)
     expected = execute("dimred", "evaluate", exported.parents[1], "--threads=1")
     assert report.splitlines()[-1] == expected.splitlines()[-1]
@@ -191,19 +185,28 @@ def test_unusable_images_are_named_and_counted(exported: Path, pictures: Path, t
     (tmp_path / "text.png").write_text("no picture")
     (tmp_path / "cut.png").write_bytes((pictures / "000.png").read_bytes()[:90])
     Image.new("L", (20, 28)).save(tmp_path / "narrow.png")
+    Image.new("L", (28, 28)).save(tmp_path / "form.webp")
+    Image.new("L", (28, 28)).save(tmp_path / "short.jpe", "JPEG")
+    (tmp_path / "gone.jpg").symlink_to("nothing.jpg")
+    (tmp_path / "labels.txt").write_text("no image, and not named as one")
     command = [binaries / "dimred", "predict", exported, tmp_path, pictures / "003.png"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = completed(command)
     assert done.returncode == 1
-    assert len(done.stdout.splitlines()) == 1 and "003.png" in done.stdout
+    short, whole = done.stdout.splitlines()
+    assert "short.jpe" in short and "003.png" in whole
     lines = done.stderr.splitlines()
-    assert len(lines) == 4 and lines[-1].endswith("3 of 4 images could not be used")
-    assert "cut.png" in lines[0] and "needs an image of 28 x 28, received 28 x 20" in lines[1]
-    assert "needs a JPEG or PNG file" in lines[2]
+    assert len(lines) == 6 and lines[-1].endswith("5 of 7 images failed")
+    assert "cut.png" in lines[0] and "form.webp: needs a JPEG or PNG file" in lines[1]
+    assert "gone.jpg: No such file" in lines[2]
+    assert "needs an image of 28 x 28, received 28 x 20" in lines[3]
+    assert "needs a JPEG or PNG file" in lines[4]
+    gone = completed([binaries / "dimred", "predict", exported, tmp_path / "gone.jpg"])
+    assert gone.returncode == 1 and "1 of 1 images failed" in gone.stderr
 
 
 @once
 def test_bad_requests_are_refused(exported: Path, pictures: Path, tmp_path: Path, fails) -> None:
-    assert "needs a run or an export, and images" in fails(2, "predict", exported)
+    assert "needs a run or an export, then images" in fails(2, "predict", exported)
     assert "leave out --pad" in fails(2, "predict", exported, pictures, "--pad=2")
     assert "received nothing.png" in fails(2, "predict", exported, "nothing.png")
     assert ">= 1" in fails(2, "predict", exported, pictures, "--top=0")
@@ -230,7 +233,7 @@ def test_an_export_that_is_not_whole_is_refused_by_name(
         whole = (folder / name).read_bytes()
         (folder / name).write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
         for words in (["predict", folder, pictures], ["inspect", folder]):
-            assert f"{folder / name} is missing, damaged or was changed" in fails(1, *words)
+            assert f"{folder / name} is missing, damaged or changed" in fails(1, *words)
     folder = changed(exported, tmp_path / "values", source={})
     assert "signature.json is damaged or was changed" in fails(1, "predict", folder, pictures)
     (folder / "reference.safetensors").unlink()
@@ -246,11 +249,11 @@ def test_a_signature_without_a_key_is_refused_by_the_key(exported: Path, picture
     no_shape["input"]["shape"] = [None, 1]
     del no_mean["preprocessing"]["mean"]
     for text, said in (
-        ({}, 'it has no "format"'),
-        ([], 'it has no "format"'),
-        (whole | {"classes": 3}, 'its "classes" is of another type, number'),
-        (no_shape, 'its "shape" has no entry 3'),
-        (no_mean, 'it has no "mean"'),
+        ({}, 'the key "format" is missing'),
+        ([], 'the key "format" is missing'),
+        (whole | {"classes": 3}, 'the value of "classes" has the wrong type number'),
+        (no_shape, 'the list "shape" has no entry 3'),
+        (no_mean, 'the key "mean" is missing'),
     ):
         (folder / "signature.json").write_text(json.dumps(text))
         assert f"signature.json is damaged: {said}" in fails(1, "predict", folder, pictures)

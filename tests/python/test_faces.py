@@ -61,4 +61,4 @@ def test_mistakes_are_named(option: str, said: str, tmp_path: Path, capsys) -> N
     assert said in capsys.readouterr().err
     (tmp_path / "there").mkdir()
     assert faces.main([str(tmp_path / "there")]) == 1
-    assert "is there already" in capsys.readouterr().err
+    assert "exists already; choose a new folder" in capsys.readouterr().err

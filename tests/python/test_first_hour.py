@@ -13,6 +13,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+from cli import cli, completed
 from fashion import few
 from PIL import Image
 
@@ -24,15 +25,13 @@ def run(tmp_path_factory, execute) -> Path:
     """A finished stage-1 run of 2 epochs with 6 snapshots; nobody writes into it."""
     folder = tmp_path_factory.mktemp("first") / "run1"
     said = execute("dimred", "stage1", *SMALL, "--epochs=2", "--snapshots_per_epoch=3", "--output", folder)
-    assert "6 snapshots: enough for up to 5 components" in said
+    assert "6 snapshots are enough for up to 5 components" in said
     return folder
 
 
 def answer(binaries: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
     """The outcome of a command that may fail."""
-    return subprocess.run(
-        [binaries / "dimred", *map(str, arguments)], capture_output=True, text=True, timeout=120, check=False
-    )
+    return completed([binaries / "dimred", *arguments])
 
 
 def appears(file: Path) -> None:
@@ -71,14 +70,14 @@ def test_the_pca_takes_a_run_and_as_many_components_as_there_can_be(run: Path, t
     assert "W 6 x " in said
     assert np.load(tmp_path / "pca_mat.npy", mmap_mode="r").shape[0] == 5
     line = fails(2, "pca", run, "--components=6", "--output", tmp_path / "six.npy")
-    assert "needs n - 1 >= k, received n = 6, k = 6" in line
+    assert "needs more snapshots than components, received 6 snapshots and k = 6" in line
 
 
 def test_stage2_takes_as_many_components_and_says_so(run: Path, tmp_path: Path, binaries) -> None:
     command = ["stage2", "--checkpoint", run, "--epochs=1", "--threads=1", "--output", tmp_path / "run2"]
     done = answer(binaries, *command)
     assert done.returncode == 0, done.stderr
-    assert "5 components, as there are 6 snapshots; the preset's are 32" in done.stdout
+    assert "5 components, because there are 6 snapshots; the preset uses 32 components" in done.stdout
     assert "4 steps are few for stage 2" in done.stdout
     assert "n_component = 5" in (tmp_path / "run2" / "config.toml").read_text()
     assert "larger --batch_size" not in done.stdout + done.stderr  # the opposite of what 4 steps want
@@ -88,17 +87,7 @@ def test_stage2_takes_as_many_components_and_says_so(run: Path, tmp_path: Path, 
 
 
 def test_the_weights_of_the_start_stay(run: Path, tmp_path: Path, execute) -> None:
-    execute(
-        "dimred",
-        "stage2",
-        "--checkpoint",
-        run,
-        "--start=last",
-        "--epochs=1",
-        "--threads=1",
-        "--output",
-        tmp_path / "run2",
-    )
+    execute("dimred", "stage2 --start=last --epochs=1 --threads=1", checkpoint=run, output=tmp_path / "run2")
     with h5py.File(tmp_path / "run2" / "start.h5") as start, h5py.File(tmp_path / "run2" / "final.h5") as final:
         newest = sorted((run / "snapshots").iterdir())[-1]
         with h5py.File(newest) as last:
@@ -119,7 +108,7 @@ def high(tmp_path_factory, execute) -> Path:
 @pytest.mark.parametrize(
     ("start", "remedy"),
     [
-        ("run", "nothing is left to average, because stage 1 ended at a learning rate of 0"),
+        ("run", "stage 2 cannot gain much, because stage 1 ended at a learning rate of 0"),
         ("high", "a larger --batch_size, fewer --epochs or another --preset may help"),
     ],
 )
@@ -130,24 +119,15 @@ def test_an_end_below_the_start_is_said_with_the_remedy(
     checkpoint = request.getfixturevalue(start)
     done = answer(binaries, "stage2", "--checkpoint", checkpoint, *harm, "--output", tmp_path / "run2")
     assert done.returncode == 0, done.stderr
-    said = r"stage 2 ended at [\d.]+ %, below its start at [\d.]+ %; the weights of the start are in .*start\.h5; "
-    assert re.search(said + remedy, done.stderr)
+    said = r"stage 2 ended at an accuracy of [\d.]+ %, below the [\d.]+ % at the start; "
+    assert re.search(said + r"the weights of the start are in .*start\.h5; " + remedy, done.stderr)
     assert ("--batch_size" in done.stderr) == (start == "high")
 
 
 def test_epochs_whose_searches_all_fail_are_said_once(run: Path, tmp_path: Path, binaries) -> None:
     nearly_linear = ["--sigma=0.9999", "--trials=1"]  # no step of a convex loss decreases it that much
-    done = answer(
-        binaries,
-        "stage2",
-        "--checkpoint",
-        run,
-        *nearly_linear,
-        "--epochs=2",
-        "--threads=1",
-        "--output",
-        tmp_path / "run2",
-    )
+    words = cli("stage2 --epochs=2 --threads=1", *nearly_linear, checkpoint=run, output=tmp_path / "run2")
+    done = answer(binaries, *words)
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("no line search of this epoch found a lower loss") == 1
 
@@ -158,20 +138,11 @@ def test_stage2_takes_an_array_of_snapshots(run: Path, tmp_path: Path, execute) 
         with h5py.File(file) as snapshot:
             rows.append(snapshot["weights"][:])
     np.save(tmp_path / "w.npy", np.stack(rows))
-    command = [
-        "stage2",
-        run,
-        "--snapshots",
-        tmp_path / "w.npy",
-        "--epochs=0",
-        "--threads=1",
-        "--output",
-        tmp_path / "run2",
-    ]
+    command = cli("stage2", run, "--epochs=0 --threads=1", snapshots=tmp_path / "w.npy", output=tmp_path / "run2")
     said = execute("dimred", *command)
     assert (
-        "5 components, as there are 6 snapshots" in said
-        and "start = last, as " in said
+        "5 components, because there are 6 snapshots" in said
+        and "start = last, because " in said
         and "has no snapshot_*.h5" in said
     )
 
@@ -192,9 +163,9 @@ def test_more_epochs_than_the_schedule_has_are_refused_with_the_way_on(
     shutil.copytree(run, copy)
     more = [*SMALL, "--epochs=3", "--snapshots_per_epoch=3", "--output", copy]
     line = fails(2, "stage1", *more)
-    assert (
-        "has total_epochs = 2, received 3; its schedule ends there: with --total_epochs 2 more --epochs go on" in line
-    )
+    assert "has total_epochs = 2, received 3; the schedule of this run ends with the rate 0" in line
+    assert "so epochs after 2 would change nothing; for more epochs, choose another --output" in line
+    assert "for fewer, give --total_epochs 2" in line
     assert "epoch   3" in execute("dimred", "stage1", *more, "--total_epochs=2")
 
 
@@ -253,7 +224,10 @@ def test_photographs_are_cut_as_the_network_takes_them(tmp_path: Path, execute) 
     data = photographs(tmp_path / "photographs")
     command = ["stage1", "--data", data, "--model=resnet20", "--threads=1", "--output", tmp_path / "run"]
     said = execute("dimred", *command)
-    assert "images of differing sizes: --preprocessing_name imagenet --image_size 32, as resnet20 was made for" in said
+    assert (
+        "the images differ in size, so this run uses --preprocessing_name imagenet --image_size 32, "
+        "the usual settings of resnet20" in said
+    )
     config = (tmp_path / "run" / "config.toml").read_text()
     assert 'preprocessing_name = "imagenet"' in config and "image_size = 32" in config
     assert "finished already, at epoch 1, step 1 of" in execute("dimred", *command)
@@ -262,7 +236,9 @@ def test_photographs_are_cut_as_the_network_takes_them(tmp_path: Path, execute) 
 
 def test_images_of_one_size_are_not_cut_where_they_are_not_kept(tmp_path: Path, fails) -> None:
     options = ["--datasets_use_caching=false", "--threads=1", "--output", tmp_path / "run"]
-    assert "need a crop" in fails(2, "stage1", "--data", constant(tmp_path / "data"), *options)
+    assert "images without a crop need datasets_use_caching = true" in fails(
+        2, "stage1", "--data", constant(tmp_path / "data"), *options
+    )
 
 
 def test_images_of_one_size_are_taken_as_they_are(run: Path) -> None:
@@ -272,21 +248,14 @@ def test_images_of_one_size_are_taken_as_they_are(run: Path) -> None:
 def test_snapshots_that_do_not_fit_are_asked_for_first(tmp_path: Path, binaries) -> None:
     folder = tmp_path / "run"
     free = shutil.disk_usage(tmp_path).free
-    huge = [
-        *SMALL,
-        "--snapshots_per_epoch=4",
-        f"--keep_snapshots={10**9}",
-        f"--epochs={free // 10**6}",
-        "--output",
-        folder,
-    ]
+    huge = cli(*SMALL, "--snapshots_per_epoch=4", keep_snapshots=10**9, epochs=free // 10**6, output=folder)
     refused = answer(binaries, "stage1", *huge)
     assert refused.returncode == 2 and "give --yes" in refused.stderr
     assert not folder.exists()
     with subprocess.Popen([binaries / "dimred", "stage1", *huge, "--yes"], stdout=subprocess.DEVNULL) as process:
         appears(folder / "curve.csv")
         process.kill()
-    few_steps = answer(binaries, "stage1", *huge[:-1], tmp_path / "short", "--stop_at_step=1")
+    few_steps = answer(binaries, "stage1", *huge[:-1], "--stop_at_step=1", "--output", tmp_path / "short")
     assert few_steps.returncode == 0, few_steps.stderr
 
 
@@ -317,7 +286,7 @@ def test_evaluating_a_run_without_a_state_names_its_process(tmp_path: Path, bina
         assert environment_of(process)["GOMP_SPINCOUNT"] == "10000"  # threads sleep soon at barriers
         line = fails(2, "evaluate", folder)
         process.kill()
-    assert f"has no state yet; process {process.pid} is training in it" in line
+    assert f"has no state yet; process {process.pid} is training in this folder" in line
 
 
 def constant(folder: Path) -> Path:
@@ -350,7 +319,7 @@ def archive(folder: Path) -> Path:
     [
         (constant, 2, "a channel has one constant value in all training images"),
         (pages, 1, "which is an HTML page"),
-        (archive, 2, "is an archive; unpack it"),
+        (archive, 2, "is an archive; unpack the archive"),
     ],
 )
 def test_data_that_are_none_are_named(make, code: int, says: str, tmp_path: Path, fails) -> None:
@@ -373,12 +342,12 @@ def test_the_default_rate_goes_with_a_small_batch(tmp_path: Path, execute) -> No
     small = ["stage1", *TINY, "--batch_size=16"]
     said = execute("dimred", *small, "--stop_at_step=1", "--output", tmp_path / "new")
     assert "no snapshot yet: epoch 1 writes the first" in said
-    assert "learning_rate = 0.025: the default of 0.1 goes with the batch, 16 of 64 images" in said
+    assert "learning_rate = 0.025: the default of 0.1 was scaled to the batch size, 16 instead of 64;" in said
     assert rate_of(tmp_path / "new") == "0.025"
     # What there was before keeps the rate that it had.
     execute("dimred", *small, "--learning_rate=0.1", "--output", tmp_path / "old")
     again = execute("dimred", *small, "--output", tmp_path / "old")
-    assert "finished already" in again and "goes with the batch" not in again
+    assert "finished already" in again and "was scaled to the batch" not in again
     assert rate_of(tmp_path / "old") == "0.1"
     for earlier, rate in (("new", "0.025"), ("old", "0.1")):
         more = ["--epochs=2", "--resume_from", tmp_path / earlier, "--output", tmp_path / f"{earlier}_on"]
@@ -392,10 +361,10 @@ def test_chance_and_too_many_threads_are_said_with_the_remedy(tmp_path: Path, bi
     done = answer(binaries, "stage1", *TINY[:2], *TINY[3:], *still)
     assert done.returncode == 0, done.stderr
     assert re.search(
-        r"epoch 1 ended at [\d.]+ %, which guessing among 10 classes reaches.*--learning_rate \(now 1e-12\)",
+        r"epoch 1 ended at [\d.]+ %, no better than guessing among 10 classes.*--learning_rate \(now 1e-12\)",
         done.stdout,
     )
-    assert f"warning: threads = {threads} share {threads - 1} core" in done.stderr and "--threads 0" in done.stderr
+    assert f"warning: {threads} threads share {threads - 1} core" in done.stderr and "--threads 0" in done.stderr
 
 
 def test_a_run_whose_data_are_gone_predicts_and_exports(tmp_path: Path, execute, fails) -> None:
@@ -408,12 +377,12 @@ def test_a_run_whose_data_are_gone_predicts_and_exports(tmp_path: Path, execute,
     before = execute("dimred", "predict", run, image, "--threads=1").splitlines()[-1]
     (tmp_path / "data").rename(tmp_path / "moved")
     said = execute("dimred", "predict", run, image, "--threads=1")
-    assert f"the run's data is not at {data} any more" in said and said.splitlines()[-1] == before
+    assert f"the run's data is no longer at {data}" in said and said.splitlines()[-1] == before
     assert "no test accuracy" in execute("dimred", "export", run, "--threads=1", "--output", tmp_path / "export")
     signature = json.loads((tmp_path / "export" / "1" / "signature.json").read_text())
     assert signature["classes"] == ["a", "b"]
     assert execute("dimred", "predict", tmp_path / "export", image, "--threads=1").splitlines()[-1] == before
-    gone = f"the run's data is no longer at {data}; give its place with --data PATH"
+    gone = f"the run's data is no longer at {data}; give the new place with --data PATH"
     assert gone in fails(2, "evaluate", run)
     assert gone in fails(2, "stage2", run, "--output", tmp_path / "run2")
     assert "test " in execute("dimred", "evaluate", run, "--data", tmp_path / "moved", "--threads=1")
@@ -428,4 +397,4 @@ def test_a_value_that_nobody_typed_says_where_it_is_from(run: Path, tmp_path: Pa
     done = answer(binaries, "evaluate", run, "--data", constant(tmp_path / "data"), "--threads=1")
     assert done.returncode == 2
     assert "train_samples needs to be at most the 8 samples of" in done.stderr
-    assert re.search(r"received 256; train_samples = 256 is of .*run1/config\.toml", done.stderr)
+    assert re.search(r"received 256; train_samples = 256 comes from .*run1/config\.toml", done.stderr)

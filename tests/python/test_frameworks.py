@@ -573,17 +573,14 @@ def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
             r"\[SnapshotCallback\] needs every_steps as a whole number >= 1, received 2.5",
         ),
         (lambda: LightningSnapshots(tmp_path, per_epoch=0), "needs per_epoch as a whole number >= 1, received 0"),
-        (
-            lambda: LightningSnapshots(tmp_path, every_steps=1, from_epoch=2),
-            "needs per_epoch where from_epoch is given",
-        ),
+        (lambda: LightningSnapshots(tmp_path, every_steps=1, from_epoch=2), "needs per_epoch if from_epoch is given"),
         (
             lambda: Subspace(Regression(), arguments(tmp_path, 1, gradient_accumulation_steps=2), basis=None),
             "gradient_accumulation_steps = 1",
         ),
         (
             lambda: Subspace(Regression(), two_gpus(tmp_path), basis=None),
-            r"needs one GPU a process, received 2 in one; start it by torchrun --nproc_per_node=2",
+            r"needs one GPU in each process, received 2; start the program with torchrun --nproc_per_node=2",
         ),
         (
             lambda: Subspace(Regression(), arguments(tmp_path, 1), basis=None, optimizers=(sgd(network()), None)),

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import driver_stub
 import pytest
+from cli import cli, completed
 from conftest import REPOSITORY
 from fashion import few
 
@@ -31,9 +32,7 @@ def run(binaries: Path, *words: str, **more: str) -> subprocess.CompletedProcess
     given = (
         os.environ | {"DIMRED_BUILD": str(binaries.parent), "DIMRED_FASHION": str(few()), "OMP_NUM_THREADS": "1"} | more
     )
-    return subprocess.run(
-        [sys.executable, GPU / "check.py", *words], env=given, capture_output=True, text=True, timeout=300, check=False
-    )
+    return completed([sys.executable, GPU / "check.py", *words], env=given)
 
 
 @pytest.fixture(scope="module")
@@ -88,18 +87,9 @@ def test_without_a_device_one_line_says_so_and_nothing_is_written(tmp_path: Path
 
 @without_device
 def test_without_a_device_its_tests_are_counted(tmp_path: Path) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-rs",
-        "-p",
-        "no:cacheprovider",
-        str(REPOSITORY / "tests" / "device"),
-    ]
+    command = cli(sys.executable, "-m pytest -q -rs -p no:cacheprovider", REPOSITORY / "tests" / "device")
     given = os.environ | {"DIMRED_RESULTS": str(tmp_path / "results"), "DIMRED_DEVICE": "cuda"}
-    done = subprocess.run(command, env=given, capture_output=True, text=True, check=False)
+    done = completed(command, env=given)
     results = [json.loads(line) for line in (tmp_path / "results").read_text().splitlines()]
     assert done.returncode == 0, done.stdout
     assert len(results) > 15
@@ -164,7 +154,7 @@ def test_parts_without_their_data_or_programs_say_so(tmp_path: Path, binaries: P
     nowhere = str(tmp_path / "nowhere")
     done = run(binaries, "--device=cpu", "--parts", "g", f"--output={tmp_path}", DIMRED_FASHION=nowhere)
     assert done.returncode == 1
-    assert parts_of(tmp_path)["g"]["why"] == "demo: Fashion-MNIST is not here; DIMRED_FASHION names its folder"
+    assert parts_of(tmp_path)["g"]["why"] == "demo: needs Fashion-MNIST; set DIMRED_FASHION to its folder"
     done = run(binaries, "--device=cpu", f"--output={tmp_path}", DIMRED_BUILD=str(tmp_path))
     assert done.returncode == 1
     assert done.stderr.startswith(f"gpu_check: cannot start {tmp_path}/bin/dimred: ")
@@ -255,7 +245,11 @@ def test_an_epoch_is_the_last_of_the_raw_weights(monkeypatch, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("version", "code", "says"),
     [
-        (11040, 0, "The NVIDIA driver on your system is too old (found version 11040); torch needs one for CUDA 13.0"),
+        (
+            11040,
+            0,
+            "The NVIDIA driver on your system is too old (found version 11040); torch needs a driver for CUDA 13.0",
+        ),
         (13000, 802, "Error 802: system not yet initialized"),
         (13000, 100, "libcuda.so.1 is there, but the driver shows no device"),
     ],
@@ -282,5 +276,5 @@ def test_the_cuda_library_loads_where_a_driver_is(tmp_path: Path, binaries: Path
     """It loads with torch's CUDA libraries, and both sides mean the same by our functions."""
     driver_stub.make(tmp_path, 13000, driver_stub.NO_DEVICE)
     given = os.environ | {"LD_LIBRARY_PATH": str(tmp_path)}
-    done = subprocess.run([binaries / "cuda_test"], env=given, capture_output=True, text=True, check=False)
+    done = completed([binaries / "cuda_test"], env=given)
     assert done.returncode == 0, done.stdout

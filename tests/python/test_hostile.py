@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from cli import completed
 from conftest import REPOSITORY
 from hostile.judge import Verdict, breach, outcome_of, refusal_fault, same, touched
 from hostile.measured import Ended, run
@@ -24,7 +25,7 @@ REFUSED = replace(FINE, code=1, output="", errors="dimred pca: error: p.npy is d
 
 def test_files_of_strangers(binaries: Path) -> None:
     command = [sys.executable, "-m", "hostile", "--short", "--build", str(binaries.parent)]
-    done = subprocess.run(command, cwd=REPOSITORY / "tests", capture_output=True, text=True, check=False)
+    done = completed(command, cwd=REPOSITORY / "tests")
     assert done.returncode == 0, done.stdout + done.stderr
     assert (
         "seed 1, " in done.stdout

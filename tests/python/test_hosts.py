@@ -10,18 +10,12 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from cli import cli
 from fashion import few
 from hosts import Host, on_a_switch, placed
 from ranks import PATIENCE, Ended, ended, free_port
 
-SMALL = [
-    "--train_samples=2000",
-    "--test_samples=100",
-    "--global_batch_size=100",
-    "--threads=1",
-    "--epochs=1",
-    f"--data={few()}",
-]
+SMALL = cli("--train_samples=2000 --test_samples=100 --global_batch_size=100 --threads=1 --epochs=1", data=few())
 
 
 @pytest.fixture(scope="module")
@@ -90,13 +84,6 @@ def test_both_stages_across_two_hosts_send_what_they_count(hosts, tmp_path: Path
 
 
 def test_hosts_that_know_themselves_as_loopback_meet(hosts, names: str, tmp_path: Path, binaries: Path) -> None:
-    arguments = [
-        "stage1",
-        "--train_samples=200",
-        "--test_samples=50",
-        "--global_batch_size=100",
-        "--threads=1",
-        f"--data={few()}",
-    ]
+    arguments = cli("stage1 --train_samples=200 --test_samples=50 --global_batch_size=100 --threads=1", data=few())
     done = run_on(hosts, binaries / "dimred", [*arguments, "--epochs=1", "--output", tmp_path / "run"], names)
     assert done.codes == [0, 0], done.errors

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import re
@@ -14,19 +13,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cli import cli, completed, rows_in
 from PIL import Image
 from ranks import Ended, ended, run_ranks, started
 
 CLASSES = ("bird", "cat", "dog")
 EACH = 12
-RECIPE = (
-    "--model=convnet",
-    "--image_size=28",
-    "--global_batch_size=8",
-    "--learning_rate=0.02",
-    "--threads=1",
-    "--quiet",
-)
+RECIPE = cli("--model=convnet --image_size=28 --global_batch_size=8 --learning_rate=0.02 --threads=1 --quiet")
 
 
 def put_images(folder: Path, each: int, side: int = 48) -> None:
@@ -76,14 +69,11 @@ def manifest(run: Path) -> dict:
 
 
 def last_row(run: Path) -> dict[str, str]:
-    with (run / "curve.csv").open() as file:
-        return list(csv.DictReader(file))[-1]
+    return rows_in(run / "curve.csv")[-1]
 
 
 def outcome(program: Path, *arguments: object) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [str(program), *map(str, arguments)], capture_output=True, text=True, timeout=120, check=False
-    )
+    return completed([program, *arguments])
 
 
 @pytest.mark.parametrize("form", ["tfrecord", "base64", "packed"])
@@ -180,7 +170,7 @@ def test_a_bad_test_sample_counts_alike_kept_or_not(tmp_path: Path, binaries: Pa
         file.write_bytes(b"\xff\xd8\xff rubbish")
     done = outcome(binaries / "dimred", *run, "--datasets_use_caching=false", "--output", tmp_path / "none")
     assert done.returncode == 1
-    assert "none of the 12 samples can be decoded; the first: " in done.stderr
+    assert "none of the 12 samples can be decoded; the first error is: " in done.stderr
     assert "nan" not in done.stderr
 
 
@@ -281,24 +271,19 @@ def test_a_run_goes_on_with_its_own_data_only(
     kept = image.read_bytes()
     image.unlink()  # as many steps an epoch as before
     error = fails(2, *start, "--snapshots_per_epoch=4")
-    assert re.search("the train set has other samples: it was .* 36 images.*; now it is .* 35 images", error), error
-    stage2 = [
-        "stage2",
-        "--checkpoint",
-        run,
-        "--n_component=1",
-        "--epochs=1",
-        "--batch_size=8",
-        "--threads=1",
-        "--quiet",
-    ]
+    said = "the train set has other samples: the set was .* 36 images.* and is now .* 35 images"
+    assert re.search(said, error), error
+    stage2 = cli("stage2 --n_component=1 --epochs=1 --batch_size=8 --threads=1 --quiet", checkpoint=run)
     done = outcome(binaries / "dimred", *stage2, "--budget=1", "--output", tmp_path / "noted")
     assert done.returncode == 0, done.stderr
-    assert "warning: not the data of the weights' run: the train set has other samples" in done.stderr
+    assert (
+        "warning: these are not the data that the weights were trained on: the train set has other samples"
+        in done.stderr
+    )
     image.write_bytes(kept)
     for split in ("train", "test"):  # now sorted behind dog
         (data / split / "cat").rename(data / split / "fox")
-    text = "label 1 was cat, now it is dog"
+    text = "label 1 was cat and is now dog"
     assert text in fails(2, *start, "--snapshots_per_epoch=4")
     assert text in fails(2, *stage2, "--output", tmp_path / "two")
     assert text in fails(2, *stage2, "--start=mean", "--output", tmp_path / "two")

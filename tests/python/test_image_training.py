@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import json
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from cli import cli, completed, rows_in
 from PIL import Image
 
 CLASSES = ("bird", "cat", "dog")
@@ -36,16 +35,13 @@ def photos(tmp_path: Path) -> Path:
 
 
 def losses(run: Path) -> list[tuple[str, str]]:
-    with (run / "curve.csv").open() as file:
-        return [(row["train_loss"], row["test_loss"]) for row in csv.DictReader(file)]
+    return [(row["train_loss"], row["test_loss"]) for row in rows_in(run / "curve.csv")]
 
 
 def test_threads_and_a_resume_see_the_same_images(tmp_path: Path, photos: Path, execute: Callable) -> None:
     recipe = [*SMALL, "--data", photos, "--preprocessing_name=imagenet", "--image_size=32", "--colour_jitter=.3,.3,.3"]
     for threads in (1, 5):
-        execute(
-            "dimred", "stage1", *recipe, f"--num_preprocessing_threads={threads}", "--output", tmp_path / str(threads)
-        )
+        execute("dimred", "stage1", *recipe, num_preprocessing_threads=threads, output=tmp_path / str(threads))
     assert losses(tmp_path / "1") == losses(tmp_path / "5")
     manifest = json.loads((tmp_path / "5" / "manifest.json").read_text())
     assert manifest["class_names"] == list(CLASSES)
@@ -60,18 +56,12 @@ def test_threads_and_a_resume_see_the_same_images(tmp_path: Path, photos: Path, 
 
 
 def test_a_run_of_the_recipes_own_size_goes_on_with_it(tmp_path: Path, photos: Path, execute: Callable) -> None:
-    recipe = [
+    recipe = cli(
         *SMALL,
-        "--data",
-        photos,
-        "--preprocessing_name=imagenet",
-        "--train_samples=8",
-        "--test_samples=6",
-        "--total_epochs=2",
-        "--image_size=0",
-        "--output",
-        tmp_path / "run",
-    ]
+        "--preprocessing_name=imagenet --train_samples=8 --test_samples=6 --total_epochs=2 --image_size=0",
+        data=photos,
+        output=tmp_path / "run",
+    )
     execute("dimred", "stage1", *recipe)
     config = (tmp_path / "run" / "config.toml").read_text()
     assert "\nimage_size = 0\n" in config
@@ -102,12 +92,12 @@ def test_a_bad_sample_ends_the_run_or_is_counted(
     (photos / "val" / "dog" / "1.jpg").write_bytes(b"")
     recipe = [*SMALL, "--data", photos, "--preprocessing_name=imagenet", "--image_size=32"]
     command = [binaries / "dimred", "stage1", *recipe, "--output", tmp_path / "fails"]
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
+    done = completed(command)
     assert done.returncode == 1
     assert len(done.stderr.strip().splitlines()) == 1
     assert "train/cat/3.jpg: [jpeg]" in done.stderr
     command = [binaries / "dimred", "stage1", *recipe, "--on_bad_sample=skip", "--output", tmp_path / "skips"]
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
+    done = completed(command)
     assert done.returncode == 0, done.stderr
     assert "warning: 1 bad samples were skipped" in done.stderr
     report = json.loads((tmp_path / "skips" / "manifest.json").read_text())["data_pipeline"]
@@ -130,7 +120,7 @@ def test_refusals_name_the_rule_and_the_path(tmp_path: Path, photos: Path, fails
         2, *stage1, "--data", photos, "--num_classes=2"
     )
     (photos / "train" / "CAT").mkdir()
-    assert "differ by more than case, received CAT and cat" in fails(2, *stage1, "--data", photos)
+    assert "differ in more than upper and lower case, received CAT and cat" in fails(2, *stage1, "--data", photos)
 
 
 def test_preview_is_a_picture_of_training(tmp_path: Path, photos: Path, execute: Callable) -> None:

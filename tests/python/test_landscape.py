@@ -10,19 +10,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from cli import cli
 from dimred_twins import build
 from fashion import few
 from ranks import run_ranks
 from safetensors.torch import save_file
 
-SMALL = [
-    "--train_samples=300",
-    "--test_samples=100",
-    "--batch_size=50",
-    "--threads=1",
-    "--learning_rate=0.05",
-    f"--data={few()}",
-]
+SMALL = cli("--train_samples=300 --test_samples=100 --batch_size=50 --threads=1 --learning_rate=0.05", data=few())
 WHOLE_TEST_SET = ["--set=test", "--samples=0", "--threads=1"]
 
 
@@ -46,9 +40,7 @@ def landscape(run: Path, execute):
     """Runs the command; the surface and the path as tables."""
 
     def call(output: Path, *options: object) -> tuple[pd.DataFrame, pd.DataFrame]:
-        execute(
-            "dimred", "inspect", "--landscape", run, "--pca_mat", run.parent / "p.npy", "--output", output, *options
-        )
+        execute("dimred", "inspect", *options, landscape=run, pca_mat=run.parent / "p.npy", output=output)
         return pd.read_csv(output), pd.read_csv(output.with_name(f"{output.stem}_path.csv"))
 
     return call
@@ -101,28 +93,15 @@ def test_a_point_of_the_surface_is_the_loss_of_those_weights(run: Path, tmp_path
     weights = center + point.a * basis[1] + point.b * basis[0]
     torch.nn.utils.vector_to_parameters(torch.from_numpy(weights.astype(np.float32)), network.parameters())
     save_file({k: v.contiguous() for k, v in network.state_dict().items()}, tmp_path / "w.safetensors")
-    expected = loss_of(
-        execute,
-        tmp_path / "w.safetensors",
-        "--model=convnet",
-        "--test_samples=100",
-        "--train_samples=300",
-        f"--data={few()}",
-    )
+    words = cli("--model=convnet --test_samples=100 --train_samples=300", data=few())
+    expected = loss_of(execute, tmp_path / "w.safetensors", *words)
     assert point.loss == pytest.approx(expected, abs=6e-5 + 1e-5 * expected)
 
 
 def test_batchnorm_is_recalibrated_or_kept(tmp_path: Path, execute) -> None:
     """At the center the surface is what evaluate says: of the mean recalibrated, of the last as saved."""
     run, matrix = tmp_path / "one", tmp_path / "p.npy"
-    small = [
-        "--train_samples=128",
-        "--test_samples=64",
-        "--batch_size=32",
-        "--threads=1",
-        "--model=resnet20",
-        f"--data={few()}",
-    ]
+    small = cli("--train_samples=128 --test_samples=64 --batch_size=32 --threads=1 --model=resnet20", data=few())
     execute("dimred", "stage1", *small, "--epochs=1", "--snapshots_per_epoch=3", "--output", run)
     execute("dimred", "pca", run / "snapshots", "--components=2", "--output", matrix)
 
@@ -130,20 +109,13 @@ def test_batchnorm_is_recalibrated_or_kept(tmp_path: Path, execute) -> None:
         output = tmp_path / "s.csv"
         execute(
             "dimred",
-            "inspect",
-            "--landscape",
-            run,
-            "--pca_mat",
-            matrix,
-            "--output",
-            output,
-            "--overwrite",
-            "--grid=1,1",
-            "--a_range=-1,1",
-            "--b_range=-1,1",
+            "inspect --overwrite --grid=1,1 --a_range=-1,1 --b_range=-1,1",
             *WHOLE_TEST_SET,
             "--batch_size=32",
             *options,
+            landscape=run,
+            pca_mat=matrix,
+            output=output,
         )
         return pd.read_csv(output).loss.item()
 
@@ -155,13 +127,7 @@ def test_batchnorm_is_recalibrated_or_kept(tmp_path: Path, execute) -> None:
 
 
 def test_ranks_share_the_grid_and_more_runs_are_projected(run: Path, tmp_path: Path, landscape, binaries) -> None:
-    options = [
-        "--grid=3,3",
-        "--samples=60",
-        "--threads=1",
-        "--paths",
-        f"{run}/snapshots,{run}/checkpoints/state_00000006",
-    ]
+    options = cli("--grid=3,3 --samples=60 --threads=1", paths=f"{run}/snapshots,{run}/checkpoints/state_00000006")
     surface, path = landscape(tmp_path / "one.csv", *options)
     assert path.source.nunique() == 3
     assert len(path) == 3 + 3 + 1

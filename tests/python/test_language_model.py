@@ -47,7 +47,7 @@ class StoppedLine(Line):
         return super().loss(model, seed, step)
 
 
-@pytest.mark.filterwarnings("ignore:.*another course of the training")
+@pytest.mark.filterwarnings("ignore:.*from an earlier training")
 def test_a_run_that_is_stopped_goes_on_bit_for_bit(tmp_path) -> None:
     whole = Base(Line(), 1, 0.01, tmp_path / "whole")
     make(whole, 160)

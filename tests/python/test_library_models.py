@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import torch
+from cli import completed
 from conftest import REPOSITORY
 from models_check import main as models_check
 from torch import nn
@@ -93,18 +93,12 @@ def test_a_network_trains_a_step(name: str, tmp_path: Path, execute) -> None:
         model = tmp_path / "net.pt"
     execute(
         "dimred",
-        "stage1",
-        "--dataset=mock",
+        "stage1 --dataset=mock",
         f"--mock_shape=3,{side},{side}",
-        "--num_classes=4",
-        "--train_samples=2",
-        "--test_samples=2",
-        "--batch_size=2",
-        "--epochs=1",
-        "--threads=1",
+        "--num_classes=4 --train_samples=2 --test_samples=2 --batch_size=2 --epochs=1 --threads=1",
         "--snapshots_per_epoch=0",
-        f"--model={model}",
-        f"--output={tmp_path}/run",
+        model=model,
+        output=f"{tmp_path}/run",
     )
     manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
     assert manifest["outcome"] == "finished"
@@ -183,22 +177,10 @@ def test_the_command_says_so_in_one_line(tmp_path: Path, binaries: Path) -> None
         (["cifarnet", "--output=net.bin"], "needs an --output that ends in .pt"),
         (["cifarnet", "--output=none/net.pt"], "needs an existing folder"),
     ):
-        done = subprocess.run(
-            [binaries / "dimred", "model", *words],
-            cwd=tmp_path,
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = completed([binaries / "dimred", "model", *words], env=environment, cwd=tmp_path)
         assert done.returncode == 2 and text in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr
-    without = subprocess.run(
-        [binaries / "dimred", "model", "cifarnet"],
-        cwd=tmp_path,
-        env={**environment, "DIMRED_PYTHON": "no-python"},
-        capture_output=True,
-        text=True,
-        check=False,
+    without = completed(
+        [binaries / "dimred", "model", "cifarnet"], env={**environment, "DIMRED_PYTHON": "no-python"}, cwd=tmp_path
     )
     assert list(tmp_path.iterdir()) == []
     assert (
@@ -219,9 +201,7 @@ def test_a_file_has_the_rights_that_the_umask_leaves(tmp_path: Path) -> None:
 def test_fastnns_names_mean_the_same_to_dimred_import(tmp_path: Path, binaries: Path) -> None:
     for name, (_, builder) in library.FASTNN.items():
         (tmp_path / "hyper.txt").write_text(f"model_name={name}\n")
-        done = subprocess.run(
-            [binaries / "dimred", "import", "hyper.txt"], cwd=tmp_path, capture_output=True, text=True, check=False
-        )
+        done = completed([binaries / "dimred", "import", "hyper.txt"], cwd=tmp_path)
         said = rf"model = {builder}\b" if name in NATIVE else f"dimred model {name} "
         assert re.search(said, done.stdout), (said, done.stdout)
 
@@ -229,11 +209,11 @@ def test_fastnns_names_mean_the_same_to_dimred_import(tmp_path: Path, binaries: 
 def test_fastnns_file_takes_the_module_where_it_lies(tmp_path: Path, binaries: Path) -> None:
     (tmp_path / "hyper.txt").write_text("model_name=cifarnet\ndataset_name=cifar10\nnum_classes=4\n")
     words = [binaries / "dimred", "import", "hyper.txt"]
-    before = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    before = completed(words, cwd=tmp_path)
     assert (
-        "dimred model cifarnet --num_classes 4 in this folder first, which writes cifarnet.pt"
+        "needs the file cifarnet.pt in this folder; `dimred model cifarnet --num_classes 4` writes this file"
         in before.stdout + before.stderr
     )
     (tmp_path / "cifarnet.pt").touch()
-    after = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    after = completed(words, cwd=tmp_path)
     assert "model = cifarnet.pt" in after.stdout.replace('"', ""), after.stdout

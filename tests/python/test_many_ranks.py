@@ -88,11 +88,11 @@ def test_the_page_says_what_the_model_says() -> None:
         sent, between = many_ranks.together(THOUSAND, columns)
         expected = {
             "a rank sends": sent / 1024e9,
-            "of this, between nodes": between / 1024e9,
+            "a rank sends to other nodes": between / 1024e9,
             "leaves a node": between / 128e9,
-            "the same, direct": 8 * 2 * 4 * columns * (1024 - 8) / 1024 / 1e9,
-            "memory, stage 1": model.stage1_memory(columns, 0, 1024) / 1e9,
-            "memory, stage 2": model.stage2_memory(columns, 1024, 32) / 1e9,
+            "leaves a node if ranks send directly": 8 * 2 * 4 * columns * (1024 - 8) / 1024 / 1e9,
+            "memory of a rank, stage 1": model.stage1_memory(columns, 0, 1024) / 1e9,
+            "memory of a rank, stage 2": model.stage2_memory(columns, 1024, 32) / 1e9,
             "seconds of transfers": (sent - between) / 1024 / 300e9 + between / 1024 / 50e9,
         }
         assert {name: pytest.approx(value, rel=5e-3) for name, value in expected.items()} == {

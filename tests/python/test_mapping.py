@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from cli import completed
 from conftest import REPOSITORY, marked_blocks
 from source_inputs import HYPER, make
 
@@ -43,12 +44,7 @@ def shown(tmp_path_factory, binaries: Path) -> dict[str, subprocess.CompletedPro
         "OMP_NUM_THREADS": "1",
         "DIMRED_PYTHON": sys.executable,
     }
-    return {
-        command: subprocess.run(
-            shlex.split(command), cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False
-        )
-        for _, command in runs()
-    }
+    return {command: completed(shlex.split(command), env=environment, cwd=folder) for _, command in runs()}
 
 
 @pytest.mark.parametrize("command", [command for _, command in runs()])
@@ -66,7 +62,7 @@ def test_every_row_names_a_run_with_its_options() -> None:
         letters = re.findall(r"\b[A-Z]\b", run)
         assert letters or ".md)" in run + here, there
         assert set(letters) <= set(commands), (there, letters)
-        words = re.sub(r"`--fastnn FILE`|; `amp_lists`.*", "", here)
+        words = re.sub(r"`--fastnn FILE`|; for `amp_lists`.*", "", here)
         options = re.findall(r"--\w+", words) if letters and letters != ["H"] else []
         run_words = " ".join(commands[letter] for letter in letters)
         for option in options:

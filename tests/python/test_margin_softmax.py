@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from cli import cli, completed
 from conftest import REPOSITORY
 from ranks import run_ranks
 
@@ -119,20 +119,14 @@ def test_equals_autograd(binaries: Path, problem: tuple[Path, dict], options: tu
 
 def test_a_ranks_memory_is_its_share(binaries: Path, tmp_path: Path) -> None:
     """On 4 ranks at most 1/4 + 10 % of what one rank needs for the same classes and samples; sent as predicted."""
-    command = [
+    command = cli(
         sys.executable,
         REPOSITORY / "experiments" / "benchmarks" / "class_sharded.py",
         binaries / "class_sharded",
-        "--classes=50000",
-        "--global_batch_size=64",
-        "--ranks",
-        "1",
-        "4",
-        "--steps=1",
-        "--json",
-        tmp_path / "out.json",
-    ]
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=120, check=False)
+        "--classes=50000 --global_batch_size=64 --ranks 1 4 --steps=1",
+        json=tmp_path / "out.json",
+    )
+    done = completed(command)
     assert done.returncode == 0, done.stdout + done.stderr
     one, four = json.loads((tmp_path / "out.json").read_text())
     peaks = [max(part["peak_bytes"] for part in result["measured"]) for result in (one, four)]

@@ -69,7 +69,7 @@ def test_coefficients_by_name(run: Path, tmp_path: Path, execute, fails) -> None
     file = tmp_path / "c.txt"
     file.write_text("# oldest first: 1 2\nmlp: 0 0.5 0.5\n^attn\\.w$: -0.2 0.3 0.9\n.: 1 0 0\nno: 0 0 1\n")
     said = execute("dimred", "merge", run, "--coefficients", file, "--output", tmp_path / "out")
-    assert "mlp: 0 0.5 0.5 (1 tensor)" in said and '"no" decides no tensor' in said
+    assert "mlp: 0 0.5 0.5 (1 tensor)" in said and 'the pattern "no" matches no tensor, so its' in said
     rules = {"mlp": [0, 0.5, 0.5], r"^attn\.w$": [-0.2, 0.3, 0.9]}
     for folder in ("out", "python"):
         if folder == "python":
@@ -85,7 +85,7 @@ def test_coefficients_by_name(run: Path, tmp_path: Path, execute, fails) -> None
     file.write_text("mlp: 0 0.5 0.5\n")
     refused = fails(2, "merge", run, "--coefficients", file, "--output", tmp_path / "x")
     assert 'needs a line for each tensor, received none for "attn.w"' in refused
-    for text, what in (("mlp: 1 1 1\n", "line 1 needs coefficients that sum"), ("[: 1 0 0\n", "line 1: needs a reg")):
+    for text, what in (("mlp: 1 1 1\n", ":1 needs coefficients that sum"), ("[: 1 0 0\n", ":1: needs a reg")):
         file.write_text(text)
         assert what in fails(2, "merge", run, "--coefficients", file, "--output", tmp_path / "x")
     with pytest.raises(ValueError, match="for each of 3 checkpoints, received 2"):
@@ -121,9 +121,28 @@ def test_a_sweep_in_python(run: Path, tmp_path: Path) -> None:
         dimred.merge(run, tmp_path / "x", sweep=sweep, last=2)
 
 
+@pytest.mark.parametrize("given", [str, Path])
+def test_the_copied_checkpoint_is_named_as_a_source_is(given, tmp_path: Path, monkeypatch, execute, fails) -> None:
+    for step in (1, 2):
+        (tmp_path / f"run/c-{step}").mkdir(parents=True)
+        save_file({"w": normal(2), "n": np.array([step])}, tmp_path / f"run/c-{step}/model.safetensors")
+    monkeypatch.chdir(tmp_path)
+    names = ["run/c-1", "./run/c-1", "run/../run/c-1", "c-1", str(tmp_path / "run/c-1")]
+    for i, name in enumerate(names):
+        dimred.merge(["run/c-1", "run/c-2"], f"out_{i}", copy_from=given(name))
+        execute("dimred", "merge", "run/c-1", "run/c-2", "--copy_from", name, "--output", f"command_{i}")
+        for folder in (f"out_{i}", f"command_{i}"):
+            assert load_file(tmp_path / folder / "model.safetensors")["n"][0] == 1
+    assert "received 'run/c-3'" in fails(
+        2, "merge", "run/c-1", "run/c-2", "--copy_from", "run/c-3", "--output", tmp_path / "none"
+    )
+    with pytest.raises(TypeError, match="needs copy_from as a path, received 3"):
+        dimred.merge("run", "none", copy_from=3)
+
+
 def test_sizes_of_shards_and_a_merge_of_one(run: Path, tmp_path: Path, execute, fails) -> None:
     said = execute("dimred", "merge", run / "checkpoint-10", "--shard_size", "1KB", "--output", tmp_path / "out")
-    assert "is a copy of one checkpoint, which `dimred convert` makes" in said
+    assert "is only a copy of one checkpoint; `dimred convert` makes such copies" in said
     index = json.loads((tmp_path / "out/model.safetensors.index.json").read_text())["weight_map"]
     assert index["mlp.w"] != index["attn.w"]  # 4.8 kB have a shard of their own
     dimred.merge(run, tmp_path / "whole", shard_size="5GB")
@@ -256,6 +275,39 @@ def test_adapters_folded_into_their_base(tmp_path: Path, fails) -> None:
     assert "--base needs LoRA adapters" in fails(2, "merge", base, "--output", tmp_path / "x", "--base", base)
 
 
+def test_counters_and_statistics_of_saved_modules_are_the_copied_adapters(tmp_path: Path) -> None:
+    """As `convert --adapter` writes them; modules_to_save holds a BatchNorm whose buffers are no sums."""
+    base, adapters = tmp_path / "base", []
+    base.mkdir()
+    weights = {f"{module}.weight": normal(*shape) for module, shape in LAYERS.items()}
+    norm = {
+        "bn.weight": normal(3),
+        "bn.bias": normal(3),
+        "bn.running_mean": normal(3),
+        "bn.running_var": normal(3) ** 2,
+    }
+    save_file({**weights, **norm, "bn.num_batches_tracked": np.array(1)}, base / "model.safetensors")
+    (base / "config.json").write_text("{}")
+    for step in STEPS:
+        more = {f"base_model.model.{name}": value + step for name, value in norm.items()}
+        more["base_model.model.bn.num_batches_tracked"] = np.array(step)
+        config = {"modules_to_save": ["bn"]}
+        adapters.append(put_adapter(tmp_path / f"run/checkpoint-{step}", dict.fromkeys(LAYERS, 2), config, more))
+    dimred.merge(adapters[0], tmp_path / "one", base=base)
+    dimred.convert(base, tmp_path / "folded", adapter=adapters[0])
+    one, folded = (load_file(tmp_path / name / "model.safetensors") for name in ("one", "folded"))
+    assert one.keys() == folded.keys()
+    for name, value in folded.items():
+        assert value.tobytes() == one[name].tobytes(), name
+    assert one["bn.num_batches_tracked"] == STEPS[0]
+
+    merged = dimred.merge(tmp_path / "run", tmp_path / "mean", base=base, copy_from="checkpoint-20")
+    mean = load_file(tmp_path / "mean/model.safetensors")
+    assert mean["bn.num_batches_tracked"] == 20 and merged.copied == []
+    assert_array_equal(mean["bn.running_var"], norm["bn.running_var"] + 20)
+    assert_allclose(mean["bn.weight"], norm["bn.weight"] + np.mean(STEPS), rtol=1e-6)
+
+
 def test_adapters_are_read_by_blocks(tmp_path: Path, binaries: Path, execute) -> None:
     """Blocks of any size give the same bits; a tensor that was trained whole, 24 MB here, is never in memory."""
     head = "base_model.model.head.weight"
@@ -266,7 +318,8 @@ def test_adapters_are_read_by_blocks(tmp_path: Path, binaries: Path, execute) ->
     save_file({**base, "head.weight": np.zeros((6000, 1000), np.float32)}, tmp_path / "base.safetensors")
     for name, options in (("adapter_model", ()), ("model", ("--base", tmp_path / "base.safetensors"))):
         words = (binaries / "dimred", "merge", tmp_path / "run", *options, "--threads", 1)
-        limit = ("/bin/sh", "-c", 'ulimit -d 65536; exec "$@"', "sh")  # kB
+        (tmp_path / "limited.sh").write_text('ulimit -d 65536\nexec "$@"\n')  # kB
+        limit = ("/bin/sh", tmp_path / "limited.sh")
         execute(*limit, *words, "--output", tmp_path / name)
         execute(*words, "--block", 7_001, "--output", tmp_path / f"{name}-blocks")
         file = f"{name}.safetensors"
@@ -295,6 +348,9 @@ def test_what_is_no_plain_lora_is_refused_by_name(tmp_path: Path, fails) -> None
     for more, what in (
         ({"peft_type": "LOHA"}, 'peft_type = "LOHA"'),
         ({"use_dora": True}, "use_dora = true"),
+        ({"use_rslora": 1}, "needs use_rslora = true or false, received 1"),
+        ({"use_dora": "true"}, 'needs use_dora = true or false, received "true"'),
+        ({"fan_in_fan_out": 0}, "needs fan_in_fan_out = true or false, received 0"),
         ({"init_lora_weights": "pissa"}, "init_lora_weights"),
         ({"layer_replication": [[0, 1]]}, "layer_replication"),
         ({"r": 3}, "says rank 3 for"),
@@ -303,10 +359,10 @@ def test_what_is_no_plain_lora_is_refused_by_name(tmp_path: Path, fails) -> None
         file.write_text(json.dumps({**plain, **more}))
         assert what in fails(2, *words)
     file.unlink()
-    assert "but no adapter_config.json is beside it" in fails(2, *words)
+    assert "but the folder has no adapter_config.json" in fails(2, *words)
     tensors = load_file(tmp_path / "run/checkpoint-20/adapter_model.safetensors")
     with pytest.raises(
-        ValueError, match=r"a mean of factors is not a mean of updates; .*dimred\.merge\(FOLDERS, OUTPUT"
+        ValueError, match=r"their mean is not the mean of the updates; .*dimred\.merge\(FOLDERS, OUTPUT"
     ):
         dimred.average([tensors, tensors])
     assert len(dimred.average([tensors, tensors], last=1).names) == 6
@@ -316,7 +372,7 @@ def test_what_is_no_plain_lora_is_refused_by_name(tmp_path: Path, fails) -> None
 
 
 def state(value: float) -> dict[str, torch.Tensor]:
-    return {"w": torch.full((4,), value)}
+    return {"w": torch.full((4,), float(value))}
 
 
 def prefixed(prefix: str, value: float) -> dict[str, torch.Tensor]:
@@ -363,6 +419,26 @@ def test_raw_and_averaged_weights_of_one_file(name: str, tmp_path: Path, execute
     assert dimred.merge(tmp_path / "step_5.pt", tmp_path / "python", take="raw").remarks
 
 
+def test_raw_weights_and_an_average_have_no_mean(tmp_path: Path, fails) -> None:
+    """ultralytics' last file has the average alone; mmengine's has it under the key of the raw weights before."""
+    pairs = {
+        "detector": ({"model": state(1)}, {"model": None, "ema": state(3)}),
+        "mmengine": (
+            {"meta": {"mmengine_version": "1"}, "state_dict": state(1), "message_hub": {}},
+            FILES["mmengine"][0],
+        ),
+    }
+    for name, contents in pairs.items():
+        (tmp_path / name).mkdir()
+        for step, content in enumerate(contents, start=1):
+            torch.save(content, tmp_path / f"{name}/step{step}.pt")
+        for words in (("merge", "--output", tmp_path / "x"), ("pca", "--components=1", "--output", tmp_path / "x.npy")):
+            line = fails(2, words[0], tmp_path / name, *words[1:])
+            assert "step2.pt' gives averaged weights" in line and "step1.pt' does not say" in line
+        with pytest.raises(ValueError, match="needs weights of one kind"):
+            dimred.average(tmp_path / name)
+
+
 def test_files_without_the_kind_that_is_asked(tmp_path: Path, fails, execute) -> None:
     file = tmp_path / "step_5.pt"
 
@@ -382,4 +458,4 @@ def test_files_without_the_kind_that_is_asked(tmp_path: Path, fails, execute) ->
         assert "schedule-free" in execute("dimred", "merge", file, "--output", tmp_path / wanted)
     save_file({"w": normal(3)}, tmp_path / "w.safetensors")
     said = fails(2, "merge", tmp_path / "w.safetensors", "--take=averaged", "--output", tmp_path / "x")
-    assert "holds one network" in said
+    assert "with one kind of weights" in said

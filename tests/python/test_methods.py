@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import math
 import re
 import shutil
@@ -11,38 +10,29 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+from cli import cli, rows, rows_in
 from compared_runs import interrupted
 from fashion import few
 from ranks import run_ranks
 
-STAGE1 = [
-    "--train_samples=800",
-    "--test_samples=100",
-    "--validation_fraction=0.2",
-    "--epochs=4",
-    "--batch_size=64",
-    "--threads=1",
-    "--learning_rate=0.05",
-    "--snapshots_per_epoch=5",
-    f"--data={few()}",
-]
+STAGE1 = cli(
+    "--train_samples=800 --test_samples=100 --validation_fraction=0.2 --epochs=4 --batch_size=64",
+    "--threads=1 --learning_rate=0.05 --snapshots_per_epoch=5",
+    data=few(),
+)
 STEPS = 10  # of an epoch: 640 samples in batches of 64
 PLAIN = ["--batch_size=64", "--threads=1"]
 COMMON = ["--n_component=6", *PLAIN]
 WITHOUT_SUBSPACE = ("sgd", "swa", "ema", "schedule-free")
-PRESETS = [
-    "robust",
-    "robust-mean",
-    "mindspore-latest",
-    "mindspore-first",
-    "dldr",
-    "psgd",
-    "twa",
-    "sgd",
-    "swa",
-    "ema",
-    "schedule-free",
-]
+PRESETS = """
+    robust robust-mean mindspore-latest mindspore-first dldr psgd twa sgd swa ema schedule-free
+""".split()
+
+CONSTANTS = {
+    "mindspore-latest": ["rho = 0.55", 'start = "last"'],
+    "mindspore-first": ["rho = 0.55", 'start = "last"'],
+    "dldr": ["rho = 0.4", 'start = "first"'],
+}
 
 
 @pytest.fixture(scope="module")
@@ -51,12 +41,6 @@ def start(tmp_path_factory, execute) -> Path:
     run = tmp_path_factory.mktemp("methods") / "stage1"
     execute("dimred", "stage1", *STAGE1, "--output", run)
     return run
-
-
-def rows(run: Path) -> list[dict[str, str]]:
-    """curve.csv without its times."""
-    with (run / "curve.csv").open(newline="") as stream:
-        return [{k: v for k, v in row.items() if "seconds" not in k} for row in csv.DictReader(stream)]
 
 
 def weights(file: Path) -> np.ndarray:
@@ -88,6 +72,8 @@ def test_a_preset_spends_its_budget_and_no_more(preset: str, start: Path, tmp_pa
     common = PLAIN if preset in WITHOUT_SUBSPACE else COMMON
     options = [*common, *rate, f"--preset={preset}", "--budget=0.4", "--checkpoint", start]
     execute("dimred", "stage2", *options, "--output", run)
+    config = (run / "config.toml").read_text()
+    assert all(line in config for line in CONSTANTS.get(preset, []))
     curve = rows(run)
     assert {row["method"] for row in curve} == {preset}
     last = curve[-1]
@@ -143,44 +129,37 @@ def test_a_presets_mean_is_of_what_snapshots_there_are(start: Path, tmp_path: Pa
     listed = tmp_path / "some.txt"
     listed.write_text("".join(f"{file}\n" for file in files[-5:]))
     said, got = begun("five", "--checkpoint", start, "--snapshots", listed)
-    assert "start = mean, as there are 5; the preset's is the mean of the latest 10 snapshots" in said
+    assert "start = mean, because only 5 snapshots exist; " in said
+    assert "the preset starts from the mean of the latest 10 snapshots" in said
     assert np.array_equal(got, mean(files[-5:]))
     listed.write_text("".join(f"{file}\n" for file in files[:5]))
     said, got = begun("early", "--checkpoint", start, "--snapshots", listed)
-    assert "start = last, as the latest 5 reach back into the first half of the run" in said and np.array_equal(
+    assert "start = last, because the latest 5 reach back into the first half of the run" in said and np.array_equal(
         got, weights(files[-1])
     )
     said, got = begun("one", "--checkpoint", files[4])
-    assert "start = last, as the checkpoint is one set of weights" in said and np.array_equal(got, weights(files[4]))
+    assert "start = last, because the checkpoint is a single set of weights" in said
+    assert np.array_equal(got, weights(files[4]))
     empty = tmp_path / "empty"
     empty.mkdir()
     options = ["--checkpoint", start, "--pca_mat", tmp_path / "ten" / "pca_mat.npy"]
     said, got = begun("none", *options, "--snapshots", empty)
-    assert "start = last, as " in said and "has no snapshot_*.h5" in said and np.array_equal(got, weights(files[-1]))
+    assert "start = last, because " in said and "has no snapshot_*.h5" in said
+    assert np.array_equal(got, weights(files[-1]))
     nowhere = [*options, "--snapshots", tmp_path / "nowhere"]
-    assert "no such --snapshots: " in fails(2, *common, *nowhere, "--output", tmp_path / "wanted")
+    assert "--snapshots does not exist: " in fails(2, *common, *nowhere, "--output", tmp_path / "wanted")
     assert "does not exist" in fails(2, *common, "--start=mean", *nowhere, "--output", tmp_path / "wanted")
 
 
 def test_the_soup_that_left_names_its_last_revision(start: Path, tmp_path: Path, fails) -> None:
     line = fails(2, "stage2", "--checkpoint", start, "--start=soup", "--output", tmp_path / "run")
-    assert "--start: the choice is gone, received soup; revision 8b694755 is the last that has it" in line
+    assert "--start: dimred no longer has the choice soup; the last revision with this choice is 8b694755" in line
     assert not (tmp_path / "run").exists()
 
 
 def test_a_run_goes_on_without_the_snapshots_that_it_began_with(start: Path, tmp_path: Path, execute) -> None:
     files = shutil.copytree(start / "snapshots", tmp_path / "snapshots")
-    common = [
-        "stage2",
-        *COMMON,
-        "--preset=robust",
-        "--start=mean",
-        "--start_latest=3",
-        "--checkpoint",
-        start,
-        "--snapshots",
-        files,
-    ]
+    common = cli("stage2", *COMMON, "--preset=robust --start=mean --start_latest=3", checkpoint=start, snapshots=files)
     assert "start: " in execute("dimred", *common, "--epochs=2", "--output", tmp_path / "whole")
     execute("dimred", *common, "--epochs=1", "--output", tmp_path / "run")
     shutil.rmtree(files)
@@ -194,9 +173,7 @@ def test_a_preset_and_its_start_stay_those_that_the_run_began_with(start: Path, 
     files = sorted((stage1 / "snapshots").glob("*.h5"))
     begun = {"robust-mean": [], "robust": ["--preset=robust"]}
     for name, options in begun.items():
-        execute(
-            "dimred", "stage2", *COMMON, *options, "--epochs=1", "--checkpoint", stage1, "--output", tmp_path / name
-        )
+        execute("dimred", "stage2", *COMMON, *options, "--epochs=1", checkpoint=stage1, output=tmp_path / name)
     for file in files[:-4]:  # the latest ten are no longer there, nor is the matrix's source
         file.unlink()
     for name, options in begun.items():
@@ -205,9 +182,7 @@ def test_a_preset_and_its_start_stay_those_that_the_run_began_with(start: Path, 
         )
         assert f"preset {name}: " in said and "start = " not in said and "finished already, at epoch 1, step 10" in said
     other = ["--start=last", "--output", tmp_path / "robust-mean"]
-    assert 'has start = "mean", received "last"' in fails(
-        2, "stage2", *COMMON, "--epochs=1", "--checkpoint", stage1, *other
-    )
+    assert 'has start = "mean", received "last"' in fails(2, "stage2", *COMMON, "--epochs=1", *other, checkpoint=stage1)
 
 
 def test_what_nothing_falls_over_may_go_on_longer(start: Path, tmp_path: Path, execute) -> None:
@@ -232,21 +207,14 @@ def test_two_steps_of_schedule_free_sgd_are_known_ones(start: Path, tmp_path: Pa
 
 
 SCHEDULED = {
-    "psgd": [
-        "--preset=psgd",
-        "--learning_rate=0.1",
-        "--schedule=cosine",
-        "--alpha=0.02",
-        "--alpha_schedule=linear",
-        "--average=uniform",
-        "--average_from=0.3",
-        "--weight_decay=1e-4",
-    ],
+    "psgd": cli(
+        "--preset=psgd --learning_rate=0.1 --schedule=cosine --alpha=0.02 --alpha_schedule=linear",
+        "--average=uniform --average_from=0.3 --weight_decay=1e-4",
+    ),
     "sgd": ["--preset=ema", "--schedule=linear", "--average_from=0"],
-    "schedule-free": [
-        "--preset=schedule-free",
-        "--learning_rate=0.01",
-    ],  # at the preset's rate rounding grows ten thousandfold
+    "schedule-free": cli(
+        "--preset=schedule-free --learning_rate=0.01"
+    ),  # at the preset's rate rounding grows ten thousandfold
     "layers": ["--basis_blocks=layers"],
     "same": ["--curvature=same", "--sam_radius=0.02", "--alpha_schedule=linear"],
 }
@@ -271,8 +239,7 @@ def test_another_update_rule_descends_in_another_way(start: Path, tmp_path: Path
     options = ["stage2", *COMMON, "--epochs=1", "--checkpoint", start]
     for rule in ("bfgs", "sr1"):
         execute("dimred", *options, f"--update_rule={rule}", "--output", tmp_path / rule)
-        with (tmp_path / rule / "steps.csv").open(newline="") as stream:
-            steps[rule] = list(csv.DictReader(stream))
+        steps[rule] = rows_in(tmp_path / rule / "steps.csv")
     assert steps["sr1"][0]["loss"] == steps["bfgs"][0]["loss"]
     assert steps["sr1"][-1]["loss"] != steps["bfgs"][-1]["loss"]
     assert {row["update"] for row in steps["sr1"]} >= {"none", "updated"}
@@ -283,29 +250,26 @@ def test_another_update_rule_descends_in_another_way(start: Path, tmp_path: Path
 def test_a_schedule_keeps_its_length(start: Path, tmp_path: Path, execute, fails) -> None:
     options = ["stage2", *PLAIN, "--preset=sgd", "--checkpoint", start, "--output", tmp_path / "run"]
     execute("dimred", *options, "--epochs=1")
-    assert "the rates of this run fall over 1" in fails(2, *options, "--epochs=2")
+    assert "the learning-rate schedule of this run has 1 epochs" in fails(2, *options, "--epochs=2")
 
 
 @pytest.mark.parametrize("name", ["psgd", "sgd", "schedule-free", "same", "layers"])
 def test_methods_are_the_same_on_several_ranks(name: str, start: Path, tmp_path: Path, dimred: Path) -> None:
-    options = [
+    options = cli(
         "stage2",
         *([] if name in WITHOUT_SUBSPACE else ["--n_component=6"]),
-        "--global_batch_size=63",
-        "--threads=1",
+        "--global_batch_size=63 --threads=1",
         *SCHEDULED[name],
         "--epochs=1",
-        "--checkpoint",
-        start,
-    ]
+        checkpoint=start,
+    )
     ends, losses = {}, {}
     for ranks in (1, 3):
         run = tmp_path / str(ranks)
         done = run_ranks(dimred, [*options, "--output", run], ranks)
         assert done.codes == [0] * ranks, done.errors
         ends[ranks] = weights(run / "final.h5")
-        with (run / "steps.csv").open(newline="") as stream:
-            losses[ranks] = [float(row["loss"]) for row in csv.DictReader(stream)]
+        losses[ranks] = [float(row["loss"]) for row in rows_in(run / "steps.csv")]
     assert losses[1][:3] == pytest.approx(losses[3][:3], rel=1e-6)
     assert losses[1][3] == pytest.approx(
         losses[3][3], rel=3e-6
@@ -323,14 +287,11 @@ def test_the_matrix_made_inside_is_that_of_the_pca_command(start: Path, tmp_path
         execute(
             "dimred",
             "pca",
-            f"--kind={kind}",
             *(["--seed=7"] if seed else []),
-            "--components=6",
-            "--snapshot_from=2",
-            "--snapshots",
-            start / "snapshots",
-            "--output",
-            made,
+            "--components=6 --snapshot_from=2",
+            kind=kind,
+            snapshots=start / "snapshots",
+            output=made,
         )
         run = tmp_path / kind
         options = [*COMMON, f"--basis={kind}", "--snapshot_from=2", "--budget=0.1"]
@@ -342,18 +303,10 @@ def test_the_matrix_made_inside_is_that_of_the_pca_command(start: Path, tmp_path
 @pytest.mark.parametrize("length", ["--epochs=2", "--budget=0.2"])
 def test_what_diverges_ends_with_an_error(length: str, start: Path, tmp_path: Path, fails) -> None:
     """Ten steps in a row of a long run, or the last of a short one; the second start says the same."""
-    options = [
-        *PLAIN,
-        "--preset=sgd",
-        "--learning_rate=1e6",
-        length,
-        "--checkpoint",
-        start,
-        "--output",
-        tmp_path / "run",
-    ]
+    options = cli(*PLAIN, "--preset=sgd --learning_rate=1e6", length, checkpoint=start, output=tmp_path / "run")
     for _ in range(2):
-        assert re.search(r"the last \d+ steps? met a loss or gradient that is not finite", fails(1, "stage2", *options))
+        said = fails(1, "stage2", *options)
+        assert re.search(r"the loss or the gradient of the last \d+ steps? is not finite", said)
     assert '"outcome": "failed"' in (tmp_path / "run" / "manifest.json").read_text()
 
 
@@ -367,9 +320,7 @@ GIVEN = {
 @pytest.mark.parametrize("option", GIVEN)
 def test_a_given_matrix_takes_no_options_of_a_new_one(option: str, start: Path, tmp_path: Path, fails) -> None:
     np.save(tmp_path / "p.npy", np.eye(6, 93322, dtype=np.float32))
-    line = fails(
-        2, "stage2", "--checkpoint", start, "--pca_mat", tmp_path / "p.npy", option, "--output", tmp_path / "run"
-    )
+    line = fails(2, "stage2", option, checkpoint=start, pca_mat=tmp_path / "p.npy", output=tmp_path / "run")
     assert GIVEN[option] in line
     assert not (tmp_path / "run").exists()
 

@@ -18,6 +18,7 @@ import h5py
 import numpy as np
 import pytest
 import torch
+from cli import cli, completed
 from conftest import REPOSITORY
 from reference.mlp import Shape
 from reference.problem import Problem, make_problem, minibatches, random_basis, reference, through_float32, write_folder
@@ -77,29 +78,13 @@ def on_whole_sets(seed: int, folder: Path, execute: Callable[..., str]) -> Probl
     torch.manual_seed(seed)
     torch.jit.script(Mlp()).save(folder / "mlp.pt")
     shared = [f"--data={folder / 'data'}", f"--global_batch_size={SAMPLES}", "--threads=1", "--quiet"]
-    execute(
-        "dimred",
-        "stage1",
-        f"--model={folder / 'mlp.pt'}",
-        "--learning_rate=1e-3",
-        f"--output={folder / 'one'}",
-        *shared,
-    )
+    execute("dimred", "stage1 --learning_rate=1e-3", *shared, model=folder / "mlp.pt", output=folder / "one")
     with h5py.File(next((folder / "one" / "snapshots").glob("*.h5"))) as file:
         weights = file["weights"][:].astype(np.float64)
     basis = random_basis(generator, weights, COMPONENTS).astype(np.float32)
     np.save(folder / "basis.npy", basis)
-    execute(
-        "dimred",
-        "stage2",
-        folder / "one",
-        f"--pca_mat={folder / 'basis.npy'}",
-        "--preset=mindspore-latest",
-        f"--alpha={CONSTANTS.alpha}",
-        f"--epochs={STEPS}",
-        f"--output={folder / 'two'}",
-        *shared,
-    )
+    options = {"pca_mat": folder / "basis.npy", "alpha": CONSTANTS.alpha, "epochs": STEPS, "output": folder / "two"}
+    execute("dimred", "stage2", folder / "one", "--preset=mindspore-latest", *shared, **options)
     seen = json.loads((folder / "two" / "manifest.json").read_text())
     images = through_float32(
         (pixels.astype(np.float32) / 255 - np.float32(seen["mean"][0])) / np.float32(seen["deviation"][0])
@@ -134,7 +119,7 @@ def expect_stability(problem: Problem) -> list[Step]:
 def replay_with_mindspore(folders: list[Path]) -> None:
     """Leaves mindspore.npy in each; one process, as it takes seconds to start."""
     script = REPOSITORY / "tests" / "reference" / "mindspore_dim_reduce.py"
-    done = subprocess.run([MINDSPORE, script, *folders], capture_output=True, text=True, timeout=300, check=False)
+    done = completed([MINDSPORE, script, *folders])
     assert done.returncode == 0, done.stderr
 
 
@@ -181,7 +166,7 @@ def test_twenty_steps_of_the_program_are_mindspores(tmp_path: Path, execute) -> 
 
 def peer(*words: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, REPOSITORY / "experiments" / "benchmarks" / "mindspore_peer.py", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    return completed(command)
 
 
 def test_the_benchmark_says_what_it_needs(tmp_path: Path) -> None:
@@ -190,24 +175,15 @@ def test_the_benchmark_says_what_it_needs(tmp_path: Path) -> None:
         1,
         "mindspore_peer: needs MindSpore; scripts/mindspore.sh installs it (about 800 MB)\n",
     )
-    done = subprocess.run(
-        [REPOSITORY / "scripts" / "benchmark.sh", "--peer", "torch"], capture_output=True, text=True, check=False
-    )
+    done = completed([REPOSITORY / "scripts" / "benchmark.sh", "--peer", "torch"])
     assert (done.returncode, done.stderr) == (2, "benchmark: --peer takes mindspore, received torch\n")
 
 
 @needs_mindspore
 def test_the_benchmark_compares_subspaces(tmp_path: Path, binaries: Path) -> None:
     """Its default solver leaves the last components of a random walk out by a wide angle; ours equals its exact one."""
-    done = peer(
-        "--parts",
-        "pca",
-        "--columns=3000",
-        "--rounds=1",
-        f"--scratch={tmp_path}",
-        f"--json={tmp_path / 'out.json'}",
-        f"--dimred={binaries / 'dimred'}",
-    )
+    places = {"scratch": tmp_path, "json": tmp_path / "out.json", "dimred": binaries / "dimred"}
+    done = peer(*cli("--parts pca --columns=3000 --rounds=1", **places))
     assert done.returncode == 0, done.stderr
     result = json.loads((tmp_path / "out.json").read_text())["pca"]
     cosines = result["smallest_cosine"]

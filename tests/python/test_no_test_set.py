@@ -36,10 +36,8 @@ def folder(tmp_path_factory) -> Path:
 def run(folder: Path, execute) -> Path:
     """Stage 1 of 2 epochs on it."""
     output = folder.parent / "run"
-    said = execute(
-        "dimred", "stage1", "--data", folder, *SMALL, "--epochs=2", "--snapshots_per_epoch=2", "--output", output
-    )
-    assert said.count("no test set") == 1 and f"{NONE}; --test_data names one, --validation_fraction 0.1" in said
+    said = execute("dimred", "stage1", *SMALL, "--epochs=2 --snapshots_per_epoch=2", data=folder, output=output)
+    assert said.count("no test set") == 1 and f"{NONE}; give a test set with --test_data, or hold out" in said
     return output
 
 
@@ -49,9 +47,7 @@ def measured(curve: Path, column: str) -> list[str]:
 
 
 def test_both_stages_leave_the_test_columns_empty(run: Path, tmp_path: Path, execute) -> None:
-    said = execute(
-        "dimred", "stage2", "--checkpoint", run, "--epochs=1", "--n_component=2", "--output", tmp_path / "boost"
-    )
+    said = execute("dimred", "stage2 --epochs=1 --n_component=2", checkpoint=run, output=tmp_path / "boost")
     assert said.count(NONE) == 1
     for curve in (run, tmp_path / "boost"):
         assert len(rows(curve)) >= 2 and len(measured(curve, "train_loss")) >= 1
@@ -60,7 +56,8 @@ def test_both_stages_leave_the_test_columns_empty(run: Path, tmp_path: Path, exe
         assert json.loads((curve / "manifest.json").read_text())["test_data"] is None
     assert report.main([str(run), str(tmp_path / "boost"), "--output", str(tmp_path / "report.html")]) == 0
     page = (tmp_path / "report.html").read_text()
-    assert "No test set: run, boost." in page and '<td class="strong">no test set</td>' in page and "nan" not in page
+    assert "These runs have no test set: run, boost." in page
+    assert '<td class="strong">no test set</td>' in page and "nan" not in page
 
 
 def test_an_interrupted_run_has_the_bits_of_a_whole_one(
@@ -78,13 +75,13 @@ def test_evaluate_and_what_reads_test_samples_ask_for_them(
     run: Path, folder: Path, tmp_path: Path, execute, fails
 ) -> None:
     line = fails(2, "evaluate", run)
-    assert "has none; give one with --test_data PATH, or other data with --data PATH" in line
+    assert "has none; give a test set with --test_data PATH, or other data with --data PATH" in line
     assert "(24 samples)" in execute("dimred", "evaluate", run, "--test_data", folder)
     execute("dimred", "pca", run, "--output", tmp_path / "pca_mat.npy")
     line = fails(2, "inspect", "--landscape", run, "--set=test", "--pca_mat", tmp_path / "pca_mat.npy")
-    assert "set = test needs a test set, and the run has none: --test_data PATH names one" in line
+    assert "set = test needs a test set, but the run has none; give a test set with --test_data PATH" in line
     said = execute("dimred", "export", run, "--output", tmp_path / "export")
-    assert "no test set: the export has no test accuracy" in said
+    assert "no test set found, so the export has no test accuracy" in said
     line = fails(2, "stage1", "--data", folder, *SMALL, "--test_samples=5", "--output", tmp_path / "x")
     assert "test_samples needs a test set, received 5" in line
     for option in ("--keep_best", "--early_stopping_patience=2"):
@@ -97,30 +94,14 @@ def test_a_fraction_is_held_out_by_both_stages_and_evaluate(folder: Path, tmp_pa
     said = execute(
         "dimred",
         "stage1",
-        "--data",
-        folder,
         *SMALL,
-        "--validation_fraction=0.25",
-        "--snapshots_per_epoch=3",
-        "--seed=7",
-        "--keep_best",
-        "--output",
-        held,
+        "--validation_fraction=0.25 --snapshots_per_epoch=3 --seed=7 --keep_best",
+        data=folder,
+        output=held,
     )
     assert said.count(NONE) == 1 and "validation" in said
     assert measured(held, "test_accuracy") == [] and "split_seed = 7" in (held / "config.toml").read_text()
-    execute(
-        "dimred",
-        "stage2",
-        "--checkpoint",
-        held,
-        "--start=last",
-        "--epochs=1",
-        "--n_component=2",
-        "--seed=9",
-        "--output",
-        boost,
-    )
+    execute("dimred", "stage2 --start=last --epochs=1 --n_component=2 --seed=9", checkpoint=held, output=boost)
     loss = float(measured(held, "validation_loss")[-1])
     assert float(measured(boost, "validation_loss")[0]) == pytest.approx(loss, rel=1e-6)
     said = execute("dimred", "evaluate", held)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
 import nbformat
 import pytest
+from cli import completed
 from conftest import REPOSITORY
 from nbclient import NotebookClient
 from workbench.palette import palettes
@@ -42,11 +42,9 @@ def test_what_opens_them_has_the_versions_of_the_tests() -> None:
         for name in ("notebooks", "base", "test")
     }
     assert pins["notebooks"] and pins["notebooks"] <= pins["base"] | pins["test"]
-    opened = subprocess.run(
-        [REPOSITORY / "scripts" / "notebooks.sh", "nowhere"], capture_output=True, text=True, check=False
-    )
+    opened = completed([REPOSITORY / "scripts" / "notebooks.sh", "nowhere"])
     assert opened.returncode == 2 and len(opened.stderr.splitlines()) == 1
-    assert "no folder of runs at nowhere: scripts/demo.sh makes runs/demo" in opened.stderr
+    assert "needs a folder of runs, received nowhere; scripts/demo.sh makes runs/demo" in opened.stderr
 
 
 # What a reader asks for who has no comparison, and the colours of the report.
@@ -67,7 +65,7 @@ def test_notebook_runs(file: Path, small_comparison: Path, tmp_path: Path, monke
     colours = dict(re.findall(r"'(\w+)': '(#\w+)'", printed.text))
     assert len(colours) == 10 and all(light[name] == colour for name, colour in colours.items())
     (line,) = error.traceback
-    assert line.startswith("/ is no comparison, it has no results.csv: scripts/compare.sh ")
+    assert line.startswith("/ is no comparison, because results.csv is missing: scripts/compare.sh ")
     outputs = [output for cell in notebook.cells[:-1] if cell.cell_type == "code" for output in cell.outputs]
     warnings = [output.text for output in outputs if output.get("name") == "stderr"]
     assert not [text for text in warnings if "can be slow" not in text]  # matplotlib's, on a busy machine

@@ -7,9 +7,10 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-from dimred.runs.grouping import PLACES
+from dimred.runs.grouping import SAME_EXPERIMENT
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 LIB = REPOSITORY / "lib"
@@ -42,13 +43,41 @@ def test_targets_of_the_imports_are_options(execute) -> None:
     assert targets <= names_of(execute, "stage2")
 
 
-def test_what_makes_no_other_experiment_is_what_a_resume_may_change_inputs_and_seeds(execute) -> None:
-    """A run's length is another experiment, though a resume may change it; the sizes of messages change sums' bits."""
+def script(name: str) -> ModuleType:
+    """A module of scripts/."""
+    spec = importlib.util.spec_from_file_location(name, REPOSITORY / "scripts" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_what_a_resume_may_change_inputs_and_seeds_make_no_other_experiment() -> None:
+    """A run's length is another experiment, though a resume may change it; older versions' names stay."""
+    rows = [
+        {"name": name, "resume": resume, "role": role}
+        for name, resume, role in (
+            ("threads", "free", "threads"),
+            ("epochs", "free", None),
+            ("snapshots", "fixed", "input"),
+            ("data", "fixed", "data"),
+            ("test_data", "fixed", None),
+            ("split_seed", "fixed", None),
+            ("bucket_mb", "fixed", None),
+            ("learning_rate", "fixed", None),
+            ("was_free", "fixed", None),
+        )
+    ]
+    found = script("options_reference").same_experiment(rows, ["label_noise_seed", "threads", "was_free"])
+    assert found == ["bucket_mb", "data", "label_noise_seed", "snapshots", "split_seed", "test_data", "threads"]
+
+
+def test_reports_group_runs_by_the_tables_of_the_options(execute) -> None:
     rows = [row for command in ("stage1", "stage2") for row in rows_of(execute, command)]
-    expected = {row["name"] for row in rows if row["resume"] == "free"} - {"epochs", "stop_at_step"}
-    expected |= {row["name"] for row in rows if row["role"] in ("input", "data") or row["name"].endswith("seed")}
-    expected |= {"label_noise_seed"}  # of runs that 8b694755 made
-    assert expected | {"test_data", "start_file", "bucket_mb", "first_bucket_mb"} == PLACES
+    expected = script("options_reference").same_experiment(rows, SAME_EXPERIMENT)
+    assert expected == sorted(SAME_EXPERIMENT)
+    assert "label_noise_seed" in SAME_EXPERIMENT  # an option of runs that 8b694755 made
+    assert {"output", "seed", "basis_seed", "checkpoint", "data", "start_file"} <= SAME_EXPERIMENT
+    assert not {"epochs", "learning_rate", "n_component", "preset", "initialize_from"} & SAME_EXPERIMENT
 
 
 IDLE: dict[str, dict[str, tuple[str, ...]]] = {
@@ -145,9 +174,7 @@ def test_names_of_other_trainers_lead_to_options(execute) -> None:
 
 
 def test_the_gate_finds_options_outside_their_table() -> None:
-    spec = importlib.util.spec_from_file_location("lint_options", REPOSITORY / "scripts" / "lint_options.py")
-    lint = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(lint)
+    lint = script("lint_options")
     names = {"power", "rate", "warmup_epochs"}
     for text, found in (
         ('table.add("power", &power, "of it").needs(is("rate", {"power", "rate"}) || above("warmup_epochs"));', []),

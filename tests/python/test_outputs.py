@@ -14,7 +14,8 @@ import compare
 import numpy as np
 import pytest
 import report
-from conftest import REPOSITORY
+from cli import completed
+from conftest import PACKAGE, REPOSITORY
 from fashion import fashion, few
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
@@ -76,7 +77,7 @@ def test_a_table_replaces_no_photograph(run: Path, photos: Path, tmp_path: Path,
     before = state_of(photos)
     files = sorted(photos.glob("a/*.png"))
     said = fails(2, "predict", run, "--csv", *files)
-    assert f"{files[0]} exists already and is no earlier table of dimred predict; choose another --csv" in said
+    assert f"{files[0]} exists already and is not an earlier table of dimred predict; choose another --csv" in said
     assert state_of(photos) == before
     table = tmp_path / "answers.csv"
     for _ in range(2):  # a rerun replaces its own
@@ -91,7 +92,7 @@ def test_a_preview_replaces_no_image(photos: Path, tmp_path: Path, fails, execut
     words = ["data", "preview", copy, "--rows=2", "--columns=2", "--output"]
     image = copy / "a" / "00.png"
     before = image.read_bytes()
-    assert "is no earlier picture of dimred data preview" in fails(2, *words, image)
+    assert "is not an earlier picture of dimred data preview" in fails(2, *words, image)
     assert image.read_bytes() == before
     for _ in range(2):
         execute("dimred", *words, tmp_path / "preview.png")
@@ -107,7 +108,7 @@ def test_other_commands_have_the_same_rule(run: Path, tmp_path: Path, fails, exe
     before = state_of(run)
     foreign = tmp_path / "notes.csv"
     foreign.write_text("my own\n")
-    assert "no earlier table" in fails(2, "inspect", "--schedule", "cosine", "--csv", foreign)
+    assert "is not an earlier table" in fails(2, "inspect", "--schedule", "cosine", "--csv", foreign)
     small = [word for word in SMALL if not word.startswith("--epochs")]
     finder = ["stage1", *small, f"--data={few()}", "--steps=20", "--find_learning_rate", foreign]
     assert "give --overwrite" in fails(2, *finder)
@@ -116,6 +117,10 @@ def test_other_commands_have_the_same_rule(run: Path, tmp_path: Path, fails, exe
     rows = tmp_path / "rows.npy"
     np.save(rows, np.random.default_rng(1).normal(size=(5, 60)).astype(np.float32))
     assert "is an input" in fails(2, "pca", rows, "--components=2", "--output", rows, "--overwrite")
+    (tmp_path / "config.json").write_text("{}")
+    for more in ([], ["--overwrite"]):  # an --overwrite would replace no other program's file
+        refused = fails(2, "pca", rows, "--components=2", "--output", tmp_path / "config.npy", *more)
+        assert "config.json', but this file exists" in refused and "give --overwrite" not in refused
     options = tmp_path / "options.txt"
     options.write_text("batch_size=32\n")
     assert "a part of the run" in fails(2, "import", options, "--output", run / "config.toml", "--overwrite")
@@ -141,11 +146,60 @@ def test_a_download_replaces_no_other_file(run: Path, photos: Path, tmp_path: Pa
     assert state_of(folder) == state_of(photos)
 
 
+def test_no_copy_writes_into_a_run(run: Path, photos: Path, tmp_path: Path, fails, execute) -> None:
+    """Folders as well as files; a copy of a whole run may be made again."""
+    copy = shutil.copytree(run, tmp_path / "run")
+    before = state_of(copy)
+    foreign = tmp_path / "foreign"
+    (foreign / "deep").mkdir(parents=True)
+    for name in ("snapshot_00000001.h5", "curve.csv", "deep/a.txt"):
+        (foreign / name).write_bytes(b"other")
+    newest = sorted((copy / "checkpoints").glob("state_*"))[-1]
+    for place in (
+        copy / "snapshots",
+        copy / "snapshots" / "new",
+        newest,
+        copy / "checkpoints" / "state_00000099",
+        copy,
+    ):
+        for more in ([], ["--overwrite"]):
+            said = fails(2, "store", "get", foreign.as_uri(), place, *more)
+            assert "is a part of the run" in said, place
+            assert state_of(copy) == before
+    for place in (copy / "snapshots" / "new", copy / "checkpoints" / "state_00000099"):
+        assert "is a part of the run" in fails(2, "store", "put", foreign, place.as_uri())
+    for name in ("final.h5", "model.pt", "start.h5"):  # present or absent
+        get = fails(2, "store", "get", (foreign / "curve.csv").as_uri(), copy / name, "--overwrite")
+        put = fails(2, "store", "put", foreign / "curve.csv", (copy / name).as_uri(), "--overwrite")
+        assert "is a part of the run" in get and "is a part of the run" in put
+        assert "is a part of the run" in fails(2, "predict", run, next(photos.glob("a/*.png")), "--csv", copy / name)
+    assert state_of(copy) == before
+    execute("dimred", "store", "get", foreign.as_uri(), copy / "notes")  # no part of the run
+    shutil.rmtree(copy / "notes")
+    (copy / "curve.csv").write_text("cut")
+    execute("dimred", "store", "get", run.as_uri(), copy, "--overwrite")  # the whole run once more
+    assert state_of(copy) == before
+
+
+def test_no_output_lies_within_another_run(run: Path, tmp_path: Path, fails) -> None:
+    copy = shutil.copytree(run, tmp_path / "run")
+    before = state_of(copy)
+    snapshot = next((run / "snapshots").glob("*.h5"))
+    for command in ("merge", "convert"):
+        for place in ("snapshots/new", "checkpoints/new", "best/new"):
+            for output in (copy / place, (copy / place).as_uri()):
+                assert "is a part of the run" in fails(2, command, snapshot, "--output", output)
+    assert "is a part of the run" in fails(2, "convert", snapshot, "--output", copy / "frozen.safetensors")
+    words = ["stage1", *SMALL, f"--data={few()}", "--output", copy / "snapshots" / "new"]
+    assert "is a part of the run" in fails(2, *words)
+    assert state_of(copy) == before
+
+
 def test_python_has_the_same_rule(run: Path, tmp_path: Path, capsys) -> None:
     basis = dimred.fit(run, components=2)
     for place, rule in (
         (run / "snapshots" / "p.npy", "a part of the run"),
-        (tmp_path / "photo.npy", "no earlier matrix"),
+        (tmp_path / "photo.npy", "is not an earlier matrix"),
     ):
         if place.parent == tmp_path:
             place.write_text("a photograph")
@@ -156,11 +210,142 @@ def test_python_has_the_same_rule(run: Path, tmp_path: Path, capsys) -> None:
     assert (tmp_path / "photo.npy").read_text() == "a photograph"
     for _ in range(2):
         basis.save(tmp_path / "p.npy")
-    for place, rule in ((run / "curve.csv", "a part of the run"), (tmp_path / "photo.npy", "no earlier page")):
+    for place, rule in ((run / "curve.csv", "a part of the run"), (tmp_path / "photo.npy", "is not an earlier page")):
         assert report.main([str(run), "--output", str(place)]) == 2
         assert rule in capsys.readouterr().err
     for _ in range(2):
         assert report.main([str(run), "--output", str(tmp_path / "page.html")]) == 0
+
+
+def test_python_replaces_no_array_that_is_no_matrix_of_dimred(tmp_path: Path) -> None:
+    """Every array of NumPy begins as a matrix does: the sidecar tells."""
+    rows = np.random.default_rng(0).normal(size=(6, 9)).astype(np.float32)
+    basis = dimred.fit(rows, 2)
+
+    def put(name: str) -> Path:
+        np.save(tmp_path / name, np.ones((3, 3)))
+        return tmp_path / name
+
+    alone, beside, other = put("images.npy"), put("beside.npy"), tmp_path / "other.npy"
+    beside.with_suffix(".json").write_text('{"a": 1}')
+    own = tmp_path / "own.npy"
+    basis.save(own)
+    own.with_suffix(".json").unlink()
+    basis.save(other)
+    put("other.npy")  # a stranger's array, where the sidecar is still ours
+    np.savez(tmp_path / "theirs.mean.npz", mean=np.ones(3))
+    for place, rule in (
+        (alone, r"cannot be recognised as an earlier matrix \(\.npy\) of dimred, because images.json is missing;"),
+        (beside, r"beside.json exists already and is not an earlier sidecar of a matrix"),
+        (own, r"cannot be recognised as an earlier matrix \(\.npy\) of dimred, because own.json is missing;"),
+        (other, r"an earlier matrix \(\.npy\) of dimred, because other.json describes another matrix;"),
+    ):
+        before = state_of(tmp_path)
+        with pytest.raises(ValueError, match=f"{rule}.*choose another path"):
+            basis.save(place)
+        with pytest.raises(ValueError, match=f"{rule}.*choose another output"):
+            dimred.fit(rows, 2, output=place)
+        assert state_of(tmp_path) == before
+    with pytest.raises(ValueError, match=r"theirs.mean.npz' exists already and is not the mean of an earlier matrix"):
+        basis.save(tmp_path / "theirs.npy")
+    np.testing.assert_array_equal(np.load(tmp_path / "theirs.mean.npz")["mean"], np.ones(3))
+    assert not (tmp_path / "theirs.npy").exists()
+    own.unlink()  # as the message says
+    basis.save(own)
+    basis.save(own)
+    assert dimred.Basis.load(own) == basis
+
+
+SAVES = """
+import sys
+import numpy as np
+import dimred
+basis = dimred.fit(np.random.default_rng(int(sys.argv[2])).normal(size=(6, 9)).astype(np.float32), 2)
+basis.save(sys.argv[1])
+"""
+
+
+def test_python_saves_a_matrix_durably(binaries: Path, tmp_path: Path) -> None:
+    """Each file is synced before it gets its name, and the folder behind each name. A save whose sync or rename fails
+    leaves the earlier matrix whole."""
+    folder, log = tmp_path / "there", tmp_path / "log"
+    folder.mkdir()
+
+    def save(action: str, number: int) -> subprocess.CompletedProcess[str]:
+        log.unlink(missing_ok=True)
+        fault = f"under={folder},kind=sync+rename,number={number},action={action}"
+        environment = os.environ | {
+            "LD_PRELOAD": str(binaries.parent / "lib" / "libfault_shim.so"),
+            "DIMRED_FAULT": fault,
+            "DIMRED_FAULT_LOG": str(log),
+            "PYTHONPATH": str(PACKAGE),
+        }
+        command = [sys.executable, "-c", SAVES, folder / "p.npy", str(number)]
+        return completed(command, env=environment)
+
+    done = save("count", 0)
+    assert done.returncode == 0, done.stderr
+    calls = [tuple(line.split(" ")[1:]) for line in log.read_text().splitlines()]
+    names = ("p.npy", "p.json", "p.mean.npz")
+    expected = [("sync", f"{name}.tmp") for name in names]  # before any is replaced
+    for name in names:
+        expected += [("sync", f"{name}.tmp"), ("rename", name), ("sync", "")]  # "": the folder
+    assert calls == expected
+    before = state_of(folder)
+    for number in range(1, len(calls) + 1):
+        done = save("errno:5", number)
+        assert done.returncode == 1 and "Input/output error" in done.stderr, (number, done.stderr)
+        assert state_of(folder) == before, number
+    assert save("count", 99).returncode == 0
+    assert state_of(folder) != before and set(state_of(folder)) == set(names)
+
+
+def test_a_matrix_has_one_writer_in_python(tmp_path: Path) -> None:
+    basis = dimred.fit(np.random.default_rng(0).normal(size=(6, 9)).astype(np.float32), 2)
+    basis.save(tmp_path / "p.npy")
+    before = state_of(tmp_path)
+    first = dimred._core.AtomicFile(tmp_path / "p.npy")
+    with pytest.raises(OSError, match=r"p\.npy"):
+        basis.save(tmp_path / "p.npy")
+    del first
+    assert state_of(tmp_path) == before
+    basis.save(tmp_path / "p.npy")
+
+
+def test_python_replaces_no_input_and_its_own_earlier_matrix(tmp_path: Path) -> None:
+    rows = np.random.default_rng(1).normal(size=(6, 9)).astype(np.float32)
+    for name, dtype in (("single.npy", np.float32), ("half.npy", np.float16)):
+        np.save(tmp_path / name, rows.astype(dtype))
+        with pytest.raises(ValueError, match=f"{name} is an input of this command; choose another output"):
+            dimred.fit(tmp_path / name, 2, output=tmp_path / name)
+        assert np.load(tmp_path / name).dtype == dtype
+    (tmp_path / "p.npy").touch()  # holds nothing to lose
+    for k in (2, 3):
+        dimred.fit(rows, k, output=tmp_path / "p.npy")
+        assert len(dimred.Basis.load(tmp_path / "p.npy")) == k
+        dimred.fit(rows, k + 1).save(tmp_path / "p.npy")
+        assert len(dimred.Basis.load(tmp_path / "p.npy")) == k + 1
+
+
+@pytest.mark.parametrize("closing", ["2>&-", "sys.stderr.close()", "os.close(2)"])
+def test_a_fit_needs_no_standard_error(closing: str, tmp_path: Path) -> None:
+    """A daemon has none: sys.stderr is None. The line of the progress goes nowhere else then."""
+    by_shell = closing == "2>&-"
+    few_warn = closing != "sys.stderr.close()"  # Python's own warnings fail on a closed file
+    program = f"""
+import os, sys, numpy, dimred
+{"" if by_shell else closing}
+rows = numpy.random.default_rng(0).normal(size=(6, 9))
+for progress in (None, True, lambda part: None):
+    basis = dimred.fit(rows, {"dimred._fit.DEFAULT" if few_warn else 5}, output="p.npy", progress=progress)
+print(len(basis), dimred.average(rows).w.shape)
+"""
+    (tmp_path / "program.py").write_text(program)
+    words = f"exec {sys.executable} program.py {closing if by_shell else ''}"
+    environment = os.environ | {"PYTHONPATH": str(PACKAGE)}
+    done = completed(["bash", "-c", words], env=environment, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "5 (9,)\n"), done.stderr
+    assert len(dimred.Basis.load(tmp_path / "p.npy")) == 5
 
 
 def test_a_second_writer_of_a_basis_is_refused(run: Path, tmp_path: Path) -> None:
@@ -188,11 +373,13 @@ def test_the_weights_of_an_export_have_its_signature(run: Path, photos: Path, tm
     answer = execute("dimred", "predict", signature.parent, image)
     assert execute("dimred", "predict", signature.parent / "weights.safetensors", image) == answer
     alone = shutil.copy(signature.parent / "weights.safetensors", tmp_path)
-    line = f"no run says what {alone} was trained on: normalisation, classes and samples are those of the default data"
+    line = f"no run folder records the training data of {alone}, so normalisation, classes and samples come from the "
+    line += "default data"
     assert line in execute("dimred", "predict", alone, image)
     assert line in execute("dimred", "evaluate", alone, "--test_samples=20", "--threads=1")
-    assert "no run says" not in execute("dimred", "evaluate", alone, f"--data={few()}", "--test_samples=20")
-    assert "no run says" not in execute("dimred", "predict", run, image)
+    words = ("evaluate", alone, f"--data={few()}", "--test_samples=20")
+    assert "no run folder records the training data" not in execute("dimred", *words)
+    assert "no run folder records" not in execute("dimred", "predict", run, image)
 
 
 # ---- a newcomer's ways
@@ -255,8 +442,8 @@ def test_words_are_looked_at_before_a_download(tmp_path: Path) -> None:
         (copy / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(REPOSITORY / name, copy / name)
     script = copy / "scripts" / "slim_checkpoint.sh"
-    for words, rule in (([], "needs CKPT OUT"), (["none.ckpt", "out.safetensors"], "no such checkpoint")):
-        done = subprocess.run([script, *words], cwd=tmp_path, capture_output=True, text=True, check=False)
+    for words, rule in (([], "needs CKPT OUT"), (["none.ckpt", "out.safetensors"], "the checkpoint does not exist")):
+        done = completed([script, *words], cwd=tmp_path)
         assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
         assert rule in done.stderr
     assert not (copy / ".venv-tensorflow").exists()
@@ -280,16 +467,16 @@ def clone_of_scripts(folder: Path) -> Path:
     [
         (["compare.sh", "--engine", "dask"], "the following arguments are required: CONFIG"),
         (["compare.sh", "none.toml", "--engine=slurm", "--jobs=2"], "none.toml"),
-        (["notebooks.sh", "none"], "no folder of runs at none"),
+        (["notebooks.sh", "none"], "needs a folder of runs, received none;"),
         (["docs.sh", "--serv"], "unknown option --serv"),
-        (["demo.sh", "--help"], "takes one folder for its runs, received --help"),
+        (["demo.sh", "--help"], "takes one folder for the runs, received --help"),
         (["benchmark.sh", "--larg"], "takes --large or --peer mindspore, received --larg"),
     ],
 )
 def test_other_scripts_look_at_their_words_before_they_install(words: list[str], rule: str, tmp_path: Path) -> None:
     clone = clone_of_scripts(tmp_path / "clone")
     command = [clone / "scripts" / words[0], *words[1:]]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = completed(command, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, ""), done.stderr
     assert rule in done.stderr
     asked = clone / "asked"
@@ -319,19 +506,19 @@ def test_scripts_without_a_build_say_what_to_run(words: list[str], tmp_path: Pat
     shutil.copytree(REPOSITORY / "scripts", tmp_path / "scripts")
     environment = {name: value for name, value in os.environ.items() if not name.startswith("DIMRED_")}
     command = [tmp_path / "scripts" / words[0], *words[1:]]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    done = completed(command, env=environment, cwd=tmp_path)
     assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
     assert done.stderr.startswith(words[0].removesuffix(".sh") + ": needs ")
-    assert done.stderr.endswith(": run scripts/setup.sh, then this again\n")
+    assert done.stderr.endswith("; run scripts/setup.sh, then the same command again\n")
 
 
 def test_lint_says_what_it_needs(tmp_path: Path) -> None:
     (tmp_path / "scripts").mkdir()
     script = shutil.copy(REPOSITORY / "scripts" / "lint.sh", tmp_path / "scripts")
-    done = subprocess.run([script], capture_output=True, text=True, check=False)
+    done = completed([script])
     assert (done.returncode, done.stderr) == (
         2,
-        "lint: needs a build of the tests: run scripts/setup.sh --tests, then this again\n",
+        "lint: needs a build of the tests; run scripts/setup.sh --tests, then scripts/lint.sh again\n",
     )
 
 
@@ -344,7 +531,7 @@ def test_a_model_is_made_by_the_clones_python(tmp_path: Path, binaries: Path) ->
     (tmp_path / ".venv" / "bin" / "python").chmod(0o755)
     command = [tmp_path / "build" / "bin" / "dimred", "model", "overfeat"]
     environment = {name: value for name, value in os.environ.items() if name != "DIMRED_PYTHON"}
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    done = completed(command, env=environment, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (2, "dimred model: error: [model] the clone's\n")
 
 

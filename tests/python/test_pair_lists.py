@@ -55,9 +55,13 @@ def test_lists_and_pickles_that_do_not_fit(execute, pictures, tmp_path: Path) ->
     images = [files[0].read_bytes()] * 3
     code = pickle.dumps(([b""], [Command(mark)]))
     cases = [
-        ("a.txt", f"{good[0]}\n{files[0]} {files[1]} 2\n".encode(), 'a.txt:2: needs "path_a path_b 0" or 1, received '),
-        ("b.txt", f"{files[0]} 1\n".encode(), ':1: needs "path_a'),
-        ("c.txt", f"{good[0]} 1\n".encode(), ':1: needs "path_a'),
+        (
+            "a.txt",
+            f"{good[0]}\n{files[0]} {files[1]} 2\n".encode(),
+            'a.txt:2: needs a line "path_a path_b 0" or "path_a path_b 1", received ',
+        ),
+        ("b.txt", f"{files[0]} 1\n".encode(), ':1: needs a line "path_a'),
+        ("c.txt", f"{good[0]} 1\n".encode(), ':1: needs a line "path_a'),
         ("d.txt", f"{good[0]}\n\n{files[0]} nothing.png 1\n".encode(), ":3: no such file: "),
         ("code.bin", code, "asks for posix.system, which plain values do not need; refused, nothing of it was run"),
         ("odd.bin", pickle.dumps((images, [True])), "needs two images for each pair, received 3 and 1 pairs"),
@@ -86,13 +90,13 @@ def test_refuses_in_one_line(fails, run: Path, pictures, tmp_path: Path) -> None
 
     out = ["--output", tmp_path / "out"]
     by_kind = sorted(good, key=lambda line: -int(line[-1]))
-    assert "none that differ among pairs 1 to 4; mix the list" in refused(2, by_kind[:40], *out)
+    assert "no pair with 0 from pair 1 to pair 4; shuffle the list" in refused(2, by_kind[:40], *out)
     assert "needs at least 10 pairs, received 9" in refused(2, good[:9], *out)
     path.write_text("\n".join(by_kind[:40]))  # before the network's data are read
-    assert "mix the list" in fails(2, "verify", run, "--pairs", path, "--data", tmp_path / "nowhere", *out)
+    assert "shuffle the list" in fails(2, "verify", run, "--pairs", path, "--data", tmp_path / "nowhere", *out)
     (tmp_path / "broken.png").write_bytes(pictures[0][0].read_bytes()[:60])
     assert "broken.png: " in refused(1, [*good, f"broken.png {pictures[0][0]} 1"], *out)
     assert not (tmp_path / "out").exists()
     assert "needs --output FOLDER for an export" in refused(2, good)
     assert "leave out --pad" in refused(2, good, "--pad=2", *out)
-    assert "needs a run or an export, and pairs" in fails(2, "verify", export)
+    assert "needs a run or an export, then pairs" in fails(2, "verify", export)

@@ -8,12 +8,12 @@ beyond the issue's bound of 1e-5 is a different algorithm.
 
 from __future__ import annotations
 
-import csv
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from cli import rows_in
 from reference.problem import Problem, make_problem, minibatches, reference, through_float32, write_folder
 from reference.stage2_reference import PRESETS, Array, Constants, Minibatch, Step, replay
 
@@ -127,8 +127,7 @@ def test_presets_differ_by_far_more_than_the_tolerance(case: Case) -> None:
 
 def read_steps(file: Path) -> list[dict[str, str]]:
     """The rows of steps.csv."""
-    with file.open(newline="") as stream:
-        return list(csv.DictReader(stream))
+    return rows_in(file)
 
 
 def expect_equal_telemetry(rows: list[dict[str, str]], steps: list[Step]) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
+from cli import completed
 from conftest import REPOSITORY
 from safetensors.torch import load_file
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
@@ -48,7 +49,7 @@ def refused(binaries: Path, tmp_path: Path) -> Callable[[Path], str]:
 
     def call(path: Path) -> str:
         command = [binaries / "dimred", "merge", path, "--output", tmp_path / "refused"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = completed(command)
         assert done.returncode in (1, 2) and len(done.stderr.splitlines()) == 1, done.stderr
         return done.stderr
 
@@ -230,7 +231,7 @@ def rewrite(file: Path, change: Callable[[dict[str, Any]], None], rank: int, sha
 def test_fsdp_ranks_that_do_not_fit_are_refused_by_name(tmp_path: Path, refused) -> None:
     first, second = (f"model_world_size_2_rank_{rank}.pt" for rank in (0, 1))
     folder = shard_all(tmp_path / "lone")
-    assert f"give its folder '{folder}' instead" in refused(folder / first)
+    assert f"give the folder '{folder}' instead" in refused(folder / first)
     (folder / second).rename(tmp_path / "away.pt")
     assert f"'{second}' is missing" in refused(folder)
     (tmp_path / "away.pt").rename(folder / "model_world_size_3_rank_1.pt")
@@ -238,7 +239,7 @@ def test_fsdp_ranks_that_do_not_fit_are_refused_by_name(tmp_path: Path, refused)
 
     folder = shard_all(tmp_path / "twice")
     (folder / second).write_bytes((folder / first).read_bytes())
-    assert "was saved by rank 0, but its name says rank 1" in refused(folder)
+    assert "was saved by rank 0, but the file name says rank 1" in refused(folder)
 
     folder = shard_all(tmp_path / "fewer")
     rewrite(folder / second, lambda state: state.pop("embed.weight"), 1)
@@ -263,7 +264,7 @@ def test_fsdp_ranks_that_do_not_fit_are_refused_by_name(tmp_path: Path, refused)
         )
         torch.save(state, folder / second)
     assert (
-        '"embed.weight" has the shape [7, 3], and needs a part of the shape [3, 3] for rank 1, received [2, 3]'
+        '"embed.weight" with the shape [7, 3] needs a shard with the shape [3, 3] on rank 1, received [2, 3]'
         in refused(folder)
     )
 
@@ -297,7 +298,7 @@ class Command:
 def test_nothing_of_a_rank_is_run(kind: str, tmp_path: Path) -> None:
     torch.save({"w": torch.ones(1), "module": Command()}, tmp_path / "f.pt")
     command = [sys.executable, "-I", "-S", READER, kind, tmp_path / "f.pt"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    done = completed(command, cwd=tmp_path)
     assert done.returncode == 3 and ".check_call, which" in done.stderr and not (tmp_path / "run").exists()
 
 
@@ -432,7 +433,7 @@ def test_zero_whose_stage_python_3_11_wrote_by_name(tmp_path: Path, deepspeed, m
     whole = network(True, True)
     assert same(merged(save_zero(tmp_path / "global_step5", whole, 2, 2, deepspeed)), whole.masters())
     monkeypatch.setattr(Enum, "__reduce_ex__", lambda self, _: (getattr, (self.__class__, "half")))
-    assert "has the unknown stage 'half' of ZeRO" in refused(save_zero(tmp_path / "other", whole, 2, 2, deepspeed))
+    assert "has the unknown ZeRO stage 'half'" in refused(save_zero(tmp_path / "other", whole, 2, 2, deepspeed))
 
 
 def test_a_trainers_folder_has_the_zero_that_its_latest_names(tmp_path: Path, deepspeed, merged, refused) -> None:
@@ -448,18 +449,18 @@ def test_zero_that_does_not_fit_is_refused_by_name(tmp_path: Path, deepspeed, re
     whole = network(True, False)
     folder = save_zero(tmp_path / "a/global_step5", whole, 2, 2, deepspeed)
     last = folder / "bf16_zero_pp_rank_1_mp_rank_00_optim_states.pt"
-    assert f"give its folder '{folder}' instead" in refused(last)
+    assert f"give the folder '{folder}' instead" in refused(last)
     last.rename(tmp_path / "away.pt")
-    assert "comes from 2 ranks, but its folder has 1 file" in refused(folder)
+    assert "comes from 2 ranks, but the folder has 1 file" in refused(folder)
     (tmp_path / "away.pt").rename(folder / "bf16_zero_pp_rank_0_mp_rank_01_optim_states.pt")
     assert "model, pipeline or expert parallelism" in refused(folder)
 
     folder = save_zero(tmp_path / "b/global_step5", whole, 3, 2, deepspeed)
     (folder / "zero_pp_rank_1_mp_rank_00_model_states.pt").unlink()
-    assert "needs the model states of 2 ranks" in refused(folder)
+    assert "needs files of model states from 2 ranks" in refused(folder)
     for file in folder.glob("*optim_states.pt"):
         file.unlink()
-    assert "optim_states.pt of all ranks" in refused(folder)
+    assert "optim_states.pt of any rank" in refused(folder)
 
     for stage in (2, 3):
         folder = save_zero(tmp_path / f"c{stage}/global_step5", whole, stage, 2, deepspeed)

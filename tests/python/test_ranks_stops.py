@@ -12,7 +12,8 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from ranks import PATIENCE, SMALL, ended, refused, rows, run_ranks, started
+from cli import cli, rows
+from ranks import PATIENCE, SMALL, ended, refused, run_ranks, started
 
 # Every stop waits for the first epoch. A sign of life may take as long as by default, but where one has to be missed:
 # other tests beside these may take the cores for seconds.
@@ -62,15 +63,7 @@ def test_a_signal_to_one_rank_stops_the_evaluation_of_all(tmp_path: Path, dimred
     small = ["--model=resnet56", "--precision=float32", "--train_samples=60", "--global_batch_size=60", "--threads=1"]
     done = run_ranks(dimred, ["stage1", *small, "--test_samples=10", "--epochs=1", "--output", tmp_path / "start"], 1)
     assert done.codes == [0], done.errors
-    long = [
-        "stage2",
-        "--checkpoint",
-        tmp_path / "start",
-        "--preset=sgd",
-        "--epochs=0",
-        "--test_samples=10000",
-        "--threads=1",
-    ]
+    long = cli("stage2 --preset=sgd --epochs=0 --test_samples=10000 --threads=1", checkpoint=tmp_path / "start")
     with started(dimred, [*long, "--output", tmp_path / "run"], 2) as processes:
         while not (tmp_path / "run" / "curve.csv").exists():
             assert all(process.poll() is None for process in processes), ended(processes)
@@ -86,14 +79,7 @@ def test_a_signal_to_one_rank_stops_the_evaluation_of_all(tmp_path: Path, dimred
 def test_a_second_interrupt_leaves_at_once(tmp_path: Path, dimred: Path) -> None:
     """The first would wait for the end of a step of many seconds."""
     run = tmp_path / "run"
-    slow = [
-        "stage1",
-        "--model=resnet56",
-        "--batch_size=4000",
-        "--train_samples=4000",
-        "--test_samples=100",
-        "--threads=1",
-    ]
+    slow = cli("stage1 --model=resnet56 --batch_size=4000 --train_samples=4000 --test_samples=100 --threads=1")
     with started(dimred, [*slow, "--output", run], 1) as (process,):
         while not (run / "curve.csv").exists():
             assert process.poll() is None
@@ -191,7 +177,7 @@ def test_torchruns_restart_after_a_preemption_ends_at_once(tmp_path: Path, dimre
     run = tmp_path / "run"
     code, output, _ = torchrun_after(signal.SIGTERM, run, 2, dimred, *LONG)
     assert code != 0
-    assert "stopped by a signal before this restart" in output
+    assert "a signal has stopped this run, so this restart trains nothing" in output
     epochs = len(rows(run))
     done = run_ranks(dimred, ["stage1", *FEW, f"--epochs={epochs + 1}", "--total_epochs=1000", "--output", run], 2)
     assert done.codes == [0, 0], done.errors  # a start of its own goes on
@@ -243,7 +229,7 @@ def test_a_rank_that_never_comes(tmp_path: Path, dimred: Path) -> None:
     arguments = ["stage1", *FEW, "--output", tmp_path / "run", "--rendezvous_timeout=2"]
     with started(dimred, arguments, 2, WORLD_SIZE="3") as processes:
         done = ended(processes)
-    refused(done, 1, "of 3 ranks these have not come", "within 2 s: 2")
+    refused(done, 1, "needs all 3 ranks at ", "within 2 s, but these ranks have not come: 2")
     assert not (tmp_path / "run").exists()
 
 
@@ -251,4 +237,4 @@ def test_an_error_of_rank_0_alone_ends_all(tmp_path: Path, dimred: Path) -> None
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "thesis.txt").write_text("precious")
     done = run_ranks(dimred, ["stage1", *FEW, "--output", tmp_path / "run"], 3)
-    refused(done, 2, "holds files that are not a run of dimred")
+    refused(done, 2, "holds files, but no run of dimred")

@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 import recipe
 import recipe_twin
+from cli import cli
 from comparison.options import read_options_of
 from conftest import REPOSITORY
 from dimred_twins.training import CannotFollow, learning_rate, require_followable, train_as
@@ -53,17 +54,11 @@ SMALLER = {
         "stage1.batch_size=8",
         "stage1.num_classes=4",
     ],
-    "flowers_transfer": [
-        "backbone.train_samples=0",
-        "backbone.test_samples=0",
-        "backbone.batch_size=8",
-        "scratch.epochs=1",
-        "scratch.warmup_epochs=0",
-        "scratch.batch_size=8",
-        "stage1.batch_size=8",
-        "frozen.epochs=1",
-        "frozen.batch_size=8",
-    ],
+    "flowers_transfer": """
+        backbone.train_samples=0 backbone.test_samples=0 backbone.batch_size=8 scratch.epochs=1
+        scratch.warmup_epochs=0 scratch.batch_size=8 stage1.batch_size=8 frozen.epochs=1
+        frozen.batch_size=8
+    """.split(),
 }
 ALWAYS = [
     "stage1.epochs=1",
@@ -112,7 +107,7 @@ def test_weights_stand_for_a_backbone() -> None:
     read = recipe.read_recipe(file, Path("out"), given, False, Path("resnet50.pt"))
     assert [step.name for step in read.steps] == ["scratch", "frozen", "stage1", "pca", "stage2"]
     assert all(step.options["initialize_from"].endswith("/resnet50.pt") for step in read.steps[1:3])
-    with pytest.raises(RecipeError, match="has no use for --pretraining_data"):
+    with pytest.raises(RecipeError, match="the recipe does not use --pretraining_data"):
         recipe.read_recipe(file, Path("out"), given | {"pretraining_data": Path("other")}, False, Path("resnet50.pt"))
     with pytest.raises(RecipeError, match="has no backbone"):
         recipe.read_recipe(file.with_stem("dldr_cifar10"), Path("out"), given, False, Path("resnet50.pt"))
@@ -147,7 +142,8 @@ def test_converted_weights_bring_their_network(tmp_path: Path, capsys) -> None:
     assert "network" not in str(stage2.options)
     (tmp_path / "one" / "a").mkdir(parents=True)
     assert recipe.main([str(file), "--data", str(tmp_path / "one"), "--backbone", str(weights)]) == 1
-    assert "--data: needs a folder for each class, for which slim:resnet_v1_50 is written" in capsys.readouterr().err
+    said = "--data: needs a folder with one folder for each class, to write slim:resnet_v1_50"
+    assert said in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("file", [file for file in FILES if file.stem in SMALLER])  # dldr_cifar100 is dldr_cifar10's
@@ -166,17 +162,8 @@ def test_a_short_version_trains_as_its_twin_and_runs_to_its_end(
     if file.stem in ("estimator_oct", "flowers_transfer"):
         settings.append("backbone.epochs=1")
         settings.append("backbone.warmup_epochs=0")
-    words = [
-        str(file),
-        *places,
-        "--short",
-        "--output",
-        str(tmp_path / "runs"),
-        "--dimred",
-        str(binaries / "dimred"),
-        "--set",
-        *settings,
-    ]
+    runs = tmp_path / "runs"
+    words = cli(file, *places, "--short --output", runs, "--dimred", binaries / "dimred", "--set", *settings)
     assert recipe_twin.main(words) == 0, capsys.readouterr().err
     for name in trained:
         losses = pd.read_csv(tmp_path / "runs" / name / "twin.csv")
@@ -194,31 +181,25 @@ def test_a_short_version_trains_as_its_twin_and_runs_to_its_end(
     shutil.rmtree(tmp_path / "runs" / trained[0])
     for _ in range(2):
         assert recipe.main(words) == 1
-        assert f"was made before {trained[0]}; choose another --output, or remove it" in capsys.readouterr().err
+        assert f"was made before {trained[0]}; choose another --output, or remove this one" in capsys.readouterr().err
     assert not (tmp_path / "runs" / trained[0]).exists()
 
 
 def test_faces_run_through_both_stages(binaries: Path, tmp_path: Path, capsys) -> None:
     """The twin has no margin; tests of the softmax compare it with PyTorch's."""
     assert faces.main([str(tmp_path / "faces"), "--identities=5", "--images=10", "--others=5"]) == 0
-    words = [
-        str(REPOSITORY / "experiments/recipes/plsc_faces.toml"),
-        "--data",
-        str(tmp_path / "faces"),
-        "--short",
-        "--output",
-        str(tmp_path / "runs"),
-        "--dimred",
-        str(binaries / "dimred"),
+    words = cli(
+        REPOSITORY / "experiments/recipes/plsc_faces.toml",
+        "--short --dimred",
+        binaries / "dimred",
         "--set",
         *ALWAYS,
-        "stage1.batch_size=9",
-        "stage1.warmup_epochs=0",
-        "stage1.threads=1",
-        "stage2.threads=1",
-    ]
+        "stage1.batch_size=9 stage1.warmup_epochs=0 stage1.threads=1 stage2.threads=1",
+        data=tmp_path / "faces",
+        output=tmp_path / "runs",
+    )
     assert recipe_twin.main(words) == 1
-    assert "the twin has no margin_loss, received arcface" in capsys.readouterr().err
+    assert "the PyTorch twin does not support margin_loss, received arcface" in capsys.readouterr().err
     assert recipe.main(words) == 0, capsys.readouterr().err
     *_, trained, first, second, _ = capsys.readouterr().out.splitlines()
     assert "stage2" in trained and "verify1" in first and "verify2      60 pairs, accuracy" in second
@@ -247,11 +228,11 @@ def test_mistakes_are_named(tmp_path: Path, capsys) -> None:
         good + '[pca]\nsnapshots = "{stage3}"\n'
     )
     assert "needs --data: photographs" in error('data = "photographs"\n' + good)
-    assert "has no use for --data" in error(good, "--data", "x")
+    assert "the recipe does not use --data" in error(good, "--data", "x")
     assert "has no short version" in error(good, "--short")
     assert "STEP one of stage1; received pca.k=3" in error(good, "--set", "stage1.seed=2", "--set", "pca.k=3")
     assert "stage1.epohcs: unknown option of dimred stage1; nearest: epochs" in error(good, "--set", "stage1.epohcs=2")
-    assert "[short.stage2]: there is no step [stage2]" in error(good + "[short.stage2]\nepochs = 1\n", "--short")
+    assert "[short.stage2]: the recipe has no step [stage2]" in error(good + "[short.stage2]\nepochs = 1\n", "--short")
     assert "in braces ({{ is a brace), received '{stage1.x}'" in error(good + '[pca]\nsnapshots = "{stage1.x}"\n')
     assert "in braces ({{ is a brace), received 'a{1}'" in error(good + 'model = "a{1}"\n')
     assert "r.toml" in error("title = ")
@@ -286,7 +267,8 @@ def test_what_was_made_from_an_earlier_version_of_a_step_is_refused(tmp_path: Pa
             output.mkdir(parents=True)
             (output / "manifest.json").write_text('{"outcome": "finished"}')
         else:
-            output.with_suffix(".json").write_text("{}")
+            for file in (output, output.with_suffix(".json")):
+                file.write_text("{}")
         return SimpleNamespace(returncode=0)
 
     monkeypatch.setattr("subprocess.run", fake_run)
@@ -330,9 +312,9 @@ def test_a_twin_is_judged_by_every_loss() -> None:
     assert wrong == []
     assert row[:7] == ["run", "4", "1.9000", "1.9001", "1.4500", "1.4501", "1.0e-04"]
     assert recipe_twin.compare("run", good.assign(twin_loss=good["loss"] + [0, 0, 0.3, 0.3]), 0.1)[1] == [
-        "run: epochs differ by 0.3000, more than 0.1 of 1.9000"
+        "run: the epochs' losses differ by 0.3000, more than 0.1 of 1.9000"
     ]
-    assert "the twin's loss does not fall" in recipe_twin.compare("run", good.assign(twin_loss=2.0), 1)[1][0]
+    assert "the twin's loss does not decrease" in recipe_twin.compare("run", good.assign(twin_loss=2.0), 1)[1][0]
     assert recipe_twin.compare("run", good.assign(twin_loss=[2.0, 1.8, 1.5, math.nan]), 0.1)[1] == [
         "run: the twin's loss is not finite"
     ]
@@ -354,20 +336,12 @@ def test_the_twins_rates_are_dimreds(words: str, tmp_path: Path, execute) -> Non
     run = tmp_path / "run"
     execute(
         "dimred",
-        "stage1",
-        "--train_samples=10",
-        "--test_samples=10",
-        "--batch_size=2",
-        "--epochs=8",
-        "--model=lenet",
-        f"--data={few()}",
-        "--snapshots_per_epoch=0",
-        "--log_loss_every_n_iters=1",
+        "stage1 --train_samples=10 --test_samples=10 --batch_size=2 --epochs=8 --model=lenet",
+        "--snapshots_per_epoch=0 --log_loss_every_n_iters=1",
         *words.split(),
-        "--threads=1",
-        "--output",
-        run,
-        "--time_history",
+        "--threads=1 --time_history",
+        data=few(),
+        output=run,
     )
     options = read_options(run / "config.toml")
     ours = pd.read_csv(run / "curve.csv").query("epoch > 0").groupby("epoch")["learning_rate"].first()
@@ -386,7 +360,7 @@ def test_a_twin_refuses_before_any_work(tmp_path: Path, capsys) -> None:
         "nesterov": "true",
         "margin_loss": "arcface",
     }.items():
-        with pytest.raises(CannotFollow, match="the twin has no"):
+        with pytest.raises(CannotFollow, match="the PyTorch twin does not support"):
             require_followable({option: value})
     require_followable({"gradient_accumulation": "1", "nesterov": "false", "anneal_from_epoch": "-1"})
     file = tmp_path / "r.toml"
@@ -398,17 +372,10 @@ def test_a_twin_refuses_before_any_work(tmp_path: Path, capsys) -> None:
 
 def test_a_twin_refuses_what_it_cannot_follow(execute, tmp_path: Path) -> None:
     run = tmp_path / "run"
-    small = [
-        "--train_samples=64",
-        "--test_samples=20",
-        "--batch_size=32",
-        "--hooks=batches",
-        f"--data={few()}",
-        "--quiet",
-    ]
+    small = cli("--train_samples=64 --test_samples=20 --batch_size=32 --hooks=batches --quiet", data=few())
     execute("dimred", "stage1", *small, "--optimizer=lars", "--output", run)
     assert len(list((run / "batches").iterdir())) == 3  # weights and two steps
-    with pytest.raises(CannotFollow, match="no optimizer lars"):
+    with pytest.raises(CannotFollow, match="does not support optimizer lars"):
         train_as(run)
     (run / "batches" / "step_00000001.rank1.safetensors").write_bytes(b"")
     with pytest.raises(CannotFollow, match="by several ranks"):

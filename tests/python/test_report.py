@@ -80,6 +80,7 @@ def test_children_are_plotted_behind_their_parent(runs: list[Path]) -> None:
     by_name = {run.name: run for run in read_runs(runs)}
     assert list(by_name["stage2"].curve["epoch"]) == [3, 4, 5, 5]
     assert by_name["continued"].start_epoch == 3
+    assert [run.name for run in read_runs(runs[0])] == [run.name for run in read_runs([runs[0]])]
     assert {run.kind for run in by_name.values()} == {"stage 1", "continued", "annealed", "stage 2"}
 
 
@@ -130,7 +131,7 @@ def test_validation_chooses_the_best_epoch_where_there_is_one(tmp_path: Path) ->
 def test_a_folder_that_is_no_run_is_refused_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     output = tmp_path / "report.html"
     assert report.main([str(tmp_path), "--output", str(output)]) == 2
-    assert f"{tmp_path} is not a run folder: it has no curve.csv" in capsys.readouterr().err
+    assert f"{tmp_path} is not a run folder: no curve.csv is in it or in a folder below it" in capsys.readouterr().err
     assert not output.exists()
 
 
@@ -141,7 +142,7 @@ def test_what_is_damaged_or_not_finished_is_left_out_and_named(runs: list[Path],
     said, html = capsys.readouterr().out, (tmp_path / "report.html").read_text()
     assert [line.split()[0] for line in said.splitlines()[2:4]] == ["stage1", "stage2"]
     for text in (said, html):
-        assert "2 of 4 runs are left out:" in text
+        assert "2 of 4 runs are not in this report:" in text
         assert f"{runs[1]}/curve.csv" in text
         assert f"{runs[2]} is not finished: its outcome is interrupted" in text
     assert report.main([str(runs[2]), "--output", str(tmp_path / "report.html")]) == 2
@@ -179,7 +180,7 @@ def test_of_many_runs_the_groups_that_validation_prefers_are_shown(tmp_path: Pat
     assert listed == [f"g{group}" for group in range(14, 2, -1)]
     assert "(12 of 46 runs" in said
     assert "12 of 46 runs" in html
-    assert "validation prefers this one: g14 " in said
+    assert "16 groups of stage 2, this one has the most seeds and then the best validation accuracy: g14 " in said
     assert all(f">g{group}</td>" in html for group in range(16))  # the tables over seeds hold all
 
 
@@ -223,8 +224,8 @@ def test_runs_that_do_not_compare_are_said_to(tmp_path: Path) -> None:
     runs = read_runs([write_run(tmp_path / name, [row(1, 0.5)], **facts) for name, facts in about.items()])
     assert mixed(runs[:2]) == []
     assert mixed(runs) == [
-        "These runs have different networks: a and c do not compare.",
-        "These runs have different training data: a and d do not compare.",
+        "These runs have different networks; do not compare a with c.",
+        "These runs have different training data; do not compare a with d.",
     ]
     assert comparison(runs)[:2] == mixed(runs)
 
@@ -236,7 +237,7 @@ def test_a_page_is_written_whole_through_a_link_and_over_nothing_else(runs: list
     assert place.is_symlink()
     assert (tmp_path / "page.html").read_text().startswith("<!doctype html>")
     os.mkfifo(pipe)
-    for output, rule in ((pipe, "is no regular file"), (tmp_path / "none" / "x.html", "is not there")):
+    for output, rule in ((pipe, "is no regular file"), (tmp_path / "none" / "x.html", "does not exist")):
         assert report.main([str(runs[0]), "--output", str(output)]) == 2
         [line] = capsys.readouterr().err.splitlines()
         assert rule in line

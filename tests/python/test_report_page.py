@@ -76,7 +76,7 @@ def test_several_seeds_come_with_their_uncertainty(html: Path) -> None:
     ):
         assert chart in text
     assert re.search(
-        r"robust ends at [\d.]+ ± [\d.]+ % over 2 seeds; [+-][\d.]+ points \(.* to .*\) beside (annealed|continued)",
+        r"robust ends at [\d.]+ ± [\d.]+ % over 2 seeds, [+-][\d.]+ points \(.* to .*\) against (annealed|continued)",
         text,
     )
     assert text.count('<i class="key c1"></i>robust</td>') == 2  # one line a group, over seeds and of costs

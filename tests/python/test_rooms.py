@@ -79,6 +79,20 @@ def test_a_room_links_the_rooms_that_it_includes(name: str) -> None:
     assert room.included() & set(ROOMS) - {room.folder.name} - folders == set()
 
 
+def test_the_engine_knows_no_files() -> None:
+    """Values in, values out: no include of the rooms of files and runs, nor of a header that opens or prints."""
+    engine = ROOMS["engine"]
+    assert {"checkpoints", "run"} & ({*engine.arguments["LINKS"]} | engine.included()) == set()
+    headers = {
+        header
+        for file in engine.sources()
+        for header in re.findall(r'^#include [<"]([^>"]+)[>"]', file.read_text(), re.MULTILINE)
+    }
+    assert "engine/setup.h" in headers
+    opening = {f"support/{name}.h" for name in ("atomic_file", "console", "list_files", "mapped_file", "open_file")}
+    assert headers & (opening | {"filesystem", "fstream", "iostream"}) == set()
+
+
 def test_readme_names_every_room() -> None:
     folders = {room.folder for room in ROOMS.values()}
     assert len(folders) > 15

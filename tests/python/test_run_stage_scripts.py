@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cli import cli, completed
 from conftest import REPOSITORY
 from fashion import few
 from PIL import Image
@@ -39,9 +40,7 @@ def answers(tmp_path: Path):
     def call(script: str, *arguments: str, gpus: bool = False, **variables: str) -> subprocess.CompletedProcess[str]:
         environment = {name: value for name, value in os.environ.items() if name not in LAUNCHED} | variables
         environment["PATH"] = f"{tmp_path / 'tools'}:{environment['PATH']}" if gpus else "/usr/bin:/bin"
-        return subprocess.run(
-            [tmp_path / "scripts" / script, *arguments], capture_output=True, text=True, check=False, env=environment
-        )
+        return completed([tmp_path / "scripts" / script, *arguments], env=environment)
 
     return call
 
@@ -57,6 +56,19 @@ def test_one_rank_is_the_program_itself(answers) -> None:
         said.stdout
         == "dimred stage2 --checkpoint RUN --data DATA --pca_mat P.npy --output runs/stage2 --boost boost.json\n"
     )
+
+
+def test_default_data_are_refused_for_a_run_on_other_data(answers, tmp_path: Path) -> None:
+    for name, data in (("own", "/data/own"), ("fashion", ""), ("named", "/usr/share/datasets/fashion-mnist")):
+        (tmp_path / name / "checkpoints" / "state_1").mkdir(parents=True)
+        (tmp_path / name / "config.toml").write_text(f'data = "{data}"\ndataset = "auto"\n')
+    for checkpoint in (tmp_path / "own", tmp_path / "own" / "final.h5", tmp_path / "own" / "checkpoints" / "state_1"):
+        done = answers("run_stage_2.sh", "default", str(checkpoint))
+        assert (done.returncode, done.stdout) == (2, "")
+        assert f"is Fashion-MNIST, but {checkpoint} was trained on /data/own; give DATA as /data/own" in done.stderr
+    for checkpoint in (tmp_path / "fashion", tmp_path / "named", tmp_path / "no run"):
+        done = answers("run_stage_2.sh", "default", str(checkpoint))
+        assert done.stdout == f"dimred stage2 --checkpoint {checkpoint} --output runs/stage2\n"
 
 
 def test_several_ranks_are_started_by_torchrun(answers) -> None:
@@ -157,7 +169,8 @@ def lengths(answers, binaries: Path):
 def test_a_new_run_stops_at_70_of_90_parts_of_its_schedule(epochs: int, total: str, lengths, tmp_path: Path) -> None:
     [line], given = lengths("--epochs", epochs, "--output", tmp_path / "new")
     assert given == total
-    assert f"the schedule has {total} epochs: training stops after {epochs}, while the learning rate is high" in line
+    stops = f"the schedule has {total} epochs, and training stops after {epochs}, while the learning rate is still high"
+    assert stops in line
     assert f"--total_epochs {epochs} lets the rate fall" in line
 
 
@@ -172,14 +185,10 @@ def test_a_file_of_options_counts_as_the_options_themselves(lengths, tmp_path: P
 
 @pytest.mark.parametrize(
     "option",
-    [
-        "--total_steps=100",
-        "--schedule=constant",
-        "--anneal_from_epoch=18",
-        "--help",
-        "--fastnn=hyper_parameters",
+    cli(
+        "--total_steps=100 --schedule=constant --anneal_from_epoch=18 --help --fastnn=hyper_parameters",
         "--find_learning_rate=rates.csv",
-    ],
+    ),
 )
 def test_schedules_that_somebody_has_chosen_are_left_alone(option: str, lengths, tmp_path: Path) -> None:
     assert lengths("--epochs=20", "--output", tmp_path / "new", option) == ([], "")
@@ -200,7 +209,7 @@ def test_the_length_is_said_once_and_not_by_quiet_runs(lengths, tmp_path: Path) 
 
 def test_an_output_elsewhere_is_told_how_to_keep_its_rate(lengths) -> None:
     [line], given = lengths("--epochs=20", "--output=s3://bucket/run")
-    assert given == "" and "--total_epochs 26 keeps it high" in line
+    assert given == "" and "--total_epochs 26 keeps the rate high" in line
 
 
 @pytest.mark.parametrize(("epochs", "kept"), [(20, "26"), (24, "26"), (26, ""), (30, "")])
@@ -225,13 +234,16 @@ def test_the_same_command_resumes_a_run_of_the_longer_schedule(desk: Path, tmp_p
 
     def call(epochs: int) -> subprocess.CompletedProcess[str]:
         command = [desk / "scripts" / "run_stage_1.sh", few(), *small, f"--epochs={epochs}"]
-        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+        return completed(command)
 
     assert "rate 0.03333" in call(2).stdout  # 0.1 (1 - 2 / 3)
     assert "finished already, at epoch 2" in call(2).stdout
     assert "rate 0 " in call(3).stdout
     beyond = call(4)
-    assert beyond.returncode == 2 and "has total_epochs = 3, received 4; its schedule ends there" in beyond.stderr
+    assert (
+        beyond.returncode == 2
+        and "has total_epochs = 3, received 4; the schedule of this run ends there" in beyond.stderr
+    )
 
 
 def test_photographs_get_a_network_that_was_made_for_them(tmp_path: Path, desk: Path) -> None:
@@ -241,23 +253,20 @@ def test_photographs_get_a_network_that_was_made_for_them(tmp_path: Path, desk: 
         for i in range(2):
             pixels = generator.integers(0, 255, (40 + 3 * i, 60 - 2 * i, 3), dtype=np.uint8)
             Image.fromarray(pixels).save(tmp_path / "photographs" / label / f"{i}.jpg")
-    command = [
+    command = cli(
         desk / "scripts" / "run_stage_1.sh",
         tmp_path / "photographs",
-        "--global_batch_size=4",
-        "--threads=1",
-        "--snapshots_per_epoch=0",
-        "--output",
-        tmp_path / "run",
-    ]
-    done = subprocess.run([*command, "--ranks=2"], capture_output=True, text=True, check=False, timeout=120)
+        "--global_batch_size=4 --threads=1 --snapshots_per_epoch=0",
+        output=tmp_path / "run",
+    )
+    done = completed([*command, "--ranks=2"])
     assert done.returncode == 0, done.stderr
     assert "2 ranks on this machine" in done.stdout
     assert (
-        "images of differing sizes: --model resnet18 --preprocessing_name imagenet --image_size 224, as resnet18 was "
-        "made for" in done.stdout
+        "the images differ in size, so this run uses --model resnet18 --preprocessing_name imagenet --image_size 224, "
+        "the usual settings of resnet18" in done.stdout
     )
     assert json.loads((tmp_path / "run" / "manifest.json").read_text())["ranks"] == 2
     assert 'model = "resnet18"' in (tmp_path / "run" / "config.toml").read_text()
-    again = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    again = completed(command)
     assert again.returncode == 0 and "finished already, at epoch 1" in again.stdout, again.stderr

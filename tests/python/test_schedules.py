@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from cli import rows_in
 from reference import learning_rates
 
 EPOCHS, PER_EPOCH = 12, 25
@@ -30,8 +30,7 @@ def rates(execute: Callable[..., str], tmp_path: Path) -> Callable[..., list[flo
         file = tmp_path / "rates.csv"
         lengths = [f"--epochs={epochs}", f"--steps_per_epoch={PER_EPOCH}"]
         execute("dimred", "inspect", "--schedule", kind, *options, *lengths, "--csv", file)
-        with file.open() as lines:
-            rows = list(csv.DictReader(lines))
+        rows = rows_in(file)
         assert [int(row["step"]) for row in rows] == list(range(epochs * PER_EPOCH))
         return [float(row["learning_rate"]) for row in rows]
 
@@ -111,20 +110,20 @@ def test_drawing(execute, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["exponential"], "needs decay_scheme luong5, luong10 or luong234"),
+        (["exponential"], "need decay_scheme luong5, luong10 or luong234"),
         (
             ["linear", "--decay_scheme=luong5"],
             "decay_scheme has no effect: it needs schedule = exponential, polynomial",
         ),
         (["exponential", "--decay_scheme=luong10", "--total_steps=18"], "long enough for 10 decays"),
-        (["piecewise"], "needs pieces with the piecewise schedule"),
-        (["piecewise", "--pieces=5:0.1,5:0.2"], "piece 5:0.2: needs an end epoch > 5"),
-        (["piecewise", "--pieces=5:0=>1"], "piece 5:0=>1: needs a number > 0, received 0"),
+        (["piecewise"], "needs pieces for the piecewise schedule"),
+        (["piecewise", "--pieces=5:0.1,5:0.2"], "piece 5:0.2 needs an end epoch > 5"),
+        (["piecewise", "--pieces=5:0=>1"], "piece 5:0=>1 needs a number > 0, received 0"),
         (["piecewise", "--pieces=5"], "needs END_EPOCH:RATE"),
-        (["piecewise", "--pieces=5:1", "--warmup_epochs=1"], "needs no warm-up with piecewise"),
+        (["piecewise", "--pieces=5:1", "--warmup_epochs=1"], "needs no warm-up with the schedules piecewise"),
         (["plsc", "--milestones=4"], "needs global_batch_size > 0, received 0"),
-        (["linear", "--warmup_epochs=2", "--warmup_steps=9"], "warmup_epochs or warmup_steps"),
-        (["linear", "--total_epochs=9", "--total_steps=9"], "total_epochs or total_steps"),
+        (["linear", "--warmup_epochs=2", "--warmup_steps=9"], "warmup_steps = 0 if warmup_epochs > 0"),
+        (["linear", "--total_epochs=9", "--total_steps=9"], "total_steps = 0 if total_epochs > 0"),
         (["linear", "--warmup_steps=300", "--total_steps=300"], "needs a warm-up shorter than"),
         (["linear", "--warmup_scheme=t2t", "--warmup_steps=9", "--start_learning_rate=1"], "no start_learning_rate"),
         (["lienar"], "needs one of constant | linear"),

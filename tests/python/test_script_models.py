@@ -6,7 +6,6 @@ Dropout is off where another random stream would be compared; that its masks are
 
 from __future__ import annotations
 
-import csv
 import json
 import subprocess
 import zipfile
@@ -17,6 +16,7 @@ import h5py
 import numpy as np
 import pytest
 import torch
+from cli import cli, completed, rows, rows_in
 from fashion import fashion, few
 from PIL import Image
 from ranks import run_ranks
@@ -25,27 +25,15 @@ from torch.nn import functional
 from torch.nn.utils import parameters_to_vector
 
 SAMPLES, STEPS, RATE = 250, 6, 0.05
-PLAIN = [
-    f"--train_samples={SAMPLES}",
-    "--test_samples=100",
-    f"--global_batch_size={SAMPLES}",
-    f"--learning_rate={RATE}",
-    "--schedule=constant",
-    "--momentum=0.9",
-    "--weight_decay=0",
-    "--threads=1",
-    "--snapshots_per_epoch=1",
-    "--memory_format=contiguous",
-    f"--data={few()}",
-]
-DROPPED = [
-    "--train_samples=500",
-    "--test_samples=100",
-    "--batch_size=50",
-    "--threads=1",
-    "--snapshots_per_epoch=3",
-    f"--data={few()}",
-]
+PLAIN = cli(
+    "--test_samples=100 --schedule=constant --momentum=0.9 --weight_decay=0 --threads=1",
+    "--snapshots_per_epoch=1 --memory_format=contiguous",
+    train_samples=SAMPLES,
+    global_batch_size=SAMPLES,
+    learning_rate=RATE,
+    data=few(),
+)
+DROPPED = cli("--train_samples=500 --test_samples=100 --batch_size=50 --threads=1 --snapshots_per_epoch=3", data=few())
 
 
 class Net(nn.Module):
@@ -97,12 +85,6 @@ def newest(run: Path) -> dict[str, np.ndarray]:
     return {file.stem: np.fromfile(file, kinds[file.suffix]) for file in state.iterdir() if file.suffix in kinds}
 
 
-def curve(run: Path) -> list[dict[str, str]]:
-    """curve.csv without its times."""
-    with (run / "curve.csv").open(newline="") as stream:
-        return [{k: v for k, v in row.items() if "seconds" not in k} for row in csv.DictReader(stream)]
-
-
 def trained_by_pytorch(net: Net, run: Path, train: bool) -> tuple[list[float], np.ndarray, np.ndarray]:
     """Losses of all steps, weights and float buffers after SGD on what the run trained on."""
     manifest = json.loads((run / "manifest.json").read_text())
@@ -132,7 +114,7 @@ def test_steps_are_pytorchs(how: str, tmp_path: Path, execute) -> None:
     execute("dimred", "stage1", *PLAIN, f"--epochs={STEPS}", "--model", file, "--output", run)
     losses, weights, buffers = trained_by_pytorch(net, run, train=how == "scripted")
     ours = newest(run)
-    np.testing.assert_allclose([float(row["train_loss"]) for row in curve(run)], losses, rtol=1e-5)
+    np.testing.assert_allclose([float(row["train_loss"]) for row in rows(run)], losses, rtol=1e-5)
     assert losses[-1] < 0.98 * losses[0]
     assert np.abs(ours["weights"] - weights).max() < 1e-5
     assert np.abs(ours["buffers"] - buffers).max() < 1e-5
@@ -196,17 +178,15 @@ def test_our_own_files_keep_the_modules_names(tmp_path: Path, execute) -> None:
     net, run = Wrapped(), tmp_path / "run"
     torch.jit.script(net).save(tmp_path / "net.pt")
     torch.save(net.state_dict(), tmp_path / "weights.pt")
-    words = [
+    words = cli(
         *PLAIN,
-        "--model",
-        tmp_path / "net.pt",
-        "--initialize_from",
-        tmp_path / "weights.pt",
         "--trainable_include_patterns=fc,gamma",
-        "--output",
-        run,
-    ]
-    assert "5 tensors loaded, 0 left as drawn" in execute("dimred", "stage1", *words, "--epochs=1", "--total_epochs=2")
+        model=tmp_path / "net.pt",
+        initialize_from=tmp_path / "weights.pt",
+        output=run,
+    )
+    said = execute("dimred", "stage1", *words, "--epochs=1", "--total_epochs=2")
+    assert "5 tensors loaded, 0 with random values" in said
     execute("dimred", "stage1", *words, "--epochs=2", "--total_epochs=2")
     execute("dimred", "export", run, "--threads=1")
     image = tmp_path / "grey.png"
@@ -225,27 +205,19 @@ def runs(tmp_path_factory, execute) -> Path:
     (folder / "net.pt").rename(folder / "moved.pt")
     execute(
         "dimred",
-        "stage2",
-        "--preset=robust",
-        "--epochs=2",
-        "--n_component=6",
-        "--threads=1",
-        "--batch_size=50",
-        "--checkpoint",
-        folder / "stage1",
-        "--output",
-        folder / "stage2",
+        "stage2 --preset=robust --epochs=2 --n_component=6 --threads=1 --batch_size=50",
+        checkpoint=folder / "stage1",
+        output=folder / "stage2",
     )
     return folder
 
 
 def test_both_stages_train_it(runs: Path) -> None:
-    assert curve(runs / "stage2")[-1]["epoch"] == "2"
-    assert float(curve(runs / "stage2")[-1]["test_accuracy"]) > 0.3  # ten classes
+    assert rows(runs / "stage2")[-1]["epoch"] == "2"
+    assert float(rows(runs / "stage2")[-1]["test_accuracy"]) > 0.3  # ten classes
     first, last = newest(runs / "stage1"), newest(runs / "stage2")
     assert np.abs(first["weights"] - last["weights"]).max() > 1e-4
-    with (runs / "stage2" / "steps.csv").open(newline="") as stream:
-        steps = list(csv.DictReader(stream))
+    steps = rows_in(runs / "stage2" / "steps.csv")
     assert len(steps) == 20
     with h5py.File(next((runs / "stage1" / "snapshots").glob("*.h5"))) as h5:
         assert h5["weights"].shape == (sum(p.numel() for p in network().parameters()),)
@@ -259,14 +231,7 @@ def test_a_run_in_two_parts_equals_one(stage: str, runs: Path, tmp_path: Path, e
         options = [*DROPPED, "--model", runs / "moved.pt", "--total_epochs=4"]
         parts = ["--epochs=1", "--epochs=4"]
     else:
-        options = [
-            "--preset=robust",
-            "--n_component=6",
-            "--threads=1",
-            "--batch_size=50",
-            "--checkpoint",
-            runs / "stage1",
-        ]
+        options = cli("--preset=robust --n_component=6 --threads=1 --batch_size=50", checkpoint=runs / "stage1")
         parts = ["--epochs=1", "--epochs=2"]
     for part in parts:
         execute("dimred", stage, *options, part, "--output", run)
@@ -290,7 +255,7 @@ def test_two_ranks_give_what_one_gives(tmp_path: Path, dimred: Path) -> None:
 
 
 def test_evaluate_takes_the_runs_own_copy_and_recalibrates_means(runs: Path, execute) -> None:
-    expected = float(curve(runs / "stage1")[-1]["test_accuracy"])
+    expected = float(rows(runs / "stage1")[-1]["test_accuracy"])
     words = execute("dimred", "evaluate", runs / "stage1", "--threads=1").split("accuracy")[1].split()
     assert float(words[0]) == pytest.approx(100 * expected, abs=0.005)
     assert "BatchNorm recalibrated" in execute("dimred", "evaluate", runs / "stage1" / "snapshots", "--threads=1")
@@ -309,12 +274,21 @@ def test_an_adapter_beside_a_networks_weights_is_named(adapter: str, tmp_path: P
         ["export", weights, "--output", tmp_path / "export"],
         ["stage1", "--initialize_from", weights, *short],
     ):
-        done = subprocess.run(
-            [binaries / "dimred", *words, *options], capture_output=True, text=True, timeout=120, check=False
-        )
+        done = completed([binaries / "dimred", *words, *options])
         text = done.stdout + done.stderr
         assert done.returncode == 0, text
-        assert "adapter" in text and "is not folded into the weights" in text and adapter in text, text
+        assert "adapter" in text and "is not merged into the weights" in text and adapter in text, text
+
+
+def test_the_mean_of_raw_and_averaged_weights_is_refused(tmp_path: Path, fails) -> None:
+    net, module, series = network(), tmp_path / "net.pt", tmp_path / "series"
+    torch.jit.script(net).save(module)
+    series.mkdir()
+    torch.save({"model": net.state_dict()}, series / "step1.pt")
+    torch.save({"model": None, "ema": net.state_dict()}, series / "step2.pt")
+    options = [series, f"--data={few()}", "--model", module]
+    for words in (["evaluate", *options], ["export", *options, "--output", tmp_path / "export"]):
+        assert "[weights] needs weights of one kind" in fails(2, *words)
 
 
 @pytest.mark.parametrize(
@@ -346,14 +320,16 @@ def test_weights_whose_loss_is_no_number_have_no_score(
     assert says in fails(1, "evaluate", *options)
     assert says in fails(1, "export", *options, "--output", tmp_path / "export")
     assert not (tmp_path / "export").exists()
-    if value > 0:
-        image = tmp_path / "a.png"
-        Image.new("L", (28, 28), 99).save(image)
-        command = [binaries / "dimred", "predict", weights, image, *options[1:]]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-        assert done.returncode == 1
-        assert f"{image}: the network gives numbers that are not finite" in done.stderr
-        assert "%" not in done.stdout
+    if value < 0:
+        short = ["--epochs=1", "--train_samples=64", "--batch_size=32", "--threads=1", "--output", tmp_path / "run"]
+        assert says in fails(1, "stage1", "--initialize_from", *options, *short)
+    image = tmp_path / "a.png"
+    Image.new("L", (28, 28), 99).save(image)
+    command = [binaries / "dimred", "predict", weights, image, *options[1:]]
+    done = completed(command)
+    assert done.returncode == 1
+    assert (says if value < 0 else f"{image}: the network gives numbers that are not finite") in done.stderr
+    assert "%" not in done.stdout
 
 
 def test_another_module_is_refused(runs: Path, tmp_path: Path, fails) -> None:
@@ -372,7 +348,7 @@ def test_inspect_shows_its_layers(runs: Path, execute, fails) -> None:
 
 
 @pytest.mark.parametrize(
-    ("last", "says"), [(nn.Softmax(1), "ends in a softmax, and"), (nn.LogSoftmax(1), "ends in a log-softmax")]
+    ("last", "says"), [(nn.Softmax(1), "ends in a softmax, but"), (nn.LogSoftmax(1), "ends in a log-softmax")]
 )
 def test_a_softmax_at_the_end_is_warned_of(last: nn.Module, says: str, tmp_path: Path, execute) -> None:
     file, plain = tmp_path / "net.pt", [nn.Flatten(), nn.Linear(784, 10)]
@@ -391,21 +367,21 @@ def test_what_cannot_be_trained_is_refused_with_the_remedy(tmp_path: Path, fails
     torch.jit.freeze(torch.jit.script(net.eval())).save(file)
     assert "without torch.jit.freeze" in report()
     torch.jit.trace(network(0.5).train(), torch.zeros(2, 1, 28, 28), check_trace=False).save(file)
-    assert "as a module traced in training mode" in report()
+    assert "a module that was traced in training mode does" in report()
     torch.jit.script(Viewing()).save(file)
     assert "channels_last; use contiguous" in report("--memory_format=channels_last")
     torch.jit.script(nn.Sequential(nn.Flatten(), nn.Linear(784, 7))).save(file)
     assert "[batch, 10], received Float [2, 7]" in report()
     torch.jit.script(Moving("attribute")).save(file)
-    assert "received the attribute count, which training moves" in report()
+    assert "but training changes the attribute count, which no resume state keeps" in report()
     torch.jit.script(Moving("list")).save(file)
-    assert "received the attribute scales, which training moves" in report()
+    assert "but training changes the attribute scales, which no resume state keeps" in report()
     torch.jit.script(Moving("replaced")).save(file)
-    assert "received mean, which training replaces; write self.mean.copy_" in report()
+    assert "but training replaces the buffer mean; write self.mean.copy_" in report()
     torch.jit.script(
         nn.Sequential(nn.BatchNorm2d(1, track_running_stats=False), nn.Flatten(), nn.Linear(784, 10))
     ).save(file)
-    assert "logits in evaluation that depend on the other images" in report()
+    assert "depend on the other images of the batch" in report()
     torch.jit.script(network()).save(file)
     whole = file.read_bytes()
     at = whole.index(network().fc.weight.detach().numpy().tobytes()) + 5
@@ -523,7 +499,7 @@ def test_a_module_that_does_not_come_back_is_named(tmp_path: Path, fails) -> Non
     file = tmp_path / "net.pt"
     torch.jit.script(Endless()).save(file)
     report = fails(2, "inspect", "--model", file, "--image_size=28", "--channels=1", "--module_timeout=0.5")
-    assert f"the module {file} has not come back from its first passes within 0.5 s" in report
+    assert f"the module {file} has not finished its first passes within 0.5 s" in report
 
 
 class Printing(nn.Module):
@@ -551,4 +527,4 @@ def test_what_a_module_prints_is_no_command_to_the_terminal(tmp_path: Path, bina
     )
     assert "\\u001B[2J" in done.stdout
     assert "\x1b" not in done.stdout + done.stderr
-    assert f"{file} is TorchScript: its code runs with your rights" in done.stdout
+    assert f"{file} is a TorchScript module: its code runs with your permissions" in done.stdout

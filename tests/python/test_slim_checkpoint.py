@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import slim_checkpoint
 import torch
+from cli import completed
 from conftest import REPOSITORY
 from safetensors.torch import load_file
 from slim_checkpoint import Refused, variables
@@ -148,23 +149,24 @@ CONV1 = "resnet_v1_50/conv1/weights"
 @pytest.mark.parametrize(
     ("change", "code", "text"),
     [
-        (lambda c: c.shapes.clear(), 2, "needs the variables of one of TF-Slim's resnet_v1_50, .*; it holds nothing"),
+        (lambda c: c.shapes.clear(), 2, "needs the variables of one of TF-Slim's resnet_v1_50, .*, received nothing"),
         (
             lambda c: c.shapes.update({"resnet_v1_101/logits/biases": [3]}),
             2,
-            "it holds resnet_v1_101 and resnet_v1_50$",
+            "received resnet_v1_101 and resnet_v1_50$",
         ),
         (
             lambda c: c.shapes.pop("resnet_v1_50/block3/unit_6/bottleneck_v1/conv1/weights"),
             2,
-            "is not TF-Slim's resnet_v1_50: there is no resnet_v1_50/block3/unit_6/bottleneck_v1/conv1/weights",
+            "is not TF-Slim's resnet_v1_50: the variable resnet_v1_50/block3/unit_6/bottleneck_v1/conv1/weights is "
+            "missing",
         ),
         (
             lambda c: c.shapes.update({CONV1: [3, 3, 3, 64]}),
             2,
             rf"{CONV1} needs the shape \[7, 7, 3, 64\], received \[3, 3, 3, 64\]",
         ),
-        (lambda c: c.shapes.pop("resnet_v1_50/logits/weights"), 2, "there is no resnet_v1_50/logits/weights"),
+        (lambda c: c.shapes.pop("resnet_v1_50/logits/weights"), 2, "variable resnet_v1_50/logits/weights is missing"),
         (
             lambda c: c.shapes.update({"resnet_v1_50/logits/weights": []}),
             2,
@@ -173,7 +175,7 @@ CONV1 = "resnet_v1_50/conv1/weights"
         (
             lambda c: c.shapes.update({"resnet_v1_50/block1/unit_4/x": []}),
             2,
-            "resnet_v1_50, which has no resnet_v1_50/block1/unit_4/x",
+            "resnet_v1_50, which has no variable resnet_v1_50/block1/unit_4/x",
         ),
         (
             lambda c: c.values.update({CONV1: np.full((7, 7, 3, 64), np.nan, np.float32)}),
@@ -201,7 +203,7 @@ def test_another_checkpoint_is_refused(change, code: int, text: str) -> None:
 
 
 def test_a_checkpoint_of_another_network_is_named() -> None:
-    with pytest.raises(Refused, match="it holds vgg_16/conv1/weights, which is of none of them"):
+    with pytest.raises(Refused, match="received vgg_16/conv1/weights, which belongs to none of these networks"):
         slim_checkpoint.network_of(["vgg_16/fc8/weights", "vgg_16/conv1/weights"], "net.ckpt")
 
 
@@ -213,10 +215,14 @@ def test_mistakes_end_before_tensorflow_is_asked(tmp_path: Path, capsys) -> None
         (
             ["none.ckpt", out],
             2,
-            "none.ckpt: no such checkpoint, neither as one file nor as none.ckpt.index and none.ckpt.data-*",
+            "none.ckpt: the checkpoint does not exist, neither as one file nor as none.ckpt.index and none.ckpt.data-*",
         ),
-        ([str(tmp_path / "half.ckpt"), out], 1, "half.ckpt: half.ckpt.index is there, half.ckpt.data-* is not"),
-        ([str(tmp_path / "half.ckpt.index"), out], 1, "half.ckpt: half.ckpt.index is there, half.ckpt.data-* is not"),
+        ([str(tmp_path / "half.ckpt"), out], 1, "half.ckpt: half.ckpt.index exists, but half.ckpt.data-* does not"),
+        (
+            [str(tmp_path / "half.ckpt.index"), out],
+            1,
+            "half.ckpt: half.ckpt.index exists, but half.ckpt.data-* does not",
+        ),
         ([str(tmp_path / "half.ckpt"), str(tmp_path / "out.pt")], 2, "out.pt: needs a name that ends in .safetensors"),
         ([str(tmp_path / "half.ckpt"), str(tmp_path / "there.safetensors")], 2, "there.safetensors exists already"),
         ([out], 2, "needs CKPT OUT.safetensors, received 1 words"),
@@ -250,13 +256,7 @@ needs_tensorflow = pytest.mark.skipif(
 
 
 def convert(*words: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [REPOSITORY / "scripts" / "slim_checkpoint.sh", *words],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    return completed([REPOSITORY / "scripts" / "slim_checkpoint.sh", *words])
 
 
 @pytest.fixture(scope="module")
@@ -276,7 +276,7 @@ def slims(tmp_path_factory) -> Path:
 @pytest.mark.parametrize("version", ["v1", "v2"])
 def test_logits_are_those_of_tensorflow(version: str, slims: Path) -> None:
     done = convert(slims / f"{version}.ckpt", slims / f"{version}.safetensors")
-    assert done.returncode == 0 and "25559081 parameters, 1001 classes; passed over: 3 variables" in done.stdout, (
+    assert done.returncode == 0 and "25559081 parameters, 1001 classes; skipped: 3 variables" in done.stdout, (
         done.stderr
     )
     network = library.built("slim:resnet_v1_50", 1001, 3)[0].eval()
@@ -297,7 +297,7 @@ def test_a_damaged_checkpoint_leaves_nothing(slims: Path, tmp_path: Path) -> Non
         done = convert(tmp_path / name, tmp_path / "out.safetensors")
         assert (
             done.returncode == 1
-            and f"{name}: TensorFlow cannot read it: " in done.stderr
+            and f"{name}: TensorFlow cannot read the file: " in done.stderr
             and len(done.stderr.splitlines()) == 1
         ), done.stderr
     assert not list(tmp_path.glob("*.safetensors")) and not list(tmp_path.glob(".dimred-*"))

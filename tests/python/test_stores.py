@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
+from cli import cli, completed
 from store_servers import BYTES, KEYS, QUICK, S3, HttpFiles, Proxy, files_of, refusal, s3_error, some_files, store
 
 pytest_plugins = ["store_servers"]
@@ -40,7 +41,7 @@ def test_a_file_over_http(web: HttpFiles, tmp_path: Path, dimred: Path) -> None:
     assert (tmp_path / "here.bin").read_bytes() == BYTES
     assert store(dimred, "get", f"{web.url}/x.bin", f"{tmp_path}/new/folder/").returncode == 0
     assert [(file.name, file.read_bytes()) for file in (tmp_path / "new" / "folder").iterdir()] == [("x.bin", BYTES)]
-    assert "nothing at" in refusal(store(dimred, "get", f"{web.url}/y.bin", tmp_path / "y"), 2)
+    assert "found no file at" in refusal(store(dimred, "get", f"{web.url}/y.bin", tmp_path / "y"), 2)
     assert "cannot write to http or https" in refusal(store(dimred, "put", tmp_path / "x.bin", f"{web.url}/z"), 2)
 
 
@@ -49,7 +50,7 @@ def test_a_folder_over_http_by_its_listing(web: HttpFiles, folder: Path, tmp_pat
     assert store(dimred, "get", f"{web.url}/data", tmp_path / "got").returncode == 0
     assert files_of(tmp_path / "got") == files_of(folder)
     (web.folder / "data" / "big.bin").write_bytes(BYTES[:-1] + b"!")
-    assert "differs from its digest (after 2 attempts)" in refusal(
+    assert "does not match its digest (after 2 attempts)" in refusal(
         store(dimred, "get", f"{web.url}/data", tmp_path / "again")
     )
     assert not (tmp_path / "again" / "big.bin").exists()
@@ -121,12 +122,7 @@ def test_a_matrix_comes_without_a_neighbour_that_is_refused(web: HttpFiles, tmp_
     web.anything = 403
     for query in ("", "?X-Amz-Signature=secret"):
         web.requests.clear()
-        done = subprocess.run(
-            [dimred, "inspect", f"{web.url}/m.npy{query}", f"--store_cache={tmp_path / 'cache'}", *QUICK],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = completed([dimred, "inspect", f"{web.url}/m.npy{query}", f"--store_cache={tmp_path / 'cache'}", *QUICK])
         assert "credentials" not in done.stderr
         assert "m.npy" in done.stderr + done.stdout  # what it is, is another question
         assert ("/m.json" in [path for path, _ in web.requests]) == (not query)
@@ -177,7 +173,7 @@ def test_an_upload_that_is_killed_leaves_nothing_half(s3: S3, folder: Path, tmp_
     s3.proxy.stall_after = None
     assert set(s3.keys("killed")) == {"_INCOMPLETE"}
     env = s3.environment()
-    assert "has not ended" in refusal(store(dimred, "get", "s3://bucket/killed", tmp_path / "got", env=env))
+    assert "is not complete" in refusal(store(dimred, "get", "s3://bucket/killed", tmp_path / "got", env=env))
     assert store(dimred, "put", folder, "s3://bucket/killed", env=env).returncode == 0
     assert set(s3.keys("killed")) == set(files_of(folder)) | {"_COMPLETE"}
     assert store(dimred, "get", "s3://bucket/killed", tmp_path / "got", env=env).returncode == 0
@@ -189,8 +185,8 @@ def test_an_upload_that_is_killed_leaves_nothing_half(s3: S3, folder: Path, tmp_
     [
         (403, "InvalidAccessKeyId", "the credentials are refused"),
         (403, "SignatureDoesNotMatch", "the credentials are"),
-        (403, "QuotaExceeded", "its quota is full"),
-        (507, "InsufficientStorage", "its quota is full"),
+        (403, "QuotaExceeded", "the quota is full"),
+        (507, "InsufficientStorage", "the quota is full"),
     ],
 )
 def test_s3_that_refuses(status: int, code: str, said: str, s3: S3, folder: Path, dimred: Path) -> None:
@@ -219,20 +215,10 @@ def test_s3_that_stalls_is_given_up(s3: S3, folder: Path, dimred: Path) -> None:
     s3.proxy.passed, s3.proxy.stall_after = 0, 1_000_000
     began = time.monotonic()
     try:
-        command = [
-            dimred,
-            "store",
-            "put",
-            folder / "big.bin",
-            "s3://bucket/stalls/x",
-            "--store_attempts=1",
-            "--store_timeout=1",
-        ]
-        line = refusal(
-            subprocess.run(
-                command, capture_output=True, text=True, timeout=60, check=False, env=s3.environment(s3.proxy.port)
-            )
+        command = cli(
+            dimred, "store put", folder / "big.bin", "s3://bucket/stalls/x --store_attempts=1 --store_timeout=1"
         )
+        line = refusal(completed(command, env=s3.environment(s3.proxy.port)))
         assert not s3.keys("stalls")  # before the proxy may pass on what it holds
     finally:
         s3.proxy.stall_after = None
@@ -262,8 +248,8 @@ def test_a_folder_whose_download_is_killed_goes_on(web: HttpFiles, s3: S3, tmp_p
         s3.proxy.stall_at, s3.proxy.stalled = None, False
         whole = {file.name: file.stat().st_ino for file in target.rglob("*") if file.name in ("a", "b")}
         assert set(whole) == {"a", "b"}
-        done = subprocess.run([dimred, *command], env=s3.environment(), capture_output=True, text=True, check=False)
-        assert "2 there already" in done.stdout, done.stderr
+        done = completed([dimred, *command], env=s3.environment())
+        assert "2 already there" in done.stdout, done.stderr
         assert {file.name: file.stat().st_ino for file in target.rglob("*") if file.name in ("a", "b")} == whole
 
 
@@ -295,11 +281,32 @@ def test_a_put_replaces_a_file_of_this_machine_only_when_told(tmp_path: Path, di
         assert store(dimred, "put", new, f"file://{there}", *words).returncode == 0
         assert there.read_bytes() == b"new"
     assert store(dimred, "put", new, f"file://{empty}").returncode == 0
+    folder, place = tmp_path / "folder", f"file://{tmp_path}/remote"
+    (folder / "sub").mkdir(parents=True)
+    for name in ("a", "b", "sub/c"):
+        (folder / name).write_bytes(b"old")
+    for _ in range(2):  # the same files once more
+        assert store(dimred, "put", folder, place).returncode == 0
+    (folder / "sub" / "c").write_bytes(b"new")
+    assert f"{place}/sub/c exists already" in refusal(store(dimred, "put", folder, place), 2)
+    (folder / "sub" / "c").write_bytes(b"old")
+    (folder / "b").unlink()
+    assert f"would remove {place}/b, which is not in" in refusal(store(dimred, "put", folder, place), 2)
+    assert files_of(tmp_path / "remote")["b"] == files_of(tmp_path / "remote")["sub/c"] == b"old"
+    (folder / "sub" / "c").write_bytes(b"newer")
+    replaced = store(dimred, "put", folder, place, "--overwrite")
+    assert replaced.returncode == 0, replaced.stderr
+    assert "uploaded 1 file, 5 B, 1 already there" in replaced.stdout  # put under two names, one after the other
+    assert set(files_of(tmp_path / "remote")) == {"_COMPLETE", "a", "sub/c"}
+    for one in ("d", "sub/d", "a"):  # a reader of the folder would not see it, or would see damage
+        for source in (new, folder / "sub"):
+            line = refusal(store(dimred, "put", source, f"{place}/{one}", "--overwrite"), 2)
+            assert f"would be missing from the folder {place}" in line
     run = tmp_path / "run"
     (run / "checkpoints").mkdir(parents=True)
     for name in ("config.toml", "manifest.json", "curve.csv"):
         (run / name).write_bytes(b"of a run")
-    for name in ("curve.csv", "config.toml", "steps.csv", "checkpoints/new"):
+    for name in ("curve.csv", "config.toml", "steps.csv", "checkpoints/new", "final.h5", "model.pt"):
         line = refusal(store(dimred, "put", new, f"file://{run / name}", "--overwrite"), 2)
         assert "is a part of the run" in line
     assert (run / "curve.csv").read_bytes() == b"of a run"
@@ -318,7 +325,7 @@ def test_a_put_replaces_a_file_of_this_machine_only_when_told(tmp_path: Path, di
         (["gett"], "did you mean get?"),
         (["get", "file:///x", "s3://me:secret@bucket/x"], "a path on this machine, received s3://bucket/x"),
         (["put", "s3://me:secret@bucket/x", "file:///x"], "no such file or folder: s3://bucket/x"),
-        (["ls", "s3://AKIA:ab/secret@bucket/x"], "is written %2F, %3F or %40, received s3://..."),
+        (["ls", "s3://AKIA:ab/secret@bucket/x"], "as %2F, %3F and %40, received s3://..."),
         (["ls", "http://me:secret@[::1:9/x"], "needs a host, or host:port"),
         (["ls", "http://h:99999/x"], "with a port of 1 to 65535"),
         (["get", "s3://bucket/x"], "get needs URL and file or folder"),
@@ -326,7 +333,7 @@ def test_a_put_replaces_a_file_of_this_machine_only_when_told(tmp_path: Path, di
     ],
 )
 def test_bad_input(arguments: list[str], said: str, dimred: Path) -> None:
-    done = subprocess.run([dimred, "store", *arguments], capture_output=True, text=True, check=False)
+    done = completed([dimred, "store", *arguments])
     assert said in refusal(done, 2)
 
 

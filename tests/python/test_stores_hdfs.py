@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from cli import cli, completed
 from store_servers import expect_streamed, files_of
 
 HADOOP = os.environ.get("DIMRED_HADOOP") or shutil.which("hadoop")
@@ -54,8 +55,8 @@ def call(dimred: Path):
     """`dimred` with few attempts: output, or the one line of an error."""
 
     def run(*words: object, code: int = 0, **variables: str) -> str:
-        command = [str(dimred), *map(str, words), *QUICK]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, **variables})
+        command = cli(dimred, *words, *QUICK)
+        done = completed(command, env={**os.environ, **variables})
         assert done.returncode == code, done.stdout + done.stderr
         assert code == 0 or len(done.stderr.splitlines()) == 1, done.stderr
         return done.stdout if code == 0 else done.stderr
@@ -71,7 +72,7 @@ def test_a_folder_there_and_back_and_changed(place: str, folder: Path, call, tmp
     assert files_of(tmp_path / "got") == files_of(folder)
     (folder / "sub" / "x").write_bytes(b"333")
     (folder / "b c.txt").unlink()
-    assert "uploaded 2 files, 6 B, 3 there already" in call("store", "put", folder, f"{place}/round")
+    assert "uploaded 1 file, 3 B, 3 already there" in call("store", "put", folder, f"{place}/round")
     listed = call("store", "ls", f"{place}/round")
     assert [line.split(maxsplit=1) for line in listed.splitlines()] == [
         ["3000000", "a.bin"],
@@ -93,7 +94,7 @@ def test_an_upload_that_is_killed(place: str, folder: Path, call, dimred: Path, 
         while "_INCOMPLETE\n" not in hadoop("fs", "-ls", "-R", place) and time.monotonic() < end:
             pass
         process.send_signal(signal.SIGKILL)
-    assert "has not ended" in call("store", "get", f"{place}/killed", tmp_path / "got", code=1)
+    assert "is not complete" in call("store", "get", f"{place}/killed", tmp_path / "got", code=1)
     (folder / "a.bin").write_bytes(b"small")
     call("store", "put", folder, f"{place}/killed")
     call("store", "get", f"{place}/killed", tmp_path / "got")
@@ -102,12 +103,12 @@ def test_an_upload_that_is_killed(place: str, folder: Path, call, dimred: Path, 
 
 @needs_server
 def test_what_hdfs_refuses(place: str, folder: Path, call) -> None:
-    assert "nothing at" in call("store", "ls", f"{place}/none", code=2)
+    assert "found no file at" in call("store", "ls", f"{place}/none", code=2)
     assert "the credentials are refused: Permission denied" in call(
         "store", "put", folder / "a.bin", f"{place}/x", code=1, HADOOP_USER_NAME="stranger"
     )
     hadoop("dfsadmin", "-setSpaceQuota", "2m", f"{place}/quota")
-    assert "its quota is full" in call("store", "put", folder / "a.bin", f"{place}/quota/x", code=1)
+    assert "the quota is full" in call("store", "put", folder / "a.bin", f"{place}/quota/x", code=1)
     assert "quota/x\n" not in hadoop("fs", "-ls", f"{place}/quota")
     assert "Connection refused" in call("store", "ls", "hdfs://127.0.0.1:9/x", code=1)
     assert "must not have any of" in call("store", "put", folder, f"{place}/a{{b}}", code=2)
@@ -118,16 +119,8 @@ def test_a_client_that_is_silent_or_missing(dimred: Path, tmp_path: Path) -> Non
     silent.write_text("#!/bin/sh\nsleep 60\n")
     silent.chmod(0o755)
     for program, said in [(silent, "no answer for 1 s"), (tmp_path / "none", "needs the site's Hadoop client")]:
-        command = [
-            dimred,
-            "store",
-            "ls",
-            "hdfs:///x",
-            f"--store_hadoop={program}",
-            "--store_attempts=1",
-            "--store_timeout=1",
-        ]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=20)
+        command = cli(dimred, "store ls hdfs:///x --store_attempts=1 --store_timeout=1", store_hadoop=program)
+        done = completed(command, timeout=20)
         assert done.returncode == 1
         assert said in done.stderr
 
@@ -137,18 +130,8 @@ def test_a_run_by_hdfs_alone(place: str, call, tmp_path: Path) -> None:
     """PLSC's way: data from there, each checkpoint and the result to there, evaluated from there."""
     call("store", "put", "/usr/share/datasets/fashion-mnist", f"{place}/fashion")
     cache = f"--store_cache={tmp_path / 'cache'}"
-    call(
-        "stage1",
-        f"--data={place}/fashion",
-        "--train_samples=640",
-        "--test_samples=100",
-        "--epochs=2",
-        "--threads=1",
-        f"--output={place}/run",
-        "--upload_checkpoints",
-        "--quiet",
-        cache,
-    )
+    options = "--train_samples=640 --test_samples=100 --epochs=2 --threads=1 --upload_checkpoints --quiet"
+    call("stage1", options, f"--data={place}/fashion", f"--output={place}/run", cache)
     assert "accuracy" in call("evaluate", f"{place}/run", "--threads=1", cache)
 
 

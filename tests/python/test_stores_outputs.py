@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
+from cli import cli, completed
 from stored_runs import QUICK, STAGE1, curve, weights
 
 
@@ -78,18 +79,11 @@ def test_work_that_was_not_sent_is_kept(dimred: Path, tmp_path: Path) -> None:
     run = plain_run(dimred, tmp_path / "run", 1)
     url = f"file://{tmp_path / 'blocked' / 'x.npy'}"
     (tmp_path / "blocked").write_text("a file where the folder shall be")
-    command = [
-        dimred,
-        "pca",
-        f"--snapshots={run / 'snapshots'}",
-        "--components=2",
-        f"--output={url}",
-        f"--store_cache={tmp_path / 'cache'}",
-        *QUICK,
-    ]
+    places = {"snapshots": run / "snapshots", "output": url, "store_cache": tmp_path / "cache"}
+    command = cli(dimred, "pca --components=2", *QUICK, **places)
 
     def line(code: int) -> str:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = completed(command)
         assert done.returncode == code, done.stderr
         return done.stderr
 
@@ -97,7 +91,7 @@ def test_work_that_was_not_sent_is_kept(dimred: Path, tmp_path: Path) -> None:
     matrix = local.read_bytes()
     (tmp_path / "blocked").unlink()
     refused = line(2)
-    assert f"has not been uploaded: send {local} by" in refused
+    assert f"was never uploaded from this machine; send {local} with" in refused
     assert local.read_bytes() == matrix
     Path(refused.split("or remove ")[1].strip()).unlink()
     with (local.parent.parent / "lock").open() as lock:
@@ -128,14 +122,8 @@ def wait_for_an_upload(folder: Path) -> None:
 
 
 def test_a_signal_during_the_last_upload_ends_it_with_a_line(dimred: Path, client: Path, tmp_path: Path) -> None:
-    words = [
-        "stage1",
-        *STAGE1,
-        "--epochs=1",
-        "--output=hdfs:///run",
-        f"--store_hadoop={client}",
-        f"--store_cache={tmp_path / 'cache'}",
-    ]
+    places = {"store_hadoop": client, "store_cache": tmp_path / "cache"}
+    words = cli("stage1", *STAGE1, "--epochs=1 --output=hdfs:///run", **places)
     with subprocess.Popen([dimred, *words], stderr=subprocess.PIPE, text=True) as process:
         wait_for_an_upload(tmp_path)
         time.sleep(0.6)
@@ -147,15 +135,8 @@ def test_a_signal_during_the_last_upload_ends_it_with_a_line(dimred: Path, clien
 def test_a_signal_during_a_files_upload_says_what_to_do(dimred: Path, client: Path, tmp_path: Path) -> None:
     """The same command would refuse: it does not send what is there."""
     run = plain_run(dimred, tmp_path / "run", 1)
-    words = [
-        dimred,
-        "pca",
-        f"--snapshots={run / 'snapshots'}",
-        "--components=2",
-        "--output=hdfs:///x.npy",
-        f"--store_hadoop={client}",
-        f"--store_cache={tmp_path / 'cache'}",
-    ]
+    places = {"snapshots": run / "snapshots", "store_hadoop": client, "store_cache": tmp_path / "cache"}
+    words = cli(dimred, "pca --components=2 --output=hdfs:///x.npy", **places)
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
         wait_for_an_upload(tmp_path)
         time.sleep(0.6)
@@ -164,10 +145,10 @@ def test_a_signal_during_a_files_upload_says_what_to_do(dimred: Path, client: Pa
         said = process.stderr.read().strip()
     (local,) = (tmp_path / "cache").rglob("x.npy")
     assert (
-        f"stopped by a signal during the upload to hdfs:///x.npy; send {local} by `dimred store put`, or remove "
+        f"stopped by a signal during the upload to hdfs:///x.npy; send {local} with `dimred store put`, or remove "
         in said
     )
-    again = subprocess.run(words, capture_output=True, text=True, check=False)
+    again = completed(words)
     assert again.returncode == 2
     assert said.split("; ")[1] in again.stderr
 
@@ -181,7 +162,7 @@ def test_verify_refuses_urls_that_it_cannot_use(fails, tmp_path: Path) -> None:
     assert f"--weights: [stores] needs --output FOLDER or URL, because the weights are at file://{tmp_path}/run" in said
     said = fails(2, "verify", there, f"--pairs=file://{pairs}", cache)
     assert (
-        f"--pairs: [stores] a URL of pairs needs to end in .bin, because only a pickle holds the images, received file://{pairs}"
+        f"--pairs: [stores] a URL of pairs needs to end in .bin, because only a pickle holds the images; received file://{pairs}"
         in said
     )
     said = fails(2, "verify", there, "--pairs", pairs, f"--output=file://{there}", cache)
@@ -191,15 +172,8 @@ def test_verify_refuses_urls_that_it_cannot_use(fails, tmp_path: Path) -> None:
 
 def test_a_failure_does_not_wait_for_an_upload(dimred: Path, client: Path, tmp_path: Path) -> None:
     """The manifest says so at once, while a checkpoint is on its way."""
-    words = [
-        "stage1",
-        *STAGE1,
-        "--epochs=400",
-        "--output=hdfs:///run",
-        f"--store_hadoop={client}",
-        "--upload_checkpoints",
-        f"--store_cache={tmp_path / 'cache'}",
-    ]
+    places = {"store_hadoop": client, "store_cache": tmp_path / "cache"}
+    words = cli("stage1", *STAGE1, "--epochs=400 --output=hdfs:///run --upload_checkpoints", **places)
     with subprocess.Popen([dimred, *words], stderr=subprocess.PIPE, text=True) as process:
         wait_for_an_upload(tmp_path)
         (run,) = (file.parent for file in (tmp_path / "cache").rglob("content/run/config.toml"))
@@ -213,6 +187,6 @@ def test_a_rank_that_rank_0_does_not_hear_says_it_itself(dimred: Path, tmp_path:
     """Rank 0 may be downloading for long."""
     words = ["stage1", f"--data=file://{tmp_path}/none", f"--output={tmp_path / 'x'}", f"--store_cache={tmp_path}"]
     ranks = {"RANK": "1", "LOCAL_RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "9"}
-    done = subprocess.run([dimred, *words], capture_output=True, text=True, check=False, env={**os.environ, **ranks})
+    done = completed([dimred, *words], env={**os.environ, **ranks})
     assert done.returncode == 2
-    assert done.stderr == f"dimred stage1: error: rank 1: --data: [stores] nothing at file://{tmp_path}/none\n"
+    assert done.stderr == f"dimred stage1: error: rank 1: --data: [stores] found no file at file://{tmp_path}/none\n"

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from cli import cli, completed
 from fashion import few
 from ranks import ended, started
 from store_servers import S3, HttpFiles, Proxy, files_of
@@ -25,17 +26,10 @@ def call(dimred: Path, s3: S3, tmp_path: Path):
     """Runs `dimred` where the S3 server is; gives its exit code, output and error line."""
 
     def run(*arguments: object, code: int = 0, env: dict[str, str] | None = None) -> str:
-        words = list(map(str, arguments))
+        words = cli(*arguments)
         if words[0] != "store":
             words.append(f"--store_cache={tmp_path / 'cache'}")
-        done = subprocess.run(
-            [dimred, *words, *QUICK],
-            capture_output=True,
-            text=True,
-            timeout=90,
-            check=False,
-            env=env or s3.environment(),
-        )
+        done = completed([dimred, *words, *QUICK], env=env or s3.environment())
         assert done.returncode == code, done.stdout + done.stderr
         assert "secret" not in done.stdout + done.stderr
         return done.stdout if code == 0 else done.stderr
@@ -70,23 +64,13 @@ def test_the_whole_way_by_urls_is_the_way_by_paths(s3: S3, call, web: HttpFiles,
     got = s3.client.get_object(Bucket="bucket", Key="way/merged/model.safetensors")["Body"].read()
     assert got == (tmp_path / "merged/model.safetensors").read_bytes()
     second = call("merge", "s3://bucket/a", "s3://bucket/b", "--output=x", code=2)
-    assert "a URL needs to be the only SOURCE, received s3://bucket/b" in second
+    assert "a URL needs to be the only SOURCE, received s3://bucket/b beside another SOURCE" in second
 
     stage2 = ["--epochs=1", "--threads=1", "--quiet"]
-    call(
-        "stage2",
-        "--checkpoint=s3://bucket/way/one",
-        "--pca_mat=s3://bucket/way/p.npy",
-        *stage2,
-        "--output=s3://bucket/way/two",
-    )
-    call(
-        "stage2",
-        f"--checkpoint={tmp_path / 'one'}",
-        f"--pca_mat={tmp_path / 'p.npy'}",
-        *stage2,
-        f"--output={tmp_path / 'two'}",
-    )
+    places = "--checkpoint=s3://bucket/way/one --pca_mat=s3://bucket/way/p.npy --output=s3://bucket/way/two"
+    call("stage2", places, *stage2)
+    here = {"checkpoint": tmp_path / "one", "pca_mat": tmp_path / "p.npy", "output": tmp_path / "two"}
+    call("stage2", *stage2, *cli(**here))
     call("store", "get", "s3://bucket/way/two", tmp_path / "got2")
     assert curve(tmp_path / "got2") == curve(tmp_path / "two")
     assert (
@@ -122,15 +106,13 @@ def curve_rows(s3: S3, prefix: str) -> list[str]:
 
 def test_checkpoints_go_ahead_in_the_background(s3: S3, dimred: Path, tmp_path: Path) -> None:
     """What is at the remote place when the run is killed is a run that goes on."""
-    words = [
+    words = cli(
         "stage1",
         *STAGE1,
-        "--epochs=400",
-        "--output=s3://bucket/ahead/run",
-        "--upload_checkpoints",
-        f"--store_cache={tmp_path / 'first'}",
+        "--epochs=400 --output=s3://bucket/ahead/run --upload_checkpoints",
         *QUICK,
-    ]
+        store_cache=tmp_path / "first",
+    )
     with subprocess.Popen([dimred, *words], env=s3.environment(), stderr=subprocess.PIPE) as run:
         end = time.monotonic() + 40
         while "_COMPLETE" not in s3.keys("ahead/run") and time.monotonic() < end:
@@ -141,15 +123,8 @@ def test_checkpoints_go_ahead_in_the_background(s3: S3, dimred: Path, tmp_path: 
     states = sorted((tmp_path / "got" / "checkpoints").iterdir())
     assert len(states) == 1
     epochs = int(states[0].name.removeprefix("state_")) // 25
-    goes_on = [
-        dimred,
-        "stage1",
-        *STAGE1,
-        f"--epochs={epochs + 1}",
-        "--total_epochs=400",
-        f"--output={tmp_path / 'got'}",
-    ]
-    done = subprocess.run(goes_on, capture_output=True, text=True, check=False)
+    goes_on = cli(dimred, "stage1", *STAGE1, "--total_epochs=400", epochs=epochs + 1, output=tmp_path / "got")
+    done = completed(goes_on)
     assert done.returncode == 0, done.stderr
     assert len(curve(tmp_path / "got")) == epochs + 1
 
@@ -162,15 +137,13 @@ def test_a_store_that_is_not_there_is_met_before_any_work(s3: S3, call, tmp_path
 
 def test_a_store_that_dies_in_the_midst(s3: S3, dimred: Path, tmp_path: Path) -> None:
     proxy = Proxy(s3.port)
-    words = [
+    words = cli(
         "stage1",
         *STAGE1,
-        "--epochs=6",
-        "--output=s3://bucket/dies/run",
-        "--upload_checkpoints",
-        f"--store_cache={tmp_path / 'cache'}",
+        "--epochs=6 --output=s3://bucket/dies/run --upload_checkpoints",
         *QUICK,
-    ]
+        store_cache=tmp_path / "cache",
+    )
     with subprocess.Popen([dimred, *words], env=s3.environment(proxy.port), stderr=subprocess.PIPE, text=True) as run:
         end = time.monotonic() + 30
         while not list((tmp_path / "cache").rglob("config.toml")) and time.monotonic() < end:
@@ -179,7 +152,7 @@ def test_a_store_that_dies_in_the_midst(s3: S3, dimred: Path, tmp_path: Path) ->
         assert run.wait(60) == 1
         report = run.stderr.read().splitlines()
     assert len(report) == 2, report  # once in the background, once at the end
-    assert "the run goes on and it is tried again" in report[0]
+    assert "the run goes on, and dimred will try this upload again" in report[0]
     local = Path(report[1].split("the local copy is ")[1])
     manifest = json.loads((local / "manifest.json").read_text())
     assert manifest["outcome"] == "finished"
@@ -187,7 +160,7 @@ def test_a_store_that_dies_in_the_midst(s3: S3, dimred: Path, tmp_path: Path) ->
     assert sent["failures"] >= 1
     assert sent["uploads"] == 0
     assert len(curve(local)) == 6
-    done = subprocess.run([dimred, *words], env=s3.environment(), capture_output=True, text=True, check=False)
+    done = completed([dimred, *words], env=s3.environment())
     assert done.returncode == 0, done.stderr  # the same command sends what is there
     assert len(curve_rows(s3, "dies/run")) == 6
 
@@ -197,15 +170,11 @@ def test_two_ranks(s3: S3, dimred: Path, tmp_path: Path) -> None:
     s3.client.put_object(Bucket="bucket", Key="two/x", Body=b"x")
     for file in few().iterdir():
         s3.client.upload_file(str(file), "bucket", f"two/fashion/{file.name}")
-    common = [
-        "--train_samples=600",
-        "--test_samples=100",
-        "--epochs=1",
-        "--threads=1",
-        "--global_batch_size=60",
-        f"--store_cache={tmp_path / 'cache'}",
+    common = cli(
+        "--train_samples=600 --test_samples=100 --epochs=1 --threads=1 --global_batch_size=60",
         *QUICK,
-    ]
+        store_cache=tmp_path / "cache",
+    )
     words = ["stage1", "--data=s3://bucket/two/fashion", "--output=s3://bucket/two/run", *common]
     with started(dimred, words, 2, **s3.environment()) as processes:
         done = ended(processes)
@@ -217,7 +186,7 @@ def test_two_ranks(s3: S3, dimred: Path, tmp_path: Path) -> None:
         done = ended(processes)
     assert all(code != 0 for code in done.codes)
     assert len("".join(done.errors).splitlines()) == 1, done.errors
-    assert "nothing at s3://bucket/two/none" in "".join(done.errors)
+    assert "found no file at s3://bucket/two/none" in "".join(done.errors)
     assert not (tmp_path / "x").exists()
 
 
@@ -227,8 +196,14 @@ def test_two_ranks(s3: S3, dimred: Path, tmp_path: Path) -> None:
         (["stage1", "--data=s4://me:secret@b/x"], "--data: [stores] unknown scheme in s4://b/x; did you mean s3://?"),
         (["stage1", "--output=http://h/x"], "--output: [stores] cannot write to http or https"),
         (["stage1", "--upload_checkpoints"], "--upload_checkpoints needs an --output that is a URL"),
-        (["stage1", "--config=https://me:secret@h/x.toml"], "needs a readable file, received https://h/x.toml"),
-        (["stage1", "--fastnn=https://me:secret@h/x"], "--fastnn: cannot be a URL, received https://h/x"),
+        (
+            ["stage1", "--config=https://me:secret@h/x.toml"],
+            "needs a readable file of at most 262144 bytes, received https://h/x.toml",
+        ),
+        (
+            ["stage1", "--fastnn=https://me:secret@h/x"],
+            "--fastnn: needs a file on this machine, received the URL https://h/x",
+        ),
         (["predict", "run", "https://me:secret@h/x.jpg"], "needs images on this machine, received https://h/x.jpg"),
         (
             ["predict", "run", "x.jpg", "--csv=s3://me:secret@b/x"],
@@ -237,7 +212,7 @@ def test_two_ranks(s3: S3, dimred: Path, tmp_path: Path) -> None:
         (["stage1", "--store_cache=s3://b/x"], "--store_cache: [stores] needs a path on this machine"),
         (
             ["pca", "--snapshots=file:///none/such", "--output=x.npy"],
-            "--snapshots: [stores] nothing at file:///none/such",
+            "--snapshots: [stores] found no file at file:///none/such",
         ),
     ],
 )
@@ -254,19 +229,10 @@ def test_nothing_of_a_password_is_written(web: HttpFiles, dimred: Path, tmp_path
         [dimred, "store", "put", tmp_path / "plain", f"file://{web.folder}/f"], check=True, capture_output=True
     )
     url = web.url.replace("http://", "http://me:secret@") + "/f"
-    done = subprocess.run(
-        [
-            dimred,
-            "stage1",
-            f"--data={url}",
-            *ANY_DATA,
-            "--epochs=1",
-            f"--output={tmp_path / 'run'}",
-            f"--store_cache={tmp_path / 'cache'}",
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
+    done = completed(
+        cli(
+            dimred, "stage1", *ANY_DATA, "--epochs=1", data=url, output=tmp_path / "run", store_cache=tmp_path / "cache"
+        )
     )
     assert done.returncode == 0, done.stderr
     texts = files_of(tmp_path / "run") | files_of(tmp_path / "cache")

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from cli import cli, completed
 from ranks import ended, started
 from record_samples import write_tfrecords
 from store_servers import HttpFiles, Proxy
@@ -22,17 +23,10 @@ pytest_plugins = ["store_servers"]
 
 FILES = 8
 LONG = 100_000
-STAGE1 = [
-    "--model=convnet",
-    "--preprocessing_name=imagenet",
-    "--image_size=20",
-    "--learning_rate=0.01",
-    "--shuffle_buffer_size=6",
-    "--prefetch=1",
-    "--threads=1",
-    "--snapshots_per_epoch=2",
-    "--quiet",
-]
+STAGE1 = cli(
+    "--model=convnet --preprocessing_name=imagenet --image_size=20 --learning_rate=0.01",
+    "--shuffle_buffer_size=6 --prefetch=1 --threads=1 --snapshots_per_epoch=2 --quiet",
+)
 
 
 @pytest.fixture(scope="module")
@@ -64,17 +58,8 @@ def call(dimred: Path, tmp_path: Path) -> Callable:
     """Runs stage 1 on data; gives its error text when it fails."""
 
     def run(data: object, output: str, *words: str, code: int = 0) -> str:
-        command = [
-            dimred,
-            "stage1",
-            f"--data={data}",
-            *STAGE1,
-            *QUICK,
-            *words,
-            f"--output={tmp_path / output}",
-            f"--store_cache={tmp_path / 'cache'}",
-        ]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        places = {"data": data, "output": tmp_path / output, "store_cache": tmp_path / "cache"}
+        done = completed(cli(dimred, "stage1", *STAGE1, *QUICK, *words, **places))
         assert done.returncode == code, done.stdout + done.stderr
         return done.stderr
 
@@ -133,21 +118,11 @@ def wait_for_state(run: Path, lives: Callable[[], bool] = lambda: True) -> None:
 
 def started_run(dimred: Path, data: str, tmp_path: Path, *words: str, timeout: int = 2) -> subprocess.Popen:
     """A long run that has finished an epoch."""
-    command = [
-        dimred,
-        "stage1",
-        f"--data={data}",
-        *STAGE1,
-        "--batch_size=4",
-        f"--epochs={LONG}",  # it is ended before, however slow the test is
-        "--checkpoint_every=1",
-        *words,
-        "--store_attempts=1",
-        f"--store_timeout={timeout}",
-        f"--output={tmp_path / 'run'}",
-        f"--store_cache={tmp_path / 'cache'}",
-    ]
-    run = subprocess.Popen([str(word) for word in command], stderr=subprocess.PIPE, text=True)
+    quick = ["--batch_size=4", "--checkpoint_every=1", "--store_attempts=1", f"--store_timeout={timeout}"]
+    places = {"data": data, "output": tmp_path / "run", "store_cache": tmp_path / "cache"}
+    # It is ended before its last epoch, however slow the test is.
+    command = cli(dimred, "stage1", *STAGE1, *quick, *words, epochs=LONG, **places)
+    run = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     wait_for_state(tmp_path / "run", lambda: run.poll() is None)
     return run
 
@@ -184,7 +159,9 @@ def test_a_server_that_dies_in_the_midst(
 
 
 @pytest.mark.parametrize("fault", ["changed", "gone"])
-def test_a_file_that_changes_or_vanishes_in_the_midst(dimred: Path, shards: Path, tmp_path: Path, fault: str) -> None:
+def test_a_file_that_changes_or_vanishes_in_the_midst(
+    call: Callable, dimred: Path, shards: Path, tmp_path: Path, fault: str
+) -> None:
     copies = tmp_path / "copies"
     shutil.copytree(shards, copies)
     data = f"file://{copies}/train-*"
@@ -198,25 +175,10 @@ def test_a_file_that_changes_or_vanishes_in_the_midst(dimred: Path, shards: Path
             file.unlink()
         line = error_of(run, 1)
     assert "train-00004-of-00008" in line
-    assert ("has changed since it was looked at" in line) == (fault == "changed")
+    assert ("has changed since dimred listed it" in line) == (fault == "changed")
     if fault == "changed":  # and is no TFRecord file any more
-        done = subprocess.run(
-            [
-                dimred,
-                "stage1",
-                f"--data={data}",
-                *STAGE1,
-                f"--test_data={shards}/validation-*",
-                gigabytes(shards, 0.9),
-                f"--output={tmp_path / 'new'}",
-                f"--store_cache={tmp_path / 'cache'}",
-            ],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert "[tfrecord] file://" in done.stderr
-        assert "train-00004-of-00008, offset 0" in done.stderr
+        text = call(data, "new", f"--test_data={shards}/validation-*", gigabytes(shards, 0.9), code=1)
+        assert "[tfrecord] file://" in text and "train-00004-of-00008, offset 0" in text
 
 
 @contextmanager
@@ -224,19 +186,9 @@ def two_ranks(
     dimred: Path, served: str, room: str, tmp_path: Path, *words: str
 ) -> Iterator[Sequence[subprocess.Popen[str]]]:
     """A long run of two ranks that has finished an epoch."""
-    words = (
-        "stage1",
-        f"--data={served}",
-        *STAGE1,
-        "--global_batch_size=8",
-        "--epochs=2000",
-        room,
-        "--store_attempts=1",
-        *words,
-        f"--store_cache={tmp_path / 'cache'}",
-        f"--output={tmp_path / 'run'}",
-    )
-    with started(dimred, words, 2) as processes:
+    places = {"data": served, "output": tmp_path / "run", "store_cache": tmp_path / "cache"}
+    quick = "--global_batch_size=8 --epochs=2000 --store_attempts=1"
+    with started(dimred, cli("stage1", *STAGE1, quick, room, *words, **places), 2) as processes:
         wait_for_state(tmp_path / "run")
         yield processes
 
@@ -296,53 +248,34 @@ def test_two_ranks_that_wait_for_a_file_hear_a_signal(
 
 def test_what_would_fetch_files_again_and_again_is_refused(call: Callable, served: str, shards: Path) -> None:
     half = gigabytes(shards, 0.5)
-    assert "and needs at least" in call(served, "x", half, "--batch_size=64", code=2)
-    assert "needs validation_fraction = 0" in call(served, "x", half, "--validation_fraction=0.1", code=2)
+    assert "enlarge stream_cache to at least" in call(served, "x", half, "--batch_size=64", code=2)
+    assert "set validation_fraction = 0" in call(served, "x", half, "--validation_fraction=0.1", code=2)
     assert "stream_cache needs data at a URL" in call(shards, "x", half, code=2)
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--preprocessing_name=imagenet"], "needs shuffle_buffer_size > 0"),
-        (["--preprocessing_name=none", "--shuffle_buffer_size=6"], "needs a preprocessing_name with a mean of its own"),
+        (["--preprocessing_name=imagenet"], "set shuffle_buffer_size > 0"),
+        (["--preprocessing_name=none", "--shuffle_buffer_size=6"], "choose a preprocessing_name with a fixed mean"),
         # As a window of all samples: twice as many have no number.
         (
             ["--preprocessing_name=imagenet", f"--shuffle_buffer_size={2**63 - 1}", "--batch_size=1", "--prefetch=1"],
-            "and needs at least",
+            "enlarge stream_cache to at least",
         ),
     ],
 )
 def test_bad_input(fails: Callable, served: str, shards: Path, tmp_path: Path, words: list[str], said: str) -> None:
-    line = fails(
-        2,
-        "stage1",
-        f"--data={served}",
-        gigabytes(shards, 0.5),
-        "--image_size=32",
-        *words,
-        f"--output={tmp_path / 'x'}",
-        f"--store_cache={tmp_path / 'cache'}",
-        *QUICK,
-    )
-    assert said in line
+    places = {"data": served, "output": tmp_path / "x", "store_cache": tmp_path / "cache"}
+    assert said in fails(2, "stage1", gigabytes(shards, 0.5), "--image_size=32", *words, *QUICK, **places)
 
 
 @pytest.fixture(scope="module")
 def run_at_url(execute: Callable, shards: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An epoch through room for batches of four, but not for those of 64 that other commands have."""
     folder = tmp_path_factory.mktemp("at_url")
-    execute(
-        "dimred",
-        "stage1",
-        f"--data=file://{shards}",
-        *STAGE1,
-        "--batch_size=4",
-        gigabytes(shards, 0.9),
-        f"--store_cache={folder / 'cache'}",
-        "--output",
-        folder / "run",
-    )
+    places = {"data": f"file://{shards}", "output": folder / "run", "store_cache": folder / "cache"}
+    execute("dimred", "stage1", *STAGE1, "--batch_size=4", gigabytes(shards, 0.9), **places)
     return folder / "run"
 
 
@@ -359,7 +292,7 @@ def test_what_reads_no_epoch_needs_no_room_for_it(
     execute("dimred", "export", run_at_url, cache, "--output", tmp_path / "export")
     words = ["stage2", "--checkpoint", run_at_url, cache, *STAGE2[:3]]
     line = fails(2, *words, "--quiet", "--output", tmp_path / "two")
-    assert "with shuffle_buffer_size = 6, batches of 64 and prefetch = 4" in line
+    assert "for shuffle_buffer_size = 6, batches of 64 and prefetch = 4" in line
     assert not (tmp_path / "two").exists()
     execute("dimred", *words, *STAGE2[3:], "--output", tmp_path / "two")
 
@@ -386,6 +319,6 @@ def test_a_data_url_is_streamed_as_the_run_was(
     here = says(there, "here")
     assert "streams" not in here
     if command == "evaluate":
-        assert re.search("stream_cache = 0.0 overrides [0-9.e-]+, as data is on this machine", here)
+        assert re.search("stream_cache = 0.0 overrides [0-9.e-]+, because the data is on this machine", here)
     else:
         assert "stream_cache = 0.0\n" in (tmp_path / "here" / "config.toml").read_text()

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from cli import cli, completed
 from record_samples import picture, read_base64, write_tfrecords
 from store_servers import S3, HttpFiles
 from stored_runs import QUICK
@@ -52,7 +53,7 @@ def convert(dimred: Path, tmp_path: Path) -> Callable:
         out = tmp_path / "out"
         shutil.rmtree(out, ignore_errors=True)
         command = conversion(dimred, tmp_path, url, f"--stream_cache={cache / 1e9:.12f}", *words)
-        done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=90, check=False, env=env)
+        done = completed(command, env=env)
         assert done.returncode == 0, done.stderr
         return read_base64(sorted((out / "train").glob("part-*")))
 
@@ -100,9 +101,7 @@ def test_a_pattern_of_files(
     shards = put_shards(tmp_path / "there", packed) if packed else plain
     room = size_of(plain) / 2
     if packed:  # how large they become is known once they are indexed
-        execute(
-            "dimred", "data", "index", shards, "--output", shards / "shards.index", f"--data_cache={tmp_path / 'index'}"
-        )
+        execute("dimred", "data index", shards, output=shards / "shards.index", data_cache=tmp_path / "index")
     assert convert(f"file://{shards}/train-*", room) == SAMPLES
     assert 0 < most_bytes() <= room
 
@@ -145,9 +144,7 @@ def test_the_index_is_made_once_or_comes_with_the_files(
     shutil.rmtree(cached)
     assert convert(f"{web.url}/tf", room) == SAMPLES
     assert len(fetches()) == 16  # no pass before it
-    report = execute(
-        "dimred", "data", "index", shards, "--output", tmp_path / "shards.index", f"--data_cache={tmp_path / 'index'}"
-    )
+    report = execute("dimred", "data index", shards, output=tmp_path / "shards.index", data_cache=tmp_path / "index")
     assert "8 files, 64 records" in report
     shutil.copy(tmp_path / "shards.index", shards)
     put()
@@ -157,13 +154,11 @@ def test_the_index_is_made_once_or_comes_with_the_files(
     assert len(fetches()) == 8
     streamed = execute(
         "dimred",
-        "data",
-        "index",
+        "data index",
         f"{web.url}/tf",
         "--stream_cache=1",
-        "--output",
-        tmp_path / "b" / "shards.index",
-        f"--store_cache={tmp_path / 'cache'}",
+        output=tmp_path / "b" / "shards.index",
+        store_cache=tmp_path / "cache",
     )
     assert "8 files, 64 records" in streamed
 
@@ -210,15 +205,11 @@ def test_an_index_made_before_the_upload_is_all_that_is_added(
     for place in (url, f"file://{tmp_path}/other"):
         report = execute(
             "dimred",
-            "data",
-            "convert",
+            "data convert",
             place,
-            "--to=base64",
-            "--split=train",
-            "--output",
-            tmp_path / place[-5:],
-            "--stream_cache=1",
-            f"--store_cache={tmp_path / 'cache'}",
+            "--to=base64 --split=train --stream_cache=1",
+            output=tmp_path / place[-5:],
+            store_cache=tmp_path / "cache",
         )
         assert f"downloaded {place}: 2 files, " in report
     assert not [path for path in (tmp_path / "cache").rglob(".dimred") if any(path.iterdir())]
@@ -231,18 +222,10 @@ def test_what_jumps_among_the_files_needs_room_for_all(fails: Callable, execute:
     for tool, words in tools.items():
         common = ["data", tool, f"file://{shards}/train-*", *words, f"--store_cache={tmp_path / 'cache'}"]
         line = fails(2, *common, "--output", tmp_path / "none", half)
-        assert "reads samples of all files in mixed order and needs a stream_cache for all files (" in line
+        assert "reads samples in mixed order, so the stream_cache needs room for all files (" in line
         assert not (tmp_path / "none").exists()
         execute("dimred", *common, "--output", tmp_path / tool, all_of_it)
-        here = [
-            "data",
-            tool,
-            shards,
-            *words,
-            "--output",
-            tmp_path / f"{tool}-here",
-            f"--data_cache={tmp_path / 'index'}",
-        ]
+        here = cli("data", tool, shards, *words, output=tmp_path / f"{tool}-here", data_cache=tmp_path / "index")
         execute("dimred", *here)
         for file in (tmp_path / f"{tool}-here").rglob("*"):
             if file.is_file() and file.name != "dimred-data.txt":  # which names the source
@@ -256,9 +239,8 @@ def test_a_damaged_index_at_a_url_is_named_and_made_again(
     url = f"file://{shards}"
     (shards / "shards.index").write_bytes(b"no index")
     cache = f"--store_cache={tmp_path / 'cache'}"
-    assert f"version 1: {url}/shards.index; write it again" in failure(
-        dimred, tmp_path, f"{url}/train-*", "--stream_cache=1", code=1
-    )
+    error = failure(dimred, tmp_path, f"{url}/train-*", "--stream_cache=1", code=1)
+    assert f"[index] {url}/shards.index: " in error and "version 1; write the index again" in error
     words = ["data", "index", f"{url}/train-*", "--stream_cache=1", "--output", f"{url}/shards.index", cache]
     assert "shards.index exists already" in fails(2, *words)
     assert "8 files, 64 records" in execute("dimred", *words, "--overwrite")
@@ -267,16 +249,16 @@ def test_a_damaged_index_at_a_url_is_named_and_made_again(
     assert "exists already; choose another --output or give --overwrite" in fails(2, *here)
     execute("dimred", *here, "--overwrite")
     execute("dimred", "store", "put", shards, f"file://{tmp_path}/listed")
-    words = [
-        "data",
-        "index",
+    words = cli(
+        "data index",
         f"file://{tmp_path}/listed",
         "--stream_cache=1",
-        "--output",
-        f"file://{tmp_path}/listed/shards.index",
         cache,
-    ]
-    assert "names it; send the whole folder again" in fails(2, *words, "--overwrite")
+        output=f"file://{tmp_path}/listed/shards.index",
+    )
+    assert "lists this file and the others of the folder; send the whole folder again" in fails(
+        2, *words, "--overwrite"
+    )
 
 
 @pytest.mark.parametrize("streamed", [["--stream_cache=1"], []])
@@ -301,7 +283,7 @@ def test_an_index_of_a_folder_fetches_its_training_files_alone(
     )
     words[2] = f"{web.url}/others"
     assert re.search(
-        r"nothing to \w+ at http://.*/others", fails(2, *words, "--output", tmp_path / "c" / "shards.index")
+        r"found no file to \w+ at http://.*/others", fails(2, *words, "--output", tmp_path / "c" / "shards.index")
     )
 
 
@@ -325,7 +307,7 @@ def test_an_index_of_bad_records_is_refused(fails: Callable, execute: Callable, 
 def failure(dimred: Path, tmp_path: Path, url: str, *words: str, code: int | None = None) -> str:
     """The one line of a conversion that fails."""
     command = conversion(dimred, tmp_path, url, *words)
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=90, check=False)
+    done = completed(command)
     assert done.returncode in ((1, 2) if code is None else (code,)), done.stdout
     assert len(done.stderr.splitlines()) == 1, done.stderr
     return done.stderr
@@ -334,7 +316,7 @@ def failure(dimred: Path, tmp_path: Path, url: str, *words: str, code: int | Non
 def test_what_cannot_be_streamed_is_said_in_one_line(dimred: Path, fails: Callable, tmp_path: Path) -> None:
     shards = put_shards(tmp_path / "there")
     url = f"file://{shards}"
-    assert "needs a stream_cache of at least the largest file, file://" in failure(
+    assert "needs a stream_cache with room for the file file://" in failure(
         dimred, tmp_path, url, "--stream_cache=0.000000001"
     )
     assert "stream_cache needs data at a URL" in failure(dimred, tmp_path, str(shards), "--stream_cache=1")
@@ -342,8 +324,8 @@ def test_what_cannot_be_streamed_is_said_in_one_line(dimred: Path, fails: Callab
         2, "data", "index", shards, "--stream_cache=1", "--output", tmp_path / "shards.index"
     )
     assert "needs a folder" in failure(dimred, tmp_path, f"{url}/train-00000-of-00008", "--stream_cache=1")
-    assert "nothing to stream at" in failure(dimred, tmp_path, f"{url}/test-*", "--stream_cache=1")
-    assert "can stream only TFRecord files, received dataset = folder" in failure(
+    assert "found no file to stream at" in failure(dimred, tmp_path, f"{url}/test-*", "--stream_cache=1")
+    assert "streaming needs TFRecord files, received dataset = folder" in failure(
         dimred, tmp_path, url, "--stream_cache=1", "--dataset=folder"
     )
     (shards / "train-00003-of-00008").write_bytes(b"no record")

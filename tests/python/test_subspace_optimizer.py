@@ -4,7 +4,6 @@ of them.
 
 from __future__ import annotations
 
-import csv
 import fcntl
 import json
 import math
@@ -21,6 +20,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from cli import cli, rows_in
 from compared_runs import second_stage
 from conftest import PACKAGE
 from dimred_twins import build
@@ -51,17 +51,10 @@ def stage1(tmp_path_factory, execute) -> Path:
     run = tmp_path_factory.mktemp("optimizer") / "stage1"
     execute(
         "dimred",
-        "stage1",
-        "--train_samples=1280",
-        "--test_samples=50",
-        "--epochs=3",
-        "--batch_size=64",
-        "--threads=1",
-        "--learning_rate=0.05",
-        "--snapshots_per_epoch=4",
-        f"--data={few()}",
-        "--output",
-        run,
+        "stage1 --train_samples=1280 --test_samples=50 --epochs=3 --batch_size=64 --threads=1",
+        "--learning_rate=0.05 --snapshots_per_epoch=4",
+        data=few(),
+        output=run,
     )
     return run
 
@@ -128,7 +121,7 @@ def test_a_run_of_the_trainer_is_taken_up(preset: str, stage1: Path, tmp_path: P
     smaller = dimred.SubspaceOptimizer(net(), random_basis(net()))
     refuse(
         [
-            (lambda: other.load_run(first), "the run is of another matrix"),
+            (lambda: other.load_run(first), "the run has another matrix than this optimizer"),
             (lambda: smaller.load_run(first), "has no parameter"),
         ]
     )
@@ -155,29 +148,20 @@ def scalars_of(state: Path) -> dict[str, Any]:
 
 
 def rows_of(run: Path) -> list[dict[str, str]]:
-    with (run / "curve.csv").open() as file:
-        return list(csv.DictReader(file))
+    return rows_in(run / "curve.csv")
 
 
 @pytest.mark.parametrize("preset", ["robust", "psgd"])
 def test_an_epoch_of_steps_goes_back_to_the_trainer(preset: str, stage1: Path, tmp_path: Path, execute) -> None:
     """Its first and third epoch there and the second one here are three epochs there."""
     rate = {"learning_rate": 0.05} if preset == "psgd" else {}
-    words = (
-        "stage2",
-        "--checkpoint",
-        stage1,
-        "--preset",
-        preset,
-        "--batch_size=640",
-        "--threads=1",
-        "--hooks=batches",
-        "--epochs=3",
-        "--keep_checkpoints=3",
-        *(f"--{name}={value}" for name, value in rate.items()),
-        "--output",
+    words = cli(
+        "stage2 --batch_size=640 --threads=1 --hooks=batches --epochs=3 --keep_checkpoints=3",
+        checkpoint=stage1,
+        preset=preset,
+        **rate,
     )
-    execute("dimred", *words, tmp_path / "whole")
+    execute("dimred", *words, output=tmp_path / "whole")
     shutil.copytree(tmp_path / "whole", tmp_path / "run")
     for step in (4, 6):
         shutil.rmtree(tmp_path / "run" / "checkpoints" / f"state_{step:08}")
@@ -210,7 +194,7 @@ def test_an_epoch_of_steps_goes_back_to_the_trainer(preset: str, stage1: Path, t
         and again.steps == 4
     )
 
-    said = execute("dimred", *words, tmp_path / "run")
+    said = execute("dimred", *words, output=tmp_path / "run")
     assert "continuing at epoch 1, step 4 " in said
     theirs, ours = rows_of(tmp_path / "whole"), rows_of(tmp_path / "run")
     assert [(row["epoch"], row["step"], row["images"]) for row in ours] == [
@@ -236,15 +220,9 @@ def test_an_epoch_of_steps_goes_back_to_the_trainer(preset: str, stage1: Path, t
 def test_states_that_the_trainer_could_not_go_on_from_are_not_written(stage1: Path, tmp_path: Path, execute) -> None:
     execute(
         "dimred",
-        "stage2",
-        "--checkpoint",
-        stage1,
-        "--preset=robust",
-        "--batch_size=640",
-        "--threads=1",
-        "--epochs=2",
-        "--output",
-        tmp_path / "run",
+        "stage2 --preset=robust --batch_size=640 --threads=1 --epochs=2",
+        checkpoint=stage1,
+        output=tmp_path / "run",
     )
     first, last = sorted((tmp_path / "run" / "checkpoints").glob("state_*"))
     basis = dimred.Basis.load(tmp_path / "run" / "pca_mat.npy")
@@ -270,18 +248,19 @@ def test_states_that_the_trainer_could_not_go_on_from_are_not_written(stage1: Pa
             optimizer.save_run()
         assert sorted((tmp_path / "run").rglob("*")) == before
 
-    refused("needs a run that load_run has taken up", taken=None)
+    refused("save_run needs a run: call load_run first", taken=None)
     refused("needs whole epochs of 2 steps since load_run, received 3 steps", steps=3)
     refused("needs whole epochs of 2 steps since load_run, received 0 steps", steps=0)
-    refused(
-        "needs the options of the run, whose preset is robust, received mindspore-latest", preset="mindspore-latest"
-    )
-    refused("whose rho is 0.55, received 0.5", rho=0.5)
-    said = "needs an optimizer that was resumed from the newest state of '.*run', received an optimizer from step 2"
+    refused("needs preset = robust, as in the run, received mindspore-latest", preset="mindspore-latest")
+    refused("needs rho = 0.55, as in the run, received 0.5", rho=0.5)
+    said = "needs an optimizer that load_run has restored from the newest state of '.*run', "
+    said += "received an optimizer from step 2"
     refused(f"{said}; the newest state is {last.name}", taken=first)
     refused("loss scale")
     shutil.copytree(last, tmp_path / "alone")
-    refused("needs a state in its run, received '.*alone' outside one", taken=tmp_path / "alone")
+    refused(
+        "needs a state inside a run folder, received '.*alone', which is in no run folder", taken=tmp_path / "alone"
+    )
     held = (tmp_path / "run" / ".lock").open("a")
     fcntl.flock(held, fcntl.LOCK_EX)
     refused("is in use|is taken|locked", kind=OSError)
@@ -296,33 +275,19 @@ def test_states_that_the_trainer_could_not_go_on_from_are_not_written(stage1: Pa
 def test_rates_that_fall_need_the_length_of_the_trainer_s_run(stage1: Path, tmp_path: Path, execute) -> None:
     execute(
         "dimred",
-        "stage2",
-        "--checkpoint",
-        stage1,
-        "--preset=swa",
-        "--batch_size=640",
-        "--threads=1",
-        "--epochs=1",
-        "--learning_rate=0.005",
-        "--output",
-        tmp_path / "mean",
+        "stage2 --preset=swa --batch_size=640 --threads=1 --epochs=1 --learning_rate=0.005",
+        checkpoint=stage1,
+        output=tmp_path / "mean",
     )
     execute(
         "dimred",
-        "stage2",
-        "--checkpoint",
-        stage1,
-        "--preset=sgd",
-        "--batch_size=640",
-        "--threads=1",
-        "--epochs=2",
-        "--learning_rate=0.005",
-        "--output",
-        tmp_path / "run",
+        "stage2 --preset=sgd --batch_size=640 --threads=1 --epochs=2 --learning_rate=0.005",
+        checkpoint=stage1,
+        output=tmp_path / "run",
     )
     for run, preset, steps, text in (
-        ("mean", "swa", None, "whose average is uniform, received none"),
-        ("run", "sgd", 6, "which ends after 4 steps, received total_steps = 6"),
+        ("mean", "swa", None, "needs average = uniform, as in the run, received none"),
+        ("run", "sgd", 6, "the run ends after 4 steps, received total_steps = 6"),
     ):
         optimizer = dimred.SubspaceOptimizer(
             build("convnet", 1, 28, 28, 10), None, preset=preset, total_steps=steps, learning_rate=0.005
@@ -340,23 +305,14 @@ def test_running_statistics_come_from_the_trainer_and_go_back(tmp_path: Path, ex
     execute(
         "dimred",
         "stage1",
-        f"--model={tmp_path / 'net.pt'}",
         *words,
-        "--epochs=3",
-        "--batch_size=64",
-        "--snapshots_per_epoch=2",
-        "--output",
-        tmp_path / "first",
+        "--epochs=3 --batch_size=64 --snapshots_per_epoch=2",
+        model=tmp_path / "net.pt",
+        output=tmp_path / "first",
     )
-    words = (
-        "stage2",
-        "--preset=robust",
-        "--checkpoint",
-        tmp_path / "first",
-        "--n_component=4",
-        "--batch_size=320",
-        "--threads=1",
-        "--hooks=batches",
+    words = cli(
+        "stage2 --preset=robust --n_component=4 --batch_size=320 --threads=1 --hooks=batches",
+        checkpoint=tmp_path / "first",
     )
     execute("dimred", *words, "--epochs=2", "--keep_checkpoints=2", "--output", tmp_path / "whole")
     shutil.copytree(tmp_path / "whole", tmp_path / "run")
@@ -485,7 +441,7 @@ def test_minimize_keeps_its_vector_from_the_loss() -> None:
     expected = dimred.minimize(plain, w, basis, steps=1)
     in_a_vector = dimred.minimize(lambda w: (np.array([plain(w)[0]]), plain(w)[1]), w, basis, steps=1)
     assert in_a_vector.losses == expected.losses
-    with pytest.warns(UserWarning, match=r"no step changed w: the loss \(first nan\)"):
+    with pytest.warns(UserWarning, match=r"no step changed w: in each of 3 steps the loss \(first nan\)"):
         done = dimred.minimize(lambda w: (np.nan, w), w, basis, steps=3)
     np.testing.assert_array_equal(done.w, w)
 
@@ -502,7 +458,7 @@ def test_minimize_takes_no_batch_that_it_does_not_use() -> None:
     assert next(batches) == 3 and set(seen) == {0, 1, 2}
     assert len(dimred.minimize(loss_and_grad, np.ones(4), basis, steps=3, batches=batches).losses) == 1
     for steps in (3, None):
-        with pytest.raises(ValueError, match="needs batches, received none; an iterator that was used up has no more"):
+        with pytest.raises(ValueError, match="needs batches, received none; an iterator gives its batches only once"):
             dimred.minimize(loss_and_grad, np.ones(4), basis, steps=steps, batches=batches)
 
 
@@ -676,7 +632,7 @@ def test_a_distributed_checkpoint_keeps_the_state(dtype: torch.dtype, tmp_path: 
     assert all(torch.equal(a, b) for a, b in zip(everything(model, optimizer), everything(other, again), strict=True))
     foreign = torch.optim.Adam(model.parameters())
     for state, text in ((foreign.state_dict(), "one with state, param_groups"), (None, "None"), ({}, r"{}")):
-        with pytest.raises(ValueError, match=f"needs a state of its own, received {text}"):
+        with pytest.raises(ValueError, match=f"needs a state of a SubspaceOptimizer, received {text}"):
             again.load_state_dict(state)
 
 
@@ -720,10 +676,10 @@ def test_columns_follow_the_names_of_the_basis(tmp_path: Path) -> None:
         torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
     wrapped = dimred.fit([{f"module.{name}": value for name, value in state.items()} for state in states], 4)
     dimred.SubspaceOptimizer(net(), wrapped)
-    with pytest.raises(ValueError, match=r"the basis has conv.weight, which the model does not train"):
+    with pytest.raises(ValueError, match=r"the basis has conv.weight, but the model does not train conv.weight"):
         model.conv.weight.requires_grad_(False)
         dimred.SubspaceOptimizer(model, forward)
-    with pytest.raises(ValueError, match=r"the model trains 0.weight \[2, 2\], the basis does not have it"):
+    with pytest.raises(ValueError, match=r"the model trains 0.weight \[2, 2\], but the basis has no such parameter"):
         dimred.SubspaceOptimizer(nn.Sequential(nn.Linear(2, 2)), forward)
 
 
@@ -917,7 +873,7 @@ def test_groups_in_a_subspace_take_the_steps_of_the_module(tmp_path: Path) -> No
         (0.0, "all", parted.report["step_size"]),
     ]
     assert "preset: robust" in repr(parted) and "weight_decay: 0.05" in repr(parted)
-    with pytest.raises(ValueError, match="takes all its parameters when it is made"):
+    with pytest.raises(ValueError, match="takes no new group after the optimizer was made"):
         parted.add_param_group({"params": [nn.Parameter(torch.zeros(3))]})
     assert len(parted.param_groups) == 2
 
@@ -1093,7 +1049,8 @@ def test_rates_are_read_and_not_set() -> None:
     before = everything(model, optimizer)
     optimizer.param_groups[0]["lr"] = 0.25
     with pytest.raises(
-        ValueError, match=r"finds its step sizes itself, and lr of a group only shows the last step size; received 0.25"
+        ValueError,
+        match=r"searches the step size itself, and lr of a group only shows the last step size; received 0.25",
     ):
         optimizer.step(closure_of(model))
     for scheduler in (lambda o: torch.optim.lr_scheduler.StepLR(o, 30), lambda o: torch.optim.swa_utils.SWALR(o, 0.1)):
@@ -1143,7 +1100,7 @@ def test_parts_of_a_network_and_names_of_other_libraries() -> None:
         3,
     )
     assert moved(Adapted(), whole) == {"lora_A.default.weight"}  # its columns of the base are zero
-    with pytest.raises(ValueError, match=r"the basis has base\.weight, which the model does not train"):
+    with pytest.raises(ValueError, match=r"the basis has base\.weight, but the model does not train base\.weight"):
         dimred.SubspaceOptimizer(
             Adapted(), dimred.fit(rows_of_states(**{"base.weight": (4, 4), "lora_A.weight": (2, 4)}), 3)
         )
@@ -1153,13 +1110,13 @@ def test_parts_of_a_network_and_names_of_other_libraries() -> None:
     assert moved(tied, one_name) == {"0.weight"}
     with pytest.raises(
         ValueError,
-        match=r"has 0\.weight and 1\.weight apart, .*; leave one out, as by dimred.fit\(..., exclude='1.weight'\)",
+        match=r"ties 0\.weight and 1\.weight, .* leave one out, for example with dimred.fit\(..., exclude='1.weight'\)",
     ):
         dimred.SubspaceOptimizer(tied, dimred.fit(rows_of_states(**{"0.weight": (4, 4), "1.weight": (4, 4)}), 3))
     thawed = Adapted()
     optimizer = dimred.SubspaceOptimizer(thawed, files)
     thawed.base.bias.requires_grad_(True)
-    with pytest.raises(ValueError, match=r"base\.bias needs a gradient since the optimizer was made, which does not"):
+    with pytest.raises(ValueError, match=r"base\.bias needed no gradient when the optimizer was made, but needs one"):
         optimizer.step(lambda: thawed(torch.ones(3, 4)).square().mean())
 
 
@@ -1237,7 +1194,7 @@ def test_ranks_begin_with_the_same_weights_and_basis(two_ranks: Callable[..., li
 def test_several_ranks_say_how_they_descend(two_ranks: object) -> None:
     """Parameters do not tell whether a DistributedDataParallel averages their gradients."""
     model, twin = net(), net()
-    text = "needs on 2 ranks a DistributedDataParallel, process_group=True, or process_group=False where each rank"
+    text = "needs a DistributedDataParallel or process_group=True on 2 ranks, or process_group=False if each rank"
     for given in (model, model.named_parameters(), list(model.parameters())):
         with pytest.raises(ValueError, match=text):
             dimred.SubspaceOptimizer(given, random_basis(model))
@@ -1262,27 +1219,27 @@ def test_closures_that_will_not_do_are_refused_with_the_remedy() -> None:
 
     seeds = iter(range(100))
     for closure, kind, text in (
-        (backward, RuntimeError, r"the closure called backward\(\); it only runs the network forward"),
+        (backward, RuntimeError, r"the closure called backward\(\); the closure needs only to run the network forward"),
         (
             lambda: model(images),
             TypeError,
-            r"needs to return a scalar tensor, the mean loss, received float32 \[16, 3\]",
+            r"needs to return the mean loss as a scalar tensor, received float32 \[16, 3\]",
         ),
-        (lambda: None, TypeError, r"needs to return a scalar tensor, the mean loss, received NoneType"),
-        (lambda: torch.empty(0), TypeError, r"the mean loss, received float32 \[0\]"),
-        (lambda: 0.5, TypeError, r"needs to return a scalar tensor, the mean loss, received float"),
+        (lambda: None, TypeError, r"needs to return the mean loss as a scalar tensor, received NoneType"),
+        (lambda: torch.empty(0), TypeError, r"the mean loss as a scalar tensor, received float32 \[0\]"),
+        (lambda: 0.5, TypeError, r"needs to return the mean loss as a scalar tensor, received float"),
         (lambda: torch.tensor(1.0), RuntimeError, "depends on no parameter"),
         (
             lambda: closure_of(model, next(seeds))(),  # noqa: PLW0108 - another batch at each call
             RuntimeError,
-            r"gave a loss of .* and then of .*: it needs to use the same batch",
+            r"gave a loss of .* and then of .*; at each call the closure needs to use the same batch",
         ),
         (None, TypeError, r"step\(\) needs a closure .* received none"),
         (torch.tensor(1.0), TypeError, r"step\(\) needs a closure .* received a Tensor"),
         (
             lambda: model(images).sum() * 1j,
             TypeError,
-            r"needs to return a scalar tensor, the mean loss, received complex64 \[\]",
+            r"needs to return the mean loss as a scalar tensor, received complex64 \[\]",
         ),
     ):
         with pytest.raises(kind, match=text):
@@ -1310,29 +1267,35 @@ def test_parameters_that_will_not_do_are_refused() -> None:
 
     before = [(p.data_ptr(), p.detach().clone()) for p in weights]
     values = [
-        (lambda: make(groups(lr=0.0), basis), "finds its step sizes itself, a group takes no lr; received 0"),
+        (lambda: make(groups(lr=0.0), basis), "searches the step size itself, so a group takes no lr; received 0"),
         (lambda: make(groups(betas=(0.9, 0.99)), basis), "a group takes params, .* received betas"),
-        (lambda: make(groups(weight_decay=-1), basis), "needs weight_decay >= 0 .* received -1"),
-        (lambda: make(groups(weight_decay_of="biases"), basis), "'weights' or 'all' in a group, received .*'biases'"),
+        (lambda: make(groups(weight_decay=-1), basis), "needs weight_decay >= 0.* received -1"),
+        (lambda: make(groups(weight_decay_of="biases"), basis), "'weights' or 'all', in a group, received .*'biases'"),
         (lambda: make([{"params": weights[:1]}, {"params": weights[1:]}], basis), "has no names; received 2 groups"),
-        (lambda: make(weights[::-1], named), r"in its order, .*received \[3\] where it has conv.weight \[4, 1, 3, 3\]"),
-        (lambda: make(weights[:2], named), "received 2 parameters for its 6"),
-        (lambda: make([("a", weights[0]), *weights[1:]], basis), "needs names of all parameters or of none"),
+        (
+            lambda: make(weights[::-1], named),
+            r"in the order of the basis; .*received shape \[3\] where the basis has conv.weight \[4, 1, 3, 3\]",
+        ),
+        (lambda: make(weights[:2], named), "received 2 parameters where the basis has 6"),
+        (
+            lambda: make([("a", weights[0]), *weights[1:]], basis),
+            "needs names of all parameters or of none, received 5 of 6 without a name",
+        ),
         (lambda: make([*weights, weights[0]], basis), "received parameter 6 twice"),
-        (lambda: make(nn.LazyLinear(2), basis), "received weight without; run the network once before"),
+        (lambda: make(nn.LazyLinear(2), basis), "received weight without values; run the network once before"),
         (
             lambda: make(nn.Linear(2, 2, dtype=torch.complex64), basis),
             r"needs dense real parameters, received complex64 \(weight",
         ),
         (lambda: make(model, random_basis(nn.Linear(2, 2)), flatten=True), "the trained parameters have"),
         (lambda: make(model, basis, flatten=True, process_group=True), "process group"),
-        (lambda: make(nn.Linear(2, 2), basis), "the basis has .* columns, the trained parameters have 6"),
+        (lambda: make(nn.Linear(2, 2), basis), "the basis has .* columns, but the trained parameters have 6"),
         (lambda: make([], basis), "empty parameter list|no parameter"),
     ]
     types = [
         (lambda: make(weights[0], basis), "needs a module, a list of tensors .* received Parameter"),
         (lambda: make([model], basis), "needs a module, .* received Net among the parameters"),
-        (lambda: make([{"params": set(weights)}], basis), "needs parameters in an order, received a set"),
+        (lambda: make([{"params": set(weights)}], basis), "needs an ordered list of parameters, received a set"),
         (lambda: make(model, "pca_mat.npy"), "needs a dimred.Basis or None as basis, received a str; Basis.load"),
         (lambda: make(model, named.components), "needs a dimred.Basis or None as basis, received a ndarray"),
         (lambda: make(model, basis, alpha=None), "needs a number or a word as alpha, received None"),
@@ -1360,19 +1323,21 @@ def test_arguments_that_will_not_do_are_refused() -> None:
         (lambda: make(model, basis, rho=2), "rho needs .*, received 2"),
         (
             lambda: make(model, basis, rhoo=0.5),
-            r"has no hyperparameter rhoo \(docs.reference.presets.md lists them\); did you mean rho\?",
+            "a hyperparameter is one of rho, .*, update_rule, .*; received rhoo; did you mean rho\\?",
         ),
         (lambda: make(model, basis, trials=2.5), "trials needs a whole number .*, received 2.5"),
         (lambda: make(model, basis, trials=np.nan), r"trials needs a whole number in \[1, 100\], received nan"),
-        (lambda: make(model, basis, ema_decay=0.5), "has no hyperparameter ema_decay"),
+        (lambda: make(model, basis, ema_decay=0.5), "a hyperparameter is one of .*; received ema_decay"),
+        (lambda: make(model, basis, rho="x"), "rho needs a number .*, received x"),
+        (lambda: make(model, basis, update_rule=1), "update_rule needs one of .*, received 1"),
         (lambda: make(model, basis, update_rule="dfp"), "update_rule needs one of .*, received dfp"),
         (lambda: make(model, basis, learning_rate=0.1), "learning_rate has no effect: it needs method = psgd or sgd"),
         (lambda: make(model, basis, first_drop=0.2), "first_drop has no effect: it needs schedule or alpha_schedule"),
         (lambda: make(model, basis, preset="psgd", total_steps=9, update_rule="sr1"), "update_rule has no effect"),
         (lambda: make(model, None, preset="sgd", total_steps=9, gamma=0.5), "gamma has no effect"),
         (lambda: make(model, None), "the preset robust needs a basis"),
-        (lambda: make(model, basis, preset="swa"), "sgd has no subspace, received 5 rows"),
-        (lambda: make(model, None, preset="schedule-free"), "preset schedule-free moves the weights between"),
+        (lambda: make(model, basis, preset="swa"), "sgd uses no subspace, received a basis of 5 rows"),
+        (lambda: make(model, None, preset="schedule-free"), "does not support the preset schedule-free"),
         (lambda: make(model, basis, preset="psgd"), "needs total_steps"),
     ]
     refuse(cases)
@@ -1394,14 +1359,17 @@ def test_minimize_refuses_what_will_not_do() -> None:
             "float32 or float64, received complex128",
         ),
         (lambda: minimize(plain, steps=1, momentum=0.5), "momentum has no effect"),
-        (lambda: minimize(plain, np.zeros(3), two, steps=1), "the basis has .* columns, w has 3"),
+        (lambda: minimize(plain, np.zeros(3), two, steps=1), "the basis has .* columns, but w has 3"),
         (lambda: minimize(plain, np.zeros(3), two), "needs steps or batches"),
         (lambda: minimize(plain, np.full(9, np.nan), steps=1), "needs w with finite values, received nan"),
-        (lambda: minimize(plain, np.zeros(3), None, steps=1, sam_radius=0.1), "sam_radius is yours to add"),
+        (
+            lambda: minimize(plain, np.zeros(3), None, steps=1, sam_radius=0.1),
+            "takes no sam_radius, received 0.1; add this term to the loss",
+        ),
         (lambda: minimize(lambda w: (0.0, w[:2]), steps=1), r"needs a gradient \[9\]"),
     ]
     types = [
-        (lambda: minimize(plain, nine, "pca_mat.npy", steps=1), "Basis.load.path. reads one"),
+        (lambda: minimize(plain, nine, "pca_mat.npy", steps=1), "Basis.load.path. reads a basis from a file"),
         (lambda: minimize(3, steps=1), "needs loss_and_grad as a function, received 3"),
         (lambda: minimize(lambda w: None, steps=1), "return .loss, gradient., received a NoneType"),
         (lambda: minimize(lambda w: (w, w), steps=1), r"one number as the loss, received shape \[9\]"),

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import csv
 import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from cli import cli, rows_in
 from fashion import few
 from ranks import run_ranks
 
-STAGE1 = [
-    "--train_samples=800",
-    "--test_samples=200",
-    "--validation_fraction=0.25",
-    "--epochs=3",
-    "--learning_rate=0.05",
-    "--snapshots_per_epoch=3",
-    "--threads=1",
-    "--quiet",
-    f"--data={few()}",
-]
+STAGE1 = cli(
+    "--train_samples=800 --test_samples=200 --validation_fraction=0.25 --epochs=3",
+    "--learning_rate=0.05 --snapshots_per_epoch=3 --threads=1 --quiet",
+    data=few(),
+)
 ARMS = {"plain": ["--preset=sgd"], "averaged": ["--preset=swa"]}
 
 
@@ -32,23 +26,12 @@ def runs(tmp_path_factory: pytest.TempPathFactory, execute: Callable[..., str]) 
     folder = tmp_path_factory.mktemp("temperature")
     execute("dimred", "stage1", *STAGE1, "--output", folder / "stage1")
     for name, options in ARMS.items():
-        execute(
-            "dimred",
-            "stage2",
-            folder / "stage1",
-            *options,
-            "--epochs=1",
-            "--threads=1",
-            "--quiet",
-            "--output",
-            folder / name,
-        )
+        execute("dimred", "stage2", folder / "stage1", *options, "--epochs=1 --threads=1 --quiet", output=folder / name)
     return folder
 
 
 def last_row(run: Path) -> dict[str, str]:
-    with (run / "curve.csv").open(newline="") as file:
-        return list(csv.DictReader(file))[-1]
+    return rows_in(run / "curve.csv")[-1]
 
 
 @pytest.mark.parametrize("name", ARMS)
@@ -91,13 +74,6 @@ def test_it_needs_held_out_samples_and_logits(
     small = ["--train_samples=100", "--test_samples=100", "--epochs=1", "--threads=1", "--quiet", f"--data={few()}"]
     execute("dimred", "stage1", *small, "--output", tmp_path / "all")
     assert "received no validation set" in fails(2, "evaluate", tmp_path / "all", "--fit_temperature")
-    execute(
-        "dimred",
-        "stage1",
-        *small,
-        "--validation_fraction=0.2",
-        "--margin_loss=arcface",
-        "--output",
-        tmp_path / "margin",
-    )
-    assert "this one has a margin_loss" in fails(2, "evaluate", tmp_path / "margin", "--fit_temperature")
+    execute("dimred", "stage1", *small, "--validation_fraction=0.2 --margin_loss=arcface", output=tmp_path / "margin")
+    said = fails(2, "evaluate", tmp_path / "margin", "--fit_temperature")
+    assert "but this network was trained with margin_loss" in said

@@ -8,21 +8,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cli import cli
 from fashion import few
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator as PluginAccumulator
 from tensorboard.util import tensor_util
 
-SMALL = [
-    "--train_samples=300",
-    "--test_samples=100",
-    "--batch_size=50",
-    "--threads=1",
-    "--seed=3",
-    "--validation_fraction=0.2",
-    "--tensorboard=true",
-    f"--data={few()}",
-]
+SMALL = cli(
+    "--train_samples=300 --test_samples=100 --batch_size=50 --threads=1 --seed=3",
+    "--validation_fraction=0.2 --tensorboard=true",
+    data=few(),
+)
 
 
 def read(folder: Path) -> dict[str, list[tuple[int, float]]]:
@@ -120,17 +116,9 @@ def last_record(file: Path) -> bytes:
 
 
 def test_stage2_writes_its_steps_too(run: Path, tmp_path: Path, execute, fails) -> None:
-    options = [
-        "stage2",
-        "--preset=robust",
-        "--checkpoint",
-        run,
-        "--n_component=3",
-        "--batch_size=50",
-        "--threads=1",
-        "--output",
-        tmp_path / "two",
-    ]
+    options = cli(
+        "stage2 --preset=robust --n_component=3 --batch_size=50 --threads=1", checkpoint=run, output=tmp_path / "two"
+    )
     assert "tensorboard_steps has no effect: it needs tensorboard" in fails(2, *options, "--tensorboard_steps=2")
     execute("dimred", *options, "--epochs=1", "--tensorboard=true", "--tensorboard_steps=2")
     steps = read(tmp_path / "two" / "steps")

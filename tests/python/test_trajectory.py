@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from safetensors.numpy import save_file
 
 import dimred
 
@@ -109,14 +111,43 @@ def test_tensors_the_plot_and_the_command(tmp_path: Path, execute: Callable[...,
     assert [float(value) for value in lines["PC1, centred"]] == pytest.approx(alone.views["centred"]["pc1"], abs=6e-4)
 
 
+def test_a_list_is_sorted_by_the_steps_in_its_names(tmp_path: Path) -> None:
+    """Sorted as texts, step100 comes before step20."""
+    files = [tmp_path / f"step{10 * i}.safetensors" for i in range(1, 13)]
+    for i, file in enumerate(files):
+        save_file({"w": RNG.normal(size=9) + i, "b": RNG.normal(size=2)}, file)
+    as_texts = sorted(files, key=str)
+    listing = tmp_path / "list.txt"
+    listing.write_text("".join(f"{file.name}\n" for file in as_texts))
+    expected = dimred.trajectory(tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for source in (files, as_texts, listing):
+            assert dimred.trajectory(source).straightness == expected.straightness
+            assert dimred.trajectory(source, exclude="b").straightness == expected.tensors["w"].straightness
+            basis = dimred.fit(source, 2)
+            assert [Path(name).name for name in basis.snapshots] == [file.name for file in files]
+
+
+def test_cosines_are_numbers_where_too_few_increments_move() -> None:
+    """One increment of five moves, so no two increments have an angle; JSON says null."""
+    rows = np.zeros((6, 3), np.float32)
+    rows[3:] = 1
+    for cosines in (
+        dimred.trajectory(rows).cosines,
+        dimred.trajectory([{"w": row} for row in rows]).tensors["w"].cosines,
+    ):
+        assert cosines.dtype == np.float64 and np.isnan(cosines).all() and len(cosines) > 0
+
+
 def test_what_cannot_be_measured_is_refused() -> None:
     rows = RNG.normal(size=(6, 20))
     cases: list[tuple[Grid, dict[str, int], str]] = [
         (rows[:3], {}, "4 or more snapshots, received 3"),
-        (np.ones((6, 20)), {}, "snapshots that differ, received 6 equal ones"),
-        (rows, {"window": 5}, "window in 2..4 of 6 snapshots, received 5"),
+        (np.ones((6, 20)), {}, "different snapshots, received 6 equal snapshots"),
+        (rows, {"window": 5}, "window from 2 to 4 for 6 snapshots, received 5"),
         (rows, {"flips": 5}, "received flips = 5"),
-        (rows, {"flips": 10**6 + 1}, "needs flips in 19..1000000, received flips = 1000001"),
+        (rows, {"flips": 10**6 + 1}, "needs flips from 19 to 1000000, received flips = 1000001"),
     ]
     for source, options, said in cases:
         with pytest.raises(ValueError, match=said):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import shutil
 import subprocess
@@ -12,6 +11,7 @@ import h5py
 import numpy as np
 import pytest
 import torch
+from cli import cli, rows
 from dimred_twins import build
 from fashion import few
 from ranks import run_ranks
@@ -21,12 +21,6 @@ from torch import nn
 DATA = ["--train_samples=640", "--test_samples=300", f"--data={few()}"]
 SMALL = [*DATA, "--batch_size=64", "--threads=1", "--learning_rate=0.02", "--snapshots_per_epoch=4", "--quiet"]
 HEAD = ["--checkpoint_exclude_patterns=logits", "--trainable_include_patterns=logits"]
-TIMES = ("seconds", "data_wait_seconds")
-
-
-def rows(run: Path) -> list[dict[str, str]]:
-    with (run / "curve.csv").open(newline="") as stream:
-        return [{k: v for k, v in row.items() if k not in TIMES} for row in csv.DictReader(stream)]
 
 
 def state(run: Path) -> dict[str, bytes]:
@@ -81,17 +75,7 @@ def other(tmp_path_factory) -> Path:
 def frozen(other: Path, execute) -> Path:
     """A run of which only the last layer trains."""
     run = other.parent / "frozen"
-    execute(
-        "dimred",
-        "stage1",
-        *SMALL,
-        "--epochs=2",
-        "--model=resnet20",
-        f"--initialize_from={other}",
-        *HEAD,
-        "--output",
-        run,
-    )
+    execute("dimred", "stage1", *SMALL, "--epochs=2 --model=resnet20", *HEAD, initialize_from=other, output=run)
     return run
 
 
@@ -118,30 +102,15 @@ def test_the_whole_network_says_the_same(frozen: Path, tmp_path: Path, execute) 
     part = execute("dimred", "evaluate", frozen)
     assert whole.splitlines()[-1] == part.splitlines()[-1]
     assert f"{100 * float(rows(frozen)[-1]['test_accuracy']):.2f} %" in part
-    foreign = execute(
-        "dimred",
-        "evaluate",
-        tmp_path / "whole.safetensors",
-        "--model=resnet20",
-        *DATA,
-        "--trainable_include_patterns=logits",
-    )
+    trained = ["--model=resnet20", *DATA, "--trainable_include_patterns=logits"]
+    foreign = execute("dimred", "evaluate", tmp_path / "whole.safetensors", *trained)
     assert foreign.splitlines()[-1] == part.splitlines()[-1]
     # A file of other weights is all its own, also where it lies in the folder of a run with a frozen part.
     doubled = {key: 2 * value if key == "conv1.weight" else value for key, value in parts.items()}
     answers = set()
     for folder in (tmp_path, frozen):
         save_file(doubled, folder / "mine.safetensors")
-        answers.add(
-            execute(
-                "dimred",
-                "evaluate",
-                folder / "mine.safetensors",
-                "--model=resnet20",
-                *DATA,
-                "--trainable_include_patterns=logits",
-            ).splitlines()[-1]
-        )
+        answers.add(execute("dimred", "evaluate", folder / "mine.safetensors", *trained).splitlines()[-1])
     (frozen / "mine.safetensors").unlink()
     assert len(answers) == 1 and answers != {part.splitlines()[-1]}
 
@@ -149,19 +118,9 @@ def test_the_whole_network_says_the_same(frozen: Path, tmp_path: Path, execute) 
 def test_a_resume_is_bit_exact_and_needs_the_file_no_more(frozen: Path, other: Path, tmp_path: Path, execute) -> None:
     file, run = tmp_path / "five.pt", tmp_path / "run"
     file.write_bytes(other.read_bytes())
-    command = [
-        "stage1",
-        *SMALL,
-        "--model=resnet20",
-        f"--initialize_from={file}",
-        *HEAD,
-        "--output",
-        run,
-        "--schedule=cosine",
-        "--total_epochs=2",
-    ]
-    once = [word if word != run else tmp_path / "once" for word in command]
-    execute("dimred", *once, "--epochs=2")
+    words = "--model=resnet20 --schedule=cosine --total_epochs=2"
+    command = cli("stage1", *SMALL, *HEAD, words, initialize_from=file, output=run)
+    execute("dimred", *command[:-1], "--epochs=2", "--output", tmp_path / "once")
     execute("dimred", *command, "--epochs=1")
     file.write_bytes(b"gone")
     execute("dimred", *command, "--epochs=2")
@@ -171,17 +130,7 @@ def test_a_resume_is_bit_exact_and_needs_the_file_no_more(frozen: Path, other: P
 
 def test_stage2_descends_in_what_trains(frozen: Path, tmp_path: Path, execute, fails) -> None:
     run = tmp_path / "two"
-    words = [
-        "stage2",
-        "--checkpoint",
-        frozen,
-        "--start=last",
-        "--epochs=1",
-        "--n_component=5",
-        "--batch_size=64",
-        "--threads=1",
-        "--quiet",
-    ]
+    words = cli("stage2 --start=last --epochs=1 --n_component=5 --batch_size=64 --threads=1 --quiet", checkpoint=frozen)
     execute("dimred", *words, "--output", run)
     assert np.load(run / "pca_mat.npy").shape == (5, 650)
     assert (run / "frozen.safetensors").read_bytes() == (frozen / "frozen.safetensors").read_bytes()
@@ -202,8 +151,8 @@ def test_stage2_descends_in_what_trains(frozen: Path, tmp_path: Path, execute, f
     values = load_file(frozen / "frozen.safetensors")
     values["conv1.weight"][0, 0, 0, 0] += 1e-6
     save_file(values, moved / "frozen.safetensors")
-    words[2] = moved
-    assert "another frozen part" in fails(2, *words, "--output", tmp_path / "three")
+    words[-1] = f"--checkpoint={moved}"
+    assert "was trained with other frozen parameters (digest " in fails(2, *words, "--output", tmp_path / "three")
     (moved / "frozen.safetensors").unlink()
     assert "frozen.safetensors" in fails(2, *words, "--output", tmp_path / "three")
     assert not (tmp_path / "three").exists()
@@ -230,18 +179,8 @@ def test_our_own_weights_are_a_start(origin: str, frozen: Path, whole: Path, tmp
         load_file(first / "frozen.safetensors") if origin == "frozen run" else {}
     )
     second = tmp_path / "second"
-    execute(
-        "dimred",
-        "stage1",
-        *SMALL,
-        "--epochs=1",
-        "--model=resnet20",
-        f"--initialize_from={path}",
-        "--trainable_exclude_patterns=^layer,^conv1,bn1",
-        "--stop_at_step=1",
-        "--output",
-        second,
-    )
+    words = "--epochs=1 --model=resnet20 --trainable_exclude_patterns=^layer,^conv1,bn1 --stop_at_step=1"
+    execute("dimred", "stage1", *SMALL, words, initialize_from=path, output=second)
     kept = load_file(second / "frozen.safetensors")
     assert same(kept, expected) and "layer3.2.bn2.running_var" in kept and "conv1.weight" in kept
     report = json.loads((second / "initialization.json").read_text())
@@ -254,17 +193,7 @@ def test_ranks_start_and_stay_together(other: Path, frozen: Path, tmp_path: Path
     words = [word for word in SMALL if "batch_size" not in word]
     done = run_ranks(
         dimred,
-        [
-            "stage1",
-            *words,
-            "--batch_size=32",
-            "--epochs=2",
-            "--model=resnet20",
-            f"--initialize_from={other}",
-            *HEAD,
-            "--output",
-            run,
-        ],
+        cli("stage1", *words, "--batch_size=32 --epochs=2 --model=resnet20", *HEAD, initialize_from=other, output=run),
         2,
     )
     assert done.codes == [0, 0], done.errors
@@ -294,27 +223,15 @@ def test_what_cannot_be_is_refused(other: Path, frozen: Path, tmp_path: Path, fa
     assert "received both" in report(f"--initialize_from={other}", f"--resume_from={frozen}")
     assert "/nowhere" in report("--initialize_from=/nowhere")
     line = fails(
-        2,
-        "stage1",
-        *SMALL,
-        "--epochs=3",
-        "--model=resnet20",
-        f"--initialize_from={other}.other",
-        *HEAD,
-        f"--output={frozen}",
+        2, "stage1", *SMALL, "--epochs=3 --model=resnet20", *HEAD, initialize_from=f"{other}.other", output=frozen
     )
     assert "another configuration" in line and "initialize_from" in line
 
 
 def test_frozen_without_weights_says_so(tmp_path: Path, execute, binaries) -> None:
-    command = [
-        binaries / "dimred",
-        "stage1",
-        *SMALL,
-        "--epochs=1",
-        "--trainable_include_patterns=logits",
-        f"--output={tmp_path / 'run'}",
-    ]
+    command = cli(
+        binaries / "dimred", "stage1", *SMALL, "--epochs=1 --trainable_include_patterns=logits", output=tmp_path / "run"
+    )
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "the random values of the new network" in done.stderr
     # Random features are the seed's, of which another run keeps the same.

@@ -31,18 +31,7 @@ SIZES = [(name, channels, height) for name in ("convnet", "resnet20") for channe
     ("inception_resnet_v2", 3, 75),
     ("vgg16_flatten", 1, 64),
 ]
-DEEP = (
-    "vgg16",
-    "vgg16_bn",
-    "vgg19",
-    "vgg19_bn",
-    "resnet32",
-    "resnet56",
-    "resnet110",
-    "resnet34",
-    "resnet101",
-    "resnet152",
-)
+DEEP = "vgg16 vgg16_bn vgg19 vgg19_bn resnet32 resnet56 resnet110 resnet34 resnet101 resnet152".split()
 BATCH = 4  # of the larger ones
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 import torch
+from cli import completed
+
+import dimred
 
 
 @pytest.fixture(scope="module")
@@ -49,9 +52,7 @@ def test_a_mean_says_whose_snapshots_it_is_of(command: str, place: Path, binarie
         words = [] if command == "merge" else network(place)
         if command != "evaluate":
             words += ["--output", str(tmp_path / name)]
-        done = subprocess.run(
-            [binaries / "dimred", command, place / name, *words], capture_output=True, text=True, check=False
-        )
+        done = completed([binaries / "dimred", command, place / name, *words])
         text = done.stdout + done.stderr
         assert done.returncode == (2 if (command, name) == ("export", "both") else 0), text
         assert ("of 2 runs: 4 of run A" in text) == (name == "both"), text
@@ -67,3 +68,15 @@ def test_a_course_of_two_runs_is_refused(place: Path, execute, fails, tmp_path: 
     assert refused in fails(2, *start, place / "both", "--output", tmp_path / "stage2")
     execute("dimred", "pca", place / "one", *output)
     execute("dimred", *start, place / "one", "--output", tmp_path / "stage2")
+
+
+def test_the_packages_mean_says_whose_snapshots_it_is_of(place: Path) -> None:
+    """As merge does; what follows a course refuses them."""
+    files = sorted((place / "both").glob("*.h5"))
+    for source in (place / "both", files):
+        with pytest.warns(UserWarning, match="of 2 runs: 4 of run A"):
+            found = dimred.average(source, last=len(files))
+        rows = [h5py.File(file)["weights"][:].astype(np.float64) for file in files]
+        np.testing.assert_allclose(found.w, np.mean(rows, axis=0), rtol=0, atol=1e-7)
+        with pytest.raises(ValueError, match="needs the snapshots of one run, received 4 of run A"):
+            dimred.fit(source, 2)

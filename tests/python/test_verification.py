@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from cli import rows_in
 from dimred_twins import build
 from reference.verification import verify
 from torch import nn
@@ -82,12 +82,11 @@ def test_a_runs_embeddings_are_what_its_last_layer_takes_in(
 ) -> None:
     said = execute("dimred", "verify", run, "--pairs", listed, "--threads=1")
     ours = report(run)
-    assert "80 pairs (40 the same), embeddings of 64 with the flipped image's" in said
+    assert "80 pairs (40 the same), embeddings of 64 values, with the embedding of the flipped image" in said
     assert f"accuracy  {ours['accuracy']:.5f} +- {ours['accuracy_deviation']:.5f} over 10 folds" in said
     theirs = expected(run, pictures)
     close(ours, theirs)
-    with (run / "roc.csv").open(newline="") as stream:
-        roc = np.array([[float(cell) for cell in line.values()] for line in csv.DictReader(stream)])
+    roc = np.array([[float(cell) for cell in line.values()] for line in rows_in(run / "roc.csv")])
     assert roc.shape == (400, 3)
     assert np.abs(roc[:, 1] - theirs["tpr"]).mean() < 1e-3 and np.abs(roc[:, 2] - theirs["fpr"]).mean() < 1e-3
     execute("dimred", "verify", run, "--pairs", listed, "--with_flipped=false", "--threads=1", "--output", tmp_path)
@@ -114,7 +113,7 @@ def test_a_modules_whole_output_is_its_embedding(execute, run: Path, pictures, l
     words = ("--epochs=1", "--learning_rate=1e-30", "--weight_decay=0", "--threads=1")
     execute("dimred", "stage1", *DATA, *words, "--model", tmp_path / "net.pt", "--output", tmp_path / "run")
     said = execute("dimred", "verify", tmp_path / "run", "--pairs", listed, "--threads=1")
-    assert "embeddings of 10 with" in said
+    assert "embeddings of 10 values, with the" in said
     close(report(tmp_path / "run"), expected(run, pictures, whole=True))
 
 
@@ -130,16 +129,13 @@ def test_a_module_may_give_embeddings_of_any_size(execute, run: Path, pictures, 
         "dimred",
         "verify",
         tmp_path / "state.pt",
-        "--model",
-        tmp_path / "net.pt",
-        "--pairs",
-        listed,
         *DATA,
         "--threads=1",
-        "--output",
-        tmp_path / "out",
+        model=tmp_path / "net.pt",
+        pairs=listed,
+        output=tmp_path / "out",
     )
-    assert "embeddings of 64 with" in said
+    assert "embeddings of 64 values, with the" in said
     close(report(tmp_path / "out"), expected(run, pictures))
 
 

@@ -148,8 +148,8 @@ def test_an_axis_may_be_of_text(folder: Path, capsys) -> None:
     ("name", "text", "says"),
     [
         ("results.csv", "", "No columns to parse from file"),
-        ("results.csv", "a,b\n1,2\n", "it has no column phase"),
-        ("summary.csv", "phase,role\n", "it has no column compared_at"),
+        ("results.csv", "a,b\n1,2\n", "the column phase is missing"),
+        ("summary.csv", "phase,role\n", "the column compared_at is missing"),
     ],
 )
 def test_tables_of_another_kind_are_named_before_any_work(

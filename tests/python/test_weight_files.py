@@ -22,6 +22,7 @@ import pytest
 import safetensors.torch
 import torch
 import torch.distributed.checkpoint as dcp
+from cli import completed
 from conftest import REPOSITORY
 from dimred_twins import build
 from ranks import run_ranks
@@ -89,7 +90,7 @@ def refused(dimred: Path) -> Refused:
     """The one line that refuses a file."""
 
     def call(file: Path) -> str:
-        done = subprocess.run([dimred, "inspect", file], capture_output=True, text=True, check=False)
+        done = completed([dimred, "inspect", file])
         assert done.returncode in (1, 2) and len(done.stderr.splitlines()) == 1, done.stderr
         return done.stderr
 
@@ -184,6 +185,10 @@ def linear(value: float) -> dict[str, torch.Tensor]:
     return {"l.weight": torch.full((4, 3), float(value)), "l.bias": torch.ones(4)}
 
 
+def weight_alone(value: float) -> dict[str, torch.Tensor]:
+    return {"l.weight": linear(value)["l.weight"]}
+
+
 def adam_state() -> dict[str, object]:
     parameter = nn.Parameter(torch.ones(3))
     optimizer = torch.optim.AdamW([parameter])
@@ -220,6 +225,41 @@ NESTED = {
         lambda i: {"w": torch.ones(5) * i, 0: {1: torch.ones(2)}, "sub": linear(i), "optimizer": adam_state()},
         "w 0.1 sub.l.weight sub.l.bias",
         "optimizer.state.0.step, optimizer.state.0.exp_avg, optimizer.state.0.exp_avg_sq",
+    ),
+    "list_of_tensors": (
+        lambda i: {"w": torch.ones(5) * i, "layers": [torch.ones(2), torch.ones(3)]},
+        "w layers.0 layers.1",
+        "",
+    ),
+    "list_of_dictionaries": (
+        lambda i: {"w": torch.ones(5) * i, "experts": (linear(i), linear(i)), "rng": [torch.get_rng_state()]},
+        "w experts.0.l.weight experts.0.l.bias experts.1.l.weight experts.1.l.bias",
+        "rng.0",
+    ),
+    "list_beside_a_dictionary": (
+        lambda i: {"net": linear(i), "layers": [torch.ones(2)], "losses": [torch.ones(9)]},
+        "net.l.weight net.l.bias layers.0",
+        "losses.0",
+    ),
+    "optax": (
+        lambda i: {**linear(i), "optimizer": {"mu": weight_alone(i), "nu": weight_alone(i), "count": SCALAR}},
+        "l.weight l.bias",
+        "optimizer.mu.l.weight, optimizer.nu.l.weight, optimizer.count",
+    ),
+    "optax_beside": (
+        lambda i: {"params": linear(i), "opt": {"mu": weight_alone(i), "nu": weight_alone(i)}},
+        "l.weight l.bias",
+        "opt.mu.l.weight, opt.nu.l.weight",
+    ),
+    "history_beside": (
+        lambda i: {"net": linear(i), "history": {"loss": torch.ones(50)}, "lr_scheduler": {"base_lrs": torch.ones(4)}},
+        "l.weight l.bias",
+        "history.loss, lr_scheduler.base_lrs",
+    ),
+    "bytes_beside": (
+        lambda i: {"net": linear(i), "cpu": {"generator": torch.get_rng_state()}, "rng": {"a": torch.get_rng_state()}},
+        "l.weight l.bias",
+        "cpu.generator, rng.a",
     ),
     "extra_state": (
         lambda i: {"w": torch.ones(5) * i, "q._extra_state": {"amax": torch.ones(5)}},
@@ -278,16 +318,34 @@ def test_plain_names_have_no_such_word(tmp_path: Path, execute) -> None:
     assert DOTTED not in execute("dimred", "merge", tmp_path / "run", "--output", tmp_path / "out")
 
 
+@pytest.mark.parametrize(
+    ("names", "doubtful"),
+    [
+        (["l.weight", "grad.l.weight", "prev.k.weight"], "1 tensor (grad.l.weight)"),
+        (["l.weight", "optimizer.l.weight", "solver.state.0.state1"], "2 tensors (optimizer.l.weight, solver.state.0"),
+        (["l.weight", "optimizer.net.weight", "momentum.k.weight"], ""),
+    ],
+)
+def test_names_that_may_be_an_optimizers_are_said_once(
+    names: list[str], doubtful: str, tmp_path: Path, binaries: Path
+) -> None:
+    (tmp_path / "run").mkdir()
+    for step in (1, 2, 3):
+        save_file({name: torch.full((2,), float(step)) for name in names}, tmp_path / f"run/step{step}.safetensors")
+    for words in (["merge", "--output", tmp_path / "out"], ["pca", "--components=1", "--output", tmp_path / "p.npy"]):
+        command = [binaries / "dimred", words[0], tmp_path / "run", *words[1:]]
+        text = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True).stdout
+        assert text.count("names may also be an optimizer's") == (doubtful != "") and doubtful in text, text
+    assert sorted(safetensors.torch.load_file(tmp_path / "out/model.safetensors")) == sorted(names)
+    assert np.load(tmp_path / "p.npy").shape[1] == 6
+
+
 TWO_NETWORKS = {
     "gan": (
         lambda: {"netG": linear(1), "netD": linear(2), "loss": SCALAR},
         "netG, netD, among the keys netG, netD, loss",
     ),
     "teacher": (lambda: {"student": linear(1), "teacher": {"net": linear(2)}}, "student, teacher, among"),
-    "average": (
-        lambda: {"params": linear(1), "params_ema": linear(2), "opt": adam_state()},
-        "params, params_ema, among",
-    ),
     "state_dict_and_model": (
         lambda: {"state_dict": linear(1), "model": linear(2)},
         "state_dict, model, among the keys state_dict, model",
@@ -319,6 +377,15 @@ BESIDE = {
         {"model": linear(1), "netD": linear(2), "netE": {"a": linear(2)}},
         "other networks (netD: 2 tensors, netE: 2 tensors) are left out",
     ),
+    "tensors": (
+        {"model": linear(1), "head.weight": torch.ones(2), "heads": [linear(2)], "rng": [torch.ones(9)]},
+        "other tensors (head.weight, heads.0.l.weight, heads.0.l.bias) are left out",
+    ),
+    "one tensor": ({"model": linear(1), "centers": torch.ones(2)}, "another tensor (centers) is left out"),
+    "number": (
+        {"model": {**linear(1), "logit_scale": 2.5, "version": 2}, "epoch": 3, "args": {"lr": 0.1}},
+        "numbers of Python are no tensors and are left out: logit_scale, version",
+    ),
     "average": (
         {"model": linear(1), "ema": linear(3), "netD": linear(2)},
         "another network (netD: 2 tensors) is left out",
@@ -334,7 +401,51 @@ def test_a_network_beside_the_one_that_is_read_is_no_training_state(form: str, t
     assert remark in rows
     tensors = [row for row in rows if isinstance(row, list)]
     assert [row[0] for row in tensors if row[4] is not None] == ["l.weight", "l.bias"]
-    assert [row[0] for row in tensors if row[4] is None] == (["ema.l.weight", "ema.l.bias"] if "ema" in state else [])
+    left_out = {"ema": ["ema.l.weight", "ema.l.bias"], "rng": ["rng.0"]}
+    assert [row[0] for row in tensors if row[4] is None] == next(
+        (left_out[key] for key in left_out if key in state), []
+    )
+
+
+def test_numbers_beside_bare_tensors_are_the_programs_or_said(tmp_path: Path) -> None:
+    torch.save({**linear(1), "epoch": 3, "lr": 0.1, "best_acc1": 0.5, "logit_scale": 2.5}, tmp_path / "a.pt")
+    rows = json.loads(read_by_python(tmp_path / "a.pt")[0])
+    assert [row for row in rows if isinstance(row, str)] == [
+        "numbers of Python are no tensors and are left out: logit_scale"
+    ]
+
+
+def test_metrics_of_a_trainer_beside_the_network_are_training_state(tmp_path: Path, execute) -> None:
+    (tmp_path / "run").mkdir()
+    for step in (1, 3):
+        metrics = {"train_metrics": {"LCE": {"sum_loss": SCALAR * step}}}
+        torch.save({"state": {"model": linear(step), **metrics}, "rng": []}, tmp_path / f"run/ep0-ba{step}.pt")
+        numbers = {"loss": SCALAR * step, "val_acc": SCALAR, "logit_scale": SCALAR * step}
+        save_file(linear(step) | numbers, tmp_path / f"step{step}.safetensors")
+    for source, names, state in (
+        ("run", ["model.l.bias", "model.l.weight"], "train_metrics.LCE.sum_loss"),
+        ("step*.safetensors", ["l.bias", "l.weight", "logit_scale"], "2 tensors (loss, val_acc)"),
+    ):
+        out = tmp_path / f"out_{names[0]}"
+        said = execute("dimred", "merge", tmp_path / source, "--output", out)
+        assert sorted(safetensors.torch.load_file(out / "model.safetensors")) == names
+        assert state in said.split("left out as training state: ")[1]
+
+
+def test_what_torchtitan_keeps_beside_weights_is_training_state(tmp_path: Path, execute) -> None:
+    for step in (10, 20):
+        state = {
+            "tok.weight": torch.full((2,), float(step)),
+            "train_state": {"losses": torch.ones(4) * step, "ntokens": SCALAR * step},
+            "dataloader": {"rank0": torch.ones(3) * step},
+            "optimizer": {"state.tok.weight.exp_avg": torch.ones(2)},
+        }
+        dcp.save(state, checkpoint_id=tmp_path / f"run/step-{step}", no_dist=True)
+    said = execute("dimred", "merge", tmp_path / "run", "--output", tmp_path / "out")
+    assert sorted(safetensors.torch.load_file(tmp_path / "out/model.safetensors")) == ["tok.weight"]
+    fitted = execute("dimred", "pca", tmp_path / "run", "--components=1", "--output", tmp_path / "p.npy")
+    for text in (said, fitted):
+        assert "left out as training state: 4 tensors" in text
 
 
 @pytest.mark.parametrize(
@@ -344,6 +455,7 @@ def test_a_network_beside_the_one_that_is_read_is_no_training_state(form: str, t
         {"lr_scheduler": {"rates": torch.ones(4)}},
         {"optimizer_G": {"w": {"exp_avg": torch.ones(4)}}},
         {"state_dict": linear(1), "rng": torch.ones(9)},
+        {"cpu": {"generator": torch.ones(9, dtype=torch.uint8)}},
     ],
 )
 def test_what_is_no_other_network_is_training_state(beside: dict[str, object], tmp_path: Path) -> None:
@@ -363,12 +475,47 @@ def test_what_is_no_other_network_is_training_state(beside: dict[str, object], t
         ({"a.b": torch.ones(2), "a": {"b": torch.ones(3)}}, "has two tensors called a.b"),
         ({"model": {("a", "b"): torch.ones(2)}}, "needs names as text, received the key ('a', 'b')"),
         ({"models": [linear(1), linear(2)]}, "received models"),
-        (adam_state(), "received state, param_groups"),
+        ({"params": (linear(1),), "history": [torch.ones(9)]}, "received params, history"),
+        (
+            {"net": linear(1), "norm": {"mean": torch.ones(3)}, "history": {"loss": torch.ones(9)}},
+            "has more than one network, net, norm, among the keys net, norm, history",
+        ),
+        (adam_state(), "holds an optimizer's state without weights; received state, param_groups"),
+        ({"optimizer": adam_state(), "seed": 1}, "holds an optimizer's state without weights; received optimizer"),
     ],
 )
 def test_dictionaries_without_one_meaning(state: dict[str, object], rule: str, tmp_path: Path, refused) -> None:
     torch.save(state, tmp_path / "a.pt")
     assert rule in refused(tmp_path / "a.pt")
+
+
+@pytest.mark.parametrize("other", ["history_encoder", "opt_model", "metric_fc", "arcloss", "progress_decoder"])
+def test_a_network_whose_key_has_a_word_of_training_is_a_network(other: str, tmp_path: Path) -> None:
+    torch.save({"news_encoder": linear(1), other: linear(2)}, tmp_path / "a.pt")
+    assert f"has more than one network, news_encoder, {other}," in read_by_python(tmp_path / "a.pt")[1]
+
+
+@pytest.mark.parametrize(
+    "other",
+    (
+        "loss_history lossHistory train_losses GradScaler random_states dataloader best_metrics opt_D LRScheduler "
+        "optimizer_encoder valloss trainer rng_state_cuda criterion amp message_hub"
+    ).split(),
+)
+def test_what_a_key_calls_training_state_is_no_network(other: str, tmp_path: Path) -> None:
+    torch.save({"net": linear(1), other: {"a": torch.ones(4)}}, tmp_path / "a.pt")
+    rows = json.loads(read_by_python(tmp_path / "a.pt")[0])
+    assert [row[0] for row in rows if row[4] is not None] == ["l.weight", "l.bias"]
+
+
+@pytest.mark.parametrize("loss", ["celoss", "mseloss", "loss_net", "loss_module"])
+def test_a_loss_is_training_state_where_it_is_far_smaller_than_the_network(loss: str, tmp_path: Path) -> None:
+    for elements, networks in ((1001, 1), (1000, 2)):
+        torch.save({"net": {"w": torch.ones(elements)}, loss: {"weight": torch.ones(10)}}, tmp_path / "a.pt")
+        said, refusal, _ = read_by_python(tmp_path / "a.pt")
+        assert f"has more than one network, net, {loss}," in refusal if networks == 2 else not refusal
+        if networks == 1:
+            assert [row[0] for row in json.loads(said) if row[4] is not None] == ["w"]
 
 
 def test_dictionaries_that_contain_one_another(tmp_path: Path) -> None:
@@ -413,13 +560,28 @@ def test_code_in_a_pickle_is_refused_and_not_run(protocol: int, tmp_path: Path, 
         (torch.nn.Linear(1, 1), "torch.nn.modules.linear.Linear"),
         (np.float64(0.5), "numpy"),
         ({1, 2}, "__builtin__.set"),
-        (torch.ones(2).to_sparse(), "torch._utils._rebuild_sparse_tensor"),
     ],
 )
 def test_other_objects_are_refused_by_name(value: object, name: str, tmp_path: Path, refused) -> None:
     torch.save({"conv1.weight": torch.ones(1), "x": value}, tmp_path / "more.pt")
     line = refused(tmp_path / "more.pt")
     assert "torch.save(model.state_dict(), FILE)" in line and f"asks for {name}" in line
+
+
+@pytest.mark.parametrize(
+    ("value", "rule"),
+    [
+        (torch.ones(2, dtype=torch.float8_e4m3fn), "has a tensor of type float8_e4m3fn; save the tensors with safet"),
+        (torch.ones(2).to(torch.uint16), "has a tensor of type uint16"),
+        (torch.eye(3).to_sparse(), "has a sparse tensor; make it dense with to_dense()"),
+    ],
+)
+def test_tensors_that_torch_alone_stores_are_refused_by_type(
+    value: torch.Tensor, rule: str, tmp_path: Path, refused
+) -> None:
+    torch.save({"conv1.weight": torch.ones(1), "x": value}, tmp_path / "more.pt")
+    line = refused(tmp_path / "more.pt")
+    assert rule in line and "safetensors.torch.save_file(" in line and "torch.save(" not in line
 
 
 def test_a_tensor_that_stands_for_the_negative_of_its_storage_is_refused(tmp_path: Path, refused) -> None:
@@ -447,7 +609,7 @@ def test_complex_tensors_of_every_format_are_copied_or_refused_by_name(tmp_path:
         table = safetensors.torch.load_file(tmp_path / f"{format}_out/model.safetensors")["table"]
         assert torch.equal(table, torch.full((3,), 1 + 2j))
     torch.save({"w": torch.ones(2), "x": torch.ones(2, dtype=torch.complex128)}, tmp_path / "128.pt")
-    assert "has tensors of complex128" in refused(tmp_path / "128.pt")
+    assert "has complex128 tensors" in refused(tmp_path / "128.pt")
     dcp.save({"w": torch.ones(2, dtype=torch.complex128)}, checkpoint_id=tmp_path / "128/step_1", no_dist=True)
     assert "complex128" in fails(1, "merge", tmp_path / "128", "--output", tmp_path / "x")
 
@@ -560,12 +722,7 @@ def test_changed_pickles_are_read_or_refused(tmp_path: Path) -> None:
     )
     torch.save(OrderedDict(w=nn.Parameter(weights.half())), tmp_path / "4.pt", pickle_protocol=4)
     (tmp_path / "pairs.bin").write_bytes(pickle.dumps(([b"one", b"two"] * 4, [True, False] * 2)))
-    done = subprocess.run(
-        [sys.executable, REPOSITORY / "tests/python/changed_pickles.py", READER, tmp_path],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = completed([sys.executable, REPOSITORY / "tests/python/changed_pickles.py", READER, tmp_path])
     assert done.returncode == 0, done.stderr
     read, refused = map(int, done.stdout.split())
     assert read > 20 and refused > 700
@@ -575,13 +732,7 @@ def test_faults_around_python_are_one_line(tmp_path: Path, twin, dimred: Path) -
     torch.save({"a": torch.ones(1_000_000)}, tmp_path / "twin.pt")
 
     def report(code: int, **environment: str) -> str:
-        done = subprocess.run(
-            [dimred, "inspect", tmp_path / "twin.pt"],
-            capture_output=True,
-            text=True,
-            check=False,
-            env=os.environ | environment,
-        )
+        done = completed([dimred, "inspect", tmp_path / "twin.pt"], env=os.environ | environment)
         assert done.returncode == code and len(done.stderr.splitlines()) == 1, done
         return done.stderr
 
@@ -609,7 +760,7 @@ def test_damaged_pytorch_files_are_named(tmp_path: Path, twin, refused, logits) 
     assert "other.pt" in line and "data.pkl" in line and "is cut off" in line
     short = rewritten(file, lambda name, data: data[:-4] if name.endswith("data/0") else data)
     assert "other.pt" in refused(short) and "storage" in refused(short)
-    assert "compressed" in refused(rewritten(file, lambda _, data: data, zipfile.ZIP_DEFLATED))
+    assert "stored without compression" in refused(rewritten(file, lambda _, data: data, zipfile.ZIP_DEFLATED))
     big = rewritten(file, lambda name, data: b"big" if name.endswith("byteorder") else data)
     assert "byteorder" in refused(big)
     file.write_bytes(whole[: len(whole) // 2])
@@ -636,7 +787,7 @@ def test_shapes_beyond_a_storage_are_refused(tmp_path: Path, refused) -> None:
             tmp_path / "one.pt",
             lambda name, data, huge=huge: with_size(data, size, huge) if name.endswith("data.pkl") else data,
         )
-        assert "within its storage" in refused(file) or "needs extents >= 0" in refused(file)
+        assert "within the storage" in refused(file) or "needs dimensions >= 0" in refused(file)
 
 
 def test_other_formats_are_told_what_to_do(tmp_path: Path, twin, refused, fails) -> None:
@@ -699,7 +850,10 @@ def test_another_model_lists_the_first_names_and_shapes(tmp_path: Path, twin, un
     assert close(logits(tmp_path / "twin.pt"), twin)  # unused
     torch.save({**twin.state_dict(), "layer3.3.conv1.weight": torch.ones(1)}, tmp_path / "twin.pt")
     line = unfit(tmp_path / "twin.pt")
-    assert "belongs to a larger model: it has 1 more tensors than the network, among them layer3.3.conv1.weight" in line
+    assert (
+        "belongs to a larger model: the file has 1 more tensors than the network, among them layer3.3.conv1.weight"
+        in line
+    )
     buffer = io.BytesIO()
     torch.save(build("convnet", 1, 32, 32, 10).state_dict(), buffer)
     (tmp_path / "twin.pt").write_bytes(buffer.getvalue())
@@ -782,7 +936,7 @@ def test_a_merge_of_distributed_checkpoints(tmp_path: Path, execute, fails) -> N
     record.write_bytes(content)
     assert "is damaged" in fails(1, "merge", tmp_path / "run", "--output", tmp_path / "x")
     cut_checkpoint(tmp_path / "nan", {"w": torch.tensor([1.0, 2.0, torch.nan])}, along(0, 3))
-    rule = f"'{tmp_path / 'nan'}': \"w\" needs finite values, but its element 2 is not finite"
+    rule = f"'{tmp_path / 'nan'}': \"w\" needs finite values, but element 2 is not finite"
     assert rule in fails(2, "merge", tmp_path / "nan", "--output", tmp_path / "x")
     (tmp_path / "flat/.metadata").write_bytes(pickle.dumps(os.system))
     assert "nothing of it was run" in fails(1, "merge", tmp_path / "flat", "--output", tmp_path / "x")
@@ -798,13 +952,20 @@ OPTIMIZERS = {
     "Rprop": torch.optim.Rprop,
     "ASGD": torch.optim.ASGD,
     "Adamax": torch.optim.Adamax,
+    "Adafactor": torch.optim.Adafactor,
 }
+PLACES = [  # of an optimizer, of a network
+    *((name, f"{app}.optim", f"{app}.model") for name in OPTIMIZERS for app in ("app", "trainer.inner")),
+    *((name, place, "model") for name in ("Adagrad", "Adafactor") for place in ("g_optimizer", "opt_gen", "solver")),
+]
 
 
-@pytest.mark.parametrize("name", OPTIMIZERS)
-@pytest.mark.parametrize("place", ["app", "trainer.inner"])
-def test_an_optimizer_within_a_distributed_checkpoint(name: str, place: str, tmp_path: Path, execute) -> None:
-    """As PyTorch's own recipe saves {"app": AppState}: none of what it holds is a weight."""
+@pytest.mark.parametrize(("name", "place", "network"), PLACES)
+def test_an_optimizer_within_a_distributed_checkpoint(
+    name: str, place: str, network: str, tmp_path: Path, execute
+) -> None:
+    """As PyTorch's own recipe saves {"app": AppState}, and below other names: no tensor of the optimizer's is a
+    weight."""
     from torch.distributed.checkpoint.state_dict import get_state_dict
 
     for step in (10, 20):
@@ -814,13 +975,13 @@ def test_an_optimizer_within_a_distributed_checkpoint(name: str, place: str, tmp
         net(torch.randn(2, 3)).sum().backward()
         optimizer.step()
         model, state = get_state_dict(net, optimizer)
-        saved = {f"{place}.model": model, f"{place}.optim": state}
+        saved = {network: model, place: state}
         dcp.save(saved, checkpoint_id=tmp_path / f"run/step_{step}", no_dist=True)
     said = execute("dimred", "pca", tmp_path / "run", "--output", tmp_path / "p.npy")
     assert np.load(tmp_path / "p.npy").shape[1] == 16 and "left out as training state" in said
     execute("dimred", "merge", tmp_path / "run", "--output", tmp_path / "out")
     merged = safetensors.torch.load_file(tmp_path / "out/model.safetensors")
-    assert sorted(merged) == [f"{place}.model.bias", f"{place}.model.weight"]
+    assert sorted(merged) == [f"{network}.bias", f"{network}.weight"]
 
 
 def add_empty_chunk(file: Path, name: str) -> None:
@@ -869,10 +1030,10 @@ def test_tensors_that_are_cut_along_any_dimensions(tmp_path: Path, execute, dimr
     ("first", "sizes", "rule"),
     [
         ((0, 2), (4, 2), "overlap"),
-        ((0, 3), (4, 1), "needs 16 elements, its parts hold 12"),
-        ((0, 2), (4, 3), "outside of it"),
-        ((0, -1), (4, 2), "outside of it"),
-        ((0,), (4,), "outside of it"),
+        ((0, 3), (4, 1), "needs 16 elements, but the parts hold 12"),
+        ((0, 2), (4, 3), "outside of the tensor"),
+        ((0, -1), (4, 2), "outside of the tensor"),
+        ((0,), (4,), "outside of the tensor"),
     ],
 )
 def test_boxes_that_do_not_make_up_a_tensor(first: Cuts, sizes: Cuts, rule: str, tmp_path: Path) -> None:
@@ -897,7 +1058,7 @@ def test_extents_that_64_bits_do_not_hold(size: Cuts, tmp_path: Path, fails) -> 
     metadata = pickle.loads((tmp_path / "run/step_1/.metadata").read_bytes())
     metadata.state_dict_metadata["w"].size = size
     (tmp_path / "run/step_1/.metadata").write_bytes(pickle.dumps(metadata))
-    rule = f'"w" needs extents >= 0 whose product, zeros left out, is below 2^63, received {list(size)}'
+    rule = f'"w" needs dimensions >= 0 with a product below 2^63 (without zeros), received {list(size)}'
     assert rule in fails(1, "merge", tmp_path / "run", "--output", tmp_path / "out")
     torch.save({"w": torch.zeros(5, 0)}, tmp_path / "a.pt")
     pickled = b"\x8a\x09" + size[0].to_bytes(9, "little", signed=True)
@@ -910,7 +1071,7 @@ def test_extents_that_64_bits_do_not_hold(size: Cuts, tmp_path: Path, fails) -> 
     assert (
         size[0] == 2**40
         or size[0] == 0
-        or "needs extents >= 0" in fails(1, "merge", file, "--output", tmp_path / "out")
+        or "needs dimensions >= 0" in fails(1, "merge", file, "--output", tmp_path / "out")
     )
 
 
@@ -956,7 +1117,7 @@ def test_a_pointer_of_git_lfs_is_called_one(name: str, command: str, tmp_path: P
     source = file if whole else tmp_path / Path(name).parts[0]
     output = {"pca": ("--output", tmp_path / "p.npy"), "merge": ("--output", tmp_path / "out")}.get(command, ())
     words = [binaries / "dimred", *command.split(), source, *output]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    done = completed(words)
     assert done.returncode in (1, 2), done.stdout
     line = done.stdout + done.stderr
-    assert "which is a Git LFS pointer; `git lfs pull`" in line and Path(name).name in line
+    assert "which is a Git LFS pointer; run `git lfs pull`" in line and Path(name).name in line

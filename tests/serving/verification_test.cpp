@@ -100,8 +100,8 @@ TEST(Verify, RefusesListsThatFoldsCannotBeMadeOf) {
   auto sorted = alternating(20, 0, 1);
   for (std::size_t i = 0; i < 20; ++i) sorted.pairs[i].same = i < 10;
   EXPECT_EQ(refusal(sorted),
-            "[verify] needs pairs of both kinds in each tenth of the list, received none "
-            "that differ among pairs 1 to 2; mix the list");
+            "[verify] needs pairs with 1 (same) and with 0 (different) in each tenth of the list, "
+            "received no pair with 0 from pair 1 to pair 2; shuffle the list");
   EXPECT_THROW(require_folds(sorted.pairs), std::invalid_argument);  // without any distance
   auto broken = alternating(20, 0, 1);
   broken.distances[7] = std::nan("");

@@ -53,7 +53,7 @@ TEST(Sweep, RisesToItsEndOrToALossThatGrew) {
   torch::set_num_threads(1);
   Console quiet(/*quiet=*/true);
   const auto sweep_to = [&](double end_rate) {
-    auto setup = training::toy_setup(models::Precision::float32);
+    auto setup = engine::toy_setup(models::Precision::float32);
     return sweep(setup, {.start_rate = 1e-6, .end_rate = end_rate, .steps = 20}, {}, {}, quiet);
   };
   const auto small = sweep_to(1e-4);

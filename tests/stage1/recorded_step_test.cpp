@@ -17,8 +17,8 @@ optimizers::OptimizerOptions options_of(optimizers::OptimizerKind kind) {
 }
 
 /// The weights after 8 steps; the first and the sixth have rate 0.
-torch::Tensor descended(training::Setup& setup, Descent& descent) {
-  auto batch = training::first_batch(setup);
+torch::Tensor descended(engine::Setup& setup, Descent& descent) {
+  auto batch = engine::first_batch(setup);
   const auto tensors = to_minibatch(setup.model, batch);
   for (std::int64_t step = 0; step < 8; ++step) {
     const double rate = step % 5 == 0 ? 0 : 0.01 * static_cast<double>(step);
@@ -32,10 +32,10 @@ torch::Tensor descended(training::Setup& setup, Descent& descent) {
 
 TEST(RecordedStep, HasTheBitsOfOneThatIsNotRecorded) {
   for (const auto& [name, kind] : optimizers::optimizer_kinds()) {
-    auto plain = training::toy_setup(models::Precision::float32);
-    auto setup = training::toy_setup(models::Precision::float32);
+    auto plain = engine::toy_setup(models::Precision::float32);
+    auto setup = engine::toy_setup(models::Precision::float32);
     int replays = 0;
-    setup.model.graphs = training::host_graphs(replays);
+    setup.model.graphs = engine::host_graphs(replays);
     const auto options = options_of(kind);
     Descent recorded(setup, options, {}), other(plain, options, {});
     EXPECT_TRUE(torch::equal(descended(setup, recorded), descended(plain, other))) << name;
@@ -48,10 +48,10 @@ TEST(RecordedStep, HasTheBitsOfOneThatIsNotRecorded) {
 
 /// The recorded graph belongs to the descent, not to the network.
 TEST(RecordedStep, IsOfItsOwnDescent) {
-  auto plain = training::toy_setup(models::Precision::float32);
-  auto setup = training::toy_setup(models::Precision::float32);
+  auto plain = engine::toy_setup(models::Precision::float32);
+  auto setup = engine::toy_setup(models::Precision::float32);
   int replays = 0;
-  setup.model.graphs = training::host_graphs(replays);
+  setup.model.graphs = engine::host_graphs(replays);
   const auto options = options_of(optimizers::OptimizerKind::momentum);
   for (int i = 0; i < 2; ++i) {
     Descent recorded(setup, options, {}), other(plain, options, {});
@@ -61,13 +61,13 @@ TEST(RecordedStep, IsOfItsOwnDescent) {
 
 TEST(RecordedStep, AnOverflowLeavesItOut) {
   auto setup =
-      training::toy_setup(models::Precision::float32, training::steep_network(std::ldexp(1, 100)));
+      engine::toy_setup(models::Precision::float32, engine::steep_network(std::ldexp(1, 100)));
   int replays = 0;
-  setup.model.graphs = training::host_graphs(replays);
+  setup.model.graphs = engine::host_graphs(replays);
   setup.model.loss_scale =
-      training::LossScale({.dynamic = true, .init_loss_scaling = std::ldexp(1, 60)});
+      engine::LossScale({.dynamic = true, .init_loss_scaling = std::ldexp(1, 60)});
   Descent descent(setup, options_of(optimizers::OptimizerKind::momentum), {});
-  auto batch = training::first_batch(setup);
+  auto batch = engine::first_batch(setup);
   const auto before = setup.model.flat.weights.clone();
   for (std::int64_t step = 0; step < 5; ++step)
     descend(descent,

@@ -20,17 +20,17 @@ using method::PenaltyOptions;
 
 /// A toy network's first batch; the subspace is empty, so that project() gives |g|^2 and the loss.
 struct Toy {
-  explicit Toy(training::Setup made, const PenaltyOptions& penalty = {})
+  explicit Toy(engine::Setup made, const PenaltyOptions& penalty = {})
       : setup(std::move(made)),
-        batch(training::first_batch(setup)),
-        now{.batch = training::to_minibatch(setup.model, batch),
+        batch(engine::first_batch(setup)),
+        now{.batch = engine::to_minibatch(setup.model, batch),
             .global_count = batch.global_count,
             .key = {.epoch = 1, .step = 2}},
         space(setup, no_subspace(setup), penalty, false) {
     space.set_step(now);
   }
 
-  static Subspace no_subspace(const training::Setup& setup) {
+  static Subspace no_subspace(const engine::Setup& setup) {
     Subspace none;
     none.own_columns =
         distributed::own_columns(setup.model.flat.gradient, setup.model.columns).numel();
@@ -49,16 +49,16 @@ struct Toy {
     space.move_to(-t);
   }
 
-  training::Setup setup;
-  decltype(training::first_batch(std::declval<training::Setup&>())) batch;
-  training::Step now;
+  engine::Setup setup;
+  decltype(engine::first_batch(std::declval<engine::Setup&>())) batch;
+  engine::Step now;
   NetworkSpace space;
 };
 
 /// A trial is the gradient's own function: at t = 0 it gives the step's loss bit for bit.
 TEST(NetworkSpace, TrialsSeeTheSamePenaltiesAsTheGradient) {
   for (const bool sharp : {false, true}) {
-    Toy toy(training::toy_setup(models::Precision::float32),
+    Toy toy(engine::toy_setup(models::Precision::float32),
             {.weight_decay = 1e-2, .sam_radius = sharp ? 0.05 : 0});
     const auto before = toy.setup.model.flat.buffers.clone();
     const auto first = toy.gradient();
@@ -87,9 +87,9 @@ TEST(NetworkSpace, TrialsSeeTheSamePenaltiesAsTheGradient) {
 }
 
 TEST(NetworkSpace, DecayOfAllIsOfBiasesAndBatchNormToo) {
-  Toy all(training::toy_setup(models::Precision::float32),
+  Toy all(engine::toy_setup(models::Precision::float32),
           {.weight_decay = 1e-2, .weight_decay_all = true});
-  Toy weights(training::toy_setup(models::Precision::float32), {.weight_decay = 1e-2});
+  Toy weights(engine::toy_setup(models::Precision::float32), {.weight_decay = 1e-2});
   const double square = all.setup.model.flat.weights.square().sum().item<double>();
   const double loss = all.gradient().loss - all.space.result().mean_loss();
   EXPECT_NEAR(loss, 1e-2 * square / 2, 1e-6 * square);
@@ -100,9 +100,9 @@ TEST(NetworkSpace, DecayOfAllIsOfBiasesAndBatchNormToo) {
 /// SAM's step: a pass at w, one at w + shift, and trials there.
 TEST(NetworkSpace, APassThatThrowsLeavesWeightsAndStatisticsAsTheyWere) {
   for (const int pass : {1, 2, 3}) {
-    const auto network = std::make_shared<training::DisturbedNet>();
+    const auto network = std::make_shared<engine::DisturbedNet>();
     network->throws = {pass};
-    Toy toy(training::toy_setup(models::Precision::float32, network), {.sam_radius = 0.05});
+    Toy toy(engine::toy_setup(models::Precision::float32, network), {.sam_radius = 0.05});
     const auto weights = toy.setup.model.flat.weights.detach().clone();
     const auto buffers = toy.setup.model.flat.buffers.clone();
     const auto method = method::make_method({.residual = {.alpha = 0.1}}, {});
@@ -115,7 +115,7 @@ TEST(NetworkSpace, APassThatThrowsLeavesWeightsAndStatisticsAsTheyWere) {
 /// SAM's pass at w and the gradient's pass share one copy of them, which the step keeps anyway.
 TEST(NetworkSpace, CopiesRunningStatisticsOnceAStep) {
   for (const double radius : {0.0, 0.05}) {
-    Toy toy(training::toy_setup(models::Precision::float32), {.sam_radius = radius});
+    Toy toy(engine::toy_setup(models::Precision::float32), {.sam_radius = radius});
     static const void* buffers;
     static int copies;
     buffers = toy.setup.model.flat.buffers.data_ptr();
@@ -140,9 +140,9 @@ TEST(NetworkSpace, CopiesRunningStatisticsOnceAStep) {
 /// Weight decay and SAM's ascent see the gradient as it is, not as it was scaled.
 TEST(NetworkSpaceWithLossScale, APowerOfTwoChangesNoBit) {
   for (const auto precision : {models::Precision::float32, models::Precision::bfloat16}) {
-    Toy toy(training::toy_setup(precision), {.weight_decay = 1e-2, .sam_radius = 0.05});
+    Toy toy(engine::toy_setup(precision), {.weight_decay = 1e-2, .sam_radius = 0.05});
     const auto plain = toy.gradient();
-    toy.setup.model.loss_scale = training::LossScale({.loss_scale = 1024});
+    toy.setup.model.loss_scale = engine::LossScale({.loss_scale = 1024});
     const auto scaled = toy.gradient();
     EXPECT_EQ(scaled.loss, plain.loss);
     EXPECT_EQ(scaled.gradient_square, plain.gradient_square);
@@ -154,11 +154,10 @@ TEST(NetworkSpaceWithLossScale, APowerOfTwoChangesNoBit) {
 /// Without a direction to ascend in, the step is one that overflows: the loss is that at w.
 TEST(NetworkSpaceWithLossScale, AnOverflowInTheAscentLeavesTheStepOut) {
   const auto setup = [] {
-    return training::toy_setup(models::Precision::float32,
-                               training::steep_network(std::ldexp(1, 100)));
+    return engine::toy_setup(models::Precision::float32, engine::steep_network(std::ldexp(1, 100)));
   };
   Toy plain(setup()), steep(setup(), {.sam_radius = 0.05});
-  steep.setup.model.loss_scale = training::LossScale({.loss_scale = std::ldexp(1, 60)});
+  steep.setup.model.loss_scale = engine::LossScale({.loss_scale = std::ldexp(1, 60)});
   const auto before = steep.setup.model.flat.weights.detach().clone();
   const auto method = method::make_method({.kind = method::MethodKind::sgd}, {});
   const auto report = method->step(steep.space, 0);
@@ -172,11 +171,11 @@ TEST(NetworkSpaceWithLossScale, AnOverflowOfOneRankLeavesTheStepOutOnAll) {
   std::vector<int> left_out(2, -1);
   on_gloo_ranks(2, [&](distributed::TensorCommunicator& communicator) {
     const auto rank = static_cast<std::size_t>(communicator.rank());
-    auto setup = training::toy_setup(models::Precision::float32,
-                                     training::steep_network(rank == 1 ? std::ldexp(1, 100) : 1));
+    auto setup = engine::toy_setup(models::Precision::float32,
+                                   engine::steep_network(rank == 1 ? std::ldexp(1, 100) : 1));
     setup.communicator = {&communicator, [](auto*) {}};
     setup.model.columns = distributed::columns_of(setup.model.flat.layout, communicator);
-    setup.model.loss_scale = training::LossScale({.loss_scale = std::ldexp(1, 60)});
+    setup.model.loss_scale = engine::LossScale({.loss_scale = std::ldexp(1, 60)});
     Toy steep(std::move(setup));
     const auto before = steep.setup.model.flat.weights.clone();
     const auto method = method::make_method({.kind = method::MethodKind::sgd}, {});

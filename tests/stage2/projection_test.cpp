@@ -11,6 +11,7 @@
 #include <tuple>
 
 #include "checkpoints/float_formats.h"
+#include "tests/tools/temporary_folder.h"
 
 namespace dimred::stage2 {
 namespace {
@@ -160,30 +161,22 @@ TEST(Projection, RefusesAnotherNumberOfColumns) {
                std::invalid_argument);
 }
 
-std::string refusal(const std::function<void()>& work) {
-  try {
-    work();
-  } catch (const std::invalid_argument& error) {
-    return error.what();
-  }
-  return "none";
-}
-
 TEST(Projection, RefusesValuesWithGaps) {
   const auto wide = torch::zeros({9, 200});
   const auto gaps = wide.narrow(1, 0, 100);
   const std::vector<double> nine(9);
-  EXPECT_EQ(refusal([&] { project(gaps, torch::zeros({100})); }),
+  EXPECT_EQ(thrown<std::invalid_argument>([&] { project(gaps, torch::zeros({100})); }),
             "[stage2] needs contiguous values, received [9, 100] with strides [200, 1]");
-  EXPECT_EQ(refusal([&] { back_project(gaps, nine, nine); }),
+  EXPECT_EQ(thrown<std::invalid_argument>([&] { back_project(gaps, nine, nine); }),
             "[stage2] needs contiguous values, received [9, 100] with strides [200, 1]");
   const auto column = torch::zeros({4, 2}).select(1, 0);
-  EXPECT_EQ(refusal([&] { inner_product(column, torch::zeros({4})); }),
+  EXPECT_EQ(thrown<std::invalid_argument>([&] { inner_product(column, torch::zeros({4})); }),
             "[stage2] needs contiguous values, received [4] with strides [2]");
-  EXPECT_EQ(refusal([&] { inner_product(torch::zeros({4}), column); }),
+  EXPECT_EQ(thrown<std::invalid_argument>([&] { inner_product(torch::zeros({4}), column); }),
             "[stage2] needs contiguous values, received [4] with strides [2]");
-  EXPECT_EQ(refusal([&] { inner_product(torch::zeros({3}), torch::zeros({4})); }),
-            "[stage2] needs tensors of 4 columns each, received one of shape [3]");
+  EXPECT_EQ(
+      thrown<std::invalid_argument>([&] { inner_product(torch::zeros({3}), torch::zeros({4})); }),
+      "[stage2] needs tensors of 4 columns each, received one of shape [3]");
 }
 
 TEST(Projection, OfSeveralProductsIsEachOfThem) {

@@ -89,7 +89,7 @@ TEST(TensorSpace, LetsTheFirstErrorThroughWhereTheWeightsCannotBePutBack) {
   testing::internal::CaptureStderr();
   EXPECT_THROW(method->step(problem.space, 0), std::invalid_argument);
   EXPECT_THAT(testing::internal::GetCapturedStderr(),
-              testing::StartsWith("[dimred] what an error left behind could not be undone: "));
+              testing::StartsWith("[dimred] the clean-up after an error failed: "));
   EXPECT_TRUE(torch::equal(problem.space.momentum(), momentum));
 }
 

@@ -7,19 +7,19 @@
 #include <set>
 #include <sstream>
 
+#include "run/run_folder.h"
+#include "run/signals.h"
+#include "run/state.h"
 #include "tests/tools/disturbed_net.h"
 #include "tests/tools/signalling_data.h"
 #include "tests/tools/temporary_folder.h"
-#include "training/run_folder.h"
-#include "training/signals.h"
-#include "training/state.h"
 
 namespace dimred::stage2 {
 namespace {
 
-using training::DisturbedNet;
-using training::EpochEnd;
-using training::SignallingData;
+using engine::DisturbedNet;
+using engine::SignallingData;
+using run::EpochEnd;
 
 constexpr std::int64_t samples = 96;  // three steps
 
@@ -40,7 +40,8 @@ struct Case {
 EpochEnd run_case(const std::filesystem::path& folder, const Case& wanted) {
   const auto network = std::make_shared<DisturbedNet>();
   network->not_finite = wanted.not_finite;
-  auto setup = training::toy_setup(models::Precision::float32, network);
+  auto setup = engine::toy_setup(models::Precision::float32, network);
+  setup.stops = run::stops_by_signal();
   setup.data.train = std::make_shared<SignallingData>(samples, wanted.signal.train);
   setup.data.test = std::make_shared<SignallingData>(samples, wanted.signal.test);
   const StartWeights start{
@@ -53,9 +54,8 @@ EpochEnd run_case(const std::filesystem::path& folder, const Case& wanted) {
   options.method.rates.learning_rate = 1e-3;
   options.recalibrate_batchnorm = wanted.recalibrate;
   Console console(/*quiet=*/true);
-  setup.persistent_options = "seed = 1\n";
-  const training::RunFolder run_folder(
-      folder, {.toml = setup.persistent_options}, *setup.communicator);
+  const std::string toml = "seed = 1\n";
+  const run::RunFolder run_folder(folder, {.toml = toml, .persistent = toml}, *setup.communicator);
   return train(setup, run_folder, {}, start, options, console);
 }
 
@@ -84,7 +84,7 @@ TEST(Train, PassesOverABatchWhoseLossIsNotFinite) {
   EXPECT_EQ(run_case(folder / "run", {.not_finite = {1, 3}}), EpochEnd::finished);
   EXPECT_EQ(count_of_part(text_of_file(folder / "run/steps.csv"), "not_finite"), 2U);
   EXPECT_EQ(text_of_file(folder / "run/curve.csv").find("nan"), std::string::npos);
-  EXPECT_EQ(training::read_run_state(folder / "run").scalars.at("not_finite"), 0);
+  EXPECT_EQ(run::read_run_state(folder / "run").scalars.at("not_finite"), 0);
 }
 
 TEST(Train, AnEpochWithoutAFiniteLossHasNoMeanOfIt) {
@@ -104,7 +104,7 @@ TEST(Train, EndsAfterTenBatchesInARowWhoseLossIsNotFinite) {
   ten.not_finite.insert(11);
   EXPECT_EQ(run_case(folder / "nine", nine), EpochEnd::finished);
   EXPECT_THAT(thrown<std::runtime_error>([&] { run_case(folder / "ten", ten); }),
-              testing::HasSubstr("the last 10 steps met a loss or gradient that is not finite"));
+              testing::HasSubstr("the loss or the gradient of the last 10 steps is not finite"));
 }
 
 class StoppedOutsideOfSteps : public testing::TestWithParam<Case> {};
@@ -122,10 +122,10 @@ TEST_P(StoppedOutsideOfSteps, GoesOnToTheSameEnd) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");  // a signal stops all of a process
   torch::set_num_threads(1);  // in the process that stops, too, whatever earlier tests left here
   const TemporaryFolder folder;
-  const auto stopped = std::filesystem::path(training::shared_path((folder / "stopped").string()));
+  const auto stopped = std::filesystem::path(engine::shared_path((folder / "stopped").string()));
   const auto stop = [&] {
-    training::catch_stop_signals();
-    return run_case(stopped, GetParam()) == EpochEnd::stopped ? training::stop_exit_code() : 0;
+    run::catch_stop_signals();
+    return run_case(stopped, GetParam()) == EpochEnd::stopped ? run::stop_exit_code() : 0;
   };
   EXPECT_EXIT(std::_Exit(stop()), testing::ExitedWithCode(143), "");
   const auto rows = count_of_part(text_of_file(stopped / "curve.csv"), "\n");
@@ -135,10 +135,10 @@ TEST_P(StoppedOutsideOfSteps, GoesOnToTheSameEnd) {
   EXPECT_EQ(run_case(folder / "whole", whole), EpochEnd::finished);
   const auto curve = text_of_file(stopped / "curve.csv");
   EXPECT_LT(rows, count_of_part(curve, "\n"));
-  EXPECT_EQ(training::without_times(curve),
-            training::without_times(text_of_file(folder / "whole/curve.csv")));
-  const auto one = training::read_run_state(stopped);
-  const auto other = training::read_run_state(folder / "whole");
+  EXPECT_EQ(engine::without_times(curve),
+            engine::without_times(text_of_file(folder / "whole/curve.csv")));
+  const auto one = run::read_run_state(stopped);
+  const auto other = run::read_run_state(folder / "whole");
   EXPECT_EQ(one.vectors, other.vectors);
   EXPECT_EQ(one.scalars.at("step"), other.scalars.at("step"));
 }

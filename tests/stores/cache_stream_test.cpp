@@ -102,8 +102,9 @@ TEST_F(OpenStream, CachesThatLieThereStayThere) {
 
 TEST_F(OpenStream, RefusesASingleFileAndWhatHoldsNothingToStream) {
   EXPECT_THAT(error_of([&] { open("data/train-0"); }), HasSubstr("needs a folder"));
-  EXPECT_THAT(error_of([&] { open("data/test-*"); }), HasSubstr("nothing to stream at file://"));
-  EXPECT_THAT(error_of([&] { open("none"); }), HasSubstr("nothing to stream at file://"));
+  EXPECT_THAT(error_of([&] { open("data/test-*"); }),
+              HasSubstr("found no file to stream at file://"));
+  EXPECT_THAT(error_of([&] { open("none"); }), HasSubstr("found no file to stream at file://"));
 }
 
 }  // namespace

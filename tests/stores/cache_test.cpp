@@ -83,6 +83,14 @@ TEST(Journal, ALineThatWasCutIsNone) {
   EXPECT_TRUE(journal.knows(other));
 }
 
+/// A cache of its own for the folder "data", at a URL.
+struct Cache : testing::Test {
+  Cache() { options.cache = folder / "cache"; }
+  const TemporaryFolder folder;
+  StoreOptions options = quick(1);
+  const Url url = parse_url("file://" + (folder / "data").string());
+};
+
 /// The copy that another process gets, which then goes on.
 struct Reader {
   pid_t process;
@@ -119,13 +127,9 @@ bool somebody_waits_for(const std::filesystem::path& lock) {
   return false;
 }
 
-TEST(Cache, AFailureIsTheSameForWhoeverWaitedAndNotForTheNext) {
-  const TemporaryFolder folder;
-  auto options = quick(1);
-  options.cache = folder / "cache";
-  const auto url = parse_url("file://" + (folder / "none").string());
-  EXPECT_THAT(error_of([&] { bring(url, options); }), HasSubstr("nothing at file://"));
-  make_files(folder / "none", {{"x", "x"}});
+TEST_F(Cache, AFailureIsTheSameForWhoeverWaitedAndNotForTheNext) {
+  EXPECT_THAT(error_of([&] { bring(url, options); }), HasSubstr("found no file at file://"));
+  make_files(folder / "data", {{"x", "x"}});
   const auto entry = cache_paths_of(url, "inputs", options).entry;
   write_file_atomically(entry / "answer.json", R"({"text": "[stores] for those who waited"})");
   const Reader other(url, options);
@@ -143,15 +147,11 @@ TEST(Cache, AFailureIsTheSameForWhoeverWaitedAndNotForTheNext) {
   EXPECT_EQ(error_of([&] { answered(R"({"text": "[stores] said before"})"); }),
             "[stores] said before");
   EXPECT_THROW(answered(R"({"text": "[stores] bad", "fault": "input"})"), std::invalid_argument);
-  std::filesystem::remove_all(folder / "none");  // is not asked again
+  std::filesystem::remove_all(folder / "data");  // is not asked again
   EXPECT_EQ(answered(R"({"copy": 1})"), other.path);
 }
 
-TEST(Cache, ACopyThatSomebodyReadsStaysAsItIs) {
-  const TemporaryFolder folder;
-  auto options = quick(1);
-  options.cache = folder / "cache";
-  const auto url = parse_url("file://" + (folder / "data").string());
+TEST_F(Cache, ACopyThatSomebodyReadsStaysAsItIs) {
   make_files(folder / "data", {{"x", "old"}, {"gone", "g"}});
   {
     const Reader first(url, options);
@@ -180,31 +180,19 @@ Files brought(const Url& url, const StoreOptions& options) {
                                                     : Files{{"", text_of_file(reader.path)}};
 }
 
-TEST(Cache, WhatIsDeletedThereGoesHere) {
-  const TemporaryFolder folder;
-  auto options = quick(1);
-  options.cache = folder / "cache";
-  const auto url = parse_url("file://" + (folder / "data").string());
+TEST_F(Cache, WhatIsDeletedThereGoesHere) {
   make_files(folder / "data", {{"x", "x"}, {"gone", "g"}});
   EXPECT_EQ(brought(url, options).size(), 2U);
   std::filesystem::remove(folder / "data/gone");
   EXPECT_EQ(brought(url, options), (Files{{"x", "x"}}));
 }
 
-TEST(Cache, CachesThatLieThereStayThere) {
-  const TemporaryFolder folder;
-  auto options = quick(1);
-  options.cache = folder / "cache";
-  const auto url = parse_url("file://" + (folder / "data").string());
+TEST_F(Cache, CachesThatLieThereStayThere) {
   make_files(folder / "data", {{"x", "x"}, {".dimred/a", "a"}, {"sub/.dimred/b", "b"}});
   EXPECT_EQ(brought(url, options), (Files{{"x", "x"}}));
 }
 
-TEST(Cache, AFileBecomesAFolderAndTheOtherWayRound) {
-  const TemporaryFolder folder;
-  auto options = quick(1);
-  options.cache = folder / "cache";
-  const auto url = parse_url("file://" + (folder / "data").string());
+TEST_F(Cache, AFileBecomesAFolderAndTheOtherWayRound) {
   folder.write("data", "a file");
   EXPECT_EQ(brought(url, options), (Files{{"", "a file"}}));
   for (const auto& files : {Files{{"a", "1"}, {"b/c", "2"}},
@@ -218,11 +206,7 @@ TEST(Cache, AFileBecomesAFolderAndTheOtherWayRound) {
   EXPECT_EQ(brought(url, options), (Files{{"", "a file again"}}));
 }
 
-TEST(Cache, WhatAKilledDownloadBeganGoesWhenNobodyWantsItAnyMore) {
-  const TemporaryFolder folder;
-  auto options = quick(1);
-  options.cache = folder / "cache";
-  const auto url = parse_url("file://" + (folder / "data").string());
+TEST_F(Cache, WhatAKilledDownloadBeganGoesWhenNobodyWantsItAnyMore) {
   make_files(folder / "data", {{"stays", "s"}, {"a.part", "theirs"}});
   brought(url, options);
   const auto content = cache_paths_of(url, "inputs", options).content;
@@ -232,11 +216,7 @@ TEST(Cache, WhatAKilledDownloadBeganGoesWhenNobodyWantsItAnyMore) {
   EXPECT_EQ(brought(url, options), (Files{{"stays", "s"}, {"a.part", "theirs"}, {"new", "n"}}));
 }
 
-TEST(Cache, AProcessIsGivenTheSameCopyAgain) {
-  const TemporaryFolder folder;
-  auto options = quick(1);
-  options.cache = folder / "cache";
-  const auto url = parse_url("file://" + (folder / "data").string());
+TEST_F(Cache, AProcessIsGivenTheSameCopyAgain) {
   make_files(folder / "data", {{"x", "old"}});
   const auto got = bring(url, options).path;
   make_files(folder / "data", {{"x", "newer"}});
@@ -244,23 +224,16 @@ TEST(Cache, AProcessIsGivenTheSameCopyAgain) {
   EXPECT_EQ(files_of(got), (Files{{"x", "old"}}));
 }
 
-TEST(Cache, AFailureLeavesTheCopyToOthers) {
-  const TemporaryFolder folder;
-  auto options = quick(1);
-  options.cache = folder / "cache";
-  const auto url = parse_url("file://" + (folder / "data").string());
+TEST_F(Cache, AFailureLeavesTheCopyToOthers) {
   make_files(folder / "local", {{"x", "good"}});
   upload(folder / "local", url, options, Sending::all);
   std::ofstream(folder / "data/x") << "evil";
-  EXPECT_THAT(error_of([&] { bring(url, options); }), HasSubstr("differs from its digest"));
+  EXPECT_THAT(error_of([&] { bring(url, options); }), HasSubstr("does not match its digest"));
   std::ofstream(folder / "data/x") << "good";
   EXPECT_EQ(brought(url, options), (Files{{"x", "good"}}));
 }
 
-TEST(Cache, AMatrixComesWithWhatLiesBesideIt) {
-  const TemporaryFolder folder;
-  auto options = quick(1);
-  options.cache = folder / "cache";
+TEST_F(Cache, AMatrixComesWithWhatLiesBesideIt) {
   make_files(folder / "m", {{"pca_mat.npy", "matrix"}, {"pca_mat.json", "{}"}, {"other", ""}});
   const auto got = bring(parse_url("file://" + (folder / "m/pca_mat.npy").string()), options).path;
   EXPECT_EQ(files_of(got.parent_path()),

@@ -86,11 +86,11 @@ TEST(Download, DamageIsFoundByTheListingsDigest) {
   store.objects[remote_file.path] = "evil bytes";
   const auto error = error_of([&] { download(store, download_url, folder / "got"); });
   EXPECT_THAT(error,
-              HasSubstr("s3://bucket/data/a.bin differs from its digest (after 3 attempts)"));
+              HasSubstr("s3://bucket/data/a.bin does not match its digest (after 3 attempts)"));
   EXPECT_FALSE(std::filesystem::exists(folder / "got/a.bin"));
   store.objects[remote_file.path] = "short";
   EXPECT_THAT(error_of([&] { download(store, download_url, folder / "got"); }),
-              HasSubstr("is damaged: a.bin has 5 bytes of 10"));
+              HasSubstr("is damaged: a.bin has 5 bytes instead of 10"));
   store.objects.erase(remote_file.path);
   EXPECT_THAT(error_of([&] { download(store, download_url, folder / "got"); }),
               HasSubstr("is damaged: a.bin is missing"));
@@ -118,7 +118,7 @@ TEST(Download, AFolderWhoseUploadHasNotEndedIsRefused) {
   store.objects = {{"/data/a.bin", "a"}, {"/data/_INCOMPLETE", listing_text({})}};
   EXPECT_THROW(download(store, download_url, folder / "got"), Unfinished);
   EXPECT_THAT(error_of([&] { download(store, parse_url("s3://bucket/none"), folder / "x"); }),
-              HasSubstr("nothing at s3://bucket/none"));
+              HasSubstr("found no file at s3://bucket/none"));
 }
 
 TEST(Download, AFileThatIsOverwrittenMeanwhileIsNoMixture) {

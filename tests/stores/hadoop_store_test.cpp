@@ -93,7 +93,7 @@ TEST(Hadoop, AFilesNameIsNoReason) {
   };
   EXPECT_EQ(said("hdfs://h/quota/GSS/Connect is odd"),
             "[stores] cannot list hdfs://h/quota/GSS/Connect: hdfs://h/quota/GSS/Connect is odd");
-  EXPECT_THAT(said("The DiskSpace quota of /x is exceeded"), HasSubstr("its quota is full"));
+  EXPECT_THAT(said("The DiskSpace quota of /x is exceeded"), HasSubstr("the quota is full"));
   EXPECT_THAT(said("Permission denied: user=me, inode=/quota"), HasSubstr("credentials"));
   EXPECT_THAT(said("Connection refused"), HasSubstr("passing: "));
 }

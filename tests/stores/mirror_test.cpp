@@ -122,7 +122,8 @@ TEST(Mirror, AFolderOfStatesThatCannotBeReadIsAFailureToo) {
   add_state(run, "state_1", "1");
   ASSERT_TRUE(mirror_becomes([&] { return mirror.report().uploads == 1; }));
   mirror.stop();
-  EXPECT_THAT(testing::internal::GetCapturedStderr(), testing::HasSubstr("tried again"));
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              testing::HasSubstr("dimred will try this upload again"));
 }
 
 TEST(Mirror, AFailureIsCountedAndTriedAgain) {

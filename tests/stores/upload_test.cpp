@@ -192,10 +192,10 @@ TEST(Upload, AFolderIsNotSentIntoItself) {
     });
   };
   for (const auto* to : {"data", "data/sub", "data/a/b/..", "link/sub/new", "data/%73ub"})
-    EXPECT_THAT(send(folder / "data", to), testing::HasSubstr("cannot send a folder into itself"))
+    EXPECT_THAT(send(folder / "data", to), testing::HasSubstr("cannot copy a folder into itself"))
         << to;
   EXPECT_THAT(send(folder / "link", "data/sub"),
-              testing::HasSubstr("cannot send a folder into itself"));
+              testing::HasSubstr("cannot copy a folder into itself"));
   EXPECT_EQ(files_of(folder / "data"), first);
   EXPECT_EQ(send(folder / "data", "data2"), "");
   EXPECT_EQ(send(folder / "data", "..data"), "");
@@ -266,6 +266,26 @@ TEST(Upload, OthersFilesAreNotOverwritten) {
   const auto objects = store.objects;
   EXPECT_THROW(upload_until(store, second, -1), std::invalid_argument);
   EXPECT_EQ(store.objects, objects);
+}
+
+TEST(Upload, OnlyWhatAListingHasMayLieInItsFolder) {
+  const TemporaryFolder folder;
+  make_files(folder / "own", {{"a", "one"}, {"sub/b", "two"}, {"c", "else"}});
+  const auto there = "file://" + (folder / "there").string();
+  upload(folder / "own", parse_url(there), quick(), Sending::all);
+  const auto pass = [&](const std::string& file, const std::string& url) {
+    return error_of(
+        [&] { require_outside_listings(folder / "own" / file, parse_url(url), quick()); });
+  };
+  const auto refused = testing::HasSubstr("would be missing from the folder " + there);
+  EXPECT_EQ(pass("a", there + "/a"), "");
+  EXPECT_EQ(pass("sub/b", there + "/sub/b"), "");
+  EXPECT_THAT(pass("c", there + "/a"), refused);
+  EXPECT_THAT(pass("a", there + "/new"), refused);
+  EXPECT_THAT(pass("sub", there + "/sub"), refused);
+  // A bucket is below no folder, so nothing is asked for.
+  EXPECT_EQ(pass("a", "s3://bucket"), "");
+  EXPECT_EQ(pass("a", "s3://bucket/"), "");
 }
 
 TEST(Upload, NamesThatNoReaderTakesAreRefusedBeforeAnythingIsSent) {

@@ -34,6 +34,7 @@ ProgressState full_state() {
 TEST(Wrapped, BreaksAtBlanksAndGoesOnUnderTheLinesSecondColumn) {
   EXPECT_EQ(wrapped("short\n", 10), "short\n");
   EXPECT_EQ(wrapped("one two three four\nnext", 10), "one two\n  three\n  four\nnext");
+  EXPECT_EQ(wrapped("one two three four\n", 10, 4), "one two\n    three\n    four\n");
   EXPECT_EQ(wrapped("name  one two three\n", 14), "name  one two\n      three\n");
   EXPECT_EQ(wrapped("/a/path/longer/than/that is\n", 10), "/a/path/longer/than/that\n  is\n");
   EXPECT_EQ(wrapped("0123456789\n\n0123456789 \n", 10), "0123456789\n\n0123456789 \n");

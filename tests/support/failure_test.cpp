@@ -54,8 +54,8 @@ TEST(ScopeExit, SaysItsErrorAndLetsTheFirstOneThrough) {
   EXPECT_THROW(leave(std::runtime_error("second\nof two lines")), std::invalid_argument);
   EXPECT_THROW(leave(2), std::invalid_argument);
   EXPECT_EQ(testing::internal::GetCapturedStderr(),
-            "[dimred] what an error left behind could not be undone: second\n"
-            "[dimred] what an error left behind could not be undone: unknown error\n");
+            "[dimred] the clean-up after an error failed: second\n[dimred] the clean-up after an "
+            "error failed: unknown error\n");
 }
 
 }  // namespace

@@ -5,13 +5,14 @@
 
 #include <functional>
 
+#include "support/atomic_file.h"
 #include "tests/tools/temporary_folder.h"
 
 namespace dimred {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::HasSubstr;
+using testing::EndsWith;
 using testing::StartsWith;
 
 TEST(FileGuard, SeesWhatIsWrittenAndReplaced) {
@@ -41,6 +42,17 @@ TEST(FileGuard, SeesWhatIsWrittenAndReplaced) {
   }
 }
 
+TEST(FileGuard, HoldsAFileThatIsOpenAgainstItsPath) {
+  const TemporaryFolder folder;
+  put_file(folder / "a", "a");
+  const InputFile file(folder / "a");
+  put_file(folder / "new", "other");
+  fs::rename(folder / "new", folder / "a");
+  FileGuard guard;
+  guard.add(folder / "a", file.state());
+  EXPECT_THROW(guard.require_unchanged("scope"), std::runtime_error);
+}
+
 TEST(FileGuard, LetsGoOfWhatIsGone) {
   const TemporaryFolder folder;
   put_file(folder / "a", "a");
@@ -48,7 +60,8 @@ TEST(FileGuard, LetsGoOfWhatIsGone) {
   guard.add(folder / "none");
   fs::remove(folder / "a");
   guard.require_unchanged("scope");
-  EXPECT_FALSE(guard.files().back().second);
+  EXPECT_THAT(guard.states(), StartsWith((folder / "a").string() + " 1 "));
+  EXPECT_THAT(guard.states(), EndsWith((folder / "none").string() + " 0 0 0\n"));
 }
 
 TEST(FileState, IsNoneOfALinkInACircle) {

@@ -6,6 +6,7 @@
 
 #include "support/counted.h"
 #include "support/formatted.h"
+#include "support/text.h"
 
 namespace dimred {
 namespace {
@@ -25,6 +26,15 @@ TEST(Counted, PutsTheNounBehindItsNumber) {
   EXPECT_EQ(counted(1, "file"), "1 file");
   EXPECT_EQ(counted(1200, "file"), "1,200 files");
   EXPECT_EQ(counted(2, "class", "classes"), "2 classes");
+}
+
+TEST(FirstNames, AreAFewOfMany) {
+  const std::vector<std::string> names{"a", "b", "c"};
+  EXPECT_EQ(first_names(names, 3), "a, b, c");
+  EXPECT_EQ(first_names(names, 2), "a, b, ...");
+  EXPECT_EQ(first_of_all(names, 3), "a, b, c");
+  EXPECT_EQ(first_of_all(names, 2), "a, b, ... (3 in all)");
+  EXPECT_EQ(first_of_all({}, 2), "");
 }
 
 TEST(BytesText, PicksTheUnit) {

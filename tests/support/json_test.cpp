@@ -40,16 +40,19 @@ TEST(Json, IsReadAsTheLibraryDoes) {
 }
 
 TEST(Json, AnErrorSaysFileLineAndColumn) {
-  EXPECT_EQ(json_refusal("{\n \"a\": 1,\n \"b\" 2}"),
-            "file.json: not JSON, line 3, column 6: unexpected number literal; expected ':'");
-  EXPECT_EQ(json_refusal(""), "file.json: not JSON, line 1, column 1: it is empty");
+  EXPECT_EQ(
+      json_refusal("{\n \"a\": 1,\n \"b\" 2}"),
+      "file.json: the text is not JSON, line 3, column 6: unexpected number literal; expected ':'");
+  EXPECT_EQ(json_refusal(""),
+            "file.json: the text is not JSON, line 1, column 1: the text is empty");
   EXPECT_EQ(json_refusal("["),
-            "file.json: not JSON, line 1, column 2: unexpected end of input; expected '[', '{', or "
+            "file.json: the text is not JSON, line 1, column 2: unexpected end of input; expected "
+            "'[', '{', or "
             "a literal");
   EXPECT_EQ(json_refusal("{\"a\": {\"b\": 1, \"b\": 2}}"), "file.json: b: given twice");
   EXPECT_EQ(json_refusal("[1,\n" + std::string(33, '[')),
             "file.json: line 2, column 32: needs at most 32 levels of nesting");
-  EXPECT_NE(json_refusal("[1e999]").find("file.json: not JSON: "), std::string::npos);
+  EXPECT_NE(json_refusal("[1e999]").find("file.json: the text is not JSON: "), std::string::npos);
   EXPECT_LT(json_refusal("[" + std::string(1'000'000, 'x')).size(), 200U);
 }
 
@@ -72,10 +75,11 @@ TEST(Json, MembersOfAnObjectAreTakenOneByOne) {
   };
   EXPECT_EQ(refusal(R"({"a": 1, "b": {"c": 1}, "a": 2})"), "x: a: given twice");
   EXPECT_EQ(refusal(R"({"a": {"b": 1, "b": 2}})"), "x: b: given twice");
-  EXPECT_EQ(refusal("[1]"), "x: needs an object, {...}");
-  EXPECT_EQ(refusal("1"), "x: needs an object, {...}");
+  EXPECT_EQ(refusal("[1]"), "x: needs a JSON object {...}");
+  EXPECT_EQ(refusal("1"), "x: needs a JSON object {...}");
   EXPECT_EQ(refusal(R"({"a": 1, "stop": 2, "a": 3})"), "stopped");  // the rest is not read
-  EXPECT_NE(refusal(R"({"a": 1)").find("x: not JSON, line 1, column 8: "), std::string::npos);
+  EXPECT_NE(refusal(R"({"a": 1)").find("x: the text is not JSON, line 1, column 8: "),
+            std::string::npos);
 }
 
 // Texts that took up to a hundred times their bytes; nothing is made of them.

@@ -26,7 +26,7 @@ TEST(MappedFile, SaysThatAFileWasCutShort) {
   EXPECT_THAT([&] { file.fetch(file.bytes().subspan(3 * 4096 + 5, 10)); },
               ThrowsMessage<std::runtime_error>(
                   AllOf(HasSubstr("shard, offset 12293: "),
-                        EndsWith("the file was cut short while it was read"))));
+                        EndsWith("the file became shorter while dimred read it"))));
 }
 
 }  // namespace

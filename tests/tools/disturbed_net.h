@@ -6,7 +6,7 @@
 
 #include "tests/tools/dropout_net.h"
 
-namespace dimred::training {
+namespace dimred::engine {
 
 /// Dropout before and behind BatchNorm; its passes in train mode are counted from 0, and the named
 /// ones see images that are not finite, or throw.
@@ -28,4 +28,4 @@ struct DisturbedNet final : models::Network {
   int passes = 0;
 };
 
-}  // namespace dimred::training
+}  // namespace dimred::engine

@@ -7,7 +7,7 @@
 
 #include "models/network.h"
 
-namespace dimred::training {
+namespace dimred::engine {
 
 /// A network with dropout and BatchNorm, to see that a trial is the gradient's own function.
 struct DropoutNet final : models::Network {
@@ -26,4 +26,4 @@ struct DropoutNet final : models::Network {
   torch::nn::Linear fc{nullptr};
 };
 
-}  // namespace dimred::training
+}  // namespace dimred::engine

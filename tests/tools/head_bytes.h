@@ -16,7 +16,7 @@ struct HeadShape {
 };
 
 /// Returns the bytes that a rank with `own` of the batch's samples sends in one step of
-/// training/heads/class_sharded_softmax.cpp: two counts a rank, features and labels of all, two
+/// engine/heads/class_sharded_softmax.cpp: two counts a rank, features and labels of all, two
 /// float64 maxima and a float64 sum a sample and one number more, and the features' gradients to
 /// their owners. Without gradients (a trial of a line search) these last are left out.
 inline std::int64_t head_bytes(const HeadShape& head,

@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include "distributed/connect.h"
+#include "engine/heads/class_sharded_softmax.h"
 #include "options/effects.h"
-#include "training/heads/class_sharded_softmax.h"
 
 namespace {
 
@@ -40,16 +40,16 @@ json solve(const json& problem,
   const auto weights = matrix_of(problem.at("weights"));
   const auto features = matrix_of(problem.at("features"));
   const auto labels = torch::tensor(problem.at("labels").get<std::vector<std::int64_t>>());
-  const auto range = training::class_range(weights.size(0), rank, ranks);
+  const auto range = engine::class_range(weights.size(0), rank, ranks);
   const auto begin = features.size(0) * rank / ranks;
   const auto count = features.size(0) * (rank + 1) / ranks - begin;
-  const auto result = training::class_sharded_softmax(features.narrow(0, begin, count),
-                                                      labels.narrow(0, begin, count),
-                                                      weights.narrow(0, range.begin, range.size()),
-                                                      range,
-                                                      margin,
-                                                      sampling,
-                                                      communicator);
+  const auto result = engine::class_sharded_softmax(features.narrow(0, begin, count),
+                                                    labels.narrow(0, begin, count),
+                                                    weights.narrow(0, range.begin, range.size()),
+                                                    range,
+                                                    margin,
+                                                    sampling,
+                                                    communicator);
   const auto own = result.sampled.defined() ? result.sampled : torch::arange(range.size());
   return {{"loss", result.loss},
           {"correct", result.correct},

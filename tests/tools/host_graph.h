@@ -4,9 +4,9 @@
 #include <memory>
 #include <stdexcept>
 
-#include "training/device/pass_graphs.h"
+#include "engine/device/pass_graphs.h"
 
-namespace dimred::training {
+namespace dimred::engine {
 
 /// Does at replay what it was given to record; or fails to record.
 class HostGraph final : public DeviceGraph {
@@ -32,4 +32,4 @@ inline std::shared_ptr<PassGraphs> host_graphs(int& replays, bool fails = false)
       [&replays, fails] { return std::make_unique<HostGraph>(replays, fails); });
 }
 
-}  // namespace dimred::training
+}  // namespace dimred::engine

@@ -11,15 +11,15 @@
 #include <vector>
 
 #include "models/network.h"
+#include "run/weights/weights.h"
 #include "tests/tools/npy_tensor.h"
-#include "training/weights/weights.h"
 
 namespace {
 
 using namespace dimred;
 
-training::Setup setup_of(const std::vector<std::string>& a, std::size_t first) {
-  training::Setup setup;
+engine::Setup setup_of(const std::vector<std::string>& a, std::size_t first) {
+  engine::Setup setup;
   const auto height = std::stoll(a.at(first + 2));
   auto network = models::make_network(
       a.at(first), {std::stoll(a.at(first + 1)), height, height}, std::stoll(a.at(first + 3)));
@@ -45,7 +45,7 @@ void print_names(const std::vector<std::string>& a) {
   }
 }
 
-torch::Tensor result_of(training::Setup& setup,
+torch::Tensor result_of(engine::Setup& setup,
                         const torch::Tensor& images,
                         const std::string& mode,
                         std::int64_t classes) {
@@ -63,10 +63,10 @@ torch::Tensor result_of(training::Setup& setup,
 
 void write_results(const std::vector<std::string>& a) {
   auto setup = setup_of(a, 0);
-  const auto weights = training::load_weights(setup, a.at(4));
+  const auto weights = run::load_weights(setup, a.at(4));
   const auto images = tests::load_npy(a.at(5)).contiguous(torch::MemoryFormat::ChannelsLast);
   for (std::size_t i = 7; i < a.size(); ++i) {
-    training::apply(setup.model, weights);  // running statistics, too, which a mode may move
+    run::apply(setup.model, weights);  // running statistics, too, which a mode may move
     tests::save_npy(a.at(6) + '/' + a[i] + ".npy",
                     result_of(setup, images, a[i], std::stoll(a.at(3))));
   }

@@ -8,7 +8,7 @@
 
 #include "tests/tools/toy_setup.h"
 
-namespace dimred::training {
+namespace dimred::engine {
 
 /// ToyData whose sample number `at`, counted from 1 over all that is read, raises SIGTERM.
 class SignallingData final : public data::PlanesDataset {
@@ -49,4 +49,4 @@ inline std::string shared_path(const std::string& path) {
   return ::getenv(name.c_str());
 }
 
-}  // namespace dimred::training
+}  // namespace dimred::engine

@@ -4,7 +4,7 @@
 
 #include "models/network.h"
 
-namespace dimred::training {
+namespace dimred::engine {
 namespace {
 
 struct SteepNetwork final : models::Network {
@@ -28,4 +28,4 @@ std::shared_ptr<models::Network> steep_network(double factor) {
   return std::make_shared<SteepNetwork>(factor);
 }
 
-}  // namespace dimred::training
+}  // namespace dimred::engine

@@ -6,10 +6,10 @@ namespace dimred::models {
 struct Network;
 }
 
-namespace dimred::training {
+namespace dimred::engine {
 
 /// A network whose gradients are `factor` times what they should be, so that a loss scale overflows
 /// in float32, too.
 std::shared_ptr<models::Network> steep_network(double factor);
 
-}  // namespace dimred::training
+}  // namespace dimred::engine

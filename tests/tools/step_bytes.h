@@ -24,11 +24,11 @@ inline std::int64_t doubles(std::int64_t count, std::int64_t ranks) {
   return volume::all_reduce_bytes(8 * count, ranks);
 }
 
-/// Returns the bytes of loss, correct and samples (training/passes/gradient.cpp).
+/// Returns the bytes of loss, correct and samples (engine/passes/gradient.cpp).
 inline std::int64_t loss_bytes(const StepShape& step) { return doubles(3, step.ranks); }
 
 /// Returns the bytes that both stages send besides vectors of M: running statistics and loss
-/// (training/passes/gradient.cpp), two stop flags (training/signals.cpp).
+/// (engine/passes/gradient.cpp), two stop flags (run/signals.cpp).
 inline std::int64_t common_bytes(const StepShape& step) {
   return volume::all_reduce_bytes(step.buffers * step.number_bytes, step.ranks) + loss_bytes(step) +
          doubles(2, step.ranks);

@@ -6,7 +6,7 @@
 
 #include "tests/tools/toy_setup.h"
 
-namespace dimred::training {
+namespace dimred::engine {
 
 /// 96 samples in eight files of 100 bytes, with at most a number of bytes here at a time.
 class StreamedToy final : public data::PlanesDataset {
@@ -29,4 +29,4 @@ class StreamedToy final : public data::PlanesDataset {
   std::int64_t room_;
 };
 
-}  // namespace dimred::training
+}  // namespace dimred::engine

@@ -1,10 +1,10 @@
 #include "tests/tools/toy_setup.h"
 
+#include "engine/input/batches.h"
 #include "support/random.h"
 #include "tests/tools/dropout_net.h"
-#include "training/input/batches.h"
 
-namespace dimred::training {
+namespace dimred::engine {
 
 ToyData::ToyData(std::int64_t size) : PlanesDataset({1, 28, 28}, 10), size_(size) {
   for (std::int64_t i = 0; i < size * 784; ++i) {
@@ -46,4 +46,4 @@ data::Batch first_batch(const Setup& setup) {
   return *loader.next();
 }
 
-}  // namespace dimred::training
+}  // namespace dimred::engine

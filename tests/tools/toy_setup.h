@@ -5,14 +5,14 @@
 #include <string>
 #include <vector>
 
+#include "engine/passes/gradient.h"
 #include "tests/tools/planes_dataset.h"
-#include "training/passes/gradient.h"
 
 namespace dimred::models {
 struct Network;
 }
 
-namespace dimred::training {
+namespace dimred::engine {
 
 /// Random images in two classes that differ in brightness; no files.
 class ToyData final : public data::PlanesDataset {
@@ -45,4 +45,4 @@ inline BatchResult loss_only(Setup& setup, const models::Minibatch& batch, Forwa
   return start_loss(setup, batch, key).get();
 }
 
-}  // namespace dimred::training
+}  // namespace dimred::engine

@@ -22,7 +22,7 @@ TEST(WithRanks, AloneReturnsTheCodeAndLetsExceptionsPass) {
 TEST(WithRanks, MemoryThatIsShortIsSaidWithTheCommandsOptions) {
   const OptionTable table("dimred stage2", "");
   try {
-    with_ranks(table, training::CommonOptions{}, [](const auto&) -> int {
+    with_ranks(table, run::CommonOptions{}, [](const auto&) -> int {
       throw c10::OutOfMemoryError({"work", __FILE__, static_cast<std::uint32_t>(__LINE__)},
                                   "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a "
                                   "total capacity of 79.11 GiB of which 1.50 GiB is free. Process");

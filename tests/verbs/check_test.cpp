@@ -245,7 +245,7 @@ TEST(CheckPlaces, OnePlaceOfSeveralTensorsIsARemark) {
   checkpoint.tensors = {tensor_at("a", 0, 4), tensor_at("b", 16, 4), tensor_at("c", 0, 4)};
   const auto report = check_places(checkpoint);
   EXPECT_THAT(report.faults, IsEmpty());
-  EXPECT_THAT(report.remarks, ElementsAre("one place in the file: 2 tensors (a, c)"));
+  EXPECT_THAT(report.remarks, ElementsAre("tensors at one place in the file: 2 tensors (a, c)"));
 }
 
 }  // namespace

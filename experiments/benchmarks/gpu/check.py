@@ -1,4 +1,4 @@
-"""Does dimred run on a CUDA device, with the right numbers, and how fast? scripts/gpu_check.sh starts this check.
+"""Checks whether dimred runs on a CUDA device with the right numbers, and how fast. scripts/gpu_check.sh starts it.
 
     python experiments/benchmarks/gpu/check.py --minutes 9 --output runs/gpu_check
 
@@ -168,7 +168,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="gpu_check.sh", description=__doc__.splitlines()[0])
     add = parser.add_argument
     add("--device", default="cuda", help=f"cuda, cuda:N or cpu; {shown}")
-    add("--minutes", type=float, default=9, help=f"in all; {shown}")
+    add("--minutes", type=float, default=9, help=f"time for all parts; {shown}")
     add("--parts", nargs="+", choices=letters, default=letters, metavar="LETTER", help=f"only these of {titles}")
     add("--output", type=Path, default=Path("runs/gpu_check"), help=f"folder of the results; {shown}")
     options = parser.parse_args(arguments)

@@ -125,7 +125,7 @@ def demo(folder: Path) -> None:
     """20 epochs of stage 1, the PCA, 2 epochs of stage 2, by the demo's recipe."""
     fashion, recipes = data("fashion"), SOURCES / "experiments" / "recipes"
     if not fashion:
-        raise Failed("Fashion-MNIST is not here; DIMRED_FASHION names its folder")
+        raise Failed("needs Fashion-MNIST; set DIMRED_FASHION to its folder")
     few = {} if ON_CUDA else {"train_samples": 256, "test_samples": 100}
     common = {"data": fashion, "seed": 1} | few
     one, two, matrix = folder / "stage1", folder / "stage2", folder / "pca_mat.npy"

@@ -23,7 +23,7 @@ DEVICE_TESTS = {
     "cuda": "*",
     "distributed": "Device*",
     "optimizers": "Device*",
-    "training": "Device*",
+    "engine": "Device*",
     "stage2": "Device*",
 }
 FASHION = Path("/usr/share/datasets/fashion-mnist")  # Debian's dataset-fashion-mnist
@@ -68,7 +68,7 @@ def why_no_device(device: str) -> str:
     count = ctypes.c_int()
     driver.cuDeviceGetCount(ctypes.byref(count))
     index = int(device.partition(":")[2] or 0)
-    return "" if index < count.value else f"there are {count.value}, counted from 0"
+    return "" if index < count.value else f"this machine has {count.value} devices, counted from 0"
 
 
 def data(name: str) -> Path | None:
@@ -92,7 +92,7 @@ def run(program: str, *words: object, seconds: float = 120, fail: bool = True, *
         done = subprocess.run(command, env=given, capture_output=True, text=True, timeout=max(1, seconds), check=False)
     except subprocess.TimeoutExpired as error:
         print(*(text.decode(errors="replace") for text in (error.stdout, error.stderr) if text), flush=True)
-        raise Failed(f"{name} was not done after {seconds:.0f} s") from None
+        raise Failed(f"{name} had not finished after {seconds:.0f} s") from None
     except OSError as error:
         raise Failed(f"cannot start {command[0]}: {error.strerror}") from error
     taken = time.perf_counter() - start

@@ -1,4 +1,4 @@
-"""Reads what dimred leaves behind, for pandas, and asks the questions that a comparison needs.
+"""Reads the files of dimred's runs into pandas, and computes what a comparison of runs needs.
 
     from dimred.runs import read_run, read_runs, read_basis
 
@@ -6,7 +6,7 @@
     run.curve, run.steps                   # pandas tables
     run.result()["test_accuracy"], run.costs()["spent"]
 
-Needs pandas, scipy, h5py and xxhash: pip install dimred[runs].
+The module needs pandas, scipy, h5py and xxhash: pip install dimred[runs].
 """
 
 from .curves import joined, points

@@ -1,4 +1,4 @@
-"""A run's curve as points to draw."""
+"""The curve of a run as points for a plot."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from .run import Run
 
 
 def points(rows: pd.DataFrame, column: str, scale: float = 1.0) -> list[tuple[float, float]]:
-    """(epoch, value) of the rows that measured `column`."""
+    """Returns (epoch, value * scale) for each row with a value in `column`."""
     measured = rows[rows[column].notna()]
     return [(float(x), float(y) * scale) for x, y in zip(measured["epoch"], measured[column], strict=True)]
 
 
 def joined(run: Run, column: str, scale: float) -> list[tuple[float, float]]:
-    """A run's raw curve, led up to from the point of its parent where it began."""
+    """Returns a run's raw curve, preceded by the point of its parent's curve at which the run began."""
     own = points(run.rows(), column, scale)
     if run.stage == "stage2":  # its row of epoch 0 may be of a mean of snapshots
         first = points(run.curve.iloc[:1], column, scale)

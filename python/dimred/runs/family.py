@@ -1,4 +1,4 @@
-"""Which run began where another had ended: joins children to their parents."""
+"""Joins each run to the run from which it started (its parent)."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ STATE = re.compile(r"start\.h5|(?:snapshot|state)_(\d+)(?:\.h5)?")
 
 
 def _started_from(run: Run) -> str | None:
-    """The path of the run, state or file that it started from."""
+    """Returns the path of the run, state or file from which the run started."""
     return run.config.get("checkpoint") if run.stage == "stage2" else run.config.get("resume_from")
 
 
 def parent_folder(run: Run) -> Path | None:
-    """The folder of the run that it started from; where both were moved together, the moved one."""
+    """Returns the folder of the parent run. If parent and child were moved together, the new place counts."""
     value = _started_from(run)
     if not value:
         return None
@@ -38,8 +38,8 @@ def parent_folder(run: Run) -> Path | None:
 
 
 def _epoch_begun_at(run: Run, parent: Run) -> float:
-    """The epoch of the parent's curve in which a run of stage 2 began: the one that holds the step of its snapshot or
-    state, else the last.
+    """Returns the epoch of the parent's curve in which a run of stage 2 began: the epoch with the step of the run's
+    snapshot or state, or else the last epoch.
     """
     curve, found = parent.curve, STATE.fullmatch(Path(_started_from(run) or "").name)
     # Another start is of snapshots up to the parent's end, or of another file.
@@ -51,8 +51,8 @@ def _epoch_begun_at(run: Run, parent: Run) -> float:
 
 
 def adopt(run: Run, parent: Run) -> None:
-    """Shifts a child's epochs behind its parent's, which stand where they belong, and notes the costs that it
-    inherited.
+    """Shifts a child's epochs behind its parent's epochs, and notes the inherited costs. The parent's epochs need to be
+    final.
     """
     run.parent = parent
     if run.stage == "stage2":  # counts from its own start, with a row of epoch 0
@@ -70,17 +70,17 @@ def adopt(run: Run, parent: Run) -> None:
 
 
 def name_apart(runs: Iterable[Run]) -> None:
-    """Runs of one name take that of the folder around it in front: seed_1/stage1, seed_2/stage1."""
+    """Prefixes equal names of runs with the name of the folder around each run: seed_1/stage1, seed_2/stage1."""
     shared = [name for name, count in Counter(run.name for run in runs).items() if count > 1]
     for run in runs:
         if run.name in shared:
             run.name = f"{run.folder.resolve().parent.name}/{run.name}"
 
 
-def read_good_runs(folders: Iterable[Path | str]) -> tuple[list[Run], list[BadRun]]:
-    """The finished and whole ones among them, joined as by read_runs, and what is wrong with the others."""
+def read_good_runs(folders: Path | str | Iterable[Path | str]) -> tuple[list[Run], list[BadRun]]:
+    """Returns the finished and undamaged runs, joined as by read_runs, and an error for each of the other folders."""
     good, bad = [], []
-    for folder in folders:
+    for folder in _listed(folders):
         try:
             good.append(read_run(folder, finished=True))
         except BadRun as error:
@@ -88,14 +88,21 @@ def read_good_runs(folders: Iterable[Path | str]) -> tuple[list[Run], list[BadRu
     return joined(good), bad
 
 
-def read_runs(folders: Iterable[Path | str], finished: bool = False) -> list[Run]:
-    """Reads runs and joins each to the run that it started from, where that is among them; only so is `spent`
-    known of one that took no step, or did not train on the whole training set. Raises as read_run does."""
-    return joined([read_run(folder, finished) for folder in folders])
+def read_runs(folders: Path | str | Iterable[Path | str], finished: bool = False) -> list[Run]:
+    """Reads runs, and joins each run to its parent if the parent is among them.
+
+    The join matters for `spent` of a run that took no step, or that did not train on the whole training set: without
+    the parent it is unknown. Raises the errors of read_run.
+    """
+    return joined([read_run(folder, finished) for folder in _listed(folders)])
+
+
+def _listed(folders: Path | str | Iterable[Path | str]) -> Iterable[Path | str]:
+    return [folders] if isinstance(folders, Path | str) else folders
 
 
 def joined(runs: list[Run]) -> list[Run]:
-    """Each to its start, and told apart by name."""
+    """Joins each run to its parent, and makes the names of the runs unique."""
     by_folder = {run.folder.resolve(): run for run in runs}
     placed: set[int] = set()  # by id
 
@@ -118,8 +125,12 @@ def joined(runs: list[Run]) -> list[Run]:
 
 
 def run_folders(places: Sequence[Path]) -> list[Path]:
-    """Run folders as they are; a folder that compare.py filled stands for the runs of its last phase: selection
-    and confirmation are not one sample; another folder for the runs below it. Raises NotARun where there is none."""
+    """Returns the run folders in some places.
+
+    A run folder stands for itself. A folder that compare.py filled stands for the runs of its last phase only, because
+    selection and confirmation are not one sample. Any other folder stands for all runs below it. Raises NotARun if
+    there is no run.
+    """
     found = []
     for place in places:
         if (place / "curve.csv").is_file():
@@ -130,12 +141,12 @@ def run_folders(places: Sequence[Path]) -> list[Path]:
         elif below := sorted(curve.parent for curve in place.rglob("curve.csv")):
             found += below
         else:
-            raise NotARun(f"[dimred.runs] {place} is not a run folder: it has no curve.csv, nor has a folder below it")
+            raise NotARun(f"[dimred.runs] {place} is not a run folder: no curve.csv is in it or in a folder below it")
     return found
 
 
 def compared_in(folder: Path) -> pd.DataFrame | None:
-    """The results.csv of a comparison; None where there is none."""
+    """Returns the results.csv of a comparison, or None if there is none."""
     if not (folder / "results.csv").is_file():
         return None
     results = pd.read_csv(folder / "results.csv")

@@ -1,4 +1,4 @@
-"""Single files of a run folder, each checked against what it says of itself."""
+"""Reads the files of a run folder, and checks each one against its own digest or format."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ VERSION = "0."  # of dimred: the runs that this package reads begin with it
 
 
 class BadRun(ValueError):
-    """A folder or file that must not be used; the text names it. `outcome` is the word for tables."""
+    """A folder or file that must not be used; the message names it. `outcome` is one word for tables."""
 
     outcome = "damaged"
 
 
 class NotARun(BadRun):
-    """Something that a run has is not there."""
+    """A part of a run is missing."""
 
     outcome = "missing"
 
 
 class Damaged(BadRun):
-    """A file is not what was written."""
+    """The contents of a file differ from what dimred wrote."""
 
 
 class OtherVersion(BadRun):
-    """Written by a version of dimred whose files mean something else."""
+    """The file was written by a version of dimred whose files have another meaning."""
 
     outcome = "other version"
 
 
 class Unfinished(BadRun):
-    """A run that is still going, was interrupted, or failed."""
+    """The run is still going, was interrupted, or failed."""
 
     outcome = "unfinished"
 
 
 def flatten(table: dict[str, Any]) -> dict[str, Any]:
-    """TOML with or without [sections] as one table of options."""
+    """Returns TOML, with or without [sections], as one table of options."""
     flat: dict[str, Any] = {}
     for key, value in table.items():
         flat |= flatten(value) if isinstance(value, dict) else {key: value}
@@ -53,7 +53,7 @@ def flatten(table: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_text(file: Path) -> str:
-    """UTF-8 with the line ends as they are. Raises NotARun or Damaged."""
+    """Returns the UTF-8 text with its line ends unchanged. Raises NotARun or Damaged."""
     try:
         return file.read_bytes().decode()
     except FileNotFoundError:
@@ -63,7 +63,7 @@ def read_text(file: Path) -> str:
 
 
 def read_options(file: Path) -> dict[str, Any]:
-    """A config.toml as one table. Raises Damaged where its digest differs."""
+    """Returns a config.toml as one table. Raises Damaged if the digest differs."""
     text = read_text(file)
     if text.startswith(DIGEST_LINE):
         head, _, text = text.partition("\n")
@@ -76,7 +76,7 @@ def read_options(file: Path) -> dict[str, Any]:
 
 
 def read_json(file: Path) -> dict[str, Any]:
-    """A JSON object. Raises Damaged."""
+    """Returns a JSON object. Raises NotARun or Damaged."""
     try:
         value = json.loads(read_text(file))
     except json.JSONDecodeError as error:
@@ -87,21 +87,23 @@ def read_json(file: Path) -> dict[str, Any]:
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """manifest.json. Raises OtherVersion for one of a version that is not known here."""
+    """Returns manifest.json. Raises OtherVersion for a manifest of an unknown version."""
     manifest = read_json(folder / "manifest.json")
     version = str(manifest.get("versions", {}).get("dimred", VERSION))
     if not version.startswith(VERSION):
-        raise OtherVersion(f"[dimred.runs] {folder} was written by dimred {version}, this reads {VERSION}x")
+        raise OtherVersion(f"[dimred.runs] {folder} was written by dimred {version}, but this version reads {VERSION}x")
     return manifest
 
 
 def read_csv(file: Path, columns: Sequence[str], whole: bool) -> pd.DataFrame:
-    """A table with at least these columns. The line that a kill cut off is left out, but where the
-    file has to be `whole` it is damage."""
+    """Returns a table that has at least these columns.
+
+    A last line that was cut off is left out; if the file has to be `whole`, such a line is damage.
+    """
     text = read_text(file)
     if not text.endswith("\n"):
         if whole:
-            raise Damaged(f"[dimred.runs] {file} is damaged: its last line has no end")
+            raise Damaged(f"[dimred.runs] {file} is damaged: its last line is cut off")
         text = text[: text.rfind("\n") + 1]
     try:
         table = pd.read_csv(io.StringIO(text))
@@ -113,7 +115,7 @@ def read_csv(file: Path, columns: Sequence[str], whole: bool) -> pd.DataFrame:
 
 
 def check_prefix(folder: Path, file: Path, manifest: dict[str, Any]) -> None:
-    """Compares a CSV with what the newest resume state, and the manifest of an ended run, say. Raises Damaged."""
+    """Compares a CSV file with the newest resume state and with the manifest of a finished run. Raises Damaged."""
     states = sorted(folder.glob("checkpoints/state_????????/state.json"))
     if states:
         require_prefix(file, read_json(states[-1]).get("scalars", {}).get(file.stem), states[-1].parent)
@@ -121,9 +123,9 @@ def check_prefix(folder: Path, file: Path, manifest: dict[str, Any]) -> None:
 
 
 def require_prefix(file: Path, counted: object, witness: Path) -> None:
-    """Raises Damaged unless the file begins as was counted; nothing where that is not known."""
+    """Raises Damaged unless the file begins with the counted bytes. Does nothing if no digest is known."""
     if not isinstance(counted, dict) or not counted.get("digest"):
         return
     begin = file.read_bytes()[: counted["length"]]
     if len(begin) < counted["length"] or xxhash.xxh3_128_hexdigest(begin) != counted["digest"]:
-        raise Damaged(f"[dimred.runs] {file} is damaged: it does not begin as {witness} saw it")
+        raise Damaged(f"[dimred.runs] {file} is damaged: its beginning does not match the digest in {witness}")

@@ -15,7 +15,7 @@ COLUMNS = ("a", "b", "loss", "accuracy")
 
 @dataclass
 class Landscape:
-    """Values on a grid, [b x a], and the snapshots' path (columns a, b) where a file of it is beside."""
+    """Values on a grid, [b x a], and the snapshots' path (columns a, b) if its file exists."""
 
     a: np.ndarray
     b: np.ndarray
@@ -25,13 +25,13 @@ class Landscape:
 
 
 def read_landscape(file: Path | str) -> Landscape:
-    """FILE.csv and, where it stands beside it, FILE_path.csv. Raises Damaged unless the grid is whole."""
+    """Reads FILE.csv and, if it exists, FILE_path.csv. Raises Damaged unless the grid is complete."""
     file = Path(file)
     table = read_csv(file, COLUMNS, whole=True)
     grids = {name: table.pivot_table(index="b", columns="a", values=name, dropna=False) for name in COLUMNS[2:]}
     loss = grids["loss"]
     if loss.size != len(table):
-        raise Damaged(f"[dimred.runs] {file} is not a grid: {len(table)} points for {loss.shape}")
+        raise Damaged(f"[dimred.runs] {file} is not a grid: it has {len(table)} points for the shape {loss.shape}")
     beside = file.with_name(f"{file.stem}_path.csv")
     path = read_csv(beside, ("a", "b"), whole=True) if beside.is_file() else None
     return Landscape(

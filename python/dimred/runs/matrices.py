@@ -20,7 +20,7 @@ TILE = 1 << 18  # columns at a time
 
 @dataclass
 class Basis:
-    """P [k x M] as a memory map, and what pca_mat.json says of it (empty for a matrix from elsewhere)."""
+    """P [k x M] as a memory map, and the contents of pca_mat.json (empty for a matrix of another program)."""
 
     path: Path
     rows: np.ndarray
@@ -33,19 +33,21 @@ class Basis:
 
 
 def read_sidecar(file: Path) -> dict[str, Any]:
-    """pca_mat.json. Raises Damaged where its checksum differs, OtherVersion for another format."""
+    """Returns pca_mat.json. Raises Damaged if the checksum differs, and OtherVersion for another format."""
     text, sidecar = read_text(file), read_json(file)
     if sidecar.get("format", FORMAT) != FORMAT:
-        raise OtherVersion(f"[dimred.runs] {file} has another format: {sidecar['format']!r}, this reads {FORMAT!r}")
+        raise OtherVersion(
+            f"[dimred.runs] {file} has the format {sidecar['format']!r}, but this version reads {FORMAT!r}"
+        )
     checksum = sidecar.get("checksum")
     counted = text[: text.rfind('"checksum"')].encode()
     if checksum and xxhash.xxh3_128_hexdigest(counted) != checksum:
-        raise Damaged(f"[dimred.runs] {file} is damaged or edited: its checksum differs")
+        raise Damaged(f"[dimred.runs] {file} is damaged or edited: its checksum does not match")
     return sidecar
 
 
 def block_digests(rows: np.ndarray, columns: int) -> list[str]:
-    """The digest of each block of columns: XXH3-128 of the hex digests of its rows."""
+    """Returns the digest of each block of columns: XXH3-128 of the hex digests of its rows."""
     digest = xxhash.xxh3_128_hexdigest
     starts = range(0, rows.shape[1], columns)
     parts = (np.ascontiguousarray(rows[:, start : start + columns]) for start in starts)
@@ -53,10 +55,10 @@ def block_digests(rows: np.ndarray, columns: int) -> list[str]:
 
 
 def read_basis(file: Path | str, digest: bool = False) -> Basis:
-    """A matrix without loading it; with `digest`, every byte is compared with the sidecar's digests."""
+    """Opens a matrix as a memory map. digest: True compares every byte with the sidecar's digests."""
     file = Path(file)
     if not file.is_file():
-        raise NotARun(f"[dimred.runs] {file} is not there")
+        raise NotARun(f"[dimred.runs] {file} does not exist")
     try:
         rows = np.load(file, mmap_mode="r", allow_pickle=False)
     except (ValueError, OSError) as error:
@@ -68,13 +70,14 @@ def read_basis(file: Path | str, digest: bool = False) -> Basis:
         raise Damaged(f"[dimred.runs] {file} has the shape {rows.shape}, but its sidecar records {shape}")
     written = sidecar.get("digests")
     if digest and written and block_digests(rows, written["columns"]) != written["blocks"]:
-        raise Damaged(f"[dimred.runs] {file} is damaged: its columns do not have the sidecar's digests")
+        raise Damaged(f"[dimred.runs] {file} is damaged: its columns do not match the digests in its sidecar")
     return Basis(file, rows, sidecar)
 
 
 def find_sidecar(runs: Iterable[Run]) -> Path | None:
-    """The pca_mat.json of the first stage-2 run that has one, a PCA's of all columns before any other's; the
-    matrix itself may be gone."""
+    """Returns the pca_mat.json of the first stage-2 run that has one. A PCA of all columns is preferred to any other
+    matrix. The matrix itself may be missing.
+    """
     found = []
     for run in runs:
         named = run.config.get("pca_mat")
@@ -85,14 +88,17 @@ def find_sidecar(runs: Iterable[Run]) -> Path | None:
 
 
 def is_plain(sidecar: dict[str, Any]) -> bool:
-    """Whether it is of a PCA of all columns at once."""
+    """Returns whether the sidecar describes a PCA of all columns at once."""
     return sidecar.get("kind", "pca") == "pca" and not sidecar.get("blocks")
 
 
 def principal_angles(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Angles [min(k, l)] in radians, ascending, between the row spaces of P [k x M] and Q [l x M] with
-    orthonormal rows: arc cosines of the singular values of P Q', and arc sines of those of the smaller
-    basis' part outside the larger one where the cosine has no digits left (Bjorck and Golub 1973)."""
+    """Returns the angles [min(k, l)] in radians, ascending, between the row spaces of P [k x M] and Q [l x M]. Both
+    need orthonormal rows.
+
+    The angles are arc cosines of the singular values of P Q'. Small angles, whose cosines have no digits left, are arc
+    sines of the singular values of the smaller basis outside the larger one (Bjorck and Golub 1973).
+    """
     large, small = (first, second) if first.shape[0] >= second.shape[0] else (second, first)
     tiles = [slice(start, start + TILE) for start in range(0, small.shape[1], TILE)]
     inner = sum(large[:, t].astype(float) @ small[:, t].astype(float).T for t in tiles)
@@ -106,8 +112,10 @@ def principal_angles(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 
 def gram_matrix(snapshots: Sequence[Path] | np.ndarray) -> np.ndarray:
-    """Centred Gram matrix G = Wc Wc' [n x n] in float64 of W [n x M], or of snapshot files, all of which
-    are held in memory. What `dimred pca --gram` writes, for runs that have none."""
+    """Returns the centred Gram matrix G = Wc Wc' [n x n] in float64. It is the matrix that `dimred pca --gram` writes.
+
+    snapshots: an array W [n x M], or snapshot files. All files are held in memory.
+    """
     if isinstance(snapshots, np.ndarray):
         weights = snapshots
     else:
@@ -123,8 +131,11 @@ def gram_matrix(snapshots: Sequence[Path] | np.ndarray) -> np.ndarray:
 
 
 def gram_beside(sidecar: Path, limit: float = 1e9) -> np.ndarray | None:
-    """The Gram matrix of the snapshots behind a pca_mat.json: gram.npy or pca_mat_gram.npy beside it, else
-    from the snapshots themselves where they are still there and not larger than `limit` bytes."""
+    """Returns the Gram matrix of the snapshots behind a pca_mat.json, or None.
+
+    The function reads gram.npy or pca_mat_gram.npy beside the sidecar. Otherwise it computes the matrix from the
+    snapshots, if these still exist and have at most `limit` bytes.
+    """
     for name in ("gram.npy", f"{sidecar.stem}_gram.npy"):
         if (sidecar.parent / name).is_file():
             return read_gram(sidecar.parent / name)
@@ -136,11 +147,13 @@ def gram_beside(sidecar: Path, limit: float = 1e9) -> np.ndarray | None:
 
 
 def read_gram(file: Path | str) -> np.ndarray:
-    """An n x n Gram matrix that `dimred pca --gram` wrote. Raises Damaged for anything else."""
+    """Returns an n x n Gram matrix that `dimred pca --gram` wrote. Raises NotARun for a missing file, Damaged for any
+    other content.
+    """
     try:
         gram = np.load(file, allow_pickle=False)
     except FileNotFoundError:
-        raise NotARun(f"[dimred.runs] {file} is not there") from None
+        raise NotARun(f"[dimred.runs] {file} does not exist") from None
     except (ValueError, OSError) as error:
         raise Damaged(f"[dimred.runs] {file} is damaged: {error}") from error
     if gram.ndim != 2 or gram.shape[0] != gram.shape[1] or not np.allclose(gram, gram.T):

@@ -28,7 +28,7 @@ AVERAGES = ("mean", "ema")
 
 @dataclass
 class Run:
-    """One run folder. `curve` has one row per evaluation, epochs counted from stage 1's start."""
+    """One run folder. `curve` has one row per evaluation; epochs are counted from the start of stage 1."""
 
     folder: Path
     curve: pd.DataFrame
@@ -43,17 +43,17 @@ class Run:
 
     @property
     def stage(self) -> str:
-        """stage1 or stage2."""
+        """ "stage1" or "stage2"."""
         return str(self.curve["stage"].iloc[0])
 
     @property
     def method(self) -> str:
-        """sgd, or the preset's name."""
+        """ "sgd", or the name of the preset."""
         return str(self.curve["method"].iloc[0])
 
     @property
     def kind(self) -> str:
-        """stage 1 | continued | annealed | stage 2: what curves are coloured and compared by."""
+        """ "stage 1", "continued", "annealed" or "stage 2". Curves are coloured and compared by kind."""
         if self.stage == "stage2":
             return "stage 2"
         if self.config.get("anneal_from_epoch", -1) >= 0:
@@ -62,16 +62,19 @@ class Run:
 
     @property
     def outcome(self) -> str:
-        """finished | running | interrupted | failed, as its manifest says."""
+        """ "finished", "running", "interrupted" or "failed", from the manifest."""
         return str(self.manifest.get("outcome", "unknown"))
 
     def rows(self, weights: str = "raw") -> pd.DataFrame:
-        """The evaluations of one set of weights: raw, ema, mean or recalibrated."""
+        """Returns the evaluations of one kind of weights: "raw", "ema", "mean" or "recalibrated"."""
         return self.curve[self.curve["weights"] == weights]
 
     def result(self) -> pd.Series:
-        """The result of the run: of its last epoch the row of the average when it averages, else of the
-        recalibrated weights when there is one, else of the raw ones."""
+        """Returns the run's result: one row of its last epoch.
+
+        A run that averages its weights gives the row of the average. Otherwise the row of the recalibrated weights is
+        taken if there is one, and else the row of the raw weights.
+        """
         return self._result
 
     @cached_property
@@ -86,19 +89,21 @@ class Run:
 
     @property
     def is_tested(self) -> bool:
-        """Whether there was a test set; without one the test columns are empty."""
+        """Whether there was a test set. Without a test set the test columns are empty."""
         return bool(self.curve["test_accuracy"].notna().any())
 
     def best_by_validation(self) -> pd.Series | None:
-        """The evaluation of highest validation accuracy; None where no validation set was kept."""
+        """Returns the evaluation with the highest validation accuracy; None if the run had no validation set."""
         if self.curve["validation_accuracy"].isna().all():
             return None
         return self.curve.loc[self.curve["validation_accuracy"].idxmax()]
 
     def own(self) -> pd.DataFrame:
-        """The curve with epochs and costs counted from the run's own start, and what it `spent`: the
-        compute in epochs of plain SGD, (forward + 2 backward passes) / (3 x steps per epoch). As
-        with --budget, the passes that recalibrate BatchNorm at the end are not in it."""
+        """Returns the curve with epochs and costs counted from the run's own start, and a column `spent`.
+
+        `spent` is the compute in epochs of plain SGD: (forward + 2 backward passes) / (3 x steps per epoch). The passes
+        that recalibrate BatchNorm at the end are not included, as with --budget.
+        """
         own = self.curve.copy()
         own["epoch"] -= self.start_epoch
         for key in COUNTERS:
@@ -109,13 +114,16 @@ class Run:
         return own
 
     def costs(self) -> dict[str, float]:
-        """Costs of this run itself, without what its parent had spent."""
+        """Returns the costs of this run itself, without the costs of its parent."""
         return self.own()[list(COSTS)].max().to_dict()
 
 
 def steps_per_epoch(curve: pd.DataFrame, manifest: dict[str, Any], config: dict[str, Any]) -> float:
-    """The steps of an epoch of the whole training set: as the manifest says, or from the last row that has steps; nan
-    when there is none, or its epochs are of half the validation set."""
+    """Returns the number of steps in an epoch of the whole training set, from the manifest or from the last row with
+    steps.
+
+    The result is nan if no row has steps, or if the run's epochs cover half of the validation set.
+    """
     if "steps_per_epoch" in manifest:
         return float(manifest["steps_per_epoch"])
     if "step" not in curve or config.get("train_on") == "validation":
@@ -125,8 +133,10 @@ def steps_per_epoch(curve: pd.DataFrame, manifest: dict[str, Any], config: dict[
 
 
 def read_run(folder: Path | str, finished: bool = False) -> Run:
-    """Reads one run folder. Raises BadRun (a ValueError) that names the folder and what is wrong with
-    it; with `finished`, Unfinished for one that has not come to its end."""
+    """Reads one run folder. Raises BadRun, a ValueError that names the folder and the fault.
+
+    finished: True raises Unfinished for a run that has not finished.
+    """
     folder = Path(folder)
     for name in ("curve.csv", "config.toml", "manifest.json"):
         if not (folder / name).is_file():
@@ -155,7 +165,9 @@ def read_run(folder: Path | str, finished: bool = False) -> Run:
 
 
 def outcome(folder: Path) -> tuple[str, str]:
-    """A word for what a folder is (finished, unfinished, damaged, missing, other version), and why."""
+    """Returns one word for the state of a folder (finished, unfinished, damaged, missing, other version), and the
+    reason.
+    """
     try:
         read_run(folder, finished=True)
     except BadRun as error:
@@ -164,7 +176,7 @@ def outcome(folder: Path) -> tuple[str, str]:
 
 
 def is_finished(folder: Path) -> bool:
-    """Whether a run folder's manifest says that the run came to its end."""
+    """Returns whether the manifest of a run folder says that the run has finished."""
     try:
         return read_manifest(folder).get("outcome") == "finished"
     except BadRun:

@@ -1,4 +1,4 @@
-"""Facts about a trajectory from the n x n Gram matrix alone: spectrum, null, path, and prediction."""
+"""Facts about a trajectory that follow from its n x n Gram matrix alone: spectrum, random walk, path and prediction."""
 
 from __future__ import annotations
 
@@ -8,20 +8,24 @@ import scipy.linalg
 
 
 def random_walk_ratio(snapshots: int, count: int | None = None) -> np.ndarray:
-    """Explained variance ratio [count] that a random walk of n snapshots has in high dimension:
-    proportional to 1 / (2 (1 - cos(pi j / n))), j = 1..n-1 (Antognini and Sohl-Dickstein 2018)."""
+    """Returns the explained variance ratio [count] of a random walk with n snapshots in high dimension.
+
+    It is proportional to 1 / (2 (1 - cos(pi j / n))), j = 1..n-1 (Antognini and Sohl-Dickstein 2018).
+    """
     values = 1 / (2 * (1 - np.cos(np.pi * np.arange(1, snapshots) / snapshots)))
     return (values / values.sum())[:count]
 
 
 def centred(gram: np.ndarray) -> np.ndarray:
-    """G of snapshots about their mean, whatever they were about before."""
+    """Returns the Gram matrix of the snapshots about their mean, for any earlier centre."""
     return gram - gram.mean(axis=0) - gram.mean(axis=1, keepdims=True) + gram.mean()
 
 
 def eigenpairs(gram: np.ndarray, components: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Eigenvalues of the centred Gram matrix, largest first, not negative, and their vectors: all n - 1, or
-    `components`."""
+    """Returns the eigenvalues of the centred Gram matrix and their vectors: all n - 1 pairs, or the first `components`.
+
+    The eigenvalues are sorted from the largest, and are never negative.
+    """
     n = len(gram)
     smallest = 1 if components is None else max(1, n - components)
     values, vectors = scipy.linalg.eigh(centred(gram), subset_by_index=(smallest, n - 1))
@@ -29,22 +33,26 @@ def eigenpairs(gram: np.ndarray, components: int | None = None) -> tuple[np.ndar
 
 
 def explained_variance_ratio(gram: np.ndarray) -> np.ndarray:
-    """Share of the variance in each of the n - 1 components."""
+    """Returns the share of the variance in each of the n - 1 components."""
     values, _ = eigenpairs(gram)
     return values / values.sum()
 
 
 def coordinates(gram: np.ndarray, components: int = 2) -> np.ndarray:
-    """Where each snapshot lies [n x components] in the basis of the principal components, up to sign;
-    the last snapshot's coordinates are not negative."""
+    """Returns the position [n x components] of each snapshot in the basis of the principal components.
+
+    The sign of a component is arbitrary; the last snapshot's coordinates are never negative.
+    """
     values, vectors = eigenpairs(gram, components)
     path = vectors * np.sqrt(values)
     return path * np.where(path[-1] < 0, -1, 1)
 
 
 def inside(gram: np.ndarray, known: int, components: int, end: int) -> tuple[np.ndarray, np.ndarray]:
-    """How much of each of the snapshots known..end - 1 lies in the basis of the first `known`: from_mean and from_last
-    of leave_last_out, one decomposition for all of them."""
+    """Returns how much of each snapshot from `known` to `end` - 1 lies in the basis of the first `known` snapshots.
+
+    The two results are from_mean and from_last of leave_last_out. One decomposition serves all snapshots.
+    """
     values, vectors = eigenpairs(gram[:known, :known], components)
     vectors = vectors / np.sqrt(values)  # P = vectors' Wc
     head, cross, last = gram[:known, :known], gram[:known, known:end], known - 1
@@ -64,11 +72,17 @@ def inside(gram: np.ndarray, known: int, components: int, end: int) -> tuple[np.
 def leave_last_out(
     gram: np.ndarray, components: int, ahead: int | None = None, most: int | None = None
 ) -> pd.DataFrame:
-    """Does the basis of snapshots 1..t hold snapshot t + j? One line per t and j with the share of the
-    squared distance inside the basis, measured from the mean of the known snapshots (`from_mean`) and
-    from the last known one (`from_last`: is the way still to go inside?). A random walk in high
-    dimension has from_last = 0. Needs t > components. Cost: an eigen-decomposition of a t x t matrix for
-    each t; `most`: the largest number of values of t, evenly spaced."""
+    """Tests whether the basis of snapshots 1..t contains snapshot t + j.
+
+    Returns a table with one row per t (column `known`) and j (column `ahead`). The columns `from_mean` and `from_last`
+    hold the share of the squared distance that lies inside the basis, measured from the mean of the known snapshots and
+    from the last known one. `from_last` shows whether the rest of the way lies inside; for a random walk in high
+    dimension it is 0.
+    ahead: the largest j; None takes all later snapshots.
+    most: the largest number of values of t, evenly spaced.
+
+    t needs to be larger than `components`. Cost: an eigen-decomposition of a t x t matrix for each t.
+    """
     snapshots = len(gram)
     counts = np.arange(components + 1, snapshots)
     if most is not None and len(counts) > most:

@@ -11,7 +11,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Difference:
-    """Mean of n paired differences, its confidence interval, and the two-sided p-value of no difference."""
+    """The mean of n paired differences, its confidence interval, and the two-sided p-value of no difference."""
 
     n: int
     mean: float
@@ -25,8 +25,12 @@ RESOLUTION = 1e-6  # curve.csv has nine digits of a fraction; a single image of 
 
 
 def mean_interval(values: Sequence[float], confidence: float = 0.95) -> Difference:
-    """Student's t interval of a mean and its test against 0; nan where no spread is known (n < 2, or all
-    values are the same but for RESOLUTION), but p = 1 where all are 0."""
+    """Returns Student's t interval of a mean, and its test against 0.
+
+    The interval and p are nan if the spread is unknown: for n < 2, and if all values are equal within RESOLUTION. But p
+        is 1
+    if all values are 0.
+    """
     numbers = np.asarray(values, dtype=float)
     n = len(numbers)
     if n < 2:
@@ -43,15 +47,18 @@ def mean_interval(values: Sequence[float], confidence: float = 0.95) -> Differen
 
 
 def paired_difference(first: Sequence[float], second: Sequence[float], confidence: float = 0.95) -> Difference:
-    """first - second, pair by pair (the same seed in both)."""
+    """Returns the difference first - second, pair by pair. A pair has the same seed in both lists."""
     if len(first) != len(second):
         raise ValueError(f"[dimred.runs] pairs need two lists of one length, received {len(first)} and {len(second)}")
     return mean_interval(np.asarray(first, dtype=float) - np.asarray(second, dtype=float), confidence)
 
 
 def holm(p_values: Sequence[float]) -> np.ndarray:
-    """Holm's step-down correction: the i-th smallest of m p-values times m - i + 1, never below the one
-    before it, at most 1. A nan (no test was possible) stays and does not count as a test."""
+    """Returns the p-values with Holm's step-down correction.
+
+    The i-th smallest of m p-values is multiplied by m - i + 1; no result is smaller than the one before it, or larger
+    than 1. A nan (no test was possible) stays nan and does not count as a test.
+    """
     p = np.asarray(p_values, dtype=float)
     corrected = np.full(p.shape, np.nan)
     order = [i for i in np.argsort(p) if not np.isnan(p[i])]
