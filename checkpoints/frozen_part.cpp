@@ -26,8 +26,8 @@ std::vector<StoredTensor> listed(const fs::path& file, const std::vector<std::st
   for (const auto& name : names) {
     const auto found = std::ranges::find(all, name, &StoredTensor::name);
     require(found != all.end(),
-            "[checkpoints] '{}' has no tensor \"{}\"; the file needs this tensor, because the "
-            "snapshots in this folder hold only trainable parameters",
+            "[checkpoints] '{}' has no tensor \"{}\"; this tensor is needed, because the snapshots "
+            "beside this file hold only trainable parameters",
             file,
             name);
     tensors.push_back(*found);

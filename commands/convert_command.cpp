@@ -46,13 +46,12 @@ void add_tensor_options(OptionTable& table, ConvertArguments& arguments) {
             "file with lines REGEX -> TEXT; the first line whose REGEX matches a name replaces "
             "each match by TEXT");
   table.add("adapter", &convert.adapter, "add the LoRA adapter in this folder to the weights");
-  table.add_choice(
-      "take",
-      &convert.take,
-      "weights to read if a checkpoint has both kinds: raw, averaged, or usual (dimred "
-      "chooses by the keys' names)",
-      std::vector<std::pair<std::string, std::string>>{
-          {"usual", ""}, {"raw", "raw"}, {"averaged", "averaged"}});
+  table.add_choice("take",
+                   &convert.take,
+                   "weights to read if a checkpoint has raw and averaged ones; usual: dimred "
+                   "chooses by the keys' names",
+                   std::vector<std::pair<std::string, std::string>>{
+                       {"usual", ""}, {"raw", "raw"}, {"averaged", "averaged"}});
 }
 
 OptionTable conversion_table(ConvertArguments& arguments) {

@@ -50,8 +50,8 @@ void add_difference_options(OptionTable& table, DiffArguments& arguments) {
   table.add("exclude", &diff.exclude, "regular expression: skip tensors whose name has a match");
   table.add_choice("take",
                    &diff.take,
-                   "weights to read if a checkpoint has both kinds: raw, averaged, or named "
-                   "(dimred chooses by the keys' names)",
+                   "weights to read if a checkpoint has raw and averaged ones; named: dimred "
+                   "chooses by the keys' names",
                    std::vector<std::pair<std::string, std::string>>{
                        {"named", ""}, {"raw", "raw"}, {"averaged", "averaged"}});
 }

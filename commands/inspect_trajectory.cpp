@@ -120,8 +120,8 @@ int inspect_trajectory(const std::vector<std::string>& arguments) {
             between(19, pca::most_flips));
   table.add("block",
             &options.block,
-            "successive increments with a common sign in the second test; 0: an eighth of all "
-            "increments, at least 2",
+            "number of successive increments that get one common sign in the second test; 0: an "
+            "eighth of all increments, at least 2",
             at_least(0));
   table.add("window",
             &options.window,

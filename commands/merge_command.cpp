@@ -95,8 +95,8 @@ void add_recipe_options(OptionTable& table, merge::Recipe& recipe) {
   table
       .add("coefficients",
            &recipe.file,
-           "file with one coefficient per line, oldest checkpoint first, or with lines REGEX: c1 "
-           "c2 ... for matching tensors")
+           "file with one coefficient per line, oldest checkpoint first, or with lines 'REGEX: c1 "
+           "c2 ...' for matching tensors")
       .essential();
 }
 
@@ -124,12 +124,11 @@ void add_output_options(OptionTable& table, MergeOptions& options) {
   table.add("base",
             &merge.base,
             "add the mean of the LoRA adapters in SOURCE to the weights of this checkpoint");
-  table.add_choice(
-      "take",
-      &merge.take,
-      "weights to read if a checkpoint has both kinds: raw, averaged, or usual (dimred "
-      "chooses by the keys' names)",
-      take_names());
+  table.add_choice("take",
+                   &merge.take,
+                   "weights to read if a checkpoint has raw and averaged ones; usual: dimred "
+                   "chooses by the keys' names",
+                   take_names());
   table
       .add("sweep",
            &options.sweep,

@@ -8,6 +8,7 @@
 #include "checkpoints/folder_lock.h"
 #include "checkpoints/run_config.h"
 #include "checkpoints/sealed_json.h"
+#include "checkpoints/series.h"
 #include "checkpoints/snapshot.h"
 #include "checkpoints/state.h"
 #include "commands/ranks.h"
@@ -23,26 +24,26 @@
 #include "support/digest.h"
 #include "support/errors.h"
 #include "support/json.h"
-#include "support/list_files.h"
 
 namespace dimred::commands {
 namespace {
 
 namespace fs = std::filesystem;
 
-/// Returns what a state, snapshot or folder of snapshots, or else the run's manifest, records of
-/// the training; null: nothing.
+/// Returns what a state, a snapshot or the first of several snapshots, or else the run's manifest,
+/// records of the training; null: nothing.
 nlohmann::json training_record(const checkpoints::OpenedRun& run, const fs::path& weights) {
   using checkpoints::ArtifactKind;
-  const auto kind = checkpoints::look(weights).kind;
+  const auto artifact = checkpoints::look(weights);
+  const auto kind = artifact.kind;
   if (kind == ArtifactKind::state) return checkpoints::read_state_header(weights).at("scalars");
   if (kind == ArtifactKind::snapshot) {
     const auto json = checkpoints::read_snapshot_info(weights).run_json;
     return json.empty() ? nlohmann::json() : parse_json(json, formatted("[weights] {}", weights));
   }
-  if (run.folder.empty() && kind == ArtifactKind::series) {
-    const auto files = list_files(weights, {".h5"});
-    return files.empty() ? nlohmann::json() : training_record(run, files.front());
+  if (run.folder.empty() && artifact.is_several()) {
+    const auto first = checkpoints::members({weights}, "weights").members.front().weights;
+    return checkpoints::look(first).is_several() ? nlohmann::json() : training_record(run, first);
   }
   const auto manifest = run.folder / "manifest.json";
   if (run.folder.empty() || !fs::is_regular_file(manifest)) return {};

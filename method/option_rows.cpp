@@ -75,12 +75,11 @@ void add_curvature_options(OptionTable& table, MethodOptions& method) {
                   rule_names())
       .needs(learned);
   table
-      .add_choice(
-          "curvature",
-          &method.curvature,
-          "the two gradients whose difference y updates H; between: of two steps, each on its "
-          "batch; same: both on one batch (one extra gradient)",
-          {{"between", Curvature::between}, {"same", Curvature::same}})
+      .add_choice("curvature",
+                  &method.curvature,
+                  "the two gradients whose difference y updates H; between: those of two steps, "
+                  "each on its batch; same: both on one batch (one extra gradient)",
+                  {{"between", Curvature::between}, {"same", Curvature::same}})
       .needs(learned);
 }
 

@@ -19,7 +19,7 @@ const Kernels& select_kernels(KernelSet set) {
   return baseline_kernels();
 #else
   require(set == KernelSet::automatic || set == KernelSet::baseline,
-          "[pca] this kind of processor has only the baseline kernels");
+          "[pca] dimred has only baseline kernels for this kind of processor");
   return baseline_kernels();
 #endif
 }

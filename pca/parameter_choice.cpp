@@ -75,10 +75,10 @@ std::unique_ptr<SnapshotSource> chosen_parameters(std::unique_ptr<SnapshotSource
   require(wanted.empty(),
           "[pca] needs names of parameters in the snapshots, received the unknown name {}",
           wanted.empty() ? "" : *wanted.begin());
-  require(info.columns > 0,
-          "[pca] needs at least one parameter with values, received {} names of parameters without "
-          "values",
-          names.size());
+  require(
+      info.columns > 0,
+      "[pca] needs at least one parameter with elements, received {} parameters, all of them empty",
+      names.size());
   const auto layout = layout::make_layout(parameters);
   info.layout_hash = layout.hash;
   info.layout_json = layout::to_json(layout);

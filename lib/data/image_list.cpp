@@ -303,8 +303,8 @@ void require_no_empty_class(const ImageFileList& list, bool numbered, const std:
   while (used.contains(empty)) ++empty;
   if (!numbered && empty < std::ssize(list.class_names))
     refuse(
-        "[list] {}: no image has the label {}, which labels.txt or classes.txt names; name only "
-        "classes with images in this file",
+        "[list] {}: labels.txt or classes.txt names the label {}, but no image has this label; "
+        "name only classes with images",
         file,
         printable(list.class_names[empty]));
   require(empty >= std::ssize(list.class_names),

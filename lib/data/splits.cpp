@@ -99,7 +99,7 @@ fs::path folder_with(const std::string& name, const fs::path& path, bool train, 
   return !folder.empty() && fs::is_regular_file(folder / name) ? folder : fs::path();
 }
 
-std::vector<fs::path> first_files(fs::directory_iterator folder) {
+std::vector<fs::path> first_files(const fs::directory_iterator& folder) {
   constexpr std::size_t most = 16;
   std::map<std::string, std::set<fs::path>> kinds;
   std::error_code none;

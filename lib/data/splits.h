@@ -46,7 +46,7 @@ std::filesystem::path folder_with(const std::string& name,
 
 /// Returns the first 16 regular files, by the bytes of their names, of each kind in a folder, which
 /// may hold a million images. Files are of one kind whose extensions differ in digits alone.
-std::vector<std::filesystem::path> first_files(std::filesystem::directory_iterator folder);
+std::vector<std::filesystem::path> first_files(const std::filesystem::directory_iterator& folder);
 
 /// Returns whether `is` holds for one of the first_files() in the folder `path` or in the folder of
 /// a split in it.

@@ -84,16 +84,15 @@ void require_known_size(const data::Dataset& set,
           "[data] images without a crop need datasets_use_caching = true, {}, received false",
           remedy);
   const auto bytes = channels * shapes[0].height * shapes[0].width * set.size();
-  require(
-      static_cast<double>(bytes) <= options.cache_memory * 1e9,
-      "[data] images without a crop need cache_memory for all decoded images ({} of {} x {}, {} "
-      "GB), {}, received cache_memory = {}",
-      set.size(),
-      shapes[0].height,
-      shapes[0].width,
-      static_cast<double>(bytes) / 1e9,
-      remedy,
-      options.cache_memory);
+  require(static_cast<double>(bytes) <= options.cache_memory * 1e9,
+          "[data] without a crop, cache_memory must hold all decoded images ({} of {} x {}, {} "
+          "GB), {}, received cache_memory = {}",
+          set.size(),
+          shapes[0].height,
+          shapes[0].width,
+          static_cast<double>(bytes) / 1e9,
+          remedy,
+          options.cache_memory);
 }
 
 /// For preprocessing without its own mean and deviation: those of the weights' training, else those

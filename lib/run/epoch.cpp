@@ -21,7 +21,7 @@ void report_graphs(engine::Model& model, Console& console) {
   if (!model.graphs || model.graphs->reported || model.graphs->failure.empty()) return;
   model.graphs->reported = true;
   console.warn(
-      "dimred cannot record the passes as a CUDA graph and launches each kernel by itself: " +
+      "dimred cannot record the passes as a CUDA graph, so it launches the kernels one by one: " +
       model.graphs->failure);
 }
 

@@ -70,7 +70,7 @@ fs::path ShardCache::get(const Need& need, const std::function<bool()>& stopped)
   const auto shard = need.shard;
   const auto& url = shards_.at(shard).url;
   require(need.bytes <= room_.room(),
-          "[stores] the cache needs room for {} ({} bytes), received {} bytes",
+          "[stores] the cache needs room for {} ({} bytes), received room for {} bytes",
           url,
           need.bytes,
           room_.room());

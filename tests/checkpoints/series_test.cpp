@@ -484,7 +484,7 @@ TEST_F(SeriesOfFiles, NetworksOfDifferentRolesAreNoSeries) {
                                std::vector{at("run") / (one.find('/') == one.npos ? "*" : "*/*")},
                                std::vector{at("run") / one, at("run") / other}})
       EXPECT_THAT(refusal(source), HasSubstr("have different roles")) << one;
-    put_file(at("all.txt"), "run/" + one + "\nrun/" + other);
+    put_file(at("all.txt"), formatted("run/{}\nrun/{}", one, other));
     const auto listed = members({at("all.txt")}, "test");
     EXPECT_EQ(listed.members.size(), 2U) << one;
     EXPECT_THAT(listed.remarks, Contains(HasSubstr("may be different networks"))) << one;
@@ -898,7 +898,7 @@ TEST_F(SeriesOfFiles, FilesOfWorkersAreParts) {
     EXPECT_THAT(text,
                 EndsWith("if each file is a whole checkpoint, list the files in a text file "
                          "(.txt, one per line)"));
-    put_file(at("all.txt"), "run/" + word + "0.pt\nrun/" + word + "1.pt");
+    put_file(at("all.txt"), formatted("run/{}0.pt\nrun/{}1.pt", word, word));
     const auto listed = members({at("all.txt")}, "test");
     EXPECT_EQ(listed.members.size(), 2U) << word;
     EXPECT_THAT(listed.remarks,

@@ -69,8 +69,9 @@ TEST(ImageList, TakesTheOrderAndTheNamesOfWordsFromLabelsTxt) {
               HasSubstr("train.txt:2: needs a class that " + (folder / "labels.txt").string() +
                         " names, received cow"));
   put(folder / "train.txt", "a.png cat\nb.png cat\n");
-  EXPECT_THAT(thrown<std::invalid_argument>([&] { open_image_list(folder / "train.txt"); }),
-              HasSubstr("no image has the label dog, which labels.txt or classes.txt names"));
+  EXPECT_THAT(
+      thrown<std::invalid_argument>([&] { open_image_list(folder / "train.txt"); }),
+      HasSubstr("labels.txt or classes.txt names the label dog, but no image has this label"));
 }
 
 TEST(ImageList, TakesTheFileThatNamesAllWords) {

@@ -156,7 +156,7 @@ TEST(LoadData, TakesTheMeanAndDeviationOfTheWeightsTraining) {
              data::to_png(std::vector<std::uint8_t>(48, static_cast<std::uint8_t>(51 + 102 * i)),
                           {.channels = 3, .height = 4, .width = 4}));
   const auto ranks = distributed::single_rank();
-  const auto normalisation = [&](std::vector<double> mean) {
+  const auto normalisation = [&](const std::vector<double>& mean) {
     DataOptions options{.dataset = {.path = folder / "set"},
                         .trained_mean = mean,
                         .trained_deviation = std::vector<double>(mean.size(), 0.25)};

@@ -130,7 +130,7 @@ TEST_F(Snapshots, OfARecorderNameWhatTheyLack) {
   put_frozen({f32("body.weight", {1, 2, 3})});
   EXPECT_THAT(
       refusal(),
-      HasSubstr("has no tensor \"body.bias\"; the file needs this tensor, because the snapshots"));
+      HasSubstr("has no tensor \"body.bias\"; this tensor is needed, because the snapshots"));
   fs::remove(folder / "run/frozen.safetensors");
   EXPECT_THAT(refusal(), HasSubstr("has no values of 2 tensors (body.weight, body.bias), because"));
 }

@@ -1346,7 +1346,7 @@ def test_a_part_of_a_network_is_used_with_the_rest_alone(tmp_path: Path, execute
     part, whole = (tmp_path / folder / "snapshot_00000001.h5" for folder in ("part", "whole"))
     said = (
         f"{part} has no values of 6 tensors (conv1.weight, conv1.bias, conv2.weight, ...), because the run "
-        "recorded only trainable parameters; record with trainable_only=False, or put these values into the file "
+        "recorded only trainable parameters; record with trainable_only=False, or put the absent values into "
         "frozen.safetensors beside the snapshots"
     )
     assert said in fails(2, "evaluate", tmp_path / "part", *data)

@@ -242,7 +242,7 @@ def test_the_same_command_resumes_a_run_of_the_longer_schedule(desk: Path, tmp_p
     beyond = call(4)
     assert (
         beyond.returncode == 2
-        and "has total_epochs = 3, received 4; the schedule of this run ends there" in beyond.stderr
+        and "has total_epochs = 3, received 4; the schedule of this run ends with the rate 0" in beyond.stderr
     )
 
 

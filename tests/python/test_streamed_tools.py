@@ -208,7 +208,7 @@ def test_an_index_made_before_the_upload_is_all_that_is_added(
             "data convert",
             place,
             "--to=base64 --split=train --stream_cache=1",
-            output=tmp_path / place[-5:],
+            output=tmp_path / f"of_{place[-5:]}",
             store_cache=tmp_path / "cache",
         )
         assert f"downloaded {place}: 2 files, " in report

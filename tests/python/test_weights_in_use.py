@@ -91,6 +91,19 @@ def test_images_added_after_the_training_do_not_change_what_a_run_answers(place:
     assert json.loads((run / "export" / "2" / "signature.json").read_text())["preprocessing"]["mean"] == trained
 
 
+def test_copied_snapshots_answer_with_the_normalisation_of_their_training(place: Path, execute) -> None:
+    snapshots = own_run(execute, place) / "snapshots"
+    copied = shutil.copytree(snapshots, place / "copied")
+    (place / "all.txt").write_text("".join(f"{file}\n" for file in sorted(copied.glob("*.h5"))))
+    put_shades(place / "p", "b", 0, 60)
+    given = cli("--recalibrate_batchnorm=false --batch_size=4 --threads=1", data=place / "p")
+    answers = {
+        tuple(re.findall(r"^test .*", execute("dimred", "evaluate", source, *given), re.MULTILINE))
+        for source in (snapshots, copied, copied / "*.h5", place / "all.txt")
+    }
+    assert len(answers) == 1 and len(next(iter(answers))) == 1
+
+
 def test_a_runs_folder_means_the_runs_end_although_an_export_lies_in_it(place: Path, execute) -> None:
     run = own_run(execute, place, epochs=1)
     execute("dimred", "export", run, "--output", run)

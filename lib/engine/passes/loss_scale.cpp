@@ -63,13 +63,13 @@ void add_options(OptionTable& table, LossScaleOptions& options) {
   table
       .add("incr_ratio",
            &options.incr_ratio,
-           "number that multiplies the loss scale after incr_every_n_steps steps without overflow",
+           "factor of the loss scale after N steps without overflow (N: incr_every_n_steps)",
            {.low = 1, .low_open = true})
       .needs(is_on("use_dynamic_loss_scaling"));
   table
       .add("decr_ratio",
            &options.decr_ratio,
-           "number that multiplies the loss scale after decr_every_n_nan_or_inf overflows in a row",
+           "factor of the loss scale after N overflows in a row (N: decr_every_n_nan_or_inf)",
            between_open(0, 1))
       .needs(is_on("use_dynamic_loss_scaling"));
 }

@@ -100,8 +100,8 @@ void refuse_missing(const std::string& layout_json,
   std::erase_if(missing, [&](const std::string& name) { return !is_needed(name); });
   require(missing.empty(),
           "[weights] {} has no values of {}, because the run recorded only trainable parameters; "
-          "record with trainable_only=False, or put these values into the file {} beside the "
-          "snapshots and freeze these parameters with --trainable_exclude_patterns",
+          "record with trainable_only=False, or put the absent values into {} beside the snapshots "
+          "and freeze their parameters with --trainable_exclude_patterns",
           source,
           checkpoints::count_and_names(missing),
           frozen_file_name);
