@@ -277,12 +277,12 @@ void add_rows(Checkpoint& checkpoint,
 void add_tied(Checkpoint& checkpoint, const std::string& layout_json) {
   for (const auto& [name, first] : tied_parameters(layout_json)) {
     const auto found = std::ranges::find(checkpoint.tensors, first, &StoredTensor::name);
-    require_environment(found != checkpoint.tensors.end(),
-                        "[checkpoints] '{}' is damaged: the layout ties \"{}\" to \"{}\", but has "
-                        "no such tensor",
-                        checkpoint.path,
-                        printable(name),
-                        printable(first));
+    require_environment(
+        found != checkpoint.tensors.end(),
+        "[checkpoints] '{}' is damaged: the layout ties \"{}\" to the missing tensor \"{}\"",
+        checkpoint.path,
+        printable(name),
+        printable(first));
     auto tensor = *found;
     tensor.name = name;
     tensor.role = role_of({tensor.name, tensor.dtype});
@@ -419,8 +419,8 @@ std::string apt_of(const Series& series) {
   const auto& all = series.members;
   if (all.size() == 1)
     refuse(
-        "[{}] needs the path of one checkpoint, received '{}', in which dimred finds only '{}'; "
-        "give this path if it is the checkpoint",
+        "[{}] needs the path of one checkpoint, received '{}', where dimred finds only '{}'; give "
+        "the second path if it is the checkpoint",
         scope,
         path,
         all.front().path);
@@ -498,7 +498,7 @@ void require_one_averaging(const std::vector<MemberAveraging>& members, std::str
   if (averaged == members.end() || other == members.end()) return;
   refuse(
       "[{}] needs weights of one kind, but '{}' gives averaged weights and '{}' {}; give files of "
-      "one kind, or, if each file holds both, choose one with --take",
+      "one kind, or, if each holds both kinds, choose one with --take",
       scope,
       averaged->path,
       other->path,

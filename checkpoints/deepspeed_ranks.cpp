@@ -448,8 +448,8 @@ void require_all_experts(const fs::path& file) {
   for (const auto& other : list_files(fs::absolute(file).parent_path(), {".pt"})) {
     const auto name = other.filename().string();
     require(name.find("expert_") == name.npos || !name.ends_with(states),
-            "[DeepSpeed] '{}' holds only a part of the weights, because '{}' beside it holds an "
-            "expert's; write the weights into one file with DeepSpeed first",
+            "[DeepSpeed] '{}' holds only a part of the weights; '{}' beside it holds an expert's "
+            "weights; write the weights into one file with DeepSpeed first",
             file,
             other.filename());
   }

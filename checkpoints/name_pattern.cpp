@@ -147,7 +147,7 @@ std::size_t NameReplacement::read_escape(std::string_view text, std::size_t at) 
     return at + close + 1;
   }
   require(!rest.empty() && is_digit(rest[0]) && rest[0] != '0',
-          "{}: needs \\1 to \\99, \\g<NUMBER> or \\\\ in the replacement, received \"{}\"",
+          "{}: the replacement \"{}\" has backslashes outside \\1 to \\99, \\g<NUMBER> and \\\\",
           pattern_.place(),
           printable(text));
   const std::size_t size = rest.size() > 1 && is_digit(rest[1]) ? 2 : 1;

@@ -211,7 +211,7 @@ void require_whole(const fs::path& file, std::string_view scope) {
   const auto part = fs::is_directory(file) ? std::nullopt : part_in_name(file);
   if (!part) return;
   if (const auto index = index_of_shard(file))
-    refuse("[{}] '{}' is one shard of a checkpoint; give the folder with all shards and {}",
+    refuse("[{}] '{}' is one shard of a checkpoint; give the folder with {} and all shards",
            scope,
            file,
            *index);

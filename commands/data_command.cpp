@@ -14,7 +14,7 @@ constexpr std::array tools = {
     Subcommand{"shuffle-split",
                "shuffle a data set into N Base64 files of equal size",
                data_shuffle_split},
-    Subcommand{"pack", "write a data set as one file that is mapped into memory", data_pack},
+    Subcommand{"pack", "write a data set as files that are mapped into memory", data_pack},
     Subcommand{"preview", "draw samples as training sees them", data_preview},
     Subcommand{
         "index", "index TFRecord files, so that streaming starts without a scan", data_index},

@@ -36,8 +36,8 @@ OptionTable pack_table(DataPackOptions& options) {
   table
       .add_choice<PackEncoding>("encoding",
                                 &options.pack.encoding,
-                                "keep: copy JPEG and PNG files unless resized; planes: store "
-                                "pixels, 5 to 10 times larger; jpeg: store all images as JPEG",
+                                "keep: copy JPEG and PNG unless resized; planes: store pixels, 5 "
+                                "to 10 times the bytes; jpeg: store all images as JPEG",
                                 {{"keep", PackEncoding::keep},
                                  {"planes", PackEncoding::planes},
                                  {"jpeg", PackEncoding::jpeg}})

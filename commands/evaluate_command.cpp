@@ -95,8 +95,8 @@ int evaluate_command(const std::vector<std::string>& arguments) {
             "or other data with --data PATH",
             data.train->title());
     require(!options.fit_temperature || (data.validation && data.test),
-            "[evaluate] fit_temperature needs a test set and the samples that the run held out in "
-            "training (--validation_fraction of stage1), received no {} set",
+            "[evaluate] fit_temperature needs a test set and a validation set that the run held "
+            "out (--validation_fraction of stage1), received no {} set",
             data.validation ? "test" : "validation");
     if (data.test_is_train && setup.communicator->rank() == 0)
       Console(/*quiet=*/true).warn(engine::test_is_train_text);

@@ -48,8 +48,8 @@ int write(ExportOptions& options, const distributed::Ranks& ranks) {
   auto setup = run::make_setup(options.common, ranks);
   const auto weights = load_saved(setup, options);
   require(!weights.other_normalisation,
-          "[export] needs the mean and deviation of the weights' training data: {}; give the place "
-          "of the training data with --data",
+          "[export] needs the mean and deviation of the weights' training data, but {}; give the "
+          "place of that data with --data",
           weights.note);
   auto source = source_of(options, setup, weights);
   if (options.score && !setup.data.test)

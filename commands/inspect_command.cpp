@@ -109,9 +109,10 @@ OptionTable inspection_table(InspectArguments& arguments) {
   table.add("trajectory",
             &trajectory,
             "test a run's snapshots against a random walk; see dimred inspect --trajectory --help");
-  table.add("model",
-            &model,
-            "list a network's layers, parameters and compute; see dimred inspect --model --help");
+  table.add(
+      "model",
+      &model,
+      "list a network's layers, parameters and multiply-adds; see dimred inspect --model --help");
   table.removed("scale",
                 "",
                 "8b694755",

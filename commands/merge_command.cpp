@@ -67,8 +67,8 @@ void add_recipe_options(OptionTable& table, merge::Recipe& recipe) {
   table
       .add_choice("kind",
                   &recipe.coefficients.kind,
-                  "coefficients: equal (mean), like a learning-rate decay (linear, cosine, "
-                  "minus-sqrt), or of a moving average (wma, ema, pma-ema, power)",
+                  "coefficients: equal (mean), from a learning-rate decay (linear, cosine, "
+                  "minus-sqrt), or from a moving average (wma, ema, pma-ema, power)",
                   merge::kind_names())
       .essential();
   table
@@ -130,9 +130,10 @@ void add_output_options(OptionTable& table, MergeOptions& options) {
                    "chooses by the keys' names",
                    take_names());
   table
-      .add("sweep",
-           &options.sweep,
-           "file with one merge per line, such as kind=ema decay=0.95; dimred numbers the outputs")
+      .add(
+          "sweep",
+          &options.sweep,
+          "file with one merge per line, such as kind=ema decay=0.95; outputs get numbered folders")
       .essential();
 }
 

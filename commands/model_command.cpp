@@ -37,7 +37,8 @@ std::string model_table(const models::NetworkSummary& summary) {
 
 int model_command(const std::vector<std::string>& arguments) {
   NetworkOptions options;
-  OptionTable table("dimred inspect", "list a network's layers, shapes, parameters and compute");
+  OptionTable table("dimred inspect",
+                    "list a network's layers, shapes, parameters and multiply-adds");
   table.group("What");
   table
       .add("model",
@@ -58,7 +59,7 @@ int model_command(const std::vector<std::string>& arguments) {
             at_least(0));
   table.add("classes",
             &options.classes,
-            "number of classes; a TorchScript module must have as many",
+            "number of classes; must match a TorchScript module's outputs",
             at_least(2));
   const auto networks =
       wrapped(formatted("\nNetworks: {}\n", name_list(models::network_names())), /*width=*/100);

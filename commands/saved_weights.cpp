@@ -111,7 +111,7 @@ void add_saved_options(OptionTable& table, SavedOptions& saved) {
       .positional();
   table.add("recalibrate_batchnorm",
             &saved.recalibrate_batchnorm,
-            "estimate BatchNorm's running statistics again for averaged weights; given as true, "
+            "estimate BatchNorm's running statistics again for averaged weights; explicit true: "
             "for any weights");
 }
 

@@ -31,7 +31,7 @@ void add_save_options(OptionTable& table, stage1::Options& options) {
   table
       .add("snapshots_per_epoch",
            &saves.snapshots_per_epoch,
-           "snapshots to save for the PCA in each epoch, evenly spread; 0: none",
+           "snapshots to save in each epoch for the PCA, evenly spread; 0: none",
            at_least(0))
       .essential();
   table.add("snapshot_initial",
@@ -56,7 +56,7 @@ void add_save_options(OptionTable& table, stage1::Options& options) {
       .may_change();
   table.add("checkpoint_every",
             &saves.checkpoint_every,
-            "save a state for resuming every N epochs",
+            "every N epochs, save a state for resuming",
             at_least(1));
   table
       .add("keep_checkpoints",
@@ -101,12 +101,12 @@ void add_control_options(OptionTable& table, stage1::ControlOptions& options) {
   table
       .add("keep_best",
            &options.keep_best,
-           "keep the weights of the best validation accuracy in best/")
+           "keep in best/ the weights with the best validation accuracy")
       .needs_in_files(above("validation_fraction"));
   table
       .add("print_model_statistics",
            &options.print_model_statistics,
-           "print the network's layers, parameters and compute before the first step")
+           "print the network's layers, parameters and multiply-adds before the first step")
       .may_change();
 }
 
@@ -131,11 +131,11 @@ void add_bucket_options(OptionTable& table, engine::BucketOptions& options) {
             positive());
   table.add(
       "first_bucket_mb", &options.first_bucket_mb, "size in MiB of the first bucket", positive());
-  table.add("allreduce_split",
-            &options.split,
-            "numbers of the parameter tensors after which a bucket ends, such as 85,160 for the "
-            "85th and the 160th",
-            at_least(1));
+  table.add(
+      "allreduce_split",
+      &options.split,
+      "parameter tensors after which a bucket ends, such as 85,160 for the 85th and the 160th",
+      at_least(1));
 }
 
 OptionTable stage1_table(run::CommonOptions& common, stage1::Options& options) {

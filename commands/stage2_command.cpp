@@ -348,7 +348,7 @@ int descend(Stage2Plan& plan,
 
 OptionTable stage2_table(Stage2Plan& plan) {
   OptionTable table("dimred stage2",
-                    "descend in the subspace of a projection matrix, or run one of its baselines");
+                    "descend in the subspace of a projection matrix, or run a baseline");
   run::add_run_options(table, plan.common.run, /*least_epochs=*/0);
   run::add_step_event_options(table, plan.common.run.events);
   stage2::add_options(table, plan.options);

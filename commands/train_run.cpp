@@ -153,7 +153,7 @@ void require_unseen_validation(const OptionTable& table,
                                       recorded(&data.train_samples));
   refuse(
       "[{}] the validation set would have samples that the weights were trained on: {}, received "
-      "validation_fraction = {}, split_seed = {}, train_samples = {}; --{} 0 does without a "
+      "validation_fraction = {}, split_seed = {}, train_samples = {}; give --{} 0 for no "
       "validation set",
       table.scope(),
       was,

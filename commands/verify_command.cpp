@@ -166,7 +166,7 @@ int verify_command(const std::vector<std::string>& arguments) {
   add_saved_options(table, options);
   table.add("pairs",
             &options.pairs,
-            "file of lines \"path_a path_b 1\" (or 0 for different subjects), or pickle FILE.bin "
+            "file of lines \"path_a path_b 1\" (0 for different subjects), or FILE.bin, a pickle "
             "of (images, booleans)");
   table
       .add("output",

@@ -77,8 +77,8 @@ void add_curvature_options(OptionTable& table, MethodOptions& method) {
   table
       .add_choice("curvature",
                   &method.curvature,
-                  "the two gradients whose difference y updates H; between: those of two steps, "
-                  "each on its batch; same: both on one batch (one extra gradient)",
+                  "gradients whose difference y updates H; between: of successive steps, on their "
+                  "batches; same: before and after a step, on one batch (one extra gradient)",
                   {{"between", Curvature::between}, {"same", Curvature::same}})
       .needs(learned);
 }
@@ -88,15 +88,9 @@ void add_rate_options(OptionTable& table, MethodOptions& method) {
   table.add("learning_rate", &method.rates.learning_rate, "step size of psgd and sgd", positive())
       .needs(has_rate);
   table.add("momentum", &method.rates.momentum, "momentum of psgd and sgd", part).needs(has_rate);
-  table
-      .add_choice("alpha_schedule",
-                  &method.alpha_schedule,
-                  "decay of alpha over the budget or epochs",
-                  decays)
+  table.add_choice("alpha_schedule", &method.alpha_schedule, "decay of alpha over the run", decays)
       .needs(is("method", {"quasi-newton", "psgd"}));
-  table
-      .add_choice(
-          "schedule", &method.schedule, "decay of learning_rate over the budget or epochs", decays)
+  table.add_choice("schedule", &method.schedule, "decay of learning_rate over the run", decays)
       .needs(has_rate);
   table
       .add("first_drop",

@@ -88,7 +88,7 @@ std::vector<std::int64_t> rows_in(const SourceInfo& info, const SnapshotRange& r
   }
   const auto [first, last] = std::ranges::minmax(positions);
   require(!rows.empty(),
-          "[pca] the range from = {}, to = {} holds no snapshot; choose from {} {} to {}",
+          "[pca] the range (from = {}, to = {}) holds no snapshot; choose within {} {} to {}",
           range.from,
           range.to,
           info.epochs.empty() ? "snapshots" : "epochs",

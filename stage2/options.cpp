@@ -58,13 +58,13 @@ void add_range_options(OptionTable& table, pca::SnapshotRange& range, const Cond
   table
       .add("snapshot_from",
            &range.from,
-           "use snapshots from this epoch on for the matrix; 0: from the first on",
+           "for the matrix, use snapshots from this epoch on; 0: from the first on",
            at_least(0))
       .needs_in_files(made_here);
   table
       .add("snapshot_to",
            &range.to,
-           "use snapshots up to this epoch for the matrix; 0: up to the last",
+           "for the matrix, use snapshots up to this epoch; 0: up to the last",
            at_least(0))
       .needs_in_files(made_here);
   table

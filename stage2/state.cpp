@@ -76,7 +76,7 @@ void restore(const checkpoints::State& state,
   const auto& scalars = state.scalars;
   const double length = scalars.at("length");
   require(!descent.depends_on_length || length == descent.length,
-          "[stage2] the learning-rate schedule of this run has {} epochs or passes, and cannot "
+          "[stage2] this run's learning-rate schedule has length {} (epochs or passes), and cannot "
           "change to {}; choose another --output",
           length,
           descent.length);

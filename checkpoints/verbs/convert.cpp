@@ -318,8 +318,8 @@ ConvertReport convert(const fs::path& source,
                       const ConversionOptions& options) {
   const Stopwatch watch;
   require(is_one_file(output) || checkpoints::bare_name(output) == output.filename(),
-          "[convert] writes safetensors, received the file name '{}' as --output; give a folder or "
-          "FILE.safetensors",
+          "[convert] writes safetensors and needs a folder or FILE.safetensors as --output, "
+          "received '{}'",
           place_of(output));
   ConvertReport report{.source = source, .output = output};
   const auto work = open_work(source, output, options, report);

@@ -73,7 +73,7 @@ std::vector<std::string> renamed(const std::vector<std::string>& names,
     const auto& changed = result.back();
     require(!name.empty() || !changed.empty(),
             "[{}] needs a name for each tensor, but a tensor{} has an empty name; a --rename file "
-            "with the line ^$ -> NAME gives it one",
+            "with the line ^$ -> NAME names this tensor",
             scope,
             whose);
     require(!changed.empty(),

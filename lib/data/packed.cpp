@@ -35,7 +35,7 @@ void require_row(const PackedSample& row,
                        shape_size <= row.size && shape_size * row.channels == row.size);
   require_environment(static_cast<std::uint32_t>(row.encoding) <= 2 && row.size > 0 && shaped &&
                           row.offset <= file_size && row.size <= file_size - row.offset,
-                      "[packed] sample {} needs bytes that lie in the file and fit its image, "
+                      "[packed] sample {} needs bytes that lie in the file and fit the image, "
                       "received {} bytes at offset {} for an image of {} x {} x {}",
                       index,
                       row.size,

@@ -76,8 +76,8 @@ std::vector<fs::path> files_in(const fs::path& folder) {
 NamedSplits splits_of(const fs::path& file) {
   const auto said = splits_named_in(file.filename().string());
   require(!said.train || !said.test,
-          "[shards] {}: the file name has words for both the training set and the test set; give "
-          "the files of each set by a pattern (--data, --test_data)",
+          "[shards] {}: the file name fits both the training set and the test set; give the files "
+          "of each set by a pattern (--data, --test_data)",
           file);
   return said;
 }

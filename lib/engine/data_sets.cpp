@@ -81,12 +81,12 @@ void require_known_size(const data::Dataset& set,
   if (shapes.empty()) return;
   constexpr auto remedy = "or a preprocessing_name with a crop";
   require(options.datasets_use_caching,
-          "[data] images without a crop need datasets_use_caching = true, {}, received false",
+          "[data] needs datasets_use_caching = true, {}, received false",
           remedy);
   const auto bytes = channels * shapes[0].height * shapes[0].width * set.size();
   require(static_cast<double>(bytes) <= options.cache_memory * 1e9,
-          "[data] without a crop, cache_memory must hold all decoded images ({} of {} x {}, {} "
-          "GB), {}, received cache_memory = {}",
+          "[data] needs a cache_memory for all decoded images ({} of {} x {}, {} GB), {}, received "
+          "cache_memory = {}",
           set.size(),
           shapes[0].height,
           shapes[0].width,

@@ -115,7 +115,7 @@ Answerer chosen_files(std::string option) {
     } else if (folder.empty()) {
       line.refuse("needs dataset_dir, the folder of the files", option);
     } else if (is_remote(folder) && split_list(line.value).size() > 1) {
-      line.refuse("several files of a remote store need a pattern", option);
+      line.refuse("give several remote files as one pattern", option);
     } else {
       line.map({{option, files_of(folder, line.value)}});
     }

@@ -279,8 +279,8 @@ std::string describe_rank_table(const std::filesystem::path& file) {
     for (const auto& device : devices) {
       const auto rank = field(device, "rank_id", name);
       require(rank == std::to_string(ranks),
-              "[imports] {}: needs ranks in ascending order, as torchrun numbers them: rank_id {} "
-              "at this place, received {}",
+              "[imports] {}: needs ascending ranks, as torchrun numbers them: the next rank_id "
+              "must be {}, received {}",
               name,
               ranks,
               printable(rank));

@@ -49,7 +49,7 @@ void add_margin_options(OptionTable& table, MarginOptions& margin) {
   table
       .add_choice("margin_beyond_pi",
                   &margin.beyond,
-                  "continue cos(m1 theta + m2) linearly beyond pi, or as a cosine; automatic: "
+                  "beyond pi, continue cos(m1 theta + m2) linearly or as a cosine; automatic: "
                   "linear if m1 = 1",
                   {{"automatic", BeyondPi::automatic},
                    {"linear", BeyondPi::linear},

@@ -200,7 +200,7 @@ void add_options(OptionTable& table, OptimizerOptions& options) {
             positive());
   table.add("gradient_centralization",
             &options.gradient.centralize,
-            "subtract the mean of the gradient of each output channel");
+            "shift the gradient of each output channel to mean 0");
 }
 
 }  // namespace dimred::optimizers

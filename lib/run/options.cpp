@@ -43,8 +43,8 @@ void add_source_options(OptionTable& table, engine::DataOptions& options) {
             between(0, 1'000'000));
   table.add("num_samples",
             &dataset.num_samples,
-            "mock data: number of training samples (0: 50,000); other data: refuse a training set "
-            "of another size (0: any size)",
+            "mock data: number of training samples (0: 50,000); other data: required size of the "
+            "training set (0: any size)",
             at_least(0));
   table.add("mock_shape",
             &dataset.mock_shape,
@@ -177,14 +177,13 @@ void add_model_options(OptionTable& table, engine::ModelOptions& options) {
                    "layout of images and convolution weights in memory",
                    {{"contiguous", layout::MemoryFormat::contiguous},
                     {"channels_last", layout::MemoryFormat::channels_last}});
-  table.add_choice(
-      "batchnorm_statistics",
-      &options.batchnorm_statistics,
-      "synchronized normalises over the global batch, the others over each rank's batch; averaged "
-      "saves the ranks' mean running statistics, rank0 those of rank 0",
-      {{"averaged", engine::BatchNormPolicy::averaged},
-       {"rank0", engine::BatchNormPolicy::rank0},
-       {"synchronized", engine::BatchNormPolicy::synchronized}});
+  table.add_choice("batchnorm_statistics",
+                   &options.batchnorm_statistics,
+                   "synchronized: normalise over the global batch; others: over each rank's batch; "
+                   "averaged: save the ranks' mean running statistics; rank0: save those of rank 0",
+                   {{"averaged", engine::BatchNormPolicy::averaged},
+                    {"rank0", engine::BatchNormPolicy::rank0},
+                    {"synchronized", engine::BatchNormPolicy::synchronized}});
   add_initialization_options(table, options);
   table.add("trainable_include_patterns",
             &options.trainable_include_patterns,

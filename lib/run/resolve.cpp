@@ -110,7 +110,7 @@ void resolve(CommonOptions& options, int ranks, const OptionTable& table) {
           "received 0 (all threads of the machine)");
   require(!options.run.deterministic || !options.run.cudnn_autotune,
           "[deterministic] deterministic = true needs cudnn_autotune = false, because "
-          "cudnn_autotune chooses algorithms by time");
+          "cudnn_autotune chooses algorithms by speed");
   if (!options.data.split_seed) options.data.split_seed = options.run.seed;
   resolve_precision(options);
   require_effects(table);

@@ -176,7 +176,7 @@ void RunFolder::require_states_of_earlier() const {
   for (const auto& [name, size] : manifest_before["files"].items())
     require(!name.starts_with("checkpoints/"),
             "[state] {} has no state, but manifest.json lists {}, so the run would start again and "
-            "replace its files; restore the folder checkpoints, or choose another --output",
+            "replace its files; restore the folder checkpoints/, or choose another --output",
             path_,
             name);
 }

@@ -415,8 +415,8 @@ void require_outside_listings(const fs::path& local, const Url& url, const Store
     folder = parent(folder);
     const auto listing = complete_listing(*store, folder);
     require(!listing || lists(*listing, folder, url, local),
-            "[stores] {} would be missing from the folder {}, whose files {} lists; put the whole "
-            "folder again, or choose another place",
+            "[stores] {} in the folder {} would be missing from the list {}; put the whole folder "
+            "again, or choose another place",
             url,
             folder,
             complete_name);

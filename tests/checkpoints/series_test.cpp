@@ -561,9 +561,9 @@ TEST_F(SeriesOfFiles, ARefusedSeriesNamesAnAptMember) {
   // Without steps none is the newest.
   EXPECT_THAT(refused("of"), HasSubstr("give only one checkpoint (data.pt, model.pt), or merge"));
   put("one/pytorch_model_fsdp.bin");
-  EXPECT_THAT(
-      refused("one"),
-      HasSubstr(formatted("finds only '{}'; give this path", at("one/pytorch_model_fsdp.bin"))));
+  EXPECT_THAT(refused("one"),
+              HasSubstr(formatted("finds only '{}'; give the second path",
+                                  at("one/pytorch_model_fsdp.bin"))));
   // A cache of Hugging Face's hub.
   for (const auto* commit : {"aaa", "bbb"}) put_folder(formatted("hub/snapshots/{}", commit));
   EXPECT_THAT(refused("hub"), HasSubstr("give only one checkpoint (aaa, bbb), or merge"));
@@ -825,7 +825,7 @@ TEST_F(SeriesOfFiles, PartsOfOneCheckpointAreNoSeries) {
   EXPECT_TRUE(part_in_name(at("checkpoint-00001-of-00002.pt")));  // as shards are numbered
   put("model-00001-of-00002.safetensors");
   EXPECT_THAT(refusal({at("model-00001-of-00002.safetensors")}),
-              HasSubstr("all shards and model.safetensors.index.json"));
+              HasSubstr("model.safetensors.index.json and all shards"));
 }
 
 TEST_F(SeriesOfFiles, MembersThatDifferByARankAreParts) {

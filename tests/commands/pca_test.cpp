@@ -232,7 +232,7 @@ TEST_F(Pca, TakesTheSnapshotsInRange) {
   }
   const auto none = pca("--overwrite --components 2 --snapshot_from 9");
   EXPECT_EQ(none.code, 2);
-  EXPECT_THAT(none.errors, HasSubstr("choose from epochs 1 to 8"));
+  EXPECT_THAT(none.errors, HasSubstr("choose within epochs 1 to 8"));
 }
 
 TEST_F(Pca, WritesTheGramMatrixButOverNoOtherFile) {

@@ -295,7 +295,7 @@ TEST(Shards, BelongToTheSplitThatWholeWordsOfTheirNamesSay) {
       {{"train-val-0", "train-1"},
        {},
        {},
-       "the file name has words for both the training set and the test set"},
+       "the file name fits both the training set and the test set"},
       {{"train.tfrecord", "valid.tfrecord", "valid/0"}, {"train.tfrecord"}, {}, "is in two places"},
       {{"train/0", "Train/0"}, {}, {}, "has both train and Train; give one of them with --data"},
       {{"train-00000-of-00003", "train-00002-of-00003"}, {}, {}, "train-*-of-00003"},

@@ -103,7 +103,7 @@ TEST_F(Imports, FilesOfTheFolderAreChosen) {
   const std::string store = "dataset_name=flowers\ndataset_dir=s3://bucket/flowers\n";
   EXPECT_EQ(settings(fastnn(store + "train_files=a\n")).at("data"), "s3://bucket/flowers/a");
   EXPECT_NE(refusal(fastnn(store + "train_files=a,b\n"))
-                .find("several files of a remote store need a pattern; instead: --data"),
+                .find("give several remote files as one pattern; instead: --data"),
             std::string::npos);
 }
 

@@ -107,13 +107,14 @@ TEST_F(Imports, ARankTableBecomesTorchrunCommands) {
               describe_rank_table(file("r.json", R"({"server_list": []})"));
             }).find("a non-empty list \"server_list\""),
             std::string::npos);
-  EXPECT_NE(message([&] {
-              describe_rank_table(file("r.json", R"({"server_list": [{"server_id": "a",
+  EXPECT_NE(
+      message([&] {
+        describe_rank_table(file("r.json", R"({"server_list": [{"server_id": "a",
                 "device": [{"device_id": "0", "rank_id": "1"}]}]})"));
-            })
-                .find("needs ranks in ascending order, as torchrun numbers them: rank_id 0 at this "
-                      "place, received 1"),
-            std::string::npos);
+      })
+          .find("needs ascending ranks, as torchrun numbers them: the next rank_id must be 0, "
+                "received 1"),
+      std::string::npos);
   EXPECT_NE(message([&] {
               describe_rank_table(file("r.json", R"({"server_list": [{"server_id": "a; rm -r b",
                 "device": [{"device_id": "0", "rank_id": "0"}]}]})"));

@@ -313,7 +313,7 @@ TEST_F(BadInput, PlacesThatCannotBe) {
   EXPECT_EQ(merge({folder / "run/*"}, folder / "whole", {}).inputs.size(), 2U);
   fs::create_directory(folder / "cut");
   put_file(folder / "cut/model-00001-of-00002.safetensors", safetensors(good()));
-  EXPECT_THAT(merged(folder / "cut"), HasSubstr("all shards and model.safetensors.index"));
+  EXPECT_THAT(merged(folder / "cut"), HasSubstr("model.safetensors.index.json and all shards"));
 }
 
 TEST_F(BadInput, OutputsThatAreThere) {

@@ -61,10 +61,10 @@ TEST(SnapshotRange, RefusesWhatHoldsNothing) {
     options.snapshots = range;
     return thrown<std::invalid_argument>([&] { fit(source, options, folder / "p.npy"); });
   };
-  EXPECT_NE(
-      refusal({.from = 7}).find("from = 7, to = 0 holds no snapshot; choose from epochs 3 to 6"),
-      std::string::npos);
-  EXPECT_NE(refusal({.to = 2}).find("choose from epochs 3 to 6"), std::string::npos);
+  EXPECT_NE(refusal({.from = 7})
+                .find("(from = 7, to = 0) holds no snapshot; choose within epochs 3 to 6"),
+            std::string::npos);
+  EXPECT_NE(refusal({.to = 2}).find("choose within epochs 3 to 6"), std::string::npos);
   EXPECT_NE(refusal({.from = 5, .to = 4}).find("from <= to"), std::string::npos);
   EXPECT_NE(refusal({.skip = -1}).find("skip >= 0"), std::string::npos);
   EXPECT_EQ(refusal({.from = 6}),

@@ -144,6 +144,6 @@ def test_a_test_set_that_is_the_training_set_is_named(tmp_path: Path, binaries, 
         assert done.returncode == 0, done.stderr
         assert (done.stdout + done.stderr).count(said) == same, words
     line = fails(2, *stage1, "--cache_memory=0.000001", "--output", tmp_path / "none")
-    assert "cache_memory must hold all decoded images (6 of 20 x 20, 7.2e-06 GB)" in line
+    assert "needs a cache_memory for all decoded images (6 of 20 x 20, 7.2e-06 GB)" in line
     line = fails(2, *stage1, "--datasets_use_caching=false", "--output", tmp_path / "none")
-    assert "images without a crop need datasets_use_caching = true" in line
+    assert "needs datasets_use_caching = true, or a preprocessing_name with a crop" in line

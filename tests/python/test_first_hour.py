@@ -236,7 +236,7 @@ def test_photographs_are_cut_as_the_network_takes_them(tmp_path: Path, execute) 
 
 def test_images_of_one_size_are_not_cut_where_they_are_not_kept(tmp_path: Path, fails) -> None:
     options = ["--datasets_use_caching=false", "--threads=1", "--output", tmp_path / "run"]
-    assert "images without a crop need datasets_use_caching = true" in fails(
+    assert "needs datasets_use_caching = true, or a preprocessing_name with a crop" in fails(
         2, "stage1", "--data", constant(tmp_path / "data"), *options
     )
 

@@ -992,7 +992,7 @@ def test_a_part_of_the_variance_takes_the_fewest_components_above_it(kind: str, 
             dimred.fit(snapshots, wrong)
     for options in ({"kind": "span"}, {"blocks": "layers"}):
         with pytest.raises(
-            ValueError, match="components = a share of the variance needs kind = pca or shuffled, and blocks = whole"
+            ValueError, match="a share of the variance as components needs kind = pca or shuffled, and blocks = whole"
         ):
             dimred.fit(states, 0.5, **options)
     with pytest.raises(ValueError, match="span k = 1 directions, received 9 snapshots that span only 0"):

@@ -41,7 +41,7 @@ def test_a_range_counts_the_epochs_that_the_names_say(name: str, tmp_path: Path,
     chosen = [saved(tmp_path / f"chosen/w{i}.safetensors", i) for i in (3, 10, 11)]
     execute("dimred", "pca", "--snapshots", chosen[0].parent, "--components", 1, "--output", tmp_path / "q.npy")
     assert np.array_equal(np.load(output), np.load(tmp_path / "q.npy"))
-    assert "choose from epochs 1 to 12" in fails(2, "pca", *words, "--overwrite", snapshot_from=13)
+    assert "choose within epochs 1 to 12" in fails(2, "pca", *words, "--overwrite", snapshot_from=13)
 
 
 def said(binaries: Path, *words: object) -> tuple[int, str]:

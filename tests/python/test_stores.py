@@ -301,7 +301,7 @@ def test_a_put_replaces_a_file_of_this_machine_only_when_told(tmp_path: Path, di
     for one in ("d", "sub/d", "a"):  # a reader of the folder would not see it, or would see damage
         for source in (new, folder / "sub"):
             line = refusal(store(dimred, "put", source, f"{place}/{one}", "--overwrite"), 2)
-            assert f"would be missing from the folder {place}" in line
+            assert f"in the folder {place} would be missing from the list" in line
     run = tmp_path / "run"
     (run / "checkpoints").mkdir(parents=True)
     for name in ("config.toml", "manifest.json", "curve.csv"):

@@ -147,7 +147,7 @@ def test_samples_that_the_weights_were_trained_on_are_no_validation_set(
     run = own_run(execute, place, "--validation_fraction=0.25")
     for option in ("--validation_fraction=0.5", "--split_seed=9", "--train_samples=8"):
         line = fails(2, "evaluate", run, option)
-        assert trained_on in line and "; --validation_fraction 0 does without a validation set" in line, option
+        assert trained_on in line and "; give --validation_fraction 0 for no validation set" in line, option
     assert "test" in execute("dimred", "evaluate", run, "--train_samples=8", "--validation_fraction=0")
     # A command that scores no validation set takes any samples.
     execute("dimred", "predict", run, place / "p" / "test" / "a" / "0.png", "--train_samples=8")

@@ -9,6 +9,7 @@
 
 #include "stores/listing.h"
 #include "support/digest.h"
+#include "support/formatted.h"
 #include "tests/stores/memory_store.h"
 
 namespace dimred::stores {
@@ -277,7 +278,8 @@ TEST(Upload, OnlyWhatAListingHasMayLieInItsFolder) {
     return error_of(
         [&] { require_outside_listings(folder / "own" / file, parse_url(url), quick()); });
   };
-  const auto refused = testing::HasSubstr("would be missing from the folder " + there);
+  const auto refused =
+      testing::HasSubstr(formatted("in the folder {} would be missing from the list", there));
   EXPECT_EQ(pass("a", there + "/a"), "");
   EXPECT_EQ(pass("sub/b", there + "/sub/b"), "");
   EXPECT_THAT(pass("c", there + "/a"), refused);

@@ -60,8 +60,8 @@ std::vector<std::size_t> starts_by_split(const layout::Layout& layout,
   for (const double cut : options.split) {
     const std::size_t index = cut;
     require(index == cut && index > starts.front() && index < count,
-            "[bucket_mb] allreduce_split needs ascending whole numbers between 0 and the "
-            "{} parameters, received {}",
+            "[bucket_mb] allreduce_split needs ascending whole numbers between 0 and {} (parameter "
+            "count), received {}",
             count,
             cut);
     starts.insert(starts.begin(), index);

@@ -43,7 +43,7 @@ std::vector<float> picked(const engine::Model& model, const checkpoints::Weights
         std::ranges::find(file.tensors, entry.name, &checkpoints::WeightTensor::name);
     require(found != file.tensors.end() && found->floating && found->shape == entry.shape,
             "[weights] the file of frozen parameters belongs to another model or to other frozen "
-            "parameters: the file has no {} with the network's shape",
+            "parameters: {} is missing or has another shape",
             entry.name);
     values.insert(values.end(), found->values.begin(), found->values.end());
   }

@@ -133,7 +133,7 @@ void add_transfer_options(OptionTable& table, TransferOptions& options) {
   table.add("initialize_from",
             &options.initialize_from,
             "start from these weights: run, state, snapshot, weight file, checkpoint folder or "
-            "index, or the newest of a folder, list (.txt) or pattern");
+            "index, or newest checkpoint of a folder, list (.txt) or pattern");
   table
       .add("checkpoint_include_patterns",
            &options.checkpoint_include_patterns,
