@@ -89,8 +89,8 @@ def test_the_page_says_what_the_model_says() -> None:
         expected = {
             "a rank sends": sent / 1024e9,
             "a rank sends to other nodes": between / 1024e9,
-            "leaves a node": between / 128e9,
-            "leaves a node if ranks send directly": 8 * 2 * 4 * columns * (1024 - 8) / 1024 / 1e9,
+            "a node sends to other nodes": between / 128e9,
+            "the same, if ranks send directly to one another": 8 * 2 * 4 * columns * (1024 - 8) / 1024 / 1e9,
             "memory of a rank, stage 1": model.stage1_memory(columns, 0, 1024) / 1e9,
             "memory of a rank, stage 2": model.stage2_memory(columns, 1024, 32) / 1e9,
             "seconds of transfers": (sent - between) / 1024 / 300e9 + between / 1024 / 50e9,
