@@ -115,6 +115,8 @@ void take_kind(Checkpoint& checkpoint, const OpenOptions& options) {
     return beginning.empty() ? std::string("*") : beginning + "*";
   };
   if (options.take.empty()) {
+    const auto known = [](const auto& remark) { return remark.find("--take raw") != remark.npos; };
+    if (std::ranges::any_of(checkpoint.remarks, known)) return;
     checkpoint.remarks.push_back(
         formatted("raw weights ({}) and their average ({}) are both read; --take raw or averaged "
                   "reads one of them",
@@ -132,6 +134,19 @@ void take_kind(Checkpoint& checkpoint, const OpenOptions& options) {
   checkpoint.averaging = options.take;
 }
 
+/// Reads the table, also of a file whose dictionaries hold no averaged weights, but whose tensors'
+/// names say average: take_kind() chooses among these.
+PytorchTable pytorch_table(const fs::path& file, const std::string& take) {
+  try {
+    return read_pytorch_table(file, take);
+  } catch (const std::invalid_argument&) {
+    if (take != "averaged") throw;
+    auto table = read_pytorch_table(file, "");
+    if (!table.averaging.empty() || flat_averages(table.tensors).empty()) throw;
+    return table;
+  }
+}
+
 void read_file(Checkpoint& checkpoint, const fs::path& file, const OpenOptions& options) {
   checkpoint.guard.add(file);
   const bool as_saved = options.as_saved;
@@ -140,7 +155,7 @@ void read_file(Checkpoint& checkpoint, const fs::path& file, const OpenOptions& 
   checkpoint.format = format_name(format);
   if (format == WeightsFormat::pytorch) {
     require_all_experts(file);
-    auto table = read_pytorch_table(file, options.take);
+    auto table = pytorch_table(file, options.take);
     std::ranges::move(table.remarks, std::back_inserter(checkpoint.remarks));
     checkpoint.averaging = std::move(table.averaging);
     return add_file(checkpoint, file, std::move(table.tensors));
@@ -524,8 +539,7 @@ Checkpoint read_checkpoint(const fs::path& weights, ArtifactKind kind, const Ope
     read_file(checkpoint, weights, options);
   decide_roles(checkpoint.tensors);
   if (!options.as_saved) leave_out_training_state(checkpoint);
-  if (!options.as_saved && checkpoint.format != format_name(WeightsFormat::pytorch))
-    take_kind(checkpoint, options);
+  if (!options.as_saved && checkpoint.averaging.empty()) take_kind(checkpoint, options);
   remark_on_doubtful_names(checkpoint);
   remark_on_neighbours(checkpoint);
   return checkpoint;

@@ -58,7 +58,57 @@ std::string utf8_of(std::string_view bytes) { return std::string(bytes); }
 
 std::string utf8_of(std::wstring_view points) { return text_of_code_points(points); }
 
-/// A pathological expression, which the library gives up.
+/// A place in a name, which counts the steps of a search: the library backtracks without bound.
+template <class Iterator>
+class Metered {
+ public:
+  using iterator_category = std::bidirectional_iterator_tag;
+  using value_type = typename Iterator::value_type;
+  using difference_type = typename Iterator::difference_type;
+  using pointer = typename Iterator::pointer;
+  using reference = typename Iterator::reference;
+
+  Metered() = default;
+  Metered(Iterator at, std::int64_t* left) : at_(at), left_(left) {}
+
+  reference operator*() const { return *at_; }
+  Metered& operator++() {
+    if (--*left_ < 0) throw std::regex_error(std::regex_constants::error_complexity);
+    ++at_;
+    return *this;
+  }
+  Metered operator++(int) {
+    const auto before = *this;
+    ++*this;
+    return before;
+  }
+  Metered& operator--() {
+    --at_;
+    return *this;
+  }
+  Metered operator--(int) {
+    const auto before = *this;
+    --*this;
+    return before;
+  }
+  bool operator==(const Metered& other) const { return at_ == other.at_; }
+  Iterator base() const { return at_; }
+
+ private:
+  Iterator at_ = {};
+  std::int64_t* left_ = nullptr;
+};
+
+/// Steps of the search of one name: a fifth of a second.
+constexpr std::int64_t most_steps = 10'000'000;
+
+template <class Text>
+bool searched_in(const Text& name, const std::basic_regex<typename Text::value_type>& expression) {
+  auto left = most_steps;
+  return std::regex_search(Metered(name.begin(), &left), Metered(name.end(), &left), expression);
+}
+
+/// An expression that backtracks too often, or whose search the library gives up.
 [[noreturn]] void refuse_search(const NamePattern& pattern, const std::string& name) {
   refuse("{}: \"{}\" takes too long to match the name \"{}\"; give a simpler expression",
          pattern.place(),
@@ -99,8 +149,8 @@ NamePattern::NamePattern(std::string_view text, std::string place)
 bool NamePattern::searches(const std::string& name) const {
   require_short(*this, name);
   try {
-    if (bytes_ && is_ascii(name)) return std::regex_search(name, *bytes_);
-    return std::regex_search(code_points(name), expression_);
+    if (bytes_ && is_ascii(name)) return searched_in(name, *bytes_);
+    return searched_in(code_points(name), expression_);
   } catch (const std::regex_error&) {
     refuse_search(*this, name);
   }
@@ -175,14 +225,16 @@ template <class Text>
 std::string NameReplacement::replaced_in(
     const Text& name, const std::basic_regex<typename Text::value_type>& expression) const {
   using View = std::basic_string_view<typename Text::value_type>;
-  using Matches = std::regex_iterator<typename Text::const_iterator>;
+  using Matches = std::regex_iterator<Metered<typename Text::const_iterator>>;
+  auto left = most_steps;
+  const Metered begin(name.begin(), &left), end(name.end(), &left);
   std::string result;
   auto last = name.begin();
-  for (Matches match(name.begin(), name.end(), expression); match != Matches(); ++match) {
-    result += utf8_of(View(last, (*match)[0].first));
+  for (Matches match(begin, end, expression); match != Matches(); ++match) {
+    result += utf8_of(View(last, (*match)[0].first.base()));
     for (const auto& piece : pieces_)
       result += piece.is_group ? utf8_of(View((*match)[piece.group].str())) : piece.text;
-    last = (*match)[0].second;
+    last = (*match)[0].second.base();
   }
   return result + utf8_of(View(last, name.end()));
 }

@@ -937,6 +937,8 @@ def check(archive: zipfile.ZipFile, folder: str, name: str, tensor: Tensor) -> N
             f'"{name}" needs a storage of {storage.elements} elements of {BYTES[storage.type]} bytes, received '
             f"{stored} bytes"
         )
+    if tensor.elements() > storage.elements and 0 in tensor.stride:
+        raise Refused(f'"{name}" repeats elements of its storage, as expand() does; save the tensor with .clone()')
     if not tensor.lies_within():
         raise Refused(f'"{name}" needs a shape and strides within the storage of {storage.elements}')
 

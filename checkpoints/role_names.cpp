@@ -27,6 +27,8 @@ constexpr std::array role_words{RoleWord{"actor", "agent", "policy"},
                                 RoleWord{"critic", "agent", "value"},
                                 RoleWord{"value", "agent", "value"},
                                 RoleWord{"reward", "agent", "reward"},
+                                RoleWord{"reference", "agent", "reference"},
+                                RoleWord{"ref", "agent", "reference"},
                                 RoleWord{"generator", "adversary", "generator"},
                                 RoleWord{"gen", "adversary", "generator"},
                                 RoleWord{"netg", "adversary", "generator"},
@@ -45,7 +47,9 @@ constexpr std::array role_words{RoleWord{"actor", "agent", "policy"},
                                 RoleWord{"qf2", "twin", "2"}};
 
 /// Words before "encoder" or "tower": they say what the encoder reads.
-constexpr std::array<std::string_view, 13> encoded{"text",
+constexpr std::array<std::string_view, 15> encoded{"text",
+                                                   "user",
+                                                   "item",
                                                    "image",
                                                    "vision",
                                                    "visual",
@@ -92,6 +96,8 @@ void add_role_behind(const std::string& before,
   const bool encodes = letters == "encoder" || letters == "tower";
   if (encodes && is_one_of(encoded, before))
     roles["encoded"].emplace(before, before + " " + letters);
+  if (letters == "noise" && (before == "high" || before == "low"))
+    roles["noise"].emplace(before, before + " " + letters);
   const bool network = before == "netg" || before == "netd";
   const bool letter = word.size() == 2 && (before == "g" || before == "d");
   if (is_one_of(directions, word) && (network || letter))

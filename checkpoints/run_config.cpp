@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "checkpoints/artifact.h"
+#include "checkpoints/series.h"
 #include "checkpoints/snapshot.h"
 #include "checkpoints/snapshot_list.h"
 #include "checkpoints/state.h"
@@ -46,8 +47,10 @@ std::string recorded_options(const Artifact& artifact) {
       nlohmann::json::parse(read_snapshot_info(artifact.path).run_json, nullptr, false));
 }
 
-/// The record that a state, a snapshot, or the first snapshot of a folder holds.
+/// The record that a state, a snapshot, or the first snapshot of a folder or pattern holds.
 std::string options_outside_run(const Artifact& artifact) {
+  if (artifact.kind == ArtifactKind::pattern)
+    return recorded_options(look(members({artifact.path}, "weights").members.front().weights));
   if (artifact.kind != ArtifactKind::series) return recorded_options(artifact);
   const auto files = list_files(artifact.path, {".h5"});
   return files.empty() ? "" : recorded_options(look(files.front()));

@@ -243,10 +243,16 @@ std::size_t start_of_last(std::string_view name, std::size_t last) {
   return whole > 0 && is_word(name[whole - 1]) ? start : whole;
 }
 
+/// Whether a negative exponent ends there: lr1e-3 names a rate, not the step 3.
+bool ends_a_small_number(std::string_view name, std::size_t last) {
+  const auto start = start_of(name, last);
+  return start >= 3 && name.substr(start - 2, 2) == "e-" && is_digit(name[start - 3]);
+}
+
 /// The last number of the name.
 FoundStep last_number(std::string_view name) {
   const auto last = name.find_last_of(digits);
-  if (last == name.npos) return {};
+  if (last == name.npos || ends_a_small_number(name, last)) return {};
   const auto start = start_of_last(name, last);
   const auto number = number_at(name.substr(start));
   if (!number || start + number->length <= last) return {};

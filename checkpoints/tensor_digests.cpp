@@ -1,5 +1,6 @@
 #include "checkpoints/tensor_digests.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "checkpoints/safetensors.h"
@@ -33,8 +34,11 @@ void require_tensor_digests(const fs::path& folder,
                             std::map<std::string, std::string> digests,
                             const std::string& record) {
   for (const auto& path : list_files(folder, {".safetensors"})) {
+    const auto table = read_tensor_table(path);
+    const auto listed = [&](const auto& tensor) { return digests.contains(tensor.name); };
+    if (std::ranges::none_of(table, listed)) continue;  // another program's, beside ours
     const InputFile file(path);
-    for (const auto& tensor : read_tensor_table(path)) {
+    for (const auto& tensor : table) {
       const auto expected = digests.extract(tensor.name);
       require_environment(!expected.empty() && tensor_digest(file, tensor) == expected.mapped(),
                           "[inspect] '{}': \"{}\" is damaged or was changed: {} has {}",

@@ -30,8 +30,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Returns what a state, a snapshot or the first of several snapshots, or else the run's manifest,
-/// records of the training; null: nothing.
+/// Returns what a state, a snapshot, the first of several snapshots or an export, or else the run's
+/// manifest, records of the training; null: nothing.
 nlohmann::json training_record(const checkpoints::OpenedRun& run, const fs::path& weights) {
   using checkpoints::ArtifactKind;
   const auto artifact = checkpoints::look(weights);
@@ -44,6 +44,12 @@ nlohmann::json training_record(const checkpoints::OpenedRun& run, const fs::path
   if (run.folder.empty() && artifact.is_several()) {
     const auto first = checkpoints::members({weights}, "weights").members.front().weights;
     return checkpoints::look(first).is_several() ? nlohmann::json() : training_record(run, first);
+  }
+  const auto signature =
+      (fs::is_directory(weights) ? weights : weights.parent_path()) / "signature.json";
+  if (run.folder.empty() && fs::is_regular_file(signature)) {  // an export outside of its run
+    const auto json = parse_json(checkpoints::read_text(signature), signature.string());
+    return json.is_object() ? json.value("preprocessing", nlohmann::json()) : nlohmann::json();
   }
   const auto manifest = run.folder / "manifest.json";
   if (run.folder.empty() || !fs::is_regular_file(manifest)) return {};

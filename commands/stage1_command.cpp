@@ -138,6 +138,40 @@ void add_bucket_options(OptionTable& table, engine::BucketOptions& options) {
       at_least(1));
 }
 
+/// SGD's default rate for a batch below the usual one: less by as much. None for other optimisers
+/// and for schedules that scale by themselves or do not take it.
+std::optional<double> rate_of_batch(const stage1::Options& options, std::int64_t batch) {
+  using enum schedules::ScheduleKind;
+  const auto kind = options.schedule.kind;
+  if (kind == plsc || kind == piecewise || batch >= run::usual_batch_size ||
+      !optimizers::rate_goes_with_batch(options.optimizer.kind))
+    return std::nullopt;
+  return options.schedule.learning_rate * static_cast<double>(batch) / run::usual_batch_size;
+}
+
+double usual_rate(const stage1::Options& options) {
+  return optimizers::usual_learning_rate(options.optimizer.kind)
+      .value_or(schedules::ScheduleOptions{}.learning_rate);
+}
+
+/// The rows that resolve() and choose_learning_rate() fill in.
+void add_followed_rows(OptionTable& table,
+                       const run::CommonOptions& common,
+                       stage1::Options& options) {
+  table.of(&options.schedule.total_epochs)
+      .follows({table.at(&common.run.epochs).name},
+               [&common](const auto&) { return formatted("{}", common.run.epochs); });
+  const auto rate = [&common, &options](const auto&) {
+    auto usual = options;
+    usual.schedule.learning_rate = usual_rate(options);
+    const auto scaled = rate_of_batch(usual, common.run.global_batch_size.value_or(1));
+    return formatted("{}", scaled.value_or(usual.schedule.learning_rate));
+  };
+  table.of(&options.schedule.learning_rate)
+      .follows({table.at(&options.optimizer.kind).name, table.at(&common.run.batch_size).name},
+               rate);
+}
+
 OptionTable stage1_table(run::CommonOptions& common, stage1::Options& options) {
   OptionTable table("dimred stage1", "train a network and save weight snapshots for the PCA");
   run::add_run_options(table, common.run);
@@ -156,6 +190,7 @@ OptionTable stage1_table(run::CommonOptions& common, stage1::Options& options) {
   launch::add_options(table, common.ranks);
   add_store_options(table, /*uploads=*/true);
   table.of(&common.data.dataset.path).positional();
+  add_followed_rows(table, common, options);
   return table;
 }
 
@@ -176,17 +211,6 @@ std::string statistics_of(const engine::Setup& setup, const engine::ModelOptions
                    count_text(summary.multiply_adds));
 }
 
-/// SGD's default rate for a batch below the usual one: less by as much. None for other optimisers
-/// and for schedules that scale by themselves or do not take it.
-std::optional<double> rate_of_batch(const stage1::Options& options, std::int64_t batch) {
-  using enum schedules::ScheduleKind;
-  const auto kind = options.schedule.kind;
-  if (kind == plsc || kind == piecewise || batch >= run::usual_batch_size ||
-      !optimizers::rate_goes_with_batch(options.optimizer.kind))
-    return std::nullopt;
-  return options.schedule.learning_rate * static_cast<double>(batch) / run::usual_batch_size;
-}
-
 /// Fills in the rate where nobody gives one, with a remark where it goes with the batch. A resumed
 /// run keeps its own rate, and a run continued from `resumed` keeps the choice of `resumed`.
 void choose_learning_rate(const run::RunOptions& run,
@@ -197,7 +221,7 @@ void choose_learning_rate(const run::RunOptions& run,
   auto& rate = options.schedule.learning_rate;
   keep_values(table, run.output, {&rate});
   if (table.was_set(&rate)) return;
-  rate = optimizers::usual_learning_rate(options.optimizer.kind).value_or(rate);
+  rate = usual_rate(options);
   const auto batch = *run.global_batch_size;
   const auto scaled = rate_of_batch(options, batch);
   if (!scaled) return;

@@ -84,6 +84,8 @@ void add_basis_options(OptionTable& table, Options& options) {
            &options.n_component,
            "number of components k (default: the preset's number, or all rows of --pca_mat)",
            at_least(1))
+      .follows({"preset"},
+               [&](const auto&) { return formatted("{}", options.constants.components); })
       .needs(with_basis)
       .essential();
   table
@@ -145,6 +147,8 @@ void add_run_options(OptionTable& table, Options& options) {
            "average only the latest N snapshots; 0: all (default: the preset's number, or all if "
            "you give --start)",
            at_least(0))
+      .follows({"preset"},
+               [&](const auto&) { return formatted("{}", options.constants.start_latest); })
       .needs(is("start", {"mean"}));
   table.add("start_file", &options.start_file, "file with the weights to start from")
       .needs(is("start", {"file"}));

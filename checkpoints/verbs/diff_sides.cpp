@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <stdexcept>
+#include <string_view>
 
 #include "support/errors.h"
 
@@ -24,6 +25,12 @@ std::optional<Checkpoint> open_kind(const fs::path& path, const std::string& tak
   }
 }
 
+/// Returns true for a side whose own weights are of the other kind, by its keys.
+bool says_otherwise(std::string_view averaging, std::string_view take) {
+  const bool averaged = averaging == "averaged" || averaging == "eval mode";
+  return !averaging.empty() && averaged != (take == "averaged");
+}
+
 struct TakenSide {
   Checkpoint checkpoint;
   bool had_both = false;
@@ -31,7 +38,10 @@ struct TakenSide {
 
 TakenSide open_taken(const fs::path& path, const std::string& take) {
   auto taken = open_kind(path, take);
-  if (!taken) return {open_side(path, "")};
+  if (!taken) {
+    auto side = open_side(path, "");
+    return {says_otherwise(side.averaging, take) ? open_side(path, take) : std::move(side)};
+  }
   return {std::move(*taken), open_kind(path, take == "raw" ? "averaged" : "raw").has_value()};
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <fstream>
 #include <map>
 #include <set>
 #include <sstream>
@@ -150,6 +151,23 @@ bool means_same(const std::string& a, const std::string& b) {
   return lower_case(a) == lower_case(b) || (number && number == number_in<double>(b));
 }
 
+/// A TOML value without its quotation marks or brackets.
+std::string without_quotes(const std::string& text) {
+  const bool wrapped = !text.empty() && (text.front() == '"' || text.front() == '[');
+  return wrapped ? text.substr(1, text.size() - 2) : text;
+}
+
+constexpr std::string_view header_of_record = "# Every option of this run;";
+
+/// Whether to_toml() wrote the file, so that it holds derived values, too.
+bool is_record(const fs::path& file) {
+  std::ifstream in(file);
+  std::string line;
+  while (std::getline(in, line) && line.starts_with('#'))
+    if (line.starts_with(header_of_record)) return true;
+  return false;
+}
+
 [[noreturn]] void refuse_removed(const Removed& gone,
                                  std::string_view what,
                                  std::string_view source,
@@ -208,11 +226,7 @@ OptionTable::OptionTable(std::string command, std::string summary)
   config_.help = "file with options (TOML or key=value lines); flags override the file";
 }
 
-std::string Option::value() const {
-  auto text = show();
-  const bool wrapped = !text.empty() && (text.front() == '"' || text.front() == '[');
-  return wrapped ? text.substr(1, text.size() - 2) : text;
-}
+std::string Option::value() const { return without_quotes(show()); }
 
 Row& Row::needs(Condition condition) {
   option_->needs = std::move(condition);
@@ -226,6 +240,13 @@ Row& Row::needs_in_files(Condition condition) {
 
 Row& Row::chosen_by(std::string row) {
   option_->chosen_by = std::move(row);
+  return *this;
+}
+
+Row& Row::follows(std::vector<std::string> rows,
+                  std::function<std::string(const OptionTable&)> value) {
+  option_->follows = std::move(rows);
+  option_->followed = std::move(value);
   return *this;
 }
 
@@ -637,12 +658,60 @@ std::vector<OptionTable::Flag> OptionTable::scan(const std::vector<std::string>&
   return flags;
 }
 
+std::vector<OptionTable::Followed> OptionTable::followed_values() {
+  std::vector<Followed> found;
+  for (auto& row : rows_) {
+    if (row.given_in.empty()) continue;
+    const bool by_preset = !row.chosen_by.empty();
+    if (by_preset ? row.show() != row.default_value
+                  : row.follows.empty() ||
+                        (row.followed && !means_same(row.followed(*this), row.value())))
+      continue;
+    Followed value{.row = &row};
+    for (const auto& name : by_preset ? std::vector{row.chosen_by} : row.follows) {
+      const auto* other = find(name);
+      if (other != nullptr && !other->given_in.empty()) value.of.emplace_back(other, other->show());
+    }
+    found.push_back(std::move(value));
+  }
+  return found;
+}
+
+void OptionTable::drop_replaced(const std::vector<Followed>& followed) {
+  std::map<std::string, std::vector<std::string>> dropped;
+  for (const auto& [row, of] : followed) {
+    if (row->given_in.empty()) continue;
+    const auto replaced = std::ranges::find_if(of, [](const auto& other) {
+      return other.first->origin == OptionOrigin::flag && other.first->show() != other.second;
+    });
+    if (replaced == of.end()) continue;
+    const auto& initial = row->default_value;
+    row->assign(row->optional && initial.empty() ? "none" : without_quotes(initial));
+    row->text.clear();
+    row->given_in.clear();
+    row->origin = OptionOrigin::default_value;
+    dropped[formatted("--{} replaces {} = {}",
+                      replaced->first->name,
+                      replaced->first->name,
+                      replaced->second)]
+        .push_back(row->name);
+  }
+  for (const auto& [why, names] : dropped)
+    notice(formatted("{} of {}, so these values of the file have no effect: {}",
+                     why,
+                     config_.text,
+                     joined(names, ", ")));
+  apply_choices();
+}
+
 void OptionTable::read_flags(const std::vector<std::string>& arguments) {
   const auto flags = scan(arguments);
+  std::vector<Followed> followed;
   for (const auto& flag : flags) {
     if (flag.row != &config_) continue;
     config_.text = flag.text;
     read_file(flag.text);
+    if (is_record(flag.text)) followed = followed_values();
   }
   for (const auto& flag : flags) {
     if (flag.row != &config_) {
@@ -650,6 +719,7 @@ void OptionTable::read_flags(const std::vector<std::string>& arguments) {
     }
   }
   apply_choices();
+  drop_replaced(followed);
 }
 
 void OptionTable::parse(const std::vector<std::string>& arguments) {
@@ -688,8 +758,7 @@ void OptionTable::read_words(const std::string& words,
 // What a table says of itself.
 
 std::string OptionTable::to_toml() const {
-  std::string out =
-      formatted("# Every option of this run; {} --config FILE repeats it.\n", command_);
+  std::string out = formatted("{} {} --config FILE repeats it.\n", header_of_record, command_);
   const std::string* group = nullptr;
   for (const auto& row : rows_) {
     const auto value = row.show();

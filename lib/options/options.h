@@ -92,6 +92,8 @@ struct Option {
   std::function<void(const std::string&, const OptionTable&)> url_rule;  // see Row::url_rule()
   std::string alias;      // another program's name for the same, accepted too; empty: none
   std::string chosen_by;  // a row whose value decides this one's default, as a preset does
+  std::vector<std::string> follows;                         // see Row::follows()
+  std::function<std::string(const OptionTable&)> followed;  // see Row::follows()
   const void* field = nullptr;
   std::function<void(const std::string&)> assign;
   std::function<std::string()> show;
@@ -115,6 +117,10 @@ class Row {
   /// A file that does so is refused, too. Others may hold it, as every config.toml does.
   Row& needs_in_files(Condition condition);
   Row& chosen_by(std::string row);
+  /// The command derives this row from `rows` if nobody gives it, and config.toml has the result:
+  /// `value` returns what these rows give now; none: whatever the file has.
+  Row& follows(std::vector<std::string> rows,
+               std::function<std::string(const OptionTable&)> value = {});
   Row& may_change();
   Row& may_change_unless(Condition condition);
   Row& way_on(std::string text);
@@ -220,7 +226,8 @@ class OptionTable {
   const std::vector<Removed>& removed_options() const { return removed_; }
 
   /// Reads flags (and the file behind --config FILE, which flags override), and locates the URLs
-  /// among them. For --help see requested_help(). Throws
+  /// among them. A flag also drops the values of a run's config.toml that followed from the value
+  /// it replaces, with a line of notices(). For --help see requested_help(). Throws
   /// std::invalid_argument("--flag: rule, received X") or
   /// ("--flag: unknown option; did you mean --y?") or ("file:line:column: key: rule, received X");
   /// all flag names are checked before the file is read. `--config` accepts TOML, or plain
@@ -279,6 +286,11 @@ class OptionTable {
     Option* row;
     std::string text;
   };
+  /// A value that a run's config.toml has because of other values in it.
+  struct Followed {
+    Option* row;
+    std::vector<std::pair<const Option*, std::string>> of;  // rows with their values in the file
+  };
   struct Choice {
     std::string chooser;
     std::function<void()> choose;
@@ -292,6 +304,8 @@ class OptionTable {
   std::string hint(std::string_view name, std::string_view prefix) const;
   void locate();
   void apply_choices();
+  std::vector<Followed> followed_values();
+  void drop_replaced(const std::vector<Followed>& followed);
   const Removed* find_removed(std::string_view name) const;
   void pass_over(const Removed& option, std::string_view source, const std::string& value);
   bool skip_removed(const std::vector<std::string>& arguments, std::size_t& i);

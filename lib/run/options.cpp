@@ -74,6 +74,11 @@ void add_split_options(OptionTable& table, engine::DataOptions& options) {
            &options.split_seed,
            "seed for the choice of held-out samples (default: seed)",
            at_least(0))
+      .follows({"seed"},
+               [](const auto& rows) {
+                 const auto* seed = rows.row("seed");
+                 return seed == nullptr ? std::string() : seed->value();
+               })
       .needs(above("validation_fraction"));
   const auto* const write_labels = "write the wrong labels into the data";
   table.removed("label_noise", "0", "8b694755", write_labels);
@@ -151,9 +156,11 @@ void add_model_options(OptionTable& table, engine::ModelOptions& options) {
            "file (*.pt), whose code is run")
       .may_name_a_file()
       .essential();
-  table.add("model_digest",
-            &options.model_digest,
-            "XXH3-128 digest that the TorchScript file must have; a run records this digest");
+  table
+      .add("model_digest",
+           &options.model_digest,
+           "XXH3-128 digest that the TorchScript file must have; a run records this digest")
+      .follows({"model"});
   table.add_choice("precision",
                    &options.precision,
                    "number type of the forward and backward pass; weights stay float32; auto: "
@@ -336,6 +343,7 @@ void add_run_options(OptionTable& table, RunOptions& options, std::int64_t least
            &options.global_batch_size,
            "samples per step over all ranks (default: batch_size x ranks)",
            between(1, largest_batch))
+      .follows({table.at(&options.batch_size).name})
       .way_on(" (batch_size x ranks unless given); choose another --output");
   table.add("seed",
             &options.seed,

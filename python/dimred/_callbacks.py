@@ -11,6 +11,12 @@ from dimred._recorder import SnapshotRecorder, close_earlier
 SCOPE = "[SnapshotCallback]"
 
 
+class _Recorder(SnapshotRecorder):
+    """A recorder of a callback, whose trainer counts the steps."""
+
+    _to_continue = "resume the training from a checkpoint to continue"
+
+
 class SnapshotOptions:
     """The options of a callback. At the start of a training they give the recorder."""
 
@@ -44,11 +50,16 @@ class SnapshotOptions:
         """
         if self.every_steps is None and epoch_steps is None:
             raise ValueError(f"{SCOPE} needs every_steps, because the length of the training set is unknown")
+        if self.every_steps is None and epoch_steps is not None and self.per_epoch > epoch_steps:
+            raise ValueError(
+                f"{SCOPE} needs per_epoch of at most {epoch_steps}, the length of an epoch, received {self.per_epoch}; "
+                "give a smaller per_epoch, or every_steps"
+            )
         close_earlier(self.folder)  # of a training that broke off
         if self.every_steps is not None:
             when: dict[str, Any] = {"every_steps": self.every_steps}
         else:
             when = {"epochs_of": epoch_steps, "per_epoch": self.per_epoch, "from_epoch": self.from_epoch}
-        return SnapshotRecorder(
+        return _Recorder(
             model, self.folder, **when, first_step=first_step, trainable_only=self.trainable_only, rank=rank
         )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from dimred import _core
 from dimred._arguments import local_path, one_of, shown, whole_number
-from dimred._merge import DTYPES
+from dimred._merge import DTYPES, bytes_of
 
 TAKES = ("raw", "averaged")
 Rules = str | os.PathLike[str] | Mapping[str, str] | Sequence[tuple[str, str]]
@@ -93,7 +93,7 @@ def convert(
         local_path(scope, "source", source),
         local_path(scope, "output", output),
         DTYPES[dtype],
-        size_text(scope, shard_size),
+        "0" if shard_size is None else f"{bytes_of(scope, shard_size)}B",
         rules_of(scope, rename),
         (include or "", exclude or ""),
         "" if adapter is None else local_path(scope, "adapter", adapter),
@@ -102,15 +102,6 @@ def convert(
     )
     tensors, shards, size, renamed, *names = answer
     return Converted(Path(output), tensors, shards, size, dict(renamed), *names)
-
-
-def size_text(scope: str, size: str | float | None) -> str:
-    """Returns the size in the form that the command takes."""
-    if size is None:
-        return "0"
-    if isinstance(size, bool) or not isinstance(size, str | int | float):
-        raise TypeError(f"{scope} needs shard_size as a text such as '5GB' or a number of GB, received {shown(size)}")
-    return size if isinstance(size, str) else repr(size)
 
 
 def rules_of(scope: str, rename: Rules | None) -> Path | list[tuple[str, str]]:

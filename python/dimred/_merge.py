@@ -116,7 +116,7 @@ def merge(
         allow_different_config,
         None if base is None else local_path(SCOPE, "base", base).absolute(),
         take or "",
-        _bytes(shard_size),
+        bytes_of(SCOPE, shard_size),
         threads,
     )
     merged = [
@@ -141,7 +141,7 @@ def _swept(own: dict[str, Any], sweep: Any) -> list[Any]:
         raise TypeError(f"{SCOPE} needs sweep as a list of dicts, received {shown(sweep)}")
     usual = {"kind": "mean", "stride": 1, "first_step": 0}
     for name, value in own.items():
-        if value != usual.get(name):
+        if (value is not None) if name not in usual else value != usual[name]:  # arrays compare by element
             raise ValueError(f"{SCOPE} {name} belongs in the dicts of sweep, received {shown(value)} beside sweep")
     return [_recipe({**usual, **line}) for line in sweep]
 
@@ -187,11 +187,11 @@ def _numbers(values: list[float]) -> str:
     return " ".join(f"{value:.6g}" for value in values)
 
 
-def _bytes(size: Any) -> int:
-    """The bytes of a size."""
+def bytes_of(scope: str, size: Any) -> int:
+    """Returns the bytes of a size: a text with a unit, or a number of GB."""
     if not isinstance(size, str | Real) or isinstance(size, bool):
-        raise TypeError(f"{SCOPE} needs shard_size as a text such as '5GB' or a number of GB, received {shown(size)}")
+        raise TypeError(f"{scope} needs shard_size as a text such as '5GB' or a number of GB, received {shown(size)}")
     try:
         return _core.byte_size(str(size))
     except ValueError as error:
-        raise ValueError(f"{SCOPE} shard_size {error}, received {shown(size)}") from error
+        raise ValueError(f"{scope} shard_size {error}, received {shown(size)}") from error

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from itertools import islice, repeat
 from numbers import Real
@@ -96,6 +97,11 @@ def minimize(
     return done
 
 
+def own_batch(batch: Any) -> Any:
+    """Returns a batch for one call of a user's function: a mapping's copy, as some functions pop the labels."""
+    return copy.copy(batch) if isinstance(batch, MutableMapping) else batch
+
+
 def method_of(
     scope: str,
     preset: str,
@@ -161,7 +167,7 @@ class _ArraySpace:
     def gradient(self, move: bool) -> None:
         if move:
             self._start, self._moved, self._t = None, False, 0.0
-        both = self._loss_and_grad(self.w.copy(), *self.arguments)
+        both = self._loss_and_grad(self.w.copy(), *map(own_batch, self.arguments))
         if not isinstance(both, tuple | list) or len(both) != 2:
             raise TypeError(f"{SCOPE} needs loss_and_grad to return (loss, gradient), received a {type(both).__name__}")
         self._value, self._g = _number(both[0]), np.asarray(both[1], self.w.dtype)
@@ -198,8 +204,8 @@ class _ArraySpace:
 
     def loss(self) -> float:
         if self._loss is not None:
-            return _number(self._loss(self.w.copy(), *self.arguments))
-        return _number(self._loss_and_grad(self.w.copy(), *self.arguments)[0])
+            return _number(self._loss(self.w.copy(), *map(own_batch, self.arguments)))
+        return _number(self._loss_and_grad(self.w.copy(), *map(own_batch, self.arguments))[0])
 
     def subtract_momentum(self, alpha: float) -> None:
         self.w -= self.w.dtype.type(alpha) * self._m

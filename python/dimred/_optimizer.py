@@ -244,9 +244,10 @@ class SubspaceOptimizer(torch.optim.Optimizer):
         updated; everything else in the state is kept. When `dimred stage2` continues, it first evaluates the epoch for
         curve.csv. steps.csv has no rows of these steps. The state is written completely or not at all.
 
-        Raises ValueError within an epoch, for another preset or constant, if the run has a newer state, for a run that
-        averages its iterates or has a loss scale, for groups with a weight decay of their own, and on several ranks.
-        Raises OSError if another process uses the run, or for a full disk.
+        Raises ValueError within an epoch, after the last epoch of a run whose rates fall, for another preset or
+        constant, if the run has a newer state, for a run that averages its iterates or has a loss scale, for groups
+        with a weight decay of their own, and on several ranks. Raises OSError if another process uses the run, or for a
+        full disk.
         """
         taken = self._taken
         if taken is None:
@@ -256,9 +257,7 @@ class SubspaceOptimizer(torch.optim.Optimizer):
                 raise ValueError(f"{SCOPE} save_run needs {name} = {self.defaults[name]} in all groups, as in the run")
         run = taken.require_way_back(self.preset, self._method, self.total_steps, self._space.ranks.size)
         vectors, counters, coordinates = saved_state(self._space, taken.scalars)
-        scalars = taken.following(
-            self.steps - taken.scalars["step"], self._space.cost, self._method.state_dict(), coordinates
-        )
+        scalars = taken.following(self.steps - taken.scalars["step"], self._space.cost, self._method, coordinates)
         text = json.dumps(scalars)
         state = _core.write_run_state(str(run), taken.text, text, vectors, counters)
         self._taken, self._space.cost = TakenRun(SCOPE, str(state), text), Cost()

@@ -60,6 +60,8 @@ class SnapshotRecorder:
     is refused (RuntimeError), and so is a copy (TypeError).
     """
 
+    _to_continue = "give first_step to continue"  # in a message; a callback has no such argument
+
     def __init__(
         self,
         model: Any,
@@ -176,13 +178,13 @@ class SnapshotRecorder:
             opened.close()
             raise ValueError(
                 f"{SCOPE} '{self.folder}' already holds snapshots up to step {max(steps)}; "
-                "choose another folder, or give first_step to continue"
+                f"choose another folder, or {self._to_continue}"
             )
         self._go_on(opened, [step for step in steps if step <= self.steps])
         later = [step for step in steps if step > self.steps]
         if later:
             warnings.warn(
-                f"{SCOPE} '{self.folder}' holds snapshots of steps after first_step={self.steps}, up to {max(later)}, "
+                f"{SCOPE} '{self.folder}' holds snapshots after step {self.steps}, up to step {max(later)}, "
                 "from an earlier training; the recorder overwrites each of these snapshots at the same step",
                 stacklevel=3,
             )

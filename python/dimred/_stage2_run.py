@@ -68,11 +68,11 @@ class TakenRun:
         return Path(run)
 
     def following(
-        self, steps: int, cost: Cost, method: dict[str, Any], coordinates: NDArray[np.float64]
+        self, steps: int, cost: Cost, method: _core.Method, coordinates: NDArray[np.float64]
     ) -> dict[str, Any]:
         """Returns the scalars after `steps` more steps: the epoch's last step is done, and its row of the curve is due.
 
-        Raises ValueError unless the steps are whole epochs.
+        Raises ValueError unless the steps are whole epochs, and beyond the end of a run whose rates fall.
         """
         per_epoch, position = self.scalars["steps_per_epoch"], self.scalars["position"]
         before, within = divmod(position["epoch"] * per_epoch + position["step_in_epoch"], per_epoch)
@@ -81,6 +81,12 @@ class TakenRun:
             raise ValueError(
                 f"{self.scope} save_run needs whole epochs of {per_epoch} steps since load_run, received {steps} steps"
                 + (f" after {within} steps of an epoch" if within else "")
+            )
+        # Neither a run of this length nor a longer one could continue there.
+        if method.depends_on_length and before + epochs > self.scalars["length"]:
+            raise ValueError(
+                f"{self.scope} save_run needs steps within the {self.scalars['length']:g} epochs over which the run's "
+                f"rates fall, received steps up to epoch {before + epochs}"
             )
         spent = position["totals"]
         totals = spent | {"images": spent["images"] + spent["images"] // before * epochs if before else 0}
@@ -101,7 +107,7 @@ class TakenRun:
         return self.scalars | {
             "step": done,
             "position": at,
-            "method": method,
+            "method": method.state_dict(),
             "coordinates": coordinates.tolist(),
             "not_finite": 0,
         }

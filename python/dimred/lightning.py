@@ -29,7 +29,8 @@ class SnapshotCallback(Callback):  # type: ignore[misc]
         waits for the next step.
     from_epoch, trainable_only: as in SnapshotRecorder.
 
-    A fit from a checkpoint continues the recording.
+    A fit from a checkpoint continues the recording. The additional epoch in which StochasticWeightAveraging updates
+    BatchNorm's statistics has no snapshots.
     """
 
     def __init__(
@@ -59,7 +60,8 @@ class SnapshotCallback(Callback):  # type: ignore[misc]
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         """Takes a snapshot if one is due. A batch may take no step, one step, or several with several optimizers."""
-        if self.recorder is None:
+        # StochasticWeightAveraging's additional epoch: its weights are an average, and its step changes nothing.
+        if self.recorder is None or getattr(trainer.fit_loop, "_skip_backward", False):
             return
         before, self.recorder.steps = self.recorder.steps, trainer.global_step
         epoch = trainer.current_epoch + 1

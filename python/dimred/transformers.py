@@ -13,6 +13,7 @@ from transformers import Trainer, TrainerCallback
 
 from dimred._basis import Basis
 from dimred._callbacks import SnapshotOptions
+from dimred._minimize import own_batch
 from dimred._optimizer import SubspaceOptimizer
 from dimred._recorder import SnapshotRecorder
 
@@ -79,6 +80,8 @@ class SubspaceTrainer(Trainer):  # type: ignore[misc]
     several GPUs in one process (use torchrun), and for optimizers=.
     """
 
+    optimizer: Any  # the Trainer's, which may wrap it
+
     def __init__(
         self,
         *arguments: Any,
@@ -88,6 +91,7 @@ class SubspaceTrainer(Trainer):  # type: ignore[misc]
         **others: Any,
     ) -> None:
         self._searching: _SteppedBefore | None = None
+        self._searched: Any = None  # the model of _searching
         super().__init__(*arguments, **others)
         if self.args.gradient_accumulation_steps > 1:
             raise ValueError(
@@ -108,7 +112,8 @@ class SubspaceTrainer(Trainer):  # type: ignore[misc]
 
     def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
         """Makes the SubspaceOptimizer; create_scheduler sets the length of the run."""
-        if self._searching is None:
+        # With model_init, each train() begins with another model and without an optimizer.
+        if self._searching is None or self.optimizer is None or self._searched is not self.model:
             self._searching = _SteppedBefore(
                 self.model,
                 self._basis,
@@ -117,7 +122,7 @@ class SubspaceTrainer(Trainer):  # type: ignore[misc]
                 process_group=self.args.world_size > 1,
                 **self._hyperparameters,
             )
-            self.optimizer = self._searching
+            self.optimizer, self._searched = self._searching, self.model
         return self._searching
 
     def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
@@ -135,7 +140,7 @@ class SubspaceTrainer(Trainer):  # type: ignore[misc]
 
         def closure() -> Tensor:
             with self.compute_loss_context_manager():
-                loss: Tensor = self.compute_loss(own, inputs, num_items_in_batch=num_items_in_batch)
+                loss: Tensor = self.compute_loss(own, own_batch(inputs), num_items_in_batch=num_items_in_batch)
             return loss
 
         assert self._searching is not None

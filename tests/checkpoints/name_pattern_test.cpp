@@ -67,6 +67,21 @@ TEST(NamePattern, RefusesEscapesThatEcmascriptLacks) {
   EXPECT_EQ(replaced("\\_\\-\\/", "x", "_-/"), "x");
 }
 
+// Nested quantifiers backtrack for ages of the world.
+TEST(NamePattern, GivesUpASearchWithoutEnd) {
+  const std::string name = "model.language_model.layers.0.self_attn.q_proj.weight";
+  for (const char* text : {"^(\\w+\\.?)+bias$", "^([a-z_]+[.0-9]*)*\\.bias$"}) {
+    EXPECT_THAT(
+        thrown<std::invalid_argument>([&] { NamePattern(text, "--exclude").searches(name); }),
+        testing::HasSubstr("takes too long to match the name"))
+        << text;
+    EXPECT_THAT(thrown<std::invalid_argument>([&] { replaced(text, "x", name); }),
+                testing::HasSubstr("takes too long to match the name"))
+        << text;
+  }
+  EXPECT_TRUE(NamePattern("^(\\w+\\.?)+weight$", "--exclude").searches(name));
+}
+
 TEST(NameChoice, SaysThatNothingWasExcluded) {
   NameChoice choice("", "^bb$");
   EXPECT_TRUE(choice.takes("b"));

@@ -137,6 +137,9 @@ TEST_F(SeriesOfFiles, StepsMayBePowersOfTen) {
   EXPECT_EQ(steps({"ckpt_1e5f", "ckpt_2e4a"}), (Values{1, 2}));
   EXPECT_EQ(steps({"step2.55e1", "step1e1"}), (Values{1, 2}));
   EXPECT_EQ(steps({"step2e19", "step1e3"}), (Values{1, 2}));
+  // Learning rates.
+  EXPECT_EQ(steps({"lr1e-3", "lr1e-4"}), (Values{1, 2}));
+  EXPECT_EQ(steps({"lr1e-4_step20", "lr1e-4_step10"}), (Values{20, 10}));
 }
 
 TEST_F(SeriesOfFiles, NumbersThatAreNoStepsMakeNoOrder) {
@@ -473,6 +476,9 @@ TEST_F(SeriesOfFiles, NetworksOfDifferentRolesAreNoSeries) {
       {"teacher_epoch3.pt", "student_epoch9.pt"},
       {"question_encoder/model.safetensors", "ctx_encoder/model.safetensors"},
       {"coarse_1000.pt", "fine_1000.pt"},
+      {"high_noise_model/model.safetensors", "low_noise_model/model.safetensors"},
+      {"user_tower.pt", "item_tower.pt"},
+      {"policy/model.safetensors", "ref_model/model.safetensors"},
       {"qf1_step10.pt", "qf2_step10.pt"},
       {"step10.pt", "step10_ema.pt"},
       {"step10.pt", "step10-EMA.pt"},

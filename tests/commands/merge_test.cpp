@@ -103,7 +103,7 @@ TEST_F(MergeCommand, ConvertMakesNoFolderWithTheNameOfAFile) {
     const auto outcome = dimred_program(
         formatted("convert {} --output {}", run / "step_1", (folder / name).string()));
     EXPECT_EQ(outcome.code, 2) << name;
-    EXPECT_THAT(outcome.errors, HasSubstr(formatted("file name '{}' as --output", folder / name)));
+    EXPECT_THAT(outcome.errors, HasSubstr(formatted("as --output, received '{}'", folder / name)));
     EXPECT_FALSE(fs::exists(folder / name));
   }
 }

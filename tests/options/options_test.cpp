@@ -20,8 +20,11 @@ namespace {
 using Arguments = std::vector<std::string>;
 using testing::AllOf;
 using testing::ElementsAre;
+using testing::EndsWith;
 using testing::HasSubstr;
+using testing::IsEmpty;
 using testing::Not;
+using testing::StartsWith;
 
 TEST(OptionTable, KeepsDefaultsWithoutArguments) {
   Everything e;
@@ -405,6 +408,71 @@ TEST(OptionTable, SaysAllThatItKnowsAsJson) {
                 requested_help(c.table, {"--power=x", "--help", "json"});
               }),
               HasSubstr("--power: needs a number"));
+}
+
+/// A table as a run has it: its config.toml holds what followed from other options.
+struct Recorded {
+  std::string preset = "slow";
+  double rate = 0;
+  std::int64_t epochs = 3, length = 0;
+  std::optional<std::int64_t> batch, all;
+  OptionTable table{"dimred train", "trains"};
+
+  Recorded() {
+    table.add("preset", &preset, "slow or fast");
+    table.choose_defaults("preset", [this] { rate = preset == "fast" ? 0.5 : 0.1; });
+    table.add("rate", &rate, "the preset's").chosen_by("preset");
+    table.add("epochs", &epochs, "passes");
+    table.add("length", &length, "of the schedule; 0: epochs")
+        .follows({"epochs"}, [this](const auto&) { return formatted("{}", epochs); });
+    table.add("batch", &batch, "of a rank");
+    table.add("all", &all, "of all ranks").follows({"batch"});
+  }
+  /// Reads the config.toml of a run with these flags, which has resolved `length` and `all`.
+  Recorded& repeat(const Arguments& first, const Arguments& later, bool by_hand = false) {
+    Recorded run;
+    run.table.parse(first);
+    if (run.length == 0) run.length = run.epochs;
+    run.batch = run.batch.value_or(16);
+    run.all = 2 * *run.batch;
+    auto text = run.table.to_toml();
+    if (by_hand) text = "# mine\n" + text.substr(text.find('\n'));
+    const TemporaryFolder folder;
+    put_file(folder / "config.toml", text);
+    Arguments arguments{"--config", (folder / "config.toml").string()};
+    arguments.insert(arguments.end(), later.begin(), later.end());
+    table.parse(arguments);
+    return *this;
+  }
+};
+
+TEST(RecordedOption, ThatFollowedFromAReplacedOneGoes) {
+  Recorded same;
+  EXPECT_THAT(same.repeat({"--preset=fast"}, {"--preset=fast"}).table.notices(), IsEmpty());
+  EXPECT_EQ(std::tuple(same.rate, same.length, same.all), std::tuple(0.5, 3, 32));
+
+  Recorded other;
+  other.repeat({"--preset=fast"}, {"--preset=slow", "--epochs=6", "--batch=32"});
+  EXPECT_EQ(std::tuple(other.rate, other.length, other.all), std::tuple(0.1, 0, std::nullopt));
+  EXPECT_THAT(other.table.notices(),
+              ElementsAre(HasSubstr("so these values of the file have no effect: all"),
+                          HasSubstr("so these values of the file have no effect: length"),
+                          AllOf(StartsWith("--preset replaces preset = \"fast\" of "),
+                                EndsWith("config.toml, so these values of the file have no effect: "
+                                         "rate"))));
+}
+
+TEST(RecordedOption, ThatWasChosenStays) {
+  Recorded chosen;
+  chosen.repeat({"--preset=fast", "--rate=0.2", "--length=9"}, {"--preset=slow", "--epochs=6"});
+  EXPECT_EQ(std::tuple(chosen.rate, chosen.length), std::tuple(0.2, 9));
+  EXPECT_THAT(chosen.table.notices(), IsEmpty());
+  Recorded given;
+  given.repeat({"--preset=fast"}, {"--preset=slow", "--rate=0.5", "--epochs=6", "--length=3"});
+  EXPECT_EQ(std::tuple(given.rate, given.length), std::tuple(0.5, 3));
+  Recorded by_hand;  // a file that a person wrote says what it means
+  by_hand.repeat({"--preset=fast"}, {"--preset=slow", "--epochs=6"}, true);
+  EXPECT_EQ(std::tuple(by_hand.rate, by_hand.length), std::tuple(0.5, 3));
 }
 
 /// A table whose options `speed` and `engine` are gone.

@@ -18,7 +18,7 @@ HEAD = ["--margin_loss=arcface", "--margin_scale=16", "--margin_m2=0.2", "--embe
 CLASSES, WIDTH = 10, 24
 
 
-def small(samples: int = 1500, batch: int = 60, stage: str = "stage1", rate: float = 0.003) -> list[object]:
+def small(samples: int = 1500, batch: int = 60, stage: str = "stage1", rate: float = 0.003) -> list[str]:
     """Ten classes are no multiple of three ranks; 301 test samples leave the last batch to some of them."""
     steps = [f"--learning_rate={rate}", "--schedule=constant", "--warmup_epochs=0"] if stage == "stage1" else []
     return cli(

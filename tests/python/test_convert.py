@@ -179,6 +179,16 @@ def test_shards_of_a_size(tmp_path: Path, fails) -> None:
     dimred.convert(tmp_path / "out", tmp_path / "one.safetensors")
     same_bits(load_file(tmp_path / "one.safetensors"), tensors)
     assert dimred.convert(tmp_path / "out", tmp_path / "kept").shards == done.shards
+    for number, size in enumerate((8e-6, np.float64(8e-6), np.float32(8e-6))):
+        assert dimred.convert(source, tmp_path / f"of_number_{number}", shard_size=size).shards == done.shards
+    assert dimred.convert(source, tmp_path / "of_integer", shard_size=np.int64(1)).shards == 1
+    assert dimred.convert(tmp_path / "out", tmp_path / "of_zero", shard_size=0).shards == done.shards
+    for size, kind, text in (
+        (True, TypeError, "needs shard_size as a text such as '5GB' or a number of GB, received True"),
+        ("5QB", ValueError, "shard_size needs a size of .* received '5QB'"),
+    ):
+        with pytest.raises(kind, match=rf"\[dimred.convert\] {text}"):
+            dimred.convert(source, tmp_path / "x", shard_size=size)
     rule = "--shard_size needs a folder as --output"
     assert rule in fails(2, "convert", source, "--output", tmp_path / "x.safetensors", "--shard_size", "1GB")
     assert "needs a size" in fails(2, "convert", source, "--output", tmp_path / "x", "--shard_size", "5QB")
@@ -872,6 +882,8 @@ def test_a_check_compares_the_digests_of_a_conversion(tmp_path: Path, dimred: Pa
     done = subprocess.run([dimred, "inspect", tmp_path / "out", "--check"], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "convert.json has another digest" in done.stdout + done.stderr
+    save_file({"of_another_program": torch.ones(2)}, tmp_path / "out/adapter_model.safetensors")
+    assert "convert.json has another digest" in faults_of(tmp_path / "out")[0]  # not of the file beside it
 
 
 def test_another_plan_begins_anew(tmp_path: Path, execute, dimred: Path) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli import completed
-from compared_runs import rows, second_stage
+from cli import completed, rows
+from compared_runs import second_stage
 from fashion import few, read
 from PIL import Image
 

@@ -325,6 +325,20 @@ def test_raw_and_averaged_weights_of_the_sides_that_hold_both(tmp_path: Path, an
         assert answer(tmp_path / f"{file}.safetensors", *words)[0] == 0, take
 
 
+def test_a_side_that_says_that_its_weights_are_of_the_other_kind_is_refused(tmp_path: Path, fails) -> None:
+    """Another kind would be compared in the place of the one that was asked for."""
+    files = {
+        "both": {"model": network(1), "ema": network(2)},
+        "average": {"ema": network(1)},
+        "averages": {"model": network(2), "ema_0.9": network(3), "ema_0.99": network(4)},
+    }
+    for name, content in files.items():
+        torch.save(content, tmp_path / f"{name}.pt")
+    both, average, averages = (tmp_path / f"{name}.pt" for name in files)
+    assert "holds no raw weights, only ema" in fails(2, "diff", both, average, "--take=raw")
+    assert "holds several kinds of averaged weights" in fails(2, "diff", averages, both, "--take=averaged", "--quiet")
+
+
 def test_one_file_under_two_names_is_the_same(tmp_path: Path, answer) -> None:
     save_file(network(), tmp_path / "a.safetensors")
     os.link(tmp_path / "a.safetensors", tmp_path / "b.safetensors")

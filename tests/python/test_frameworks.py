@@ -26,7 +26,7 @@ import safetensors.torch
 import torch
 import transformers
 from conftest import PACKAGE, REPOSITORY
-from lightning.pytorch.callbacks import GradientAccumulationScheduler, LearningRateMonitor
+from lightning.pytorch.callbacks import GradientAccumulationScheduler, LearningRateMonitor, StochasticWeightAveraging
 from lightning.pytorch.loggers import CSVLogger
 from torch import nn
 from torch.nn import functional
@@ -34,6 +34,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from trainer_parts import (
     BATCH,
     QUIET,
+    SAMPLES,
     PlainTrainer,
     Regression,
     Rows,
@@ -42,6 +43,7 @@ from trainer_parts import (
     data,
     fitted_weights,
     network,
+    random_basis,
     train_rank,
     trained_weights,
     weights,
@@ -199,6 +201,17 @@ def test_lightning_goes_on_with_a_recording(tmp_path: Path) -> None:
         np.testing.assert_array_equal(stored(tmp_path / "w" / f"snapshot_{step:08d}.h5"), after[step - 1])
 
 
+@pytest.mark.parametrize("when", [{"per_epoch": 2}, {"every_steps": 1}], ids=str)
+@pytest.mark.parametrize("averages_first", [False, True])
+def test_lightning_s_epoch_of_averaged_weights_is_not_recorded(when, averages_first: bool, tmp_path: Path) -> None:
+    """StochasticWeightAveraging adds an epoch for BatchNorm's statistics; its weights are no step of the training."""
+    callbacks = [LightningSnapshots(tmp_path / "w", **when), StochasticWeightAveraging(0.05, swa_epoch_start=1)]
+    module = Module(sgd)
+    fit(module, 2, *(reversed(callbacks) if averages_first else callbacks))
+    assert module.trainer_of_last_fit.current_epoch == 3
+    assert set(epochs_of(tmp_path / "w").values()) == {1, 2} and max(epochs_of(tmp_path / "w")) == 10
+
+
 def test_lightning_keeps_its_error_and_the_snapshots_before_it(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="the loader broke"):
         fit(Module(sgd, fails_at=4), 1, LightningSnapshots(tmp_path / "w", every_steps=1))
@@ -264,6 +277,68 @@ def test_trainer_takes_searched_steps(tmp_path: Path) -> None:
     assert [entry["learning_rate"] > 0 for entry in logged] == [True] * 10 and logged[5]["loss"] < logged[0][
         "loss"
     ]  # of the first batch
+
+
+class Outputs(nn.Module):
+    """Regression() without a loss, which is the Trainer's to compute."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.network = Regression().network
+
+    def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+        return {"logits": self.network(x)}
+
+
+def squares(outputs: dict[str, torch.Tensor], labels: torch.Tensor, num_items_in_batch: Any = None) -> torch.Tensor:
+    return functional.mse_loss(outputs["logits"], labels)
+
+
+class Popping(Subspace):
+    def compute_loss(self, model: nn.Module, inputs: Any, *_: Any, **__: Any) -> torch.Tensor:
+        assert isinstance(inputs, transformers.BatchEncoding)
+        labels = inputs.pop("labels")
+        return squares(model(**inputs), labels)
+
+
+@pytest.mark.parametrize("kind", [Popping, Subspace])
+def test_losses_that_take_the_labels_out_of_a_batch(kind: type[Subspace], tmp_path: Path) -> None:
+    """A line search computes the loss of one batch several times."""
+    trainer = kind(
+        Outputs(),
+        arguments(tmp_path / "out", 2, remove_unused_columns=False),
+        basis=basis(),
+        train_dataset=Rows(),
+        data_collator=lambda rows: transformers.BatchEncoding(transformers.default_data_collator(rows)),
+        compute_loss_func=squares if kind is Subspace else None,
+    )
+    trainer.train()
+    np.testing.assert_array_equal(weights(trainer.model), plain_loop(searched, 2)[-1])
+
+
+def test_labels_are_smoothed_at_each_trial(tmp_path: Path) -> None:
+    pieces = [{"input_ids": piece, "labels": piece} for piece in TOKENS.repeat(SAMPLES // len(TOKENS), 1)]
+    chosen = arguments(tmp_path / "out", 1, label_smoothing_factor=0.1)
+    plain = PlainTrainer(language_model(), chosen, train_dataset=pieces)
+    model = language_model()
+    trainer = Subspace(model, chosen, basis=random_basis(model), train_dataset=pieces)
+    losses = []
+    for one in (plain, trainer):
+        one.train()
+        losses.append([entry["loss"] for entry in one.state.log_history if "loss" in entry])
+    assert losses[1][0] == pytest.approx(losses[0][0], rel=1e-4) and losses[1][-1] < losses[1][0]
+
+
+@pytest.mark.parametrize("by_trainer", [True, False])
+def test_each_training_of_a_new_model_has_its_own_optimizer(by_trainer: bool, tmp_path: Path) -> None:
+    """With model_init, the Trainer makes the model of each training; otherwise its user may replace the model."""
+    given: dict[str, Any] = {"model_init": Regression} if by_trainer else {"model": Regression()}
+    trainer = Subspace(args=arguments(tmp_path / "out", 2), basis=basis(), train_dataset=Rows(), **given)
+    for _ in range(2):
+        trainer.train()
+        np.testing.assert_array_equal(weights(trainer.model), plain_loop(searched, 2)[-1])
+        if not by_trainer:
+            trainer.model = trainer.model_wrapped = Regression()
 
 
 def test_trainer_searches_in_bfloat16(tmp_path: Path) -> None:
@@ -589,3 +664,19 @@ def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
     ):
         with pytest.raises(ValueError, match=text):
             make()
+
+
+def test_a_callback_s_messages_name_what_its_user_can_change(tmp_path: Path) -> None:
+    fit(Module(sgd), 1, LightningSnapshots(tmp_path / "w"))
+    cannot = f"needs per_epoch of at most {SAMPLES // BATCH}, the length of an epoch, received 6; "
+    for folder, options, text in (
+        ("w", {}, "already holds snapshots up to step 5; choose another folder, or resume the training from a "),
+        ("more", {"per_epoch": 6}, rf"\[SnapshotCallback\] {cannot}give a smaller per_epoch, or every_steps"),
+    ):
+        with pytest.raises(ValueError, match=text):
+            fit(Module(sgd), 1, LightningSnapshots(tmp_path / folder, **options))
+        recording = TrainerSnapshots(tmp_path / folder, **options)
+        with pytest.raises(ValueError, match=text):
+            PlainTrainer(
+                Regression(), arguments(tmp_path / "out", 1), train_dataset=Rows(), callbacks=[recording]
+            ).train()

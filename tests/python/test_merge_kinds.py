@@ -119,6 +119,8 @@ def test_a_sweep_in_python(run: Path, tmp_path: Path) -> None:
             dimred.merge(run, tmp_path / "x", sweep=lines)
     with pytest.raises(ValueError, match="last belongs in the dicts of sweep"):
         dimred.merge(run, tmp_path / "x", sweep=sweep, last=2)
+    with pytest.raises(ValueError, match="coefficients belongs in the dicts of sweep"):
+        dimred.merge(run, tmp_path / "x", sweep=sweep, coefficients=np.array(shares))
 
 
 @pytest.mark.parametrize("given", [str, Path])
@@ -417,6 +419,18 @@ def test_raw_and_averaged_weights_of_one_file(name: str, tmp_path: Path, execute
     said = execute("dimred", "merge", tmp_path / "step_5.pt", "--output", tmp_path / "usual")
     assert remark in said
     assert dimred.merge(tmp_path / "step_5.pt", tmp_path / "python", take="raw").remarks
+
+
+@pytest.mark.parametrize("key", ["state_dict", None])
+def test_an_average_in_one_list_of_a_pytorch_file(key: str | None, tmp_path: Path, execute) -> None:
+    """model.w beside model_ema.w or ema.w, as Lightning saves a module that holds both."""
+    both = {"model.w": torch.full((4,), 1.0), "ema.w": torch.full((4,), 2.0)}
+    torch.save({key: both} if key else both, tmp_path / "both.ckpt")
+    assert "(model.*) and their average (ema.*) are both read" in execute("dimred", "inspect", tmp_path / "both.ckpt")
+    for take, value in (("raw", 1), ("averaged", 2)):
+        execute("dimred", "convert", tmp_path / "both.ckpt", "--take", take, "--output", tmp_path / take)
+        found = load_file(tmp_path / take / "model.safetensors")
+        assert {name: tensor.tolist() for name, tensor in found.items()} == {"model.w": [value] * 4}
 
 
 def test_raw_weights_and_an_average_have_no_mean(tmp_path: Path, fails) -> None:

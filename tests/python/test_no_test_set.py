@@ -12,7 +12,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import report
-from compared_runs import newest_state, rows
+from cli import rows
+from compared_runs import newest_state
 from PIL import Image
 
 SMALL = ["--model=lenet", "--threads=1", "--batch_size=4", "--optimizer=sgd", "--learning_rate=0.01"]

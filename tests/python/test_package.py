@@ -1195,7 +1195,7 @@ def test_a_recording_goes_on_and_is_not_mixed_with_another(tmp_path: Path) -> No
     with dimred.SnapshotRecorder(model, tmp_path, every_steps=1, first_step=1) as recorder:
         recorder.step()
     assert len(list(tmp_path.iterdir())) == 2
-    with pytest.warns(UserWarning, match="holds snapshots of steps after first_step=1, up to 2, from an earlier"):
+    with pytest.warns(UserWarning, match="holds snapshots after step 1, up to step 2, from an earlier"):
         dimred.SnapshotRecorder(model, tmp_path, every_steps=1, first_step=1).close()
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli import cli
-from compared_runs import newest_state, rows
+from cli import cli, rows
+from compared_runs import newest_state
 from fashion import few
 
 BASE = ["--train_samples=320", "--test_samples=100", "--batch_size=32", "--threads=1", f"--data={few()}"]

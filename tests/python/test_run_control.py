@@ -12,8 +12,8 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-from cli import cli, rows_in
-from compared_runs import newest_state, rows
+from cli import cli, rows, rows_in
+from compared_runs import newest_state
 from fashion import few
 from ranks import run_ranks
 

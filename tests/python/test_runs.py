@@ -11,8 +11,8 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-from cli import cli, rows_in
-from compared_runs import interrupted, newest_state, rows, second_stage
+from cli import cli, rows, rows_in
+from compared_runs import interrupted, newest_state, second_stage
 from fashion import few
 from safetensors.numpy import save_file
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-from cli import cli
-from compared_runs import newest_state, rows
+from cli import cli, rows
+from compared_runs import newest_state
 from fashion import few
 
 BASE = cli("--train_samples=320 --test_samples=100 --batch_size=32 --threads=1 --total_epochs=2", data=few())

@@ -297,6 +297,27 @@ def test_rates_that_fall_need_the_length_of_the_trainer_s_run(stage1: Path, tmp_
             optimizer.save_run()
 
 
+def test_no_state_lies_beyond_the_rates_of_the_trainer_s_run(stage1: Path, tmp_path: Path, execute) -> None:
+    """`dimred stage2` could continue there neither to the run's own length nor to a longer one."""
+    words = "stage2 --preset=sgd --batch_size=640 --threads=1 --epochs=2 --learning_rate=0.005 --keep_checkpoints=2"
+    execute("dimred", words, checkpoint=stage1, output=tmp_path / "run")
+    images, labels = torch.randn(8, 1, 28, 28), torch.arange(8)
+    model = build("convnet", 1, 28, 28, 10)
+    optimizer = dimred.SubspaceOptimizer(model, None, preset="sgd", total_steps=4, learning_rate=0.005)
+    optimizer.load_run(tmp_path / "run")
+    before = sorted((tmp_path / "run").rglob("*"))
+    for _ in range(2):
+        optimizer.step(lambda: functional.cross_entropy(model(images), labels))
+    with pytest.raises(ValueError, match=r"within the 2 epochs over which the run's rates fall, received .* epoch 3$"):
+        optimizer.save_run()
+    assert sorted((tmp_path / "run").rglob("*")) == before
+    shutil.rmtree(tmp_path / "run" / "checkpoints" / "state_00000004")
+    optimizer.load_run(tmp_path / "run")
+    for _ in range(2):
+        optimizer.step(lambda: functional.cross_entropy(model(images), labels))
+    assert optimizer.save_run().name == "state_00000004"  # the last epoch
+
+
 def test_running_statistics_come_from_the_trainer_and_go_back(tmp_path: Path, execute) -> None:
     """BatchNorm's: a module of one's own through both."""
     torch.manual_seed(1)
@@ -460,6 +481,22 @@ def test_minimize_takes_no_batch_that_it_does_not_use() -> None:
     for steps in (3, None):
         with pytest.raises(ValueError, match="needs batches, received none; an iterator gives its batches only once"):
             dimred.minimize(loss_and_grad, np.ones(4), basis, steps=steps, batches=batches)
+
+
+def test_minimize_gives_each_call_a_whole_batch() -> None:
+    """A function may take the labels out of a batch; the caller's batch stays whole."""
+    batch = {"x": np.ones(4), "labels": np.arange(4.0)}
+
+    def loss_and_grad(w: np.ndarray, batch: dict[str, np.ndarray]) -> tuple[float, np.ndarray]:
+        apart = w * batch["x"] - batch.pop("labels")
+        return float(0.5 * np.sum(apart**2)), apart
+
+    def loss(w: np.ndarray, batch: dict[str, np.ndarray]) -> float:
+        return loss_and_grad(w, batch)[0]
+
+    for of_trials in (None, loss):
+        done = dimred.minimize(loss_and_grad, np.ones(4), basis_of(np.eye(2, 4)), batches=[batch] * 3, loss=of_trials)
+        assert done.losses[-1] < done.losses[0] and set(batch) == {"x", "labels"}
 
 
 # What a loop asks for.

@@ -788,6 +788,8 @@ def test_shapes_beyond_a_storage_are_refused(tmp_path: Path, refused) -> None:
             lambda name, data, huge=huge: with_size(data, size, huge) if name.endswith("data.pkl") else data,
         )
         assert "within the storage" in refused(file) or "needs dimensions >= 0" in refused(file)
+    torch.save({"conv1.weight": torch.arange(4.0).expand(3, 4)}, tmp_path / "repeated.pt")
+    assert "repeats elements of its storage, as expand() does; save the tensor" in refused(tmp_path / "repeated.pt")
 
 
 def test_other_formats_are_told_what_to_do(tmp_path: Path, twin, refused, fails) -> None:

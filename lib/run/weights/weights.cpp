@@ -233,8 +233,13 @@ Weights mean_of_series(const engine::Setup& setup, const fs::path& path, std::in
   std::vector<checkpoints::HeldStep> held;
   std::vector<checkpoints::MemberAveraging> averagings;
   Weights last;
+  std::vector<std::string> remarks;
+  bool other_normalisation = false;
   for (const auto& member : series.members) {
     last = load_weights(setup, member.weights);
+    other_normalisation = other_normalisation || last.other_normalisation;
+    if (!last.note.empty() && std::ranges::find(remarks, last.note) == remarks.end())
+      remarks.push_back(last.note);
     runs.push_back({member.path, checkpoints::identity_of(last.run_json)});
     held.push_back({member.path, held_step(member, last), runs.back().run.id});
     averagings.push_back({member.path, last.averaging});
@@ -245,7 +250,8 @@ Weights mean_of_series(const engine::Setup& setup, const fs::path& path, std::in
   last.values = mean.values();
   last.kind = "mean";
   last.needs_recalibration = true;
-  auto remarks = series.remarks;
+  last.other_normalisation = other_normalisation;
+  remarks.insert(remarks.end(), series.remarks.begin(), series.remarks.end());
   if (auto remark = checkpoints::runs_remark(checkpoints::runs_of(runs)); !remark.empty())
     remarks.push_back(std::move(remark));
   if (auto difference = checkpoints::step_difference(held); !difference.empty()) {
@@ -253,7 +259,7 @@ Weights mean_of_series(const engine::Setup& setup, const fs::path& path, std::in
     if (latest > 0 && !series.listed) checkpoints::require_order(series, "weights", "start_latest");
     remarks.push_back(std::move(difference));
   }
-  for (const auto& remark : remarks) last.note += (last.note.empty() ? "" : "; ") + remark;
+  last.note = joined(remarks, "; ");
   last.source =
       formatted("mean of {}{} in {}",
                 latest > 0 ? "the latest " : "",
