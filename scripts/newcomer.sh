@@ -133,7 +133,7 @@ names 'pictures/train|class' dimred stage1 --data pictures/train/bag --output ru
 learns 30 dimred stage1 --data pictures --output runs/one --epochs 2 --snapshots_per_epoch 3
 shows 'finished already' dimred stage1 --data pictures --output runs/one --epochs 2 --snapshots_per_epoch 3
 learns 30 dimred stage1 --data pictures --output runs/small --batch_size 16 --epochs 2
-shows 'threads = [0-9]+ share' dimred stage1 --data pictures --output runs/many --threads $(($(nproc) + 1))
+shows '[0-9]+ threads share' dimred stage1 --data pictures --output runs/many --threads $(($(nproc) + 1))
 names '--total_epochs|another --output' dimred stage1 --data pictures --output runs/one --epochs 3 --snapshots_per_epoch 3
 names 'another --output' dimred stage1 --data pictures --output runs/one --epochs 2 --snapshots_per_epoch 5
 learns 40 dimred stage1 --data pictures --output runs/adam --optimizer adam --learning_rate 0.001 --epochs 5
