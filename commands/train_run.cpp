@@ -15,6 +15,7 @@
 #include "support/errors.h"
 #include "support/list_files.h"
 #include "support/named.h"
+#include "support/text.h"
 #include "support/url.h"
 
 namespace dimred::commands {
@@ -187,7 +188,9 @@ std::string differences_from(const OptionTable& table, const checkpoints::Opened
     // An older version's config.toml does not have the options that came later.
     if (!before.contains(row.name) && now == row.default_value) continue;
     const auto& was = before[row.name];
-    if (now == was || !(holds(row.needs, table) || row.was_set())) continue;
+    const auto number = number_in<double>(now);
+    const bool same = now == was || (number && number == number_in<double>(was));  // 5.0 and 5
+    if (same || !(holds(row.needs, table) || row.was_set())) continue;
     differences += formatted(
         "{}{} = {} (was {})", differences.empty() ? "" : ", ", row.name, text(now), text(was));
   }
