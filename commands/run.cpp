@@ -107,7 +107,8 @@ bool printed_help(OptionTable& table,
                   const std::string& more) {
   const auto help = requested_help(table, arguments);
   if (!help) table.parse(arguments);
-  for (const auto& line : table.notices()) put_text(stderr, line + "\n");
+  if (is_rank_0())
+    for (const auto& line : table.notices()) put_text(stderr, line + "\n");
   if (!help) return false;
   // --help names and --help json are for programs.
   const bool for_people = !help->starts_with("--") && !help->starts_with('{');

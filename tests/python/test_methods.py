@@ -247,7 +247,9 @@ def test_another_update_rule_descends_in_another_way(start: Path, tmp_path: Path
     assert "update_rule" in fails(2, *options, "--update_rule=bfgs", "--output", tmp_path / "sr1")
 
 
-def test_another_preset_beside_a_runs_configuration_is_that_preset(start: Path, tmp_path: Path, execute) -> None:
+def test_another_preset_beside_a_runs_configuration_is_that_preset(
+    start: Path, tmp_path: Path, execute, dimred: Path
+) -> None:
     """The file has every value of the first preset; a comparison would take them for the second one's."""
     options = [*COMMON, "--epochs=1", "--checkpoint", start]
     execute("dimred", "stage2", *options, "--output", tmp_path / "first")
@@ -257,6 +259,8 @@ def test_another_preset_beside_a_runs_configuration_is_that_preset(start: Path, 
     other, dldr = (rows_in(tmp_path / name / "steps.csv") for name in ("other", "dldr"))
     assert [row["loss"] for row in other] == [row["loss"] for row in dldr]
     assert rows(tmp_path / "other")[-1]["method"] == "dldr"
+    done = run_ranks(dimred, ["stage2", *repeated[:3], "--output", tmp_path / "ranks"], 2)
+    assert [text.count("--preset replaces preset") for text in done.errors] == [1, 0]
 
 
 def test_a_schedule_keeps_its_length(start: Path, tmp_path: Path, execute, fails) -> None:
