@@ -175,6 +175,17 @@ void require_unseen_validation(const OptionTable& table,
   require_unseen_validation(table, saved.value("config", ""), data);
 }
 
+namespace {
+
+// 5.0 and 5 are the same value.
+bool same_value(const std::string& now, const std::string& was) {
+  if (now == was) return true;
+  const auto number = number_in<double>(now);
+  return number && number == number_in<double>(was);
+}
+
+}  // namespace
+
 std::string differences_from(const OptionTable& table, const checkpoints::OpenedRun& continued) {
   if (continued.config.empty()) return {};
   std::map<std::string, std::string> before;
@@ -188,9 +199,7 @@ std::string differences_from(const OptionTable& table, const checkpoints::Opened
     // An older version's config.toml does not have the options that came later.
     if (!before.contains(row.name) && now == row.default_value) continue;
     const auto& was = before[row.name];
-    const auto number = number_in<double>(now);
-    const bool same = now == was || (number && number == number_in<double>(was));  // 5.0 and 5
-    if (same || !(holds(row.needs, table) || row.was_set())) continue;
+    if (same_value(now, was) || !(holds(row.needs, table) || row.was_set())) continue;
     differences += formatted(
         "{}{} = {} (was {})", differences.empty() ? "" : ", ", row.name, text(now), text(was));
   }
