@@ -106,31 +106,51 @@ void require_no_choice(const fs::path& path, const OpenOptions& options) {
           path);
 }
 
+/// Says that both kinds are read.
+void remark_on_both(Checkpoint& checkpoint, const FlatAverage& both) {
+  const auto known = [](const auto& remark) { return remark.find("--take raw") != remark.npos; };
+  if (std::ranges::any_of(checkpoint.remarks, known)) return;
+  checkpoint.remarks.push_back(
+      formatted("raw weights ({}) and their average ({}) are both read; with --take raw or "
+                "averaged, merge, convert and diff read one of them",
+                printable(both.raw),
+                printable(both.averaged)));
+}
+
+/// Refuses to choose where names say average, and dimred knows no raw weights of all of them.
+void require_paired(const Checkpoint& checkpoint, const OpenOptions& options) {
+  const auto unpaired = unpaired_averages(checkpoint.tensors);
+  require(unpaired.empty(),
+          "[{}] take = {} needs averaged weights with one set of raw weights of the same names and "
+          "shapes, received '{}' with other names that say average: {}; save one kind of weights "
+          "alone",
+          options.scope,
+          options.take,
+          checkpoint.weights,
+          printable(name_list(unpaired)));
+}
+
 /// Chooses among raw and averaged weights of one list of names; without a choice, both are read,
 /// and a remark says so.
 void take_kind(Checkpoint& checkpoint, const OpenOptions& options) {
   const auto both = flat_averages(checkpoint.tensors);
-  if (both.empty()) return require_no_choice(checkpoint.weights, options);
-  const auto name_of_kind = [](const std::string& beginning) {
-    return beginning.empty() ? std::string("*") : beginning + "*";
-  };
   if (options.take.empty()) {
-    const auto known = [](const auto& remark) { return remark.find("--take raw") != remark.npos; };
-    if (std::ranges::any_of(checkpoint.remarks, known)) return;
-    checkpoint.remarks.push_back(
-        formatted("raw weights ({}) and their average ({}) are both read; --take raw or averaged "
-                  "reads one of them",
-                  printable(name_of_kind(both.front().raw)),
-                  printable(name_of_kind(both.front().averaged))));
+    if (!both.empty()) return remark_on_both(checkpoint, both.front());
+    if (const auto unpaired = unpaired_averages(checkpoint.tensors); !unpaired.empty())
+      checkpoint.remarks.push_back(
+          formatted("names say average, but are read as those of weights: {}",
+                    printable(first_names(unpaired, 3))));
     return;
   }
   const bool averaged = options.take == "averaged";
-  require(!averaged || both.size() == 1,
+  require(!averaged || both.size() < 2,
           "[{}] '{}' has several kinds of averaged weights: {}; save one of them alone",
           options.scope,
           checkpoint.weights,
           printable(name_list(texts_of(both, &FlatAverage::averaged))));
   for (const auto& kind : both) keep_one_kind(checkpoint.tensors, kind, averaged);
+  require_paired(checkpoint, options);
+  if (both.empty()) return require_no_choice(checkpoint.weights, options);
   checkpoint.averaging = options.take;
 }
 
@@ -485,8 +505,9 @@ bool Checkpoint::is_adapter() const {
 }
 
 bool is_about_tensors(std::string_view remark) {
-  constexpr std::array<std::string_view, 10> beginnings{"names are dotted",
+  constexpr std::array<std::string_view, 11> beginnings{"names are dotted",
                                                         "raw weights (",
+                                                        "names say average",
                                                         "names may also be",
                                                         "another network (",
                                                         "other networks (",
@@ -499,9 +520,9 @@ bool is_about_tensors(std::string_view remark) {
       beginnings, [&](std::string_view beginning) { return remark.starts_with(beginning); });
 }
 
-void require_one_averaging(const std::vector<MemberAveraging>& members, std::string_view scope) {
+void require_one_averaging(const std::vector<MemberFacts>& members, std::string_view scope) {
   const auto first = [&](std::initializer_list<std::string_view> kinds) {
-    return std::ranges::find_if(members, [&](const MemberAveraging& member) {
+    return std::ranges::find_if(members, [&](const MemberFacts& member) {
       return std::ranges::find(kinds, member.averaging) != kinds.end();
     });
   };
@@ -513,7 +534,7 @@ void require_one_averaging(const std::vector<MemberAveraging>& members, std::str
   if (averaged == members.end() || other == members.end()) return;
   refuse(
       "[{}] needs weights of one kind, but '{}' gives averaged weights and '{}' {}; give files of "
-      "one kind, or, if each holds both kinds, choose one with --take",
+      "one kind, or, if each holds both kinds, choose one with --take of merge or convert",
       scope,
       averaged->path,
       other->path,

@@ -57,15 +57,9 @@ struct Checkpoint {
 /// every reader of it passes it on.
 bool is_about_tensors(std::string_view remark);
 
-/// Checkpoint::averaging of a member.
-struct MemberAveraging {
-  std::filesystem::path path;
-  std::string averaging;
-};
-
 /// Throws std::invalid_argument("[scope] ...") where some members give averaged weights and others
 /// do not: nothing is the mean of both.
-void require_one_averaging(const std::vector<MemberAveraging>& members, std::string_view scope);
+void require_one_averaging(const std::vector<MemberFacts>& members, std::string_view scope);
 
 struct OpenOptions {
   std::string_view scope = "checkpoints";  // of messages

@@ -97,7 +97,7 @@ ZeroFiles zero_files(const fs::path& folder) {
     files.models = {folder / whole_model};
   require(!files.optimizers.empty(),
           "[DeepSpeed] '{}' has no file zero_pp_rank_R_mp_rank_00_optim_states.pt of any rank R; "
-          "give a folder with this file of every rank, because these files hold the weights",
+          "give a folder with one such file per rank, because these files hold the weights",
           folder);
   require(
       !files.models.empty(),

@@ -40,7 +40,7 @@ class HeaderReader {
     }
     skip_space();
     if (!rest_.empty())
-      fail("needs only spaces after the dictionary of the header", rest_.substr(0, 20));
+      fail("has text other than spaces after the header's dictionary", rest_.substr(0, 20));
     if (!type_ || !fortran_ || !shape_)
       fail("needs descr, fortran_order and shape in the header", "fewer");
     const auto known = formatted("'{}'", joined(types, "' or '"));

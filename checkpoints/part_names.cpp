@@ -36,8 +36,10 @@ std::optional<std::string> index_of_shard(const fs::path& file) {
 
 // Words before the number of a part; the rank of a matrix counts no parts. The last ones count
 // processes: a folder gpu0 holds what one of them saved, which is whole.
-constexpr std::array<std::string_view, 20> part_words{"rank",
+constexpr std::array<std::string_view, 22> part_words{"rank",
                                                       "part",
+                                                      "partition",
+                                                      "sharded",
                                                       "shard",
                                                       "slice",
                                                       "chunk",
@@ -57,7 +59,8 @@ constexpr std::array<std::string_view, 20> part_words{"rank",
                                                       "cuda",
                                                       "dp"};
 constexpr std::size_t process_words = 8;
-constexpr auto of_count = "[-_.]?of[-_.]?";
+constexpr auto of_count = "[-_. ]?of[-_. ]?";
+constexpr auto pipeline_stage = "(?:tp|pp|pipeline)_?stage_?";
 constexpr auto matrix_rank =
     "(?:^|[^a-z0-9])(?:[a-z]*lora|dora|adapter|svd|low)[-_]?rank[-_]?[0-9]+";
 
@@ -65,8 +68,8 @@ constexpr auto matrix_rank =
 /// checkpoint are a shard's, as Hugging Face numbers shards: checkpoint-00001-of-00002.
 bool is_progress(const std::string& name) {
   static const std::regex progress(
-      formatted("(?:(?:epoch|step|(?:^|[^a-z0-9])(?:fold|seed|run|trial))s?[-_.]?|"
-                "(?:iter(?:ation)?|checkpoint|ckpt)s?[-_.]?(?!0[0-9]{{4}}-of-))[0-9]+{}[0-9]+",
+      formatted("(?:(?:epoch|step|(?:^|[^a-z0-9])(?:fold|seed|run|trial))s?[-_. ]?|"
+                "(?:iter(?:ation)?|checkpoint|ckpt)s?[-_. ]?(?!0[0-9]{{4}}-of-))[0-9]+{}[0-9]+",
                 of_count));
   return std::regex_search(name, progress);
 }
@@ -74,9 +77,10 @@ bool is_progress(const std::string& name) {
 /// The words before the number of a part, as a regular expression has them.
 struct PartNumbers {
   explicit PartNumbers(const std::string& words)
-      : counted(formatted("(^|[^a-z0-9])(?:((?:{})[-_.= ]?|(?:tp|pp)_stage_)[0-9]+|"
+      : counted(formatted("(^|[^a-z0-9])(?:((?:{})[-_.= ]?|{})[0-9]+|"
                           "(mp_rank_)[0-9]+_[0-9]{{3}})(?![a-z0-9])",
-                          words)),
+                          words,
+                          pipeline_stage)),
         numbered(formatted(
             "(^|[^a-z0-9])((?:(?:{})[-_.= ]?)?)[0-9]+({}[0-9]+)(?![0-9])", words, of_count)) {}
   std::regex counted, numbered;
@@ -87,19 +91,19 @@ struct PartNumbers {
 std::string shape_of_parts(const std::string& part, std::span<const std::string_view> words) {
   const auto name = lower_case(part);
   const auto within = [&](auto word) { return name.find(word) != name.npos; };
-  if (!within("of") && std::ranges::none_of(words, within)) return part;
+  if (!within("of") && !within("stage") && std::ranges::none_of(words, within)) return part;
   static const std::regex adapter(matrix_rank);
   static const PartNumbers of_files(joined(part_words, "|"));
   static const PartNumbers of_folders(
       joined(std::span(part_words).first(part_words.size() - process_words), "|"));
   static const std::regex parallel("[tpm]p[-_.=]?#");
-  static const std::regex expert_parallel("(^|[^a-z0-9])(ep[-_.=]?)[0-9]+");
+  static const std::regex expert_parallel("(^|[^a-z0-9])([ec]p[-_.=]?)[0-9]+");
   if (std::regex_search(name, adapter)) return part;
   const auto& [counted, numbered] = words.size() == part_words.size() ? of_files : of_folders;
   auto shape = std::regex_replace(name, counted, "$1$2$3#");
   if (!is_progress(name)) shape = std::regex_replace(shape, numbered, "$1$2#$3");
   if (shape == name) return part;
-  if (!std::regex_search(shape, parallel)) return shape;  // alone, ep is an epoch
+  if (!std::regex_search(shape, parallel)) return shape;  // alone, ep is an epoch, cp a checkpoint
   return std::regex_replace(shape, expert_parallel, "$1$2#");
 }
 
@@ -166,8 +170,10 @@ std::optional<std::string> part_in_name(const fs::path& file) {
   static const std::regex only("(?:^|[^a-z0-9])world_size_1_rank_0(?![0-9])");
   static const std::regex adapter(matrix_rank);
   static const std::regex numbered(
-      "(?:^|[^a-z0-9])(rank_[0-9]+|consolidated\\.[0-9]+|(?:tp|pp)_(?:rank_|stage_)?[0-9]+|"
-      "layer_[0-9]+-model_(?:[0-9]+|states)|model_part-[0-9]+|shard[-_]?[0-9]+)(?![a-z0-9])");
+      formatted("(?:^|[^a-z0-9])(rank_[0-9]+|consolidated\\.[0-9]+|(?:tp|pp)_(?:rank_)?[0-9]+|"
+                "{}[0-9]+|layer_[0-9]+-model_(?:[0-9]+|states)|model_part-[0-9]+|"
+                "shard(?:ed)?[-_]?[0-9]+)(?![a-z0-9])",
+                pipeline_stage));
   const auto name = lower_case(file.filename().string());
   std::smatch match;
   if (name.find("of") != name.npos && std::regex_search(name, match, counted) && !is_progress(name))

@@ -55,6 +55,7 @@ MODULE = re.compile(  # the last word of a network's key, whatever the words bef
 CONTAINER = {"state", "states", "dict", "dicts", "weight", "weights", "param", "params", "parameters"}
 COUNTED = re.compile(r"epoch|step|iter|(^|_)(lr|rate|best|time|version|seed|decay|momentum|acc)(_|\d|$)")  # in its key
 OTHER_TYPES = re.compile(r"(float[48]_|u?int\d+$|quint|qint|bits)")  # of torch, which torch.save alone writes
+TAKERS = "merge, convert and diff read"  # the commands that have --take: each command prints the remarks
 REFUSED, UNFIT = 3, 4  # exit codes
 
 Result = TypeVar("Result")
@@ -159,8 +160,9 @@ class Values(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> Any:
         """Nothing else can be named."""
-        if (module, name) in COMPLEX128:
-            raise Refused("has complex128 tensors; save these tensors as complex64 or as real parts")
+        if (module, name) in OTHER_COMPLEX:
+            of_type = OTHER_COMPLEX[module, name]
+            raise Refused(f"has {of_type} tensors; save these tensors as complex64 or as real parts")
         if module == "torch._utils" and name in LAYOUTS:
             raise Refused(LAYOUTS[name])
         if (module, name) not in self.allowed:
@@ -168,7 +170,16 @@ class Values(pickle.Unpickler):
         return self.allowed[module, name]
 
 
-class Weights(Values):
+class Typed(Values):
+    """Values and element types."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        """The element types that no storage class has are named in the refusal."""
+        other = module == "torch" and OTHER_TYPES.match(name) and name not in DTYPES
+        return ElementType(name) if other else super().find_class(module, name)
+
+
+class Weights(Typed):
     """Values and tensors."""
 
     allowed: ClassVar = {
@@ -185,11 +196,6 @@ class Weights(Values):
         "which weights alone do not need; refused, nothing of it was run "
         "(save the weights alone: torch.save(model.state_dict(), FILE))"
     )
-
-    def find_class(self, module: str, name: str) -> Any:
-        """The element types that no storage class has are named in the refusal."""
-        other = module == "torch" and OTHER_TYPES.match(name) and name not in DTYPES
-        return ElementType(name) if other else super().find_class(module, name)
 
     def persistent_load(self, pid: Any) -> Storage:
         """('storage', class, key, location, elements)."""
@@ -241,10 +247,14 @@ DTYPES = {
     "int64": "I64",
     "complex64": "C64",
 }
-COMPLEX128 = (("torch", "ComplexDoubleStorage"), ("torch", "complex128"))  # safetensors has no such type
+OTHER_COMPLEX = {  # safetensors has no such type
+    ("torch", "ComplexDoubleStorage"): "complex128",
+    ("torch", "complex128"): "complex128",
+    ("torch", "complex32"): "complex32",
+}
 
 
-class Distributed(Values):
+class Distributed(Typed):
     """Where the tensors of a distributed checkpoint lie (torch/distributed/checkpoint/metadata.py)."""
 
     allowed: ClassVar = {
@@ -635,7 +645,8 @@ def refuse_both_kinds(networks: list[Any], kinds: Kinds, entries: list[Entry]) -
         return
     if shapes_within(raw[0], entries) == shapes_within(averaged[0], entries):
         raise Refused(
-            f"has raw weights, {raw[0]}, and averaged weights, {averaged[0]}; --take raw or averaged reads one of them"
+            f"has raw weights, {raw[0]}, and averaged weights, {averaged[0]}; with --take raw or averaged, {TAKERS} "
+            "one of them"
         )
 
 
@@ -738,7 +749,7 @@ def chosen(top: Any, entries: list[Entry], take: str, kinds: Kinds, modes: set[A
     """taken() without the kind."""
     if not take:
         key = network_in(top, entries)
-        both = "its raw weights and their average are read; --take raw or averaged reads one of them"
+        both = f"its raw weights and their average are read; with --take raw or averaged, {TAKERS} one of them"
         return Choice(key, both if holds_both(top) else remark_on(key, kinds, modes))
     if holds_both(top):
         return Choice(None)
@@ -831,7 +842,7 @@ def remark_on(key: Any, kinds: Kinds, modes: set[Any]) -> str:
     """What the usual choice is, where there is another."""
     if kinds.averaged and kinds.raw and key in (*kinds.averaged, *kinds.raw):
         own, other = ("averaged", "raw") if key in kinds.averaged else ("raw", "averaged")
-        return f"{key} is read, the {own} weights; --take {other} reads {listed(getattr(kinds, other))}"
+        return f"{key} is read, the {own} weights; with --take {other}, {TAKERS} {listed(getattr(kinds, other))}"
     if len(modes) == 1:
         held = "raw weights, in train mode" if True in modes else "averaged weights, in eval mode"
         return f"a schedule-free optimizer has saved {held}"
@@ -840,12 +851,41 @@ def remark_on(key: Any, kinds: Kinds, modes: set[Any]) -> str:
 
 def plain_names(tensors: dict[str, Tensor], take: str, others: set[str]) -> dict[str, Tensor]:
     """The tensors by the names that their network has, without counts beside them. AveragedModel
-    (torch/optim/swa_utils.py) puts "module." before them, ema_pytorch keeps both kinds in one dictionary."""
-    for prefix in ("ema_model." if take == "averaged" else "online_model.", "module."):
+    (torch/optim/swa_utils.py) puts "module." before them, ema_pytorch keeps both kinds in one dictionary, and others
+    a dictionary beside a decay: ema.shadow."""
+    inner = {name.partition(".")[0] + "." for name, tensor in tensors.items() if tensor.elements() > 1}
+    wrappers = ["module.", *(inner if take == "averaged" and len(inner) == 1 else ())]
+    for prefix in ("ema_model." if take == "averaged" else "online_model.", *wrappers):
         own = {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
-        if own and (prefix != "module." or own.keys() <= others or "n_averaged" in tensors):
+        counted = prefix == "module." and "n_averaged" in tensors
+        if own and (prefix not in wrappers or own.keys() <= others or counted):
             return own
     return tensors
+
+
+def require_names(key: Any, averages: dict[str, Any], others: set[str]) -> None:
+    """Refuses averages in a list, as torch_ema's shadow_params, whose order alone says of which weights they are."""
+    large = [name for name, tensor in averages.items() if tensor.elements() > 1]
+    if large and all(name.rpartition(".")[2].isdigit() and name not in others for name in large):
+        raise Unfit(
+            f"holds the averaged weights as a list, {key}.{large[0]} and others; save these weights under the names "
+            "of the raw weights"
+        )
+
+
+def with_raw(averages: dict[str, Any], entries: list[Entry], kinds: Kinds) -> dict[str, Any]:
+    """The averages and, where all of them are of one raw network, its tensors that have none, such as frozen ones."""
+    networks = {}
+    for key in kinds.raw:
+        within = [entry for entry in entries if entry.keys[0] == key and not entry.is_state]
+        own = {name_of(entry.keys[1:]): entry.tensor for entry in within}
+        large = [(name, tensor) for name, tensor in averages.items() if tensor.elements() > 1]
+        if all(name in own and own[name].shape == tensor.shape for name, tensor in large):
+            networks[key] = own
+    usual = [key for key in WRAPPERS if key in networks] or list(networks)
+    if not usual or (len(networks) > 1 and usual[0] not in WRAPPERS):
+        return averages
+    return {name: averages.get(name, tensor) for name, tensor in networks[usual[0]].items()}
 
 
 def holds_both(top: Any) -> bool:
@@ -912,7 +952,12 @@ def state_dict_of(top: Any, most: int, take: str = "") -> Found:
         return Found(network, beside, remarks, kind)
     names = {name_of(entry.keys[1:]) for entry in entries if entry.keys[0] != key and not entry.is_state}
     named = plain_names(network, take, names)
+    if kind == "averaged" and key is not None:
+        require_names(key, named, names)
+        named = with_raw(named, entries, kinds_in(top, entries))
     kept = set(map(id, named.values()))
+    if kind == "averaged":
+        beside = {name: tensor for name, tensor in beside.items() if id(tensor) not in kept}
     beside.update((name, tensor) for name, tensor in network.items() if id(tensor) not in kept)
     return Found(named, beside, remarks, kind)
 
@@ -1408,6 +1453,8 @@ def entry_of(name: str, description: Fields, chunks: list[Chunk], folder: str) -
     element = properties.state[0] if hasattr(properties, "state") else properties.__dict__.get("dtype")
     if not isinstance(element, ElementType):
         raise Refused(f'"{name}" has an unknown element type')
+    if element.name not in BYTES:
+        raise Refused(f'"{name}" has the type {element.name}; save the tensors with safetensors: {SAVE}')
     if not all(type(number) is int for each in (shape, *(c.first + c.sizes for c in chunks)) for number in each):
         raise Refused(f'"{name}" needs places and sizes that are integers')
     require_extents(name, *shape)

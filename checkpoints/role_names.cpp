@@ -43,11 +43,15 @@ constexpr std::array role_words{RoleWord{"actor", "agent", "policy"},
                                 RoleWord{"fine", "field", "fine"},
                                 RoleWord{"online", "lagged", "online"},
                                 RoleWord{"target", "lagged", "target"},
+                                RoleWord{"draft", "speculation", "draft"},
+                                RoleWord{"target", "speculation", "target"},
+                                RoleWord{"rgb", "stream", "rgb"},
+                                RoleWord{"flow", "stream", "flow"},
                                 RoleWord{"qf1", "twin", "1"},
                                 RoleWord{"qf2", "twin", "2"}};
 
 /// Words before "encoder" or "tower": they say what the encoder reads.
-constexpr std::array<std::string_view, 15> encoded{"text",
+constexpr std::array<std::string_view, 16> encoded{"text",
                                                    "user",
                                                    "item",
                                                    "image",
@@ -57,14 +61,16 @@ constexpr std::array<std::string_view, 15> encoded{"text",
                                                    "speech",
                                                    "question",
                                                    "query",
+                                                   "key",
                                                    "ctx",
                                                    "context",
                                                    "passage",
                                                    "document",
                                                    "doc"};
 
-/// Directions of two generators, or of their discriminators: net_G_A and net_G_B, G_AB and G_BA.
-constexpr std::array<std::string_view, 4> directions{"ab", "ba", "a", "b"};
+/// Directions of two generators, or of their discriminators: net_G_A and net_G_B, G_AB and G_BA,
+/// netG_A2B and netG_B2A.
+constexpr std::array<std::string_view, 6> directions{"ab", "ba", "a2b", "b2a", "a", "b"};
 
 template <std::size_t size>
 bool is_one_of(const std::array<std::string_view, size>& words, std::string_view word) {
@@ -88,7 +94,7 @@ void add_role(const std::string& word, const std::string& letters, Roles& roles)
     if (known == word || known == letters) roles[std::string(group)].emplace(role, known);
 }
 
-/// Adds the role that a word has behind another: encoder behind text, AB behind G.
+/// Adds the role that a word has behind another: encoder behind text.
 void add_role_behind(const std::string& before,
                      const std::string& word,
                      const std::string& letters,
@@ -98,19 +104,42 @@ void add_role_behind(const std::string& before,
     roles["encoded"].emplace(before, before + " " + letters);
   if (letters == "noise" && (before == "high" || before == "low"))
     roles["noise"].emplace(before, before + " " + letters);
+  const auto is_side = [](const auto& text) { return text == "q" || text == "k"; };
+  if (before == "encoder" && is_side(word)) roles["contrast"].emplace(word, before + " " + word);
+  if (is_side(before) && word == "encoder") roles["contrast"].emplace(before, before + " " + word);
+}
+
+/// Adds the direction that a generator or discriminator has behind its name: AB of G_AB.
+void add_direction(const std::string& before, const std::string& word, Roles& roles) {
   const bool network = before == "netg" || before == "netd";
-  const bool letter = word.size() == 2 && (before == "g" || before == "d");
+  const bool letter = word.size() > 1 && (before == "g" || before == "d");
   if (is_one_of(directions, word) && (network || letter))
     roles["direction"].emplace(word, before + " " + word);
 }
 
+/// Adds the role of a name that is one letter, or q1 or q2 of twin critics, and a step: G_100,
+/// G_step100, q1_100. Elsewhere such a letter may be any variant's.
+void add_role_of_letter(const std::string& name, Roles& roles) {
+  static const std::regex letter("([gd]|q[12])[-_](?:(?:step|iter|epoch)[-_=]?)?[0-9]+");
+  const auto last = fs::path(name).filename().string();
+  std::smatch found;
+  if (!std::regex_match(last, found, letter)) return;
+  const auto word = found[1].str();
+  if (word.front() == 'q')
+    roles["twin"].emplace(word.substr(1), word);
+  else
+    roles["adversary"].emplace(word == "g" ? "generator" : "discriminator", word);
+}
+
 Roles roles_in(const std::string& name) {
   Roles roles;
+  add_role_of_letter(name, roles);
   std::string before;
   for (const auto& word : words_in(name)) {
     auto letters = word.substr(0, word.find_last_not_of("0123456789") + 1);
     add_role(word, letters, roles);
     add_role_behind(before, word, letters, roles);
+    add_direction(before, word, roles);
     before = std::move(letters);
   }
   return roles;

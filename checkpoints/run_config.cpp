@@ -34,36 +34,37 @@ constexpr auto remedy =
     "; put the run's own config.toml back, or copy a state or snapshot of the run to a folder "
     "outside of the run and use this copy";
 
-std::string option_record(const nlohmann::json& record) {
-  return record.is_object() ? record.value("config", "") : "";
+/// RunConfig::persistent as the record of a state or snapshot keeps it; empty where it does not.
+std::string options_in(const std::string& record) {
+  const auto json = nlohmann::json::parse(record, nullptr, false);
+  return json.is_object() ? json.value("config", "") : "";
 }
 
-/// RunConfig::persistent as a state or snapshot keeps it; empty where it does not, or is neither.
-std::string recorded_options(const Artifact& artifact) {
+/// Returns the JSON that a state or snapshot records of its run; empty where it does not, or is
+/// neither.
+std::string record_in(const Artifact& artifact) {
   if (artifact.kind == ArtifactKind::state)
-    return option_record(read_state_header(artifact.path).at("scalars"));
-  if (artifact.kind != ArtifactKind::snapshot) return {};
-  return option_record(
-      nlohmann::json::parse(read_snapshot_info(artifact.path).run_json, nullptr, false));
+    return read_state_header(artifact.path).at("scalars").dump();
+  return artifact.kind == ArtifactKind::snapshot ? read_snapshot_info(artifact.path).run_json : "";
 }
 
 /// The record that a state, a snapshot, or the first snapshot of a folder or pattern holds.
-std::string options_outside_run(const Artifact& artifact) {
+std::string record_outside_run(const Artifact& artifact) {
   if (artifact.kind == ArtifactKind::pattern)
-    return recorded_options(look(members({artifact.path}, "weights").members.front().weights));
-  if (artifact.kind != ArtifactKind::series) return recorded_options(artifact);
+    return record_in(look(members({artifact.path}, "weights").members.front().weights));
+  if (artifact.kind != ArtifactKind::series) return record_in(artifact);
   const auto files = list_files(artifact.path, {".h5"});
-  return files.empty() ? "" : recorded_options(look(files.front()));
+  return files.empty() ? "" : record_in(look(files.front()));
 }
 
 /// The newest state of the run that can be read; the path itself where it is a state or snapshot
-/// with a record.
-fs::path recorded_at(const fs::path& run, const fs::path& path, std::string& options) {
-  if (options = recorded_options(look(path)); !options.empty()) return path;
+/// that records options.
+fs::path recorded_at(const fs::path& run, const fs::path& path, std::string& record) {
+  if (record = record_in(look(path)); !options_in(record).empty()) return path;
   auto states = states_of(run);
   for (; !states.empty(); states.pop_back()) {
     try {
-      options = option_record(read_state_header(states.back()).at("scalars"));
+      record = read_state_header(states.back()).at("scalars").dump();
       return states.back();
     } catch (const std::exception&) {  // a reader that needs this state itself will say so
       continue;
@@ -183,15 +184,26 @@ OpenedRun open_run(const fs::path& path) {
   if (artifact.kind == ArtifactKind::list) return open_run(listed_paths(path).front());
   OpenedRun run{.folder = run_of(path), .source = path};
   if (run.folder.empty()) {
-    run.config = options_outside_run(artifact);
+    run.config = options_in(record_outside_run(artifact));
     return run;
   }
   run.source = run.folder / config_name;
   run.config = read_config(run.folder);
-  std::string recorded;
-  const auto from = recorded_at(run.folder, path, recorded);
-  if (!from.empty()) require_recorded(run, from, recorded);
+  std::string record;
+  const auto from = recorded_at(run.folder, path, record);
+  if (!from.empty()) require_recorded(run, from, options_in(record));
   return run;
+}
+
+std::string record_of(const fs::path& path) {
+  if (path.empty()) return {};
+  const auto artifact = look(path);
+  if (artifact.kind == ArtifactKind::list) return record_of(listed_paths(path).front());
+  const auto run = run_of(path);
+  if (run.empty()) return record_outside_run(artifact);
+  std::string record;
+  recorded_at(run, path, record);
+  return record;
 }
 
 namespace {

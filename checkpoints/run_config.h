@@ -54,6 +54,11 @@ std::vector<ConfigEntry> entries_of(const OpenedRun& run);
 /// or snapshot outside a run says itself what it needs.
 OpenedRun open_run(const std::filesystem::path& path);
 
+/// Returns the JSON that the weights at `path` record of their run, or else, as for an export, the
+/// record of the newest state in the run around them; empty: there is none. Nothing is compared
+/// with config.toml.
+std::string record_of(const std::filesystem::path& path);
+
 /// Throws std::runtime_error for weights (.h5) whose digest is another than the manifest.json
 /// beside them says, and for a manifest.json that is damaged. Cost: the manifest and the head of
 /// the weights' file are read.

@@ -46,6 +46,29 @@ std::string seed_text(const RunIdentity& run) {
   return run.split_seed ? formatted(" (split_seed {})", *run.split_seed) : "";
 }
 
+/// The members of one run.
+struct RunShare {
+  RunIdentity run;
+  std::size_t members = 0;
+  fs::path first;  // of its members
+};
+
+/// The members by their runs, in the order of the runs' first members.
+std::vector<RunShare> runs_of(const std::vector<MemberFacts>& members) {
+  std::vector<RunShare> runs;
+  for (const auto& member : members) {
+    const auto share = std::ranges::find_if(
+        runs, [&](const RunShare& known) { return is_one_run(known.run, member.run); });
+    if (share == runs.end()) {
+      runs.push_back({member.run, 1, member.path});
+      continue;
+    }
+    ++share->members;
+    if (share->run.id.empty()) share->run = member.run;  // the one that says more
+  }
+  return runs;
+}
+
 std::string shares_text(const std::vector<RunShare>& runs, bool with_paths) {
   std::string text;
   for (std::size_t i = 0; i < runs.size(); ++i) {
@@ -87,27 +110,13 @@ RunIdentity new_identity() {
   return {.id = digest(std::as_bytes(std::span(bits))), .seed = {}, .split_seed = {}};
 }
 
-std::vector<RunShare> runs_of(const std::vector<MemberRun>& members) {
-  std::vector<RunShare> runs;
-  for (const auto& [path, run] : members) {
-    const auto share = std::ranges::find_if(
-        runs, [&](const RunShare& known) { return is_one_run(known.run, run); });
-    if (share == runs.end()) {
-      runs.push_back({run, 1, path});
-      continue;
-    }
-    ++share->members;
-    if (share->run.id.empty()) share->run = run;  // the one that says more
-  }
-  return runs;
-}
-
-std::string runs_remark(const std::vector<RunShare>& runs) {
+std::string runs_remark(const std::vector<MemberFacts>& members) {
+  const auto runs = runs_of(members);
   if (runs.size() < 2) return {};
   return formatted("the checkpoints are of {} runs: {}", runs.size(), shares_text(runs, false));
 }
 
-void require_one_run(const std::vector<MemberRun>& members, std::string_view scope) {
+void require_one_run(const std::vector<MemberFacts>& members, std::string_view scope) {
   const auto runs = runs_of(members);
   require(runs.size() < 2,
           "[{}] needs the snapshots of one run, received {}; choose one run, or average the "
@@ -116,12 +125,14 @@ void require_one_run(const std::vector<MemberRun>& members, std::string_view sco
           shares_text(runs, true));
 }
 
-std::vector<MemberRun> member_runs(const std::vector<fs::path>& files) {
-  std::vector<MemberRun> runs;
-  for (const auto& file : files)
-    if (look(file).kind == ArtifactKind::snapshot)
-      runs.push_back({file, identity_of(read_snapshot_info(file).run_json)});
-  return runs;
+std::vector<MemberFacts> member_runs(const std::vector<fs::path>& files) {
+  std::vector<MemberFacts> members;
+  for (const auto& file : files) {
+    if (look(file).kind != ArtifactKind::snapshot) continue;
+    const auto info = read_snapshot_info(file);
+    members.push_back({.path = file, .step = info.step, .run = identity_of(info.run_json)});
+  }
+  return members;
 }
 
 }  // namespace dimred::checkpoints

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <nlohmann/json_fwd.hpp>
@@ -29,30 +28,24 @@ nlohmann::json to_json(const RunIdentity& run);
 /// Returns the identity with which a recorder of Python begins: 128 random bits.
 RunIdentity new_identity();
 
-struct MemberRun {
-  std::filesystem::path path;
-  RunIdentity run;
+/// A member of a series, as its file describes it.
+struct MemberFacts {
+  std::filesystem::path path;        // of the member, for messages
+  std::optional<std::int64_t> step;  // that a snapshot's file holds
+  RunIdentity run;                   // of a snapshot or a state
+  std::string averaging;             // Checkpoint::averaging
 };
-
-/// The members of one run.
-struct RunShare {
-  RunIdentity run;
-  std::size_t members = 0;
-  std::filesystem::path first;  // of its members
-};
-
-/// Groups members by their runs, in the order of their first members. Two members are of two runs
-/// where their identities differ, or, where one has none, their split_seed.
-std::vector<RunShare> runs_of(const std::vector<MemberRun>& members);
 
 /// Returns "the checkpoints are of 2 runs: 5 of run A (seed 1), 4 of run B (seed 2)"; empty for one
-/// run.
-std::string runs_remark(const std::vector<RunShare>& runs);
+/// run. Two members are of two runs where their identities differ, or, where one has none, their
+/// split_seed.
+std::string runs_remark(const std::vector<MemberFacts>& members);
 
 /// Throws std::invalid_argument("[scope] ...") naming a member of each run where there are several.
-void require_one_run(const std::vector<MemberRun>& members, std::string_view scope);
+void require_one_run(const std::vector<MemberFacts>& members, std::string_view scope);
 
-/// Reads the run of each file that is a snapshot of ours. Cost: all but their weights is read.
-std::vector<MemberRun> member_runs(const std::vector<std::filesystem::path>& files);
+/// Reads path, step and run of each file that is a snapshot of ours. Cost: all but their weights is
+/// read.
+std::vector<MemberFacts> member_runs(const std::vector<std::filesystem::path>& files);
 
 }  // namespace dimred::checkpoints

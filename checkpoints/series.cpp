@@ -377,8 +377,8 @@ void require_none_deeper(const fs::path& folder,
   const auto found = std::ranges::find_if(others, is_deeper);
   if (found == others.end()) return;
   refuse(
-      "[{}] '{}' holds weights in '{}', but in '{}' the weights lie deeper, in '{}'; give the "
-      "checkpoints by a pattern or list them in a text file (.txt, one per line)",
+      "[{}] '{}' has the checkpoint '{}', but the weights of '{}' lie deeper, in its folder '{}'; "
+      "give the checkpoints by a pattern or list them in a text file (.txt, one per line)",
       scope,
       folder,
       name_of(taken.front()).filename(),
@@ -734,30 +734,47 @@ void find_at(const fs::path& path, std::string_view scope, Series& found) {
 }  // namespace
 
 bool is_unfinished_name(const fs::path& path) {
-  // Behind the first two, a number may be a temperature or that of a part.
+  // The first four may also be words of an ordinary name, as in creative-writing; behind the first
+  // two, a number may be a temperature or that of a part.
   static constexpr std::array<std::string_view, 13> words{"temp",
                                                           "part",
+                                                          "saving",
+                                                          "writing",
                                                           "tmp",
                                                           "partial",
                                                           "incomplete",
                                                           "unfinished",
-                                                          "saving",
-                                                          "writing",
-                                                          "inprogress",
+                                                          "in[-_ ]?progress",
                                                           "downloading",
                                                           "filepart",
                                                           "crdownload",
                                                           "gstmp"};
-  static const auto numbered = joined(std::span(words).subspan(2), "|");
+  static const auto ordinary = joined(std::span(words).first(4), "|");
+  static const auto others = joined(std::span(words).subspan(4), "|");
+  static constexpr std::string_view number = "(?:[-_.]?[0-9]+)?";
+  static constexpr std::string_view step_word = "step|iter(?:ation)?|checkpoint|ckpt|epoch";
+  static const auto checkpoint = formatted(
+      "(?:(?:pytorch_)?model|weights|.*\\.(?:safetensors|bin|ckpt|pth?)|"
+      ".*(?:{})s?[-_=. ]?[0-9]*[kmb]?)",
+      step_word);
   static const std::regex at_an_end(
-      formatted("_*(?:tmp[0-9]*|(?:{})(?![-_.][0-9]))[-_.].*|.*[-_.](?:(?:{})(?:[-_.]?[0-9]+)?|"
-                "temp|part)|.*\\.(?:temp|part)[-_.]?[0-9]+|.*\\.tmp[-_.][^.]*",
-                joined(words, "|"),
-                numbered));
+      formatted("_*(?:tmp[0-9]*|(?:{})(?![-_.][0-9]))[-_.].*|.*[-_.](?:{}){}|.*\\.tmp[-_.][^.]*|"
+                "_*(?:temp\\.(?![0-9])|(?:{})[-_.](?:{}|model|weights)).*|.*\\.(?:{}){}|"
+                "{}[-_](?:(?:saving|writing){}|temp|part)",
+                others,
+                others,
+                number,
+                ordinary,
+                step_word,
+                ordinary,
+                number,
+                checkpoint,
+                number));
   const auto is_unfinished_text = [](const std::string& name) {
     if (name.starts_with('.') || name.starts_with('~') || name.ends_with('~')) return true;
     const auto within = [&](auto word) { return name.find(word) != name.npos; };
-    return std::ranges::any_of(words, within) && std::regex_match(name, at_an_end);
+    return (std::ranges::any_of(words, within) || within("progress")) &&
+           std::regex_match(name, at_an_end);
   };
   return is_unfinished_text(lower_case(path.filename().string())) ||
          is_unfinished_text(lower_case(bare_name(path)));

@@ -64,10 +64,13 @@ std::vector<std::filesystem::path> member_weights(const Series& series);
 
 /// Whether a name is one of what a program is still writing, as transformers, huggingface_hub and
 /// others call it: .NAME, ~NAME, NAME~, and in either case of letters NAME with one of the words
-/// tmp, temp, part, partial, incomplete, unfinished, saving, writing, inprogress, downloading,
-/// filepart, crdownload, gstmp at its beginning or end, parted from NAME by one of "._-". A number
-/// may follow at the end, behind temp and part only where a dot stands before them: temp_1 may be a
-/// temperature, part_1 a part. An extension of weights does not count.
+/// tmp, partial, incomplete, unfinished, inprogress, downloading, filepart, crdownload, gstmp at
+/// its beginning or end, parted from NAME by one of "._-". The words temp, part, saving and writing
+/// count at the end behind a dot, and behind "-" or "_" where a checkpoint's word or step (model,
+/// checkpoint, step3) or an extension of weights stands before them; and at the beginning before
+/// such a word: creative-writing and low-temp are ordinary names. A number may follow at the end,
+/// behind temp and part only where a dot stands before them: temp_1 may be a temperature, part_1 a
+/// part. An extension of weights does not count.
 bool is_unfinished_name(const std::filesystem::path& path);
 
 /// Throws std::invalid_argument("[scope] ...") where folders within the folder, which has weights

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,8 +33,11 @@ bool is_side_file(const fs::path& file, bool of_adapter) {
       ".toml", ".cfg",   ".ini", ".csv",   ".tsv",  ".vocab", ".bpe", ".spm",  ".tiktoken"};
   constexpr std::array<std::string_view, 7> texts{
       "license", "licence", "notice", "readme", "copying", "vocab", "merges"};
-  constexpr std::array<std::string_view, 3> records{
-      "trainer_state.json", "merge.json", "convert.json"};
+  constexpr std::array<std::string_view, 4> records{// signature.json seals an export's own files
+                                                    "trainer_state.json",
+                                                    "merge.json",
+                                                    "convert.json",
+                                                    "signature.json"};
   const auto name = file.filename().string();
   const auto is_name = [&](std::string_view known) { return name == known; };
   if (name.starts_with('.') || name.ends_with(index_ending) ||
@@ -69,17 +73,41 @@ bool set_dtype(nlohmann::ordered_json& config, std::string_view dtype) {
 /// Words that Python's json writes for numbers outside JSON.
 constexpr std::array<std::string_view, 3> python_numbers{"-Infinity", "Infinity", "NaN"};
 
-/// The text with Python's NaN and infinities as strings that begin with `mark`.
+/// The length of the number with which a text begins; 0: it begins with none.
+std::size_t number_length(std::string_view text) {
+  for (const auto name : python_numbers)
+    if (text.starts_with(name)) return name.size();
+  std::size_t end = 0;
+  const auto skip = [&](std::string_view letters) {
+    const bool any = end < text.size() && letters.find(text[end]) != letters.npos;
+    end += any ? 1 : 0;
+    return any;
+  };
+  const auto skip_digits = [&] {
+    const auto begin = end;
+    end = std::min(text.find_first_not_of("0123456789", begin), text.size());
+    return end - begin;
+  };
+  skip("-");
+  const bool zero = text.substr(end).starts_with('0');
+  const auto digits = skip_digits();
+  if (digits == 0 || (zero && digits > 1)) return 0;
+  if (skip(".") && skip_digits() == 0) return 0;
+  if (!skip("eE")) return end;
+  skip("+-");
+  return skip_digits() == 0 ? 0 : end;
+}
+
+/// The text with its numbers as strings that begin with `mark`: a reader of JSON rounds those
+/// beyond 64 bits, and refuses Python's NaN and infinities.
 std::string with_marked_numbers(std::string_view text, const std::string& mark) {
   std::string result;
   bool in_string = false;
   for (std::size_t i = 0; i < text.size();) {
     const auto rest = text.substr(i);
-    const auto number = std::ranges::find_if(
-        python_numbers, [&](std::string_view name) { return rest.starts_with(name); });
-    if (!in_string && number != python_numbers.end()) {
-      result += '"' + mark + std::string(*number) + '"';
-      i += number->size();
+    if (const auto number = in_string ? 0 : number_length(rest); number > 0) {
+      result.append("\"").append(mark).append(rest.substr(0, number)).append("\"");
+      i += number;
       continue;
     }
     const std::size_t taken = in_string && rest.starts_with('\\') ? 2 : 1;
@@ -90,6 +118,20 @@ std::string with_marked_numbers(std::string_view text, const std::string& mark) 
   return result;
 }
 
+/// The numbers of with_marked_numbers() as they were.
+std::string with_plain_numbers(std::string_view text, const std::string& mark) {
+  const auto begin = '"' + mark;
+  std::string result;
+  for (std::size_t at = 0;;) {
+    const auto found = text.find(begin, at);
+    result += text.substr(at, found - at);
+    if (found == text.npos) return result;
+    const auto number = found + begin.size(), end = text.find('"', number);
+    result += text.substr(number, end - number);
+    at = end + 1;
+  }
+}
+
 /// Says that the head is no longer the embedding, also in the part that has the language model.
 bool set_untied(nlohmann::ordered_json& config) {
   if (!config.is_object()) return false;
@@ -98,22 +140,30 @@ bool set_untied(nlohmann::ordered_json& config) {
   return true;
 }
 
+/// The value of a text whose numbers are marked.
+nlohmann::ordered_json read_marked(const std::string& text,
+                                   const std::string& mark,
+                                   const std::string& source) {
+  try {
+    return parse_ordered_json(with_marked_numbers(text, mark), source);
+  } catch (const std::runtime_error&) {
+    parse_ordered_json(text, source);  // names the place in the text without marks
+    throw;
+  }
+}
+
 /// nullopt: nothing changes.
 std::optional<std::string> with_change(const fs::path& config, const ConfigChange& change) {
   const auto text = InputFile(config).text(JsonLimits{}.bytes);
-  std::string mark = "number ";
-  while (text.find(mark) != text.npos) mark += '#';
-  auto json = parse_ordered_json(with_marked_numbers(text, mark), config.string());
+  // No other text can become the mark when it is read: there is one way to write this letter.
+  const std::string zero = "\\u0000";
+  auto mark = zero;
+  while (text.find(mark) != text.npos) mark += zero;
+  auto json = read_marked(text, mark, config.string());
   bool changed = !change.dtype.empty() && set_dtype(json, change.dtype);
   changed |= change.unties && set_untied(json);
   if (!changed) return std::nullopt;
-  auto result = json.dump(2) + "\n";
-  for (const auto number : python_numbers) {
-    const auto marked = '"' + mark + std::string(number) + '"';
-    for (auto at = result.find(marked); at != result.npos; at = result.find(marked, at))
-      result.replace(at, marked.size(), number);
-  }
-  return result;
+  return with_plain_numbers(json.dump(2), mark) + "\n";
 }
 
 /// Gives a copy the permissions that `cp` does: the source's, less the process's mask. New files

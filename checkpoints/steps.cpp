@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <regex>
 #include <set>
 #include <string_view>
+#include <utility>
 
 #include "checkpoints/file_names.h"
 #include "checkpoints/step_names.h"
@@ -415,6 +417,28 @@ FoundSteps steps_in(const NameList& names, const NameList& above) {
   return {.steps = {}, .conflict = unread_steps(names)};
 }
 
+/// The last numbers in the names of several runs, by folder or by what the names have besides,
+/// where each run has the same ones: several checkpoints are of each step. None where the folders
+/// are epochs, in which numbers begin again.
+Values steps_of_runs(const NameList& names, const std::vector<fs::path>& folders) {
+  std::vector<NamedStep> numbers;
+  for (const auto& name : names) {
+    auto number = last_number(name);
+    if (!number) return {};
+    numbers.push_back(std::move(*number));
+  }
+  auto steps = valued(numbers).steps;
+  std::map<std::pair<fs::path, std::string>, std::set<std::int64_t>> runs;
+  bool epochs = true;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    if (!runs[{folders[i], numbers[i].rest}].insert(steps[i]).second) return {};
+    epochs = epochs && step_behind(lower_case(bare_name(folders[i])), "epoch").has_value();
+  }
+  if (epochs || runs.size() < 2 || runs.begin()->second.size() < 2) return {};
+  const auto is_same = [&](const auto& run) { return run.second == runs.begin()->second; };
+  return std::ranges::all_of(runs, is_same) ? std::move(steps) : Values();
+}
+
 /// The digits of a name.
 std::string numbers_in(const std::string& name) {
   std::string numbers;
@@ -436,11 +460,16 @@ Values epochs_in(const NameList& names) {
   return epochs;
 }
 
+fs::path folder_above(fs::path path, int level) {
+  for (int i = 0; i < level; ++i) path = path.parent_path();
+  return path;
+}
+
 /// The last parts of the paths, `level` folders above; empty where a path has no more.
 NameList names_at(std::vector<fs::path> paths, int level) {
   NameList names;
   for (auto& path : paths) {
-    for (int i = 0; i < level; ++i) path = path.parent_path();
+    path = folder_above(std::move(path), level);
     if (!path.has_relative_path() || !path.has_filename()) return {};
     names.push_back(lower_case(bare_name(path)));
   }
@@ -455,6 +484,9 @@ FoundSteps steps_of_paths(const std::vector<fs::path>& paths) {
     if (level > 0 && !differ) continue;
     auto found = steps_in(names, names_at(paths, level + 1));
     if (!found.steps.empty() || !found.conflict.empty()) return found;
+    std::vector<fs::path> folders;
+    for (const auto& path : paths) folders.push_back(folder_above(path, level + 1));
+    if (auto steps = steps_of_runs(names, folders); !steps.empty()) return {std::move(steps), {}};
     if (!all_equal(names, numbers_in)) return {};
   }
 }
@@ -534,8 +566,8 @@ std::vector<std::int64_t> epochs_named(const std::vector<fs::path>& checkpoints)
   }
 }
 
-std::string step_difference(const std::vector<HeldStep>& series) {
-  const HeldStep* before = nullptr;
+std::string step_difference(const std::vector<MemberFacts>& series) {
+  const MemberFacts* before = nullptr;
   std::string falling;
   for (const auto& member : series) {
     if (!member.step) continue;
@@ -545,7 +577,7 @@ std::string step_difference(const std::vector<HeldStep>& series) {
                        member.path,
                        *said,
                        *member.step);
-    if (falling.empty() && before != nullptr && before->run == member.run &&
+    if (falling.empty() && before != nullptr && before->run.id == member.run.id &&
         *before->step > *member.step)
       falling = formatted("'{}', which holds step {}, comes before '{}', which holds step {}",
                           before->path,

@@ -3,9 +3,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <vector>
+
+#include "checkpoints/runs.h"
 
 namespace dimred::checkpoints {
 
@@ -34,18 +35,11 @@ Steps steps_of(const std::vector<std::filesystem::path>& checkpoints);
 /// differ. Returns none where one of the names says none.
 std::vector<std::int64_t> epochs_named(const std::vector<std::filesystem::path>& checkpoints);
 
-/// A member of a series, and the step that its file holds where the file is a snapshot of ours.
-struct HeldStep {
-  std::filesystem::path path;
-  std::optional<std::int64_t> step;
-  std::string run = {};  // RunIdentity::id
-};
-
 /// Returns how names and files differ, for a person: the first file whose name says another step
 /// than the file holds, as snapshot_00000100.h5 and step100.h5 can, or else the first two members,
 /// in the order of the series and of one run, whose files hold falling steps. Returns an empty text
 /// where they agree.
-std::string step_difference(const std::vector<HeldStep>& series);
+std::string step_difference(const std::vector<MemberFacts>& series);
 
 /// By what a name belongs to a series.
 struct SeriesName {

@@ -165,6 +165,10 @@ bool is_number(std::string_view part) {
 
 bool is_of_any(std::string_view part) { return is_among(of_any, part) || is_among(holders, part); }
 
+bool is_holder(std::string_view part) {
+  return is_among(holders, part) || part == "optimizer_state";
+}
+
 bool is_of_weight(std::string_view part) {
   return is_among(of_weight, part) || is_among(of_weight_or_module, part);
 }
@@ -183,6 +187,13 @@ bool may_be_optimizer(std::string_view part) {
     if (is_among(optimizers, std::string_view(text).substr(begin, end - begin))) return true;
   }
   return false;
+}
+
+/// Whether an optimizer's word, and behind it numbers alone, end the parts: "state" behind them is
+/// the optimizer's own.
+bool end_in_optimizer(Span parts) {
+  while (!parts.empty() && is_number(parts.back())) parts = parts.first(parts.size() - 1);
+  return !parts.empty() && may_be_optimizer(parts.back());
 }
 
 /// A slot as Paddle counts it: moment1 of moment1_0.
@@ -336,6 +347,8 @@ class TrainingState {
     std::set<std::string_view> slots, modules;
     for (const auto& tensor : tensors) find_optimizers(tensor.name, weights, slots, modules);
     std::ranges::set_difference(slots, modules, std::inserter(optimizers_, optimizers_.end()));
+    for (const auto& tensor : tensors) find_programs(tensor.name);
+    std::ranges::set_difference(around_, programs_, std::inserter(optimizers_, optimizers_.end()));
   }
 
   bool holds(const TypedName& tensor) const {
@@ -345,7 +358,7 @@ class TrainingState {
     const auto parts = parts_of(name);
     if (std::ranges::any_of(parts, is_of_any) || is_suffixed(name, parts.back())) return true;
     if (parts.size() == 1) return false;
-    if (is_of_program(parts)) return true;
+    if (is_of_program(parts) || is_programs_own(name, parts.back())) return true;
     const auto is_scheduler = [](auto part) { return part.starts_with("lr_scheduler"); };
     if (!is_of_parameter(parts.back()) && std::ranges::any_of(parts, is_scheduler)) return true;
     const auto in_optimizer = [&](std::string_view part) {
@@ -361,6 +374,12 @@ class TrainingState {
     const auto above = Span(parts).first(parts.size() - 1);
     return (holds_network_ && is_among(of_program, parts.front())) ||
            std::ranges::any_of(above, [](auto part) { return is_among(of_metrics, part); });
+  }
+
+  /// Whether a program that holds a network and an optimizer has the name beside both: state.step.
+  bool is_programs_own(std::string_view name, std::string_view last) const {
+    return is_among(alone, last) &&
+           programs_.contains(name.substr(0, name.size() - last.size() - 1));
   }
 
   /// Whether the name is WORD.NAME or NAME.WORD beside NAME.
@@ -397,25 +416,46 @@ class TrainingState {
     return false;
   }
 
-  /// Adds the words before an optimizer's layout, from the innermost on. NUMBER.SLOT is a layout
-  /// unless a module's NUMBER.*.weight is beside it.
+  /// Adds the words before an optimizer's layout, from the innermost on; those further out may be
+  /// of a program that holds a network, too. NUMBER.SLOT is a layout unless a module's
+  /// NUMBER.*.weight is beside it.
   void find_optimizers(std::string_view name,
                        const NamesOfWeights& weights,
                        std::set<std::string_view>& slots,
                        std::set<std::string_view>& modules) {
     const auto parts = parts_of(name);
-    bool found = false;
+    bool found = false, inner = false;
     for (std::size_t i = parts.size() - 1; i-- > 0;) {
       const auto rest = Span(parts).subspan(i + 1);
       const auto begin = name.substr(0, parts[i].end() - name.begin());
       const bool state = parts[i] == "state";
       const bool word = found ? is_called_optimizer(parts[i]) : may_be_optimizer(parts[i]);
       const bool in_word = word && (is_optimizers(rest) || weights.are_in_optimizer(rest));
-      found = found || in_word;
-      if (in_word || (state && weights.are_in_state(rest)))
-        optimizers_.insert(begin);
+      const bool in_state = state && weights.are_in_state(rest);
+      if (in_word || in_state)
+        (inner ? around_ : optimizers_).insert(begin);
       else if ((state || word) && is_number(rest[0]))
         add_numbered(rest, begin, slots, modules);
+      found = found || in_word;
+      inner = inner || in_word || is_whole(Span(parts).first(i + 1), in_state);
+    }
+  }
+
+  /// Whether the parts end in what holds all of an optimizer, so that words before it need not be
+  /// the optimizer's: opt_state, or "state" without an optimizer's word before it.
+  static bool is_whole(Span parts, bool in_state) {
+    return is_holder(parts.back()) ||
+           (in_state && !end_in_optimizer(parts.first(parts.size() - 1)));
+  }
+
+  /// Adds what holds an optimizer and, outside of all optimizers, a network: it is none itself.
+  void find_programs(std::string_view name) {
+    const auto parts = parts_of(name);
+    if (!is_of_parameter(parts.back()) || std::ranges::any_of(parts, is_of_any)) return;
+    for (std::size_t i = parts.size() - 1; i-- > 0;) {
+      const auto begin = name.substr(0, parts[i].end() - name.begin());
+      if (optimizers_.contains(begin)) return;
+      if (around_.contains(begin)) programs_.insert(begin);
     }
   }
 
@@ -430,6 +470,8 @@ class TrainingState {
   }
 
   std::set<std::string_view> names_, optimizers_;
+  std::set<std::string_view> around_;    // what holds an optimizer and is called as one or state
+  std::set<std::string_view> programs_;  // of these, what holds a network, too
   bool of_mindspore_ = false;
   bool holds_more_ = false;     // than single numbers
   bool holds_network_ = false;  // a parameter beside what is called as a program's
@@ -551,6 +593,34 @@ class AdapterLayout {
   std::unordered_map<std::string_view, std::set<std::string_view>> parts_;
 };
 
+constexpr Words<5> of_master_or_gradient{
+    "master", "master_weights", "grads", "gradients", "grad_accum"};
+
+using KnownNames = std::unordered_set<std::string_view>;
+
+/// Whether a weight's name stands behind nothing but what an optimizer is called or holds:
+/// grad.NAME, optimizer.master.NAME.
+bool is_behind_slots(std::string_view name, const Parts& parts, const KnownNames& names) {
+  for (std::size_t i = 0; i + 1 < parts.size(); ++i) {
+    const auto part = parts[i];
+    const bool may_be_slot = is_of_weight(part) || is_among(of_optimizer_alone, part) ||
+                             is_among(of_master_or_gradient, part) || may_be_optimizer(part);
+    if (!may_be_slot && (i == 0 || !is_number(part))) return false;
+    if (names.contains(name.substr(parts[i + 1].data() - name.data()))) return true;
+  }
+  return false;
+}
+
+/// Whether a slot stands behind a weight's name, with at most one word before the name:
+/// lion.NAME.m.
+bool is_before_slot(std::string_view name, const Parts& parts, const KnownNames& names) {
+  const auto first = parts.front(), last = parts.back();
+  if (parts.size() < 2 || !(is_of_weight(last) || is_among(of_optimizer_alone, last))) return false;
+  const auto before = name.substr(0, name.size() - last.size() - 1);
+  return names.contains(before) ||
+         (parts.size() > 2 && names.contains(before.substr(first.size() + 1)));
+}
+
 }  // namespace
 
 std::string adapter_part(std::string_view name) {
@@ -595,14 +665,15 @@ void settle_adapters(const std::vector<TypedName>& tensors, std::vector<Role>& r
 }
 
 std::vector<std::string> doubtful_names(const std::vector<std::string>& weights) {
-  const std::unordered_set<std::string_view> names(weights.begin(), weights.end());
+  KnownNames names(weights.begin(), weights.end());
+  for (const std::string_view name : weights)
+    if (const auto parts = parts_of(name); parts.size() > 2 && is_among(wrappers, parts.front()))
+      names.insert(name.substr(parts[1].data() - name.data()));
   const auto is_doubtful = [&](std::string_view name) {
     const auto parts = parts_of(name);
-    const auto first = parts.front();
-    const bool may_be_slot = is_of_weight(first) || is_among(of_optimizer_alone, first) ||
-                             first == "master" || may_be_optimizer(first);
-    if (parts.size() > 1 && may_be_slot && names.contains(name.substr(first.size() + 1)))
-      return true;
+    if (is_behind_slots(name, parts, names) || is_before_slot(name, parts, names)) return true;
+    const bool listed = is_among(parts, "vars") && is_number(parts.back());  // by Keras
+    if (listed && may_be_optimizer(parts.front())) return true;
     const auto state = std::ranges::find(parts, "state");
     return parts.end() - state > 2 && is_number(state[1]) && !is_of_parameter(parts.back());
   };

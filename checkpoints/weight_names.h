@@ -47,9 +47,10 @@ Role role_of(const TypedName& tensor);
 /// The roles of all tensors of a checkpoint. Training state is what an optimizer holds of a weight
 /// (moments.NAME or NAME.exp_avg beside NAME; below any name state.NUMBER.SLOT and state.NAME.*;
 /// below the word of an optimizer also SLOT.NAME and NAME.SLOT of whatever slot; NAME/Adam_1 of
-/// TensorFlow), its rates, counters and scales (learning_rate, global_step, n_averaged), a
-/// profiler's total_ops; a single number called a loss, an accuracy or a metric without a dot,
-/// beside other tensors; train_state.* and dataloader.* beside other weights, and
+/// TensorFlow; further words before the optimizer's own only where no parameter of a network stands
+/// below them, as in state.model.NAME), its rates, counters and scales (learning_rate, global_step,
+/// n_averaged), a profiler's total_ops; a single number called a loss, an accuracy or a metric
+/// without a dot, beside other tensors; train_state.* and dataloader.* beside other weights, and
 /// *.train_metrics.*. Words that a module may be called, too (momentum, prev, optimizer), say so
 /// only where an optimizer's other names stand beside them. Sources: mindspore/nn/optim,
 /// mindspore/train/callback/_checkpoint.py; paddle/optimizer/optimizer.py; torch/optim,
@@ -59,8 +60,9 @@ std::vector<Role> roles_of(const std::vector<TypedName>& tensors);
 /// Sets the roles of weights that adapter_parts() tells from those of an adapter.
 void settle_adapters(const std::vector<TypedName>& tensors, std::vector<Role>& roles);
 
-/// Returns the names of weights that may also be an optimizer's: grad.NAME, m.NAME, master.NAME or
-/// optimizer.NAME beside NAME, and state.NUMBER.SLOT of unknown slots.
+/// Returns the names of weights that may also be an optimizer's: grad.NAME, m.NAME, master.NAME,
+/// optimizer.NAME, optimizer.master.NAME or lion.NAME.m beside NAME or model.NAME,
+/// optimizer.vars.NUMBER, and state.NUMBER.SLOT of unknown slots.
 std::vector<std::string> doubtful_names(const std::vector<std::string>& weights);
 
 /// The names of a network's weights without the "module." that all of them begin with and the

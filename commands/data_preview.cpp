@@ -116,6 +116,7 @@ int data_preview(const std::vector<std::string>& arguments) {
                    &options.output,
                    {.what = "picture of dimred data preview", .text = author, .within = 128});
   require_result_place(place);
+  check_output(options.output, options.source);
   const auto parts = open_source(options.source);
   auto dataset = parts.front().dataset;
   auto preprocessing = preprocessing_of(options, *dataset);

@@ -59,7 +59,7 @@ void add_source_options(OptionTable& table, SourceOptions& options) {
   table.add(
       "labels_offset",
       &dataset.labels_offset,
-      "subtract this number from labels of TFRecord and Base64; 1 drops a background class 0");
+      "subtract this number from labels of TFRecord and Base64; 1: class 0 is the background");
   data::add_cache_options(table, dataset);
   table
       .add_choice(

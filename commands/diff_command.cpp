@@ -43,8 +43,8 @@ void add_difference_options(OptionTable& table, DiffArguments& arguments) {
   table.group("Tensors");
   table.add("rename",
             &arguments.rename,
-            "file with lines REGEX -> TEXT; the first line whose REGEX matches a name of A "
-            "replaces each match by TEXT");
+            "file with lines REGEX -> TEXT; in a tensor name of A, TEXT replaces all matches of "
+            "the first REGEX that matches");
   table.add(
       "include", &diff.include, "regular expression: compare only tensors whose name has a match");
   table.add("exclude", &diff.exclude, "regular expression: skip tensors whose name has a match");

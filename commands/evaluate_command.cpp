@@ -76,7 +76,7 @@ int evaluate_command(const std::vector<std::string>& arguments) {
   table
       .add("seed",
            &options.common.run.seed,
-           "seed of the batches and augmentation that recalibrate BatchNorm",
+           "seed of the batches that recalibrate BatchNorm, and the default of split_seed",
            at_least(0))
       .needs(is_on("recalibrate_batchnorm") || above("validation_fraction"));
   run::add_model_options(table, options.common.model);
@@ -89,7 +89,7 @@ int evaluate_command(const std::vector<std::string>& arguments) {
   run::resolve(options.common, launch::discover().size, table);
   return with_saved_network(table, options, [&](engine::Setup& setup, const auto& weights) {
     const auto& data = setup.data;
-    require_unseen_validation(table, weights, data, options.common.data);
+    require_unseen_validation(table, weights, options.weights, data, options.common.data);
     require(data.validation || data.test,
             "[evaluate] needs a test set, but {} has none; give a test set with --test_data PATH, "
             "or other data with --data PATH",
@@ -100,6 +100,10 @@ int evaluate_command(const std::vector<std::string>& arguments) {
             data.validation ? "test" : "validation");
     if (data.test_is_train && setup.communicator->rank() == 0)
       Console(/*quiet=*/true).warn(engine::test_is_train_text);
+    if (const auto line =
+            seen_validation_remark(table, weights, options.weights, data, options.common.data);
+        !line.empty())
+      print(line + "\n");
     if (data.validation) print_scores(setup, *data.validation, "validation");
     if (data.test)
       print_scores(setup, *data.test, "test");

@@ -172,7 +172,7 @@ InspectedText inspect_manifest(const fs::path& file) {
   const auto manifest = parse_ordered_json(text, formatted("[inspect] {} is damaged", file));
   require_environment(
       manifest.is_object() && manifest.contains("outcome") && manifest["outcome"].is_string(),
-      "[inspect] {} is damaged: the file needs an object with an outcome",
+      "[inspect] {} is damaged: the file needs a JSON object with the key outcome",
       file);
   checkpoints::require_digest(manifest, file);
   result.text = text_row("manifest.json", "whole, digest verified");

@@ -221,7 +221,7 @@ void add_plane_options(OptionTable& table, LandscapeOptions& options) {
   table
       .add("landscape",
            &options.run,
-           "run folder, state or snapshot that gives model, data, training path and center")
+           "run folder, state or snapshot: source of model, data, trajectory and center")
       .essential();
   table.add("pca_mat", &options.pca_mat, "matrix whose components span the plane, k x M .npy")
       .essential();
@@ -259,7 +259,7 @@ void add_surface_options(OptionTable& table, LandscapeOptions& options) {
   table
       .add("margin",
            &options.margin,
-           "border of the grid, relative to the extent of the training paths and the center",
+           "border of the grid, as a share of the extent of paths and center together",
            between(0, 100))
       .needs(!has_value("a_range") || !has_value("b_range"));
   table.add("a_range",
@@ -383,6 +383,18 @@ std::unique_ptr<data::Dataset> samples_of(const engine::Setup& setup,
   return data::subset(std::move(whole), std::move(indices));
 }
 
+/// A line where the center was trained on samples of the validation set that every point reads;
+/// else empty. Throws std::invalid_argument where the caller has chosen such a set.
+std::string validation_remark(const OptionTable& table,
+                              const engine::Setup& setup,
+                              const run::Weights& center,
+                              const LandscapeOptions& options) {
+  if (options.set != Samples::validation) return {};
+  const auto& path = options.center_file.empty() ? options.run : options.center_file;
+  require_unseen_validation(table, center, path, setup.data, options.common.data);
+  return seen_validation_remark(table, center, path, setup.data, options.common.data);
+}
+
 std::vector<PathFile> all_path_files(const LandscapeOptions& options) {
   auto files = path_files(options.run);
   std::istringstream more(options.paths);
@@ -416,7 +428,7 @@ std::vector<double> along(const std::vector<PathPoint>& points, double engine::C
   return values;
 }
 
-int measure(LandscapeOptions& options, const distributed::Ranks& ranks) {
+int measure(LandscapeOptions& options, const OptionTable& table, const distributed::Ranks& ranks) {
   auto setup = run::make_setup(options.common, distributed::single_process(ranks.rank_info));
   run::load_frozen(setup, options.run);
   const auto center = center_of(setup, options);
@@ -434,6 +446,8 @@ int measure(LandscapeOptions& options, const distributed::Ranks& ranks) {
        {"the files of the paths", names}});
   auto console = console_of(ranks, options.common.run.quiet);
   console.line(formatted("center: {}; {} samples a point", center.source, samples->size()));
+  if (const auto line = validation_remark(table, setup, center, options); !line.empty())
+    console.warn(line);
   if (setup.model.batchnorm_layers > 0)
     console.line(options.surface.recalibrate ? "BatchNorm recalibrated for every point"
                                              : "BatchNorm's running statistics kept");
@@ -487,10 +501,12 @@ int landscape_command(const std::vector<std::string>& arguments) {
   for (const auto& line : adopt_run(table, run, options.common, "unlike the run: "))
     print(line + "\n");
   adopt_normalisation(table, run, options.run, options.common.data);
+  print_default_network(table, run, options.run, options.common.model);
+  print_default_data(table, options.run, options.common.data);
   require_data(table, options.common.data);
   run::resolve(options.common, /*ranks=*/1, table);  // each rank evaluates points of its own
   return with_ranks(
-      table, options.common, [&](const auto& ranks) { return measure(options, ranks); });
+      table, options.common, [&](const auto& ranks) { return measure(options, table, ranks); });
 }
 
 }  // namespace dimred::commands

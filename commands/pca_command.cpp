@@ -54,8 +54,7 @@ void add_file_options(OptionTable& table, PcaOptions& options) {
   table
       .add("snapshots",
            &options.snapshots,
-           "snapshots: run, folder of .h5 or weight files, list (.txt), quoted pattern or .npy "
-           "matrix")
+           "a run, folder of .h5 or weight files, list (.txt), quoted pattern or .npy matrix")
       .role(OptionRole::input)
       .positional()
       .essential();
@@ -101,8 +100,8 @@ void add_matrix_options(OptionTable& table, PcaOptions& options) {
   table
       .add("components",
            &options.components,
-           "number of components k (default: min(32, n - 1) for n snapshots, n for kind = span, 32 "
-           "for kind = random)",
+           "number of components k: at most n - 1 for n snapshots; for kind = span at most n, also "
+           "its default",
            at_least(1))
       .essential();
   table

@@ -208,7 +208,8 @@ fs::path open_output(const stores::Url& url,
   } else {
     const bool replaces = overwrite.value_or(false);
     require(replaces || !fs::exists(unsent_mark(output)),
-            "[stores] output of an earlier command for {} was never uploaded from this machine; {}",
+            "[stores] an earlier command on this machine wrote output for {}, which was never "
+            "uploaded; {}",
             url,
             remedy(output));
     if (kind == OutputKind::made && !replaces) require_new(output, overwrite.has_value(), options);

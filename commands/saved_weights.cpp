@@ -79,21 +79,21 @@ void refuse_idle_options(const OptionTable& table,
   }
 }
 
-/// Says which network is meant where nothing names it.
+}  // namespace
+
 void print_default_network(const OptionTable& table,
                            const checkpoints::OpenedRun& run,
-                           const SavedOptions& saved) {
-  const auto& model = saved.common.model.model;
+                           const fs::path& weights,
+                           const engine::ModelOptions& options) {
+  const auto& model = options.model;
   if (!run.config.empty() || table.was_set(&model)) return;
   print(
       formatted("no run folder records the network of {}, so this is the default network, {}; give "
                 "another network with --{}\n",
-                saved.weights,
+                weights,
                 model,
                 table.at(&model).name));
 }
-
-}  // namespace
 
 void adopt_normalisation(const OptionTable& table,
                          const checkpoints::OpenedRun& run,
@@ -146,7 +146,7 @@ void adopt_run_of(OptionTable& table,
   const auto& recalibrate = saved.recalibrate_batchnorm;
   saved.recalibration_asked = table.was_set(&recalibrate) && recalibrate;
   refuse_idle_options(table, saved, command);
-  print_default_network(table, run, saved);
+  print_default_network(table, run, saved.weights, saved.common.model);
   const auto missing = missing_data(table, saved.common.data);
   if (missing.option.empty()) return;
   if (use == DataUse::samples || run.folder.empty()) require_data(table, saved.common.data);

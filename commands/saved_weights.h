@@ -39,6 +39,12 @@ void adopt_run_of(OptionTable& table,
                   const std::string& command,
                   DataUse use = DataUse::description);
 
+/// Says which network is meant where neither the run of `weights` nor an option names it.
+void print_default_network(const OptionTable& table,
+                           const checkpoints::OpenedRun& run,
+                           const std::filesystem::path& weights,
+                           const engine::ModelOptions& options);
+
 /// Takes over the mean and deviation that the weights were trained with, whatever the training set
 /// has become; without effect where nothing records them or a flag chooses the preprocessing.
 void adopt_normalisation(const OptionTable& table,

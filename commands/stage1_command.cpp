@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "checkpoints/state.h"
 #include "commands/import_command.h"
 #include "commands/model_command.h"
 #include "commands/ranks.h"
@@ -299,6 +300,19 @@ void require_consent(const engine::Setup& setup,
   });
 }
 
+/// As seen_validation_remark(), of the weights that a new run starts from; rank 0 alone may have
+/// them.
+std::string seen_start_remark(const OptionTable& table,
+                              const engine::Setup& setup,
+                              const run::CommonOptions& common,
+                              const fs::path& weights) {
+  if (weights.empty() || common.data.validation_fraction == 0) return {};
+  return on_rank_0(*setup.communicator, [&]() -> std::string {
+    if (!checkpoints::states_of(common.run.output).empty()) return {};  // the run goes on
+    return seen_validation_remark(table, {}, weights, setup.data, common.data);
+  });
+}
+
 /// A run of a schedule that ends with the rate 0 would learn nothing from more epochs.
 void say_end_of_schedule(const schedules::ScheduleOptions& schedule,
                          std::int64_t steps_per_epoch,
@@ -345,10 +359,13 @@ int stage1_command(const std::vector<std::string>& arguments) {
     require_unseen_validation(table, resumed.config, common.data);
     engine::require_cache_for_training(setup.data);
     require_consent(setup, resolved, common.run.output);
+    require_outside_classes(table, common);
     const run::RunFolder folder(common.run.output, config, *ranks.communicator, common.run.events);
     auto console = console_of(ranks, common.run.quiet);
     for (const auto& line : remarks) console.line(line);
     for (const auto& line : overridden) console.warn(line);
+    const auto seen = seen_start_remark(table, setup, common, options.transfer.initialize_from);
+    if (!seen.empty()) console.warn(seen);
     if (const auto line = differences_from(table, resumed); !line.empty()) console.line(line);
     if (const auto line = moved_run_remark(table, common.run.output); !line.empty())
       console.warn(line);

@@ -174,6 +174,13 @@ bool starts_from_snapshots(method::Start start) {
   return start == method::Start::mean || start == method::Start::first;
 }
 
+/// The place of the weights to start from.
+const fs::path& start_place(const stage2::Options& options) {
+  const auto start = options.constants.start;
+  if (starts_from_snapshots(start)) return options.snapshots;
+  return start == method::Start::file ? options.start_file : options.checkpoint;
+}
+
 stage2::StartWeights start_weights(engine::Setup& setup, const Stage2Plan& plan) {
   const auto& options = plan.options;
   if (starts_from_snapshots(options.constants.start))
@@ -301,6 +308,16 @@ pca::Basis load_subspace(const Stage2Plan& plan,
   return basis;
 }
 
+/// As seen_validation_remark(), after require_unseen_validation().
+std::string seen_validation(const OptionTable& table,
+                            const run::Weights& start,
+                            const engine::Setup& setup,
+                            const Stage2Plan& plan) {
+  const auto& path = start_place(plan.options);
+  require_unseen_validation(table, start, path, setup.data, plan.common.data);
+  return seen_validation_remark(table, start, path, setup.data, plan.common.data);
+}
+
 int descend(Stage2Plan& plan,
             const distributed::Ranks& ranks,
             const OptionTable& table,
@@ -309,15 +326,16 @@ int descend(Stage2Plan& plan,
   auto setup = run::make_setup(plan.common, ranks);
   const auto config = run_config(plan.common, table);
   engine::require_cache_for_training(setup.data);
+  require_outside_classes(table, plan.common);
   run::load_frozen(setup, plan.options.checkpoint);
   auto start = start_unless_resumed(setup, plan);
-  if (start) require_unseen_validation(table, start->weights, setup.data, plan.common.data);
+  const auto seen = start ? seen_validation(table, start->weights, setup, plan) : std::string();
   const run::RunFolder folder(
       plan.common.run.output, config, *ranks.communicator, plan.common.run.events);
   auto console = console_of(ranks, plan.common.run.quiet);
   for (const auto& line : overridden) console.warn(line);
-  if (const auto line = moved_run_remark(table, plan.common.run.output); !line.empty())
-    console.warn(line);
+  for (const auto& line : {seen, moved_run_remark(table, plan.common.run.output)})
+    if (!line.empty()) console.warn(line);
   if (const auto line = describe_choice(preprocessing, plan.common); !line.empty())
     console.line(line);
   return train_run(ranks, setup, folder, "stage2", console, [&] {

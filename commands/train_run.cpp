@@ -5,8 +5,12 @@
 #include <nlohmann/json.hpp>
 
 #include "checkpoints/artifact.h"
+#include "checkpoints/output.h"
 #include "commands/remote.h"
 #include "commands/run.h"
+#include "data/image_files.h"
+#include "data/open.h"
+#include "data/splits.h"
 #include "options/effects.h"
 #include "options/options_file.h"
 #include "run/builtin_hooks.h"
@@ -106,9 +110,10 @@ std::string default_data_remark(const OptionTable& table,
   const bool is_named = table.was_set(&data.dataset.path) || table.was_set(&data.dataset.kind);
   if (is_named || !checkpoints::open_run(weights).config.empty()) return {};
   return formatted(
-      "no run folder records the training data of {}, so normalisation, classes and samples come "
-      "from the default data, Fashion-MNIST; give other data with --{}",
+      "no run folder records the training data of {}, so {} come from the default data, "
+      "Fashion-MNIST; give other data with --{}",
       weights,
+      data.trained_mean.empty() ? "normalisation, classes and samples" : "classes and samples",
       table.at(&data.dataset.path).name);
 }
 
@@ -119,24 +124,21 @@ void print_default_data(const OptionTable& table,
   if (!remark.empty()) print(remark + "\n");
 }
 
-void require_unseen_validation(const OptionTable& table,
-                               const std::string& config,
-                               const engine::DataOptions& data) {
-  if (data.validation_fraction == 0) return;
-  const auto is_given = [&](const void* field) {
-    return table.at(field).origin == OptionOrigin::flag;
-  };
-  // What the runs of a mean have recorded is no choice of the caller.
-  if (!is_given(&data.validation_fraction) && !is_given(&data.split_seed) &&
-      !is_given(&data.train_samples))
-    return;
+namespace {
+
+/// Says what a run held out, by the options that it recorded as TOML, if the command's validation
+/// set has samples of the run's training; empty: it has none, or the record does not say.
+std::string other_held_out(const OptionTable& table,
+                           const std::string& config,
+                           const engine::DataOptions& data) {
+  if (data.validation_fraction == 0) return {};
   const auto entries = read_toml(checkpoints::config_name, config);
   const auto recorded = [&](const void* field) {
     const auto found = std::ranges::find(entries, table.at(field).name, &ConfigEntry::name);
     return found == entries.end() ? std::string() : found->text;
   };
   const auto fraction = recorded(&data.validation_fraction);
-  if (fraction.empty()) return;
+  if (fraction.empty()) return {};
   const double trained = std::stod(fraction);
   // A smaller part is held out of a larger one, if the seed and the samples are the same.
   const auto differs = [&](const void* field) {
@@ -144,35 +146,89 @@ void require_unseen_validation(const OptionTable& table,
     return !text.empty() && text != table.at(field).value();
   };
   const bool same_choice = !differs(&data.split_seed) && !differs(&data.train_samples);
-  if (same_choice && data.validation_fraction <= trained) return;
-  const auto was = trained == 0 ? std::string("the run held out no samples")
-                                : formatted(
-                                      "the run held out samples with validation_fraction = "
-                                      "{}, split_seed = {}, train_samples = {}",
-                                      fraction,
-                                      recorded(&data.split_seed),
-                                      recorded(&data.train_samples));
-  refuse(
-      "[{}] the validation set would have samples that the weights were trained on: {}, received "
-      "validation_fraction = {}, split_seed = {}, train_samples = {}; give --{} 0 for no "
-      "validation set",
-      table.scope(),
-      was,
-      table.at(&data.validation_fraction).value(),
-      table.at(&data.split_seed).value(),
-      table.at(&data.train_samples).value(),
-      table.at(&data.validation_fraction).name);
+  if (same_choice && data.validation_fraction <= trained) return {};
+  if (trained == 0) return "no samples";
+  return formatted("samples with validation_fraction = {}, split_seed = {}, train_samples = {}",
+                   fraction,
+                   recorded(&data.split_seed),
+                   recorded(&data.train_samples));
+}
+
+/// The command's own choice of held-out samples.
+std::string validation_text(const OptionTable& table, const engine::DataOptions& data) {
+  return formatted("validation_fraction = {}, split_seed = {}, train_samples = {}",
+                   table.at(&data.validation_fraction).value(),
+                   table.at(&data.split_seed).value(),
+                   table.at(&data.train_samples).value());
+}
+
+/// The options of a run that was trained on samples of the same data set; empty: of no such run.
+std::string config_of_same_data(const std::string& run_json, const engine::DataSets& sets) {
+  if (run_json.empty()) return {};
+  const auto saved = nlohmann::json::parse(run_json);
+  const auto record = saved.value("data", nlohmann::json());
+  if (record.is_null() || !engine::other_training_samples(record, sets.record).empty()) return {};
+  return saved.value("config", "");
+}
+
+/// Whether the caller has chosen the held-out samples. Adopted values, such as those of a mean's
+/// first run, are no choice of theirs.
+bool chooses_validation(const OptionTable& table, const engine::DataOptions& data) {
+  return data.validation_fraction > 0 &&
+         (table.at(&data.validation_fraction).was_given() ||
+          table.at(&data.split_seed).was_given() || table.at(&data.train_samples).was_given());
+}
+
+/// The records of the runs that weights come from: a mean's, their own, or else that of the run
+/// they lie in, as an export does.
+std::vector<std::string> records_of(const run::Weights& weights, const fs::path& path) {
+  if (!weights.runs.empty()) return weights.runs;
+  return {weights.run_json.empty() ? checkpoints::record_of(path) : weights.run_json};
+}
+
+}  // namespace
+
+void require_unseen_validation(const OptionTable& table,
+                               const std::string& config,
+                               const engine::DataOptions& data) {
+  if (!chooses_validation(table, data)) return;
+  const auto was = other_held_out(table, config, data);
+  require(was.empty(),
+          "[{}] the validation set would have samples that the weights were trained on: the run "
+          "held out {}, received {}; give --{} 0 for no validation set",
+          table.scope(),
+          was,
+          validation_text(table, data),
+          table.at(&data.validation_fraction).name);
 }
 
 void require_unseen_validation(const OptionTable& table,
                                const run::Weights& weights,
+                               const fs::path& path,
                                const engine::DataSets& sets,
                                const engine::DataOptions& data) {
-  if (weights.run_json.empty()) return;
-  const auto saved = nlohmann::json::parse(weights.run_json);
-  const auto record = saved.value("data", nlohmann::json());
-  if (record.is_null() || !engine::other_training_samples(record, sets.record).empty()) return;
-  require_unseen_validation(table, saved.value("config", ""), data);
+  if (!chooses_validation(table, data)) return;
+  for (const auto& record : records_of(weights, path))
+    require_unseen_validation(table, config_of_same_data(record, sets), data);
+}
+
+std::string seen_validation_remark(const OptionTable& table,
+                                   const run::Weights& weights,
+                                   const fs::path& path,
+                                   const engine::DataSets& sets,
+                                   const engine::DataOptions& data) {
+  if (data.validation_fraction == 0) return {};
+  const bool mean = !weights.runs.empty();
+  for (const auto& record : records_of(weights, path)) {
+    const auto was = other_held_out(table, config_of_same_data(record, sets), data);
+    if (was.empty()) continue;
+    return formatted("the validation set ({}) has samples that {} trained on: {} held out {}",
+                     validation_text(table, data),
+                     mean ? "some of the averaged weights were" : "the weights were",
+                     mean ? "one of the runs" : "the run",
+                     was);
+  }
+  return {};
 }
 
 namespace {
@@ -266,6 +322,37 @@ void require_data(const OptionTable& table, const engine::DataOptions& data) {
           missing.option == "data" ? "data" : "test data",
           missing.path,
           missing.option);
+}
+
+namespace {
+
+/// The folders whose folders are the classes of images; none of other data.
+std::vector<fs::path> class_roots(const data::DatasetOptions& data) {
+  std::vector<fs::path> roots;
+  for (const auto& path : {data.path, data.test_path}) {
+    if (path.empty() || !fs::is_directory(path)) continue;
+    if ((data.kind == "auto" ? data::kind_of(path) : data.kind) != "folder") continue;
+    const auto train = data::split_folder(path, /*train=*/true);
+    const auto test = data::split_folder(path, /*train=*/false);
+    if (train.empty() && test.empty()) roots.push_back(path);
+    for (const auto& split : {train, test})
+      if (!split.empty()) roots.push_back(split);
+  }
+  return roots;
+}
+
+}  // namespace
+
+void require_outside_classes(const OptionTable& table, const run::CommonOptions& common) {
+  const auto& output = common.run.output;
+  if (output.empty()) return;
+  for (const auto& root : class_roots(common.data.dataset)) {
+    const auto inner = fs::weakly_canonical(output).lexically_relative(fs::weakly_canonical(root));
+    // Whoever reads the classes passes over hidden folders.
+    const bool hidden = std::ranges::any_of(
+        inner, [](const fs::path& part) { return data::is_left_out(part.string()); });
+    if (!hidden) checkpoints::require_outside(table.scope(), output, root);
+  }
 }
 
 void keep_values(OptionTable& table,

@@ -25,7 +25,7 @@ std::vector<std::string> adopt_run(OptionTable& table,
                                    const std::string& otherwise);
 
 /// A line where neither the run of `weights` nor an option says what they were trained on, so that
-/// the default data stand in; else empty.
+/// the default data stand in, but for a normalisation that was adopted; else empty.
 std::string default_data_remark(const OptionTable& table,
                                 const std::filesystem::path& weights,
                                 const engine::DataOptions& data);
@@ -35,17 +35,29 @@ void print_default_data(const OptionTable& table,
                         const std::filesystem::path& weights,
                         const engine::DataOptions& data);
 
-/// Throws std::invalid_argument where the validation set would have samples that the weights were
-/// trained on, by the options that their run recorded as TOML in `config` (empty: not known).
+/// Throws std::invalid_argument where the caller has chosen, by a flag or a file, a validation set
+/// with samples of the weights' training, by the options that their run recorded as TOML in
+/// `config` (empty: not known).
 void require_unseen_validation(const OptionTable& table,
                                const std::string& config,
                                const engine::DataOptions& data);
 
-/// Throws as above, for weights that were trained on samples of the same data set.
+/// Throws as above, for weights from `path` that were trained on samples of the same data set; for
+/// a mean, by the options of each of its runs; for weights without a record, as an export's, by
+/// those of the run that they lie in.
 void require_unseen_validation(const OptionTable& table,
                                const run::Weights& weights,
+                               const std::filesystem::path& path,
                                const engine::DataSets& sets,
                                const engine::DataOptions& data);
+
+/// A line where the weights from `path` were trained on samples of the validation set, which
+/// another run's record may have chosen, such as that of a mean's first run; else empty.
+std::string seen_validation_remark(const OptionTable& table,
+                                   const run::Weights& weights,
+                                   const std::filesystem::path& path,
+                                   const engine::DataSets& sets,
+                                   const engine::DataOptions& data);
 
 /// Returns a line with each option whose value differs from the continued run's, and both values;
 /// empty if none differs. Options that the run takes over, or that cannot change its result, are
@@ -76,6 +88,10 @@ MissingData missing_data(const OptionTable& table, const engine::DataOptions& da
 
 /// Throws std::invalid_argument for missing_data(), naming the option that says where it is now.
 void require_data(const OptionTable& table, const engine::DataOptions& data);
+
+/// Throws std::invalid_argument where a run's output would lie among the class folders of its data,
+/// which nobody could open any more.
+void require_outside_classes(const OptionTable& table, const run::CommonOptions& common);
 
 /// Keeps a resumed run's own values of unset options among `fields`, such as values chosen by files
 /// that may be gone.

@@ -33,10 +33,15 @@ from comparison.results import Outcome, Reader, save_table, tidy
 from comparison.rows import Rows
 from comparison.schedule import Busy, Journal, Scheduler, Stopped, in_words, take
 from comparison.summary import EQUALS, NOTES, Condition, Ranked, choose, conditions, ranking, shown, summarise, within
-from workbench.files import write_whole
+from workbench.files import require_place, write_whole
 from workbench.jobs import DIMRED
 
 ENGINES = ("local", "dask", "slurm")
+TABLES = {  # and what is near their beginnings
+    "results.csv": "phase,seed,role,method,variant,",
+    "summary.csv": "role,method,variant,chosen,",
+    "summary.txt": EQUALS[None],
+}
 Choices = dict[Condition, tuple[dict[str, str], Ranked]]  # variants, baselines
 LISTS = {"baselines": "test_accuracy", "baselines_by_loss": "test_loss"}  # key of a file of choices -> metric
 
@@ -323,6 +328,15 @@ class Comparison:
         print(f"{text}\n\nwritten: {output}/results.csv, results.parquet, summary.csv, summary.txt")
 
 
+def require_free_tables(output: Path) -> None:
+    """Raises ConfigError where a table would replace anything but a comparison's, before hours of work."""
+    for name, mark in TABLES.items():
+        try:
+            require_place(output / name, "--output", ("table of experiments/compare.py", mark))
+        except ValueError as error:
+            raise ConfigError(str(error)) from None
+
+
 def show_jobs(entries: Entries, frozen: Choices | None, options: argparse.Namespace) -> None:
     """What --dry_run prints: the jobs of the selection, or of the confirmation of choices that are frozen, and the time
     that they take, as far as jobs that have run in the folder tell."""
@@ -353,6 +367,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.dry_run:
             show_jobs(entries, read_choices(options.choices, plan) if options.choices else None, options)
             return 0
+        require_free_tables(options.output)
         begin_engine = engine_of(options)
         with take(options.output.resolve()) as lock:
             comparison = Comparison(options, entries, lambda: begin_engine(options.output.resolve(), lock))

@@ -17,12 +17,14 @@ from pathlib import Path
 from typing import Any
 
 from recipe_seeds import mean_and_deviation
+from workbench.files import require_place
 from workbench.jobs import REPOSITORY, CommandFailed, flags, pair, run_logged
 from workbench.text_table import text_table, write_csv
 
 from dimred.runs import is_finished, read_run
 
 ARMS = ("rate at zero", "rate high")
+MARK = ("table of experiments/first_run.py", "data,arm,seed,rate,")
 COLUMNS = ("stage1", "mean", "stage2")  # stage 1's end, the mean of its last ten snapshots, stage 2's end
 
 
@@ -79,6 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     output = options.output.resolve()
     rows: list[dict[str, object]] = []
     try:
+        require_place(output / "results.csv", "--output", MARK)
         for seed in options.seeds:
             for name, data in options.data:
                 for arm in ARMS:

@@ -29,6 +29,7 @@ sys.path.insert(0, str(REPOSITORY / "tests"))
 from ranks import run_ranks
 
 HEADER = ["fixed", "ranks", "global batch", "round", "images/s", "sent per step, MB", "test accuracy"]
+TABLE = ("table of experiments/rank_scaling.py", ",".join(HEADER[:4]))
 
 
 def parse() -> argparse.Namespace:
@@ -56,6 +57,7 @@ def main() -> None:
     report = options.output / "report.html"
     try:
         require_place(report, "--output", MARK)
+        require_place(options.output / "results.csv", "--output", TABLE)
     except ValueError as error:
         print(f"rank_scaling: {error}", file=sys.stderr)
         raise SystemExit(2) from None

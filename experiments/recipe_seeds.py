@@ -17,11 +17,13 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from workbench.files import require_place
 from workbench.jobs import DIMRED, CommandFailed, fit, pair, train
 from workbench.text_table import text_table, write_csv
 
 from dimred.runs import Run, flatten, read_runs
 
+MARK = ("table of experiments/recipe_seeds.py", "seed,run,method,")
 ENDS = ("stage1", "continued", "annealed", "stage2")
 METRICS = {
     "test_accuracy": ("final test accuracy, %", 100, 2),
@@ -137,6 +139,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Returns 0, or 1 with the failed command's last line."""
     options = parse(arguments)
     try:
+        require_place(options.output / "results.csv", "--output", MARK)
         with ThreadPoolExecutor(options.jobs) as pool:
             list(pool.map(lambda seed: run_seed(options, seed), options.seeds))
     except (CommandFailed, OSError, ValueError) as error:

@@ -15,6 +15,7 @@ from pathlib import Path
 import matplotlib as mpl
 import numpy as np
 from numpy.typing import NDArray
+from workbench.files import require_place
 
 import dimred
 from dimred._sources import open_source
@@ -72,6 +73,10 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=FIGURE)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
+    try:
+        require_place(options.output, "--output", ("figure of Matplotlib", "Matplotlib"))
+    except ValueError as error:
+        parser.error(str(error))
     found = trajectories(rows_of(options.source), options.seed)
     for name, one in found.items():
         print(

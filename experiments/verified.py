@@ -23,12 +23,14 @@ from pathlib import Path
 
 import pandas as pd
 from comparison.results import save_table
+from workbench.files import require_place
 from workbench.jobs import DIMRED
 from workbench.text_table import interval, percent, text_table
 
 from dimred.runs import BadRun, holm, mean_interval, paired_difference, read_run
 
 AT_EQUAL_PASSES = "no more passes"
+MARKS = {"verification.csv": ",verified\n", "verification.txt": "epoch of stage 1"}  # near their beginnings
 AXES = ("stage1.", "matrices.", "methods.")  # how the names of their columns begin
 
 
@@ -180,6 +182,8 @@ def tables_of(options: argparse.Namespace) -> tuple[pd.DataFrame, pd.DataFrame]:
 def text_of(options: argparse.Namespace) -> str:
     """Verifies all; the two tables."""
     runs, summary = tables_of(options)
+    for name, mark in MARKS.items():
+        require_place(options.comparison / name, "comparison", ("table of experiments/verified.py", mark))
     text = by_epoch(options.dimred, options.pairs, options.comparison, runs[runs["role"] == "start"], options.jobs)
     runs = runs[runs["role"] != "start"].copy()
     folders = [options.comparison / folder for folder in runs["folder"]]
@@ -206,7 +210,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"--jobs needs a number above 0, received {options.jobs}")
     try:
         text = text_of(options)
-    except (BadRun, OSError) as error:
+    except (ValueError, OSError) as error:  # BadRun is a ValueError, as is a place that is taken
         print(f"verified: {error}", file=sys.stderr)
         return 1
     (options.comparison / "verification.txt").write_text(text + "\n")

@@ -372,7 +372,7 @@ void require_one_rule(const Part& part, const Input& like) {
     if (!factor) continue;
     const auto [at, fresh] = of_module.emplace(factor->module, part.rule_of[i]);
     require(at->second == part.rule_of[i],
-            "[merge] {}: \"{}\": lora_A and lora_B must match the same line",
+            "[merge] {}: \"{}\": one line must match both lora_A and lora_B",
             part.kind,
             printable(factor->module));
   }

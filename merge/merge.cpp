@@ -82,14 +82,19 @@ void remark_on_order(checkpoints::Series& series) {
     series.remarks.push_back(std::move(remark));
 }
 
+std::vector<checkpoints::MemberFacts> facts_of(const std::vector<Input>& inputs) {
+  std::vector<checkpoints::MemberFacts> facts;
+  for (const auto& input : inputs)
+    facts.push_back({input.path, input.held_step, input.run, input.averaging});
+  return facts;
+}
+
 /// Refuses kinds and windows that go by steps where snapshots hold other steps than their names
 /// say, and says so for others.
 void settle_held_steps(const Options& options,
                        const std::vector<Input>& inputs,
                        checkpoints::Series& series) {
-  std::vector<checkpoints::HeldStep> held;
-  for (const auto& input : inputs) held.push_back({input.path, input.held_step, input.run.id});
-  const auto difference = checkpoints::step_difference(held);
+  const auto difference = checkpoints::step_difference(facts_of(inputs));
   if (difference.empty()) return;
   series.remarks.push_back(difference);
   series.unordered = difference;
@@ -190,12 +195,6 @@ void require_one_form(const std::vector<Input>& inputs, const Input& like, const
   require_one_frozen_part(inputs);
 }
 
-void require_one_averaging(const std::vector<Input>& inputs) {
-  std::vector<checkpoints::MemberAveraging> members;
-  for (const auto& input : inputs) members.push_back({input.path, input.averaging});
-  checkpoints::require_one_averaging(members, "merge");
-}
-
 struct Work {
   std::vector<Input> inputs;
   std::vector<Part> parts;
@@ -264,7 +263,7 @@ void read_headers(Work& work, const Options& options) {
     return;
   }
   work.like = &work.inputs[work.parts.back().copied_from];
-  require_one_averaging(work.inputs);
+  checkpoints::require_one_averaging(facts_of(work.inputs), "merge");
   require_one_form(work.inputs, *work.like, options);
   require_no_factors(work);
 }
@@ -473,9 +472,7 @@ void add_remarks(Report& report, const Work& work) {
     for (const auto& input : *inputs)
       for (const auto& remark : input.remarks)
         if (said.insert(remark).second) report.remarks.push_back(remark);
-  std::vector<checkpoints::MemberRun> runs;
-  for (const auto& input : work.inputs) runs.push_back({input.path, input.run});
-  if (auto remark = checkpoints::runs_remark(checkpoints::runs_of(runs)); !remark.empty())
+  if (auto remark = checkpoints::runs_remark(facts_of(work.inputs)); !remark.empty())
     report.remarks.push_back(std::move(remark));
   std::ranges::copy(work.folded.remarks, std::back_inserter(report.remarks));
   for (const auto& part : report.parts) {

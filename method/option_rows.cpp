@@ -77,8 +77,8 @@ void add_curvature_options(OptionTable& table, MethodOptions& method) {
   table
       .add_choice("curvature",
                   &method.curvature,
-                  "gradients whose difference y updates H; between: of successive steps, on their "
-                  "batches; same: before and after a step, on one batch (one extra gradient)",
+                  "gradient change that updates H; between: from step to step; same: on one batch, "
+                  "before and after a step (one extra gradient)",
                   {{"between", Curvature::between}, {"same", Curvature::same}})
       .needs(learned);
 }

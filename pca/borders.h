@@ -32,7 +32,6 @@ class Borders {
   /// own: the rank's columns. Memory: at most two pages a row.
   Borders(const MatrixShape& shape, const layout::ColumnRange& own);
 
-  const MatrixShape& shape() const { return shape_; }
   /// `columns` of a row without the kept ones at their two ends: the part that the rank writes.
   layout::ColumnRange trimmed(std::int64_t row, layout::ColumnRange columns) const;
   /// Keeps a copy of those of a row's values from `column` on that lie in shared pages. Several

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <type_traits>
 #include <utility>
 
@@ -60,9 +61,10 @@ class ComponentsWork {
       write(begin, width, streams);
     }
     with_extremes([&](auto& all) { std::ranges::transform(all, extremes_, all.begin(), larger); });
-    BlockRow* pieces = found_.pieces.data() + block * pass_.components;
+    const auto piece = block * pass_.components;
     for (std::size_t j = 0; j < guess_.size(); ++j) {
-      pieces[j] = {guess_[j] < 0, streams[j].hex()};
+      found_.negated[piece + j] = static_cast<char>(guess_[j] < 0);
+      found_.digests[piece + j] = streams[j].hex();
     }
   }
 
@@ -80,11 +82,12 @@ class ComponentsWork {
                     std::span<double> partial) {
     const auto& kernels = pass_.kernels->template of<Value>();
     read_tile(*pass_.rows, begin, width, tile_.data(), tile_stride_);
-    const Tile<Value> tile{tile_.data(), tile_stride_, rows_, width};
-    kernels.combine({combinations_.data(), padded(pass_.components, component_unit)},
+    const Tile<const Value> tile{tile_.data(), tile_stride_, rows_, width};
+    const auto components = padded(pass_.components, component_unit);
+    kernels.combine({combinations_.data(), components, rows_, components},
                     tile,
                     means(begin, tile),
-                    {result_.data() + at, stride_},
+                    {result_.data() + at, stride_, components, width},
                     scratch_.data());
     for (std::int64_t c = at; c < at + width; c += panel_columns) {
       const auto part = std::min(panel_columns, at + width - c);
@@ -96,14 +99,20 @@ class ComponentsWork {
 
   /// The means of the columns of W from `begin` on where they are to be subtracted, else nullptr.
   /// A combination's factors sum to zero up to rounding, which shows where means are beyond 1e8 of
-  /// the spread. Only float64 holds such columns.
-  const double* means(std::int64_t begin, const Tile<Value>& tile) {
-    if (!std::is_same_v<Value, double> || !pass_.centred) return nullptr;
+  /// the spread: in float64, and in float32 where a large column is constant, as a mask is.
+  const double* means(std::int64_t begin, const Tile<const Value>& tile) {
+    constexpr bool single = std::is_same_v<Value, float>;
+    const auto is_small = [](Value value) { return std::abs(value) < 1e6F; };
+    const std::span first(tile.values, tile.width);  // row
+    if (!pass_.centred || (single && std::ranges::all_of(first, is_small))) return nullptr;
     if (pass_.mean.empty()) {
       pass_.kernels->template of<Value>().mean(tile, mean_.data());
     } else {
       std::copy_n(pass_.mean.begin() + begin, tile.width, mean_.data());
     }
+    // A column has the same bits, whatever columns lie beside it.
+    for (std::size_t c = 0; single && c < first.size(); ++c)
+      if (is_small(first[c])) mean_[c] = 0;
     return mean_.data();
   }
 
@@ -210,7 +219,8 @@ Components write_components(const Pass& pass,
   const auto blocks = pass.blocks(columns_per_digest);
   const auto rows = padded(pass.components, pass.kernels->row_unit);
   Components found{.extremes = std::vector<float>(pass.components),
-                   .pieces = std::vector<BlockRow>(blocks * pass.components)};
+                   .negated = std::vector<char>(blocks * pass.components),
+                   .digests = std::vector<std::string>(blocks * pass.components)};
   std::mutex mutex;
   const auto gram = ordered_sum(blocks, pass.threads, rows * rows, [&]() -> BlockWork {
     if (pass.rows->info().float64)
@@ -239,12 +249,12 @@ std::vector<bool> rows_to_flip(const std::vector<float>& extremes, Communicator&
 
 std::vector<std::string> fix_signs(const Pass& pass,
                                    const std::vector<bool>& flip,
-                                   const std::vector<BlockRow>& pieces,
+                                   const Components& found,
                                    const MatrixTarget& matrix) {
   return block_digests(
       pass, [&](std::int64_t block, std::int64_t row, std::int64_t begin, std::span<float> values) {
-        const auto& piece = pieces[block * pass.components + row];
-        if (piece.negated == flip[row]) return piece.digest;
+        const auto piece = block * pass.components + row;
+        if ((found.negated[piece] != 0) == flip[row]) return found.digests[piece];
         matrix.read(row, begin, values);
         for (float& value : values) value = -value;
         matrix.write(row, begin, values);

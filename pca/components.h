@@ -27,17 +27,13 @@ struct MatrixTarget {
 /// Digest of a block of columns from those of its k rows: XXH3-128 of their hex digits in order.
 std::string block_digest(std::span<const std::string> rows);
 
-/// One row of P within one digest block, as it lies in the file.
-struct BlockRow {
-  bool negated = false;
-  std::string digest;
-};
-
 struct Components {
-  std::vector<double> gram;      // P P' of what was written, lower triangle
-  std::vector<float> extremes;   // [k] each row's own entry of largest magnitude, before signs; of
-                                 // two alike the positive one
-  std::vector<BlockRow> pieces;  // [own digest blocks x k]
+  std::vector<double> gram;     // P P' of what was written, lower triangle
+  std::vector<float> extremes;  // [k] each row's own entry of largest magnitude, before signs; of
+                                // two alike the positive one
+  // [own digest blocks x k] each, for a row's part in a block as it lies in the file
+  std::vector<char> negated;  // 0 or 1; no bool, as threads write elements side by side
+  std::vector<std::string> digests;
 };
 
 /// Writes the own columns of P = C' W. combinations: C [n x k''], k'' = k padded to component_unit;
@@ -55,7 +51,7 @@ std::vector<bool> rows_to_flip(const std::vector<float>& extremes, Communicator&
 /// columns_per_digest columns (of the own part of it).
 std::vector<std::string> fix_signs(const Pass& pass,
                                    const std::vector<bool>& flip,
-                                   const std::vector<BlockRow>& pieces,
+                                   const Components& found,
                                    const MatrixTarget& matrix);
 
 /// The digest of each own block of columns_per_digest columns as it lies in the file. Cost: one

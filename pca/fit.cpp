@@ -70,7 +70,7 @@ void check_options(const FitOptions& options, const std::vector<layout::ColumnRa
           "[pca] needs a share of the variance in (0, 1), received {}",
           options.variance);
   require(options.variance == 0 || (is_centred(options.kind) && options.blocks == Blocks::whole),
-          "[pca] a share of the variance as components needs kind = pca or shuffled, and blocks = "
+          "[pca] components < 1 (share of the variance) needs kind = pca or shuffled, and blocks = "
           "whole; received kind = {} and blocks = {}",
           name_of(options.kind),
           options.blocks == Blocks::whole ? "whole" : "layers");

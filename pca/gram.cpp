@@ -26,7 +26,9 @@ std::string parameter_of(const SourceInfo& info, std::int64_t column) {
 
 /// Throws for the first value of a tile [n x width] that is not finite as float32.
 template <class Value>
-void require_finite(const SnapshotSource& source, const Tile<Value>& tile, std::int64_t begin) {
+void require_finite(const SnapshotSource& source,
+                    const Tile<const Value>& tile,
+                    std::int64_t begin) {
   for (std::int64_t i = 0; i < source.rows(); ++i) {
     for (std::int64_t c = 0; c < tile.width; ++c) {
       const Value value = tile.values[i * tile.stride + c];
@@ -79,7 +81,7 @@ class GramWork {
                  const Value* values,
                  std::int64_t width,
                  std::span<double> partial) {
-    const Tile<Value> tile{values, stride_, rows_, width};
+    const Tile<const Value> tile{values, stride_, rows_, width};
     const auto padded_rows = padded(rows_, pass_.kernels->row_unit);
     const auto& kernels = pass_.kernels->template of<Value>();
     const bool wanted = !pass_.mean.empty();

@@ -24,20 +24,8 @@ inline constexpr std::int64_t component_unit = 8;
 /// Values [rows x width], the rows `stride` apart.
 template <class Value>
 struct Tile {
-  const Value* values = nullptr;
+  Value* values = nullptr;
   std::int64_t stride = 0, rows = 0, width = 0;
-};
-
-/// c [rows x components] of combinations; components a multiple of component_unit.
-struct Combinations {
-  const double* values = nullptr;
-  std::int64_t components = 0;
-};
-
-/// Destination of combined rows, `stride` apart.
-struct CombinedRows {
-  float* values = nullptr;
-  std::int64_t stride = 0;
 };
 
 /// The loops over a tile of snapshots whose values are float or double.
@@ -45,21 +33,22 @@ template <class Value>
 struct TileKernels {
   /// mean [width] of each column of w [rows x width]. False if a value of w is not finite as
   /// float32.
-  bool (*mean)(const Tile<Value>& w, double* mean);
+  bool (*mean)(const Tile<const Value>& w, double* mean);
 
   /// x[i] = w[i] - mean; x is zero up to a multiple of 8 columns. w [rows x width], mean [width],
   /// x [rows x panel_stride], width <= panel_columns.
-  void (*centre)(const Tile<Value>& w, const double* mean, double* x);
+  void (*centre)(const Tile<const Value>& w, const double* mean, double* x);
 
   /// x[i] = w[i] in float64; otherwise as centre.
-  void (*widen)(const Tile<Value>& w, double* x);
+  void (*widen)(const Tile<const Value>& w, double* x);
 
-  /// p = c' (w - mean). mean [width] or null for 0, p [components x width] rounded to float32;
-  /// scratch [rows x column_slack].
-  void (*combine)(const Combinations& c,
-                  const Tile<Value>& w,
+  /// p = c' (w - mean). c [rows x components], components a multiple of component_unit; mean
+  /// [width] or null for 0; p [components x width] rounded to float32; scratch [rows x
+  /// column_slack].
+  void (*combine)(const Tile<const double>& c,
+                  const Tile<const Value>& w,
                   const double* mean,
-                  const CombinedRows& p,
+                  const Tile<float>& p,
                   double* scratch);
 };
 

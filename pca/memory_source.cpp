@@ -121,7 +121,7 @@ void keep_weights(MemoryRow& row, std::vector<std::string>& left_out) {
 
 /// The row as those of files are described.
 SnapshotRow described(const MemoryRow& from) {
-  SourceInfo info{.rows = 1, .names = {from.name}};
+  SourceInfo info{.names = {from.name}};
   std::vector<layout::Parameter> parameters;
   for (const MemoryTensor& tensor : from.tensors) {
     require_real(from, tensor);

@@ -185,10 +185,10 @@ double write_borders(const MatrixTarget& matrix, Communicator& communicator) {
   std::vector<Borders> all;
   on_rank_0(communicator, [&] {
     for (int rank = 0; rank < communicator.size(); ++rank)
-      all.emplace_back(own.shape(), own_range(rank, communicator.size(), matrix.shape.columns));
+      all.emplace_back(matrix.shape, own_range(rank, communicator.size(), matrix.shape.columns));
   });
   // Row by row, because every rank receives what is gathered.
-  for (std::int64_t row = 0; row < own.shape().rows; ++row) {
+  for (std::int64_t row = 0; row < matrix.shape.rows; ++row) {
     const auto values = std::as_bytes(own.values(row));
     const auto texts = communicator.gather(
         std::string(reinterpret_cast<const char*>(values.data()), values.size()));

@@ -1,6 +1,7 @@
 #include "pca/rows.h"
 
 #include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
@@ -41,8 +42,7 @@ SnapshotRow snapshot_row(const fs::path& path, std::vector<InputFile> open) {
   guard.add(path, file.state());
   const auto info = checkpoints::read_snapshot_info(file);
   const auto later = info.digests_offset > 0 ? info.parameters * std::int64_t{sizeof(float)} : 0;
-  return {{.rows = 1,
-           .columns = info.parameters,
+  return {{.columns = info.parameters,
            .names = {path.string()},
            .files = {path},
            .layout_hash = info.layout_hash,
@@ -55,8 +55,7 @@ SnapshotRow snapshot_row(const fs::path& path, std::vector<InputFile> open) {
             {checkpoints::run_of(0, info.parameters, info.weights_offset)},
             info.digests_offset}},
           std::move(guard),
-          checkpoints::identity_of(info.run_json),
-          info.step,
+          {.path = path, .step = info.step, .run = checkpoints::identity_of(info.run_json)},
           std::move(open)};
 }
 
@@ -106,12 +105,13 @@ std::string values_digest(const checkpoints::TensorReader& reader,
   return digest.hex();
 }
 
-std::vector<CodeDigest> codes_of(const checkpoints::Checkpoint& checkpoint) {
-  std::vector<CodeDigest> codes;
+/// The digests of integers that may be weights, by their names.
+std::map<std::string, std::string> codes_of(const checkpoints::Checkpoint& checkpoint) {
+  std::map<std::string, std::string> codes;
   if (std::ranges::none_of(checkpoint.tensors, may_hold_codes)) return codes;
   const checkpoints::TensorReader reader(checkpoint);
   for (const auto& tensor : checkpoint.tensors)
-    if (may_hold_codes(tensor)) codes.push_back({tensor.name, values_digest(reader, tensor)});
+    if (may_hold_codes(tensor)) codes.emplace(tensor.name, values_digest(reader, tensor));
   return codes;
 }
 
@@ -119,7 +119,7 @@ std::vector<CodeDigest> codes_of(const checkpoints::Checkpoint& checkpoint) {
 /// names.
 SnapshotRow weights_row(const fs::path& path, checkpoints::ArtifactKind kind) {
   auto checkpoint = checkpoints::read_checkpoint(path, kind);
-  SourceInfo info{.rows = 1, .names = {path.string()}, .left_out = std::move(checkpoint.left_out)};
+  SourceInfo info{.names = {path.string()}, .left_out = std::move(checkpoint.left_out)};
   std::ranges::copy_if(
       checkpoint.remarks, std::back_inserter(info.remarks), checkpoints::is_about_tensors);
   std::vector<checkpoints::StoredTensor> weights;
@@ -146,7 +146,7 @@ SnapshotRow weights_row(const fs::path& path, checkpoints::ArtifactKind kind) {
   return {.info = std::move(info),
           .runs = std::move(runs),
           .guard = std::move(checkpoint.guard),
-          .averaging = std::move(checkpoint.averaging),
+          .facts = {.path = path, .averaging = std::move(checkpoint.averaging)},
           .codes = std::move(codes)};
 }
 
@@ -203,8 +203,7 @@ Json to_message(const SnapshotRow& row) {
   const auto& info = row.info;
   auto files = Json::array();
   for (const auto& file : info.files) files.push_back(file.string());
-  auto codes = Json::array();
-  for (const auto& [name, digest] : row.codes) codes.push_back({name, digest});
+  const auto& facts = row.facts;
   return {info.layout_hash,
           info.layout_json,
           info.columns,
@@ -212,10 +211,10 @@ Json to_message(const SnapshotRow& row) {
           info.epochs,
           std::move(files),
           info.names,
-          {row.run.id, row.run.seed.value_or(-1), row.run.split_seed.value_or(-1)},
-          row.step.value_or(-1),
-          row.averaging,
-          std::move(codes)};
+          {facts.run.id, facts.run.seed.value_or(-1), facts.run.split_seed.value_or(-1)},
+          facts.step.value_or(-1),
+          facts.averaging,
+          row.codes};
 }
 
 /// Seeds are never below 0.
@@ -229,7 +228,6 @@ checkpoints::RunIdentity run_from(const Json& message) {
 
 void take_message(const Json& message, SnapshotRow& row) {
   auto& info = row.info;
-  info.rows = 1;
   message.at(0).get_to(info.layout_hash);
   message.at(1).get_to(info.layout_json);
   message.at(2).get_to(info.columns);
@@ -243,10 +241,12 @@ void take_message(const Json& message, SnapshotRow& row) {
   message.at(4).get_to(info.epochs);
   for (const auto& file : message.at(5)) info.files.emplace_back(file.get<std::string>());
   message.at(6).get_to(info.names);
-  row.run = run_from(message.at(7));
-  if (const std::int64_t step = message.at(8); step >= 0) row.step = step;
-  message.at(9).get_to(row.averaging);
-  for (const auto& tensor : message.at(10)) row.codes.push_back({tensor.at(0), tensor.at(1)});
+  auto& facts = row.facts;
+  facts.path = info.names.front();
+  facts.run = run_from(message.at(7));
+  if (const std::int64_t step = message.at(8); step >= 0) facts.step = step;
+  message.at(9).get_to(facts.averaging);
+  message.at(10).get_to(row.codes);
 }
 
 /// Completes the rows; each rank has every R-th. As CBOR: a name may hold any bytes.
@@ -303,17 +303,18 @@ void set_layout(SourceInfo& row, const std::vector<layout::Parameter>& parameter
 
 void require_same_codes(const std::vector<SnapshotRow>& rows) {
   const auto& first = rows.front();
-  for (const auto& row : rows)
-    for (const auto& [name, digest] : row.codes) {
-      const auto other = std::ranges::find(first.codes, name, &CodeDigest::name);
-      if (other != first.codes.end() && other->digest == digest) continue;
-      refuse(
-          "[snapshots] the integers of \"{}\" differ between '{}' and '{}', so they may be "
-          "quantised weights; use the unquantised checkpoints instead",
-          printable(name),
-          fs::path(first.info.names.front()),
-          fs::path(row.info.names.front()));
-    }
+  for (const auto& row : rows) {
+    std::map<std::string, std::string> different;  // those of one row alone, too
+    std::ranges::set_symmetric_difference(
+        first.codes, row.codes, std::inserter(different, different.end()));
+    if (different.empty()) continue;
+    refuse(
+        "[snapshots] the integers of \"{}\" differ between '{}' and '{}', so they may be "
+        "quantised weights; use the unquantised checkpoints instead",
+        printable(different.begin()->first),
+        first.facts.path,
+        row.facts.path);
+  }
 }
 
 SourceInfo info_of(const std::vector<SnapshotRow>& rows) {
@@ -321,7 +322,7 @@ SourceInfo info_of(const std::vector<SnapshotRow>& rows) {
   SourceInfo all = first;
   all.rows = std::ssize(rows);
   double bytes = 0;  // of the values in the files
-  for (const auto& [row, runs, guard, run, step, open, averaging, codes] : rows) {
+  for (const auto& [row, runs, guard, facts, open, codes] : rows) {
     require(row.layout_hash == first.layout_hash && row.columns == first.columns,
             "[snapshots] '{}' has another layout than '{}': {}",
             fs::path(row.names.front()),

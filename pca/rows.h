@@ -1,8 +1,7 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
-#include <optional>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -27,25 +26,20 @@ struct FloatRun {
   std::int64_t digests = 0;  // where its digests begin (checkpoints/weight_digests.h); 0: none
 };
 
-struct CodeDigest {
-  std::string name, digest;
-};
-
 /// One row of W.
 struct SnapshotRow {
-  SourceInfo info;             // of this row alone; its name is that of the one file, or of the
-                               // index of several
+  SourceInfo info;  // of this row alone, `rows` unset; its name is that of the one file, or of the
+                    // index of several
   std::vector<FloatRun> runs;  // where its values lie in info.files; none where they are in memory
   FileGuard guard;             // of the files, where this rank has verified them
-  checkpoints::RunIdentity run;      // of a snapshot
-  std::optional<std::int64_t> step;  // that a snapshot's file holds
-  std::vector<InputFile> open;       // the files from their first byte on, where they stay open
-  std::string averaging;             // Checkpoint::averaging
-  std::vector<CodeDigest> codes;     // of integers that may be quantised weights
+  checkpoints::MemberFacts facts;  // under the row's name; of values in memory none
+  std::vector<InputFile> open;     // the files from their first byte on, where they stay open
+  std::map<std::string, std::string> codes;  // digests, by name, of integers that may be quantised
+                                             // weights
 };
 
-/// Throws std::invalid_argument where integers that may be quantised weights differ between rows:
-/// they would change without being a part of any row.
+/// Throws std::invalid_argument where integers that may be quantised weights differ between rows,
+/// or some rows lack them: they would change without being a part of any row.
 void require_same_codes(const std::vector<SnapshotRow>& rows);
 
 /// Gives the description of a row the layout of its tensors.

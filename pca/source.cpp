@@ -71,8 +71,8 @@ std::vector<std::int64_t> positions_of(const SourceInfo& info) {
 std::vector<std::int64_t> rows_in(const SourceInfo& info, const SnapshotRange& range) {
   require(range.from >= 0 && range.to >= 0 && range.skip >= 0 &&
               (range.to == 0 || range.from <= range.to),
-          "[pca] needs 0 <= from <= to (or to = 0 for the last) and skip >= 0, received from = {}, "
-          "to = {}, skip = {}",
+          "[pca] needs 0 <= from <= to (to = 0: the last) and skip >= 0, received from = {}, to = "
+          "{}, skip = {}",
           range.from,
           range.to,
           range.skip);
@@ -260,28 +260,23 @@ checkpoints::Series agreed_files(const fs::path& path, Communicator& communicato
   return found;
 }
 
-std::vector<checkpoints::MemberRun> runs_of(const std::vector<SnapshotRow>& rows) {
-  std::vector<checkpoints::MemberRun> runs;
-  for (const auto& row : rows) runs.push_back({row.info.names.front(), row.run});
-  return runs;
-}
-
-void require_one_averaging(const std::vector<SnapshotRow>& rows) {
-  std::vector<checkpoints::MemberAveraging> members;
-  for (const auto& row : rows) members.push_back({row.info.names.front(), row.averaging});
-  checkpoints::require_one_averaging(members, "snapshots");
+std::vector<checkpoints::MemberFacts> facts_of(const std::vector<SnapshotRow>& rows) {
+  std::vector<checkpoints::MemberFacts> facts;
+  for (const auto& row : rows) facts.push_back(row.facts);
+  return facts;
 }
 
 /// Says where snapshots hold other steps than their names say; the series has no order then, unless
 /// it is a list's.
-void settle_held_steps(const std::vector<SnapshotRow>& rows, checkpoints::Series& found) {
-  std::vector<std::size_t> places(rows.size());
+void settle_held_steps(const std::vector<checkpoints::MemberFacts>& facts,
+                       checkpoints::Series& found) {
+  std::vector<std::size_t> places(facts.size());
   std::iota(places.begin(), places.end(), std::size_t{0});
   const auto step_of = [&](std::size_t place) { return found.members[place].step; };
   if (!found.counted) std::ranges::stable_sort(places, {}, step_of);  // a list may have another
-  std::vector<checkpoints::HeldStep> held;
-  for (const auto place : places) held.push_back({found.members[place].path, rows[place].step});
-  const auto difference = checkpoints::step_difference(held);
+  std::vector<checkpoints::MemberFacts> in_order;
+  for (const auto place : places) in_order.push_back(facts[place]);
+  const auto difference = checkpoints::step_difference(in_order);
   if (difference.empty()) return;
   found.remarks.push_back(difference);
   if (!found.listed && found.unordered.empty()) found.unordered = difference;
@@ -302,14 +297,15 @@ std::unique_ptr<SnapshotSource> open_found(checkpoints::Series found,
           files.front().weights,
           other == files.end() ? fs::path() : other->weights);
   std::vector<SnapshotRow> rows = read_rows(found, communicator);
+  const auto facts = facts_of(rows);
   agree(communicator, [&] {
     require_different_files(rows);
-    if (runs == Runs::one) checkpoints::require_one_run(runs_of(rows), "snapshots");
-    require_one_averaging(rows);
+    if (runs == Runs::one) checkpoints::require_one_run(facts, "snapshots");
+    checkpoints::require_one_averaging(facts, "snapshots");
     require_same_codes(rows);
   });
-  if (communicator.rank() == 0) settle_held_steps(rows, found);
-  if (auto remark = checkpoints::runs_remark(checkpoints::runs_of(runs_of(rows))); !remark.empty())
+  if (communicator.rank() == 0) settle_held_steps(facts, found);
+  if (auto remark = checkpoints::runs_remark(facts); !remark.empty())
     found.remarks.push_back(std::move(remark));
   SourceInfo info = info_of(rows);
   std::ranges::copy(info.remarks, std::back_inserter(found.remarks));

@@ -152,9 +152,11 @@ std::vector<Straightness> straightness_of_all(std::span<const MatrixXd> grams,
   const auto singles = count_all(grams, null.increments, factors, threads);
   const auto blocks = count_all(grams, null.blocks, ArrayXd(), threads);
   for (std::int64_t t = 0; t < size; ++t) {
+    const auto tails = tails_of(singles.plain, t, null.increments);
+    all[t].all_alike = tails.above == 1 && tails.below == 1;
     all[t].walk = {grams[t].sum() / grams[t].trace(),
                    1,
-                   tails_of(singles.plain, t, null.increments).two_sided(),
+                   tails.two_sided(),
                    tails_of(blocks.plain, t, null.blocks).two_sided()};
     all[t].p_momentum = std::min(1.0, 2 * tails_of(singles.stretched, t, null.increments).above);
   }

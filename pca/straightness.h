@@ -16,6 +16,7 @@ struct Straightness {
   double p_momentum = 1;  // the chance, two-sided, that a walk whose neighbours have the cosine
                           // given is as straight: S of increments AR(c) has (1 + c) / (1 - c) times
                           // the mean and spread of independent ones
+  bool all_alike = false;  // every draw of signs gives the same S, as for orthogonal increments
 };
 
 /// S of T trajectories of N increments each, from their Gram matrices [N x N] (trace > 0) and

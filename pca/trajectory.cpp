@@ -74,7 +74,7 @@ TrajectoryOptions with_defaults(TrajectoryOptions options, std::int64_t n) {
   if (options.window == 0) options.window = std::max<std::int64_t>(2, n / 4);
   if (options.threads == 0) options.threads = available_threads();
   require(options.flips >= 19 && options.flips <= most_flips,
-          "[trajectory] needs flips from 19 to {}, received flips = {}",
+          "[trajectory] flips must be from 19 to {}, received {}",
           most_flips,
           options.flips);
   require(
@@ -152,7 +152,8 @@ void test_straightness(std::vector<MatrixXd> grams,
     if (one.verdict == Verdict::still) continue;
     const auto& gram = grams[&one - found.data()];
     one.moving_increments = moving_blocks(gram, 1);
-    one.least_p_blocks = least_p(moving_blocks(gram, null.blocks.block), null.blocks.count);
+    one.moving_blocks = moving_blocks(gram, null.blocks.block);
+    one.least_p_blocks = least_p(one.moving_blocks, null.blocks.count);
     grams[moving.size()] = std::move(grams[&one - found.data()]);
     moving.push_back(&one);
     bounds.push_back(one.directions.neighbours_bound);
@@ -167,6 +168,7 @@ void test_straightness(std::vector<MatrixXd> grams,
     moving[i]->straightness = all[i].walk;
     moving[i]->p_adjusted = all[i].walk.p_value;
     moving[i]->p_momentum = all[i].p_momentum;
+    moving[i]->all_alike = all[i].all_alike;
     moving[i]->least_p = least[i];
   }
 }
@@ -190,6 +192,8 @@ void judge(Trajectory& found) {
     found.verdict = verdict_beyond_signs(found);
   } else if (found.least_p >= significant_p) {
     found.verdict = Verdict::too_few;
+  } else if (found.all_alike) {
+    found.verdict = Verdict::all_alike;
   }
 }
 

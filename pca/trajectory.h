@@ -37,6 +37,7 @@ enum class Verdict {
   drift,           // straighter than both kinds of signs and momentum explain
   too_few,         // unknown: no straightness could be rejected
   too_few_blocks,  // straighter, also than momentum; blocks of signs could not reject
+  all_alike,       // unknown: all signs give the same straightness
 };
 
 /// The statistics of all weights, or of one tensor's.
@@ -48,6 +49,8 @@ struct Trajectory {
   double p_momentum = 1;  // the chance of this straightness where neighbours correlate as much as
                           // the increments leave possible
   std::int64_t moving_increments = 0;
+  std::int64_t moving_blocks = 0;
+  bool all_alike = false;     // Straightness::all_alike
   double least_p = 0;         // that p_adjusted can be, by flips and increments that move
   double least_p_blocks = 0;  // that straightness.p_blocks can be
   LineShape base, centred, windows;
@@ -69,11 +72,12 @@ struct TrajectoryReport {
 /// then n x n matrices: some 150 B n^2 operations and 12 n^2 bytes for all weights and for each
 /// tensor, and max(32 MiB, 64 n^2 bytes) for each thread. The straightness of T moving tensors is
 /// tested with at least 40 T + 1 signs (200 T + 1 up to T = 500), so that an adjusted p-value can
-/// be below 0.05. A test that cannot reject for too few flips or snapshots never gives
-/// `random_walk` or `unclear`. The null hypothesis of the p-values is independent, symmetric
-/// increments, and momentum alone breaks it: where neighbours correlate, the verdict is never
-/// `drift`. Throws std::invalid_argument for fewer snapshots, options out of range, equal snapshots
-/// or a value that is not finite; std::runtime_error on I/O failure, or stopped.
+/// be below 0.05. A test that cannot reject, for too few flips or snapshots or as all signs give
+/// the same, never gives `random_walk` or `unclear`. The null hypothesis of the p-values is
+/// independent, symmetric increments, and momentum alone breaks it: where neighbours correlate, the
+/// verdict is never `drift`. Throws std::invalid_argument for fewer snapshots, options out of
+/// range, equal snapshots or a value that is not finite; std::runtime_error on I/O failure, or
+/// stopped.
 TrajectoryReport measure_trajectory(const SnapshotSource& source,
                                     const TrajectoryOptions& options = {});
 

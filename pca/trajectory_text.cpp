@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <tuple>
 #include <utility>
 
 #include "support/errors.h"
@@ -60,10 +61,38 @@ std::string needs(std::int64_t flips, std::int64_t tensors, std::int64_t increme
       increments);
 }
 
+std::string blocks_needed(const TrajectoryReport& report) {
+  const auto& [flips, block] = std::tie(report.options.flips, report.options.block);
+  if (flips < least_flips(1))
+    return formatted("the test needs at least {} flips, received {}", least_flips(1), flips);
+  const auto snapshots = least_units(1) * block - block + 2;
+  const bool too_short = report.snapshots < snapshots;
+  return formatted(
+      "with blocks of {} increments the test needs {} {}, received {}; a smaller --block separates "
+      "drift from momentum less well",
+      block,
+      too_short ? snapshots : least_units(1),
+      too_short ? "snapshots" : "blocks with non-zero increments",
+      too_short ? report.snapshots : report.whole.moving_blocks);
+}
+
+/// Adds a line for trajectories whose every draw of signs gives the same.
+void add_alike(const TrajectoryReport& report,
+               std::int64_t moving,
+               std::vector<std::string>& limits) {
+  constexpr auto reason =
+      "cannot be tested: the increments are orthogonal, so all signs give the same straightness";
+  const auto is_alike = [](const Trajectory& one) { return one.verdict == Verdict::all_alike; };
+  if (is_alike(report.whole))
+    limits.push_back(formatted("the straightness of all weights {}", reason));
+  if (const auto count = std::ranges::count_if(report.tensors, is_alike); count > 0)
+    limits.push_back(formatted("the straightness of {} of {} tensors {}", count, moving, reason));
+}
+
 }  // namespace
 
 std::string_view text_of(Verdict verdict) {
-  constexpr std::array<std::string_view, 8> texts{
+  constexpr std::array<std::string_view, 9> texts{
       "does not move",
       "no more than a random walk",
       "less straight than a random walk",
@@ -71,13 +100,13 @@ std::string_view text_of(Verdict verdict) {
       "straighter than a random walk, but blocks or momentum may explain this",
       "drift",
       "unknown: too few flips or snapshots to reject a random walk",
-      "straighter than a random walk, but too few blocks to say drift"};
+      "straighter than a random walk, but too few blocks to say drift",
+      "unknown: the increments are orthogonal, so all signs give the same straightness"};
   return texts.at(static_cast<std::size_t>(verdict));
 }
 
 std::vector<std::string> limits_of(const TrajectoryReport& report) {
   std::vector<std::string> limits;
-  const auto block = report.options.block;
   if (report.whole.least_p >= significant_p)
     limits.push_back(formatted("the straightness of all weights cannot be tested: {}",
                                needs(report.options.flips, 1, report.whole.moving_increments)));
@@ -94,24 +123,12 @@ std::vector<std::string> limits_of(const TrajectoryReport& report) {
                                untested,
                                moving,
                                needs(report.tensor_flips, moving, fewest)));
-  if (report.whole.least_p_blocks >= significant_p) {
-    const auto least_snapshots = least_units(1) * block - block + 2;
-    const auto needed =
-        report.options.flips < least_flips(1)
-            ? formatted("the test needs at least {} flips, received {}",
-                        least_flips(1),
-                        report.options.flips)
-            : formatted(
-                  "with blocks of {} increments the test needs {} snapshots, received {}; a "
-                  "smaller --block separates drift from momentum less well",
-                  block,
-                  least_snapshots,
-                  report.snapshots);
+  if (report.whole.least_p_blocks >= significant_p)
     limits.push_back(
         "the test of blocks cannot reject a random walk, so the verdict on all weights cannot be "
         "drift: " +
-        needed);
-  }
+        blocks_needed(report));
+  add_alike(report, moving, limits);
   return limits;
 }
 

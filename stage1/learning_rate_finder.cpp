@@ -100,9 +100,8 @@ std::vector<FinderPoint> sweep(engine::Setup& setup,
       auto batch = batches->next();
       if (!batch) break;
       const double rate = rate_of(options, done);
-      const engine::Step now{
-          .batch = batch->tensors, .global_count = batch->global_count, .key = {epoch, step}};
-      const auto result = descend(descent, now, rate, done + 1);
+      batch->key = {epoch, step};
+      const auto result = descend(descent, *batch, rate, done + 1);
       batches->recycle(std::move(*batch));
       going_on = sweep.add(rate, result.mean_loss());
       console.progress({.label = "learning rates", .done = done + 1, .total = options.steps});

@@ -50,17 +50,17 @@ Descent::Descent(engine::Setup& network,
 }
 
 engine::BatchResult descend(Descent& descent,
-                            const engine::Step& step,
+                            const engine::DeviceBatch& batch,
                             double learning_rate,
                             std::int64_t number) {
   auto& flat = descent.setup->model.flat;
   auto& scale = descent.setup->model.loss_scale;
   const auto pending = engine::start_loss_and_gradient(
-      *descent.setup, step.batch, step.global_count, step.key, &descent.buckets);
+      *descent.setup, batch.tensors, batch.global_count, batch.key, &descent.buckets);
   descent.buckets.finish();
   const auto overflow =
       scale.active() ? engine::read_back(scale.unscale(flat.gradient)) : engine::HostCopy();
-  if (step.prefetch_next) step.prefetch_next();
+  if (batch.prefetch_next) batch.prefetch_next();
   const auto result = pending.get();  // the step's one wait for the device
   if (!std::isfinite(result.loss_sum)) return result;
   RECORD_USER_SCOPE("optimizer step");

@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "engine/passes/step.h"
+#include "engine/input/batches.h"
 #include "optimizers/optimizer.h"
 
 namespace dimred::stage1 {
@@ -28,7 +28,7 @@ struct Descent {
 /// Loss and gradient of the batch over all ranks, then the optimiser's step `number` (counted from
 /// 1). An infinite or NaN loss and an overflowing scaled gradient leave the weights as they are.
 engine::BatchResult descend(Descent& descent,
-                            const engine::Step& step,
+                            const engine::DeviceBatch& batch,
                             double learning_rate,
                             std::int64_t number);
 

@@ -57,9 +57,9 @@ class Conventional final : public run::Stage {
     run::begin(*run.setup, options_.transfer, run.folder->path(), resumed_from, *run.console);
   }
 
-  engine::BatchResult step(Run& run, const engine::Step& now) override {
+  engine::BatchResult step(Run& run, const engine::DeviceBatch& batch) override {
     auto& position = run.position;
-    const auto result = descend(descent_, now, learning_rate(run), position.step + 1);
+    const auto result = descend(descent_, batch, learning_rate(run), position.step + 1);
     require_finite(run, result);
     ++position.totals.forward_passes;
     ++position.totals.backward_passes;
@@ -143,7 +143,7 @@ run::EpochEnd train(engine::Setup& setup,
                     Console& console) {
   validate(options);
   require(options.saves.snapshots_per_epoch <= setup.data.steps_per_epoch(),
-          "[stage1] snapshots_per_epoch needs to be at most the {} steps of an epoch, received {}",
+          "[stage1] snapshots_per_epoch must not exceed the {} steps of an epoch, received {}",
           setup.data.steps_per_epoch(),
           options.saves.snapshots_per_epoch);
   Conventional stage(setup, options);

@@ -66,14 +66,14 @@ void NetworkSpace::gradient(method::Buffers buffers) {
   decay_ = start_decay_loss(setup_, penalty_);
   if (!first) return;
   result_ = result_here_;
-  if (step_->prefetch_next) step_->prefetch_next();
+  if (batch_->prefetch_next) batch_->prefetch_next();
 }
 
 /// The mean gradient of the batch at the weights of now, own columns.
 torch::Tensor NetworkSpace::pass() {
   const at::AutoGradMode with_grad(true);  // also within a step
   result_here_ =
-      engine::start_loss_and_gradient(setup_, step_->batch, step_->global_count, step_->key);
+      engine::start_loss_and_gradient(setup_, batch_->tensors, batch_->global_count, batch_->key);
   ++passes_.forward;
   ++passes_.backward;
   auto own = reduce_scatter(communicator(), setup_.model.flat.gradient, columns());
@@ -95,8 +95,9 @@ torch::Tensor NetworkSpace::ascent() {
 
 double NetworkSpace::loss() {
   const auto pass_at_shift = [this] {
-    return shifted(
-        setup_, shift_, [this] { return engine::start_loss(setup_, step_->batch, step_->key); });
+    return shifted(setup_, shift_, [this] {
+      return engine::start_loss(setup_, batch_->tensors, batch_->key);
+    });
   };
   const auto result =
       trial_batchnorm_moving_ ? pass_at_shift() : keeping_statistics(setup_, pass_at_shift);

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "engine/passes/step.h"
+#include "engine/input/batches.h"
 #include "method/presets.h"
 #include "stage2/tensor_space.h"
 #include "stage2/weight_decay.h"
@@ -28,7 +28,7 @@ class NetworkSpace final : public TensorSpace {
                bool trial_batchnorm_moving);
 
   /// The next step's batch, which has to live until that step ends.
-  void set_step(const engine::Step& now) { step_ = &now; }
+  void set_batch(const engine::DeviceBatch& batch) { batch_ = &batch; }
 
   void gradient(method::Buffers buffers) override;
   double loss() override;
@@ -53,7 +53,7 @@ class NetworkSpace final : public TensorSpace {
   engine::Setup& setup_;
   method::PenaltyOptions penalty_;
   bool trial_batchnorm_moving_;
-  const engine::Step* step_ = nullptr;
+  const engine::DeviceBatch* batch_ = nullptr;
   torch::Tensor shift_;  // SAM's, the same for the gradient and for every trial of the step
   std::optional<RunningStatistics> statistics_;  // before the step
   engine::PendingResult result_, result_here_;   // of the step's gradient, and of the latest one

@@ -144,8 +144,8 @@ void add_run_options(OptionTable& table, Options& options) {
   table
       .add("start_latest",
            &options.start_latest,
-           "average only the latest N snapshots; 0: all (default: the preset's number, or all if "
-           "you give --start)",
+           "average only the latest N snapshots; 0: all (default: the preset's number; with "
+           "--start, all)",
            at_least(0))
       .follows({"preset"},
                [&](const auto&) { return formatted("{}", options.constants.start_latest); })

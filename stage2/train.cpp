@@ -75,9 +75,9 @@ class SubspaceDescent final : public run::Stage {
     write_weights(run, "start.h5");
   }
 
-  engine::BatchResult step(Run& run, const engine::Step& now) override {
+  engine::BatchResult step(Run& run, const engine::DeviceBatch& batch) override {
     auto& totals = run.position.totals;
-    space_.set_step(now);
+    space_.set_batch(batch);
     const auto report = method_->step(space_, progress(run.position));
     const auto passes = space_.take_passes();
     totals.forward_passes += passes.forward;
@@ -92,8 +92,8 @@ class SubspaceDescent final : public run::Stage {
   }
 
   void see_row(const run::CurveRow& row) override {
-    if (row.step == 0) first_ = scores_of(row);
-    last_ = scores_of(row);
+    if (row.step == 0) first_ = score_of(row);
+    last_ = score_of(row);
     for (const auto& [set, loss] :
          {std::pair("test", row.test_loss), std::pair("validation", row.validation_loss)})
       require_environment(!loss || std::isfinite(*loss),
@@ -149,16 +149,13 @@ class SubspaceDescent final : public run::Stage {
   }
 
  private:
-  /// Loss and accuracy on the validation set where there is one, else on the test set.
-  struct Scores {
-    double loss = 0, accuracy = 0;
-  };
-  static std::optional<Scores> scores_of(const run::CurveRow& row) {
+  /// The score on the validation set where there is one, else on the test set.
+  static std::optional<engine::Score> score_of(const run::CurveRow& row) {
     const bool held_out = row.validation_loss.has_value();
     const auto& loss = held_out ? row.validation_loss : row.test_loss;
     const auto& accuracy = held_out ? row.validation_accuracy : row.test_accuracy;
     if (!loss || !accuracy || !std::isfinite(*loss) || !std::isfinite(*accuracy)) return {};
-    return Scores{.loss = *loss, .accuracy = *accuracy};
+    return engine::Score{.loss = *loss, .accuracy = *accuracy};
   }
 
   static std::string percent(double part) {
@@ -295,10 +292,10 @@ class SubspaceDescent final : public run::Stage {
   engine::Average average_;
   run::FilePrefix steps_prefix_;  // the part of steps.csv that belongs to the state
   std::optional<StepLog> log_;
-  StepCounts counts_;                   // of the epoch under way
-  bool searches_warned_ = false;        // that all of an epoch failed, once a run
-  int not_finite_ = 0;                  // steps in a row up to now
-  std::optional<Scores> first_, last_;  // of the curve's rows
+  StepCounts counts_;                          // of the epoch under way
+  bool searches_warned_ = false;               // that all of an epoch failed, once a run
+  int not_finite_ = 0;                         // steps in a row up to now
+  std::optional<engine::Score> first_, last_;  // of the curve's rows
 };
 
 }  // namespace

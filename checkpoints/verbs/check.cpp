@@ -205,7 +205,7 @@ CheckReport value_report_of(const std::vector<StoredTensor>& tensors,
     report.remarks.push_back(
         formatted("{} {} {}", checkpoints::count_and_names(names), verb, values));
   };
-  remark(masks, "only 0 and -inf, as a mask does");
+  remark(masks, "only 0 and -inf (a mask)");
   remark(zeros, "only zeros");
   remark(constants, "the same value in all elements");
   return report;

@@ -180,6 +180,13 @@ Difference diff(const fs::path& a, const fs::path& b, const DiffOptions& options
   Difference difference{.a = a, .b = b, .format_a = one.format, .format_b = other.format};
   remark_on(one, "A", difference.remarks);
   remark_on(other, "B", difference.remarks);
+  require(!one.tensors.empty() || !other.tensors.empty() || one.left_out.empty() ||
+              other.left_out.empty(),
+          "[diff] needs weights to compare, but dimred reads all tensors of '{}' and '{}' as "
+          "training state: {}; give files of weights",
+          a,
+          b,
+          checkpoints::count_and_names(one.left_out));
   const auto pairs = paired(one, other, options, difference);
   compare_pairs(one, other, pairs, options, difference);
   remark_on_tolerance(options, difference);

@@ -8,7 +8,7 @@ from html import escape
 from statistics import fmean
 
 from dimred.runs import Run, groups, holm, mean_interval, paired_difference
-from dimred.runs.grouping import preference, seed_of, settings
+from dimred.runs.grouping import preference, seeds_of, settings
 
 from .text_table import interval, number
 
@@ -28,9 +28,32 @@ def html_of(table: Table, keys: Sequence[str] = (), first_columns: int = 1) -> s
     return f'<div class="scroll"><table{style}><tr>{head}</tr>{"".join(body)}</table></div>'
 
 
-def accuracies(members: Sequence[Run], column: str) -> dict[int, float]:
-    """The accuracies by seed, in per cent."""
-    return {seed_of(run): 100 * float(run.result()[column]) for run in members}
+def accuracies(members: Sequence[Run], column: str) -> dict[tuple[int, int], float]:
+    """The accuracies by seeds (seeds_of), in per cent."""
+    return {seeds_of(run): 100 * float(run.result()[column]) for run in members}
+
+
+def by_start(values: dict[tuple[int, int], float]) -> dict[int, dict[int, float]]:
+    """Seed of the start -> own seed -> value."""
+    found: dict[int, dict[int, float]] = {}
+    for (start, own), value in values.items():
+        found.setdefault(start, {})[own] = value
+    return found
+
+
+def pairs(values: dict[tuple[int, int], float], others: dict[tuple[int, int], float]) -> list[tuple[float, float]]:
+    """The pairs of two groups: runs of one start, and by their own seeds where several of each group have that start.
+    Where only one group has several, its mean stands beside the other's run, because they are not independent pairs."""
+    found = []
+    theirs = by_start(others)
+    for start, mine in by_start(values).items():
+        if start not in theirs:
+            continue
+        if len(mine) > 1 and len(theirs[start]) > 1:
+            found += [(mine[own], theirs[start][own]) for own in mine if own in theirs[start]]
+        else:
+            found.append((fmean(mine.values()), fmean(theirs[start].values())))
+    return found
 
 
 def is_baseline(run: Run) -> bool:
@@ -68,8 +91,8 @@ def uncertainty(runs: Sequence[Run]) -> tuple[Table, str | None]:
         mean = mean_interval(list(values.values()))
         validation = fmean(accuracies(members, "validation_accuracy").values())
         compared = name != best and members[0].kind != "stage 1"
-        shared = [seed for seed in values if seed in against and compared]
-        difference = paired_difference([values[s] for s in shared], [against[s] for s in shared])
+        shared = pairs(values, against) if compared else []
+        difference = paired_difference([mine for mine, _ in shared], [theirs for _, theirs in shared])
         differences.append(difference)
         rows.append(
             [

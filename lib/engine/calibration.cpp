@@ -32,10 +32,11 @@ Predictions predictions(Setup& setup, const data::Dataset& dataset) {
           "with margin_loss");
   const torch::NoGradGuard no_grad;
   std::vector<torch::Tensor> logits, labels;
-  for_each_batch(setup, dataset, [&](const models::Minibatch& batch, Batches&) {
-    const auto output = objective.logits(batch.images, models::Mode::evaluate);
+  for_each_batch(setup, dataset, [&](const DeviceBatch& batch) {
+    const auto output = objective.logits(batch.tensors.images, models::Mode::evaluate);
     logits.push_back(output.to(torch::kCPU, torch::kFloat32));
-    labels.push_back(batch.labels.to(torch::kCPU).clone());  // the batch's buffers are used again
+    labels.push_back(
+        batch.tensors.labels.to(torch::kCPU).clone());  // the batch's buffers are used again
   });
   if (logits.empty())  // a rank without a sample
     return {.logits = torch::zeros({0, 1}), .labels = torch::zeros({0}, torch::kInt64)};

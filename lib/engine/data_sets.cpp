@@ -22,7 +22,7 @@ data::SharedDataset some_samples(data::SharedDataset whole,
                                  const char* option) {
   if (count == 0) return whole;
   require(count <= whole->size(),
-          "[data] {} needs to be at most the {} samples of {}, received {}",
+          "[data] {} must not exceed the {} samples of {}, received {}",
           option,
           whole->size(),
           whole->title(),
@@ -170,17 +170,18 @@ void require_streamable(const data::Dataset& train,
 /// repeat samples, which no mean and no split may see.
 void arrange(DataSets& data, const DataOptions& options, std::uint64_t seed, int ranks) {
   const auto sizes = data.train->shard_sizes();
-  require(
-      options.shuffle_buffer_size == 0 || sizes.size() > 1,
-      "[data] shuffle_buffer_size = {} needs data in several TFRecord or Base64 files, received {}",
-      options.shuffle_buffer_size,
-      data.train->title());
+  require(options.shuffle_buffer_size == 0 || sizes.size() > 1,
+          "[data] with shuffle_buffer_size = {}, the data must lie in several TFRecord or Base64 "
+          "files, received {}",
+          options.shuffle_buffer_size,
+          data.train->title());
   require(options.shuffle_buffer_size == 0 || options.shard != Sharding::files,
           "[data] shuffle_buffer_size = {} needs shard = samples, received shard = files, which "
           "already shuffles all samples of each rank",
           options.shuffle_buffer_size);
   require(options.shard != Sharding::files || sizes.size() > 1,
-          "[data] shard = files needs data in several TFRecord or Base64 files, received {}",
+          "[data] with shard = files, the data must lie in several TFRecord or Base64 files, "
+          "received {}",
           data.train->title());
   if (options.shard == Sharding::files) {
     auto shares = data::even_shares(sizes, ranks, seed);

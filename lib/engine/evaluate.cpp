@@ -34,10 +34,9 @@ std::string bad_text(const Score& score, const char* set) {
       "{} bad samples are left out of the {} set; the first: {}", score.bad, set, score.first_bad);
 }
 
-data::LoaderReport for_each_batch(
-    Setup& setup,
-    const data::Dataset& dataset,
-    const std::function<void(const models::Minibatch&, Batches&)>& visit) {
+data::LoaderReport for_each_batch(Setup& setup,
+                                  const data::Dataset& dataset,
+                                  const std::function<void(const DeviceBatch&)>& visit) {
   auto& communicator = *setup.communicator;
   const data::Order order{.seed = 0, .size = dataset.size(), .shuffled = false};
   const auto plain = data::without_augmentation(setup.data.preprocessing);
@@ -47,8 +46,8 @@ data::LoaderReport for_each_batch(
   const auto batches = make_batches(setup, dataset, order, plain, options, /*epoch=*/0);
   while (auto batch = next_on_all_ranks(setup, *batches)) {
     // The last batch may have fewer samples than ranks.
-    if (batch->count == 0 && !needs_all_ranks(setup.model)) continue;
-    visit(batch->tensors, *batches);
+    if (batch->count() == 0 && !needs_all_ranks(setup.model)) continue;
+    visit(*batch);
     batches->recycle(std::move(*batch));
   }
   return batches->report();
@@ -59,10 +58,10 @@ Score evaluate(Setup& setup, const data::Dataset& dataset) {
   require_variances(setup.model, "[evaluate]");
   auto& communicator = *setup.communicator;
   std::array<double, 4> sums{};  // loss, correct, samples, bad ones
-  const auto add = [&](const models::Minibatch& batch, Batches& batches) {
-    const auto result = setup.model.objective->evaluate(batch, models::Mode::evaluate);
+  const auto add = [&](const DeviceBatch& batch) {
+    const auto result = setup.model.objective->evaluate(batch.tensors, models::Mode::evaluate);
     const auto copied = read_back(sums_of(result));
-    if (!setup.model.device.is_cpu()) batches.prefetch();
+    if (batch.prefetch_next) batch.prefetch_next();
     const auto* loss_and_hits = copied.get().const_data_ptr<double>();
     sums[0] += loss_and_hits[0];
     sums[1] += loss_and_hits[1];
@@ -111,7 +110,7 @@ void recalibrate_batchnorm(Setup& setup, std::int64_t batches_wanted) {
   for (std::int64_t i = 0; batches_wanted == 0 || i < batches_wanted; ++i) {
     auto batch = next_on_all_ranks(setup, *batches);
     if (!batch) break;
-    if (batch->count == 0 && !synchronized) continue;
+    if (batch->count() == 0 && !synchronized) continue;
     ++done[0];
     seed_pass(setup, {.epoch = 0, .step = i}, /*pass=*/0);
     model.objective->logits(batch->tensors.images, models::Mode::train);

@@ -19,10 +19,9 @@ struct Score {
 
 /// Calls `visit` with each of this rank's batches of a whole dataset, in order, without
 /// augmentation; says what came of bad samples. Throws as next_on_all_ranks() does.
-data::LoaderReport for_each_batch(
-    Setup& setup,
-    const data::Dataset& dataset,
-    const std::function<void(const models::Minibatch& batch, Batches& batches)>& visit);
+data::LoaderReport for_each_batch(Setup& setup,
+                                  const data::Dataset& dataset,
+                                  const std::function<void(const DeviceBatch& batch)>& visit);
 
 /// Evaluation mode over a whole dataset, in order, without augmentation, summed over ranks. Throws
 /// std::runtime_error, on every rank, when no sample can be decoded, and for a running variance

@@ -42,7 +42,8 @@ void check_placement(const Layout& layout, const Parameter& parameter) {
   const auto rows = parameter.shape.empty() ? -1 : parameter.shape.front();
   require(
       rows >= 0 && parameter.first_row >= 0 && parameter.global_rows - rows >= parameter.first_row,
-      "[layout] '{}' needs rows within the {} rows of all ranks, received {} rows from row {} on",
+      "[layout] a rank's rows of '{}' must lie within the {} rows of all ranks, received {} rows "
+      "from row {} on",
       parameter.name,
       parameter.global_rows,
       rows,

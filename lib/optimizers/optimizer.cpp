@@ -126,7 +126,7 @@ void add_accumulators(OptionTable& table, OptimizerOptions& options) {
   table
       .add("ftrl_learning_rate_power",
            &ftrl.learning_rate_power,
-           "exponent of ftrl's sums of squared gradients in the learning rate",
+           "power to which ftrl raises its sums of squared gradients to scale the learning rate",
            {.high = 0})
       .needs(is("optimizer", {"ftrl"}));
   table

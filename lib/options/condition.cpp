@@ -37,10 +37,7 @@ std::string tail_text(const Condition& condition) {
 
 /// Whether the text of a part needs brackets beside other parts: it joins several things itself.
 bool is_joined(const Condition& part, Test around) {
-  if (part.test == Test::is) {
-    const bool lists = part.values.size() > 1 || (part.negated && part.values.front() != "true");
-    return around == Test::any && lists;
-  }
+  if (part.test == Test::is) return around == Test::any && part.values.size() > 1;
   return part.test == Test::all || part.test == Test::any;
 }
 
@@ -53,9 +50,13 @@ std::vector<std::string> texts_of_parts(const Condition& whole, std::string_view
   return texts;
 }
 
-/// "schedule or alpha_schedule = step" where the tails are the same.
-std::string alternatives_text(const Condition& whole, std::string_view prefix) {
-  const auto& parts = whole.parts;
+/// "schedule or alpha_schedule = step" where the tails are the same. "Other than" comes last, since
+/// what stands behind would read as one of its values.
+std::string alternatives_text(Condition whole, std::string_view prefix) {
+  auto& parts = whole.parts;
+  std::ranges::stable_partition(parts, [](const Condition& part) {
+    return part.test != Test::is || !part.negated || part.values.front() == "true";
+  });
   const auto tail = tail_text(parts.front());
   const bool same = std::ranges::all_of(parts, [&](const Condition& part) {
     return !part.row.empty() && !part.negated && tail_text(part) == tail;

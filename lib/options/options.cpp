@@ -465,6 +465,7 @@ void OptionTable::apply(Option& row,
   }
   row.text = text;
   row.given_in.clear();
+  row.adopted = false;
   row.origin = origin;
 }
 
@@ -526,6 +527,7 @@ std::vector<std::string> OptionTable::adopt(const std::vector<ConfigEntry>& entr
     if (row == nullptr || !row->persists) continue;
     if (!row->was_set()) {
       apply(entry);
+      row->adopted = true;
       continue;
     }
     const auto own = *row;

@@ -101,8 +101,11 @@ struct Option {
   std::string text;           // as last given; empty: never
   std::string given_in;       // the place in a file that did so; empty: no file
   OptionOrigin origin = OptionOrigin::default_value;
+  bool adopted = false;  // OptionTable::adopt() has set it
 
   bool was_set() const { return origin != OptionOrigin::default_value; }  // by file or flag
+  /// Whether the caller has, by flag or in a file of their own.
+  bool was_given() const { return was_set() && !adopted; }
   /// show() without TOML's quotation marks and brackets: linear, 0.5, "1, 2".
   std::string value() const;
 };

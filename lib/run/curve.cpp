@@ -28,12 +28,15 @@ std::string field(const std::optional<double>& value) {
 }
 
 /// Cuts the file down to its prefix, which must be as the state counted it.
-void keep_prefix(const fs::path& path, const FilePrefix& prefix) {
+void keep_prefix(const fs::path& path, const FilePrefix& prefix, bool run_ended) {
   const bool there = fs::exists(path);
   const std::int64_t size = there ? fs::file_size(path) : 0;
-  const auto remedy = formatted(
-      "; restore the file, or continue in another --output (for stage1 with --resume_from {})",
-      path.parent_path());
+  const auto remedy =
+      run_ended ? std::string("; restore the file")
+                : formatted(
+                      "; restore the file, or continue in another --output (for stage1 with "
+                      "--resume_from {})",
+                      path.parent_path());
   require_environment(size >= prefix.length,
                       "[curve.csv] {} is shorter than when the resume state was saved: needs at "
                       "least {} bytes, received {}{}",
@@ -94,10 +97,11 @@ FilePrefix prefix_of(const fs::path& path) {
 
 std::ofstream open_csv(const fs::path& path,
                        const std::string& header_line,
-                       const FilePrefix& prefix) {
+                       const FilePrefix& prefix,
+                       bool run_ended) {
   if (path.empty()) return {};
   const bool fresh = prefix.length == 0;
-  if (!fresh) keep_prefix(path, prefix);
+  if (!fresh) keep_prefix(path, prefix, run_ended);
   auto out = open_output(path, fresh ? std::ios::trunc : std::ios::app);
   if (fresh) out << header_line << std::flush;
   require_environment(out.good(), "[curve.csv] cannot write {}", path);
@@ -105,7 +109,7 @@ std::ofstream open_csv(const fs::path& path,
 }
 
 CurveWriter::CurveWriter(const LineFile& file, const FilePrefix& prefix)
-    : path_(file.path), out_(open_csv(file.path, header, prefix)), events_(file) {}
+    : path_(file.path), out_(open_csv(file.path, header, prefix, file.run_ended)), events_(file) {}
 
 void CurveWriter::append(const CurveRow& row) {
   if (path_.empty()) return;

@@ -67,8 +67,10 @@ class CurveWriter {
 };
 
 /// A CSV that is appended to and cut on resume; CurveWriter and stage 2's steps.csv are such files.
+/// `run_ended` as in LineFile.
 std::ofstream open_csv(const std::filesystem::path& path,
                        const std::string& header,
-                       const FilePrefix& prefix);
+                       const FilePrefix& prefix,
+                       bool run_ended = false);
 
 }  // namespace dimred::run

@@ -3,7 +3,6 @@
 #include <ATen/record_function.h>
 
 #include <cmath>
-#include <functional>
 #include <optional>
 #include <string>
 
@@ -25,8 +24,8 @@ void report_graphs(engine::Model& model, Console& console) {
       model.graphs->failure);
 }
 
-/// The next batch and its step, timed, between the hooks. Throws Stopped as next_on_all_ranks()
-/// does.
+/// The next batch and the step on it, timed, between the hooks. Throws Stopped as
+/// next_on_all_ranks() does.
 void take_step(Run& run, Stage& stage, engine::Batches& batches) {
   const auto& setup = *run.setup;
   auto& position = run.position;
@@ -39,14 +38,8 @@ void take_step(Run& run, Stage& stage, engine::Batches& batches) {
     const double waited_before = batches.seconds_waited();
     batch = engine::next_on_all_ranks(setup, batches);
     check(batch.has_value(), "an epoch has fewer batches than steps");
-    std::function<void()> prefetch;
-    if (!setup.model.device.is_cpu()) prefetch = [&batches] { batches.prefetch(); };
-    report.images = batch->global_count;
-    report.result = stage.step(run,
-                               {.batch = batch->tensors,
-                                .global_count = batch->global_count,
-                                .key = {position.epoch, position.step_in_epoch},
-                                .prefetch_next = prefetch});
+    batch->key = {position.epoch, position.step_in_epoch};
+    report.result = stage.step(run, *batch);
     report.seconds = clock.seconds();
     report.data_wait_seconds = batches.seconds_waited() - waited_before;
   }
@@ -55,7 +48,7 @@ void take_step(Run& run, Stage& stage, engine::Batches& batches) {
   ++position.step_in_epoch;
   ++position.step;
   position.row_due = true;
-  position.totals.images += report.images;
+  position.totals.images += batch->global_count;
   run.hooks.call(&Hook::after_step, run.view(), report, batch->tensors);
   batches.recycle(std::move(*batch));
 }

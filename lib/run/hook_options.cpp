@@ -47,8 +47,9 @@ std::vector<const RegisteredHook*> entries_of(const std::string& list) {
   for (const auto& word : split_list(list)) {
     const auto* entry = &find(word);
     require(std::ranges::find(entries, entry) == entries.end(),
-            "[training] hooks needs each name once, received {} twice",
-            word);
+            "[training] hooks must not name {} twice, received {}",
+            word,
+            list);
     entries.push_back(entry);
   }
   return entries;

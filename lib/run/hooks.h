@@ -32,7 +32,6 @@ struct RunView {
 
 struct StepSummary {
   engine::BatchResult result;    // over all ranks
-  std::int64_t images = 0;       // over all ranks
   double seconds = 0;            // of this rank's step and its wait for data; no hooks
   double data_wait_seconds = 0;  // of these
 };

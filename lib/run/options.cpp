@@ -72,7 +72,7 @@ void add_split_options(OptionTable& table, engine::DataOptions& options) {
   table
       .add("split_seed",
            &options.split_seed,
-           "seed for the choice of held-out samples (default: seed)",
+           "seed for the choice of held-out samples (default: the value of seed)",
            at_least(0))
       .follows({"seed"},
                [](const auto& rows) {
@@ -106,12 +106,11 @@ void add_data_options(OptionTable& table, engine::DataOptions& options) {
                    "preprocessing of images; none: only --pad, --flip and normalisation; auto: the "
                    "network's preprocessing if images differ in size, else none",
                    recipes);
-  table.add(
-      "image_size",
-      &options.image_size,
-      "height and width of the network's input; 0: the preprocessing's own size (default: the "
-      "named network's own size if the preprocessing crops, else 0)",
-      between(0, 4096));
+  table.add("image_size",
+            &options.image_size,
+            "height and width of the network's input; 0: the preprocessing's own size (default: "
+            "the network's own size if the preprocessing crops, else 0)",
+            between(0, 4096));
   table.add("colour_jitter",
             &options.colour_jitter,
             "multiply brightness, contrast and saturation by random factors from 1 - x to 1 + x",
@@ -184,13 +183,14 @@ void add_model_options(OptionTable& table, engine::ModelOptions& options) {
                    "layout of images and convolution weights in memory",
                    {{"contiguous", layout::MemoryFormat::contiguous},
                     {"channels_last", layout::MemoryFormat::channels_last}});
-  table.add_choice("batchnorm_statistics",
-                   &options.batchnorm_statistics,
-                   "synchronized: normalise over the global batch; others: over each rank's batch; "
-                   "averaged: save the ranks' mean running statistics; rank0: save those of rank 0",
-                   {{"averaged", engine::BatchNormPolicy::averaged},
-                    {"rank0", engine::BatchNormPolicy::rank0},
-                    {"synchronized", engine::BatchNormPolicy::synchronized}});
+  table.add_choice(
+      "batchnorm_statistics",
+      &options.batchnorm_statistics,
+      "synchronized: BatchNorm uses the global batch; averaged, rank0: each rank's own batch, and "
+      "running statistics averaged over ranks, or rank 0's",
+      {{"averaged", engine::BatchNormPolicy::averaged},
+       {"rank0", engine::BatchNormPolicy::rank0},
+       {"synchronized", engine::BatchNormPolicy::synchronized}});
   add_initialization_options(table, options);
   table.add("trainable_include_patterns",
             &options.trainable_include_patterns,

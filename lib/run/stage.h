@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "engine/passes/step.h"
+#include "engine/input/batches.h"
 #include "run/run.h"
 
 namespace dimred::run {
@@ -30,8 +30,9 @@ class Stage {
   virtual void open_files(Run& /*run*/) {}
   /// A run without a state: puts its first weights in place, and may add rows. Throws Stopped.
   virtual void start(Run& /*run*/) {}
-  /// One step. A loss that is not finite: ends the run by an exception, or is passed over.
-  virtual engine::BatchResult step(Run& run, const engine::Step& now) = 0;
+  /// One step on a batch. A loss that is not finite: ends the run by an exception, or is passed
+  /// over.
+  virtual engine::BatchResult step(Run& run, const engine::DeviceBatch& batch) = 0;
   /// Sees each row before it is recorded. Throws std::runtime_error for one after which the run
   /// cannot go on.
   virtual void see_row(const CurveRow& /*row*/) {}

@@ -40,15 +40,18 @@ void restore(Run& run, Stage& stage, const checkpoints::State& saved, bool own) 
   require_epochs_left(position, *stage.epochs());
 }
 
-/// Says at which step a run is resumed, or that nothing is left to do.
-std::string describe_beginning(Run& run, const Stage& stage, const std::filesystem::path& from) {
-  const auto& position = run.position;
-  const bool ended =
-      !position.row_due && (stage.is_done(position) || run.hooks.should_stop(run.view()));
+/// Whether nothing is left to do.
+bool has_ended(Run& run, const Stage& stage) {
+  return !run.position.row_due &&
+         (stage.is_done(run.position) || run.hooks.should_stop(run.view()));
+}
+
+/// Says at which step a run is resumed, or that it has ended.
+std::string describe_beginning(const Run& run, bool ended, const std::filesystem::path& from) {
   return formatted("{} at epoch {}, step {} of {}",
                    ended ? "finished already," : "continuing",
-                   position.epoch,
-                   position.step,
+                   run.position.epoch,
+                   run.position.step,
                    from);
 }
 
@@ -56,11 +59,13 @@ void start_or_resume(Run& run, Stage& stage) {
   std::filesystem::path from;
   const auto saved = find_state(run, from);
   stage.prepare(run, from);
+  auto curve = run.folder->curve();
   if (saved) {
     restore(run, stage, *saved, from == run.folder->path());
-    run.console->line(describe_beginning(run, stage, from));
+    curve.run_ended = has_ended(run, stage);
+    run.console->line(describe_beginning(run, curve.run_ended, from));
   }
-  run.curve.emplace(run.folder->curve(), run.curve_prefix);
+  run.curve.emplace(curve, run.curve_prefix);
   stage.open_files(run);
   if (!saved) stage.start(run);
 }
@@ -183,15 +188,10 @@ EpochEnd train(Run& run, Stage& stage) {
   return end;
 }
 
-void add_row(Run& run,
-             Stage& stage,
-             const std::string& weights,
-             std::optional<double> train_loss,
-             double train_accuracy) {
+void add_row(Run& run, Stage& stage, const std::string& weights) {
   auto row = scored_row(run, stage);
   row.weights = weights;
-  row.train_loss = train_loss;
-  record(run, row, train_accuracy);
+  record(run, row, /*train_accuracy=*/0);
 }
 
 }  // namespace dimred::run

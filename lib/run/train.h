@@ -1,6 +1,5 @@
 #pragma once
 
-#include <optional>
 #include <string>
 
 #include "run/epoch.h"
@@ -15,10 +14,6 @@ namespace dimred::run {
 EpochEnd train(Run& run, Stage& stage);
 
 /// Evaluates the present weights as `weights` and adds the row to the curve.
-void add_row(Run& run,
-             Stage& stage,
-             const std::string& weights,
-             std::optional<double> train_loss = {},
-             double train_accuracy = 0);
+void add_row(Run& run, Stage& stage, const std::string& weights);
 
 }  // namespace dimred::run

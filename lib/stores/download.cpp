@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <set>
+#include <sstream>
 #include <utility>
 
 #include "stores/attempts.h"
@@ -14,6 +16,7 @@
 #include "support/descriptor.h"
 #include "support/digest.h"
 #include "support/file_lock.h"
+#include "support/text.h"
 #include "support/url.h"
 
 namespace dimred::stores {
@@ -233,6 +236,29 @@ void require_no_other_file(const Wanted& wanted) {
           to);
 }
 
+/// Whether a text is a note of PartFile's: a URL, a size and an etag, a line each.
+bool is_part_note(const std::string& text) {
+  std::istringstream in(text);
+  std::string url, size, etag, more;
+  const bool whole = std::getline(in, url) && std::getline(in, size) && std::getline(in, etag);
+  return whole && !std::getline(in, more) && looks_like_url(url) && number_in<std::int64_t>(size);
+}
+
+/// Requires that what has the temporary names of a file is an earlier call's, or holds nothing.
+void require_free_names(const fs::path& to) {
+  const fs::path part = to.string() + ".part", note = part.string() + ".of";
+  const auto holds = [](const fs::path& path) {
+    return fs::is_regular_file(fs::symlink_status(path)) && fs::file_size(path) > 0;
+  };
+  const bool noted = holds(note) && is_part_note(text_or_none(note));
+  for (const auto& path : {part, note})
+    require(noted || !holds(path),
+            "[stores] {} has the temporary name '{}', but another file has this temporary name; "
+            "move that file, or choose another path",
+            to,
+            path);
+}
+
 Transfer download(Store& store,
                   const Url& url,
                   const std::vector<Found>& found,
@@ -249,6 +275,10 @@ Transfer download(Store& store,
           url,
           local);
   if (single && !overwrite) require_no_other_file(wanted.front());
+  std::set<fs::path> names;
+  for (const auto& one : wanted) names.insert(one.to);
+  for (const auto& one : wanted)  // a name that is brought, too, is no stranger's
+    if (!names.contains(one.to.string() + ".part")) require_free_names(one.to);
   if (single) return bring_files(store, wanted, nullptr);
   const auto noted = local / ".part.of";
   const auto place = without_credentials(whole(url));

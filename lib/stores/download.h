@@ -32,8 +32,8 @@ Transfer bring_files(Store& store, const std::vector<Wanted>& wanted, Journal* j
 /// are still the same. Files of a folder that an interrupted call has brought are not brought again
 /// (they are noted in .part.of until all are there), nor is a file of the listed digest. A
 /// pattern's `local` is a folder. Throws StoreError; std::invalid_argument when nothing was found,
-/// or a file where a folder lies here or the other way round; std::runtime_error for the local
-/// disk.
+/// or a file where a folder lies here or the other way round, or where another file has the name
+/// NAME.part or NAME.part.of; std::runtime_error for the local disk.
 Transfer download(Store& store,
                   const Url& url,
                   const std::vector<Found>& found,

@@ -9,6 +9,7 @@
 
 #include "stores/attempts.h"
 #include "stores/local_files.h"
+#include "support/atomic_file.h"
 #include "support/digest.h"
 #include "support/printable.h"
 #include "support/scope_exit.h"
@@ -344,6 +345,30 @@ void require_outside(const fs::path& local, const Url& url) {
           url);
 }
 
+/// Whether the bytes of a file are those with which `whole` begins.
+bool begins(const fs::path& beginning, const fs::path& whole) {
+  constexpr std::int64_t most = 1 << 20;
+  const InputFile one(beginning), other(whole);
+  if (one.size() > other.size()) return false;
+  for (std::int64_t at = 0; at < one.size(); at += most) {
+    const auto bytes = std::min(most, one.size() - at);
+    if (one.part(at, bytes) != other.part(at, bytes)) return false;
+  }
+  return true;
+}
+
+/// A single file is written under its name and `ending` first, which a put that was killed has
+/// left, or a user calls another file.
+void require_free_temporary(const fs::path& local, const Url& url, const std::string& ending) {
+  if (url.scheme != "file" || fs::is_directory(local)) return;
+  const fs::path there = decoded_path(url), temporary = there.string() + ending;
+  require(!fs::is_regular_file(fs::symlink_status(temporary)) || begins(temporary, local),
+          "[stores] {} has the temporary name '{}', but another file has this temporary name; move "
+          "that file, or choose another place",
+          there,
+          temporary);
+}
+
 /// Refuses the files of a complete folder that an upload of `local` would replace or remove.
 void require_none_replaced(const fs::path& local,
                            const Url& url,
@@ -415,8 +440,8 @@ void require_outside_listings(const fs::path& local, const Url& url, const Store
     folder = parent(folder);
     const auto listing = complete_listing(*store, folder);
     require(!listing || lists(*listing, folder, url, local),
-            "[stores] {} in the folder {} would be missing from the list {}; put the whole folder "
-            "again, or choose another place",
+            "[stores] {} in the folder {} would be missing from the list {}; upload the whole "
+            "folder again, or choose another URL",
             url,
             folder,
             complete_name);
@@ -444,7 +469,9 @@ Transfer upload(const fs::path& local,
   const auto name = without_credentials(local.string());
   require(fs::exists(local), "[stores] no such file or folder: {}", name);
   require_outside(local, url);
-  return upload(*open_store(url, options), local, url, sending, memory);
+  const auto store = open_store(url, options);
+  require_free_temporary(local, url, store->temporary_ending());
+  return upload(*store, local, url, sending, memory);
 }
 
 }  // namespace dimred::stores

@@ -29,7 +29,8 @@ Selection files_to_send(const std::filesystem::path& folder, Sending sending);
 /// moment is safe); a later call completes it and sends only what is missing. Files that are
 /// neither in `local` nor of an earlier upload of ours are left alone. Throws StoreError;
 /// std::invalid_argument for http, a place within `local`, a folder that holds something else or
-/// others' files under the same names, and names that no reader would take.
+/// others' files under the same names or the temporary one of a single file, and names that no
+/// reader would take.
 Transfer upload(const std::filesystem::path& local,
                 const Url& url,
                 const StoreOptions& options,

@@ -27,8 +27,8 @@ void compare(const nlohmann::json& first, const nlohmann::json& other, std::size
             theirs);
   }
   require(first.size() == other.size(),
-          "[distributed] needs the same number of values to compare on every rank, received {} "
-          "(rank 0) and {} (rank {})",
+          "[distributed] every rank needs the same number of values to compare, received {} (rank "
+          "0) and {} (rank {})",
           first.size(),
           other.size(),
           rank);

@@ -33,7 +33,10 @@ void sync_path(const fs::path& path, int flags) {
 }  // namespace
 
 int open_retrying(const fs::path& path, int flags) {
-  return retrying([&] { return ::open(path.c_str(), flags | O_CLOEXEC, 0666); });
+  const int opened = retrying([&] { return ::open(path.c_str(), flags | O_CLOEXEC, 0666); });
+  if (opened < 0 || opened > STDERR_FILENO) return opened;
+  const Descriptor taken(opened);
+  return ::fcntl(taken, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
 }
 
 void fail_call(std::string_view call, const fs::path& path, int error) {

@@ -11,7 +11,8 @@
 // that it holds cannot make these write outside; somebody who changes it meanwhile can.
 namespace dimred {
 
-/// open(2) without a mode, again while a signal interrupts it; -1 with errno where it fails.
+/// open(2) without a mode, again while a signal interrupts it; -1 with errno where it fails. The
+/// number is above 2, also in a program that has closed its standard streams and still prints.
 int open_retrying(const std::filesystem::path& path, int flags);
 
 /// Throws std::runtime_error("[file] call 'path' failed: text of `error` (errno number)").

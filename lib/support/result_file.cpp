@@ -86,8 +86,8 @@ void require_free_temporary(const ResultPlace& place) {
   const fs::path temporary = target_of(place.path).string() + ".tmp";
   const auto status = fs::symlink_status(temporary);
   require(!fs::exists(status) || (fs::is_regular_file(status) && is_ours(temporary, place.mark)),
-          "[file] {} is written as '{}' first, but another file has this name; move that file, or "
-          "choose another {}",
+          "[file] {} has the temporary name '{}', but another file has this temporary name; move "
+          "that file, or choose another {}",
           place.path,
           temporary,
           place.option);

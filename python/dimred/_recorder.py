@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 from weakref import WeakValueDictionary
 
+import numpy as np
+
 from dimred import _core
 from dimred._arguments import local_path, require_switch, whole_number
 from dimred._recorded import Recorded
@@ -19,10 +21,12 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
     from types import TracebackType
 
+    from numpy.typing import NDArray
+
 NAME = re.compile(r"snapshot_(\d+)\.h5")
-# How far weights of one run may lie from its snapshot, in norms of that: of the same step a rounding to bfloat16, of an
-# earlier one less than another network's.
-SAME_STEP, EARLIER_STEP = 0.01, 1.0
+MARK = ("snapshot (.h5)", "HDF")  # what an earlier one is, and what is near its beginning
+EARLIER_STEP = 1.0  # how far weights may lie from an earlier snapshot of their run, in its norms: another network's do
+PIECE = 1 << 20  # weights that are compared at a time
 # This process's recorders by folder: one that goes on with a recording takes its folder over.
 recording: WeakValueDictionary[Path, SnapshotRecorder] = WeakValueDictionary()
 
@@ -56,8 +60,9 @@ class SnapshotRecorder:
     step() waits for that write. The next step(), or the end of the block, raises the error of a write: OSError for a
     full disk, ValueError for a weight that is not finite.
 
-    A folder has one recorder at a time (ValueError). The recorder belongs to the process that made it: a forked child
-    is refused (RuntimeError), and so is a copy (TypeError).
+    A folder has one recorder at a time, and is no part of a run of dimred, such as RUN/snapshots (ValueError).
+    The recorder belongs to the process that made it: a forked child is refused (RuntimeError), and so is a copy
+    (TypeError).
     """
 
     _to_continue = "give first_step to continue"  # in a message; a callback has no such argument
@@ -166,6 +171,7 @@ class SnapshotRecorder:
         """Opens the folder for this recorder alone."""
         if not self.folder.is_dir() and self.folder.exists():
             raise ValueError(f"{SCOPE} needs a folder, received '{self.folder}', which is not a folder")
+        require_place(self.folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         place = self.folder.resolve()
         if goes_on:
@@ -199,7 +205,7 @@ class SnapshotRecorder:
         file = self.folder / f"snapshot_{newest:08d}.h5"
         self._recorded.copy(opened.weights, opened.buffers, opened.counters)
         try:
-            goes_on = opened.go_on(file, SAME_STEP if newest == self.steps else EARLIER_STEP)
+            goes_on = (newest < self.steps or are_of(opened.weights, file)) and opened.go_on(file, EARLIER_STEP)
         except (RuntimeError, ValueError):  # damaged, which whoever reads the folder hears
             goes_on = False
         if not goes_on:
@@ -215,6 +221,34 @@ def close_earlier(folder: Path) -> None:
     """Closes this process's recorder of the folder, for example after a training that failed."""
     if earlier := recording.get(folder.resolve()):
         earlier.close()
+
+
+def require_place(folder: Path) -> None:
+    """Raises ValueError if the folder is a part of a run, whose own snapshots a recorder would replace."""
+    parts = (folder, *folder.parents)
+    there = next(i for i, part in enumerate(parts) if part.is_dir())
+    # The rule is for files that can be written: a file in the folder, or the first part of the path that is not there.
+    _core.require_result_place(parts[there - 1] if there else folder / "snapshot.h5", "folder", MARK, [])
+
+
+def are_of(weights: NDArray[np.float32], file: Path) -> bool:
+    """Returns whether each of the weights is the snapshot's, or its rounding to bfloat16 or float16. Two fine-tunings
+    of one base lie nearer to each other than a rounding lies to its weights, so a distance does not tell them apart.
+    """
+    rows = _core.open_files([file], False)
+    if rows.columns != len(weights):
+        return False
+    stored = np.empty(rows.columns, np.float32)
+    rows.read(0, stored)
+    for begin in range(0, len(stored), PIECE):
+        now, was = weights[begin : begin + PIECE], stored[begin : begin + PIECE]
+        bits = was.view(np.uint32)
+        brief = ((bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000).view(np.float32)  # bfloat16, which NumPy has not
+        with np.errstate(over="ignore"):
+            half = was.astype(np.float16).astype(np.float32)
+        if not ((now == was) | (now == brief) | (now == half)).all():
+            return False
+    return True
 
 
 def _rank() -> int:

@@ -170,7 +170,7 @@ TEST(WriteResult, ReplacesNoOtherTemporaryFile) {
     at.overwrite = there ? std::optional(true) : std::nullopt;
     put_file(folder / "table.tmp", "notes of a user");
     const auto text = thrown<std::invalid_argument>([&] { write_result(at, "a,b\nnew"); });
-    EXPECT_NE(text.find("table.tmp' first, but another file has this name"), std::string::npos);
+    EXPECT_NE(text.find("table.tmp', but another file has this temporary name"), std::string::npos);
     EXPECT_EQ(text_of_file(folder / "table.tmp"), "notes of a user");
     std::filesystem::remove(folder / "table.tmp");
   }

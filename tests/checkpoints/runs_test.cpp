@@ -32,9 +32,10 @@ TEST(Runs, AnIdentityIsReadAsItIsWritten) {
 
 TEST(Runs, MembersCountByIdentityAndOlderOnesBySplitSeed) {
   const auto text = [](const std::vector<RunIdentity>& runs) {
-    std::vector<MemberRun> members;
-    for (const auto& run : runs) members.push_back({"x" + std::to_string(members.size()), run});
-    return runs_remark(runs_of(members));
+    std::vector<MemberFacts> members;
+    for (const auto& run : runs)
+      members.push_back({.path = "x" + std::to_string(members.size()), .run = run});
+    return runs_remark(members);
   };
   const auto a = with_id("a", 1), b = with_id("b", 2);
   EXPECT_EQ(text({a, a, b, a}),
@@ -48,10 +49,12 @@ TEST(Runs, MembersCountByIdentityAndOlderOnesBySplitSeed) {
 }
 
 TEST(Runs, SeveralAreRefusedWithAMemberOfEach) {
-  require_one_run({{"p", with_id("a", 1)}, {"q", with_id("a", 1)}}, "test");
-  const auto refusal = thrown<std::invalid_argument>([] {
-    require_one_run({{"p", with_id("a", 1)}, {"q", with_id("b", 2)}}, "test");
-  });
+  const auto p_and_q = [](const RunIdentity& p, const RunIdentity& q) {
+    return std::vector<MemberFacts>{{.path = "p", .run = p}, {.path = "q", .run = q}};
+  };
+  require_one_run(p_and_q(with_id("a", 1), with_id("a", 1)), "test");
+  const auto refusal = thrown<std::invalid_argument>(
+      [&] { require_one_run(p_and_q(with_id("a", 1), with_id("b", 2)), "test"); });
   EXPECT_THAT(refusal,
               HasSubstr("[test] needs the snapshots of one run, received 1 of run A (seed 1) such "
                         "as 'p', 1 of run B (seed 2) such as 'q'"));

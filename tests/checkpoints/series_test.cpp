@@ -10,7 +10,7 @@
 #include "checkpoints/safetensors.h"
 #include "checkpoints/steps.h"
 #include "support/formatted.h"
-#include "tests/tools/as_nobody.h"
+#include "tests/tools/owner_alone.h"
 #include "tests/tools/temporary_folder.h"
 #include "tests/tools/words.h"
 
@@ -264,6 +264,21 @@ TEST_F(SeriesOfFiles, SeveralOfOneStepHaveNoOrder) {
   EXPECT_THAT(series.unordered, HasSubstr("both belong to step 100"));
 }
 
+TEST_F(SeriesOfFiles, RunsOfTheSameNumbersHaveTheseSteps) {
+  const Values twice{100, 200, 100, 200};
+  EXPECT_EQ(steps({"run1/model_100", "run1/model_200", "run2/model_100", "run2/model_200"}), twice);
+  EXPECT_EQ(steps({"a_100", "a_200", "b_100", "b_200"}), twice);
+  // In folders of epochs, the numbers begin again.
+  EXPECT_EQ(steps({"epoch1/part_1", "epoch1/part_2", "epoch2/part_1", "epoch2/part_2"}),
+            (Values{1, 2, 3, 4}));
+  for (const auto* name : {"seed1/w_100.pt", "seed1/w_200.pt", "seed2/w_100.pt", "seed2/w_200.pt"})
+    put(name);
+  auto series = members({at("seed1"), at("seed2")}, "test");
+  sort_by_step(series);
+  EXPECT_EQ(series.members.size(), 4U);
+  EXPECT_THAT(series.unordered, HasSubstr("both belong to step 100"));
+}
+
 TEST_F(SeriesOfFiles, AListIsSortedByStepsOrSaysWhereTheyFall) {
   for (const auto* name : {"step10.pt", "step20.pt", "step100.pt", "b/step20.pt"}) put(name);
   std::vector<fs::path> as_texts{at("step10.pt"), at("step100.pt"), at("step20.pt")};
@@ -293,7 +308,7 @@ TEST_F(SeriesOfFiles, AListIsSortedByStepsOrSaysWhereTheyFall) {
 }
 
 TEST_F(SeriesOfFiles, SaysWhichSnapshotsHoldOtherStepsThanTheirNamesSay) {
-  using Held = std::vector<HeldStep>;
+  using Held = std::vector<MemberFacts>;
   EXPECT_EQ(step_difference({{"snapshot_00000100.h5", 100}, {"snapshot_00000200.h5", 250}}),
             "the name of 'snapshot_00000200.h5' says step 200, and the file holds step 250");
   EXPECT_EQ(step_difference({{"run/step_1k.h5", 1001}}),
@@ -302,7 +317,7 @@ TEST_F(SeriesOfFiles, SaysWhichSnapshotsHoldOtherStepsThanTheirNamesSay) {
   for (const auto& series : {Held{{"epoch1.h5", 938}, {"epoch2.h5", 1876}},
                              Held{{"a.h5", 5}, {"b.h5", 5}, {"c.pt", {}}},
                              Held{{"step3.pt", {}}},
-                             Held{{"a/step4.h5", 4, "one"}, {"b/step1.h5", 1, "other"}}})
+                             Held{{"a/step4.h5", 4, {"one"}}, {"b/step1.h5", 1, {"other"}}}})
     EXPECT_EQ(step_difference(series), "") << series.front().path;
   EXPECT_EQ(step_difference({{"epoch1.h5", 900}, {"x.pt", {}}, {"epoch2.h5", 300}}),
             "'epoch1.h5', which holds step 900, comes before 'epoch2.h5', which holds step 300");
@@ -344,12 +359,34 @@ TEST_F(SeriesOfFiles, KnowsUnfinishedNames) {
                            "model_part_0.pt",
                            "part-00000.bin",
                            "distil_temp_1.pt",
-                           "temp_0.7_step3.pt"})
+                           "creative-writing.safetensors",
+                           "creative_writing.pt",
+                           "writing.safetensors",
+                           "writing-coach.safetensors",
+                           "llama-3-writing.safetensors",
+                           "energy-saving.pt",
+                           "low-temp.pt",
+                           "body_part.pth",
+                           "temp_0.7_step3.pt",
+                           "progressive_gan_3.pt",
+                           "progress-3.pt"})
     EXPECT_FALSE(is_unfinished_name(name)) << name;
   for (const auto* name : {"step1_tmp.safetensors",
                            "tmp_step3.safetensors",
                            "step3.TMP.safetensors",
-                           "step3_incomplete.safetensors"})
+                           "step3_incomplete.safetensors",
+                           "step3-writing.safetensors",
+                           "checkpoint-1k_temp.pt",
+                           "model.writing.safetensors",
+                           "model_temp.pt",
+                           "model.safetensors-part",
+                           "temp_model.pt",
+                           "temp.pt",
+                           "saving-checkpoint-30",
+                           "step3_in_progress",
+                           "step3.in-progress",
+                           "in_progress_step3.pt",
+                           "checkpoint-30_saving-2"})
     EXPECT_TRUE(is_unfinished_name(name)) << name;
 }
 
@@ -478,8 +515,17 @@ TEST_F(SeriesOfFiles, NetworksOfDifferentRolesAreNoSeries) {
       {"coarse_1000.pt", "fine_1000.pt"},
       {"high_noise_model/model.safetensors", "low_noise_model/model.safetensors"},
       {"user_tower.pt", "item_tower.pt"},
+      {"draft_model/model.safetensors", "target_model/model.safetensors"},
+      {"encoder_q.pt", "encoder_k.pt"},
+      {"rgb_step10.pt", "flow_step10.pt"},
+      {"G_100.pt", "D_100.pt"},
       {"policy/model.safetensors", "ref_model/model.safetensors"},
       {"qf1_step10.pt", "qf2_step10.pt"},
+      {"q1_100.pt", "q2_100.pt"},
+      {"G_step100.pt", "D_step100.pt"},
+      {"netG_A2B.pth", "netG_B2A.pth"},
+      {"q_encoder.pt", "k_encoder.pt"},
+      {"query_encoder.pt", "key_encoder.pt"},
       {"step10.pt", "step10_ema.pt"},
       {"step10.pt", "step10-EMA.pt"},
       {"model010000.pt", "ema_0.9999_010000.pt"},
@@ -512,6 +558,15 @@ TEST_F(SeriesOfFiles, RunsOfOneRoleAreASoup) {
       {"ema_0.99_step10.pt", "ema_0.999_step10.pt"},
       {"net_g/step1.pt", "net_g/step2.pt"},
       {"soup_g.pt", "soup_d.pt"},
+      {"model_g_100.pt", "model_d_100.pt"},
+      {"G_100.pt", "G_200.pt"},
+      {"draft_step10.pt", "draft_step20.pt"},
+      {"target_step10.pt", "target_step20.pt"},
+      {"encoder_q.pt", "encoder_q2.pt"},
+      {"model_q1_100.pt", "model_q2_100.pt"},
+      {"q1_100.pt", "q1_200.pt"},
+      {"run_k.pt", "run_q.pt"},
+      {"rgb_flow_1.pt", "rgb_flow_2.pt"},
       {"lr_value_0.1.pt", "lr_value_0.2.pt"}};
   for (const auto& [one, other] : together) {
     for (const auto& name : {one, other}) put("run/" + name);
@@ -786,7 +841,6 @@ TEST_F(SeriesOfFiles, SaysWhichFilesCannotBeRead) {
 TEST_F(SeriesOfFiles, PassesOverFoldersWithinOthersThatItCannotOpen) {
   for (const auto* name : {"files/step1.safetensors", "files/step2.safetensors"}) put(name);
   for (const auto* name : {"folders/step1", "folders/step2"}) put_folder(name);
-  ASSERT_EQ(::chmod(folder.path().c_str(), 0755), 0);
   for (const auto* run : {"files", "folders"}) {
     const std::vector closed{at(run) / "logs/private", at(run) / "step3/private"};
     for (const auto& path : closed) {
@@ -794,7 +848,7 @@ TEST_F(SeriesOfFiles, PassesOverFoldersWithinOthersThatItCannotOpen) {
       ASSERT_EQ(::chmod(path.c_str(), 0), 0);
     }
     const auto series = [&] {
-      const AsNobody nobody;
+      const OwnerAlone owner;
       return members({at(run)}, "test");
     }();
     for (const auto& path : closed) ASSERT_EQ(::chmod(path.c_str(), 0755), 0);
@@ -853,6 +907,14 @@ TEST_F(SeriesOfFiles, MembersThatDifferByARankAreParts) {
       {"pytorch_model_fsdp_0.bin", "pytorch_model_fsdp_1.bin"},
       {"model rank 0.pt", "model rank 1.pt"},
       {"slice_0.pt", "slice_1.pt"},
+      {"partition_0.pt", "partition_1.pt"},
+      {"partition0.pt", "partition1.pt"},
+      {"sharded_0.pt", "sharded_1.pt"},
+      {"pipeline_stage_0.pt", "pipeline_stage_1.pt"},
+      {"model_pp_stage0.pt", "model_pp_stage1.pt"},
+      {"x (1 of 2).pt", "x (2 of 2).pt"},
+      {"model_1 of 2.pt", "model_2 of 2.pt"},
+      {"x_tp0_cp0.pt", "x_tp0_cp1.pt"},
       {"model_tensor_parallel_0.pt", "model_tensor_parallel_1.pt"},
       {"mp_rank_00_000/model.safetensors", "mp_rank_01_001/model.safetensors"}};
   for (const auto& [one, other] : parts) {
@@ -864,7 +926,9 @@ TEST_F(SeriesOfFiles, MembersThatDifferByARankAreParts) {
     EXPECT_THAT(refusal({at("run") / one, at("run") / other}), says_parts);
     fs::remove_all(at("run"));
   }
-  // Their folders say so.
+}
+
+TEST_F(SeriesOfFiles, MembersInFoldersOfRanksAreParts) {
   for (const auto& [one, other] : std::vector<std::pair<std::string, std::string>>{
            {"mp_rank_00/model_weights.ckpt", "mp_rank_01/model_weights.ckpt"},
            {"rank_0/net-1_10.ckpt", "rank_1/net-1_10.ckpt"},
@@ -878,11 +942,16 @@ TEST_F(SeriesOfFiles, MembersThatDifferByARankAreParts) {
     EXPECT_EQ(members({at("run") / one}, "test").members.size(), 1U);
     fs::remove_all(at("run"));
   }
+}
+
+TEST_F(SeriesOfFiles, MembersThatDifferByAnotherNumberAreWhole) {
   const std::vector<std::pair<std::string, std::string>> whole{
       {"ep0-ba100-rank0.pt", "ep1-ba200-rank0.pt"},
       {"ep1.pt", "ep2.pt"},
       {"lora_rank_8.safetensors", "lora_rank_16.safetensors"},
       {"step_1of2.pt", "step_2of2.pt"},
+      {"step 1 of 2.pt", "step 2 of 2.pt"},
+      {"cp_1.pt", "cp_2.pt"},
       {"rank0/step1.pt", "rank1/step2.pt"},
       {"fold-1-of-5/w.pt", "fold-2-of-5/w.pt"},
       {"adapter_rank_8/w.pt", "adapter_rank_16/w.pt"},

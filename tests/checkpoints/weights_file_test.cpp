@@ -206,6 +206,26 @@ TEST(Roles, TheInnermostWordIsTheOptimizer) {
   EXPECT_EQ(left_out({"w", "optimizers.adam.state.0.exp_avg", "optimizers.lr"}).size(), 2U);
 }
 
+/// PyTorch's recipe with another key, Composer's and Flax' states.
+TEST(Roles, WhatHoldsAnOptimizerAndANetworkIsNoOptimizer) {
+  const std::vector<std::pair<Names, Names>> programs{
+      {{"state.model.l.weight", "state.model.l.bias"},
+       {"state.optim.state.l.weight.exp_avg", "state.optim.state.l.weight.step"}},
+      {{"optimizer_and_model.model.l.weight"},
+       {"optimizer_and_model.optim.state.l.weight.exp_avg"}},
+      {{"model_optimizer.model.l.weight"}, {"model_optimizer.optim.state.0.exp_avg"}},
+      {{"state.model.l.weight"}, {"state.optimizers.DecoupledAdamW.state.l.weight.exp_avg"}},
+      {{"state.model.l.weight", "ema.l.weight"}, {"state.optim.state.l.weight.exp_avg"}},
+      {{"state.model.l.weight"}, {"state.solver.state.l.weight.exp_avg"}},
+      {{"state.params.l.kernel"},
+       {"state.opt_state.0.mu.l.kernel", "state.opt_state.0.count", "state.step"}}};
+  for (const auto& [networks, state] : programs) {
+    auto names = networks;
+    names.insert(names.end(), state.begin(), state.end());
+    EXPECT_EQ(left_out(names), state) << state.front();
+  }
+}
+
 /// Networks that are called what optimizers are, in part or in whole.
 TEST(Roles, AModuleIsKnownByItsWeights) {
   for (const Names& names :
@@ -239,6 +259,14 @@ TEST(Roles, NamesThatMayBeAnOptimizersAreKnown) {
             (Names{"m.l.weight", "v.l.weight", "mu.l.weight", "nu.l.weight"}));
   EXPECT_EQ(doubtful_names({"l.weight", "master.l.weight", "master.k.weight", "m.k.weight"}),
             Names{"master.l.weight"});
+  EXPECT_EQ(doubtful_names({"model.l.weight", "optimizer.master.l.weight", "grads.l.weight"}),
+            (Names{"optimizer.master.l.weight", "grads.l.weight"}));
+  const auto beside = words("grad_accum.l.weight master_weights.l.weight lion.l.weight.m");
+  Names names{"l.weight"};
+  names.insert(names.end(), beside.begin(), beside.end());
+  EXPECT_EQ(doubtful_names(names), beside);
+  EXPECT_EQ(doubtful_names({"layers.0", "optimizer.vars.0"}), Names{"optimizer.vars.0"});
+  EXPECT_EQ(doubtful_names({"model.weight", "linear.weight", "attn.m.weight"}), Names{});
   EXPECT_EQ(doubtful_names({"opt.decoder.weight", "linear.weight", "state.0"}), Names{});
 }
 
@@ -386,8 +414,9 @@ TEST(NetworkNames, HaveNoWrapper) {
 /// A mean of raw and averaged weights is of neither; plain weights may be of any kind.
 TEST(Averaging, OfMembersIsOne) {
   const auto refusal = [](const Names& kinds) {
-    std::vector<MemberAveraging> members;
-    for (const auto& kind : kinds) members.push_back({kind.empty() ? "plain" : kind, kind});
+    std::vector<MemberFacts> members;
+    for (const auto& kind : kinds)
+      members.push_back({.path = kind.empty() ? "plain" : kind, .averaging = kind});
     return thrown<std::invalid_argument>([&] { require_one_averaging(members, "merge"); });
   };
   const std::string rule = "[merge] needs weights of one kind, but 'averaged' gives averaged ";
@@ -395,6 +424,8 @@ TEST(Averaging, OfMembersIsOne) {
               testing::StartsWith(rule + "weights and 'plain' does not say"));
   EXPECT_THAT(refusal({"raw", "raw", "averaged"}),
               testing::StartsWith(rule + "weights and 'raw' gives raw weights"));
+  EXPECT_THAT(refusal({"raw", "averaged"}),
+              testing::EndsWith("choose one with --take of merge or convert"));
   EXPECT_THAT(refusal({"", "train mode", "eval mode"}),
               testing::HasSubstr("'eval mode' gives averaged weights and 'train mode' gives raw"));
   for (const Names& kinds : {Names{"averaged", "averaged"},

@@ -11,7 +11,7 @@
 
 #include "data/open.h"
 #include "tests/data/shade_files.h"
-#include "tests/tools/as_nobody.h"
+#include "tests/tools/owner_alone.h"
 
 namespace dimred::data {
 namespace {
@@ -128,11 +128,10 @@ TEST(ImageFolder, NamesAFolderThatItCannotRead) {
   const TemporaryFolder folder;
   put(folder / "a/1.png", image(1));
   put(folder / "b/deep/1.png", image(2));
-  ASSERT_EQ(::chmod(folder.path().c_str(), 0755), 0);
   const auto text = [&](const std::string& closed) {
     EXPECT_EQ(::chmod((folder / closed).c_str(), 0), 0);
     const auto said = [&] {
-      const AsNobody nobody;
+      const OwnerAlone owner;
       return thrown<std::runtime_error>([&] { open_image_folder(folder.path()); });
     }();
     EXPECT_EQ(::chmod((folder / closed).c_str(), 0755), 0);

@@ -357,7 +357,9 @@ TEST(Condition, CountsForAFileWhereTheRowSaysSo) {
 TEST(Condition, IsSaidInWordsAndByTheRowsThatDecideIt) {
   const Conditional c;
   EXPECT_EQ(condition_text(!is("schedule", {"piecewise", "step"}) || above("warmup")),
-            "(schedule other than piecewise or step) or warmup > 0");
+            "warmup > 0 or (schedule other than piecewise or step)");
+  EXPECT_EQ(condition_text(!is("schedule", {"step"}) || above("warmup") || above("b", 1)),
+            "warmup > 0, b > 1 or schedule other than step");
   EXPECT_EQ(condition_text(is_on("flip") && (above("a") || is_on("b"))), "flip and (a > 0 or b)");
   EXPECT_EQ(condition_text(is("a", {"x"}) || (is("a", {"y"}) && above("b")), "--"),
             "--a = x or (--a = y and --b > 0)");

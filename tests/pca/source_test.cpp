@@ -407,6 +407,30 @@ TEST(OpenSource, SaysWhichStepsAreNotInOrder) {
   EXPECT_EQ(listed.unordered, "");
 }
 
+/// A mean may be of several runs, and each run counts its own steps.
+TEST(OpenSource, ComparesTheStepsOfOneRunAlone) {
+  const TemporaryFolder folder;
+  const layout::Layout layout = small_layout(3);
+  const auto put = [&](const std::string& name, std::int64_t step, const std::string& run) {
+    auto snapshot = snapshot_of(layout, Eigen::RowVectorXd::Constant(layout.file_size, 1.0));
+    snapshot.step = step;
+    snapshot.run_json = nlohmann::json{{"run", {{"identity", run}}}}.dump();
+    std::filesystem::create_directories(folder / name);
+    checkpoints::write_snapshot(folder / name / "net.h5", snapshot);
+  };
+  const auto opened = [&] {
+    return open_source(folder / "*/net.h5", alone(), Runs::several)->info();
+  };
+  put("blue", 300, "one");
+  put("red", 100, "other");
+  const auto several = opened();
+  ASSERT_EQ(several.remarks.size(), 1U);
+  EXPECT_THAT(several.remarks[0], HasSubstr("the checkpoints are of 2 runs"));
+  EXPECT_EQ(several.unordered, "");
+  put("red", 100, "one");
+  EXPECT_THAT(opened().unordered, HasSubstr("blue/net.h5', which holds step 300, comes before"));
+}
+
 TEST(OpenSource, NamesTheSnapshotThatDiffersOrIsDamaged) {
   const TemporaryFolder folder;
   const layout::Layout layout = small_layout(3);

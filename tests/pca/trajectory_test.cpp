@@ -347,6 +347,32 @@ TEST(Trajectory, SaysWhichTestCannotReject) {
       HasSubstr("40 of 40 tensors cannot be tested: the test needs at least 12 non-zero incr"));
 }
 
+// Only the end of the path moves, so that enough snapshots are too few blocks.
+TEST(Trajectory, NamesTheBlocksThatMove) {
+  std::mt19937_64 random(21);
+  Matrix steps = Matrix::Zero(39, 30);
+  steps.bottomRows(3) = increments_of({.steps = 3, .dimensions = 30}, random);
+  const auto report = measure_trajectory(*source_of(snapshots_of(steps)), {.threads = 1});
+  EXPECT_EQ(report.whole.moving_blocks, 1);
+  EXPECT_THAT(limits_of(report).back(),
+              ::testing::HasSubstr("with blocks of 4 increments the test needs 7 blocks with "
+                                   "non-zero increments, received 1; a smaller --block"));
+}
+
+// Signs do not change the length of a sum of orthogonal increments, so no test by signs can reject.
+TEST(Trajectory, OrthogonalIncrementsAreUnknown) {
+  Matrix steps = Matrix::Zero(20, 50);
+  for (Eigen::Index i = 0; i < steps.rows(); ++i)
+    steps(i, 2 * i) = 0.25 * static_cast<double>(i + 1);
+  const auto report = measure_trajectory(*source_of(snapshots_of(steps)), {.threads = 1});
+  EXPECT_EQ(report.whole.straightness.p_value, 1);
+  EXPECT_EQ(report.whole.verdict, Verdict::all_alike);
+  EXPECT_THAT(limits_of(report),
+              ::testing::ElementsAre(
+                  ::testing::HasSubstr("all weights cannot be tested: the increments are "
+                                       "orthogonal, so all signs give the same straightness")));
+}
+
 /// A path straighter than both walks with too few blocks is no "no"; one in ten is `correlated` by
 /// chance.
 TEST(Trajectory, DoesNotDenyADriftForItsBlocks) {

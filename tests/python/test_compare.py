@@ -90,6 +90,16 @@ def test_a_mistake_is_one_line_before_any_work(change: str, fake: Path, capsys) 
     assert not (fake / "out").exists()
 
 
+@pytest.mark.parametrize("name", ["results.csv", "summary.csv", "summary.txt"])
+def test_tables_replace_no_other_file(name: str, fake: Path, capsys) -> None:
+    (fake / "out").mkdir()
+    (fake / "out" / name).write_text("somebody's own")
+    assert compare.main(arguments(fake)) == 2
+    assert f"{name} exists already and is not an earlier table of experiments/compare.py" in capsys.readouterr().err
+    assert (fake / "out" / name).read_text() == "somebody's own"
+    assert calls(fake) == []
+
+
 @pytest.mark.parametrize("config", sorted(COMPARE.parent.glob("comparisons/*.toml")), ids=lambda file: file.stem)
 def test_the_comparisons_that_come_with_it_are_valid(config: Path, tmp_path: Path, binaries, capsys) -> None:
     words = [str(config), "--dry_run", "--output", str(tmp_path), "--dimred", str(binaries / "dimred")]

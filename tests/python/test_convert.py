@@ -345,7 +345,8 @@ def test_raw_and_averaged_weights_of_one_standing_name_the_choice(tmp_path: Path
     raw, averaged = {"w": torch.ones(2)}, {"w": torch.zeros(2)}
     torch.save({"params": raw, "params_ema": averaged}, tmp_path / "w.pt")
     error = fails(1, "convert", tmp_path / "w.pt", "--output", tmp_path / "out")
-    assert "raw weights, params, and averaged weights, params_ema; --take raw or averaged reads one of them" in error
+    both = "raw weights, params, and averaged weights, params_ema; with --take raw or averaged, merge, convert and diff"
+    assert f"{both} read one of them" in error
     for take, expected in (("raw", raw), ("averaged", averaged)):
         dimred.convert(tmp_path / "w.pt", tmp_path / take, take=take)
         same_bits(load_file(tmp_path / take / "model.safetensors"), expected)
@@ -698,7 +699,10 @@ def test_raw_and_averaged_weights_of_a_distributed_checkpoint(tmp_path: Path, ex
         averages = {f"ema.{key}": value for key, value in mean.items()}
         dcp.save(own | averages, checkpoint_id=tmp_path / name, no_dist=True)
         done = dimred.convert(tmp_path / name, tmp_path / f"{name}_both")
-        assert len(done.tensors) == 4 and "--take raw or averaged reads one of them" in done.remarks[0]
+        assert len(done.tensors) == 4
+        # A command without --take says so, too.
+        for said in (done.remarks[0], execute("dimred", "inspect", tmp_path / name)):
+            assert "with --take raw or averaged, merge, convert and diff read one of them" in said
         dimred.convert(tmp_path / name, tmp_path / f"{name}_raw", take="raw")
         dimred.convert(tmp_path / name, tmp_path / f"{name}_mean", take="averaged")
         same_bits(load_file(tmp_path / f"{name}_raw/model.safetensors"), own)
@@ -965,6 +969,21 @@ def test_numbers_of_python_in_a_configuration_stay(tmp_path: Path) -> None:
     config = json.loads((tmp_path / "out/config.json").read_text())
     assert config["torch_dtype"] == "bfloat16" and config["text"] == "NaN"
     assert config["limit"] == [0.0, float("inf"), float("-inf")]
+
+
+def test_numbers_in_a_configuration_keep_their_digits(tmp_path: Path) -> None:
+    """Also those that 64 bits do not hold, and not those within texts."""
+    numbers = ["123456789012345678901234567890", "-98765432109876543210", "0.12345678901234567891", "1e-05", "1E+999"]
+    config = '{"dtype": "float32", "name": "9e9 \\u0000 NaN", "one": 0, "all": [%s], "text_config": {"n": 2.50}}'
+    source = folder_of(tmp_path / "source", {"w": torch.ones(2)})
+    (source / "config.json").write_text(config % ", ".join(numbers))
+    dimred.convert(source, tmp_path / "out", dtype="bfloat16")
+    text = (tmp_path / "out/config.json").read_text()
+    found = json.loads(text, parse_int=str, parse_float=str)
+    assert found == {**json.loads(config % "", parse_int=str, parse_float=str), "dtype": "bfloat16", "all": numbers}
+    (source / "config.json").write_text('{"dtype": "float32", "n": [01]}')
+    with pytest.raises(OSError, match="the text is not JSON, line 1, column 29"):
+        dimred.convert(source, tmp_path / "no", dtype="bfloat16")
 
 
 def test_a_name_that_is_too_long_to_search_is_refused(tmp_path: Path, fails) -> None:

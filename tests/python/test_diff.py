@@ -313,6 +313,13 @@ def test_trouble_is_two_whoever_is_at_fault(tmp_path: Path, answer, fails) -> No
     assert "--take" in fails(2, "diff", file, file, "--take", "averaged")
 
 
+def test_training_state_alone_is_not_called_the_same(tmp_path: Path, fails) -> None:
+    for value in (1.0, 2.0):
+        save_file({"optimizer.state.0.exp_avg": torch.full((3,), value)}, tmp_path / f"{value:.0f}.safetensors")
+    said = fails(2, "diff", tmp_path / "1.safetensors", tmp_path / "2.safetensors")
+    assert "as training state: 1 tensor (optimizer.state.0.exp_avg)" in said
+
+
 def test_raw_and_averaged_weights_of_the_sides_that_hold_both(tmp_path: Path, answer) -> None:
     raw, average = network(1), network(2)
     torch.save({"state_dict": average, "current_model_state": raw}, tmp_path / "both.ckpt")

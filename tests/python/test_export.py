@@ -280,6 +280,17 @@ def test_a_network_without_a_twin_is_refused_by_name(exported: Path, tmp_path: P
 
 
 @once
+def test_a_rewritten_export_is_no_export(exported: Path, tmp_path: Path, execute) -> None:
+    """Its signature seals files that the result does not have."""
+    folder = changed(exported, tmp_path / "1")
+    for verb in ("convert", "merge"):
+        said = execute("dimred", verb, folder, "--output", tmp_path / verb)
+        (line,) = (line for line in said.splitlines() if "not copied" in line)
+        assert "reference.safetensors" in line and "signature.json" in line
+        assert not (tmp_path / verb / "signature.json").exists()
+
+
+@once
 def test_logits_that_differ_are_refused(exported: Path, tmp_path: Path) -> None:
     """Weights that are not those of the reference."""
     folder = changed(exported, tmp_path / "1")

@@ -396,5 +396,5 @@ def test_a_folder_of_the_other_stage_is_named(run: Path, fails) -> None:
 def test_a_value_that_nobody_typed_says_where_it_is_from(run: Path, tmp_path: Path, binaries) -> None:
     done = answer(binaries, "evaluate", run, "--data", constant(tmp_path / "data"), "--threads=1")
     assert done.returncode == 2
-    assert "train_samples needs to be at most the 8 samples of" in done.stderr
+    assert "train_samples must not exceed the 8 samples of" in done.stderr
     assert re.search(r"received 256; train_samples = 256 comes from .*run1/config\.toml", done.stderr)

@@ -668,9 +668,13 @@ def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
 
 def test_a_callback_s_messages_name_what_its_user_can_change(tmp_path: Path) -> None:
     fit(Module(sgd), 1, LightningSnapshots(tmp_path / "w"))
+    (tmp_path / "run").mkdir()
+    for name in ("config.toml", "manifest.json"):
+        (tmp_path / "run" / name).touch()
     cannot = f"needs per_epoch of at most {SAMPLES // BATCH}, the length of an epoch, received 6; "
     for folder, options, text in (
         ("w", {}, "already holds snapshots up to step 5; choose another folder, or resume the training from a "),
+        ("run/snapshots", {}, "is a part of the run .*; choose another folder"),
         ("more", {"per_epoch": 6}, rf"\[SnapshotCallback\] {cannot}give a smaller per_epoch, or every_steps"),
     ):
         with pytest.raises(ValueError, match=text):

@@ -139,9 +139,9 @@ def test_windows_are_the_same_on_two_ranks_and_file_shares_are_not(
 
 def test_options_without_effect_are_refused(tmp_path: Path, photos: Path, parts: Path, fails: Callable) -> None:
     run = ["stage1", *RECIPE, "--output", tmp_path / "run", "--data"]
-    several = "needs data in several TFRecord or Base64 files"
-    assert f"shuffle_buffer_size = 5 {several}" in fails(2, *run, photos, "--shuffle_buffer_size=5")
-    assert f"shard = files {several}" in fails(2, *run, photos, "--shard=files")
+    several = "the data must lie in several TFRecord or Base64 files, received"
+    assert f"with shuffle_buffer_size = 5, {several}" in fails(2, *run, photos, "--shuffle_buffer_size=5")
+    assert f"with shard = files, {several}" in fails(2, *run, photos, "--shard=files")
     assert "needs shard = samples" in fails(2, *run, parts, "--shuffle_buffer_size=5", "--shard=files")
     assert "labels_offset needs TFRecord or Base64 files" in fails(2, *run, photos, "--labels_offset=1")
 

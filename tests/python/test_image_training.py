@@ -123,6 +123,15 @@ def test_refusals_name_the_rule_and_the_path(tmp_path: Path, photos: Path, fails
     assert "differ in more than upper and lower case, received CAT and cat" in fails(2, *stage1, "--data", photos)
 
 
+def test_a_run_among_the_class_folders_is_refused(tmp_path: Path, photos: Path, fails: Callable) -> None:
+    """It would be a class without images, and the data could not be opened again."""
+    recipe = ["--preprocessing_name=imagenet", "--image_size=32"]
+    for data, output in ((photos / "train", "train/run1"), (photos, "train/runs/1"), (photos, "val/run1")):
+        line = fails(2, "stage1", *SMALL, *recipe, "--data", data, "--output", photos / output)
+        assert "would be inside the input" in line and "choose an output outside of the input" in line
+        assert not (photos / output).exists()
+
+
 def test_preview_is_a_picture_of_training(tmp_path: Path, photos: Path, execute: Callable) -> None:
     options = ["--preprocessing_name=imagenet", "--image_size=32", "--rows=3", "--columns=4"]
     execute("dimred", "data", "preview", photos, *options, "--output", tmp_path / "sheet.png")

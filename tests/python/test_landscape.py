@@ -142,6 +142,17 @@ def test_ranks_share_the_grid_and_more_runs_are_projected(run: Path, tmp_path: P
     assert (tmp_path / "two_path.csv").read_bytes() == (tmp_path / "one_path.csv").read_bytes()
 
 
+def test_weights_alone_name_the_defaults_that_stand_in(run: Path, tmp_path: Path, execute) -> None:
+    loose = tmp_path / "loose.safetensors"
+    execute("dimred", "convert", next((run / "snapshots").glob("*.h5")), "--output", loose)
+    words = cli("--grid=1,1 --a_range=-1,1 --b_range=-1,1 --samples=20 --threads=1", pca_mat=run.parent / "p.npy")
+    said = execute("dimred", "inspect", "--landscape", loose, *words, "--output", tmp_path / "s.csv")
+    assert f"no run folder records the network of {loose}, so this is the default network, convnet" in said
+    assert f"no run folder records the training data of {loose}, so normalisation, classes and samples come" in said
+    said = execute("dimred", "inspect", "--landscape", run, *words, "--output", tmp_path / "t.csv")
+    assert "no run folder" not in said
+
+
 def test_what_cannot_be_drawn_is_refused(run: Path, tmp_path: Path, fails) -> None:
     def refused(*options: object) -> str:
         return fails(2, "inspect", "--landscape", run, "--output", tmp_path / "s.csv", *options)

@@ -385,7 +385,7 @@ COUNT = torch.tensor(3)
 FILES: dict[str, tuple[dict[str, Any], str]] = {
     "lightning": (
         {"state_dict": state(2), "current_model_state": state(1), "averaging_state": {"n_averaged": COUNT}},
-        "state_dict is read, the averaged weights; --take raw reads current_model_state",
+        "state_dict is read, the averaged weights; with --take raw, merge, convert and diff read current_model_state",
     ),
     "mmengine": (
         {
@@ -393,16 +393,19 @@ FILES: dict[str, tuple[dict[str, Any], str]] = {
             "state_dict": state(2),
             "ema_state_dict": {**prefixed("module.", 1), "steps": COUNT},
         },
-        "state_dict is read, the averaged weights; --take raw reads ema_state_dict",
+        "state_dict is read, the averaged weights; with --take raw, merge, convert and diff read ema_state_dict",
     ),
     "torchvision": (
         {"model": state(1), "model_ema": {**prefixed("module.", 2), "n_averaged": COUNT}},
-        "model is read, the raw weights; --take averaged reads model_ema",
+        "model is read, the raw weights; with --take averaged, merge, convert and diff read model_ema",
     ),
-    "detector": ({"model": state(1), "ema": {"module": state(2), "updates": 5}}, "--take averaged reads ema"),
+    "detector": (
+        {"model": state(1), "ema": {"module": state(2), "updates": 5}},
+        "with --take averaged, merge, convert and diff read ema",
+    ),
     "ddpm": (
         {"model": state(1), "ema": {**prefixed("online_model.", 1), **prefixed("ema_model.", 2)}},
-        "--take averaged reads ema",
+        "with --take averaged, merge, convert and diff read ema",
     ),
 }
 
@@ -431,6 +434,16 @@ def test_an_average_in_one_list_of_a_pytorch_file(key: str | None, tmp_path: Pat
         execute("dimred", "convert", tmp_path / "both.ckpt", "--take", take, "--output", tmp_path / take)
         found = load_file(tmp_path / take / "model.safetensors")
         assert {name: tensor.tolist() for name, tensor in found.items()} == {"model.w": [value] * 4}
+
+
+@pytest.mark.parametrize("key", ["", "shadow"])
+def test_raw_weights_without_an_average_stay_beside_the_average(key: str, tmp_path: Path, execute) -> None:
+    """Frozen ones, which no average follows, as in one list of names."""
+    average = {key: state(2), "decay": 0.9} if key else state(2)
+    torch.save({"model": {**state(1), "frozen": torch.ones(2)}, "ema": average}, tmp_path / "both.pt")
+    execute("dimred", "convert", tmp_path / "both.pt", "--take", "averaged", "--output", tmp_path / "out")
+    found = load_file(tmp_path / "out/model.safetensors")
+    assert {name: tensor.tolist() for name, tensor in found.items()} == {"w": [2] * 4, "frozen": [1] * 2}
 
 
 def test_raw_weights_and_an_average_have_no_mean(tmp_path: Path, fails) -> None:
@@ -464,6 +477,9 @@ def test_files_without_the_kind_that_is_asked(tmp_path: Path, fails, execute) ->
         {"model": state(1), "ema_0.9": state(2), "ema_0.99": state(3)}, "averaged"
     )
     assert "holds no averaged weights" in refused(state(1), "averaged")
+    averages = {"shadow_params": [*state(2).values()], "decay": 0.9}
+    said = refused({"model": state(1), "ema": averages}, "averaged")
+    assert "holds the averaged weights as a list, ema.shadow_params.0 and others" in said
     assert "holds no raw weights, only ema" in refused({"ema": state(1)}, "raw")
     for train, take, wanted in ((True, "averaged", "eval"), (False, "raw", "train")):
         groups = {"state": {0: {"z": torch.ones(4)}}, "param_groups": [{"train_mode": train}]}

@@ -348,7 +348,7 @@ BAD = {
     "--preset=sgd --n_component=3": "n_component has no effect: it needs basis other than none",
     "--preset=sgd --basis_dtype=bfloat16": "basis_dtype has no effect: it needs basis other than none",
     "--preset=swa --snapshot_from=2": "snapshot_from has no effect",
-    "--start=mean --start_latest=99": "start_latest needs to be at most the 20 snapshots",
+    "--start=mean --start_latest=99": "start_latest must not exceed the 20 snapshots",
     "--preset=swag": "did you mean swa?",
     "--average_from=1": "average_from",
     "--budget=-1": "budget",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import shutil
@@ -100,6 +101,11 @@ def test_a_preview_replaces_no_image(photos: Path, tmp_path: Path, fails, execut
     mark = PngInfo()
     mark.add_text("Software", "dimred data preview")
     Image.open(image).save(copy / "a" / "preview.png", pnginfo=mark)  # a picture that is a sample now
+    for name in ("preview.png", "new.png"):
+        assert "needs an --output outside the data" in fails(2, *words, copy / "a" / name)
+    assert not (copy / "a" / "new.png").exists()
+    (tmp_path / "list.txt").write_text(f"{copy}/a/preview.png a\n{copy}/b/01.png b\n")
+    words[2] = tmp_path / "list.txt"
     assert "is an input of this command" in fails(2, *words, copy / "a" / "preview.png")
 
 
@@ -377,6 +383,9 @@ def test_the_weights_of_an_export_have_its_signature(run: Path, photos: Path, tm
     line += "default data"
     assert line in execute("dimred", "predict", alone, image)
     assert line in execute("dimred", "evaluate", alone, "--test_samples=20", "--threads=1")
+    line = "so classes and samples come from the default data"  # the normalisation is the signature's
+    file = signature.parent / "weights.safetensors"
+    assert line in execute("dimred", "evaluate", file, "--test_samples=20", "--threads=1")
     words = ("evaluate", alone, f"--data={few()}", "--test_samples=20")
     assert "no run folder records the training data" not in execute("dimred", *words)
     assert "no run folder records" not in execute("dimred", "predict", run, image)
@@ -402,6 +411,38 @@ def test_a_report_of_a_folder_of_runs(tmp_path: Path, capsys) -> None:
     write_run(tmp_path / "runs" / "other", [row(1, 0.5)], seed=3, train_data=other)
     assert report.main([str(tmp_path / "runs"), "--output", str(tmp_path / "x.html")]) == 0
     assert "different training data" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("script", ["first_run", "recipe_seeds", "rank_scaling", "trajectory_figure"])
+def test_an_experiment_replaces_no_other_file(script: str, tmp_path: Path, monkeypatch, capsys) -> None:
+    place = tmp_path / ("x.svg" if script == "trajectory_figure" else "results.csv")
+    place.write_text("somebody's own")
+    output = place if script == "trajectory_figure" else tmp_path
+    words = {"first_run": ["a=default"], "trajectory_figure": ["nowhere"]}.get(script, [])
+    monkeypatch.setattr(sys, "argv", [script, *words, "--output", str(output)])
+    with pytest.raises(SystemExit) as ended:
+        sys.exit(importlib.import_module(script).main())
+    assert ended.value.code in (1, 2)
+    assert f"{place} exists already and is not an earlier" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == [place]
+
+
+def test_a_report_has_each_run_once(tmp_path: Path, capsys) -> None:
+    for name in ("one", "two"):
+        write_run(tmp_path / "runs" / name, [row(1, 0.5)])
+    (tmp_path / "link").symlink_to(tmp_path / "runs" / "one")
+    words = [str(tmp_path / "runs"), str(tmp_path / "runs" / "one"), str(tmp_path / "link")]
+    assert report.main([*words, "--output", str(tmp_path / "x.html")]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[2:4]] == ["one", "two"]
+
+
+@pytest.mark.parametrize("content", [b"", b"phase,folder\n\xff,one\n"])
+def test_a_report_names_a_table_that_is_none(content: bytes, tmp_path: Path, capsys) -> None:
+    write_run(tmp_path / "runs" / "one", [row(1, 0.5)])
+    (tmp_path / "runs" / "results.csv").write_bytes(content)
+    assert report.main([str(tmp_path / "runs"), "--output", str(tmp_path / "x.html")]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"{tmp_path}/runs/results.csv " in line
 
 
 IDX = "idx {}/train-images-idx3-ubyte, 640 images of 28 x 28, 10 classes, xxh3 images {:032x} labels {:032x}"

@@ -96,6 +96,17 @@ def test_centre_base_gives_the_components_from_the_first_snapshot(snapshots: np.
             dimred.fit(snapshots, **{"components": K, "centre": "base"} | refused)
 
 
+def test_a_large_constant_has_no_part_in_a_component(snapshots: np.ndarray) -> None:
+    """A mask of finfo.min is the same in all snapshots."""
+    for value in (-1e9, 1e13, np.finfo(np.float32).min):
+        masked = snapshots.astype(np.float32)
+        masked[:, 3:6] = value
+        without = dimred.fit(np.delete(masked, np.s_[3:6], axis=1), K).components
+        found = dimred.fit(masked, K).components
+        assert_array_equal(found[:, 3:6], np.zeros((K, 3)))
+        assert_allclose(np.delete(found, np.s_[3:6], axis=1), without, atol=1e-6)
+
+
 # Sources in memory.
 
 
@@ -844,7 +855,7 @@ def test_a_saved_basis_leaves_files_with_the_names_of_temporary_ones(snapshots: 
     before = (tmp_path / "p.npy").read_bytes()
     for name in ("p.npy.tmp", "p.json.tmp", "p.mean.npz.tmp"):
         (tmp_path / name).write_text("mine")
-        with pytest.raises(ValueError, match=rf"{name}'? first, but another file has this name"):
+        with pytest.raises(ValueError, match=rf"{name}'?, but another file has this temporary name"):
             dimred.fit(snapshots, 1).save(tmp_path / "p.npy")
         assert (tmp_path / name).read_text() == "mine"
         (tmp_path / name).unlink()
@@ -992,7 +1003,8 @@ def test_a_part_of_the_variance_takes_the_fewest_components_above_it(kind: str, 
             dimred.fit(snapshots, wrong)
     for options in ({"kind": "span"}, {"blocks": "layers"}):
         with pytest.raises(
-            ValueError, match="a share of the variance as components needs kind = pca or shuffled, and blocks = whole"
+            ValueError,
+            match="components < 1 \\(share of the variance\\) needs kind = pca or shuffled, and blocks = whole",
         ):
             dimred.fit(states, 0.5, **options)
     with pytest.raises(ValueError, match="span k = 1 directions, received 9 snapshots that span only 0"):
@@ -1223,6 +1235,46 @@ def test_snapshots_of_another_network_are_another_run(tmp_path: Path) -> None:
         dimred.fit(tmp_path / "s", 2)
     merged = dimred.merge(tmp_path / "s", tmp_path / "m")
     assert "the checkpoints are of 3 runs: 5 of run A, 3 of run B, 3 of run C" in merged.remarks
+
+
+def test_two_fine_tunings_of_one_base_are_two_runs(tmp_path: Path) -> None:
+    """They end nearer to each other than a rounding to bfloat16 lies to its weights."""
+
+    def tune(seed: int, first_step: int) -> torch.nn.Module:
+        model = network()
+        torch.manual_seed(seed)
+        with dimred.SnapshotRecorder(model, tmp_path, every_steps=1, first_step=first_step) as recorder:
+            for _ in range(3):
+                for parameter in model.parameters():
+                    parameter.data.add_(1e-6 * torch.randn_like(parameter))
+                recorder.step()
+        return model
+
+    model = tune(1, 0)
+    for kind in (torch.bfloat16, torch.float16, torch.float32):
+        rounded = {name: value.detach().to(kind).float() for name, value in model.named_parameters()}
+        dimred.SnapshotRecorder(rounded, tmp_path, every_steps=1, first_step=3).close()  # goes on: no warning
+    with pytest.warns(UserWarning, match="weights do not continue from '.*', so the recorder starts another run"):
+        tune(2, 3)
+    with pytest.raises(ValueError, match="needs the snapshots of one run"):
+        dimred.fit(tmp_path, 2)
+
+
+def test_a_recorder_writes_into_no_run(tmp_path: Path) -> None:
+    run, model = tmp_path / "run", network()
+    (run / "snapshots").mkdir(parents=True)
+    for name in ("config.toml", "manifest.json"):
+        (run / name).touch()
+    before = sorted(run.rglob("*"))
+    for place in ("snapshots", "snapshots/new", "checkpoints", "checkpoints/deep/new", "best"):
+        for first_step in (0, 2):
+            with pytest.raises(ValueError, match=r"is a part of the run '?\S*/run'?; choose another folder"):
+                dimred.SnapshotRecorder(model, run / place, every_steps=1, first_step=first_step)
+    assert sorted(run.rglob("*")) == before
+    for first_step in (0, 1):  # beside the run's own parts, and on with it
+        with dimred.SnapshotRecorder(model, run / "recorded" / "w", every_steps=1, first_step=first_step) as recorder:
+            recorder.step()
+    assert len(list((run / "recorded" / "w").iterdir())) == 2
 
 
 def test_a_recorder_keeps_its_folder_wherever_the_program_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

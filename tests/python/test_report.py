@@ -24,7 +24,7 @@ from workbench.ranks import groups, ranks_rows
 from workbench.scales import log_ticks, nice_ticks
 from workbench.summary import comparison, mixed
 from workbench.svg import make_frame
-from workbench.tables import best_baseline
+from workbench.tables import best_baseline, pairs
 
 from dimred.runs import colours, read_runs
 from dimred.runs import groups as groups_of
@@ -160,6 +160,39 @@ def test_groups_are_named_by_what_differs(tmp_path: Path) -> None:
         "robust budget=1": [1, 2],
         "robust budget=2": [1, 2],
     }
+
+
+@pytest.mark.parametrize("listed", ["all", "without their starts"])
+def test_runs_are_paired_by_their_start(listed: str, tmp_path: Path) -> None:
+    """Stage 2's own seed is 1 from any start, unless it is given."""
+    for seed in (1, 2, 3):
+        write_run(tmp_path / f"one_{seed}", [row(3, 0.5)], seed=seed)
+        onward = f'resume_from = "{tmp_path}/one_{seed}"\n'
+        known = {"validation_accuracy": 0.5}
+        write_run(tmp_path / f"cont_{seed}", [row(4, 0.6 + 0.1 * seed, **known)], onward, seed=seed)
+        own = {"stage": "stage2", "method": "robust", **known}
+        start = f'checkpoint = "{tmp_path}/one_{seed}/final.h5"\n'
+        write_run(tmp_path / f"two_{seed}", [row(1, 0.6 + 0.11 * seed, **own)], start, seed=1)
+    runs = read_runs(sorted(tmp_path.glob("*_?" if listed == "all" else "[ct]*_?")))
+    found = groups_of(runs)
+    assert [[run.name for run in members] for members in found.values()] == [
+        [f"{name}_{seed}" for seed in (1, 2, 3)] for name in ("cont", "one", "two") if name != "one" or listed == "all"
+    ]
+    (sentence,) = comparison(runs)
+    assert "over 3 seeds, +2.00 points (-0.48 to +4.48) against cont" in sentence
+
+
+def test_several_runs_of_one_start_are_told_apart_by_their_own_seeds(tmp_path: Path) -> None:
+    write_run(tmp_path / "one", [row(3, 0.5)], seed=7)
+    for seed in (1, 2, 3):
+        own = {"stage": "stage2", "validation_accuracy": 0.5}
+        for method, gain in (("sgd", 0.01), ("robust", 0.02)):
+            config = f'checkpoint = "{tmp_path}/one"\nmethod = "{method}"\n'
+            rows = [row(1, 0.6 + gain * seed, method=method, **own)]
+            write_run(tmp_path / f"seed_{seed}" / method, rows, config, seed=seed)
+    (sentence,) = comparison(read_runs([tmp_path / "one", *sorted(tmp_path.glob("seed_*/*"))]))
+    assert "over 3 seeds, +2.00 points (-0.48 to +4.48) against sgd" in sentence
+    assert pairs({(7, 1): 1.0, (7, 2): 3.0, (8, 1): 5.0}, {(7, 1): 1.5, (9, 1): 0.0}) == [(2.0, 1.5)]
 
 
 def test_of_many_runs_the_groups_that_validation_prefers_are_shown(tmp_path: Path, capsys) -> None:

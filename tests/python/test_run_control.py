@@ -140,6 +140,9 @@ def test_a_lost_curve_names_the_way_on(tmp_path: Path, execute, fails) -> None:
         assert f"restore the file, or continue in another --output (for stage1 with --resume_from {run})" in said
         (run / "curve.csv").write_bytes(curve)
     execute("dimred", "stage1", *words)
+    (run / "curve.csv").unlink()  # of a run that has ended, from which no other goes on
+    said = fails(1, "stage1", *words)
+    assert "restore the file" in said and "--resume_from" not in said
 
 
 def test_other_lost_tables_name_the_way_on(tmp_path: Path, execute, fails) -> None:

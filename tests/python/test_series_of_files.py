@@ -58,7 +58,7 @@ def test_checkpoints_whose_weights_lie_deeper_are_no_silent_loss(command: str, t
     source = (run,) if command == "merge" else ("--snapshots", run)
     code, errors = said(binaries, command, *source, "--output", tmp_path / "o.npy")
     assert code == 2
-    assert "'step_100' the weights lie deeper, in 'model'" in errors
+    assert "the weights of 'step_100' lie deeper, in its folder 'model'" in errors
     saved(tmp_path / "one/merged/model.safetensors", 1)
     saved(tmp_path / "one/checkpoint-500/unet/weights.safetensors", 2)
     source = (tmp_path / "one",) if command == "merge" else ("--snapshots", tmp_path / "one")
@@ -104,6 +104,12 @@ def test_codes_that_differ_are_quantised_weights(name: str, dtype: str, ending: 
     words = ("--components", 1, "--output", tmp_path / "p.npy")
     assert f'integers of "{name}" differ' in fails(2, "pca", "--snapshots", tmp_path / "differ", *words)
     assert dimred.fit(tmp_path / "same", 1).components.shape == (1, 5)
+    for lone in (0, 2):  # the only file with them
+        (tmp_path / f"lone{lone}").mkdir()
+        for i, state in enumerate(states):
+            kept = {key: value for key, value in state.items() if key != name or i == lone}
+            write(kept, tmp_path / f"lone{lone}/step{i}.{ending}")
+        assert f'integers of "{name}" differ' in fails(2, "pca", "--snapshots", tmp_path / f"lone{lone}", *words)
     for call in (lambda s: dimred.fit(s, 1), dimred.average):
         for source in (tmp_path / "differ", states):
             with pytest.raises(ValueError, match="quantised weights"):

@@ -64,8 +64,7 @@ def test_a_state_of_another_optimizer_is_refused(tmp_path: Path, execute, fails)
 
 IDLE = {
     "--optimizer=sgd --momentum=.5": "momentum has no effect: it needs optimizer = momentum, nesterov or lars",
-    "--schedule=piecewise --pieces=5:.1 --learning_rate=.2": "learning_rate has no effect: "
-    "it needs (schedule other than piecewise)",
+    "--schedule=piecewise --pieces=5:.1 --learning_rate=.2": "learning_rate has no effect: it needs warmup_epochs > 0",
     "--snapshots_per_epoch=0 --snapshot_from_epoch=2": "snapshot_from_epoch has no effect: "
     "it needs snapshots_per_epoch",
     "--ema_warmup=false": "ema_warmup has no effect: it needs ema_decay",

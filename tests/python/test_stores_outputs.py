@@ -91,7 +91,7 @@ def test_work_that_was_not_sent_is_kept(dimred: Path, tmp_path: Path) -> None:
     matrix = local.read_bytes()
     (tmp_path / "blocked").unlink()
     refused = line(2)
-    assert f"was never uploaded from this machine; send {local} with" in refused
+    assert f"which was never uploaded; send {local} with" in refused
     assert local.read_bytes() == matrix
     Path(refused.split("or remove ")[1].strip()).unlink()
     with (local.parent.parent / "lock").open() as lock:

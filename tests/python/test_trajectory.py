@@ -146,8 +146,8 @@ def test_what_cannot_be_measured_is_refused() -> None:
         (rows[:3], {}, "4 or more snapshots, received 3"),
         (np.ones((6, 20)), {}, "different snapshots, received 6 equal snapshots"),
         (rows, {"window": 5}, "window from 2 to 4 for 6 snapshots, received 5"),
-        (rows, {"flips": 5}, "received flips = 5"),
-        (rows, {"flips": 10**6 + 1}, "needs flips from 19 to 1000000, received flips = 1000001"),
+        (rows, {"flips": 5}, "flips must be from 19 to 1000000, received 5"),
+        (rows, {"flips": 10**6 + 1}, "flips must be from 19 to 1000000, received 1000001"),
     ]
     for source, options, said in cases:
         with pytest.raises(ValueError, match=said):

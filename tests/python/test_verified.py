@@ -164,6 +164,18 @@ def test_tables_of_another_kind_are_named_before_any_work(
     assert not (folder.parent / "calls").exists()
 
 
+@pytest.mark.parametrize("name", ["verification.csv", "verification.txt"])
+def test_no_other_file_is_replaced(folder: Path, capsys, name: str) -> None:
+    (folder / name).write_text("somebody's own")
+    assert verified.main(words(folder)) == 1
+    assert f"{folder / name} exists already and is not an earlier table" in capsys.readouterr().err
+    assert (folder / name).read_text() == "somebody's own"
+    assert not (folder.parent / "calls").exists()
+    (folder / name).unlink()
+    for _ in range(2):
+        assert verified.main(words(folder)) == 0
+
+
 def test_no_jobs_at_a_time_are_refused(folder: Path, capsys) -> None:
     with pytest.raises(SystemExit, match="2"):
         verified.main([*words(folder), "--jobs=0"])

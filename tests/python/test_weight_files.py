@@ -584,6 +584,22 @@ def test_tensors_that_torch_alone_stores_are_refused_by_type(
     assert rule in line and "safetensors.torch.save_file(" in line and "torch.save(" not in line
 
 
+@pytest.mark.parametrize(
+    ("dtype", "rule"),
+    [
+        (torch.float8_e4m3fn, '"fc.w" has the type float8_e4m3fn; save the tensors with safetensors: safetensors.'),
+        (torch.uint16, '"fc.w" has the type uint16; save the tensors with safetensors: safetensors.'),
+        (torch.complex32, "has complex32 tensors; save these tensors as complex64"),
+    ],
+)
+def test_a_distributed_checkpoint_of_other_types_is_refused_by_type(
+    dtype: torch.dtype, rule: str, tmp_path: Path, fails
+) -> None:
+    dcp.save({"fc.w": torch.empty(2, dtype=dtype), "b": torch.ones(2)}, checkpoint_id=tmp_path / "dcp", no_dist=True)
+    line = fails(1, "inspect", tmp_path / "dcp")
+    assert rule in line and ".metadata" in line and "nothing of it was run" not in line
+
+
 def test_a_tensor_that_stands_for_the_negative_of_its_storage_is_refused(tmp_path: Path, refused) -> None:
     negative = torch.zeros(3, dtype=torch.complex64).conj().imag
     assert negative.is_neg()
@@ -958,6 +974,7 @@ OPTIMIZERS = {
 }
 PLACES = [  # of an optimizer, of a network
     *((name, f"{app}.optim", f"{app}.model") for name in OPTIMIZERS for app in ("app", "trainer.inner")),
+    *(("Adagrad", f"{key}.optim", f"{key}.model") for key in ("state", "optimizer_and_model")),
     *((name, place, "model") for name in ("Adagrad", "Adafactor") for place in ("g_optimizer", "opt_gen", "solver")),
 ]
 

@@ -165,6 +165,77 @@ def test_samples_that_the_weights_were_trained_on_are_no_validation_set(
     assert "validation" in execute("dimred", "evaluate", run, "--data", other, "--validation_fraction=0.5")
 
 
+def test_held_out_samples_chosen_by_a_file_or_for_weights_without_a_record_are_compared(
+    place: Path, execute, fails
+) -> None:
+    trained_on = "the validation set would have samples that the weights were trained on"
+    run = own_run(execute, place, "--validation_fraction=0.25", "--snapshots_per_epoch=2")
+    execute("dimred", "pca", run / "snapshots", "--components=2", "--output", place / "p.npy")
+    execute("dimred", "export", run)
+    snapshot = next((run / "snapshots").glob("*.h5"))
+    execute("dimred", "convert", snapshot, "--output", run / "converted")
+    two = ["--preset=sgd", "--epochs=1", "--output", place / "two"]
+    plane = ["--pca_mat", place / "p.npy", "--grid=1,1", "--a_range=-1,1", "--b_range=-1,1", "--set=validation"]
+    for name, seed in (("same", 1), ("other", 9)):
+        (place / f"{name}.toml").write_text(f"split_seed = {seed}\n")
+    config = ["--config", place / "other.toml"]
+    for words in (
+        ["evaluate", run, *config],
+        ["stage2", run, *two, *config],
+        ["stage1", "--resume_from", run, "--epochs=3", "--batch_size=4", *config, "--output", place / "three"],
+        ["evaluate", run / "export" / "1", "--split_seed=9"],
+        ["evaluate", run / "converted", "--split_seed=9"],
+        ["stage2", run / "export" / "1", *two, "--split_seed=9"],
+        ["inspect", "--landscape", run, *plane, "--split_seed=9", "--output", place / "s.csv"],
+    ):
+        assert trained_on in fails(2, *words), words
+    assert not (place / "two").exists() and not (place / "three").exists() and not (place / "s.csv").exists()
+    for words in ([run, "--config", place / "same.toml"], [run / "export" / "1"], [run / "converted"]):
+        said = execute("dimred", "evaluate", *words)
+        assert "validation" in said and "trained on" not in said, words
+    execute("dimred", "inspect", "--landscape", run, *plane, "--output", place / "s.csv")
+
+
+def test_a_start_that_has_seen_the_validation_set_is_said(place: Path, execute, dimred: Path) -> None:
+    run = own_run(execute, place, "--validation_fraction=0.25", epochs=1).rename(place / "held")
+    other = own_run(execute, place, "--seed=3", epochs=1)
+    seen = "has samples that the weights were trained on: the run held out no samples"
+    file = ["--preset=sgd", "--epochs=1", "--start=file", "--start_file", other / "final.h5"]
+    assert seen in all_text(dimred, "stage2", run, *file, "--output", place / "two")
+    data = cli("--epochs=1 --validation_fraction=0.25", data=place / "p")
+    for start, said in ((other, True), (run, False), (other / "snapshots", True)):
+        words = [*FAST, *data, "--initialize_from", start, "--output", place / f"from_{start.parent.name}_{start.name}"]
+        assert (seen in all_text(dimred, "stage1", *words)) == said, start
+
+
+def test_runs_of_a_mean_that_held_out_other_samples_are_said(place: Path, execute, fails) -> None:
+    """The first run's record chooses the validation set; a flag chooses for each of them."""
+    runs = {}
+    for name, options in {
+        "same": ["--validation_fraction=0.25", "--split_seed=1", "--seed=2"],
+        "own": ["--validation_fraction=0.25", "--split_seed=1", "--seed=3"],
+        "other": ["--validation_fraction=0.25", "--split_seed=9", "--seed=3"],
+        "none": ["--seed=4"],
+    }.items():
+        runs[name] = own_run(execute, place, *options, epochs=1).rename(place / f"run_{name}")
+
+    def listed(*names: str) -> Path:
+        (place / "vv.txt").write_text("".join(f"{max((runs[name] / 'snapshots').glob('*.h5'))}\n" for name in names))
+        return place / "vv.txt"
+
+    trained_on = "has samples that some of the averaged weights were trained on: one of the runs held out"
+    for names, held_out in (
+        (("own", "other"), "samples with validation_fraction = 0.25, split_seed = 9"),
+        (("other", "own"), "samples with validation_fraction = 0.25, split_seed = 1"),
+        (("own", "none"), "no samples"),
+    ):
+        assert f"{trained_on} {held_out}" in execute("dimred", "evaluate", listed(*names)), names
+        line = fails(2, "evaluate", listed(*names), "--validation_fraction=0.1")
+        assert f"trained on: the run held out {held_out}" in line, names
+    assert trained_on not in execute("dimred", "evaluate", listed("own", "other"), "--validation_fraction=0")
+    assert trained_on not in execute("dimred", "evaluate", listed("own", "same"))
+
+
 def test_a_temperature_at_the_end_of_the_search_is_said_to_be_one(tmp_path: Path, execute) -> None:
     for split in ("train", "test"):
         for name, shade in (("a", 0), ("b", 255)):

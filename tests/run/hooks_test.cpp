@@ -24,7 +24,9 @@ TEST(Hooks, UnknownOnesAndThoseNamedTwiceAreRefused) {
   };
   EXPECT_EQ(text({.hooks = "batches"}), "");
   EXPECT_NE(text({.hooks = "bacthes"}).find("did you mean batches?"), std::string::npos);
-  EXPECT_NE(text({.hooks = "batches, batches"}).find("batches twice"), std::string::npos);
+  EXPECT_NE(text({.hooks = "batches, batches"})
+                .find("must not name batches twice, received batches, batches"),
+            std::string::npos);
   EXPECT_NE(text({.hooks = ","}).find("received an empty name"), std::string::npos);
   EXPECT_NE(text({.profile_every_n_iters = 1, .profile_at_task = 1}).find("the 1 ranks"),
             std::string::npos);
@@ -43,7 +45,7 @@ class Noting final : public Hook {
                   const StepSummary& step,
                   const models::Minibatch& batch) override {
     notes_ += formatted("after{} ", run.position->step);
-    EXPECT_EQ(step.images, 32);
+    EXPECT_EQ(step.result.sample_count, 32);
     EXPECT_EQ(batch.images.size(0), 32);
     EXPECT_GE(step.seconds, step.data_wait_seconds);
   }
@@ -60,8 +62,8 @@ struct StageOfLosses : Stage {
   CurveRow named_row(const Run& /*run*/) const override { return {}; }
   std::string epoch_label(const Position& /*position*/) const override { return {}; }
   std::optional<std::int64_t> epochs() const override { return {}; }
-  engine::BatchResult step(Run& run, const engine::Step& now) override {
-    return engine::loss_only(*run.setup, now.batch, now.key);
+  engine::BatchResult step(Run& run, const engine::DeviceBatch& batch) override {
+    return engine::loss_only(*run.setup, batch.tensors, batch.key);
   }
   void save(const Run& /*run*/, checkpoints::State& /*state*/) override {}
   void restore(Run& /*run*/, const checkpoints::State& /*state*/) override {}

@@ -23,7 +23,7 @@ torch::Tensor descended(engine::Setup& setup, Descent& descent) {
   for (std::int64_t step = 0; step < 8; ++step) {
     const double rate = step % 5 == 0 ? 0 : 0.01 * static_cast<double>(step);
     descend(descent,
-            {.batch = tensors, .global_count = batch.count(), .key = {.step = step}},
+            {.tensors = tensors, .global_count = batch.count(), .key = {.step = step}},
             rate,
             step + 1);
   }
@@ -71,7 +71,7 @@ TEST(RecordedStep, AnOverflowLeavesItOut) {
   const auto before = setup.model.flat.weights.clone();
   for (std::int64_t step = 0; step < 5; ++step)
     descend(descent,
-            {.batch = to_minibatch(setup.model, batch),
+            {.tensors = to_minibatch(setup.model, batch),
              .global_count = batch.count(),
              .key = {.step = step}},
             0.1,

@@ -23,11 +23,11 @@ struct Toy {
   explicit Toy(engine::Setup made, const PenaltyOptions& penalty = {})
       : setup(std::move(made)),
         batch(engine::first_batch(setup)),
-        now{.batch = engine::to_minibatch(setup.model, batch),
+        now{.tensors = engine::to_minibatch(setup.model, batch),
             .global_count = batch.global_count,
             .key = {.epoch = 1, .step = 2}},
         space(setup, no_subspace(setup), penalty, false) {
-    space.set_step(now);
+    space.set_batch(now);
   }
 
   static Subspace no_subspace(const engine::Setup& setup) {
@@ -51,7 +51,7 @@ struct Toy {
 
   engine::Setup setup;
   decltype(engine::first_batch(std::declval<engine::Setup&>())) batch;
-  engine::Step now;
+  engine::DeviceBatch now;
   NetworkSpace space;
 };
 

@@ -78,6 +78,19 @@ TEST(Download, APartOfAnotherFileIsNotContinued) {
   EXPECT_EQ(text_of_file(folder / "a"), std::string(1000, 'y'));
 }
 
+TEST(Download, AnothersFileWithATemporaryNameStays) {
+  for (const std::string name : {"a.bin.part", "a.bin.part.of"}) {
+    const TemporaryFolder folder;
+    make_files(folder / "got", {{name, "precious"}});
+    MemoryStore store;
+    store.objects[remote_file.path] = "new";
+    const auto refused = HasSubstr("another file has this temporary name; move that file");
+    EXPECT_THAT(error_of([&] { download(store, remote_file, folder / "got/a.bin"); }), refused);
+    EXPECT_THAT(error_of([&] { download(store, download_url, folder / "got"); }), refused);
+    EXPECT_EQ(files_of(folder / "got"), (Files{{name, "precious"}}));
+  }
+}
+
 TEST(Download, DamageIsFoundByTheListingsDigest) {
   const TemporaryFolder folder;
   MemoryStore store;

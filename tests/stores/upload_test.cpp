@@ -320,6 +320,21 @@ TEST(Upload, AFileIsNotPutInPlaceOfOneThatIsNamedAsItsTemporaryFile) {
   EXPECT_EQ(text_of_file(folder / "there/a.tmp"), "kept");
 }
 
+TEST(Upload, AnothersFileNamedAsTheTemporaryOneOfASingleFileStays) {
+  const TemporaryFolder folder;
+  make_files(folder.path(), {{"new", "new bytes"}, {"there.tmp", "precious"}});
+  const auto put = [&] {
+    const auto url = parse_url("file://" + (folder / "there").string());
+    upload(folder / "new", url, quick(), Sending::all);
+  };
+  EXPECT_THAT(error_of(put), testing::HasSubstr("another file has this temporary name; move that"));
+  EXPECT_EQ(text_of_file(folder / "there.tmp"), "precious");
+  make_files(folder.path(), {{"there.tmp", "new"}});  // as a put that is killed leaves it
+  put();
+  EXPECT_EQ(text_of_file(folder / "there"), "new bytes");
+  EXPECT_FALSE(std::filesystem::exists(folder / "there.tmp"));
+}
+
 TEST(Upload, IsTriedAgainWhenTheStoreIsBusyAndNotWhenItRefuses) {
   const TemporaryFolder folder;
   make_files(folder / "run", first);

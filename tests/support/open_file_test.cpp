@@ -1,7 +1,9 @@
 #include "support/open_file.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <functional>
 
@@ -41,6 +43,20 @@ TEST(OpenFile, NothingIsWrittenThroughALink) {
     EXPECT_THROW(write(folder / "name"), std::runtime_error);
     EXPECT_FALSE(fs::exists(folder / "outside"));
   }
+}
+
+/// A Python program may close its standard error and print a warning while a file is written.
+TEST(OpenFile, TakesTheNumberOfNoStandardStream) {
+  const TemporaryFolder folder;
+  const int error = ::dup(STDERR_FILENO);
+  ASSERT_EQ(::close(STDERR_FILENO), 0);
+  const Descriptor opened(open_retrying(folder / "name", O_WRONLY | O_CREAT));
+  const auto printed = ::write(STDERR_FILENO, "text", 4);
+  ASSERT_EQ(::dup2(error, STDERR_FILENO), STDERR_FILENO);
+  ::close(error);
+  EXPECT_EQ(printed, -1);
+  EXPECT_GT(opened, STDERR_FILENO);
+  EXPECT_EQ(text_of_file(folder / "name"), "");
 }
 
 TEST(OpenFile, APipeIsRefusedAndNotWaitedFor) {

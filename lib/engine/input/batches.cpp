@@ -57,7 +57,7 @@ class BatchesOnDevice final : public Batches {
   data::LoaderReport report() const override {
     auto report = damaged_;
     report.batches = next_ - (ahead_ ? 1 : 0);
-    report.samples = done_ - (ahead_ ? ahead_->count : 0);
+    report.samples = done_ - (ahead_ ? ahead_->count() : 0);
     return report;
   }
 
@@ -70,8 +70,8 @@ class BatchesOnDevice final : public Batches {
     DeviceBatch batch{
         .tensors = {device_images(data_, table_, plan_, done_, count).contiguous(format_),
                     data_.labels.index_select(0, indices)},
-        .count = count,
-        .global_count = part.global_count};
+        .global_count = part.global_count,
+        .key = {}};
     done_ += count;
     return batch;
   }
@@ -137,8 +137,8 @@ class LoadedBatches final : public Batches {
     auto loaded = loader_->next();
     if (!loaded) return {};
     DeviceBatch batch{.tensors = {},
-                      .count = loaded->count(),
                       .global_count = loaded->global_count,
+                      .key = {},
                       .buffers = std::move(*loaded)};
     if (setup_.model.device.is_cpu()) {
       batch.tensors = to_minibatch(setup_.model, batch.buffers);
@@ -258,6 +258,8 @@ std::optional<DeviceBatch> next_on_all_ranks(const Setup& setup, Batches& batche
   }
   if (setup.stops.agreed && setup.stops.agreed(*setup.communicator)) throw Stopped();
   check(!called_off, "a wait for data was called off without a signal");  // no end of the set
+  if (batch && !setup.model.device.is_cpu())
+    batch->prefetch_next = [&batches] { batches.prefetch(); };
   return batch;
 }
 

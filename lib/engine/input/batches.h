@@ -1,11 +1,13 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 
 #include "data/loader.h"
 #include "distributed/communicator.h"
 #include "engine/device/device_stream.h"
+#include "engine/passes/gradient.h"
 #include "engine/setup.h"
 #include "models/objective.h"
 
@@ -14,10 +16,15 @@ namespace dimred::engine {
 /// A rank's part of one global batch on the setup's device; may be empty.
 struct DeviceBatch {
   models::Minibatch tensors;
-  std::int64_t count = 0;         // of this rank
   std::int64_t global_count = 0;  // over all ranks
-  data::Batch buffers;            // on the CPU the images are a view into it
-  StreamEvent copied;             // the buffers are read until then
+  ForwardKey key;                 // of the step that uses it
+  /// To be called once the device is at work on this batch, before anything is waited for: it
+  /// prepares the next one. May be empty.
+  std::function<void()> prefetch_next = {};
+  data::Batch buffers;  // on the CPU the images are a view into it
+  StreamEvent copied;   // the buffers are read until then
+
+  std::int64_t count() const { return tensors.labels.size(0); }  // of this rank
 };
 
 /// The batches of one pass over a data set, in order.

@@ -3,7 +3,6 @@
 #include <ATen/record_function.h>
 
 #include <array>
-#include <optional>
 #include <vector>
 
 #include "engine/device/device_stream.h"
@@ -11,36 +10,6 @@
 #include "support/random.h"
 
 namespace dimred::engine {
-
-/// The sums of one rank's passes.
-struct PendingResult::Sums {
-  explicit Sums(std::shared_ptr<distributed::TensorCommunicator> ranks)
-      : communicator(std::move(ranks)) {}
-
-  std::shared_ptr<distributed::TensorCommunicator> communicator;
-  std::vector<HostCopy> passes;  // [2] float64 each: sums of loss and correct count
-  std::int64_t samples = 0;
-  std::optional<BatchResult> over_ranks;
-
-  void add(const torch::Tensor& loss_and_hits, std::int64_t count) {
-    passes.push_back(read_back(loss_and_hits));
-    samples += count;
-  }
-};
-
-BatchResult PendingResult::get() const {
-  auto& sums = *sums_;
-  if (sums.over_ranks) return *sums.over_ranks;
-  std::array<double, 3> values{0, 0, static_cast<double>(sums.samples)};
-  for (const auto& pass : sums.passes) {
-    const auto* loss_and_hits = pass.get().const_data_ptr<double>();
-    values[0] += loss_and_hits[0];
-    values[1] += loss_and_hits[1];
-  }
-  sums.communicator->sum(values);
-  sums.over_ranks = {values[0], values[1], values[2]};
-  return *sums.over_ranks;
-}
 
 void seed_pass(const Setup& setup, ForwardKey key, std::int64_t pass) {
   RandomStream stream(setup.seed, RandomPurpose::forward, key.epoch, key.step);
@@ -51,6 +20,20 @@ void seed_pass(const Setup& setup, ForwardKey key, std::int64_t pass) {
 }
 
 namespace {
+
+/// Sums over all ranks of what each pass of this one gives: [2] float64, loss and correct count.
+BatchResult sum_passes(distributed::TensorCommunicator& communicator,
+                       const std::vector<HostCopy>& passes,
+                       std::int64_t samples) {
+  std::array<double, 3> sums{0, 0, static_cast<double>(samples)};
+  for (const auto& pass : passes) {
+    const auto* loss_and_hits = pass.get().const_data_ptr<double>();
+    sums[0] += loss_and_hits[0];
+    sums[1] += loss_and_hits[1];
+  }
+  communicator.sum(sums);
+  return {sums[0], sums[1], sums[2]};
+}
 
 /// The batch in `passes` even parts. Parts without samples are left out, unless BatchNorm's
 /// statistics over ranks, or a head over them, need everybody at every pass.
@@ -103,14 +86,20 @@ PendingResult over_parts(Setup& setup,
                          ForwardKey key,
                          const PartPass& pass,
                          GradientBuckets* buckets = nullptr) {
-  const auto sums = std::make_shared<PendingResult::Sums>(setup.communicator);
+  std::vector<HostCopy> passes;
   const auto parts = parts_of(setup.model, batch);
   for (std::size_t i = 0; i < parts.size(); ++i) {
     seed_pass(setup, key, i);
     if (buckets != nullptr && i + 1 == parts.size()) buckets->begin();
-    sums->add(pass(parts[i]), parts[i].labels.size(0));
+    passes.push_back(read_back(pass(parts[i])));
   }
-  return PendingResult(sums);
+  // Deferred: no thread of its own may call the communicator.
+  return std::async(
+             std::launch::deferred,
+             [ranks = setup.communicator,
+              passes = std::move(passes),
+              samples = batch.labels.size(0)] { return sum_passes(*ranks, passes, samples); })
+      .share();
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
+#include <future>
 
 #include "engine/passes/buckets.h"
 #include "engine/setup.h"
@@ -33,18 +33,9 @@ struct BatchResult {
   double accuracy() const { return correct_count / sample_count; }
 };
 
-/// The result of a pass that the device may still be at work on.
-class PendingResult {
- public:
-  struct Sums;
-  PendingResult() = default;  // nothing is under way
-  explicit PendingResult(std::shared_ptr<Sums> sums) : sums_(std::move(sums)) {}
-  /// Waits for the device, and the first time for all ranks, who ask at the same point.
-  BatchResult get() const;
-
- private:
-  std::shared_ptr<Sums> sums_;
-};
+/// The result of a pass that the device may still be at work on. The first get() waits for the
+/// device and for all ranks, who ask at the same point.
+using PendingResult = std::shared_future<BatchResult>;
 
 /// Loss of the global batch, and its mean gradient times setup.model.loss_scale into
 /// setup.model.flat.gradient (each rank's part; the caller reduces it, or `buckets` has started to,

@@ -24,8 +24,8 @@ void validate(LossScaleOptions options) {
           "received both, with loss_scale = {}",
           options.loss_scale.value_or(1));
   require(options.drop_overflow || !options.dynamic,
-          "[loss_scale] use_dynamic_loss_scaling needs drop_overflow = true, because overflows set "
-          "the scale; received false");
+          "[loss_scale] use_dynamic_loss_scaling needs drop_overflow = true, received "
+          "false; overflows set the scale");
 }
 
 void add_options(OptionTable& table, LossScaleOptions& options) {

@@ -14,6 +14,7 @@ struct LineFile {
   std::filesystem::path path;          // empty: another rank's
   std::filesystem::path event_folder;  // empty: no events
   std::int64_t event_every = 1;        // of the rows whose step is a multiple of this
+  bool run_ended = false;              // no other run can go on from its state
 
   LineFile(std::filesystem::path line_file) : path(std::move(line_file)) {}
   operator const std::filesystem::path&() const { return path; }

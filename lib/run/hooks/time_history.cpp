@@ -28,8 +28,8 @@ class TimeHistory final : public Hook {
     seconds_.push_back(step.seconds);
     if (path_.empty()) return;
     out_ << run.position->step << std::fixed << std::setprecision(6) << ',' << step.seconds << ','
-         << std::setprecision(1) << step.images / step.seconds << ',' << std::setprecision(6)
-         << step.data_wait_seconds << '\n';
+         << std::setprecision(1) << step.result.sample_count / step.seconds << ','
+         << std::setprecision(6) << step.data_wait_seconds << '\n';
   }
 
   void save(const RunView& run, checkpoints::State& state) override {

@@ -26,8 +26,8 @@ fs::path source_of(const engine::Model& model, const fs::path& near) {
   if (foreign) return artifact.weights;  // wherever it lies
   const auto file = checkpoints::frozen_file_of(near);
   require(!file.empty(),
-          "[weights] trainable_include_patterns and trainable_exclude_patterns freeze "
-          "{}, but no {} with the values of these parameters was found beside or above {}",
+          "[weights] trainable_include_patterns and trainable_exclude_patterns freeze {}, but {} "
+          "with the frozen values is not beside or above {}",
           checkpoints::count_and_names(
               texts_of(model.flat.frozen_layout.entries, &layout::Entry::name)),
           frozen_file_name,

@@ -229,32 +229,33 @@ Weights load_weights(const engine::Setup& setup, const fs::path& path) {
 Weights mean_of_series(const engine::Setup& setup, const fs::path& path, std::int64_t latest) {
   auto series = latest_members(path, latest);
   merge::RowMean mean;
-  std::vector<checkpoints::MemberRun> runs;
-  std::vector<checkpoints::HeldStep> held;
-  std::vector<checkpoints::MemberAveraging> averagings;
+  std::vector<checkpoints::MemberFacts> facts;
   Weights last;
-  std::vector<std::string> remarks;
+  std::vector<std::string> remarks, records;
   bool other_normalisation = false;
   for (const auto& member : series.members) {
     last = load_weights(setup, member.weights);
     other_normalisation = other_normalisation || last.other_normalisation;
     if (!last.note.empty() && std::ranges::find(remarks, last.note) == remarks.end())
       remarks.push_back(last.note);
-    runs.push_back({member.path, checkpoints::identity_of(last.run_json)});
-    held.push_back({member.path, held_step(member, last), runs.back().run.id});
-    averagings.push_back({member.path, last.averaging});
+    const auto run = checkpoints::identity_of(last.run_json);
+    if (!last.run_json.empty() &&
+        std::ranges::find(facts, run, &checkpoints::MemberFacts::run) == facts.end())
+      records.push_back(last.run_json);
+    facts.push_back({member.path, held_step(member, last), run, last.averaging});
     mean.add(last.values);
   }
-  checkpoints::require_one_averaging(averagings, "weights");
+  checkpoints::require_one_averaging(facts, "weights");
   const bool snapshots = series.members.back().weights.extension() == ".h5";
   last.values = mean.values();
+  last.runs = std::move(records);
   last.kind = "mean";
   last.needs_recalibration = true;
   last.other_normalisation = other_normalisation;
   remarks.insert(remarks.end(), series.remarks.begin(), series.remarks.end());
-  if (auto remark = checkpoints::runs_remark(checkpoints::runs_of(runs)); !remark.empty())
+  if (auto remark = checkpoints::runs_remark(facts); !remark.empty())
     remarks.push_back(std::move(remark));
-  if (auto difference = checkpoints::step_difference(held); !difference.empty()) {
+  if (auto difference = checkpoints::step_difference(facts); !difference.empty()) {
     series.unordered = difference;
     if (latest > 0 && !series.listed) checkpoints::require_order(series, "weights", "start_latest");
     remarks.push_back(std::move(difference));
@@ -284,7 +285,7 @@ checkpoints::Series latest_members(const fs::path& path, std::int64_t latest) {
   checkpoints::put_in_order(series, checkpoints::look(path).kind == ArtifactKind::list);
   auto& members = series.members;
   require(latest <= std::ssize(members),
-          "[weights] start_latest needs to be at most the {} snapshots of {}, received {}",
+          "[weights] start_latest must not exceed the {} snapshots of {}, received {}",
           members.size(),
           path,
           latest);

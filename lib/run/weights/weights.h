@@ -20,6 +20,7 @@ struct Weights {
   std::int64_t epoch = 0, step = 0;  // as of a snapshot; 0 where the file does not say
   std::string layout_json;           // of the file; empty when it carries none
   std::string run_json;              // what the file records of its run; empty: it has none
+  std::vector<std::string> runs;     // of a mean: the run_json of one member of each run
   std::string averaging;             // checkpoints::Checkpoint::averaging
   std::string kind = "raw";          // raw | mean, as curve.csv says
   bool needs_recalibration = false;  // averaged: BatchNorm's running statistics do not fit

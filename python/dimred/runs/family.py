@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from .files import BadRun, NotARun
+from .files import BadRun, NotARun, parsed, read_text
 from .run import COUNTERS, Run, read_run
 
 # The names of what holds a run's weights of a step; start.h5: before its first one.
@@ -48,6 +48,26 @@ def _epoch_begun_at(run: Run, parent: Run) -> float:
         if len(epochs):
             return float(epochs.min())
     return float(curve["epoch"].max())
+
+
+def _start_of(run: Run) -> Run | None:
+    """Returns the run from which a run started, also one that is not among the runs read; None if it is no run that can
+    be read.
+    """
+    folder = None if run.parent else parent_folder(run)
+    try:
+        return read_run(folder) if folder else run.parent
+    except BadRun:
+        return None
+
+
+def _root_seed(run: Run) -> int:
+    """Returns the seed of the run at the beginning of the starts."""
+    root, seen = run, {run.folder.resolve()}
+    while (start := _start_of(root)) is not None and start.folder.resolve() not in seen:
+        root = start
+        seen.add(start.folder.resolve())
+    return int(root.manifest.get("seed", 0))
 
 
 def adopt(run: Run, parent: Run) -> None:
@@ -120,6 +140,8 @@ def joined(runs: list[Run]) -> list[Run]:
     for run in runs:
         if id(run) not in placed:
             place(run)
+    for run in runs:
+        run.root_seed = _root_seed(run)
     name_apart(runs)
     return runs
 
@@ -128,8 +150,8 @@ def run_folders(places: Sequence[Path]) -> list[Path]:
     """Returns the run folders in some places.
 
     A run folder stands for itself. A folder that compare.py filled stands for the runs of its last phase only, because
-    selection and confirmation are not one sample. Any other folder stands for all runs below it. Raises NotARun if
-    there is no run.
+    selection and confirmation are not one sample. Any other folder stands for all runs below it. Each run is there
+    once. Raises NotARun if there is no run, and Damaged for a results.csv that is no table.
     """
     found = []
     for place in places:
@@ -142,12 +164,16 @@ def run_folders(places: Sequence[Path]) -> list[Path]:
             found += below
         else:
             raise NotARun(f"[dimred.runs] {place} is not a run folder: no curve.csv is in it or in a folder below it")
-    return found
+    once: dict[Path, Path] = {}
+    for folder in found:  # a run may be named and lie in a place that is named
+        once.setdefault(folder.resolve(), folder)
+    return list(once.values())
 
 
 def compared_in(folder: Path) -> pd.DataFrame | None:
     """Returns the results.csv of a comparison, or None if there is none."""
-    if not (folder / "results.csv").is_file():
+    file = folder / "results.csv"
+    if not file.is_file():
         return None
-    results = pd.read_csv(folder / "results.csv")
+    results = parsed(file, read_text(file))
     return results if {"phase", "folder"} <= set(results) else None

@@ -95,6 +95,14 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     return manifest
 
 
+def parsed(file: Path, text: str) -> pd.DataFrame:
+    """Returns the text of a CSV file as a table. Raises Damaged."""
+    try:
+        return pd.read_csv(io.StringIO(text))
+    except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
+        raise Damaged(f"[dimred.runs] {file} is damaged: {error}") from error
+
+
 def read_csv(file: Path, columns: Sequence[str], whole: bool) -> pd.DataFrame:
     """Returns a table that has at least these columns.
 
@@ -105,10 +113,7 @@ def read_csv(file: Path, columns: Sequence[str], whole: bool) -> pd.DataFrame:
         if whole:
             raise Damaged(f"[dimred.runs] {file} is damaged: its last line is cut off")
         text = text[: text.rfind("\n") + 1]
-    try:
-        table = pd.read_csv(io.StringIO(text))
-    except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
-        raise Damaged(f"[dimred.runs] {file} is damaged: {error}") from error
+    table = parsed(file, text)
     if missing := [column for column in columns if column not in table]:
         raise Damaged(f"[dimred.runs] {file} needs the columns {missing}, received {list(table)[:20]}")
     return table

@@ -29,19 +29,24 @@ def settings(run: Run) -> dict[str, object]:
     return {"stage": run.stage, "method": run.method} | own | batch
 
 
-def seed_of(run: Run) -> int:
-    """Returns the seed, which pairs runs of different groups."""
-    return int(run.manifest.get("seed", 0))
+def seeds_of(run: Run) -> tuple[int, int]:
+    """Returns the seed of the run at the beginning of the starts, which pairs runs of different groups, and the run's
+    own seed, which tells runs of one start apart. Stage 2's own seed is 1 from any start unless it is given.
+    """
+    own = int(run.manifest.get("seed", 0))
+    return own if run.root_seed is None else run.root_seed, own
 
 
 def members_by_settings(runs: Sequence[Run]) -> list[list[Run]]:
-    """Returns lists of runs with equal settings and equal starts; each list has each seed at most once."""
+    """Returns lists of runs with equal settings and equal starts; each list has each pair of seeds (seeds_of) at most
+    once.
+    """
     found: dict[tuple[str, int], list[Run]] = {}
-    copies: Counter[tuple[str, int]] = Counter()
+    copies: Counter[tuple[str, tuple[int, int]]] = Counter()
     for run in runs:
         key = json.dumps([settings(run), settings(run.parent) if run.parent is not None else {}], default=str)
-        copies[key, seed_of(run)] += 1
-        found.setdefault((key, copies[key, seed_of(run)]), []).append(run)
+        copies[key, seeds_of(run)] += 1
+        found.setdefault((key, copies[key, seeds_of(run)]), []).append(run)
     return list(found.values())
 
 

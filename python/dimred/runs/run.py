@@ -37,6 +37,7 @@ class Run:
     steps: pd.DataFrame | None = None
     parent: Run | None = None
     name: str = ""
+    root_seed: int | None = None  # of the run at the beginning of its starts
     start_epoch: float = 0  # of the weights it began with
     start_costs: dict[str, float] = field(default_factory=dict)  # counted before its own first step
     steps_per_epoch: float = math.nan

@@ -106,7 +106,7 @@ TEST_P(OnDevice, BatchesAreThoseOfTheLoaderBitForBit) {
       const auto found = all_of(kept, options, epoch, first);
       ASSERT_EQ(found.size(), expected.size());
       for (std::size_t i = 0; i < found.size(); ++i) {
-        EXPECT_EQ(found[i].count, expected[i].count);
+        EXPECT_EQ(found[i].count(), expected[i].count());
         EXPECT_EQ(found[i].global_count, expected[i].global_count);
         EXPECT_TRUE(torch::equal(found[i].tensors.images, expected[i].tensors.images));
         EXPECT_TRUE(torch::equal(found[i].tensors.labels, expected[i].tensors.labels));

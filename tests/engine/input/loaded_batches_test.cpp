@@ -50,7 +50,7 @@ TEST(LoadedBatches, AheadAreTheSameInTheSameOrder) {
     wait_for_the_loader();
     auto expected = plain->next(), found = ahead->next();
     ASSERT_TRUE(expected && found);
-    EXPECT_EQ(found->count, i == 8 ? 6 : 10);
+    EXPECT_EQ(found->count(), i == 8 ? 6 : 10);
     EXPECT_EQ(found->global_count, expected->global_count);
     wait_for_the_loader();
     ahead->prefetch();
@@ -75,7 +75,7 @@ TEST(LoadedBatches, AFailureComesAfterTheBatchesBefore) {
     if (fails) {
       EXPECT_THROW(ahead->next(), std::runtime_error);
     } else {
-      EXPECT_EQ(ahead->next()->count, 10);
+      EXPECT_EQ(ahead->next()->count(), 10);
       wait_for_the_loader();
       ahead->prefetch();
     }
