@@ -285,8 +285,8 @@ def _require_own_mean(path: Path) -> None:
     begun = Path(f"{path}.tmp")
     if begun.is_file() and _first_bytes(begun, 2) not in (b"", b"PK"):
         raise ValueError(
-            f"[file] '{path}' is written as '{begun}' first, but another file has this name; move that file, or choose "
-            "another path"
+            f"[file] '{path}' has the temporary name '{begun}', but another file has this temporary name; move that "
+            "file, or choose another path"
         )
     if not path.exists():
         return

@@ -200,7 +200,8 @@ def test_a_start_that_has_seen_the_validation_set_is_said(place: Path, execute, 
     run = own_run(execute, place, "--validation_fraction=0.25", epochs=1).rename(place / "held")
     other = own_run(execute, place, "--seed=3", epochs=1)
     seen = "has samples that the weights were trained on: the run held out no samples"
-    file = ["--preset=sgd", "--epochs=1", "--start=file", "--start_file", other / "final.h5"]
+    weights = max((other / "snapshots").glob("*.h5"))
+    file = ["--preset=sgd", "--epochs=1", "--start=file", "--start_file", weights]
     assert seen in all_text(dimred, "stage2", run, *file, "--output", place / "two")
     data = cli("--epochs=1 --validation_fraction=0.25", data=place / "p")
     for start, said in ((other, True), (run, False), (other / "snapshots", True)):
