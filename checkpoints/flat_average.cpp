@@ -331,6 +331,14 @@ std::vector<std::string> unpaired_averages(const std::vector<StoredTensor>& tens
   for (const auto& [end, averages] : ends_of_averages(names))
     if (is_sure(word_for_average(end)) && least_share * averages.size() >= tensors.size())
       found.push_back('*' + std::string(end));
+  // MMCV's EMAHook: ema_backbone_conv_weight beside backbone.conv.weight.
+  for (const std::string beginning : {"ema_", "swa_"}) {
+    const auto is_dotless = [&](const StoredTensor& tensor) {
+      return tensor.name.starts_with(beginning) && tensor.name.find('.') == std::string::npos;
+    };
+    const auto count = static_cast<std::size_t>(std::ranges::count_if(tensors, is_dotless));
+    if (count > 0 && least_share * count >= tensors.size()) found.push_back(beginning + '*');
+  }
   return found;
 }
 

@@ -169,11 +169,11 @@ std::optional<std::string> part_in_name(const fs::path& file) {
                 of_count));
   static const std::regex only("(?:^|[^a-z0-9])world_size_1_rank_0(?![0-9])");
   static const std::regex adapter(matrix_rank);
+  // A pipeline's stage may be one of training: only beside another stage it is a part.
   static const std::regex numbered(
-      formatted("(?:^|[^a-z0-9])(rank_[0-9]+|consolidated\\.[0-9]+|(?:tp|pp)_(?:rank_)?[0-9]+|"
-                "{}[0-9]+|layer_[0-9]+-model_(?:[0-9]+|states)|model_part-[0-9]+|"
-                "shard(?:ed)?[-_]?[0-9]+)(?![a-z0-9])",
-                pipeline_stage));
+      "(?:^|[^a-z0-9])(rank_[0-9]+|consolidated\\.[0-9]+|(?:tp|pp)_(?:rank_)?[0-9]+|"
+      "(?:tp|pp)_?stage_?[0-9]+|layer_[0-9]+-model_(?:[0-9]+|states)|model_part-[0-9]+|"
+      "shard(?:ed)?[-_]?[0-9]+)(?![a-z0-9])");
   const auto name = lower_case(file.filename().string());
   std::smatch match;
   if (name.find("of") != name.npos && std::regex_search(name, match, counted) && !is_progress(name))

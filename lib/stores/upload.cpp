@@ -363,8 +363,8 @@ void require_free_temporary(const fs::path& local, const Url& url, const std::st
   if (url.scheme != "file" || fs::is_directory(local)) return;
   const fs::path there = decoded_path(url), temporary = there.string() + ending;
   require(!fs::is_regular_file(fs::symlink_status(temporary)) || begins(temporary, local),
-          "[stores] {} has the temporary name '{}', but another file has this temporary name; move "
-          "that file, or choose another place",
+          "[stores] {} has the temporary name '{}', but another file has this temporary name; "
+          "remove that file if an interrupted upload left it, or choose another place",
           there,
           temporary);
 }

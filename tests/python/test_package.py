@@ -1254,6 +1254,10 @@ def test_two_fine_tunings_of_one_base_are_two_runs(tmp_path: Path) -> None:
     for kind in (torch.bfloat16, torch.float16, torch.float32):
         rounded = {name: value.detach().to(kind).float() for name, value in model.named_parameters()}
         dimred.SnapshotRecorder(rounded, tmp_path, every_steps=1, first_step=3).close()  # goes on: no warning
+    brief = {name: value.detach().bfloat16().float() for name, value in model.named_parameters()}
+    with dimred.SnapshotRecorder(brief, tmp_path / "brief", every_steps=1) as recorder:
+        recorder.step()
+    dimred.SnapshotRecorder(model, tmp_path / "brief", every_steps=1, first_step=1).close()  # the float32 masters
     with pytest.warns(UserWarning, match="weights do not continue from '.*', so the recorder starts another run"):
         tune(2, 3)
     with pytest.raises(ValueError, match="needs the snapshots of one run"):

@@ -327,9 +327,10 @@ TEST(Upload, AnothersFileNamedAsTheTemporaryOneOfASingleFileStays) {
     const auto url = parse_url("file://" + (folder / "there").string());
     upload(folder / "new", url, quick(), Sending::all);
   };
-  EXPECT_THAT(error_of(put), testing::HasSubstr("another file has this temporary name; move that"));
+  EXPECT_THAT(error_of(put),
+              testing::HasSubstr("another file has this temporary name; remove that"));
   EXPECT_EQ(text_of_file(folder / "there.tmp"), "precious");
-  make_files(folder.path(), {{"there.tmp", "new"}});  // as a put that is killed leaves it
+  put_file(folder / "there.tmp", "new");  // as a put that is killed leaves it
   put();
   EXPECT_EQ(text_of_file(folder / "there"), "new bytes");
   EXPECT_FALSE(std::filesystem::exists(folder / "there.tmp"));

@@ -50,21 +50,26 @@ def _epoch_begun_at(run: Run, parent: Run) -> float:
     return float(curve["epoch"].max())
 
 
-def _start_of(run: Run) -> Run | None:
+def _start_of(run: Run, read: dict[Path, Run | None]) -> Run | None:
     """Returns the run from which a run started, also one that is not among the runs read; None if it is no run that can
-    be read.
+    be read. `read` keeps those that it has read.
     """
     folder = None if run.parent else parent_folder(run)
-    try:
-        return read_run(folder) if folder else run.parent
-    except BadRun:
-        return None
+    if folder is None:
+        return run.parent
+    place = folder.resolve()
+    if place not in read:
+        try:
+            read[place] = read_run(place)
+        except BadRun:
+            read[place] = None
+    return read[place]
 
 
-def _root_seed(run: Run) -> int:
+def _root_seed(run: Run, read: dict[Path, Run | None]) -> int:
     """Returns the seed of the run at the beginning of the starts."""
     root, seen = run, {run.folder.resolve()}
-    while (start := _start_of(root)) is not None and start.folder.resolve() not in seen:
+    while (start := _start_of(root, read)) is not None and start.folder.resolve() not in seen:
         root = start
         seen.add(start.folder.resolve())
     return int(root.manifest.get("seed", 0))
@@ -140,8 +145,9 @@ def joined(runs: list[Run]) -> list[Run]:
     for run in runs:
         if id(run) not in placed:
             place(run)
+    read: dict[Path, Run | None] = {}
     for run in runs:
-        run.root_seed = _root_seed(run)
+        run.root_seed = _root_seed(run, read)
     name_apart(runs)
     return runs
 
