@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import tempfile
@@ -210,6 +211,17 @@ def _shows_lines() -> bool:
 
 def _show(text: str) -> None:
     """Prints the text on standard error, if that is open: a fit does not fail because nobody reads its progress."""
-    if sys.stderr is not None:  # print() would take standard output instead
+    if _is_open(sys.stderr):  # for None, print() would take standard output
         with suppress(OSError, ValueError):
             print(text, end="", file=sys.stderr, flush=True)
+
+
+def _is_open(stream: Any) -> bool:
+    """Returns whether a text can be written. Python keeps a text that it could not write, to write it at the exit."""
+    try:
+        os.fstat(stream.fileno())
+    except (AttributeError, io.UnsupportedOperation):  # a notebook's has no number
+        return stream is not None
+    except (OSError, ValueError):
+        return False
+    return True
