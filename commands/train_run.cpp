@@ -348,7 +348,7 @@ void require_outside_classes(const OptionTable& table, const run::CommonOptions&
   if (output.empty()) return;
   for (const auto& root : class_roots(common.data.dataset)) {
     const auto inner = fs::weakly_canonical(output).lexically_relative(fs::weakly_canonical(root));
-    // Whoever reads the classes passes over hidden folders.
+    // The reader of class folders passes over hidden ones.
     const bool hidden = std::ranges::any_of(
         inner, [](const fs::path& part) { return data::is_left_out(part.string()); });
     if (!hidden) checkpoints::require_outside(table.scope(), output, root);
