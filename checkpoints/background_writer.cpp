@@ -21,7 +21,7 @@ BackgroundWriter::~BackgroundWriter() {
 void BackgroundWriter::submit(std::function<void()> job) {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return jobs_.size() < max_pending_ || failure_; });
-  rethrow();
+  if (failure_) std::rethrow_exception(failure_);
   jobs_.push_back(std::move(job));
   changed_.notify_all();
 }
@@ -29,10 +29,6 @@ void BackgroundWriter::submit(std::function<void()> job) {
 void BackgroundWriter::wait() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return jobs_.empty() && !busy_; });
-  rethrow();
-}
-
-void BackgroundWriter::rethrow() {
   if (failure_) std::rethrow_exception(failure_);
 }
 

@@ -25,7 +25,6 @@ class BackgroundWriter {
 
  private:
   void run();
-  void rethrow();
 
   std::size_t max_pending_;
   std::mutex mutex_;

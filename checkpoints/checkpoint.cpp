@@ -19,7 +19,6 @@
 #include "checkpoints/part_names.h"
 #include "checkpoints/rank_files.h"
 #include "checkpoints/read_pickle.h"
-#include "checkpoints/run_config.h"
 #include "checkpoints/safetensors.h"
 #include "checkpoints/series.h"
 #include "checkpoints/shape.h"
@@ -84,15 +83,6 @@ void require_listed(const fs::path& index,
                         shard);
 }
 
-/// The tensors of one more file of the checkpoint.
-void add_file(Checkpoint& checkpoint, const fs::path& file, std::vector<StoredTensor> tensors) {
-  for (auto& tensor : tensors) {
-    for (auto& box : tensor.boxes) box.file += checkpoint.files.size();
-    checkpoint.tensors.push_back(std::move(tensor));
-  }
-  checkpoint.files.push_back(file);
-}
-
 std::string_view format_name(WeightsFormat format) {
   if (format == WeightsFormat::safetensors) return "safetensors";
   return format == WeightsFormat::pytorch ? "PyTorch" : "MindSpore";
@@ -106,7 +96,6 @@ void require_no_choice(const fs::path& path, const OpenOptions& options) {
           path);
 }
 
-/// Says that both kinds are read.
 void remark_on_both(Checkpoint& checkpoint, const FlatAverage& both) {
   const auto known = [](const auto& remark) { return remark.find("--take raw") != remark.npos; };
   if (std::ranges::any_of(checkpoint.remarks, known)) return;
@@ -223,14 +212,6 @@ void read_distributed(Checkpoint& checkpoint, const fs::path& metadata) {
   }
 }
 
-/// Moves the names of training state from `tensors` to `left_out`.
-void leave_out_training_state(Checkpoint& checkpoint) {
-  std::erase_if(checkpoint.tensors, [&](const StoredTensor& tensor) {
-    if (is_left_out(tensor.role)) checkpoint.left_out.push_back(tensor.name);
-    return is_left_out(tensor.role);
-  });
-}
-
 void remark_on_doubtful_names(Checkpoint& checkpoint) {
   std::vector<std::string> weights;
   for (const auto& tensor : checkpoint.tensors)
@@ -296,7 +277,6 @@ void add_rows(Checkpoint& checkpoint,
                         extent.count);
     tensor.boxes = {run_of(0, *elements, extent.offset + begin * unit)};
     tensor.boxes.front().file = extent.file;
-    tensor.role = role_of({tensor.name, dtype});
     checkpoint.tensors.push_back(std::move(tensor));
     begin += *elements;
   }
@@ -309,8 +289,8 @@ void add_rows(Checkpoint& checkpoint,
 }
 
 /// Adds the further names of tied parameters, whose values lie in the place of the first name's.
-void add_tied(Checkpoint& checkpoint, const std::string& layout_json) {
-  for (const auto& [name, first] : tied_parameters(layout_json)) {
+void add_tied(Checkpoint& checkpoint, const nlohmann::json& table) {
+  for (const auto& [name, first] : table.value("tied", std::map<std::string, std::string>())) {
     const auto found = std::ranges::find(checkpoint.tensors, first, &StoredTensor::name);
     require_environment(
         found != checkpoint.tensors.end(),
@@ -320,7 +300,6 @@ void add_tied(Checkpoint& checkpoint, const std::string& layout_json) {
         printable(first));
     auto tensor = *found;
     tensor.name = name;
-    tensor.role = role_of({tensor.name, tensor.dtype});
     checkpoint.tensors.push_back(std::move(tensor));
   }
 }
@@ -342,17 +321,14 @@ void add_layout(Checkpoint& checkpoint,
                      checkpoint.path,
                      error.what());
   }
-  checkpoint.frozen = frozen_part_of(checkpoint.path, layout_json);
+  checkpoint.frozen = frozen_part_of(checkpoint.path, table);
   if (checkpoint.frozen) {
     auto tensors = checkpoint.frozen->tensors;
-    for (auto& tensor : tensors) {
-      tensor.role = role_of({tensor.name, tensor.dtype});
-      tensor.shared = true;
-    }
+    for (auto& tensor : tensors) tensor.shared = true;
     add_file(checkpoint, checkpoint.frozen->file, std::move(tensors));
   }
-  add_tied(checkpoint, layout_json);
-  decide_adapters(checkpoint.tensors);
+  add_tied(checkpoint, table);
+  decide_roles_without_state(checkpoint.tensors);
 }
 
 void guard_frozen_part(Checkpoint& checkpoint) {
@@ -443,9 +419,8 @@ std::string apt_of(const Series& series) {
   if (series.unordered.empty() && (!series.counted || series.listed))
     return formatted(
         ", such as the {}, '{}'", series.counted ? "last" : "newest", series.members.back().path);
-  std::vector<std::string> names;
-  for (const auto& member : series.members) names.push_back(path_text(member.path.filename()));
-  return formatted(" ({})", first_of_all(names, 4));
+  const auto name = [](const Member& member) { return path_text(member.path.filename()); };
+  return formatted(" ({})", first_of_all(texts_of(series.members, name), 4));
 }
 
 [[noreturn]] void refuse_series(const fs::path& path, std::string_view scope) {
@@ -594,6 +569,21 @@ Checkpoint open_checkpoint(const fs::path& path, const OpenOptions& options) {
   return checkpoint;
 }
 
+void add_file(Checkpoint& checkpoint, const fs::path& file, std::vector<StoredTensor> tensors) {
+  for (auto& tensor : tensors) {
+    for (auto& box : tensor.boxes) box.file += checkpoint.files.size();
+    checkpoint.tensors.push_back(std::move(tensor));
+  }
+  checkpoint.files.push_back(file);
+}
+
+void leave_out_training_state(Checkpoint& checkpoint) {
+  std::erase_if(checkpoint.tensors, [&](const StoredTensor& tensor) {
+    if (is_left_out(tensor.role)) checkpoint.left_out.push_back(tensor.name);
+    return is_left_out(tensor.role);
+  });
+}
+
 void require_readable(const Checkpoint& checkpoint, std::string_view scope) {
   std::set<std::string_view> names;
   for (const auto& tensor : checkpoint.tensors) {
@@ -623,13 +613,12 @@ TensorReader::TensorReader(const Checkpoint& checkpoint)
 void TensorReader::read(const StoredTensor& tensor,
                         std::int64_t first,
                         std::span<std::byte> out) const {
-  const auto unit = std::max<std::int64_t>(1, bits_of(tensor.dtype) / 8);
   const ReadFile read = [&](std::size_t file, std::int64_t offset, std::span<std::byte> bytes) {
     if (file >= open_.size() || !open_[file]) return InputFile(files_[file]).read(offset, bytes);
     read_ahead(*open_[file], offset, offset + std::ssize(bytes));
     open_[file]->read(offset, bytes);
   };
-  read_stored(read, tensor.boxes, unit, first, out);
+  read_stored(read, tensor.boxes, tensor.unit(), first, out);
 }
 
 }  // namespace dimred::checkpoints

@@ -83,6 +83,14 @@ Checkpoint read_checkpoint(const std::filesystem::path& weights,
                            ArtifactKind kind,
                            const OpenOptions& options = {});
 
+/// Adds the tensors of one more file.
+void add_file(Checkpoint& checkpoint,
+              const std::filesystem::path& file,
+              std::vector<StoredTensor> tensors);
+
+/// Moves the names of training state from `tensors` to `left_out`.
+void leave_out_training_state(Checkpoint& checkpoint);
+
 /// Throws std::invalid_argument("[scope] ...") for a repeated name and for a type that safetensors
 /// lacks.
 void require_readable(const Checkpoint& checkpoint, std::string_view scope);

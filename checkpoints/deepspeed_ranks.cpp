@@ -34,7 +34,13 @@ std::vector<NamedShape> shapes_of(const nlohmann::json& pairs) {
   std::vector<NamedShape> shapes;
   for (const auto& pair : pairs) {
     shapes.push_back({pair.at(0), pair.at(1)});
-    shapes.back().elements = product(shapes.back().shape).value();
+    auto& [name, shape, elements] = shapes.back();
+    constexpr std::int64_t most = 1 << 20;  // parameters, whose elements are added up
+    require(product(shape, most).has_value(),
+            "[DeepSpeed] the parameter \"{}\" needs a shape of fewer elements, received {}",
+            printable(name),
+            extents_text(shape));
+    elements = product(shape).value();
   }
   return shapes;
 }
@@ -72,7 +78,6 @@ void require_data_parallel(const fs::path& file, const std::optional<RankFile>& 
           file);
 }
 
-/// Puts a file at its rank's place.
 void place_at_rank(std::vector<fs::path>& files, const RankFile& rank, const fs::path& file) {
   require(rank.rank == std::ssize(files),
           "[DeepSpeed] '{}' has no file {} of rank {}, but has '{}'; give a folder with the files "

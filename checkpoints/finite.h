@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <filesystem>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -23,25 +22,8 @@ inline std::optional<std::ptrdiff_t> first_not_finite(std::span<const float> val
 inline void require_finite(std::span<const float> values,
                            std::string_view scope,
                            std::string_view name) {
-  const auto bad = first_not_finite(values);
-  if (!bad) return;
-  require(
-      false, "[{}] needs finite values, received {} in {}[{}]", scope, values[*bad], name, *bad);
-}
-
-/// Throws std::runtime_error with the file, the tensor's name and the first such element.
-inline void require_finite_in_file(std::span<const float> values,
-                                   std::string_view scope,
-                                   const std::filesystem::path& path,
-                                   std::string_view name) {
-  const auto bad = first_not_finite(values);
-  require_environment(
-      !bad,
-      "[{}] '{}': \"{}\" needs values that are finite in float32, but element {} is not finite",
-      scope,
-      path,
-      name,
-      bad.value_or(0));
+  if (const auto bad = first_not_finite(values))
+    refuse("[{}] needs finite values, received {} in {}[{}]", scope, values[*bad], name, *bad);
 }
 
 }  // namespace dimred::checkpoints

@@ -53,17 +53,10 @@ struct Format {
   }
 };
 
-using checkpoints::from_bfloat;
-using checkpoints::from_half;
-using checkpoints::to_odd;
-
 using F64 = Format<double, [](double value) { return value; }, [](double sum) { return sum; }>;
-using F32 = Format<float, [](float value) { return value; }, checkpoints::from_double>;
-using BF16 = Format<std::uint16_t, from_bfloat, [](double sum) {
-  return checkpoints::to_bfloat(to_odd(sum));
-}>;
-using F16 =
-    Format<std::uint16_t, from_half, [](double sum) { return checkpoints::to_half(to_odd(sum)); }>;
+using F32 = Format<float, [](float value) { return value; }, from_double>;
+using BF16 = Format<std::uint16_t, from_bfloat, [](double sum) { return to_bfloat(to_odd(sum)); }>;
+using F16 = Format<std::uint16_t, from_half, [](double sum) { return to_half(to_odd(sum)); }>;
 
 /// use(format) of the type's name.
 template <class Use>

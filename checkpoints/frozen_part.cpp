@@ -3,15 +3,12 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "checkpoints/shape.h"
-#include "checkpoints/snapshot.h"
 #include "checkpoints/tensor_table.h"
 #include "checkpoints/weight_names.h"
 #include "layout/layout.h"
 #include "support/atomic_file.h"
 #include "support/digest.h"
 #include "support/errors.h"
-#include "support/json.h"
 
 namespace dimred::checkpoints {
 namespace {
@@ -57,7 +54,7 @@ void FrozenPart::verify() const {
   constexpr std::int64_t block = std::int64_t{1} << 18;  // elements
   std::vector<std::byte> bytes;
   for (const auto& tensor : tensors) {
-    const auto count = product(tensor.shape).value();
+    const auto count = tensor.elements();
     for (std::int64_t first = 0; first < count; first += block) {
       bytes.resize(std::min(block, count - first) * unit);
       read_stored(read, tensor.boxes, unit, first, bytes);
@@ -72,10 +69,8 @@ void FrozenPart::verify() const {
                       digest);
 }
 
-std::optional<FrozenPart> frozen_part_of(const fs::path& snapshot, const std::string& layout_json) {
-  const auto table =
-      parse_json(layout_json, "[checkpoints] the layout of a snapshot", table_json_limits);
-  const auto lacks = missing_parameters(layout_json);
+std::optional<FrozenPart> frozen_part_of(const fs::path& snapshot, const nlohmann::json& table) {
+  const auto lacks = table.value("lacks", std::vector<std::string>());
   const auto digest = table.value("frozen", std::string());
   if (digest.empty() && lacks.empty()) return {};
   const auto file = frozen_file_of(snapshot);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -28,6 +29,6 @@ struct FrozenPart {
 /// Returns the part that the snapshot with this table lacks; nothing if all of it trained. Throws
 /// std::invalid_argument where the file is missing or lacks a tensor of the snapshot's list.
 std::optional<FrozenPart> frozen_part_of(const std::filesystem::path& snapshot,
-                                         const std::string& layout_json);
+                                         const nlohmann::json& table);
 
 }  // namespace dimred::checkpoints

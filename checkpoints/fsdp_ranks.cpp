@@ -9,11 +9,11 @@
 
 #include "checkpoints/rank_files.h"
 #include "checkpoints/read_pickle.h"
+#include "checkpoints/shape.h"
 #include "checkpoints/tensor_table.h"
 #include "support/errors.h"
 #include "support/parallel.h"
 #include "support/printable.h"
-#include "support/text.h"
 
 namespace dimred::checkpoints {
 namespace {
@@ -23,11 +23,6 @@ namespace fs = std::filesystem;
 constexpr std::string_view fsdp_scope = "FSDP";
 
 using Extents = std::vector<std::int64_t>;
-
-std::string extents_text(const Extents& extents) {
-  return formatted(
-      "[{}]", joined(extents, ", ", [](std::int64_t extent) { return std::to_string(extent); }));
-}
 
 /// The ranks' files of a folder by rank, all of one world size.
 std::vector<fs::path> fsdp_files(const fs::path& folder) {
@@ -231,7 +226,6 @@ void add_part(Checkpoint& checkpoint,
   box.file = rank;
 }
 
-/// Adds what a rank has of the tensors.
 void add_rank(Checkpoint& checkpoint,
               const RankedTensors& tensors,
               const nlohmann::json& saved,

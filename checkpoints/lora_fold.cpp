@@ -10,13 +10,13 @@
 #include <utility>
 
 #include "checkpoints/safetensors.h"
+#include "checkpoints/shape.h"
 #include "checkpoints/tied.h"
 #include "checkpoints/weight_names.h"
 #include "support/atomic_file.h"
 #include "support/errors.h"
 #include "support/json.h"
 #include "support/printable.h"
-#include "support/text.h"
 
 namespace dimred::checkpoints {
 namespace {
@@ -47,11 +47,6 @@ PrefixChange prefix_change(const std::vector<std::string>& names, const TensorPl
       if (const PrefixChange add{{}, name.substr(0, name.size() - first.size())}; fits(add))
         return add;
   return {};
-}
-
-std::string lora_shape(const StoredTensor& tensor) {
-  const auto extent = [](std::int64_t length) { return std::to_string(length); };
-  return "[" + joined(tensor.shape, ", ", extent) + "]";
 }
 
 constexpr auto tie_setting = "tie_word_embeddings";
@@ -196,7 +191,7 @@ class FoldPlan {
     const auto& other = adapter_.tensors[b];
     if (one.dtype != other.dtype || one.shape != other.shape) return false;
     const TensorReader reader(adapter_);
-    const auto unit = std::max<std::int64_t>(1, bits_of(one.dtype) / 8);
+    const auto unit = one.unit();
     const auto count = one.bytes() / unit;
     for (std::int64_t first = 0; first < count; first += block) {
       std::vector<std::byte> bytes(std::min(block, count - first) * unit), others(bytes.size());
@@ -312,10 +307,10 @@ class FoldPlan {
             config_.scope,
             printable(from.name),
             from.dtype,
-            lora_shape(from),
+            extents_text(from.shape),
             printable(weight.name),
             weight.dtype,
-            lora_shape(weight));
+            extents_text(weight.shape));
   }
 
   /// PEFT merges into the one weight that tied tensors are.
@@ -370,9 +365,9 @@ class FoldPlan {
             "[{}] \"{}\" has the shape {}, but the adapter's factors have the shapes {} and {}",
             config_.scope,
             printable(weight.name),
-            lora_shape(weight),
-            lora_shape(b),
-            lora_shape(a));
+            extents_text(weight.shape),
+            extents_text(b.shape),
+            extents_text(a.shape));
     require(is_float_type(weight.dtype),
             "[{}] \"{}\" has the quantised type {}; fold the adapter into the unquantised weights "
             "instead",

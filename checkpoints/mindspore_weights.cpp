@@ -211,7 +211,8 @@ std::vector<StoredTensor> mindspore_table(const std::filesystem::path& path) {
       std::int64_t begin = 0;
       for (const auto slice : from.slices) {
         const std::int64_t count = std::ssize(slice) / from.type->bytes;
-        tensor.boxes.push_back(run_of(begin, count, slice.data() - file.bytes().data()));
+        const auto offset = slice.empty() ? 0 : slice.data() - file.bytes().data();
+        tensor.boxes.push_back(run_of(begin, count, offset));
         begin += count;
       }
     }

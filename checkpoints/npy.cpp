@@ -4,9 +4,7 @@
 #include <bit>
 #include <charconv>
 #include <cstring>
-#include <limits>
 #include <optional>
-#include <span>
 #include <system_error>
 
 #include "checkpoints/shape.h"

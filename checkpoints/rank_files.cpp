@@ -1,6 +1,5 @@
 #include "checkpoints/rank_files.h"
 
-#include <array>
 #include <regex>
 #include <string>
 

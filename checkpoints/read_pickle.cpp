@@ -1,6 +1,5 @@
 #include "checkpoints/read_pickle.h"
 
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 

@@ -922,7 +922,7 @@ def state_dict_of(top: Any, most: int, take: str = "") -> Found:
     network: dict[str, Tensor] = {}
     beside: dict[str, Tensor] = {}
     read: list[Entry] = []
-    others = networks_beside(key, top, entries) if isinstance(top, dict) else []
+    others = networks_beside(key, top, entries)
     loose = loose_weights(key, top, entries)
     loose_ones = set(map(id, loose))
     lists = are_lists_beside(top, entries)
@@ -1012,17 +1012,7 @@ def loaded(archive: zipfile.ZipFile, unpickler: type[Weights]) -> tuple[str, Any
         raise Refused(f"{record}: {error}") from error
 
 
-class Network(NamedTuple):
-    """Tensors of an archive's pickle."""
-
-    folder: str  # of the archive's records
-    tensors: dict[str, Any]
-    beside: dict[str, Any]
-    remarks: list[str]
-    kind: str = ""
-
-
-def checked_state_dict(archive: zipfile.ZipFile, file: str, folder: str, top: Any, take: str = "") -> Network:
+def checked_state_dict(archive: zipfile.ZipFile, file: str, folder: str, top: Any, take: str = "") -> Found:
     """The network's tensors in the value, which the archive has, and those beside the network."""
     try:
         found = state_dict_of(top, os.path.getsize(file), take)
@@ -1030,13 +1020,9 @@ def checked_state_dict(archive: zipfile.ZipFile, file: str, folder: str, top: An
         raise
     except Refused as error:
         raise Refused(f"{folder}data.pkl: {error}") from error
-    check_all(archive, file, folder, {name: local_of(tensor) for name, tensor in found.network.items()})
-    return Network(folder, *found)
-
-
-def local_of(tensor: Tensor | Sharded) -> Tensor:
-    """The tensor that lies in the file."""
-    return tensor.local if isinstance(tensor, Sharded) else tensor
+    tensors = {name: tensor.local if isinstance(tensor, Sharded) else tensor for name, tensor in found.network.items()}
+    check_all(archive, file, folder, tensors)
+    return found
 
 
 def check_all(archive: zipfile.ZipFile, file: str, folder: str, tensors: dict[str, Tensor]) -> None:
@@ -1046,12 +1032,6 @@ def check_all(archive: zipfile.ZipFile, file: str, folder: str, tensors: dict[st
     most = 8 * os.path.getsize(file)
     if sum(tensor.elements() for tensor in tensors.values()) > most:
         raise Refused(f"needs at most {most} elements for a file of this size, but the tensors repeat one another")
-
-
-def state_dict(archive: zipfile.ZipFile, file: str, take: str) -> Network:
-    """The network in an archive."""
-    folder, top = loaded(archive, Weights)
-    return checked_state_dict(archive, file, folder, top, take)
 
 
 def begin_of(archive: zipfile.ZipFile, record: str, stream: BinaryIO | io.RawIOBase) -> int:
@@ -1091,7 +1071,8 @@ def table(file: str, out: BinaryIO, take: str = "") -> None:
     what lies beside the network and is not read. A text among them is a remark on the choice, an object says the kind
     of the weights (Choice)."""
     with opened(file) as archive:
-        folder, tensors, beside, remarks, kind = state_dict(archive, file, take)
+        folder, top = loaded(archive, Weights)
+        tensors, beside, remarks, kind = checked_state_dict(archive, file, folder, top, take)
         rows = list(rows_of(archive, folder, file, tensors).values())
     rows += [[name, tensor.storage.type, [], [], None] for name, tensor in beside.items()]
     out.write(as_json([*rows, *remarks, *([{"kind": kind}] if kind else [])]))
@@ -1199,7 +1180,7 @@ def fsdp(file: str, out: BinaryIO) -> None:
     names of tensors that are no DTensors."""
     with opened(file) as archive:
         folder, top = loaded(archive, Ranks)
-        tensors = checked_state_dict(archive, file, folder, top).tensors
+        tensors = checked_state_dict(archive, file, folder, top).network
         sharded = {name: tensor for name, tensor in tensors.items() if isinstance(tensor, Sharded)}
         rows = rows_of(archive, folder, file, {name: tensor.local for name, tensor in sharded.items()})
         numbers: dict[int, int] = {}

@@ -56,17 +56,14 @@ using ReadBytes = std::function<void(std::span<std::byte>)>;
 void read_floats(const ReadBytes& read, std::string_view dtype, std::span<float> out);
 void read_integers(const ReadBytes& read, std::string_view dtype, std::span<std::int64_t> out);
 
-struct FloatTensor {
+template <class Value>
+struct ValuedTensor {
   std::string name;
   std::vector<std::int64_t> shape;
-  std::vector<float> values;
+  std::vector<Value> values;
 };
-
-struct IntegerTensor {
-  std::string name;
-  std::vector<std::int64_t> shape;
-  std::vector<std::int64_t> values;
-};
+using FloatTensor = ValuedTensor<float>;
+using IntegerTensor = ValuedTensor<std::int64_t>;
 
 /// Throws std::invalid_argument for the name that the format keeps for the texts of a header: a
 /// file with such a tensor could not be read.

@@ -2,7 +2,10 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
+
+#include "support/text.h"
 
 namespace dimred::checkpoints {
 
@@ -13,6 +16,12 @@ inline std::optional<std::int64_t> product(const std::vector<std::int64_t>& shap
   for (const auto extent : shape)
     if (extent < 0 || __builtin_mul_overflow(unit, extent, &unit)) return {};
   return unit;
+}
+
+/// "[2, 3]".
+inline std::string extents_text(const std::vector<std::int64_t>& extents) {
+  const auto text = [](std::int64_t extent) { return std::to_string(extent); };
+  return "[" + joined(extents, ", ", text) + "]";
 }
 
 }  // namespace dimred::checkpoints

@@ -14,8 +14,6 @@
 namespace dimred::checkpoints {
 namespace {
 
-namespace fs = std::filesystem;
-
 /// One shard a group; or filled up to `shard_size` bytes, a larger tensor alone.
 std::vector<Shard> divided(std::vector<PlannedTensor> tensors, std::int64_t shard_size) {
   std::vector<Shard> shards;

@@ -1,10 +1,8 @@
 #include "checkpoints/snapshot.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cmath>
-#include <cstdio>
 #include <cstring>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -179,12 +177,6 @@ std::vector<float> verified_weights(const InputFile& file,
   return values;
 }
 
-std::vector<float> read_buffers(const InputFile& file, DatasetExtent buffers) {
-  auto values = read_columns<float>(file, buffers.offset, buffers.count, std::nullopt);
-  require_finite_in(file, values, std::nullopt, "buffers");
-  return values;
-}
-
 /// , "conv.weight"[5]: the element of a tensor that a vector's element is, by the table's rows;
 /// empty where they do not say.
 std::string tensor_text(const std::string& layout_json, const char* rows, std::int64_t index) {
@@ -245,8 +237,11 @@ Snapshot read_snapshot(const fs::path& path, const WeightChoice& choose) {
   const InputFile file(path);
   const auto info = read_snapshot_info(file);
   const auto columns = choose ? choose(info) : std::nullopt;
-  return {verified_weights(file, info, columns),
-          read_buffers(file, {info.buffers_offset, info.buffer_count}),
+  auto weights = verified_weights(file, info, columns);
+  auto buffers = read_columns<float>(file, info.buffers_offset, info.buffer_count, std::nullopt);
+  require_finite_in(file, buffers, std::nullopt, "buffers");
+  return {std::move(weights),
+          std::move(buffers),
           read_columns<std::int64_t>(file, info.counters_offset, info.counter_count, std::nullopt),
           info.epoch,
           info.step,

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cctype>
-#include <span>
 #include <utility>
 
 #include "checkpoints/finite.h"

@@ -81,7 +81,6 @@ std::size_t power_at(std::string_view text, std::size_t place) {
 
 bool is_unit(char letter) { return letter != 0 && units.find(letter) != units.npos; }
 
-/// The letters at a place.
 std::string_view letters_at(std::string_view text, std::size_t place) {
   auto end = place;
   while (is_letter(at(text, end))) ++end;
@@ -204,7 +203,6 @@ std::string_view text_behind(std::string_view name, std::string_view word, std::
   return rest;
 }
 
-/// The number behind a word.
 FoundStep step_behind(std::string_view name, std::string_view word, char mark = ',') {
   for (auto place = name.find(word); place != name.npos; place = name.find(word, place + 1)) {
     const auto rest = text_behind(name, word, place);
@@ -251,7 +249,6 @@ bool ends_a_small_number(std::string_view name, std::size_t last) {
   return start >= 3 && name.substr(start - 2, 2) == "e-" && is_digit(name[start - 3]);
 }
 
-/// The last number of the name.
 FoundStep last_number(std::string_view name) {
   const auto last = name.find_last_of(digits);
   if (last == name.npos || ends_a_small_number(name, last)) return {};
@@ -439,7 +436,6 @@ Values steps_of_runs(const NameList& names, const std::vector<fs::path>& folders
   return std::ranges::all_of(runs, is_same) ? std::move(steps) : Values();
 }
 
-/// The digits of a name.
 std::string numbers_in(const std::string& name) {
   std::string numbers;
   for (const char letter : name) numbers += is_digit(letter) ? letter : ' ';

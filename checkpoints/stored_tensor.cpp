@@ -118,6 +118,8 @@ std::int64_t StoredTensor::elements() const { return product(shape).value(); }
 
 std::int64_t StoredTensor::bytes() const { return elements() * bits_of(dtype) / 8; }
 
+std::int64_t StoredTensor::unit() const { return std::max<std::int64_t>(1, bits_of(dtype) / 8); }
+
 void decide_roles(std::span<StoredTensor> tensors) {
   std::vector<TypedName> names;
   std::vector<Role*> places;
@@ -130,12 +132,12 @@ void decide_roles(std::span<StoredTensor> tensors) {
   for (std::size_t i = 0; i < roles.size(); ++i) *places[i] = roles[i];
 }
 
-void decide_adapters(std::span<StoredTensor> tensors) {
+void decide_roles_without_state(std::span<StoredTensor> tensors) {
   std::vector<TypedName> names;
   std::vector<Role> roles;
   for (const auto& tensor : tensors) {
     names.push_back({tensor.name, tensor.dtype, tensor.shape.empty()});
-    roles.push_back(tensor.role);
+    roles.push_back(role_of(names.back()));
   }
   settle_adapters(names, roles);
   for (std::size_t i = 0; i < roles.size(); ++i) tensors[i].role = roles[i];

@@ -56,13 +56,15 @@ struct StoredTensor {
   std::int64_t elements() const;
   /// Bytes of all elements.
   std::int64_t bytes() const;
+  /// Bytes of an element; one, where an element has fewer bits.
+  std::int64_t unit() const;
 };
 
 /// Gives the tensors of a checkpoint their roles, which the names of all of them say.
 void decide_roles(std::span<StoredTensor> tensors);
 
-/// Tells the weights of a network from those of an adapter, where the other roles are known.
-void decide_adapters(std::span<StoredTensor> tensors);
+/// Gives the tensors of a snapshot or a state their roles: none of them is training state.
+void decide_roles_without_state(std::span<StoredTensor> tensors);
 
 /// Reads bytes [offset, offset + out.size()) of a box's file.
 using ReadFile =

@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "checkpoints/safetensors.h"
 #include "checkpoints/sealed_json.h"
-#include "checkpoints/shape.h"
 #include "checkpoints/tensor_table.h"
 #include "support/atomic_file.h"
 #include "support/digest.h"
@@ -21,10 +19,9 @@ namespace fs = std::filesystem;
 
 /// The digest of a tensor of a safetensors file, whose bytes lie in one run.
 std::string tensor_digest(const InputFile& file, const StoredTensor& tensor) {
-  const auto bits = product(tensor.shape).value() * bits_of(tensor.dtype);
   const auto begin = tensor.boxes.front().offset;
   DigestStream digest;
-  file.read(begin, begin + bits / 8, [&](ByteView part) { digest.update(part); });
+  file.read(begin, begin + tensor.bytes(), [&](ByteView part) { digest.update(part); });
   return digest.hex();
 }
 

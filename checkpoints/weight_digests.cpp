@@ -13,19 +13,12 @@ namespace {
 /// Blocks that are read and verified at a time, so that the processor's cache still holds them.
 constexpr std::int64_t blocks_at_a_time = 128;
 
-void read_values(const InputFile& file,
-                 const DigestedWeights& weights,
-                 std::int64_t first,
-                 std::span<float> out) {
-  file.read(weights.offset + first * std::int64_t{sizeof(float)}, std::as_writable_bytes(out));
-}
-
 /// Reads whole blocks from weight `first` on, at most blocks_at_a_time.
 void read_blocks(const InputFile& file,
                  const DigestedWeights& weights,
                  std::int64_t first,
                  std::span<float> out) {
-  read_values(file, weights, first, out);
+  file.read(weights.offset + first * std::int64_t{sizeof(float)}, std::as_writable_bytes(out));
   std::array<std::uint64_t, blocks_at_a_time> expected;
   const auto count = ceiling(std::ssize(out), weights_per_digest);
   const auto digests = std::span(expected).first(count);

@@ -7,7 +7,6 @@
 #include "checkpoints/finite.h"
 #include "checkpoints/mindspore_weights.h"
 #include "checkpoints/safetensors.h"
-#include "checkpoints/tensor_table.h"
 #include "checkpoints/weight_names.h"
 #include "support/errors.h"
 #include "support/file_state.h"
@@ -49,21 +48,20 @@ WeightTensor values_of(const fs::path& path,
     tensor.values = elements_of<float>(reader, stored, read_floats);
   else
     tensor.integers = elements_of<std::int64_t>(reader, stored, read_integers);
-  require_finite_in_file(tensor.values, format, path, tensor.name);
+  const auto bad = first_not_finite(tensor.values);
+  require_environment(
+      !bad,
+      "[{}] '{}': \"{}\" needs values that are finite in float32, but element {} is not finite",
+      format,
+      path,
+      tensor.name,
+      bad.value_or(0));
   return tensor;
 }
 
-using Names = std::vector<std::string>;
-
-Names tensor_names(const WeightsFile& file) { return texts_of(file.tensors, &WeightTensor::name); }
-
-Names from_mindspore(Names names) {
-  for (auto& name : names) name = name_from_mindspore(name);
-  return names;
-}
-
 /// How many different ones are wanted; none when two are the same.
-std::size_t found_among(const Names& names, const std::set<std::string>& wanted) {
+std::size_t found_among(const std::vector<std::string>& names,
+                        const std::set<std::string>& wanted) {
   const std::set<std::string> different(names.begin(), names.end());
   if (different.size() < names.size()) return 0;
   return std::ranges::count_if(different,
@@ -105,9 +103,9 @@ void fit_names(WeightsFile& file, const std::set<std::string>& wanted) {
     if (state) file.left_out.push_back(tensor.name);
     return state;
   });
-  const auto own = tensor_names(file);
+  const auto own = texts_of(file.tensors, &WeightTensor::name);
   auto best = own;
-  for (const auto& names : {own, from_mindspore(own), without_compiled(own)}) {
+  for (const auto& names : {own, texts_of(own, name_from_mindspore), without_compiled(own)}) {
     const auto prefix = prefix_to_drop(names, wanted);
     auto shorter = names;
     for (auto& name : shorter) name.erase(0, prefix.size());

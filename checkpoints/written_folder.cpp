@@ -1,7 +1,6 @@
 #include "checkpoints/written_folder.h"
 
 #include <nlohmann/json.hpp>
-#include <utility>
 
 #include "checkpoints/sealed_json.h"
 #include "support/atomic_file.h"

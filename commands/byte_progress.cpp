@@ -4,7 +4,6 @@
 
 #include "support/formatted.h"
 #include "support/stopwatch.h"
-#include "support/text.h"
 
 namespace dimred::commands {
 

@@ -1,6 +1,5 @@
 #include "commands/convert_command.h"
 
-#include <cstdint>
 #include <filesystem>
 
 #include "checkpoints/verbs/convert.h"
@@ -46,12 +45,7 @@ void add_tensor_options(OptionTable& table, ConvertArguments& arguments) {
             "file with lines REGEX -> TEXT; the first line whose REGEX matches a name replaces "
             "each match by TEXT");
   table.add("adapter", &convert.adapter, "add the LoRA adapter in this folder to the weights");
-  table.add_choice("take",
-                   &convert.take,
-                   "weights to read if a checkpoint has raw and averaged ones; usual: dimred "
-                   "chooses by the keys' names",
-                   std::vector<std::pair<std::string, std::string>>{
-                       {"usual", ""}, {"raw", "raw"}, {"averaged", "averaged"}});
+  add_take_option(table, convert.take, "usual");
 }
 
 OptionTable conversion_table(ConvertArguments& arguments) {

@@ -1,7 +1,6 @@
 #include <filesystem>
 
 #include "commands/data_command.h"
-#include "commands/data_source.h"
 #include "commands/remote.h"
 #include "commands/run.h"
 #include "data/open.h"

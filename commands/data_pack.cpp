@@ -8,7 +8,6 @@
 #include "data/pack.h"
 #include "options/effects.h"
 #include "support/counted.h"
-#include "support/errors.h"
 #include "support/formatted.h"
 
 namespace dimred::commands {

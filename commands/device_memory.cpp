@@ -11,15 +11,14 @@
 namespace dimred::commands {
 namespace {
 
-/// The part of torch's message, "... total capacity of 79.11 GiB ... 1.50 GiB is free", from
-/// `begin` up to and without `end`, or the first line where torch says it in other words.
-std::string between_words(const std::string& text,
-                          const std::string& begin,
-                          const std::string& end) {
-  const auto from = text.find(begin);
-  const auto to = from == std::string::npos ? from : text.find(end, from);
+/// The part "Tried to allocate ... 1.50 GiB is free" of torch's message, or the first line where
+/// torch says it in other words.
+std::string shortage(const std::string& text) {
+  const std::string end = " is free";
+  const auto from = text.find("Tried to allocate");
+  const auto to = text.find(end, from);
   if (to == std::string::npos) return text.substr(0, text.find('\n'));
-  return text.substr(from, to - from);
+  return text.substr(from, to + end.size() - from);
 }
 
 std::string options_of(const std::string& command) {
@@ -90,9 +89,8 @@ std::string memory_advice(const std::string& message,
                           std::int64_t batch) {
   const auto most = batch > 0 ? most_samples(message, batch) : std::nullopt;
   return formatted(
-      "[device] out of memory: {}{}; {}{}",
-      between_words(message, "Tried to allocate", " is free"),
-      message.find(" is free") == std::string::npos ? "" : " is free",
+      "[device] out of memory: {}; {}{}",
+      shortage(message),
       most ? formatted("a pass has {} samples, but at most {} can fit; ", batch, *most) : "",
       options_of(command));
 }

@@ -1,6 +1,5 @@
 #include "commands/diff_command.h"
 
-#include <cstdint>
 #include <cstdio>
 #include <filesystem>
 
@@ -48,12 +47,7 @@ void add_difference_options(OptionTable& table, DiffArguments& arguments) {
   table.add(
       "include", &diff.include, "regular expression: compare only tensors whose name has a match");
   table.add("exclude", &diff.exclude, "regular expression: skip tensors whose name has a match");
-  table.add_choice("take",
-                   &diff.take,
-                   "weights to read if a checkpoint has raw and averaged ones; named: dimred "
-                   "chooses by the keys' names",
-                   std::vector<std::pair<std::string, std::string>>{
-                       {"named", ""}, {"raw", "raw"}, {"averaged", "averaged"}});
+  add_take_option(table, diff.take, "named");
 }
 
 OptionTable diff_table(DiffArguments& arguments) {

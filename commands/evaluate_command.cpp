@@ -84,12 +84,12 @@ int evaluate_command(const std::vector<std::string>& arguments) {
   launch::add_options(table, options.common.ranks);
   add_store_options(table);
   if (printed_help(table, arguments)) return exit_success;
-  adopt_run_of(table, options, "evaluate", DataUse::samples);
-  print_default_data(table, options.weights, options.common.data);
+  adopt_run_of(table, options, DataUse::samples);
   run::resolve(options.common, launch::discover().size, table);
   return with_saved_network(table, options, [&](engine::Setup& setup, const auto& weights) {
     const auto& data = setup.data;
-    require_unseen_validation(table, weights, options.weights, data, options.common.data);
+    const auto seen =
+        checked_validation(table, weights, options.weights, data, options.common.data);
     require(data.validation || data.test,
             "[evaluate] needs a test set, but {} has none; give a test set with --test_data PATH, "
             "or other data with --data PATH",
@@ -100,10 +100,7 @@ int evaluate_command(const std::vector<std::string>& arguments) {
             data.validation ? "test" : "validation");
     if (data.test_is_train && setup.communicator->rank() == 0)
       Console(/*quiet=*/true).warn(engine::test_is_train_text);
-    if (const auto line =
-            seen_validation_remark(table, weights, options.weights, data, options.common.data);
-        !line.empty())
-      print(line + "\n");
+    if (!seen.empty()) print(seen + "\n");
     if (data.validation) print_scores(setup, *data.validation, "validation");
     if (data.test)
       print_scores(setup, *data.test, "test");

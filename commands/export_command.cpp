@@ -1,15 +1,12 @@
-#include <span>
+#include <initializer_list>
 
 #include "checkpoints/artifact.h"
 #include "checkpoints/output.h"
-#include "commands/ranks.h"
-#include "commands/remote.h"
 #include "commands/run.h"
 #include "commands/saved_weights.h"
-#include "commands/train_run.h"
 #include "commands/trainer_commands.h"
 #include "engine/evaluate.h"
-#include "run/make_setup.h"
+#include "launch/rank_info.h"
 #include "run/run_folder.h"
 #include "serving/export.h"
 #include "support/digest.h"
@@ -41,12 +38,7 @@ nlohmann::ordered_json source_of(const ExportOptions& options,
   return source;
 }
 
-/// In float32, as those who read the export will compute.
-int write(ExportOptions& options, const distributed::Ranks& ranks) {
-  auto& model = options.common.model;
-  model.precision = engine::PrecisionChoice::float32;
-  auto setup = run::make_setup(options.common, ranks);
-  const auto weights = load_saved(setup, options);
+int write(const ExportOptions& options, engine::Setup& setup, const run::Weights& weights) {
   require(!weights.other_normalisation,
           "[export] needs the mean and deviation of the weights' training data, but {}; give the "
           "place of that data with --data",
@@ -60,13 +52,14 @@ int write(ExportOptions& options, const distributed::Ranks& ranks) {
     source["test_loss"] = score.loss;
     source["test_samples"] = score.samples;
   }
+  const auto& model = options.common.model;
   const auto folder = serving::export_network(
       setup, serving::signature_of(setup, model, source), options.output, run::module_of(model));
   print(formatted("-> {}\n", folder));
   return exit_success;
 }
 
-/// write() computes in float32, whatever these rows say.
+/// An export is computed in float32, whatever these rows say.
 void refuse_precision(const OptionTable& table, const engine::ModelOptions& model) {
   for (const auto* field :
        std::initializer_list<const void*>{&model.precision, &model.amp_allow, &model.amp_deny}) {
@@ -113,16 +106,18 @@ int export_command(const std::vector<std::string>& arguments) {
   add_network_options(table, options.common);
   if (printed_help(table, arguments)) return exit_success;
   refuse_precision(table, options.common.model);
-  adopt_run_of(table, options, "export");
-  print_default_data(table, options.weights, options.common.data);
+  adopt_run_of(table, options);
   if (options.output.empty()) options.output = default_output(options.weights);
   require_outside_runs(options.output, "--output");
   require_apart(options);
   const auto ranks = launch::discover().size;
   require(ranks == 1, "[export] needs one rank, received {} ranks", ranks);
   run::resolve(options.common, ranks, table);
-  return with_ranks(
-      table, options.common, [&](const auto& alone) { return write(options, alone); });
+  // As those who read the export will compute.
+  options.common.model.precision = engine::PrecisionChoice::float32;
+  return with_saved_network(table, options, [&](engine::Setup& setup, const auto& weights) {
+    return write(options, setup, weights);
+  });
 }
 
 }  // namespace dimred::commands

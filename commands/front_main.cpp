@@ -27,6 +27,7 @@
 #include "support/parallel.h"
 #include "support/printable.h"
 #include "support/standard_streams.h"
+#include "support/text.h"
 #include "support/version.h"
 
 // `dimred`: the torch-free front. Commands that need no network run here; the rest is another
@@ -95,9 +96,7 @@ void print_help() {
 }
 
 int complete(const std::vector<std::string>& arguments) {
-  std::vector<std::string> names;
-  for (const auto& known : subcommands) names.emplace_back(known.name);
-  return completion_command(arguments, names);
+  return completion_command(arguments, dimred::texts_of(subcommands, &Subcommand::name));
 }
 
 /// Becomes the program dimred-train, which lies beside this one. Returns only by

@@ -4,8 +4,6 @@
 #include <future>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <optional>
-#include <tuple>
 
 #include "checkpoints/artifact.h"
 #include "checkpoints/sealed_json.h"

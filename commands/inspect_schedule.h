@@ -6,7 +6,7 @@
 // `dimred inspect --schedule cosine --epochs 90 ...`: a learning rate drawn before it is used.
 namespace dimred::commands {
 
-/// Prints the rate of every step as a drawing and its landmarks; writes --svg and --csv. Throws as
+/// Prints the rate of every step as a drawing and its landmarks; writes --csv. Throws as
 /// an option table and schedules::validate do. Returns the exit code.
 int inspect_schedule(const std::vector<std::string>& arguments);
 

@@ -15,6 +15,7 @@
 #include "support/console.h"
 #include "support/errors.h"
 #include "support/formatted.h"
+#include "support/text.h"
 #include "support/utf8.h"
 
 namespace dimred::commands {
@@ -36,24 +37,18 @@ StatisticCells statistic_row(const std::string& name, const pca::AgainstWalk& st
           number(statistic.p_blocks)};
 }
 
-std::string cosines_text(const pca::Directions& directions) {
-  std::string text;
-  for (const double cosine : directions.cosines)
-    text += (text.empty() ? "" : " ") + number(cosine, 2);
-  return text;
-}
-
 std::string whole_text(const pca::TrajectoryReport& report) {
   const auto& whole = report.whole;
   const auto& options = report.options;
   const auto windows = formatted("means of {}", options.window);
+  const auto rounded = [](double cosine) { return number(cosine, 2); };
   return text_rows({{"snapshots",
                      formatted("{} of {} weights", report.snapshots, count_text(whole.weights))},
                     {"verdict", std::string(pca::text_of(whole.verdict))},
                     {"effective dimension", number(whole.directions.effective_dimension, 1)},
                     {"cosines by lag",
                      formatted("{} (lags 1 to {}; neighbours: p = {})",
-                               cosines_text(whole.directions),
+                               joined(whole.directions.cosines, " ", rounded),
                                whole.directions.cosines.size(),
                                number(whole.directions.p_neighbours))},
                     {"random signs",

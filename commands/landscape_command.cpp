@@ -9,7 +9,6 @@
 
 #include "checkpoints/artifact.h"
 #include "checkpoints/run_config.h"
-#include "checkpoints/state.h"
 #include "checkpoints/step_names.h"
 #include "commands/ranks.h"
 #include "commands/remote.h"
@@ -30,6 +29,7 @@
 #include "support/console.h"
 #include "support/errors.h"
 #include "support/list_files.h"
+#include "support/printable.h"
 #include "support/result_file.h"
 #include "support/stopwatch.h"
 #include "support/text.h"
@@ -391,14 +391,16 @@ std::string validation_remark(const OptionTable& table,
                               const LandscapeOptions& options) {
   if (options.set != Samples::validation) return {};
   const auto& path = options.center_file.empty() ? options.run : options.center_file;
-  require_unseen_validation(table, center, path, setup.data, options.common.data);
-  return seen_validation_remark(table, center, path, setup.data, options.common.data);
+  return checked_validation(table, center, path, setup.data, options.common.data);
 }
 
 std::vector<PathFile> all_path_files(const LandscapeOptions& options) {
   auto files = path_files(options.run);
   std::istringstream more(options.paths);
   for (std::string path; std::getline(more, path, ',');) {
+    require(!path.empty(),
+            "[inspect] --paths needs a path on both sides of each comma, received {}",
+            printable(options.paths));
     const auto absolute = fs::absolute(path).lexically_normal();
     const auto found = path_files(absolute.has_filename() ? absolute : absolute.parent_path());
     files.insert(files.end(), found.begin(), found.end());
@@ -502,7 +504,7 @@ int landscape_command(const std::vector<std::string>& arguments) {
     print(line + "\n");
   adopt_normalisation(table, run, options.run, options.common.data);
   print_default_network(table, run, options.run, options.common.model);
-  print_default_data(table, options.run, options.common.data);
+  print_default_data(table, run, options.run, options.common.data);
   require_data(table, options.common.data);
   run::resolve(options.common, /*ranks=*/1, table);  // each rank evaluates points of its own
   return with_ranks(

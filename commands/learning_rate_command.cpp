@@ -88,8 +88,7 @@ int find(LearningRateOptions& options, const distributed::Ranks& ranks) {
   auto console = console_of(ranks, options.common.run.quiet);
   if (!options.transfer.initialize_from.empty())
     run::initialize(setup, options.transfer, /*folder=*/{}, console);
-  const auto points =
-      stage1::sweep(setup, options.finder, options.optimizer, engine::BucketOptions{}, console);
+  const auto points = stage1::sweep(setup, options.finder, options.optimizer, console);
   on_rank_0(*ranks.communicator, [&] { write_result(options.place, stage1::to_csv(points)); });
   console.line(finder_text(points, options));
   return exit_success;

@@ -12,7 +12,6 @@
 #include "options/effects.h"
 #include "options/options.h"
 #include "support/console.h"
-#include "support/counted.h"
 #include "support/errors.h"
 #include "support/list_lines.h"
 #include "support/url.h"
@@ -32,17 +31,8 @@ struct MergeOptions {
   bool quiet = false;
 };
 
-const std::vector<std::pair<std::string, std::string>>& dtype_names() {
-  static const std::vector<std::pair<std::string, std::string>> names{
-      {"same", ""}, {"float32", "F32"}, {"bfloat16", "BF16"}, {"float16", "F16"}};
-  return names;
-}
-
-const std::vector<std::pair<std::string, std::string>>& take_names() {
-  static const std::vector<std::pair<std::string, std::string>> names{
-      {"usual", ""}, {"raw", "raw"}, {"averaged", "averaged"}};
-  return names;
-}
+const std::vector<std::pair<std::string, std::string>> dtype_names{
+    {"same", ""}, {"float32", "F32"}, {"bfloat16", "BF16"}, {"float16", "F16"}};
 
 /// The rows that a line of a sweep has, too.
 void add_recipe_options(OptionTable& table, merge::Recipe& recipe) {
@@ -109,7 +99,7 @@ void add_output_options(OptionTable& table, MergeOptions& options) {
            "folder to write: safetensors, configuration and tokenizer files, merge.json")
       .role(OptionRole::output)
       .essential();
-  table.add_choice("dtype", &merge.dtype, "type of the merged weights", dtype_names()).essential();
+  table.add_choice("dtype", &merge.dtype, "type of the merged weights", dtype_names).essential();
   table.add("shard_size",
             &options.shard_size,
             "largest size of a shard; a number without unit means GB; 0: the size in the "
@@ -124,11 +114,7 @@ void add_output_options(OptionTable& table, MergeOptions& options) {
   table.add("base",
             &merge.base,
             "add the mean of the LoRA adapters in SOURCE to the weights of this checkpoint");
-  table.add_choice("take",
-                   &merge.take,
-                   "weights to read if a checkpoint has raw and averaged ones; usual: dimred "
-                   "chooses by the keys' names",
-                   take_names());
+  add_take_option(table, merge.take, "usual");
   table
       .add(
           "sweep",

@@ -4,14 +4,11 @@
 #include <sstream>
 
 #include "checkpoints/artifact.h"
-#include "checkpoints/run_config.h"
-#include "commands/ranks.h"
-#include "commands/remote.h"
 #include "commands/run.h"
 #include "commands/saved_weights.h"
 #include "commands/text_table.h"
-#include "commands/train_run.h"
 #include "commands/trainer_commands.h"
+#include "launch/rank_info.h"
 #include "options/option_values.h"
 #include "serving/export.h"
 #include "serving/find_images.h"
@@ -102,11 +99,10 @@ int predict_with_export(const PredictOptions& options) {
 }
 
 int predict_with_run(PredictOptions& options, OptionTable& table) {
-  adopt_run_of(table, options, "predict");
+  adopt_run_of(table, options);
   // The data may have changed since the training; the classes of the weights have not.
   if (describes_data(table, options))
     options.common.described_by = checkpoints::run_of(options.weights);
-  print_default_data(table, options.weights, options.common.data);
   run::resolve(options.common, 1, table);
   require_classes(options.common.head.margin.kind == models::MarginKind::none, options.weights);
   return with_saved_network(table, options, [&](engine::Setup& setup, const auto&) {
@@ -156,7 +152,7 @@ int predict_command(const std::vector<std::string>& arguments) {
   const auto exported = serving::find_export(options.weights);
   if (exported.empty()) return predict_with_run(options, table);
   options.weights = exported;
-  refuse_run_options(table, options.weights, "predict");
+  refuse_run_options(table, options.weights);
   return predict_with_export(options);
 }
 

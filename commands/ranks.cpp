@@ -76,7 +76,7 @@ using Work = std::function<int(const distributed::Ranks&)>;
 
 /// work(ranks), where a device's memory is short with the options that lower its need. `samples`:
 /// of a pass, once the options are resolved.
-int advised(const std::string& name,
+int advised(const std::string& command,
             const Work& work,
             const distributed::Ranks& ranks,
             const std::function<std::int64_t()>& samples) {
@@ -85,7 +85,7 @@ int advised(const std::string& name,
   } catch (const c10::Error& error) {
     const std::string text = error.what_without_backtrace();
     if (!is_memory_shortage(text)) throw;
-    throw std::runtime_error(memory_advice(text, name.substr(name.rfind(' ') + 1), samples()));
+    throw std::runtime_error(memory_advice(text, command, samples()));
   }
 }
 
@@ -115,6 +115,17 @@ std::string origins(const OptionTable& table, std::string_view message) {
 /// A step's samples on one rank, by passes of gradient_accumulation.
 std::int64_t samples_of_a_pass(const run::RunOptions& run) {
   return run.batch_size.value_or(0) / std::max<std::int64_t>(1, run.gradient_accumulation);
+}
+
+/// Warns of more threads than cores, who wait for each other at every barrier.
+void warn_of_threads(std::int64_t threads, Console& console) {
+  const auto cores = available_threads();
+  if (threads <= cores) return;
+  console.warn(
+      formatted("{} threads share {}, so training may be many times slower; use --threads 0 for "
+                "one thread on each core",
+                threads,
+                counted(cores, "core")));
 }
 
 }  // namespace
@@ -155,7 +166,7 @@ int with_ranks(const OptionTable& table, const run::CommonOptions& options, cons
         warn_of_threads(options.run.threads, console);
         try {
           return advised(
-              table.command(), work, ranks, [&] { return samples_of_a_pass(options.run); });
+              table.scope(), work, ranks, [&] { return samples_of_a_pass(options.run); });
         } catch (const std::invalid_argument& error) {
           throw std::invalid_argument(error.what() + origins(table, error.what()));
         }
@@ -169,16 +180,6 @@ void require_same_options(const distributed::Ranks& ranks, const OptionTable& ta
     if (!row.of_one_rank) facts.emplace_back(row.name, row.show());
   }
   require_agreement(*ranks.communicator, facts);
-}
-
-void warn_of_threads(std::int64_t threads, Console& console) {
-  const auto cores = available_threads();
-  if (threads <= cores) return;
-  console.warn(
-      formatted("{} threads share {}, so training may be many times slower; use --threads 0 for "
-                "one thread on each core",
-                threads,
-                counted(cores, "core")));
 }
 
 Console console_of(const distributed::Ranks& ranks, bool quiet) {

@@ -30,9 +30,6 @@ int with_ranks(const OptionTable& table,
 /// rank uses its machine aside).
 void require_same_options(const distributed::Ranks& ranks, const OptionTable& table);
 
-/// Warns of more threads than cores, who wait for each other at every barrier.
-void warn_of_threads(std::int64_t threads, Console& console);
-
 /// The console that a person sees: rank 0's, and a silent one on other ranks.
 Console console_of(const distributed::Ranks& ranks, bool quiet);
 

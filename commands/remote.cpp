@@ -11,6 +11,7 @@
 #include "launch/rank_info.h"
 #include "stores/mirror.h"
 #include "support/errors.h"
+#include "support/scope_exit.h"
 #include "support/url.h"
 
 namespace dimred::commands {
@@ -101,12 +102,10 @@ void check_store_options(const OptionTable& table) {
 int with_remote_urls(const std::string& command, const std::function<int()>& work) {
   constexpr int interrupted = 130;
   constexpr int terminated = 143;
-  struct Closing {
-    ~Closing() {
-      data::forget_sources();
-      stores::close_libraries();
-    }
-  } const closing;
+  const ScopeExit closing([] {
+    data::forget_sources();
+    stores::close_libraries();
+  });
   set_locate([command](const Option& row, const OptionTable& table) {
     return locate_row(command, row, table);
   });

@@ -7,7 +7,6 @@
 #include <string>
 
 #include "options/options.h"
-#include "stores/options.h"
 
 // URLs in options: what they name is brought here before the command's work, and what the command
 // leaves at an --output is sent there after it.

@@ -14,6 +14,7 @@
 #include "stores/local_files.h"
 #include "stores/mirror.h"
 #include "support/atomic_file.h"
+#include "support/counted.h"
 #include "support/errors.h"
 #include "support/formatted.h"
 #include "support/keystroke.h"
@@ -176,9 +177,8 @@ void end_at_signals(const RemoteOutput& output) {
 
 std::string moved_text(const stores::Transfer& transfer) {
   return formatted(
-      "{}{}{}{}{}",
-      count_text(transfer.files),
-      transfer.files == 1 ? " file, " : " files, ",
+      "{}, {}{}{}",
+      counted(transfer.files, "file"),
       bytes_text(transfer.bytes),
       transfer.present > 0 ? formatted(", {} already there", count_text(transfer.present)) : "",
       transfer.left_out > 0 ? formatted(", {} not sent", count_text(transfer.left_out)) : "");

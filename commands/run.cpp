@@ -141,6 +141,17 @@ Row add_threads_option(OptionTable& table, std::int64_t& threads) {
       .role(OptionRole::threads);
 }
 
+Row add_take_option(OptionTable& table, std::string& take, const std::string& unset) {
+  const std::vector<std::pair<std::string, std::string>> names{
+      {unset, ""}, {"raw", "raw"}, {"averaged", "averaged"}};
+  return table.add_choice("take",
+                          &take,
+                          formatted("weights to read if a checkpoint has raw and averaged ones; "
+                                    "{}: dimred chooses by the keys' names",
+                                    unset),
+                          names);
+}
+
 ResultPlace result_place(const OptionTable& table,
                          const std::filesystem::path* field,
                          ResultMark mark) {

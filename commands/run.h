@@ -76,6 +76,10 @@ const Subcommand& subcommand(std::span<const Subcommand> all,
 /// Adds the row `threads` of a command that does not train.
 Row add_threads_option(OptionTable& table, std::int64_t& threads);
 
+/// Adds the row `take` of a command that reads other programs' checkpoints; `unset` is the word for
+/// the usual choice.
+Row add_take_option(OptionTable& table, std::string& take, const std::string& unset);
+
 /// The output that the row of `field` names, and the command's --overwrite, if it has one.
 ResultPlace result_place(const OptionTable& table,
                          const std::filesystem::path* field,

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <span>
 
 #include "checkpoints/artifact.h"
 #include "checkpoints/folder_lock.h"
@@ -60,9 +59,7 @@ nlohmann::json training_record(const checkpoints::OpenedRun& run, const fs::path
 }
 
 /// Refuses flags that only the recalibration of BatchNorm uses, where there is none.
-void refuse_idle_options(const OptionTable& table,
-                         const SavedOptions& saved,
-                         const std::string& command) {
+void refuse_idle_options(const OptionTable& table, const SavedOptions& saved) {
   const bool several = checkpoints::look(saved.weights).is_several();
   if (saved.recalibration_asked || (several && saved.recalibrate_batchnorm)) return;
   const auto& data = saved.common.data;
@@ -74,7 +71,7 @@ void refuse_idle_options(const OptionTable& table,
     require(!given,
             "[{}] {} has no effect: it needs weights whose BatchNorm statistics are estimated "
             "again (a mean of snapshots, or --recalibrate_batchnorm=true)",
-            command,
+            table.scope(),
             name);
   }
 }
@@ -129,31 +126,29 @@ void add_network_options(OptionTable& table, run::CommonOptions& common) {
   add_store_options(table);
 }
 
-void adopt_run_of(OptionTable& table,
-                  SavedOptions& saved,
-                  const std::string& command,
-                  DataUse use) {
-  require(!saved.weights.empty(), "[{}] needs --weights FILE or FOLDER", command);
+void adopt_run_of(OptionTable& table, SavedOptions& saved, DataUse use) {
+  require(!saved.weights.empty(), "[{}] needs --weights FILE or FOLDER", table.scope());
   require(checkpoints::look(saved.weights).kind != checkpoints::ArtifactKind::missing,
           "[{}] no such file or folder: {}",
-          command,
+          table.scope(),
           saved.weights);
-  require_state(saved.weights, command);
+  require_state(saved.weights, table.scope());
   const auto run = checkpoints::open_run(saved.weights);
   for (const auto& line : adopt_run(table, run, saved.common, "unlike the run of the weights: "))
     print(line + "\n");
   adopt_normalisation(table, run, saved.weights, saved.common.data);
   const auto& recalibrate = saved.recalibrate_batchnorm;
   saved.recalibration_asked = table.was_set(&recalibrate) && recalibrate;
-  refuse_idle_options(table, saved, command);
+  refuse_idle_options(table, saved);
   print_default_network(table, run, saved.weights, saved.common.model);
-  const auto missing = missing_data(table, saved.common.data);
-  if (missing.option.empty()) return;
-  if (use == DataUse::samples || run.folder.empty()) require_data(table, saved.common.data);
-  saved.common.described_by = run.folder;
-  print(formatted("the run's data is no longer at {}; classes and normalisation come from {}\n",
-                  missing.path,
-                  run.folder / "manifest.json"));
+  if (const auto missing = missing_data(table, saved.common.data); !missing.option.empty()) {
+    if (use == DataUse::samples || run.folder.empty()) require_data(table, saved.common.data);
+    saved.common.described_by = run.folder;
+    print(formatted("the run's data is no longer at {}; classes and normalisation come from {}\n",
+                    missing.path,
+                    run.folder / "manifest.json"));
+  }
+  print_default_data(table, run, saved.weights, saved.common.data);
 }
 
 void require_state(const fs::path& path, const std::string& command) {
@@ -172,14 +167,12 @@ void require_state(const fs::path& path, const std::string& command) {
                                             process)));
 }
 
-void refuse_run_options(const OptionTable& table,
-                        const fs::path& folder,
-                        const std::string& command) {
+void refuse_run_options(const OptionTable& table, const fs::path& folder) {
   for (const auto& row : table.rows()) {
     require(!row.persists || !row.was_set(),
             "[{}] {} is an export, and signature.json of the export fixes the preparation of "
             "images; leave out --{}",
-            command,
+            table.scope(),
             folder,
             row.name);
   }
@@ -198,6 +191,8 @@ bool describes_data(const OptionTable& table, const SavedOptions& saved) {
   const auto known = {"class_names", "image_shape", "mean", "deviation", "train_data", "digest"};
   return std::ranges::all_of(known, [&](const char* key) { return json.contains(key); });
 }
+
+namespace {
 
 run::Weights load_saved(engine::Setup& setup, const SavedOptions& saved) {
   const bool several = checkpoints::look(saved.weights).is_several();
@@ -222,6 +217,8 @@ run::Weights load_saved(engine::Setup& setup, const SavedOptions& saved) {
   print(weights.source + (weights.note.empty() ? "\n" : formatted("\n{}\n", weights.note)));
   return weights;
 }
+
+}  // namespace
 
 int with_saved_network(const OptionTable& table,
                        SavedOptions& saved,

@@ -31,13 +31,10 @@ void add_network_options(OptionTable& table, run::CommonOptions& common);
 enum class DataUse { samples, description };
 
 /// Takes the data, model and head of the run that the weights belong to over, and prints what is
-/// set otherwise. Without a run the table's own options count. The run's manifest stands in for a
-/// description of data that are gone. Throws std::invalid_argument when the path is empty or not
-/// there, or samples are wanted that are gone.
-void adopt_run_of(OptionTable& table,
-                  SavedOptions& saved,
-                  const std::string& command,
-                  DataUse use = DataUse::description);
+/// set otherwise. Without a run the table's own options count, which is said where they are the
+/// defaults. The run's manifest stands in for a description of data that are gone. Throws
+/// std::invalid_argument when the path is empty or not there, or samples are wanted that are gone.
+void adopt_run_of(OptionTable& table, SavedOptions& saved, DataUse use = DataUse::description);
 
 /// Says which network is meant where neither the run of `weights` nor an option names it.
 void print_default_network(const OptionTable& table,
@@ -57,9 +54,7 @@ void adopt_normalisation(const OptionTable& table,
 void require_state(const std::filesystem::path& path, const std::string& command);
 
 /// An export says itself what a run's options would: throws std::invalid_argument when one is set.
-void refuse_run_options(const OptionTable& table,
-                        const std::filesystem::path& folder,
-                        const std::string& command);
+void refuse_run_options(const OptionTable& table, const std::filesystem::path& folder);
 
 /// Whether the run's manifest describes the data as well as the data themselves, for a command that
 /// needs no sample: no flag says other data, and BatchNorm is not recalibrated.
@@ -67,11 +62,8 @@ bool describes_data(const OptionTable& table, const SavedOptions& saved);
 
 /// Loads a run, state, snapshot, weight file, or the mean of a folder of snapshots (whose BatchNorm
 /// is recalibrated, unless that is turned off; that of other weights if the option asks for it)
-/// into the setup's network, and prints what was loaded and what a person should know of it.
-/// Returns them with a `source` that says so. All ranks must find the same.
-run::Weights load_saved(engine::Setup& setup, const SavedOptions& saved);
-
-/// load_saved() and then `work` with what it loaded, among the ranks.
+/// into a network, and prints what was loaded and what a person should know of it, as the weights'
+/// `source` says; then `work` with both, among the ranks. All ranks must find the same.
 int with_saved_network(const OptionTable& table,
                        SavedOptions& saved,
                        const std::function<int(engine::Setup&, const run::Weights&)>& work);

@@ -71,7 +71,7 @@ std::vector<std::string> adopt_checkpoint(OptionTable& table, Stage2Plan& plan) 
           plan.options.snapshots);
   auto overridden = adopt_run(table, run, plan.common, "unlike the checkpoint's run: ");
   require_data(table, plan.common.data);
-  auto remark = default_data_remark(table, plan.options.checkpoint, plan.common.data);
+  auto remark = default_data_remark(table, run, plan.options.checkpoint, plan.common.data);
   if (!remark.empty()) overridden.push_back(std::move(remark));
   return overridden;
 }
@@ -308,16 +308,6 @@ pca::Basis load_subspace(const Stage2Plan& plan,
   return basis;
 }
 
-/// As seen_validation_remark(), after require_unseen_validation().
-std::string seen_validation(const OptionTable& table,
-                            const run::Weights& start,
-                            const engine::Setup& setup,
-                            const Stage2Plan& plan) {
-  const auto& path = start_place(plan.options);
-  require_unseen_validation(table, start, path, setup.data, plan.common.data);
-  return seen_validation_remark(table, start, path, setup.data, plan.common.data);
-}
-
 int descend(Stage2Plan& plan,
             const distributed::Ranks& ranks,
             const OptionTable& table,
@@ -329,7 +319,9 @@ int descend(Stage2Plan& plan,
   require_outside_classes(table, plan.common);
   run::load_frozen(setup, plan.options.checkpoint);
   auto start = start_unless_resumed(setup, plan);
-  const auto seen = start ? seen_validation(table, start->weights, setup, plan) : std::string();
+  const auto& place = start_place(plan.options);
+  const auto seen =
+      start ? checked_validation(table, start->weights, place, setup.data, plan.common.data) : "";
   const run::RunFolder folder(
       plan.common.run.output, config, *ranks.communicator, plan.common.run.events);
   auto console = console_of(ranks, plan.common.run.quiet);

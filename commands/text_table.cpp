@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "support/errors.h"
 #include "support/formatted.h"
+#include "support/text.h"
 #include "support/utf8.h"
 
 namespace dimred::commands {
@@ -44,11 +44,7 @@ std::string csv_field(const std::string& text) {
 }
 
 std::string shape_text(const std::vector<std::int64_t>& shape) {
-  if (shape.empty()) return "scalar";
-  std::string text;
-  for (const auto extent : shape)
-    text += formatted("{}{}", text.empty() ? "" : " x ", count_text(extent));
-  return text;
+  return shape.empty() ? "scalar" : joined(shape, " x ", count_text);
 }
 
 }  // namespace dimred::commands

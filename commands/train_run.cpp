@@ -105,10 +105,11 @@ std::vector<std::string> adopt_run(OptionTable& table,
 }
 
 std::string default_data_remark(const OptionTable& table,
+                                const checkpoints::OpenedRun& run,
                                 const fs::path& weights,
                                 const engine::DataOptions& data) {
   const bool is_named = table.was_set(&data.dataset.path) || table.was_set(&data.dataset.kind);
-  if (is_named || !checkpoints::open_run(weights).config.empty()) return {};
+  if (is_named || !run.config.empty()) return {};
   return formatted(
       "no run folder records the training data of {}, so {} come from the default data, "
       "Fashion-MNIST; give other data with --{}",
@@ -118,9 +119,10 @@ std::string default_data_remark(const OptionTable& table,
 }
 
 void print_default_data(const OptionTable& table,
+                        const checkpoints::OpenedRun& run,
                         const fs::path& weights,
                         const engine::DataOptions& data) {
-  const auto remark = default_data_remark(table, weights, data);
+  const auto remark = default_data_remark(table, run, weights, data);
   if (!remark.empty()) print(remark + "\n");
 }
 
@@ -202,16 +204,6 @@ void require_unseen_validation(const OptionTable& table,
           table.at(&data.validation_fraction).name);
 }
 
-void require_unseen_validation(const OptionTable& table,
-                               const run::Weights& weights,
-                               const fs::path& path,
-                               const engine::DataSets& sets,
-                               const engine::DataOptions& data) {
-  if (!chooses_validation(table, data)) return;
-  for (const auto& record : records_of(weights, path))
-    require_unseen_validation(table, config_of_same_data(record, sets), data);
-}
-
 std::string seen_validation_remark(const OptionTable& table,
                                    const run::Weights& weights,
                                    const fs::path& path,
@@ -229,6 +221,17 @@ std::string seen_validation_remark(const OptionTable& table,
                      was);
   }
   return {};
+}
+
+std::string checked_validation(const OptionTable& table,
+                               const run::Weights& weights,
+                               const fs::path& path,
+                               const engine::DataSets& sets,
+                               const engine::DataOptions& data) {
+  if (chooses_validation(table, data))
+    for (const auto& record : records_of(weights, path))
+      require_unseen_validation(table, config_of_same_data(record, sets), data);
+  return seen_validation_remark(table, weights, path, sets, data);
 }
 
 namespace {

@@ -27,11 +27,13 @@ std::vector<std::string> adopt_run(OptionTable& table,
 /// A line where neither the run of `weights` nor an option says what they were trained on, so that
 /// the default data stand in, but for a normalisation that was adopted; else empty.
 std::string default_data_remark(const OptionTable& table,
+                                const checkpoints::OpenedRun& run,
                                 const std::filesystem::path& weights,
                                 const engine::DataOptions& data);
 
 /// Prints that line, where there is one.
 void print_default_data(const OptionTable& table,
+                        const checkpoints::OpenedRun& run,
                         const std::filesystem::path& weights,
                         const engine::DataOptions& data);
 
@@ -42,15 +44,6 @@ void require_unseen_validation(const OptionTable& table,
                                const std::string& config,
                                const engine::DataOptions& data);
 
-/// Throws as above, for weights from `path` that were trained on samples of the same data set; for
-/// a mean, by the options of each of its runs; for weights without a record, as an export's, by
-/// those of the run that they lie in.
-void require_unseen_validation(const OptionTable& table,
-                               const run::Weights& weights,
-                               const std::filesystem::path& path,
-                               const engine::DataSets& sets,
-                               const engine::DataOptions& data);
-
 /// A line where the weights from `path` were trained on samples of the validation set, which
 /// another run's record may have chosen, such as that of a mean's first run; else empty.
 std::string seen_validation_remark(const OptionTable& table,
@@ -58,6 +51,15 @@ std::string seen_validation_remark(const OptionTable& table,
                                    const std::filesystem::path& path,
                                    const engine::DataSets& sets,
                                    const engine::DataOptions& data);
+
+/// Returns that line after require_unseen_validation() for weights that were trained on samples of
+/// the same data set: for a mean, by the options of each of its runs; for weights without a record,
+/// as an export's, by those of the run that they lie in.
+std::string checked_validation(const OptionTable& table,
+                               const run::Weights& weights,
+                               const std::filesystem::path& path,
+                               const engine::DataSets& sets,
+                               const engine::DataOptions& data);
 
 /// Returns a line with each option whose value differs from the continued run's, and both values;
 /// empty if none differs. Options that the run takes over, or that cannot change its result, are

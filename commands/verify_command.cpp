@@ -3,18 +3,16 @@
 #include <sstream>
 
 #include "checkpoints/artifact.h"
-#include "commands/ranks.h"
-#include "commands/remote.h"
 #include "commands/run.h"
 #include "commands/saved_weights.h"
-#include "commands/train_run.h"
 #include "commands/trainer_commands.h"
+#include "launch/rank_info.h"
 #include "serving/embeddings.h"
 #include "serving/export.h"
 #include "serving/pairs.h"
 #include "serving/verification.h"
-#include "support/atomic_file.h"
 #include "support/errors.h"
+#include "support/open_file.h"
 #include "support/result_file.h"
 #include "support/url.h"
 
@@ -142,8 +140,7 @@ int verify_export(const VerifyOptions& options, const serving::PairList& list) {
 int verify_run(VerifyOptions& options, OptionTable& table, const serving::PairList& list) {
   const auto& precision = options.common.model.precision;
   if (!table.was_set(&precision)) table.set(&precision, "float32");
-  adopt_run_of(table, options, "verify");
-  print_default_data(table, options.weights, options.common.data);
+  adopt_run_of(table, options);
   if (options.output.empty()) options.output = checkpoints::run_of(options.weights);
   require(!options.output.empty(),
           "[verify] needs --output FOLDER for weights outside of a run folder");
@@ -198,7 +195,7 @@ int verify_command(const std::vector<std::string>& arguments) {
   const auto exported = serving::find_export(options.weights);
   const bool is_export = !exported.empty();
   if (is_export) options.weights = exported;
-  if (is_export) refuse_run_options(table, options.weights, "verify");
+  if (is_export) refuse_run_options(table, options.weights);
   const auto list = serving::read_pairs(options.pairs);
   serving::require_folds(list.pairs);
   return is_export ? verify_export(options, list) : verify_run(options, table, list);

@@ -20,11 +20,10 @@ import time
 import tomllib
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from comparison.options import ConfigError, nearest, read_options_of
+from comparison.options import ConfigError, Tables, nearest
 from workbench.jobs import DIMRED
 from workbench.recipe_steps import VERIFIED, RecipeError, Step, command_line, network_of, require_made_so, require_order
 
@@ -177,7 +176,7 @@ def results(recipe: Recipe) -> list[str]:
 
 def run(recipe: Recipe, options: argparse.Namespace) -> None:
     """All steps in order. Raises RecipeError for one that fails, or was not made with these options and steps."""
-    require_known_options(recipe, partial(read_options_of, options.dimred))
+    require_known_options(recipe, Tables(options.dimred).ask)
     ranks = options.ranks or recipe.ranks
     require_order(recipe.steps, ranks)
     for step in recipe.steps:

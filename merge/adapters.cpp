@@ -53,39 +53,15 @@ std::vector<std::int64_t> form_of(const StoredTensor& tensor) {
   return shape;
 }
 
-void require_same_form(const Input& expected,
-                       const StoredTensor& tensor,
-                       const Input& received,
-                       const StoredTensor& other) {
-  require(tensor.dtype == other.dtype && form_of(tensor) == form_of(other),
-          "[merge] '{}' and '{}' have \"{}\" in different types or shapes",
-          expected.path,
-          received.path,
-          printable(tensor.name));
-}
-
-/// The place of each of the first one's tensors in another.
-std::vector<std::size_t> places_in(const Input& expected, const Input& received) {
-  std::map<std::string_view, std::size_t> named;
-  for (std::size_t i = 0; i < received.tensors.size(); ++i) named[received.tensors[i].name] = i;
-  std::vector<std::size_t> places;
-  for (const auto& tensor : expected.tensors) {
-    const auto found = named.find(tensor.name);
-    require(found != named.end(),
-            "[merge] '{}' has no tensor \"{}\", but '{}' has this tensor",
+/// The place of each of the first one's tensors in another, which has them in the same form.
+std::vector<std::size_t> places_in_same_form(const Input& expected, const Input& received) {
+  return places_in(expected, received, [&](const StoredTensor& tensor, const StoredTensor& other) {
+    require(tensor.dtype == other.dtype && form_of(tensor) == form_of(other),
+            "[merge] '{}' and '{}' have \"{}\" in different types or shapes",
+            expected.path,
             received.path,
-            printable(tensor.name),
-            expected.path);
-    places.push_back(found->second);
-    require_same_form(expected, tensor, received, received.tensors[found->second]);
-    named.erase(found);
-  }
-  require(named.empty(),
-          "[merge] '{}' has the tensor \"{}\", but '{}' lacks this tensor",
-          received.path,
-          named.empty() ? "" : printable(named.begin()->first),
-          expected.path);
-  return places;
+            printable(tensor.name));
+  });
 }
 
 void require_same_base(const LoraConfig& a, const LoraConfig& b) {
@@ -97,11 +73,6 @@ void require_same_base(const LoraConfig& a, const LoraConfig& b) {
             a.file,
             b.file,
             name);
-}
-
-/// Bytes of an element; 1, where an element has fewer bits and bytes are counted.
-std::int64_t unit_of(std::string_view dtype) {
-  return std::max<std::int64_t>(1, checkpoints::bits_of(dtype) / 8);
 }
 
 /// The ranks of a factor in the inputs of a part, summed.
@@ -129,7 +100,7 @@ class MeanTensor {
         planned_(planned),
         like_(inputs.front().tensors[planned.index]),
         axis_(rank_axis(like_)),
-        unit_(unit_of(planned.dtype)),
+        unit_(std::max<std::int64_t>(1, checkpoints::bits_of(planned.dtype) / 8)),
         count_(planned.bytes / unit_) {}
 
   void write(checkpoints::TensorStream& output) {
@@ -203,7 +174,7 @@ class MeanTensor {
     const auto share = share_of(part_, adapters_, inputs_, planned_.index, place);
     const auto input = part_.inputs[place];
     add_elements(inputs_, adapters_, planned_.index, input, first, share, replace, sums);
-    add_done(options_.progress, std::ssize(sums) * unit_of(source(input).dtype));
+    add_done(options_.progress, std::ssize(sums) * source(input).unit());
   }
 
   /// The elements of A that lie in the block: the mean has ranks [begin, begin + rank) of it.
@@ -242,7 +213,7 @@ std::string digest_of_tensor(const Input& input,
                              const StoredTensor& tensor,
                              const checkpoints::TensorReader& reader,
                              const PassOptions& options) {
-  const auto unit = unit_of(tensor.dtype);
+  const auto unit = tensor.unit();
   const auto count = tensor.bytes() / unit;
   const bool floats = checkpoints::is_float_type(tensor.dtype);
   std::vector<std::byte> bytes;
@@ -323,7 +294,7 @@ void add_elements(const std::vector<Input>& inputs,
                   bool replace,
                   std::span<double> sums) {
   const auto& stored = tensor_of(inputs, adapters, tensor, input);
-  std::vector<std::byte> bytes(std::ssize(sums) * unit_of(stored.dtype));
+  std::vector<std::byte> bytes(std::ssize(sums) * stored.unit());
   adapters.readers[input].read(stored, first, bytes);
   checkpoints::add_stored(stored.dtype, bytes, share, replace, sums);
 }
@@ -355,7 +326,7 @@ Adapters read_adapters(std::vector<Input>& inputs, bool may_have_other_bases) {
     adapters.configs.push_back(checkpoints::read_lora_config(input.folder(), "merge"));
     require_known_form(input);
     take_ranks(adapters, input);
-    const auto places = places_in(first, input);
+    const auto places = places_in_same_form(first, input);
     for (std::size_t i = 0; i < places.size(); ++i) adapters.places[i].push_back(places[i]);
     if (!may_have_other_bases) require_same_base(adapters.configs.front(), adapters.configs.back());
     adapters.readers.emplace_back(input.files, left);

@@ -13,7 +13,6 @@
 #include "support/errors.h"
 #include "support/file_state.h"
 #include "support/json.h"
-#include "support/open_file.h"
 #include "support/printable.h"
 #include "support/text.h"
 
@@ -133,30 +132,43 @@ void require_different_files(const std::vector<Input>& inputs) {
   require_all_different(inputs, files);
 }
 
-void require_same_tensors(const Input& expected, const Input& received) {
-  std::map<std::string_view, const checkpoints::StoredTensor*> theirs;
-  for (const auto& tensor : received.tensors) theirs[tensor.name] = &tensor;
+std::vector<std::size_t> places_in(
+    const Input& expected,
+    const Input& received,
+    const std::function<void(const checkpoints::StoredTensor& tensor,
+                             const checkpoints::StoredTensor& other)>& require_same) {
+  std::map<std::string_view, std::size_t> named;
+  for (std::size_t i = 0; i < received.tensors.size(); ++i) named[received.tensors[i].name] = i;
+  std::vector<std::size_t> places;
   for (const auto& tensor : expected.tensors) {
-    const auto found = theirs.find(tensor.name);
-    require(found != theirs.end(),
+    const auto found = named.find(tensor.name);
+    require(found != named.end(),
             "[merge] '{}' has no tensor \"{}\", but '{}' has this tensor",
             received.path,
             printable(tensor.name),
             expected.path);
-    require(found->second->dtype == tensor.dtype && found->second->shape == tensor.shape,
+    places.push_back(found->second);
+    require_same(tensor, received.tensors[found->second]);
+    named.erase(found);
+  }
+  require(named.empty(),
+          "[merge] '{}' has the tensor \"{}\", but '{}' lacks this tensor",
+          received.path,
+          named.empty() ? "" : printable(named.begin()->first),
+          expected.path);
+  return places;
+}
+
+void require_same_tensors(const Input& expected, const Input& received) {
+  places_in(expected, received, [&](const auto& tensor, const auto& other) {
+    require(other.dtype == tensor.dtype && other.shape == tensor.shape,
             "[merge] '{}' has \"{}\" as {}, but '{}' has this tensor as {}",
             received.path,
             printable(tensor.name),
-            shape_text(*found->second),
+            shape_text(other),
             expected.path,
             shape_text(tensor));
-    theirs.erase(found);
-  }
-  require(theirs.empty(),
-          "[merge] '{}' has the tensor \"{}\", but '{}' lacks this tensor",
-          received.path,
-          theirs.empty() ? "" : printable(theirs.begin()->first),
-          expected.path);
+  });
 }
 
 void require_one_frozen_part(const std::vector<Input>& inputs) {

@@ -1,8 +1,9 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <limits>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -51,8 +52,16 @@ void read_tensors(Input& input, const std::string& take);
 /// link to a checkpoint is. (An index of shards alone may be one file for several checkpoints.)
 void require_different_files(const std::vector<Input>& inputs);
 
-/// Throws std::invalid_argument, naming both files and the tensor, where they do not hold the same
-/// tensors: names, shapes and types.
+/// Returns the place of each tensor of `expected` in another input, once `require_same` has taken
+/// the two. Throws std::invalid_argument, naming both files and the tensor, where one input has a
+/// name that the other lacks.
+std::vector<std::size_t> places_in(
+    const Input& expected,
+    const Input& received,
+    const std::function<void(const checkpoints::StoredTensor& tensor,
+                             const checkpoints::StoredTensor& other)>& require_same);
+
+/// Throws as places_in(), and for tensors of other shapes and types.
 void require_same_tensors(const Input& expected, const Input& received);
 
 /// Throws std::invalid_argument where snapshots were trained with different frozen parts,

@@ -70,7 +70,7 @@ class TensorPass {
         planned_(planned),
         like_(pass.like->tensors[planned.index]),
         outputs_(outputs),
-        unit_(std::max<std::int64_t>(1, checkpoints::bits_of(like_.dtype) / 8)),
+        unit_(like_.unit()),
         count_(like_.bytes() / unit_),
         block_(std::min(pass.options->block, count_)),
         read_(pass.inputs->size()),

@@ -7,6 +7,7 @@
 
 #include "checkpoints/float_sums.h"
 #include "support/bytes.h"
+#include "support/ceiling.h"
 #include "support/digest.h"
 #include "support/errors.h"
 #include "support/parallel.h"
@@ -17,19 +18,6 @@ namespace {
 
 template <class Value>
 constexpr auto dtype_of = std::is_same_v<Value, float> ? "F32" : "F64";
-
-void read_row(const pca::SnapshotSource& source,
-              std::int64_t row,
-              std::int64_t begin,
-              std::span<float> out) {
-  source.read(row, begin, out);
-}
-void read_row(const pca::SnapshotSource& source,
-              std::int64_t row,
-              std::int64_t begin,
-              std::span<double> out) {
-  source.read_float64(row, begin, out);
-}
 
 /// The columns of a block, from `begin` on.
 template <class Value>
@@ -46,7 +34,10 @@ struct RowBlock {
     bool first = true;
     for (std::size_t i = 0; i < taken.size(); ++i) {
       if (coefficients->weights[i] == 0) continue;
-      read_row(*source, taken[i], begin, out);
+      if constexpr (std::is_same_v<Value, float>)
+        source->read(taken[i], begin, out);
+      else
+        source->read_float64(taken[i], begin, out);
       const ByteView stored(out);
       if (scale == 1) digests[i] = digest(stored);
       if (const auto bad = checkpoints::first_not_finite(dtype_of<Value>, stored))
@@ -84,7 +75,7 @@ std::vector<std::string> combine_rows(const pca::SnapshotSource& source,
         "an output as long as a row, and a weight for each row");
   constexpr std::int64_t block = 65'536;
   const auto columns = std::ssize(out);
-  const auto blocks = (columns + block - 1) / block;
+  const auto blocks = ceiling(columns, block);
   std::vector<std::vector<std::string>> digests(blocks, std::vector<std::string>(taken.size()));
   in_parallel(blocks, threads, [&](std::int64_t i) {
     const auto begin = i * block;

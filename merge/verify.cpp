@@ -10,10 +10,6 @@
 
 namespace dimred::merge {
 
-void verify(const std::filesystem::path& folder, const nlohmann::ordered_json& merge) {
-  checkpoints::require_tensor_digests(folder, merge.at("tensors"), "merge.json");
-}
-
 nlohmann::ordered_json verified_record(const std::filesystem::path& folder) {
   const auto file = folder / "merge.json";
   auto json = parse_ordered_json(InputFile(file).text(own_json_limits.bytes),
@@ -24,7 +20,7 @@ nlohmann::ordered_json verified_record(const std::filesystem::path& folder) {
                       "[inspect] {} comes from an earlier revision of dimred, which kept no "
                       "digests of the weights; merge again to get digests",
                       file);
-  verify(folder, json);
+  checkpoints::require_tensor_digests(folder, json.at("tensors"), "merge.json");
   return json;
 }
 

@@ -1,5 +1,7 @@
 #include "method/presets.h"
 
+#include <algorithm>
+
 #include "support/errors.h"
 #include "support/suggestion.h"
 #include "support/text.h"
@@ -123,15 +125,13 @@ const std::vector<Preset> table = {
 const std::vector<Preset>& presets() { return table; }
 
 const Preset& preset(const std::string& wanted) {
-  std::vector<std::string> names;
-  for (const auto& candidate : presets()) {
-    if (candidate.name == wanted) return candidate;
-    names.push_back(candidate.name);
-  }
-  throw std::invalid_argument(formatted("[stage2] preset needs one of {}; received {}{}",
-                                        name_list(names),
-                                        wanted,
-                                        suggestion(wanted, names)));
+  const auto found = std::ranges::find(table, wanted, &Preset::name);
+  if (found != table.end()) return *found;
+  const auto names = texts_of(table, &Preset::name);
+  refuse("[stage2] preset needs one of {}; received {}{}",
+         name_list(names),
+         wanted,
+         suggestion(wanted, names));
 }
 
 }  // namespace dimred::method

@@ -5,8 +5,6 @@
 #include <type_traits>
 #include <utility>
 
-#include "support/errors.h"
-
 namespace dimred::method {
 namespace {
 

@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <memory>
 #include <mutex>
 #include <span>
 #include <type_traits>
-#include <utility>
 
 #include "pca/dense.h"
 #include "pca/lines.h"

@@ -3,8 +3,6 @@
 #include <array>
 #include <cstdint>
 #include <span>
-#include <string>
-#include <vector>
 
 #include "pca/source.h"
 

@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
-#include <functional>
-#include <numeric>
 #include <type_traits>
 #include <utility>
 
 #include "checkpoints/float_formats.h"
+#include "checkpoints/shape.h"
 #include "checkpoints/weight_names.h"
 #include "pca/rows.h"
 #include "support/errors.h"
@@ -83,10 +82,6 @@ class MemorySource final : public SnapshotSource {
   std::vector<std::int64_t> ends_;  // of each tensor of a row, in columns
 };
 
-std::int64_t elements_of(const std::vector<std::int64_t>& shape) {
-  return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
-}
-
 /// Throws for complex values, which no row of real numbers can hold.
 void require_real(const MemoryRow& row, const MemoryTensor& tensor) {
   if (!tensor.dtype.starts_with("C")) return;
@@ -125,7 +120,7 @@ SnapshotRow described(const MemoryRow& from) {
   std::vector<layout::Parameter> parameters;
   for (const MemoryTensor& tensor : from.tensors) {
     require_real(from, tensor);
-    info.columns += elements_of(tensor.shape);
+    info.columns += checkpoints::product(tensor.shape).value();
     info.float64 |= item_bytes(tensor.dtype) == 8;
     layout::Parameter& parameter = parameters.emplace_back();
     parameter.name = tensor.name;
@@ -150,7 +145,7 @@ std::unique_ptr<SnapshotSource> memory_source(std::vector<MemoryRow> rows) {
   SourceInfo info = info_of(descriptions);
   std::vector<std::int64_t> ends;
   for (const MemoryTensor& tensor : rows.front().tensors) {
-    ends.push_back((ends.empty() ? 0 : ends.back()) + elements_of(tensor.shape));
+    ends.push_back((ends.empty() ? 0 : ends.back()) + checkpoints::product(tensor.shape).value());
   }
   return std::make_unique<MemorySource>(std::move(info), std::move(rows), std::move(ends));
 }

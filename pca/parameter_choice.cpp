@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "layout/layout.h"
+#include "pca/rows.h"
 #include "support/errors.h"
 
 namespace dimred::pca {
@@ -79,9 +80,7 @@ std::unique_ptr<SnapshotSource> chosen_parameters(std::unique_ptr<SnapshotSource
       info.columns > 0,
       "[pca] needs at least one parameter with elements, received {} parameters, all of them empty",
       names.size());
-  const auto layout = layout::make_layout(parameters);
-  info.layout_hash = layout.hash;
-  info.layout_json = layout::to_json(layout);
+  set_layout(info, parameters);
   return std::make_unique<ChosenSource>(std::move(source), std::move(info), std::move(parts));
 }
 

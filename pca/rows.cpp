@@ -93,7 +93,7 @@ bool may_hold_codes(const checkpoints::StoredTensor& tensor) {
 std::string values_digest(const checkpoints::TensorReader& reader,
                           const checkpoints::StoredTensor& tensor) {
   constexpr std::int64_t block = std::int64_t{1} << 20;  // elements
-  const auto unit = std::max<std::int64_t>(1, checkpoints::bits_of(tensor.dtype) / 8);
+  const auto unit = tensor.unit();
   DigestStream digest;
   digest.update(Json{tensor.dtype, tensor.shape}.dump());
   std::vector<std::byte> bytes;

@@ -1,8 +1,6 @@
 #include "pca/sidecar.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
-#include <span>
 #include <string_view>
 
 #include "support/atomic_file.h"

@@ -1,7 +1,6 @@
 #include "pca/sign_flips.h"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include "support/errors.h"

@@ -5,7 +5,6 @@
 #include <numeric>
 #include <sstream>
 #include <string_view>
-#include <tuple>
 #include <type_traits>
 #include <utility>
 

@@ -141,7 +141,7 @@ void measure(const MatrixXd& gram, const FlipPlan& plan, Trajectory& found) {
   found.verdict = Verdict::random_walk;
 }
 
-/// The straightness of moving tensors, grams [i] of found[i].
+/// The straightness of moving tensors, grams [i] of found[i]; they are tested together.
 void test_straightness(std::vector<MatrixXd> grams,
                        std::span<Trajectory> found,
                        const WalkNull& null,
@@ -164,9 +164,12 @@ void test_straightness(std::vector<MatrixXd> grams,
     least.push_back(least_p(one->moving_increments, null.increments.count));
   least = adjusted_by_holm(least);
   const auto all = straightness_of_all(grams, bounds, null, threads);
+  std::vector<double> p_values;
+  for (const auto& one : all) p_values.push_back(one.walk.p_value);
+  const auto adjusted = adjusted_by_holm(p_values);
   for (std::size_t i = 0; i < all.size(); ++i) {
     moving[i]->straightness = all[i].walk;
-    moving[i]->p_adjusted = all[i].walk.p_value;
+    moving[i]->p_adjusted = adjusted[i];
     moving[i]->p_momentum = all[i].p_momentum;
     moving[i]->all_alike = all[i].all_alike;
     moving[i]->least_p = least[i];
@@ -195,18 +198,6 @@ void judge(Trajectory& found) {
   } else if (found.all_alike) {
     found.verdict = Verdict::all_alike;
   }
-}
-
-void adjust(std::vector<Trajectory>& tensors) {
-  std::vector<Trajectory*> moving;
-  std::vector<double> p_values;
-  for (auto& tensor : tensors) {
-    if (tensor.verdict == Verdict::still) continue;
-    moving.push_back(&tensor);
-    p_values.push_back(tensor.straightness.p_value);
-  }
-  const auto adjusted = adjusted_by_holm(p_values);
-  for (std::size_t i = 0; i < moving.size(); ++i) moving[i]->p_adjusted = adjusted[i];
 }
 
 }  // namespace
@@ -245,7 +236,6 @@ TrajectoryReport measure_trajectory(const SnapshotSource& source, const Trajecto
   many.increments.count = many.blocks.count = report.tensor_flips;
   test_straightness({std::move(sum)}, {&report.whole, 1}, plan.null, threads);
   test_straightness(std::move(grams), report.tensors, many, threads);
-  adjust(report.tensors);
   judge(report.whole);
   for (auto& tensor : report.tensors) judge(tensor);
   return report;

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
-#include <span>
 #include <utility>
 
 #include "pca/dense.h"

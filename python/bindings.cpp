@@ -10,17 +10,12 @@
 #include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
-#include <algorithm>
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <exception>
 #include <filesystem>
-#include <future>
 #include <map>
-#include <mutex>
 #include <optional>
-#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -330,13 +325,7 @@ nb::tuple merged(const std::vector<fs::path>& sources,
   ByteProgress progress;
   options.progress = &progress;
   merge::Report report;
-  watched([&] { progress.stop = true; },
-          [&] { return progress.fraction(); },
-          nb::none(),
-          [&] {
-            const std::scoped_lock lock(hdf5);
-            report = merge::merge(sources, fs::absolute(output), options);
-          });
+  watched_reading(progress, [&] { report = merge::merge(sources, fs::absolute(output), options); });
   nb::list parts;
   for (const auto& part : report.parts) parts.append(merged_part(report, part));
   return nb::make_tuple(parts, report.copied, report.left_out, merge::remarks_on(report));

@@ -6,12 +6,10 @@
 #include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
-#include <mutex>
 #include <variant>
 
 #include "checkpoints/verbs/convert.h"
 #include "options/byte_size.h"
-#include "python/hdf5_guard.h"
 #include "python/watched_work.h"
 
 namespace dimred::python {
@@ -50,13 +48,9 @@ nb::tuple converted(const fs::path& source,
       .threads = threads,
       .progress = &progress};
   verbs::ConvertReport report;
-  watched([&] { progress.stop = true; },
-          [&] { return progress.fraction(); },
-          nb::none(),
-          [&] {
-            const std::scoped_lock lock(hdf5);
-            report = verbs::convert(fs::absolute(source), fs::absolute(output), options);
-          });
+  watched_reading(progress, [&] {
+    report = verbs::convert(fs::absolute(source), fs::absolute(output), options);
+  });
   return nb::make_tuple(report.tensors,
                         report.shards,
                         report.bytes_written,

@@ -6,12 +6,10 @@
 #include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
-#include <mutex>
 #include <variant>
 
 #include "checkpoints/verbs/diff.h"
 #include "checkpoints/verbs/diff_json.h"
-#include "python/hdf5_guard.h"
 #include "python/watched_work.h"
 
 namespace dimred::python {
@@ -46,13 +44,8 @@ nb::tuple differing(const fs::path& a,
       .threads = threads,
       .progress = &progress};
   verbs::Difference difference;
-  watched([&] { progress.stop = true; },
-          [&] { return progress.fraction(); },
-          nb::none(),
-          [&] {
-            const std::scoped_lock lock(hdf5);
-            difference = verbs::diff(fs::absolute(a), fs::absolute(b), options);
-          });
+  watched_reading(progress,
+                  [&] { difference = verbs::diff(fs::absolute(a), fs::absolute(b), options); });
   return nb::make_tuple(verbs::to_json(difference), difference.remarks);
 }
 

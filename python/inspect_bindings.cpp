@@ -2,20 +2,15 @@
 
 #include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/string.h>
-#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <filesystem>
-#include <mutex>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string>
-#include <tuple>
-#include <vector>
 
 #include "checkpoints/verbs/inspect.h"
 #include "merge/verify.h"
-#include "python/hdf5_guard.h"
 #include "python/watched_work.h"
 
 namespace dimred::python {
@@ -60,14 +55,10 @@ nb::tuple inspected(const fs::path& path,
                                          .write_manifest = write_manifest,
                                          .reading = {.threads = threads, .progress = &progress}};
   verbs::Inspection found;
-  watched([&] { progress.stop = true; },
-          [&] { return progress.fraction(); },
-          nb::none(),
-          [&] {
-            const std::scoped_lock lock(hdf5);
-            found = verbs::inspect(path, options);
-            if (check) verify_merge(found);
-          });
+  watched_reading(progress, [&] {
+    found = verbs::inspect(path, options);
+    if (check) verify_merge(found);
+  });
   nb::list tensors;
   for (const auto& tensor : found.tensors) tensors.append(fields_of(tensor));
   return nb::make_tuple(found.path,

@@ -6,9 +6,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
-#include <cmath>
 #include <map>
-#include <utility>
 
 #include "method/make_method.h"
 #include "method/method.h"

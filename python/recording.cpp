@@ -8,10 +8,8 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <new>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -20,6 +18,7 @@
 #include "checkpoints/folder_lock.h"
 #include "checkpoints/frozen_part.h"
 #include "checkpoints/runs.h"
+#include "checkpoints/shape.h"
 #include "checkpoints/snapshot.h"
 #include "layout/layout.h"
 #include "python/hdf5_guard.h"
@@ -49,9 +48,7 @@ layout::Layout layout_of(const Table& table) {
 
 std::int64_t values_of(const Table& table) {
   std::int64_t values = 0;
-  for (const auto& [name, shape] : table) {
-    values += std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
-  }
+  for (const auto& [name, shape] : table) values += checkpoints::product(shape).value();
   return values;
 }
 

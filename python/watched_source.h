@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <span>
@@ -48,10 +49,16 @@ class WatchedSource final : public pca::SnapshotSource {
   /// Makes the next read throw Interrupted; from any thread.
   void stop() { stopped_ = true; }
   /// The part of the two passes of a fit that is done, in [0, 1]; from any thread.
-  double fraction() const;
+  double fraction() const {
+    return std::min(1.0,
+                    static_cast<double>(values_) / (2.0 * static_cast<double>(rows() * columns())));
+  }
 
  private:
-  void count(std::int64_t values) const;
+  void count(std::int64_t values) const {
+    if (stopped_) throw Interrupted();
+    values_ += values;
+  }
 
   const pca::SnapshotSource& source_;
   mutable std::atomic<std::int64_t> values_ = 0;

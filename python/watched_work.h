@@ -5,7 +5,10 @@
 #include <chrono>
 #include <exception>
 #include <future>
-#include <utility>
+#include <mutex>
+
+#include "python/hdf5_guard.h"
+#include "support/byte_progress.h"
 
 namespace dimred::python {
 
@@ -38,6 +41,18 @@ void watched(const Stop& stop,
     }
   }
   if (raised) std::rethrow_exception(raised);
+}
+
+/// Runs `work`, which may read through HDF5, in such a thread; Ctrl-C sets progress.stop.
+template <class Work>
+void watched_reading(ByteProgress& progress, Work work) {
+  watched([&] { progress.stop = true; },
+          [&] { return progress.fraction(); },
+          nanobind::none(),
+          [&] {
+            const std::scoped_lock lock(hdf5);
+            work();
+          });
 }
 
 }  // namespace dimred::python

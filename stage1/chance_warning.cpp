@@ -3,7 +3,6 @@
 #include <cmath>
 #include <utility>
 
-#include "engine/setup.h"
 #include "support/formatted.h"
 
 namespace dimred::stage1 {

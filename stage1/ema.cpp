@@ -5,7 +5,6 @@
 #include "engine/weights/full_vector.h"
 #include "run/scores.h"
 #include "run/state.h"
-#include "support/errors.h"
 #include "support/scope_exit.h"
 
 namespace dimred::stage1 {

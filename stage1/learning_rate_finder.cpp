@@ -87,10 +87,9 @@ Suggestion suggest(const std::vector<FinderPoint>& points, std::int64_t steps) {
 std::vector<FinderPoint> sweep(engine::Setup& setup,
                                const FinderOptions& options,
                                const optimizers::OptimizerOptions& optimizer,
-                               const engine::BucketOptions& buckets,
                                Console& console) {
   validate(options);
-  Descent descent(setup, optimizer, buckets);
+  Descent descent(setup, optimizer, engine::BucketOptions{});
   Sweep sweep;
   bool going_on = true;
   std::int64_t done = 0;

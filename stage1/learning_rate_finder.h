@@ -3,7 +3,6 @@
 #include <string>
 #include <vector>
 
-#include "engine/passes/buckets.h"
 #include "engine/setup.h"
 #include "optimizers/optimizer.h"
 #include "support/console.h"
@@ -44,7 +43,6 @@ Suggestion suggest(const std::vector<FinderPoint>& points, std::int64_t steps);
 std::vector<FinderPoint> sweep(engine::Setup& setup,
                                const FinderOptions& options,
                                const optimizers::OptimizerOptions& optimizer,
-                               const engine::BucketOptions& buckets,
                                Console& console);
 
 /// "step,learning_rate,loss,smoothed_loss", a line a point.

@@ -4,7 +4,6 @@
 #include <filesystem>
 
 #include "checkpoints/snapshot_list.h"
-#include "checkpoints/step_names.h"
 #include "run/state.h"
 #include "support/counted.h"
 #include "support/errors.h"

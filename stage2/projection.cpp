@@ -17,10 +17,9 @@ void require_columns(const torch::Tensor& rows, std::int64_t columns) {
 }
 
 /// The loops on the host read values one after another.
-void require_contiguous(const torch::Tensor& rows, const char* scope) {
+void require_contiguous(const torch::Tensor& rows) {
   require(rows.is_contiguous(),
-          "[{}] needs contiguous values, received {} with strides {}",
-          scope,
+          "[stage2] needs contiguous values, received {} with strides {}",
           rows.sizes(),
           rows.strides());
 }
@@ -39,7 +38,7 @@ std::vector<float> rounded(std::span<const double> values) {
 std::vector<double> project_on_host(const std::vector<Product>& products) {
   std::vector<double> sums;
   const auto append = [&sums](const torch::Tensor& rows, const torch::Tensor& vector) {
-    for (const auto& values : {rows, vector}) require_contiguous(values, "stage2");
+    for (const auto& values : {rows, vector}) require_contiguous(values);
     const auto part = with_values(rows, [&](const auto* p) {
       const auto columns = vector.numel();
       // A vector is a basis of one component: the same blocks, the same order.
@@ -95,7 +94,7 @@ std::pair<torch::Tensor, torch::Tensor> back_project(const torch::Tensor& basis,
           first.size(),
           second.size());
   if (basis.is_cuda()) return device::back_project(basis, first, second);
-  require_contiguous(basis, "stage2");
+  require_contiguous(basis);
   auto one = torch::empty({basis.size(1)}, basis.options().dtype(torch::kFloat32));
   auto two = torch::empty_like(one);
   const auto a = rounded(first);

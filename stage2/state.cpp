@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "engine/weights/full_vector.h"
-#include "run/state.h"
 #include "stage2/projection.h"
 #include "support/errors.h"
 

@@ -2,7 +2,6 @@
 
 #include <optional>
 
-#include "method/method.h"
 #include "method/presets.h"
 #include "run/epoch.h"
 #include "run/hook_options.h"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,6 +52,28 @@ def environment_of(rank: int, size: int, port: int) -> dict[str, str]:
 
 
 @contextmanager
+def running(
+    commands: Sequence[Sequence[object]],
+    environments: Sequence[Mapping[str, str]],
+    folders: Sequence[Path | None] | None = None,
+) -> Iterator[list[subprocess.Popen[str]]]:
+    """A process for each command, in its folder of `folders`; killed if they are still there at the end."""
+    processes = [
+        subprocess.Popen(
+            [*map(str, command)], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=folder, env=environment
+        )
+        for command, environment, folder in zip(commands, environments, folders or [None] * len(commands), strict=True)
+    ]
+    try:
+        yield processes
+    finally:
+        for process in processes:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+
+
+@contextmanager
 def started(
     program: Path,
     arguments: Sequence[object],
@@ -63,26 +85,10 @@ def started(
     """The ranks' processes; killed if they are still there at the end. Lists in `arguments` and
     `folders` (to start in) give each rank its own."""
     port = port or free_port()
-    processes = []
-    for rank in range(ranks):
-        own: Any = arguments[rank] if isinstance(arguments[0], list) else arguments
-        processes.append(
-            subprocess.Popen(
-                [str(program), *map(str, own)],
-                text=True,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                cwd=folders[rank] if folders else None,
-                env={**os.environ, **environment_of(rank, ranks, port), **variables},
-            )
-        )
-    try:
+    of_ranks: Any = arguments if isinstance(arguments[0], list) else [arguments] * ranks
+    environments = [{**os.environ, **environment_of(rank, ranks, port), **variables} for rank in range(ranks)]
+    with running([[program, *own] for own in of_ranks], environments, folders) as processes:
         yield processes
-    finally:
-        for process in processes:
-            if process.poll() is None:
-                process.kill()
-            process.wait()
 
 
 def ended(processes: Sequence[subprocess.Popen[str]], patience: float = PATIENCE) -> Ended:

@@ -22,7 +22,7 @@ from cli import cli
 from cluster.table import Table
 from fashion import few
 from hosts import placed
-from ranks import Ended, ended, free_port
+from ranks import Ended, ended, free_port, running
 
 SOURCE = Path("/usr/share/doc/libfuse3-dev/examples/passthrough_ll.c")
 RANKS, EACH = 4, 2  # ranks, and those of a host
@@ -43,26 +43,14 @@ class TwoHosts:
 
     def run(self, *words: object, ranks: int = RANKS, second: Path | None = None) -> Ended:
         """One command on all ranks; `second` stands in for the second host's mount."""
-        port, processes = free_port(), []
+        port, commands, environments = free_port(), [], []
         for rank in range(ranks):
             host = self.mounts[0] if rank < EACH else second or self.mounts[1]
             inner = 'mount --bind "$1" "$2"; shift 2; exec "$@"'
-            command = ["unshare", "--mount", "bash", "-ec", inner, "on", host, self.path, self.program, *words]
-            processes.append(
-                subprocess.Popen(
-                    [*map(str, command)],
-                    text=True,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.PIPE,
-                    env=placed(rank, ranks, port, "127.0.0.1", EACH) | {"OMP_NUM_THREADS": "1"},
-                )
-            )
-        try:
+            commands.append(["unshare", "--mount", "bash", "-ec", inner, "on", host, self.path, self.program, *words])
+            environments.append(placed(rank, ranks, port, "127.0.0.1", EACH) | {"OMP_NUM_THREADS": "1"})
+        with running(commands, environments) as processes:
             return ended(processes)
-        finally:
-            for process in processes:
-                process.kill()
-                process.wait()
 
 
 def reason_against() -> str:

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 #include <map>
 #include <tuple>
 
@@ -282,11 +281,6 @@ ValueCounts count_values(std::string_view dtype, ByteView stored) {
   }
 }
 
-void CheckReport::add(CheckReport report) {
-  std::ranges::move(report.faults, std::back_inserter(faults));
-  std::ranges::move(report.remarks, std::back_inserter(remarks));
-}
-
 CheckReport check_values(const Checkpoint& checkpoint, const Reading& reading) {
   struct Task {
     std::size_t tensor;
@@ -297,7 +291,7 @@ CheckReport check_values(const Checkpoint& checkpoint, const Reading& reading) {
   std::vector<Task> tasks;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     for (const auto& block : blocks_of(tensors[i])) tasks.push_back({i, block, {}});
-    reading.expect(tensors[i].bytes());
+    expect_bytes(reading.progress, tensors[i].bytes());
   }
   const checkpoints::TensorReader reader(checkpoint);
   in_parallel(std::ssize(tasks), reading.thread_count(), [&](std::int64_t i) {
@@ -315,8 +309,7 @@ CheckReport check_values(const Checkpoint& checkpoint, const Reading& reading) {
 CheckReport check_places(const Checkpoint& checkpoint) {
   const auto& tensors = checkpoint.tensors;
   CheckReport report;
-  const auto shared = shared_places(tensors);
-  for (const auto& names : shared)
+  for (const auto& names : shared_places(tensors))
     report.remarks.push_back(
         formatted("tensors at one place in the file: {}", checkpoints::count_and_names(names)));
   if (checkpoint.format != "torch.distributed.checkpoint") return report;

@@ -42,7 +42,6 @@ ValueCounts count_values(std::string_view dtype, ByteView stored);
 struct CheckReport {
   std::vector<std::string> faults;
   std::vector<std::string> remarks;
-  void add(CheckReport report);
 };
 
 /// Reads all values of the checkpoint once, block by block on threads. Faults: tensors with NaN or

@@ -19,7 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-using checkpoints::Checkpoint;
 using checkpoints::StoredTensor;
 using TensorNames = std::set<std::string>;
 
@@ -72,17 +71,6 @@ std::vector<fs::path> shards_by_name(const fs::path& index) {
   return files;
 }
 
-/// The tensors of a shard go into the checkpoint.
-void add_shard(Checkpoint& checkpoint, const fs::path& file) {
-  checkpoint.guard.add(file);
-  auto tensors = checkpoints::read_tensor_table(file);
-  for (auto& tensor : tensors) {
-    for (auto& box : tensor.boxes) box.file += checkpoint.files.size();
-    checkpoint.tensors.push_back(std::move(tensor));
-  }
-  checkpoint.files.push_back(file);
-}
-
 void compare_names(const std::string& shard,
                    const TensorNames& listed,
                    std::span<const StoredTensor> held,
@@ -107,10 +95,12 @@ bool read_listed_shards(CheckedIndex& result, const ShardIndex& index, const fs:
   bool all = true;
   for (const auto& [shard, names] : index.shards) {
     const auto first = checkpoint.tensors.size();
+    const auto file = folder / shard;
     try {
-      add_shard(checkpoint, folder / shard);
+      checkpoint.guard.add(file);
+      checkpoints::add_file(checkpoint, file, checkpoints::read_tensor_table(file));
     } catch (const std::exception& error) {
-      const bool there = fs::exists(folder / shard);
+      const bool there = fs::exists(file);
       faults.push_back(there ? std::string(error.what())
                              : formatted("the shard {} is missing", printable(shard)));
       all = false;
@@ -169,10 +159,7 @@ CheckedIndex check_index(const fs::path& file) {
   if (all) compare_size(index.total_size, checkpoint.tensors, faults);
   drop_repeated(result);
   checkpoints::decide_roles(checkpoint.tensors);
-  std::erase_if(checkpoint.tensors, [&](const StoredTensor& tensor) {
-    if (checkpoints::is_left_out(tensor.role)) checkpoint.left_out.push_back(tensor.name);
-    return checkpoints::is_left_out(tensor.role);
-  });
+  checkpoints::leave_out_training_state(checkpoint);
   return result;
 }
 

@@ -287,10 +287,6 @@ std::optional<double> Distance::cosine() const {
   return std::clamp(cosine, -1.0, 1.0);
 }
 
-bool are_comparable(std::string_view dtype_a, std::string_view dtype_b) {
-  return dtype_a == dtype_b || (number_type(dtype_a) != nullptr && number_type(dtype_b) != nullptr);
-}
-
 Distance compare(const StoredElements& a, const StoredElements& b, const Tolerance& tolerance) {
   const auto* const type_a = number_type(a.dtype);
   const auto* const type_b = number_type(b.dtype);

@@ -41,9 +41,6 @@ struct Distance {
   std::optional<double> cosine() const;
 };
 
-/// Returns true for one type twice, and for two whose values are numbers here.
-bool are_comparable(std::string_view dtype_a, std::string_view dtype_b);
-
 /// Compares as many elements of `a` as of `b`, in float64, or exactly where both are integers.
 /// Without a tolerance, elements of one type are the same if their bits are; elements of two types
 /// if their values are, where any NaN is any other and -0 is not 0. Within a tolerance, two NaN are

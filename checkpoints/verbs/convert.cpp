@@ -24,7 +24,6 @@
 #include "support/formatted.h"
 #include "support/json.h"
 #include "support/locations.h"
-#include "support/parallel.h"
 #include "support/printable.h"
 #include "support/stopwatch.h"
 #include "support/text.h"
@@ -38,17 +37,9 @@ using checkpoints::Checkpoint;
 using checkpoints::PlannedTensor;
 using RecordJson = nlohmann::ordered_json;
 
-/// The plan of a conversion, known before a value is read.
-struct ConvertWork {
-  Checkpoint source;
-  std::optional<Adapter> adapter;
-  checkpoints::LoraFolds folds;
-  checkpoints::ShardPlan plan;
-  std::vector<fs::path> side_files;
-  bool one_file = false;
-
-  checkpoints::WrittenFolder folder() const { return {"", &plan, side_files, "convert.json"}; }
-};
+checkpoints::WrittenFolder written_folder(const ConvertWork& work) {
+  return {"", &work.plan, work.side_files, "convert.json"};
+}
 
 bool is_one_file(const fs::path& output) { return output.extension() == ".safetensors"; }
 
@@ -84,8 +75,7 @@ void give_type(PlannedTensor& tensor, const std::string& dtype, ConvertReport& r
 void rename_tensors(std::vector<PlannedTensor>& tensors,
                     const RenameRules& rules,
                     ConvertReport& report) {
-  std::vector<std::string> names;
-  for (const auto& tensor : tensors) names.push_back(tensor.name);
+  const auto names = texts_of(tensors, &PlannedTensor::name);
   auto changed = renamed(names, rules, "convert", "", report.remarks);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     if (changed[i] != names[i]) report.renamed.emplace_back(names[i], changed[i]);
@@ -190,12 +180,9 @@ checkpoints::OutputPlan output_plan(const ConvertWork& work, const ConversionOpt
   if (work.one_file)
     plan.names.emplace_back(work.plan.shards.front().name);
   else
-    plan.names = work.folder().names();
+    plan.names = written_folder(work).names();
   return plan;
 }
-
-/// The path, or the URL that it stands for.
-std::string place_of(const fs::path& path) { return location_text(path); }
 
 RecordJson record_of(const ConvertWork& work,
                      const ConversionOptions& options,
@@ -211,12 +198,12 @@ RecordJson record_of(const ConvertWork& work,
       append_value(tensors, tensor.name, digests[tensor.index]);
   return {{"format", 1},
           {"program", formatted("dimred {} ({})", version(), revision())},
-          {"source", place_of(work.source.path)},
+          {"source", location_text(work.source.path)},
           {"dtype", or_null(options.dtype)},
           {"include", or_null(options.include)},
           {"exclude", or_null(options.exclude)},
           {"take", or_null(options.take)},
-          {"adapter", work.adapter ? RecordJson(place_of(options.adapter)) : RecordJson()},
+          {"adapter", work.adapter ? RecordJson(location_text(options.adapter)) : RecordJson()},
           {"folded", report.folded},
           {"cast", report.cast},
           {"renamed", renamed},
@@ -235,7 +222,7 @@ void write_beside(const ConvertWork& work,
   for (const auto& name : work.side_files)
     checkpoints::copy_side_file(
         work.source.folder() / name, output.path(name), {options.dtype, work.folds.unties});
-  work.folder().write_index_and_record(output, record_of(work, options, report, digests));
+  written_folder(work).write_index_and_record(output, record_of(work, options, report, digests));
 }
 
 void report_vanished(const ConvertWork& work,
@@ -251,15 +238,8 @@ void write_files(const ConvertWork& work,
                  const ConversionOptions& options,
                  ConvertReport& report,
                  checkpoints::Output& output) {
-  const ConvertPass pass{.source = &work.source,
-                         .plan = &work.plan,
-                         .adapter = work.adapter ? &*work.adapter : nullptr,
-                         .folds = &work.folds,
-                         .threads = options.threads == 0 ? available_threads() : options.threads,
-                         .block = options.block,
-                         .progress = options.progress};
   output.fill([&] {
-    const auto bytes = write_converted(pass, output);
+    const auto bytes = write_converted(work, options, output);
     report.bytes_read = bytes.read;
     report.bytes_written = bytes.written;
     report_vanished(work, bytes.vanished, report);
@@ -288,7 +268,6 @@ ConvertWork open_work(const fs::path& source,
                       ConvertReport& report) {
   ConvertWork work{
       .source = checkpoints::open_checkpoint(source, {.scope = "convert", .take = options.take})};
-  checkpoints::require_readable(work.source, "convert");
   if (work.source.frozen) work.source.frozen->verify();
   work.one_file = is_one_file(output);
   require(!work.one_file || options.shard_size == 0,
@@ -320,7 +299,7 @@ ConvertReport convert(const fs::path& source,
   require(is_one_file(output) || checkpoints::bare_name(output) == output.filename(),
           "[convert] writes safetensors and needs a folder or FILE.safetensors as --output, "
           "received '{}'",
-          place_of(output));
+          location_text(output));
   ConvertReport report{.source = source, .output = output};
   const auto work = open_work(source, output, options, report);
   for (const auto& shard : work.plan.shards)
@@ -336,9 +315,9 @@ ConvertReport convert(const fs::path& source,
 std::string describe(const ConvertReport& report) {
   using checkpoints::count_and_names;
   auto text = formatted("{}: {} of {} in {}\n",
-                        path_text(place_of(report.output)),
+                        path_text(location_text(report.output)),
                         counted(std::ssize(report.tensors), "tensor"),
-                        path_text(place_of(report.source)),
+                        path_text(location_text(report.source)),
                         counted(static_cast<std::int64_t>(report.shards), "file"));
   const auto add = [&](std::string_view what, const std::vector<std::string>& names) {
     if (!names.empty()) text += formatted("{}: {}\n", what, count_and_names(names));

@@ -9,6 +9,7 @@
 #include "checkpoints/safetensors.h"
 #include "checkpoints/shard_writer.h"
 #include "support/errors.h"
+#include "support/parallel.h"
 #include "support/printable.h"
 
 namespace dimred::verbs {
@@ -26,19 +27,21 @@ struct ConvertFiles {
 /// One tensor on its way from its file to the shard.
 class TensorConversion {
  public:
-  TensorConversion(const ConvertPass& pass,
+  TensorConversion(const ConvertWork& work,
+                   const ConversionOptions& options,
                    const ConvertFiles& files,
                    const PlannedTensor& planned,
                    checkpoints::TensorStream& output)
-      : pass_(pass),
+      : work_(work),
+        progress_(options.progress),
         planned_(planned),
         output_(output),
         reader_(&files.source),
-        origin_(&pass.source->tensors[planned.index]) {
-    if (pass.adapter != nullptr) take_fold(pass.folds->tensors[planned.index], *files.adapter);
-    unit_ = std::max<std::int64_t>(1, checkpoints::bits_of(origin_->dtype) / 8);
+        origin_(&work.source.tensors[planned.index]) {
+    if (work.adapter) take_fold(work.folds.tensors[planned.index], *files.adapter);
+    unit_ = origin_->unit();
     count_ = origin_->bytes() / unit_;
-    block_ = std::min(pass.block, count_);
+    block_ = std::min(options.block, count_);
     stored_.resize(block_ * unit_);
   }
 
@@ -46,22 +49,21 @@ class TensorConversion {
     const bool copies = updates_.empty() && planned_.dtype == origin_->dtype;
     for (std::int64_t first = 0; first < count_; first += block_) {
       require_running(
-          pass_.progress,
-          "[convert] stopped; the same command continues after the last complete shard");
+          progress_, "[convert] stopped; the same command continues after the last complete shard");
       const auto bytes = read(first, std::min(block_, count_ - first));
       if (copies)
         output_.append(bytes);
       else
         write_rounded(first, bytes);
-      add_done(pass_.progress, std::ssize(bytes));
+      add_done(progress_, std::ssize(bytes));
     }
   }
 
  private:
   void take_fold(const checkpoints::LoraFold& fold, const checkpoints::TensorReader& adapter) {
-    updates_ = read_updates(*pass_.adapter, fold, adapter);
+    updates_ = read_updates(*work_.adapter, fold, adapter);
     if (!fold.instead) return;
-    origin_ = &pass_.adapter->checkpoint.tensors[*fold.instead];
+    origin_ = &work_.adapter->checkpoint.tensors[*fold.instead];
     reader_ = &adapter;
   }
 
@@ -90,13 +92,14 @@ class TensorConversion {
       require(std::isfinite(after[i]) || !std::isfinite(before[i]),
               "[convert] \"{}\" has {} at element {}, beyond the range of {}; leave the tensor out "
               "with --exclude or choose another --dtype",
-              printable(pass_.source->tensors[planned_.index].name),
+              printable(work_.source.tensors[planned_.index].name),
               number_text(sums_[i]),
               first + static_cast<std::int64_t>(i),
               planned_.dtype);
   }
 
-  const ConvertPass& pass_;
+  const ConvertWork& work_;
+  ByteProgress* progress_;
   const PlannedTensor& planned_;
   checkpoints::TensorStream& output_;
   const checkpoints::TensorReader* reader_;
@@ -109,35 +112,37 @@ class TensorConversion {
   std::vector<double> sums_;
 };
 
-void require_unchanged(const ConvertPass& pass) {
-  pass.source->guard.require_unchanged("convert");
-  if (pass.adapter == nullptr) return;
-  pass.adapter->checkpoint.guard.require_unchanged("convert");
-  pass.adapter->guard.require_unchanged("convert");
+void require_unchanged(const ConvertWork& work) {
+  work.source.guard.require_unchanged("convert");
+  if (!work.adapter) return;
+  work.adapter->checkpoint.guard.require_unchanged("convert");
+  work.adapter->guard.require_unchanged("convert");
 }
 
-std::int64_t bytes_to_read(const ConvertPass& pass, const checkpoints::ShardWriter& writer) {
+std::int64_t bytes_to_read(const ConvertWork& work, const checkpoints::ShardWriter& writer) {
   std::int64_t bytes = 0;
   for (const auto* shard : writer.left())
-    for (const auto& tensor : shard->tensors) bytes += pass.source->tensors[tensor.index].bytes();
+    for (const auto& tensor : shard->tensors) bytes += work.source.tensors[tensor.index].bytes();
   return bytes;
 }
 
 }  // namespace
 
-ConvertedBytes write_converted(const ConvertPass& pass, const checkpoints::Output& output) {
-  checkpoints::ShardWriter writer(output, *pass.plan, {""}, 0, pass.source->tensors.size());
-  const auto bytes = bytes_to_read(pass, writer);
-  expect_bytes(pass.progress, bytes);
-  ConvertFiles files{checkpoints::TensorReader(*pass.source), {}};
-  if (pass.adapter != nullptr) files.adapter.emplace(pass.adapter->checkpoint);
+ConvertedBytes write_converted(const ConvertWork& work,
+                               const ConversionOptions& options,
+                               const checkpoints::Output& output) {
+  checkpoints::ShardWriter writer(output, work.plan, {""}, 0, work.source.tensors.size());
+  const auto bytes = bytes_to_read(work, writer);
+  expect_bytes(options.progress, bytes);
+  ConvertFiles files{checkpoints::TensorReader(work.source), {}};
+  if (work.adapter) files.adapter.emplace(work.adapter->checkpoint);
   writer.write(
-      pass.threads,
+      options.threads == 0 ? available_threads() : options.threads,
       [&](const PlannedTensor& planned, std::span<checkpoints::TensorStream> streams) {
-        TensorConversion(pass, files, planned, streams.front()).run();
+        TensorConversion(work, options, files, planned, streams.front()).run();
         return std::vector<std::string>();
       },
-      [&] { require_unchanged(pass); });
+      [&] { require_unchanged(work); });
   return {writer.written().front(), writer.vanished(), bytes, writer.bytes_left()};
 }
 

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -8,19 +10,18 @@
 #include "checkpoints/output.h"
 #include "checkpoints/shard_plan.h"
 #include "checkpoints/verbs/adapter.h"
-#include "support/byte_progress.h"
+#include "checkpoints/verbs/convert.h"
 
 namespace dimred::verbs {
 
-/// State that all tensors of a conversion share.
-struct ConvertPass {
-  const checkpoints::Checkpoint* source = nullptr;
-  const checkpoints::ShardPlan* plan = nullptr;
-  const Adapter* adapter = nullptr;               // null: none is folded
-  const checkpoints::LoraFolds* folds = nullptr;  // of the adapter
-  std::int64_t threads = 1;
-  std::int64_t block = 65'536;       // elements read at a time
-  ByteProgress* progress = nullptr;  // of the tensors that are read; it ends at a block
+/// The plan of a conversion, known before a value is read.
+struct ConvertWork {
+  checkpoints::Checkpoint source;
+  std::optional<Adapter> adapter;
+  checkpoints::LoraFolds folds;  // of the adapter
+  checkpoints::ShardPlan plan;
+  std::vector<std::filesystem::path> side_files;
+  bool one_file = false;
 };
 
 struct ConvertedBytes {
@@ -35,6 +36,8 @@ struct ConvertedBytes {
 /// rounded once. Memory: threads x block x 24 bytes, and the factors of the updates that are
 /// folded. Throws std::invalid_argument for a value beyond the range of its new type;
 /// std::runtime_error for I/O errors, and where a file has been written meanwhile.
-ConvertedBytes write_converted(const ConvertPass& pass, const checkpoints::Output& output);
+ConvertedBytes write_converted(const ConvertWork& work,
+                               const ConversionOptions& options,
+                               const checkpoints::Output& output);
 
 }  // namespace dimred::verbs

@@ -83,7 +83,6 @@ void compare_pairs(const Checkpoint& a,
     auto& distance = difference.tensors[i].distance;
     distance = compare({one->dtype, {}}, {other->dtype, {}});
     distance.elements = one->elements();
-    if (!are_comparable(one->dtype, other->dtype)) distance.different = std::nullopt;
     if (distance.different && !lie_in_one_place(*one, *other, files)) {
       read.push_back(pairs[i]);
       places.push_back(i);
@@ -133,8 +132,7 @@ TensorPairs paired(const Checkpoint& a,
     difference.remarks.push_back(std::move(remark));
   std::map<std::string_view, const StoredTensor*> partners;
   for (const auto* tensor : chosen_b) partners.emplace(tensor->name, tensor);
-  std::vector<std::string> names;
-  for (const auto* tensor : chosen_a) names.push_back(tensor->name);
+  auto names = texts_of(chosen_a, &StoredTensor::name);
   names = renamed(names, options.renames, "diff", " of A", difference.remarks);
   TensorPairs pairs;
   for (std::size_t i = 0; i < chosen_a.size(); ++i) {
@@ -151,12 +149,6 @@ TensorPairs paired(const Checkpoint& a,
   for (const auto* tensor : chosen_b)
     if (partners.contains(tensor->name)) difference.only_b.push_back(side_of(*tensor));
   return pairs;
-}
-
-std::vector<std::string> names_of_sides(const std::vector<DiffSide>& sides) {
-  std::vector<std::string> names;
-  for (const auto& side : sides) names.push_back(side.name);
-  return names;
 }
 
 }  // namespace
@@ -195,8 +187,8 @@ Difference diff(const fs::path& a, const fs::path& b, const DiffOptions& options
   const auto is_same = [](const TensorDiff& tensor) { return tensor.status == DiffStatus::same; };
   difference.same = difference.only_a.empty() && difference.only_b.empty() &&
                     std::ranges::all_of(difference.tensors, is_same);
-  if (const auto hint =
-          rename_hint(names_of_sides(difference.only_a), names_of_sides(difference.only_b));
+  if (const auto hint = rename_hint(texts_of(difference.only_a, &DiffSide::name),
+                                    texts_of(difference.only_b, &DiffSide::name));
       !hint.empty())
     difference.remarks.push_back(hint);
   return difference;

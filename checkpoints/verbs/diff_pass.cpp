@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "checkpoints/safetensors.h"
 #include "support/byte_progress.h"
 #include "support/file_limit.h"
 #include "support/parallel.h"
@@ -52,14 +51,10 @@ class DiffPass {
   }
 
  private:
-  static std::int64_t unit_of(const StoredTensor& tensor) {
-    return std::max<std::int64_t>(1, checkpoints::bits_of(tensor.dtype) / 8);
-  }
-
   static void add_pieces(std::size_t pair,
                          const StoredTensor& tensor,
                          std::vector<DiffPiece>& pieces) {
-    const auto all = tensor.bytes() / unit_of(tensor);
+    const auto all = tensor.bytes() / tensor.unit();
     const auto most = blocks_of_piece * elements_of_diff_block;
     for (std::int64_t first = 0; first < all; first += most)
       pieces.push_back({pair, first, std::min(most, all - first)});
@@ -72,8 +67,8 @@ class DiffPass {
     for (auto first = piece.first; first < end; first += elements_of_diff_block) {
       require_running(options_.progress, "[diff] stopped");
       const auto count = std::min(elements_of_diff_block, end - first);
-      bytes_a.resize(count * unit_of(a));
-      bytes_b.resize(count * unit_of(b));
+      bytes_a.resize(count * a.unit());
+      bytes_b.resize(count * b.unit());
       reader_a_.read(a, first, bytes_a);
       reader_b_.read(b, first, bytes_b);
       distance.add(compare({a.dtype, bytes_a}, {b.dtype, bytes_b}, options_.tolerance));

@@ -74,10 +74,6 @@ CheckedIndex opened_with_faults(const fs::path& path,
   }
 }
 
-std::string relative_name(const fs::path& file, const fs::path& folder) {
-  return fs::absolute(file).lexically_normal().lexically_relative(folder).string();
-}
-
 /// The files of weights, and an index or .metadata.
 std::vector<fs::path> own_files(const Checkpoint& checkpoint) {
   auto files = checkpoint.files;
@@ -87,7 +83,6 @@ std::vector<fs::path> own_files(const Checkpoint& checkpoint) {
   return files;
 }
 
-/// The names of the files that a tensor lies in.
 std::string files_of_tensor(const StoredTensor& tensor, const std::vector<std::string>& names) {
   std::set<std::size_t> places;
   for (const auto& box : tensor.boxes) places.insert(box.file);
@@ -111,7 +106,9 @@ Inspection contents_of(const Checkpoint& checkpoint) {
                     .left_out = checkpoint.left_out,
                     .parameters = parameters_of(checkpoint.tensors),
                     .remarks = checkpoint.remarks};
-  const auto name = [&](const fs::path& file) { return relative_name(file, result.folder); };
+  const auto name = [&](const fs::path& file) {
+    return fs::absolute(file).lexically_normal().lexically_relative(result.folder).string();
+  };
   for (const auto& file : own_files(checkpoint)) result.files.push_back(name(file));
   if (fs::is_directory(checkpoint.path) && checkpoint.in_folder())
     for (const auto& file : checkpoints::side_files(checkpoint))
@@ -147,13 +144,14 @@ void check_seal(const fs::path& folder) {
   checkpoints::require_seal(parse_ordered_json(text, file.string()), file);
 }
 
+void add_report(Inspection& result, CheckReport report) {
+  std::ranges::move(report.faults, std::back_inserter(result.faults));
+  std::ranges::move(report.remarks, std::back_inserter(result.remarks));
+}
+
 void add_check(Inspection& result, const Checkpoint& checkpoint, const Reading& reading) {
-  const auto add = [&](CheckReport report) {
-    std::ranges::move(report.faults, std::back_inserter(result.faults));
-    std::ranges::move(report.remarks, std::back_inserter(result.remarks));
-  };
-  add(check_places(checkpoint));
-  add_fault(result, [&] { add(check_values(checkpoint, reading)); });
+  add_report(result, check_places(checkpoint));
+  add_fault(result, [&] { add_report(result, check_values(checkpoint, reading)); });
   if (checkpoint.frozen) add_fault(result, [&] { checkpoint.frozen->verify(); });
   if (!fs::is_directory(checkpoint.path)) return;
   add_fault(result, [&] { check_seal(checkpoint.path); });
@@ -211,9 +209,7 @@ void compare_manifest(Inspection& result,
     add_fault(result, [&] { now.tensors = digest_tensors(checkpoint, options.reading); });
   auto expected = manifest;
   if (now.tensors.empty()) expected.tensors.clear();  // a fault says why none was read
-  auto found = differences(expected, now);
-  std::ranges::move(found.faults, std::back_inserter(result.faults));
-  std::ranges::move(found.remarks, std::back_inserter(result.remarks));
+  add_report(result, differences(expected, now));
   count_manifest(result, manifest);
 }
 

@@ -122,15 +122,13 @@ void sort_by_name(std::vector<Digest>& digests, std::string_view source) {
   if (twice != digests.end()) refuse("{}: {}: given twice", source, printable(twice->name));
 }
 
-bool has_hidden_name(const fs::path& path) { return path.filename().string().starts_with('.'); }
-
 /// Regular files, also behind links, of a folder and of those below it that are no links.
 std::vector<fs::path> visible_files_below(const fs::path& folder) {
   std::vector<fs::path> files;
   for (auto item = fs::recursive_directory_iterator(folder);
        item != fs::recursive_directory_iterator();
        ++item) {
-    if (has_hidden_name(*item)) {
+    if (item->path().filename().string().starts_with('.')) {
       item.disable_recursion_pending();
     } else if (item->is_regular_file() && !is_unfinished(*item)) {
       files.push_back(item->path());
@@ -249,7 +247,7 @@ std::vector<FileDigest> digest_files(const fs::path& folder,
   std::vector<FileDigest> digests;
   for (const auto& name : names) {
     digests.push_back({.name = name});
-    reading.expect(static_cast<std::int64_t>(fs::file_size(folder / name)));
+    expect_bytes(reading.progress, static_cast<std::int64_t>(fs::file_size(folder / name)));
   }
   in_parallel(std::ssize(digests), reading.thread_count(), [&](std::int64_t i) {
     Sha256Stream stream;
@@ -267,7 +265,7 @@ std::vector<TensorDigest> digest_tensors(const checkpoints::Checkpoint& checkpoi
   std::vector<TensorDigest> digests;
   for (const auto& tensor : checkpoint.tensors) {
     digests.push_back({tensor.name, tensor.dtype, tensor.shape, ""});
-    reading.expect(tensor.bytes());
+    expect_bytes(reading.progress, tensor.bytes());
   }
   // The largest first, so that no thread begins one when the others are done.
   std::vector<std::size_t> order(digests.size());
@@ -290,8 +288,8 @@ std::vector<TensorDigest> digest_tensors(const checkpoints::Checkpoint& checkpoi
   return digests;
 }
 
-ManifestDifferences differences(const Manifest& expected, const Manifest& now) {
-  ManifestDifferences result;
+CheckReport differences(const Manifest& expected, const Manifest& now) {
+  CheckReport result;
   result.faults = differences_of("", expected.files, now.files, file_difference);
   if (expected.tensors.empty()) return result;
   auto tensors = differences_of("tensor ", expected.tensors, now.tensors, tensor_difference);

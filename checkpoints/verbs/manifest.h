@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "checkpoints/checkpoint.h"
+#include "checkpoints/verbs/check.h"
 #include "checkpoints/verbs/reading.h"
 
 // The manifest of a checkpoint: a text that `sha256sum -c` reads, with the digests of tensors in
@@ -66,14 +67,9 @@ std::vector<FileDigest> digest_files(const std::filesystem::path& folder,
 std::vector<TensorDigest> digest_tensors(const checkpoints::Checkpoint& checkpoint,
                                          const Reading& reading);
 
-/// Differences of a checkpoint from a manifest.
-struct ManifestDifferences {
-  std::vector<std::string>
-      faults;  // changed, missing, not listed, a line each, of files and tensors
-  std::vector<std::string> remarks;  // where files differ and all values are the same
-};
-
 /// Compares digests of now with a manifest's. Tensors are compared where the manifest has some.
-ManifestDifferences differences(const Manifest& expected, const Manifest& now);
+/// Faults: files and tensors that are changed, missing or not listed. Remarks: that only the files
+/// differ, and all values are the same.
+CheckReport differences(const Manifest& expected, const Manifest& now);
 
 }  // namespace dimred::verbs

@@ -105,7 +105,6 @@ std::int64_t different_units(ByteView a, ByteView b) {
   return different;
 }
 
-/// Elements of less than a byte lie one behind the other from the lowest bit on.
 std::int64_t different_parts(std::size_t bits, ByteView a, ByteView b) {
   std::int64_t different = 0;
   for (std::size_t first = 0; first + bits <= 8 * a.size(); first += bits) {
@@ -125,7 +124,7 @@ const NumberType* number_type(std::string_view dtype) {
 }
 
 bool are_same_bytes(ByteView a, ByteView b) {
-  return std::memcmp(a.data(), b.data(), a.size()) == 0;
+  return a.empty() || std::memcmp(a.data(), b.data(), a.size()) == 0;
 }
 
 std::int64_t different_bits(std::size_t bits, ByteView a, ByteView b) {

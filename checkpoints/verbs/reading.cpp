@@ -3,14 +3,11 @@
 #include <algorithm>
 #include <vector>
 
-#include "checkpoints/safetensors.h"
 #include "support/parallel.h"
 
 namespace dimred::verbs {
 
 std::int64_t Reading::thread_count() const { return threads > 0 ? threads : available_threads(); }
-
-void Reading::expect(std::int64_t bytes) const { expect_bytes(progress, bytes); }
 
 void Reading::count(std::int64_t bytes) const {
   add_done(progress, bytes);
@@ -18,10 +15,9 @@ void Reading::count(std::int64_t bytes) const {
 }
 
 std::vector<TensorBlock> blocks_of(const checkpoints::StoredTensor& tensor) {
-  const auto unit = std::max<std::int64_t>(1, checkpoints::bits_of(tensor.dtype) / 8);
   std::vector<TensorBlock> blocks;
   for (std::int64_t at = 0; at < tensor.bytes(); at += block_bytes)
-    blocks.push_back({at / unit, std::min(block_bytes, tensor.bytes() - at)});
+    blocks.push_back({at / tensor.unit(), std::min(block_bytes, tensor.bytes() - at)});
   return blocks;
 }
 

@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <span>
 
 #include "checkpoints/checkpoint.h"
@@ -16,7 +15,6 @@ struct Reading {
   ByteProgress* progress = nullptr;  // nobody looks
 
   std::int64_t thread_count() const;
-  void expect(std::int64_t bytes) const;
   /// Counts bytes that were read. Throws std::runtime_error where the progress says to stop.
   void count(std::int64_t bytes) const;
 };

@@ -89,25 +89,12 @@ def peer_epochs(folder: Path, transform: Any, batch: int, workers: int, epochs: 
     return seconds
 
 
-def photo_transform() -> Any:
-    """torchvision's ImageNet training recipe."""
+def transform_of(crop: str, size: int, **options: Any) -> Any:
+    """The usual recipe for training: a crop of torchvision's, flip, normalised."""
     transforms = importlib.import_module("torchvision.transforms")
     return transforms.Compose(
         [
-            transforms.RandomResizedCrop(224),
-            transforms.RandomHorizontalFlip(),
-            transforms.ToTensor(),
-            transforms.Normalize(MEAN, DEVIATION),
-        ]
-    )
-
-
-def small_transform() -> Any:
-    """The usual CIFAR recipe."""
-    transforms = importlib.import_module("torchvision.transforms")
-    return transforms.Compose(
-        [
-            transforms.RandomCrop(32, padding=4),
+            getattr(transforms, crop)(size, **options),
             transforms.RandomHorizontalFlip(),
             transforms.ToTensor(),
             transforms.Normalize(MEAN, DEVIATION),
@@ -123,7 +110,7 @@ def photos(options: argparse.Namespace) -> Row:
         alone = ours(options.program, "decode", folder, 224)
         one = ours(options.program, "photos", folder, 224, 64, options.workers, 3)
         images = one["images"]
-        peer = min(peer_epochs(folder, photo_transform(), 64, options.workers, 3)[1:])
+        peer = min(peer_epochs(folder, transform_of("RandomResizedCrop", 224), 64, options.workers, 3)[1:])
         mine = min(one["epoch_seconds"][1:])
         single = images / alone["seconds"]
         rows.append(
@@ -150,7 +137,7 @@ def small(options: argparse.Namespace) -> Row:
         one = ours(options.program, "folder", folder, 128, options.workers, 3)
         images = one["images"]
         first = one["open_seconds"] + one["epoch_seconds"][0]
-        peer = peer_epochs(folder, small_transform(), 128, options.workers, 2)
+        peer = peer_epochs(folder, transform_of("RandomCrop", 32, padding=4), 128, options.workers, 2)
         rows.append(
             {
                 "ours_first": images / first,

@@ -231,6 +231,8 @@ def main() -> None:
         "--olmo_core", type=Path, help="path of merge_hf_checkpoints.py, which runs in --mergekit's environment"
     )
     options = parser.parse_args()
+    if options.olmo_core and not options.mergekit:
+        parser.error("--olmo_core needs --mergekit")
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with tempfile.TemporaryDirectory(dir=options.folder) as scratch:
         folder = Path(scratch)

@@ -23,7 +23,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -194,12 +194,11 @@ def distributed(inputs: Inputs) -> Task:
 
     def facts() -> dict[str, float]:
         places = json.loads((inputs.base / "model.safetensors.index.json").read_text())["weight_map"]
+        size = sum(map(size_of, inputs.base.glob("*.safetensors")))
         return {
             f"tensors with other bits: {name}": sum(bytes_of(inputs.base, key) != bytes_of(made, key) for key in places)
             for name, made in {"dimred convert": output, "accelerate": accelerates}.items()
-        } | {
-            "bytes of torch's file by the tensors'": torchs.stat().st_size / sum(map(size_of, weights_in(inputs.base)))
-        }
+        } | {"bytes of torch's file by the tensors'": torchs.stat().st_size / size}
 
     return Task([source], contestants, facts=facts)
 
@@ -252,11 +251,6 @@ def folded(base: Path, adapter: Path, module: str) -> np.ndarray:
 def size_of(file: Path) -> int:
     """Bytes."""
     return file.stat().st_size
-
-
-def weights_in(folder: Path) -> Iterable[Path]:
-    """The safetensors files of a folder."""
-    return folder.glob("*.safetensors")
 
 
 def remove(made: Path | None) -> None:

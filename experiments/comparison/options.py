@@ -107,11 +107,6 @@ class Tables:
         return {name for name, option in beside.items() if not option.acts and not option.depends_on & {*open_options}}
 
 
-def read_options_of(binary: Path, command: str) -> dict[str, Option]:
-    """The options of `dimred command`, not to be changed. Raises ConfigError when it cannot be asked."""
-    return Tables(binary).ask(command)
-
-
 def nearest(name: str, known: Iterable[str]) -> str:
     """`; nearest: ...` for a name that is not known; nothing where none is like it."""
     close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)

@@ -16,24 +16,12 @@ from . import charts
 from .ranks import ranks_section
 from .subspace import subspace_parts
 from .summary import comparison, summary_header, summary_rows
-from .svg import Chart, Series, render
+from .svg import figures, legend, render
 from .tables import costs, differences, html_of, uncertainty
 from .verification import verification_section
 
 MARK = ("page of experiments/report.py", '<meta name="generator" content="dimred report">')
 STYLE = Path(__file__).with_name("style.css")
-
-
-def legend(series: Sequence[Series]) -> str:
-    """Coloured names, one for each line or group of lines; nothing for a single one."""
-    named = {s.group or s.name: s for s in series if s.line and s.points}
-    items = [
-        f'<span><i class="key {s.colour}{" dashed" if s.dashed else ""}"></i>{escape(name)}</span>'
-        for name, s in named.items()
-    ]
-    if len(items) < 2:
-        return ""
-    return f'<div class="legend">{"".join(items)}</div>'
 
 
 def html_table(runs: Sequence[Run]) -> str:
@@ -71,13 +59,6 @@ def provenance(run: Run) -> str:
     fields = [f"{key.replace('_', ' ')} {manifest[key]}" for key in PROVENANCE if manifest.get(key) not in (None, "")]
     fields += [f"{name} {version}" for name, version in manifest.get("versions", {}).items()]
     return f"<p class='quiet'><b>{escape(run.name)}</b>: {escape('; '.join(map(str, fields)))}</p>"
-
-
-def figures(drawn: Sequence[Chart], with_legend: bool = True) -> str:
-    """Charts in a grid of one or two columns."""
-    named = legend if with_legend else lambda _: ""
-    cells = [f"<div>{render(chart)}{named(chart.series)}</div>" for chart in drawn]
-    return f'<div class="grid2">{"".join(cells)}</div>'
 
 
 MARKS_NOTE = (
@@ -202,11 +183,11 @@ def page(
 {not_shown(runs, few)}
 {html_table(few)}
 {uncertainty_section(runs)}
-{ranks_section(runs, legend)}
+{ranks_section(runs)}
 {curves_section(few)}
 {subspace_section(pca, gram)}
 {telemetry_section(few)}
-{verification_section(few, legend)}
+{verification_section(few)}
 {costs_section(runs)}
 {differences_section(few)}
 <h2>Where this comes from</h2>

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from html import escape
 from statistics import fmean
 
 from dimred.runs import Run
 
-from .svg import Chart, Series, render
+from .svg import Chart, Series, figures
+from .tables import html_of
 from .text_table import number
 
 FIXED = ("per-rank batch", "global batch")  # what stays while ranks are added
@@ -108,18 +108,14 @@ def chart(title: str, unit: str, runs: Sequence[Run], value: Callable[[Run], flo
     return Chart(title, "ranks", unit, series, whole_x=True, y_limits=(low, None), y_format="{:.4g}".format)
 
 
-def ranks_section(runs: Sequence[Run], legend: Callable[[Sequence[Series]], str]) -> str:
+def ranks_section(runs: Sequence[Run]) -> str:
     """Nothing when all runs have the same number."""
     if not differ_in_ranks(runs):
         return ""
-    head = "".join(f"<th>{escape(cell)}</th>" for cell in ranks_header())
-    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in ranks_rows(runs))
+    table = html_of((ranks_header(), ranks_rows(runs)), first_columns=2)
     tested = [run for run in runs if run.is_tested]
     drawn = [
         chart("Images a second", "images/s", runs, rate, low=0.0),
         chart("Final test accuracy", "%", tested, lambda r: 100 * float(r.result()["test_accuracy"])),
     ]
-    cells = "".join(f"<div>{render(one)}{legend(one.series)}</div>" for one in drawn if one.series)
-    return (
-        f'<h2>Ranks</h2><div class="scroll"><table><tr>{head}</tr>{body}</table></div><div class="grid2">{cells}</div>'
-    )
+    return f"<h2>Ranks</h2>{table}{figures([one for one in drawn if one.series])}"

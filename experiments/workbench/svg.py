@@ -1,4 +1,4 @@
-"""Small line charts as inline SVG. Colours are CSS classes: light and dark come from the page."""
+"""Small line charts as inline SVG, and their legends. Colours are CSS classes: light and dark come from the page."""
 
 from __future__ import annotations
 
@@ -151,3 +151,22 @@ def render(chart: Chart) -> str:
     for series in chart.series:
         parts += draw_series(series, chart, frame)
     return "\n".join([*parts, "</g></svg>"])
+
+
+def legend(series: Sequence[Series]) -> str:
+    """Coloured names, one for each line or group of lines; nothing for a single one."""
+    named = {s.group or s.name: s for s in series if s.line and s.points}
+    items = [
+        f'<span><i class="key {s.colour}{" dashed" if s.dashed else ""}"></i>{escape(name)}</span>'
+        for name, s in named.items()
+    ]
+    if len(items) < 2:
+        return ""
+    return f'<div class="legend">{"".join(items)}</div>'
+
+
+def figures(drawn: Sequence[Chart], with_legend: bool = True) -> str:
+    """Charts in a grid of one or two columns."""
+    named = legend if with_legend else lambda _: ""
+    cells = [f"<div>{render(chart)}{named(chart.series)}</div>" for chart in drawn]
+    return f'<div class="grid2">{"".join(cells)}</div>'

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ import pandas as pd
 
 from dimred.runs import Run, colours
 
-from .svg import Chart, Series, render
+from .svg import Chart, Series, figures
 from .tables import html_of
 
 FIELDS = ("accuracy", "accuracy_deviation", "tar", "tar_deviation", "far", "xnorm", "pairs", "pairs_file")
@@ -60,7 +60,7 @@ def rows(reported: dict[str, Any], name: str) -> list[str]:
     ]
 
 
-def verification_section(runs: Sequence[Run], legend: Callable[[Sequence[Series]], str]) -> str:
+def verification_section(runs: Sequence[Run]) -> str:
     """Nothing where no run was verified."""
     found = [(run, *read_) for run in runs if (read_ := read(run))]
     if not found:
@@ -72,6 +72,5 @@ def verification_section(runs: Sequence[Run], legend: Callable[[Sequence[Series]
     )
     curves = [(run, roc) for run, _, roc in found]
     drawn = [roc_chart("ROC", curves, chosen, 1.0), roc_chart("ROC, few false positives", curves, chosen, 0.1)]
-    cells = "".join(f"<div>{render(chart)}{legend(chart.series)}</div>" for chart in drawn)
     note = "The numbers are means over 10 folds ± the standard deviation; see docs/reference/verification.md."
-    return f'<h2>Verification</h2>{table}<div class="grid2">{cells}</div><p class="quiet">{escape(note)}</p>'
+    return f'<h2>Verification</h2>{table}{figures(drawn)}<p class="quiet">{escape(note)}</p>'

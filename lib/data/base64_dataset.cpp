@@ -1,7 +1,5 @@
 #include <algorithm>
-#include <charconv>
 #include <limits>
-#include <stdexcept>
 #include <string_view>
 
 #include "data/base64.h"

@@ -81,20 +81,12 @@ class ByteReader {
   /// A count of things of at least `each` bytes, which the bytes left can hold.
   std::uint64_t count(std::uint64_t each) {
     const auto value = number<std::uint64_t>();
-    require_environment(
-        value <= left() / each,
-        "[{}] the data are incomplete: the value at byte {} needs more bytes than are left",
-        scope_,
-        at_);
+    require_left(value <= left() / each);
     return value;
   }
 
   Bytes take(std::uint64_t size) {
-    require_environment(
-        size <= left(),
-        "[{}] the data are incomplete: the value at byte {} needs more bytes than are left",
-        scope_,
-        at_);
+    require_left(size <= left());
     const auto part = bytes_.subspan(at_, size);
     at_ += size;
     return part;
@@ -103,6 +95,14 @@ class ByteReader {
   std::uint64_t left() const { return bytes_.size() - at_; }
 
  private:
+  void require_left(bool holds) const {
+    require_environment(
+        holds,
+        "[{}] the data are incomplete: the value at byte {} needs more bytes than are left",
+        scope_,
+        at_);
+  }
+
   Bytes bytes_;
   std::string_view scope_;
   std::size_t at_ = 0;

@@ -75,7 +75,7 @@ class Subset : public DatasetView {
 
 class MoreClasses : public DatasetView {
  public:
-  MoreClasses(std::shared_ptr<const Dataset> whole, std::int64_t count)
+  MoreClasses(SharedDataset whole, std::int64_t count)
       : DatasetView(std::move(whole)), names_(whole_->class_names()) {
     while (std::ssize(names_) < count) names_.push_back(formatted("unused {}", names_.size()));
   }
@@ -175,8 +175,7 @@ std::unique_ptr<Dataset> subset(SharedDataset whole, std::vector<std::int64_t> i
   return std::make_unique<Subset>(std::move(whole), std::move(indices));
 }
 
-std::shared_ptr<const Dataset> with_unused_classes(std::shared_ptr<const Dataset> whole,
-                                                   std::int64_t count) {
+SharedDataset with_unused_classes(SharedDataset whole, std::int64_t count) {
   if (!whole || count <= whole->classes()) return whole;
   return std::make_shared<MoreClasses>(std::move(whole), count);
 }

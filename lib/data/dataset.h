@@ -132,8 +132,7 @@ std::unique_ptr<Dataset> subset(SharedDataset whole, std::vector<std::int64_t> i
 
 /// The data set with classes that no sample has behind its own, until there are `count` (1001
 /// outputs for the 1000 classes of ImageNet); itself where it has as many, nullptr of nullptr.
-std::shared_ptr<const Dataset> with_unused_classes(std::shared_ptr<const Dataset> whole,
-                                                   std::int64_t count);
+SharedDataset with_unused_classes(SharedDataset whole, std::int64_t count);
 
 /// Splits [0, size) at random by seed: first the kept indices, then floor(fraction * size) held
 /// out, both ascending. A product within 1e-6 below an integer counts as that integer (0.29 * 100

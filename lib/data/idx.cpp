@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 #include <string>
 #include <vector>
 
@@ -55,10 +54,8 @@ std::vector<std::uint32_t> read_dimensions(GzFile& file, std::size_t rank) {
 std::size_t data_size(const GzFile& input, const std::vector<std::uint32_t>& dimensions) {
   std::uint64_t size = 1;
   bool fits = true;
-  for (const auto dimension : dimensions) {
-    fits = fits && size <= std::numeric_limits<std::uint64_t>::max() / dimension;
-    if (fits) size *= dimension;
-  }
+  for (const auto dimension : dimensions)
+    fits = fits && !__builtin_mul_overflow(size, dimension, &size);
   const std::uint64_t header = 4 + 4 * dimensions.size();
   const std::uint64_t file = fs::file_size(input.path());
   const bool packed = input.packed();

@@ -2,7 +2,6 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <map>
 #include <numeric>
@@ -218,18 +217,6 @@ std::vector<std::string> names_of_numbers(const std::vector<fs::path>& names_fil
   return names;
 }
 
-/// Refuses a file beside the list that names some of the list's classes but not all.
-void refuse_names_of_some(const fs::path& names_file,
-                          const std::set<std::string>& named,
-                          const std::vector<ListedImage>& entries,
-                          const std::string& file) {
-  const auto missing = std::ranges::find_if_not(
-      entries,
-      [&](std::string_view label) { return named.contains(std::string(label)); },
-      &ListedImage::label);
-  refuse_label(file, *missing, formatted("needs a class that {} names", names_file));
-}
-
 /// Names of the classes of a training list without numbers: those of a file beside the list that
 /// names them all, in its order, else the words by their bytes. A file that names none of them is
 /// of another naming, as the titles of the classes are.
@@ -255,7 +242,10 @@ std::vector<std::string> names_of_words(const std::vector<fs::path>& names_files
   }
   if (!partial.empty()) {
     const auto listed = read_class_names(partial.front());
-    refuse_names_of_some(partial.front(), {listed.begin(), listed.end()}, entries, file);
+    const std::set<std::string_view> named(listed.begin(), listed.end());
+    const auto missing = std::ranges::find_if_not(
+        entries, [&](const ListedImage& entry) { return named.contains(entry.label); });
+    refuse_label(file, *missing, formatted("needs a class that {} names", partial.front()));
   }
   if (!names_files.empty())
     remarks.push_back(

@@ -55,6 +55,11 @@ struct Decompressor : Errors {
   bool ended_early = false;   // before all of the image's data had come
   std::int64_t ended_at = 0;  // row of the full image
   int ended_scan = 0;
+
+  Decompressor() = default;
+  ~Decompressor() { jpeg_destroy_decompress(&info); }  // unfinished: the file's rest is not read
+  Decompressor(const Decompressor&) = delete;
+  Decompressor& operator=(const Decompressor&) = delete;
 };
 
 Decompressor& of(j_common_ptr info) {
@@ -364,8 +369,6 @@ void decode_jpeg(
   const std::int64_t height = info.image_height;
   const auto components = info.num_components;
   const bool progressive = info.progressive_mode != FALSE;
-  jpeg_destroy_decompress(
-      &decompressor.info);  // without finishing: the rest of the file is not read
   require_environment(components == 1 || components == 3 || components == 4 || !sound,
                       "[jpeg] needs 1, 3 or 4 components, received {}",
                       components);

@@ -154,12 +154,6 @@ std::unique_ptr<Dataset> open_part(const DatasetOptions& options,
 
 }  // namespace
 
-std::vector<std::string> dataset_kinds() {
-  auto kinds = texts_of(registry(), &DatasetFormat::name);
-  kinds.insert(kinds.begin(), "auto");
-  return kinds;
-}
-
 std::string kind_of(const fs::path& path) {
   const auto found = std::ranges::find_if(
       registry(), [&](const DatasetFormat& format) { return format.holds(path); });
@@ -184,8 +178,8 @@ std::unique_ptr<Dataset> open_test_set_if_any(const DatasetOptions& options,
 }
 
 void add_kind_option(OptionTable& table, std::string& kind, const std::string& help) {
-  std::vector<std::pair<std::string, std::string>> choices;
-  for (const auto& name : dataset_kinds()) choices.emplace_back(name, name);
+  std::vector<std::pair<std::string, std::string>> choices{{"auto", "auto"}};
+  for (const auto& format : registry()) choices.emplace_back(format.name, format.name);
   table.add_choice("dataset", &kind, help, choices);
 }
 

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -32,10 +31,7 @@ std::unique_ptr<Dataset> open_test_set_if_any(const DatasetOptions& options,
 /// when the files of idx, cifar or npy lie there beside a data set of another kind.
 std::string kind_of(const std::filesystem::path& path);
 
-/// The kinds that can be asked for: auto, then all formats'.
-std::vector<std::string> dataset_kinds();
-
-/// The row `dataset`, for DatasetOptions::kind.
+/// The row `dataset`, for DatasetOptions::kind: auto, or the name of a format.
 void add_kind_option(OptionTable& table, std::string& kind, const std::string& help);
 
 /// Adds the rows data_cache, stream_cache and stream_fetches, for a table with a row `data`.

@@ -14,18 +14,6 @@ namespace fs = std::filesystem;
 
 constexpr auto job_file = "dimred-data.txt";
 
-/// A job killed before its first line was written leaves a temporary file, which is no other job.
-void require_no_other(const fs::path& folder, const std::vector<std::string>& parts) {
-  for (const auto& item : fs::directory_iterator(folder)) {
-    const auto name = item.path().filename().string();
-    require(name.ends_with(".tmp") || name == ".dimred" ||
-                (std::ranges::find(parts, name) != parts.end() && item.is_directory()),
-            "[data] {} already holds other files, such as {}; choose an empty or new folder",
-            folder,
-            printable(name));
-  }
-}
-
 }  // namespace
 
 OutputFolder::OutputFolder(fs::path folder, std::string_view job) : folder_(std::move(folder)) {
@@ -45,12 +33,21 @@ OutputFolder::OutputFolder(fs::path folder, std::string_view job) : folder_(std:
             printable(before));
     return;
   }
-  require_no_other(folder_, {});
+  require_only_parts(folder_, {});
   write_file_atomically(file, text);
 }
 
 void require_only_parts(const fs::path& path, const std::vector<std::string>& parts) {
-  if (fs::is_directory(path)) require_no_other(path, parts);
+  if (!fs::is_directory(path)) return;
+  // A job killed before its first line was written leaves a temporary file, which is no other job.
+  for (const auto& item : fs::directory_iterator(path)) {
+    const auto name = item.path().filename().string();
+    require(name.ends_with(".tmp") || name == ".dimred" ||
+                (std::ranges::find(parts, name) != parts.end() && item.is_directory()),
+            "[data] {} already holds other files, such as {}; choose an empty or new folder",
+            path,
+            printable(name));
+  }
 }
 
 bool OutputFolder::has(const std::string& name) const {

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
-#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "data/dataset.h"
@@ -17,32 +17,6 @@
 //                    label, XXH3-64 of its bytes, encoding and shape
 // Little-endian; pages of 4096 bytes.
 namespace dimred::data {
-
-/// One row of the table.
-struct PackedSample {
-  std::uint64_t offset = 0;
-  std::uint64_t digest = 0;  // XXH3-64 of its bytes
-  std::uint32_t size = 0;
-  std::uint32_t label = 0;
-  std::uint32_t height = 0, width = 0;  // of planes, else 0
-  std::uint32_t channels = 0;
-  Encoding encoding = Encoding::planes;
-};
-
-/// Place and contents of a packed file's description; views of the file.
-struct PackedLayout {
-  std::string source;
-  std::vector<std::string> class_names;
-  Bytes table;
-  std::string digest;  // of the description, and so of all samples' digests
-  std::int64_t size() const;
-  PackedSample sample(std::int64_t index) const;  // 0 <= index < size()
-};
-
-/// Reads and checks a packed file's description: digest, that every sample lies within the file and
-/// has the size of its shape, labels below the number of names. Throws std::runtime_error("[packed]
-/// ..."). Cost: one pass over 40 bytes a sample; no sample is touched.
-PackedLayout packed_layout(Bytes file);
 
 /// Writes a packed file, which appears under its name with finish() only.
 class PackedWriter {
@@ -63,8 +37,8 @@ class PackedWriter {
 
 /// The packed file as a data set. Its description is verified when it is opened, a sample's digest
 /// when this process first reads it; later reads are views of the page cache. With `digests` false
-/// samples are not verified at all. Throws as packed_layout; read() throws std::runtime_error with
-/// file and offset for a sample whose digest differs.
+/// samples are not verified at all. Throws std::runtime_error("[packed] ...") for a description
+/// that is not whole; read() throws it with file and offset for a sample whose digest differs.
 std::unique_ptr<Dataset> open_packed(const std::filesystem::path& file, bool digests = true);
 
 /// Whether a file begins as a packed one does.

@@ -1,11 +1,10 @@
 #include <png.h>
-#include <zlib.h>
 
-#include <algorithm>
 #include <csetjmp>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <span>
 #include <string>
 
 #include "data/bytes.h"
@@ -100,12 +99,12 @@ std::size_t stored_row(const Reader& reader, int pass, std::int64_t y) {
   return 1 + (columns * reader.pixel_bits + 7) / 8;
 }
 
-/// The rows of the region into `image`; `spare` is the caller's buffer for the others, which are
-/// read, too: damage does not depend on the region. Returns false after an error.
+/// The rows of the region into `image`; the others, into `spare`, are read, too: damage does not
+/// depend on the region. Returns false after an error.
 bool read_rows(Reader& reader,
                const Region& region,
                int channels,
-               std::vector<std::uint8_t>& spare,
+               std::span<std::uint8_t> spare,
                Image& image) {
   if (setjmp(png_jmpbuf(reader.png)) != 0) return false;
   auto* png = reader.png;
@@ -119,10 +118,8 @@ bool read_rows(Reader& reader,
   png_read_update_info(png, reader.info);
   const std::int64_t height = png_get_image_height(png, reader.info);
   const auto row_size = png_get_rowbytes(png, reader.info);
-  if (row_size != std::size_t{png_get_image_width(png, reader.info)} * channels)
-    png_error(png, "an odd row size");
+  if (row_size != spare.size()) png_error(png, "an odd row size");
   if (reader.interlaced != (reader.passes > 1)) png_error(png, "an odd interlacing");
-  spare.resize(row_size);
   for (reader.pass = 0; reader.pass < reader.passes; ++reader.pass) {
     for (reader.row = 0; reader.row < height; ++reader.row) {
       const auto y = reader.row - region.top;
@@ -195,7 +192,7 @@ void decode_png(Bytes bytes, const Region& region, int channels, Image& image) {
   image.set_region(region, channels);
   constexpr std::uint8_t grey = 128;  // of rows that are missing
   image.pixels.assign(region.height * stored.width * channels, grey);
-  std::vector<std::uint8_t> spare;
+  std::vector<std::uint8_t> spare(stored.width * channels);
   reader.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &reader, on_error, on_warning);
   require_environment(reader.png != nullptr, "[png] libpng could not start");
   reader.info = png_create_info_struct(reader.png);
@@ -234,17 +231,11 @@ std::string to_png(Bytes pixels, const ImageShape& shape) {
 
 std::string with_png_text(std::string png, std::string_view keyword, std::string_view text) {
   constexpr std::size_t behind_header = 8 + 4 + 4 + 13 + 4;  // signature and IHDR
-  const auto big_endian = [](std::uint32_t number) {
-    std::string bytes;
-    for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>(number >> shift & 0xff);
-    return bytes;
-  };
-  auto chunk = std::string("tEXt").append(keyword) + '\0';
-  chunk += text;
-  const auto size = static_cast<std::uint32_t>(chunk.size() - 4);
-  const auto* bytes = reinterpret_cast<const Bytef*>(chunk.data());
-  const auto sum = static_cast<std::uint32_t>(crc32(0, bytes, static_cast<uInt>(chunk.size())));
-  return png.insert(behind_header, big_endian(size) + chunk + big_endian(sum));
+  auto content = std::string(keyword) + '\0';
+  content += text;
+  std::vector<std::uint8_t> chunk;
+  append_chunk(chunk, "tEXt", bytes_of(content));
+  return png.insert(behind_header, text_of(chunk));
 }
 
 }  // namespace dimred::data

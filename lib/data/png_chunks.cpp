@@ -110,6 +110,8 @@ void append_number(std::vector<std::uint8_t>& file, std::size_t number) {
     file.push_back(static_cast<std::uint8_t>(number >> shift));
 }
 
+}  // namespace
+
 void append_chunk(std::vector<std::uint8_t>& file, std::string_view kind, Bytes content) {
   append_number(file, content.size());
   const auto begin = file.size();
@@ -117,8 +119,6 @@ void append_chunk(std::vector<std::uint8_t>& file, std::string_view kind, Bytes 
   file.insert(file.end(), content.begin(), content.end());
   append_number(file, crc32_z(0, file.data() + begin, file.size() - begin));
 }
-
-}  // namespace
 
 std::optional<PngFields> header_fields(Bytes png) {
   std::optional<PngFields> found;

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "support/bytes.h"
@@ -46,6 +47,9 @@ std::vector<std::uint8_t> with_plain_data(Bytes png);
 /// bytes, begin it with a known filter, and are sound so far, as Pillow finds: it needs neither
 /// their end nor their checksum.
 bool holds_row(Bytes png, std::size_t before, std::size_t size);
+
+/// Appends a chunk with its length and checksum; `kind` has four letters.
+void append_chunk(std::vector<std::uint8_t>& file, std::string_view kind, Bytes content);
 
 /// Returns how many bytes the image data become when they are inflated up to `most`; 0 where they
 /// are damaged or do not end there.

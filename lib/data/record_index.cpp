@@ -55,7 +55,7 @@ auto fields_of_problem(auto& problem) {
 }
 
 /// Checks what reading relies on: records lie within their files, files come in order with their
-/// counts.
+/// counts, and the first problem is there where there is any.
 bool is_consistent(const RecordIndex& index) {
   std::vector<std::int64_t> samples(index.shards.size(), 0);
   std::uint32_t shard = 0;
@@ -68,7 +68,8 @@ bool is_consistent(const RecordIndex& index) {
   }
   return std::ranges::equal(samples, index.shards, {}, {}, &RecordShard::samples) &&
          std::ranges::all_of(index.problems,
-                             [&](const auto& p) { return p.shard < index.shards.size(); });
+                             [&](const auto& p) { return p.shard < index.shards.size(); }) &&
+         index.problems.empty() == (index.problem_count == 0);
 }
 
 }  // namespace

@@ -1,9 +1,6 @@
 #pragma once
 
 #include <memory>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "data/record_dataset.h"
 

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <iterator>
 #include <memory>
-#include <optional>
 #include <tuple>
 #include <utility>
 

@@ -40,26 +40,7 @@ std::string in_capitals(std::string name, std::size_t count) {
   return name;
 }
 
-}  // namespace
-
-const std::vector<std::string>& split_names(bool train) {
-  static const std::vector<std::string> of_train = {"train", "training"};
-  static const std::vector<std::string> of_test = {
-      "test", "testing", "val", "valid", "validation", "validation_preprocess", "eval"};
-  return train ? of_train : of_test;
-}
-
-NamedSplits splits_named_in(std::string_view name) {
-  const auto words = words_of(name);
-  const auto said = [&](bool train) {
-    return std::ranges::find_first_of(split_names(train), words) - split_names(train).begin();
-  };
-  const auto test_name = said(false);
-  return {.train = said(true) < std::ssize(split_names(true)),
-          .test = test_name < std::ssize(split_names(false)),
-          .test_name = static_cast<std::size_t>(test_name)};
-}
-
+/// path/NAME`ending` for the first of split_names that `is_there` holds for, in one of its forms.
 fs::path split_entry(const fs::path& path,
                      bool train,
                      std::string_view ending,
@@ -81,6 +62,26 @@ fs::path split_entry(const fs::path& path,
     if (!found.empty()) return found;
   }
   return {};
+}
+
+}  // namespace
+
+const std::vector<std::string>& split_names(bool train) {
+  static const std::vector<std::string> of_train = {"train", "training"};
+  static const std::vector<std::string> of_test = {
+      "test", "testing", "val", "valid", "validation", "validation_preprocess", "eval"};
+  return train ? of_train : of_test;
+}
+
+NamedSplits splits_named_in(std::string_view name) {
+  const auto words = words_of(name);
+  const auto said = [&](bool train) {
+    return std::ranges::find_first_of(split_names(train), words) - split_names(train).begin();
+  };
+  const auto test_name = said(false);
+  return {.train = said(true) < std::ssize(split_names(true)),
+          .test = test_name < std::ssize(split_names(false)),
+          .test_name = static_cast<std::size_t>(test_name)};
 }
 
 fs::path split_folder(const fs::path& path, bool train) {

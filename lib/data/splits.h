@@ -21,18 +21,12 @@ struct NamedSplits {
 };
 NamedSplits splits_named_in(std::string_view name);
 
-/// path/NAME`ending` for the first of split_names that `is_there` holds for, written in small
-/// letters, with a capital first letter or in capitals; empty when there is none. Throws
-/// std::invalid_argument where one name is there in two of these forms.
-std::filesystem::path split_entry(const std::filesystem::path& path,
-                                  bool train,
-                                  std::string_view ending,
-                                  bool (*is_there)(const std::filesystem::path&));
-
-/// Chooses among folders as above.
+/// The folder path/NAME for the first of split_names that has one, written in small letters, with
+/// a capital first letter or in capitals; empty when there is none. Throws std::invalid_argument
+/// where one name is there in two of these forms.
 std::filesystem::path split_folder(const std::filesystem::path& path, bool train);
 
-/// Chooses as above among regular files that end in `ending`.
+/// The regular file path/NAME`ending`, chosen in the same way.
 std::filesystem::path split_file(const std::filesystem::path& path,
                                  bool train,
                                  std::string_view ending);

@@ -87,8 +87,8 @@ ChannelStatistics channel_statistics(const Dataset& dataset) {
 
 ChannelStatistics prepared_statistics(const Dataset& dataset,
                                       const Preprocessing& preprocessing,
-                                      std::int64_t channels,
-                                      std::int64_t samples) {
+                                      std::int64_t channels) {
+  constexpr std::int64_t most = 2000;
   require(dataset.size() >= 1, "[data] needs at least one sample, received none");
   const std::size_t count = channels;
   auto plain = without_augmentation(preprocessing);
@@ -97,7 +97,7 @@ ChannelStatistics prepared_statistics(const Dataset& dataset,
   plain.standardise = false;
   const auto shape = prepared_shape(plain, dataset);
   const Preparer preparer(plain, shape);
-  const auto taken = std::min(samples, dataset.size());
+  const auto taken = std::min(most, dataset.size());
   std::vector<double> sums(count, 0), squares(count, 0);
   std::vector<float> values(shape.size());
   PrepareScratch scratch;

@@ -21,12 +21,11 @@ struct ChannelStatistics {
 ChannelStatistics channel_statistics(const Dataset& dataset);
 
 /// Returns mean and deviation of images as `preprocessing` prepares them for evaluation (its mean
-/// and deviation are not used), from `samples` of them at even distances: for images of differing
-/// sizes. In float64, in the order of the indices. Cost: decoding them on one thread.
+/// and deviation are not used), from 2000 of them at even distances: for images of differing sizes.
+/// In float64, in the order of the indices. Cost: decoding them on one thread.
 ChannelStatistics prepared_statistics(const Dataset& dataset,
                                       const Preprocessing& preprocessing,
-                                      std::int64_t channels,
-                                      std::int64_t samples = 2000);
+                                      std::int64_t channels);
 
 /// The shapes, by their headers, of at most `looks` samples at even distances; unreadable ones are
 /// left out.

@@ -1,7 +1,5 @@
 #include "data/tf_example.h"
 
-#include <stdexcept>
-
 #include "support/bytes.h"
 #include "support/errors.h"
 #include "support/printable.h"
@@ -86,6 +84,17 @@ std::string integer_entry(std::string_view name, std::int64_t value) {
   return map_entry(name, field(3, field(1, protobuf::varint(value))));
 }
 
+/// The features of a record that lacks the one looked for; empty where it has that one.
+std::string names_beside(Bytes message, const Feature& looked_for) {
+  if (looked_for.kind != Feature::Kind::none) return {};
+  constexpr std::size_t most = 6;
+  std::vector<std::string> names;
+  visit_features(message, [&](std::string_view name, const Feature&) {
+    if (names.size() < most) names.push_back(printable(name));
+  });
+  return names.empty() ? "" : formatted(" (the record has {})", name_list(names));
+}
+
 }  // namespace
 
 void visit_features(Bytes message,
@@ -109,21 +118,6 @@ void visit_features(Bytes message,
     }
   }
 }
-
-namespace {
-
-/// The features of a record that lacks the one looked for; empty where it has that one.
-std::string names_beside(Bytes message, const Feature& looked_for) {
-  if (looked_for.kind != Feature::Kind::none) return {};
-  constexpr std::size_t most = 6;
-  std::vector<std::string> names;
-  visit_features(message, [&](std::string_view name, const Feature&) {
-    if (names.size() < most) names.push_back(printable(name));
-  });
-  return names.empty() ? "" : formatted(" (the record has {})", name_list(names));
-}
-
-}  // namespace
 
 ImageExample parse_image_example(Bytes message) {
   ImageExample example;

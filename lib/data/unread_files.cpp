@@ -4,7 +4,6 @@
 #include <array>
 #include <regex>
 #include <string_view>
-#include <vector>
 
 #include "data/inflated_file.h"
 #include "data/splits.h"

@@ -39,7 +39,6 @@ void write_file(const Dataset& dataset,
                 SkippedSamples& left_out) {
   const auto files = std::ssize(plan.names);
   const auto first = number * plan.count / files, last = (number + 1) * plan.count / files;
-  const auto left_out_before = left_out.count;
   AtomicFile file(path);
   std::vector<std::uint8_t> scratch;
   std::string buffer;
@@ -61,10 +60,9 @@ void write_file(const Dataset& dataset,
     if (buffer.size() >= 1 << 20) flush();
   }
   flush();
-  const auto unreadable = left_out.count - left_out_before;
   const auto* const advice =
       files > 1 ? "; give fewer --files, so that each file has more samples" : "";
-  require_environment(unreadable < last - first,
+  require_environment(left_out.count < last - first,
                       "[data] cannot write {}: none of its samples can be read ({}){}",
                       path.filename(),
                       left_out.first,

@@ -40,12 +40,6 @@ std::int64_t TensorCommunicator::bytes_sent() const {
   return sum;
 }
 
-std::int64_t TensorCommunicator::bytes_between_nodes() const {
-  std::int64_t sum = 0;
-  for (const auto& one : traffic_) sum += one.bytes_between_nodes;
-  return sum;
-}
-
 std::unique_ptr<TensorCommunicator> single_rank() { return std::make_unique<SingleRank>(); }
 
 }  // namespace dimred::distributed

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <memory>
 #include <stdexcept>
-#include <string>
 #include <vector>
 
 #include "layout/shard.h"
@@ -69,8 +68,6 @@ class TensorCommunicator : public Communicator {
   }
   /// Bytes this rank has sent since the start.
   std::int64_t bytes_sent() const;
-  /// Bytes of reduce_scatter and all_gather that this rank has sent to other nodes.
-  std::int64_t bytes_between_nodes() const;
 
  protected:
   Traffic& traffic(Collective collective) { return traffic_[static_cast<std::size_t>(collective)]; }

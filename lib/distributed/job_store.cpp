@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 #include <future>
 #include <memory>
@@ -21,8 +20,6 @@
 
 namespace dimred::distributed {
 namespace {
-
-constexpr auto scope = "distributed";
 
 /// A socket that listens on this address alone; the store would listen on all of the machine's.
 int listen_at(const std::string& address, const launch::RankInfo& rank_info) {
@@ -86,8 +83,7 @@ Store open_store(const launch::RankInfo& rank_info, double timeout, bool serve) 
   } catch (const std::exception& error) {
     why = error.what();
   }
-  fail_environment("[{}] rank {} cannot reach rank 0 at {} within {} s: {}",
-                   scope,
+  fail_environment("[distributed] rank {} cannot reach rank 0 at {} within {} s: {}",
                    rank_info.rank,
                    rendezvous_address(rank_info),
                    timeout,

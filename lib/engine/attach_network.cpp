@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "engine/device/device.h"
 #include "engine/heads/margin_head.h"
 #include "engine/weights/frozen.h"
 #include "models/name_patterns.h"

@@ -4,7 +4,6 @@
 #include <tuple>
 #include <utility>
 
-#include "data/decode.h"
 #include "data/open.h"
 #include "data/resident.h"
 #include "data/samplers.h"

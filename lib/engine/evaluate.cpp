@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <span>
 
 #include "engine/data_sets.h"
 #include "engine/input/batches.h"
@@ -24,12 +23,9 @@ std::string first_message(const data::LoaderReport& report) {
   return report.messages.empty() ? std::string() : report.messages.front();
 }
 
-const char* not_finite_text(double value) { return std::isnan(value) ? "NaN" : "infinity"; }
-
 }  // namespace
 
 std::string bad_text(const Score& score, const char* set) {
-  if (score.bad == 0) return "";
   return formatted(
       "{} bad samples are left out of the {} set; the first: {}", score.bad, set, score.first_bad);
 }
@@ -90,7 +86,7 @@ Score finite_score(Setup& setup, const data::Dataset& dataset, const char* set) 
   require_environment(std::isfinite(score.loss),
                       "[evaluate] needs weights with a finite loss, received the loss {} "
                       "on the {} set, {}",
-                      not_finite_text(score.loss),
+                      std::isnan(score.loss) ? "NaN" : "infinity",
                       set,
                       dataset.title());
   return score;

@@ -32,7 +32,7 @@ Score evaluate(Setup& setup, const data::Dataset& dataset);
 /// the data set's name in the message.
 Score finite_score(Setup& setup, const data::Dataset& dataset, const char* set);
 
-/// "3 bad samples are left out of the test set; the first: ..."; empty when there are none.
+/// "3 bad samples are left out of the test set; the first: ...", of a score with some.
 std::string bad_text(const Score& score, const char* set);
 
 /// Estimates BatchNorm's running statistics for the present weights: one pass over the training set

@@ -1,11 +1,9 @@
 #include "imports/fastnn.h"
 
 #include <algorithm>
-#include <cctype>
 #include <filesystem>
 #include <functional>
 #include <map>
-#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -30,16 +28,16 @@ using Values = std::map<std::string, std::string, std::less<>>;
 
 enum class Type { text, integer, number, boolean };
 
-/// A flag of FastNN's, its default, and what becomes of it. `answer` fills answer, settings, text
-/// and instead of the line, whose key and value are set.
+/// Fills answer, settings, text and instead of a line, whose key and value are set.
+using Answerer = std::function<void(ImportedKey&, const Values&)>;
+
+/// A flag of FastNN's, its default, and what becomes of it.
 struct Flag {
   std::string name;
   Type type = Type::text;
   std::string fallback;  // FastNN's default; empty: None
-  std::function<void(ImportedKey&, const Values&)> answer;
+  Answerer answer;
 };
-
-using Answerer = std::function<void(ImportedKey&, const Values&)>;
 
 /// Our option of this name takes the value as it is.
 Answerer as(std::string name) {
@@ -252,11 +250,8 @@ void answer_task_type(ImportedKey& line, const Values& values) {
 }
 
 void answer_stop(ImportedKey& line, const Values& values) {
-  if (has_hook(values, "StopAtStepHook")) {
-    line.map({{"stop_at_step", line.value}});
-  } else {
-    line.text = "hooks has no StopAtStepHook";
-  }
+  (has_hook(values, "StopAtStepHook") ? as("stop_at_step") : none("hooks has no StopAtStepHook"))(
+      line, values);
   const bool decays =
       !values.at("decay_scheme").empty() && values.at("learning_rate_decay_type") != "fixed";
   if (decays) {
@@ -266,11 +261,8 @@ void answer_stop(ImportedKey& line, const Values& values) {
 }
 
 void answer_log(ImportedKey& line, const Values& values) {
-  if (has_hook(values, "LoggingTensorHook")) {
-    line.map({{"log_loss_every_n_iters", line.value}});
-  } else {
-    line.text = "hooks has no LoggingTensorHook";
-  }
+  (has_hook(values, "LoggingTensorHook") ? as("log_loss_every_n_iters")
+                                         : none("hooks has no LoggingTensorHook"))(line, values);
 }
 
 void answer_profile(ImportedKey& line, const Values& values) {
@@ -540,11 +532,9 @@ void answer_factor(ImportedKey& line, const Values& values) {
 }
 
 void answer_end(ImportedKey& line, const Values& values) {
-  if (decays(values, "polynomial")) {
-    line.map({{"end_learning_rate", line.value}});
-  } else {
-    line.text = "only polynomial with a decay_scheme uses this flag";
-  }
+  (decays(values, "polynomial")
+       ? as("end_learning_rate")
+       : none("only polynomial with a decay_scheme uses this flag"))(line, values);
 }
 
 void answer_warmup_steps(ImportedKey& line, const Values& values) {
@@ -567,18 +557,12 @@ void answer_warmup_scheme(ImportedKey& line, const Values& values) {
       "warmup_scheme");
 }
 
-const std::vector<std::string>& optimizers() {
-  static const std::vector<std::string> names = {
-      "adadelta", "adagrad", "adam", "adamweightdecay", "ftrl", "momentum", "rmsprop", "sgd"};
-  return names;
-}
-
 void answer_optimizer(ImportedKey& line, const Values&) {
-  if (std::ranges::find(optimizers(), line.value) != optimizers().end()) {
-    line.map({{"optimizer", line.value}});
-    return;
-  }
-  line.refuse("FastNN has no such optimizer" + suggestion(line.value, optimizers()), "optimizer");
+  const std::vector<std::string> names = {
+      "adadelta", "adagrad", "adam", "adamweightdecay", "ftrl", "momentum", "rmsprop", "sgd"};
+  if (std::ranges::find(names, line.value) != names.end())
+    return line.map({{"optimizer", line.value}});
+  line.refuse("FastNN has no such optimizer" + suggestion(line.value, names), "optimizer");
 }
 
 /// A parameter of some optimizers; no effect with the others.
@@ -586,11 +570,9 @@ Answerer of(std::vector<std::string> users, std::string name) {
   return
       [users = std::move(users), name = std::move(name)](ImportedKey& line, const Values& values) {
         const auto& chosen = values.at("optimizer");
-        if (std::ranges::find(users, chosen) != users.end()) {
-          line.map({{name, line.value}});
-        } else {
-          line.text = formatted("optimizer={} does not use this flag", chosen);
-        }
+        (std::ranges::find(users, chosen) != users.end()
+             ? as(name)
+             : none(formatted("optimizer={} does not use this flag", chosen)))(line, values);
       };
 }
 
@@ -658,21 +640,15 @@ std::vector<Flag> all_keys() {
 /// Alibaba's documentation spells enable_paisoar so.
 constexpr std::string_view misspelt = "enable_paisora";
 
-const Flag* find(const std::vector<Flag>& keys, std::string_view name) {
-  const auto found =
-      std::ranges::find(keys, name == misspelt ? "enable_paisoar" : name, &Flag::name);
-  return found == keys.end() ? nullptr : &*found;
-}
-
 const Flag& known(const std::vector<Flag>& keys, const ConfigEntry& entry) {
-  if (const auto* key = find(keys, entry.name)) return *key;
-  std::vector<std::string> names;
-  names.reserve(keys.size());
-  for (const auto& key : keys) names.push_back(key.name);
-  throw std::invalid_argument(formatted("{}: FastNN has no flag {}{}",
-                                        entry.source,
-                                        printable(entry.name),
-                                        suggestion(entry.name, names)));
+  const std::string name = entry.name == misspelt ? "enable_paisoar" : entry.name;
+  const auto found = std::ranges::find(keys, name, &Flag::name);
+  if (found == keys.end())
+    refuse("{}: FastNN has no flag {}{}",
+           entry.source,
+           printable(entry.name),
+           suggestion(entry.name, texts_of(keys, &Flag::name)));
+  return *found;
 }
 
 /// The value in our spelling: true / false, and a number that our options will read.
@@ -689,8 +665,7 @@ std::string checked(const Flag& key, const ConfigEntry& entry) {
         return parse_text(entry.text);
     }
   } catch (const std::invalid_argument& rule) {
-    throw std::invalid_argument(formatted(
-        "{}: {}: {}, received {}", entry.source, entry.name, rule.what(), printable(entry.text)));
+    refuse("{}: {}: {}, received {}", entry.source, entry.name, rule.what(), printable(entry.text));
   }
   return {};
 }

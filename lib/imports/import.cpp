@@ -73,8 +73,7 @@ void require_overridden(const Import& import, const std::function<bool(std::stri
   for (const auto& line : import.lines) {
     if (line.answer != Answer::refused) continue;
     if (!line.instead.empty() && is_set(line.instead)) continue;
-    throw std::invalid_argument(
-        formatted("{}: {}: {}", line.source, shown(line), answer_text(line)));
+    refuse("{}: {}: {}", line.source, shown(line), answer_text(line));
   }
 }
 

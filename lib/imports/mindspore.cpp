@@ -26,7 +26,7 @@ nlohmann::json read_object(const std::filesystem::path& file) {
   } catch (const std::runtime_error& unusable) {
     throw std::invalid_argument(unusable.what());
   }
-  throw std::invalid_argument(formatted("{}: needs a JSON object", file));
+  refuse("{}: needs a JSON object", file);
 }
 
 /// A JSON value as the text of one of our options: true, 0.55, plain text.
@@ -107,9 +107,11 @@ void take_one_spelling(const std::string& file,
   line->settings.clear();
 }
 
-/// Parts of functions that dim_reduce excludes.
-constexpr std::string_view other_parts[] = {
-    "less_bn", "grad_freeze", "grad_accumulation", "adasum"};
+/// Whether a part is of a function that dim_reduce excludes.
+bool is_other_part(std::string_view name) {
+  return name == "less_bn" || name == "grad_freeze" || name == "grad_accumulation" ||
+         name == "adasum";
+}
 
 void answer_mode(ImportedKey& line) {
   if (line.value == "disable_all") {
@@ -135,11 +137,11 @@ void answer_dim_reduce(ImportedKey& line) {
   for (const auto& key : keys) {
     if (key.part == part) names.emplace_back(key.name);
   }
-  throw std::invalid_argument(formatted("{}: {}.{} is not a key of MindSpore's boost dictionary{}",
-                                        file,
-                                        part,
-                                        printable(name),
-                                        suggestion(name, names)));
+  refuse("{}: {}.{} is not a key of MindSpore's boost dictionary{}",
+         file,
+         part,
+         printable(name),
+         suggestion(name, names));
 }
 
 ImportedKey answer(const std::string& file,
@@ -162,8 +164,7 @@ ImportedKey answer(const std::string& file,
 }
 
 bool is_part(const std::string& name) {
-  return name == "boost" || name == "common" || name == "dim_reduce" ||
-         std::find(std::begin(other_parts), std::end(other_parts), name) != std::end(other_parts);
+  return name == "boost" || name == "common" || name == "dim_reduce" || is_other_part(name);
 }
 
 // HCCL's rank table: {"version", "server_count", "server_list": [{"server_id", "device":
@@ -237,10 +238,8 @@ Import read_boost(const std::filesystem::path& file) {
             name,
             printable(part));
     require(values.is_object(), "[imports] {}: {} needs to be a JSON object", name, part);
-    const bool other =
-        std::find(std::begin(other_parts), std::end(other_parts), part) != std::end(other_parts);
     for (const auto& [key, value] : values.items()) {
-      if (other) {
+      if (is_other_part(part)) {
         import.lines.push_back({.source = name,
                                 .key = formatted("{}.{}", part, key),
                                 .value = option_text(value),

@@ -6,7 +6,6 @@
 #include <functional>
 #include <optional>
 #include <sstream>
-#include <string_view>
 
 #include "support/errors.h"
 #include "support/text.h"
@@ -47,9 +46,7 @@ int port_of(const Lookup& variable, const std::string& job) {
 }
 
 RankInfo of_torchrun(const Lookup& variable) {
-  RankInfo found{.rank = number_of(variable, "RANK"),
-                 .size = number_of(variable, "WORLD_SIZE"),
-                 .launcher = "torchrun"};
+  RankInfo found{.rank = number_of(variable, "RANK"), .size = number_of(variable, "WORLD_SIZE")};
   found.local_rank = number_or(variable, "LOCAL_RANK", 0);
   found.local_size = number_or(variable, "LOCAL_WORLD_SIZE", 1);
   found.address = text_of(variable, "MASTER_ADDR").value_or("");
@@ -84,8 +81,7 @@ int tasks_of_node(const std::string& list, int node) {
 RankInfo of_srun(const Lookup& variable, int size) {
   RankInfo found{.rank = number_of(variable, "SLURM_PROCID"),
                  .size = size,
-                 .local_rank = number_or(variable, "SLURM_LOCALID", 0),
-                 .launcher = "srun"};
+                 .local_rank = number_or(variable, "SLURM_LOCALID", 0)};
   found.local_size = tasks_of_node(text_of(variable, "SLURM_STEP_TASKS_PER_NODE").value_or(""),
                                    number_or(variable, "SLURM_NODEID", 0));
   const auto nodes = text_of(variable, "SLURM_STEP_NODELIST");
@@ -105,8 +101,7 @@ RankInfo of_mpirun(const Lookup& variable) {
   RankInfo found{.rank = number_of(variable, "OMPI_COMM_WORLD_RANK"),
                  .size = number_of(variable, "OMPI_COMM_WORLD_SIZE"),
                  .local_rank = number_or(variable, "OMPI_COMM_WORLD_LOCAL_RANK", 0),
-                 .local_size = number_or(variable, "OMPI_COMM_WORLD_LOCAL_SIZE", 1),
-                 .launcher = "mpirun"};
+                 .local_size = number_or(variable, "OMPI_COMM_WORLD_LOCAL_SIZE", 1)};
   const auto master = text_of(variable, "MASTER_ADDR");
   require(
       master || found.local_size == found.size,

@@ -11,11 +11,10 @@ struct RankInfo {
   int size = 1;
   int local_rank = 0;  // among the ranks of this machine
   int local_size = 1;
-  std::string launcher = "none";  // none | torchrun | srun | mpirun
-  std::string address;            // of rank 0's machine
-  int port = 0;                   // of the store that rank 0, or torchrun's agent, serves
-  bool agent_store = false;       // torchrun's agent serves it, rank 0 must not
-  std::string run_id;             // of the job, the same for all its ranks; may be empty
+  std::string address;       // of rank 0's machine
+  int port = 0;              // of the store that rank 0, or torchrun's agent, serves
+  bool agent_store = false;  // torchrun's agent serves it, rank 0 must not
+  std::string run_id;        // of the job, the same for all its ranks; may be empty
 };
 
 /// An environment variable by name; nullptr when it is not set.

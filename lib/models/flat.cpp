@@ -67,6 +67,25 @@ void move_into(torch::Tensor& flat,
   }
 }
 
+template <class T>
+std::vector<T> host_copy(const torch::Tensor& values) {
+  const auto host = values.detach().cpu().contiguous();
+  return {host.const_data_ptr<T>(), host.const_data_ptr<T>() + host.numel()};
+}
+
+template <class T>
+void assign_values(torch::Tensor& target, std::span<const T> values) {
+  const torch::NoGradGuard no_grad;
+  require(std::ssize(values) == target.numel(),
+          "[model] needs {} values, received {}",
+          target.numel(),
+          values.size());
+  // from_blob wants a mutable pointer; the tensor is only read.
+  target.copy_(torch::from_blob(const_cast<T*>(values.data()),
+                                {target.numel()},
+                                c10::CppTypeToScalarType<T>::value));  // NOLINT
+}
+
 }  // namespace
 
 FlatVectors flatten(Objective& objective, layout::MemoryFormat format, torch::Device device) {
@@ -107,29 +126,6 @@ void from_file(const layout::Layout& layout, std::span<const float> file, torch:
   layout::file_to_memory(layout, file, host);
   assign(memory, host);
 }
-
-namespace {
-
-template <class T>
-std::vector<T> host_copy(const torch::Tensor& values) {
-  const auto host = values.detach().cpu().contiguous();
-  return {host.const_data_ptr<T>(), host.const_data_ptr<T>() + host.numel()};
-}
-
-template <class T>
-void assign_values(torch::Tensor& target, std::span<const T> values) {
-  const torch::NoGradGuard no_grad;
-  require(std::ssize(values) == target.numel(),
-          "[model] needs {} values, received {}",
-          target.numel(),
-          values.size());
-  // from_blob wants a mutable pointer; the tensor is only read.
-  target.copy_(torch::from_blob(const_cast<T*>(values.data()),
-                                {target.numel()},
-                                c10::CppTypeToScalarType<T>::value));  // NOLINT
-}
-
-}  // namespace
 
 std::vector<float> to_vector(const torch::Tensor& values) { return host_copy<float>(values); }
 

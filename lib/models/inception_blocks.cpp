@@ -1,7 +1,5 @@
 #include "models/inception_blocks.h"
 
-#include <torch/nn/init.h>
-
 namespace dimred::models {
 
 namespace nn = torch::nn;
@@ -29,16 +27,6 @@ torch::Tensor AuxiliaryClassifier::forward(const torch::Tensor& x) {
   return fc(run(convolutions, torch::avg_pool2d(x, 5, /*stride=*/3)).mean({2, 3}));
 }
 
-torch::Tensor mean_3x3(const torch::Tensor& x, bool count_padding) {
-  return torch::avg_pool2d(x, 3, /*stride=*/1, /*padding=*/1, /*ceil_mode=*/false, count_padding);
-}
-
 torch::Tensor max_3x3(const torch::Tensor& x) { return torch::max_pool2d(x, 3, /*stride=*/2); }
-
-void normal_initialise(nn::Module& module, double deviation) {
-  for (auto& parameter : module.parameters()) {
-    if (parameter.dim() >= 2) nn::init::normal_(parameter, 0, deviation);
-  }
-}
 
 }  // namespace dimred::models

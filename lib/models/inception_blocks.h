@@ -51,14 +51,7 @@ class AuxiliaryClassifier final : public torch::nn::Module {
   torch::nn::Linear fc;
 };
 
-/// 3x3 means over the pixels that exist, or over nine with zeros outside.
-torch::Tensor mean_3x3(const torch::Tensor& x, bool count_padding);
-
 /// 3x3 maxima with stride 2, without padding.
 torch::Tensor max_3x3(const torch::Tensor& x);
-
-/// Every convolution and Linear below the module: weights from N(0, deviation^2), which torchvision
-/// cuts at +-2, twenty deviations away.
-void normal_initialise(torch::nn::Module& module, double deviation);
 
 }  // namespace dimred::models

@@ -47,7 +47,8 @@ class Mixed final : public nn::Module {
       if (ends.empty()) parts.push_back(y);
       for (auto end : ends) parts.push_back(end(y));
     }
-    parts.push_back(pool_ ? pool_(mean_3x3(x, true)) : max_3x3(x));
+    parts.push_back(pool_ ? pool_(torch::avg_pool2d(x, 3, /*stride=*/1, /*padding=*/1))
+                          : max_3x3(x));
     return torch::cat(parts, 1);
   }
 
@@ -133,7 +134,9 @@ struct InceptionV3 final : Network {
                         mixed("Mixed_7c", 2048, mixed_e, 192)};
     dropout = register_module("dropout", nn::Dropout(0.5));
     fc = register_module("fc", nn::Linear(2048, classes));
-    normal_initialise(*this, 0.1);
+    // Torchvision cuts the weights at +-2, twenty deviations away.
+    for (auto& parameter : parameters())
+      if (parameter.dim() >= 2) nn::init::normal_(parameter, 0, 0.1);
     nn::init::normal_(auxiliary->fc->weight, 0, 0.001);
   }
 

@@ -3,7 +3,6 @@
 #include <torch/nn/module.h>
 
 #include <optional>
-#include <string>
 
 namespace dimred::models {
 

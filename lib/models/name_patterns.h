@@ -2,7 +2,6 @@
 
 #include <regex>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace dimred::models {

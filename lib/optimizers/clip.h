@@ -21,6 +21,6 @@ torch::Tensor clip_to_norm(torch::Tensor& gradient,
 void prepare_gradient(torch::Tensor& gradient,
                       const std::vector<Segment>& segments,
                       const GradientOptions& options,
-                      const SumOverRanks& sum_over_ranks = nullptr);
+                      const SumOverRanks& sum_over_ranks);
 
 }  // namespace dimred::optimizers

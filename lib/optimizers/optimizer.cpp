@@ -103,8 +103,6 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options,
 
 namespace {
 
-constexpr Range part{.low = 0, .high = 1, .high_open = true};
-
 void add_accumulators(OptionTable& table, OptimizerOptions& options) {
   table
       .add("adagrad_initial_accumulator_value",
@@ -116,11 +114,11 @@ void add_accumulators(OptionTable& table, OptimizerOptions& options) {
       .add("adadelta_rho",
            &options.accumulator.adadelta_rho,
            "decay of adadelta's running means of squares",
-           part)
+           less_than(1))
       .needs(is("optimizer", {"adadelta"}));
-  table.add("rmsprop_momentum", &options.rmsprop.momentum, "momentum of rmsprop", part)
+  table.add("rmsprop_momentum", &options.rmsprop.momentum, "momentum of rmsprop", less_than(1))
       .needs(is("optimizer", {"rmsprop"}));
-  table.add("rmsprop_decay", &options.rmsprop.decay, "decay of rmsprop's mean square", part)
+  table.add("rmsprop_decay", &options.rmsprop.decay, "decay of rmsprop's mean square", less_than(1))
       .needs(is("optimizer", {"rmsprop"}));
   auto& ftrl = options.ftrl;
   table
@@ -155,7 +153,7 @@ void add_options(OptionTable& table, OptimizerOptions& options) {
       .add("momentum",
            &options.sgd.momentum,
            "momentum coefficient of the optimizers momentum, nesterov and lars",
-           part)
+           less_than(1))
       .needs(is("optimizer", {"momentum", "nesterov", "lars"}));
   table.add("weight_decay",
             &options.sgd.weight_decay,
@@ -167,13 +165,13 @@ void add_options(OptionTable& table, OptimizerOptions& options) {
       .add("adam_beta1",
            &options.adam.beta1,
            "decay of the mean gradient in adam and adamweightdecay",
-           part)
+           less_than(1))
       .needs(is("optimizer", {"adam", "adamweightdecay"}));
   table
       .add("adam_beta2",
            &options.adam.beta2,
            "decay of the mean square in adam and adamweightdecay",
-           part)
+           less_than(1))
       .needs(is("optimizer", {"adam", "adamweightdecay"}));
   table
       .add("opt_epsilon",

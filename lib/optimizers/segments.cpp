@@ -1,7 +1,5 @@
 #include "optimizers/segments.h"
 
-#include <algorithm>
-
 namespace dimred::optimizers {
 namespace {
 
@@ -20,27 +18,6 @@ Segment segment_of(const layout::Layout& layout, std::size_t i) {
 std::vector<Segment> segments_of(const layout::Layout& layout) {
   std::vector<Segment> segments;
   for (std::size_t i = 0; i < layout.entries.size(); ++i) segments.push_back(segment_of(layout, i));
-  return segments;
-}
-
-std::vector<Segment> segments_of(const layout::Layout& layout, const layout::Shard& shard) {
-  std::vector<Segment> segments;
-  std::int64_t before = 0;  // columns of the shard's ranges so far
-  for (const auto& range : shard.memory) {
-    for (const auto& whole : segments_of(layout)) {
-      const auto begin = std::max(range.begin, whole.columns.begin);
-      const auto end = std::min(range.end, whole.columns.end);
-      if (begin >= end) continue;
-      const bool all = begin == whole.columns.begin && end == whole.columns.end;
-      const auto filled = std::min(end, whole.columns.begin + whole.size) - begin;
-      segments.push_back({.columns = {before + begin - range.begin, before + end - range.begin},
-                          .decay = whole.decay,
-                          .rows = all ? whole.rows : 1,
-                          .size = std::max<std::int64_t>(0, filled),
-                          .sharded = whole.sharded});
-    }
-    before += range.size();
-  }
   return segments;
 }
 

@@ -25,10 +25,6 @@ struct Segment {
 /// The parameters of the whole memory vector [memory_size], in order.
 std::vector<Segment> segments_of(const layout::Layout& layout);
 
-/// The parameters of a shard, counted in a vector [memory_columns] that holds the shard's ranges
-/// one after another. A parameter that the shard cuts keeps what is inside; rows is then 1.
-std::vector<Segment> segments_of(const layout::Layout& layout, const layout::Shard& shard);
-
 /// Maximal runs of columns with equal weight decay.
 struct DecayRange {
   layout::ColumnRange columns;

@@ -2,7 +2,6 @@
 
 #include <array>
 #include <cmath>
-#include <optional>
 
 #include "options/option_values.h"
 #include "support/errors.h"

@@ -12,7 +12,6 @@
 #include <map>
 #include <set>
 #include <sstream>
-#include <stdexcept>
 
 #include "options/option_values.h"
 #include "options/toml_letters.h"

@@ -1,9 +1,7 @@
 #include "run/curve.h"
 
 #include <algorithm>
-#include <iomanip>
 #include <nlohmann/json.hpp>
-#include <vector>
 
 #include "checkpoints/state.h"
 #include "support/atomic_file.h"

@@ -1,7 +1,6 @@
 #include "run/options.h"
 
 #include "data/open.h"
-#include "models/network.h"
 #include "models/script.h"
 
 namespace dimred::run {

@@ -8,8 +8,8 @@
 #include "engine/data_sets.h"
 #include "engine/model.h"
 #include "launch/options.h"
+#include "models/loss.h"
 #include "models/margin.h"
-#include "models/objective.h"
 #include "options/options.h"
 
 namespace dimred::run {

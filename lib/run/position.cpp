@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 
 #include "checkpoints/state.h"
-#include "support/errors.h"
 
 namespace dimred::run {
 
@@ -27,23 +26,6 @@ Position position_from_json(const nlohmann::json& json) {
           .epoch_sums = {json.at("loss_sum"), json.at("correct_count"), json.at("sample_count")},
           .row_due = json.at("row_due"),
           .totals = totals_from_json(json.at("totals"))};
-}
-
-void finish_epoch(Position& position) {
-  ++position.epoch;
-  position.step_in_epoch = 0;
-  position.epoch_sums = {};
-}
-
-void require_epochs_left(const Position& position, std::int64_t epochs) {
-  const bool further =
-      position.epoch > epochs || (position.epoch == epochs && position.step_in_epoch > 0);
-  require(!further,
-          "[training] epochs needs to be larger, because the run has finished {} epochs and {} "
-          "steps; received {}",
-          position.epoch,
-          position.step_in_epoch,
-          epochs);
 }
 
 }  // namespace dimred::run

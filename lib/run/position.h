@@ -21,10 +21,4 @@ struct Position {
 nlohmann::json to_json(const Position& position);
 Position position_from_json(const nlohmann::json& json);
 
-/// Closes the epoch under way: counts it, and zeroes its sums.
-void finish_epoch(Position& position);
-
-/// Throws std::invalid_argument when the run has gone further than `epochs` already.
-void require_epochs_left(const Position& position, std::int64_t epochs);
-
 }  // namespace dimred::run

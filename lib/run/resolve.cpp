@@ -1,7 +1,6 @@
 #include <filesystem>
 
 #include "data/presets.h"
-#include "engine/setup.h"
 #include "models/script.h"
 #include "options/effects.h"
 #include "run/options.h"

@@ -4,7 +4,6 @@
 
 #include "run/builtin_hooks.h"
 #include "support/counted.h"
-#include "support/errors.h"
 #include "support/formatted.h"
 #include "support/peak_memory.h"
 

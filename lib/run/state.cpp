@@ -101,6 +101,17 @@ nlohmann::json facts_of(const engine::Setup& setup, const RunRecord& record) {
   return facts;
 }
 
+/// Throws std::runtime_error for a count that is none.
+engine::LossScaleState loss_scale_from_json(const nlohmann::json& json) {
+  using checkpoints::count_of;
+  return {.dynamic = json.at("dynamic"),
+          .value = json.at("value"),
+          .good_steps = count_of(json, "good_steps"),
+          .bad_steps = count_of(json, "bad_steps"),
+          .overflows = count_of(json, "overflows"),
+          .overflows_in_a_row = count_of(json, "overflows_in_a_row")};
+}
+
 }  // namespace
 
 checkpoints::State network_state(const engine::Setup& setup,
@@ -209,16 +220,6 @@ nlohmann::json to_json(const engine::LossScaleState& scale) {
           {"bad_steps", scale.bad_steps},
           {"overflows", scale.overflows},
           {"overflows_in_a_row", scale.overflows_in_a_row}};
-}
-
-engine::LossScaleState loss_scale_from_json(const nlohmann::json& json) {
-  using checkpoints::count_of;
-  return {.dynamic = json.at("dynamic"),
-          .value = json.at("value"),
-          .good_steps = count_of(json, "good_steps"),
-          .bad_steps = count_of(json, "bad_steps"),
-          .overflows = count_of(json, "overflows"),
-          .overflows_in_a_row = count_of(json, "overflows_in_a_row")};
 }
 
 void wait_for(checkpoints::BackgroundWriter& writer, const engine::Setup& setup) {

@@ -46,8 +46,6 @@ PendingSnapshot start_snapshot(const engine::Setup& setup,
 
 /// For a state's scalars and the manifest.
 nlohmann::json to_json(const engine::LossScaleState& scale);
-/// Throws std::runtime_error for a count that is none.
-engine::LossScaleState loss_scale_from_json(const nlohmann::json& json);
 
 /// Waits until rank 0's writer has done all that it was given; what failed there is every rank's
 /// failure.

@@ -1,7 +1,6 @@
 #include "run/train.h"
 
 #include "run/scores.h"
-#include "run/signals.h"
 #include "run/state.h"
 #include "support/agreement.h"
 #include "support/atomic_file.h"
@@ -25,6 +24,18 @@ std::optional<checkpoints::State> find_state(Run& run, std::filesystem::path& fr
   return saved;
 }
 
+/// Throws std::invalid_argument when the run has gone further than `epochs` already.
+void require_epochs_left(const Position& position, std::int64_t epochs) {
+  const bool further =
+      position.epoch > epochs || (position.epoch == epochs && position.step_in_epoch > 0);
+  require(!further,
+          "[training] epochs needs to be larger, because the run has finished {} epochs and {} "
+          "steps; received {}",
+          position.epoch,
+          position.step_in_epoch,
+          epochs);
+}
+
 void restore(Run& run, Stage& stage, const checkpoints::State& saved, bool own) {
   auto& position = run.position;
   position = restore_network(saved, stage.named_row(run).stage, *run.setup);
@@ -46,15 +57,6 @@ bool has_ended(Run& run, const Stage& stage) {
          (stage.is_done(run.position) || run.hooks.should_stop(run.view()));
 }
 
-/// Says at which step a run is resumed, or that it has ended.
-std::string describe_beginning(const Run& run, bool ended, const std::filesystem::path& from) {
-  return formatted("{} at epoch {}, step {} of {}",
-                   ended ? "finished already," : "continuing",
-                   run.position.epoch,
-                   run.position.step,
-                   from);
-}
-
 void start_or_resume(Run& run, Stage& stage) {
   std::filesystem::path from;
   const auto saved = find_state(run, from);
@@ -63,7 +65,11 @@ void start_or_resume(Run& run, Stage& stage) {
   if (saved) {
     restore(run, stage, *saved, from == run.folder->path());
     curve.run_ended = has_ended(run, stage);
-    run.console->line(describe_beginning(run, curve.run_ended, from));
+    run.console->line(formatted("{} at epoch {}, step {} of {}",
+                                curve.run_ended ? "finished already," : "continuing",
+                                run.position.epoch,
+                                run.position.step,
+                                from));
   }
   run.curve.emplace(curve, run.curve_prefix);
   stage.open_files(run);
@@ -102,6 +108,13 @@ void record(Run& run, const CurveRow& row, double train_accuracy) {
   run.curve->append(row);
   run.curve_prefix = run.curve->prefix();
   run.console->line(describe(row, train_accuracy));
+}
+
+/// Closes the epoch under way: counts it, and zeroes its sums.
+void finish_epoch(Position& position) {
+  ++position.epoch;
+  position.step_in_epoch = 0;
+  position.epoch_sums = {};
 }
 
 /// None when no batch of the epoch had a loss that is finite.

@@ -8,10 +8,8 @@ namespace dimred::serving {
 namespace {
 
 torch::Tensor find(models::Objective& objective, const std::string& name) {
-  for (const auto& list : {objective.parameters(), objective.frozen()}) {
-    for (const auto& entry : list)
-      if (entry.name == name) return entry.tensor;
-  }
+  for (const auto& entry : models::all_tensors(objective))
+    if (entry.name == name) return entry.tensor;
   return {};
 }
 

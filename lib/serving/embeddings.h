@@ -2,7 +2,6 @@
 
 #include <torch/types.h>
 
-#include <string>
 #include <vector>
 
 #include "engine/setup.h"

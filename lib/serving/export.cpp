@@ -3,7 +3,6 @@
 #include <torch/utils.h>
 
 #include <algorithm>
-#include <span>
 
 #include "checkpoints/artifact.h"
 #include "checkpoints/folder_commit.h"

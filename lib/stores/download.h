@@ -5,7 +5,6 @@
 
 #include "stores/journal.h"
 #include "stores/listing.h"
-#include "stores/wanted.h"
 
 namespace dimred::stores {
 

@@ -31,10 +31,7 @@ class FileStore : public Store {
   using Store::Store;
 
   std::optional<Item> stat(const Url& url) override {
-    return lasting(url, "look at", [&]() -> std::optional<Item> {
-      const auto look = look_at_file(decoded_path(url));
-      return look ? std::optional(Item{"", look->size, look->stamp}) : std::nullopt;
-    });
+    return lasting(url, "look at", [&] { return look_at_file(decoded_path(url)); });
   }
 
   std::vector<Item> list(const Url& folder) override {

@@ -5,9 +5,15 @@
 #include <string>
 #include <vector>
 
-#include "stores/wanted.h"
+#include "stores/listing.h"
 
 namespace dimred::stores {
+
+/// A file that is found, and the local one that it shall be.
+struct Wanted {
+  Found found;
+  std::filesystem::path to;
+};
 
 /// Which files were brought below a folder, and what they were: a line each as soon as it is whole,
 /// so that a start after a kill need not download it again.

@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <utility>
 
-#include "stores/store.h"
 #include "support/atomic_file.h"
 #include "support/file_state.h"
 
@@ -54,8 +53,7 @@ void walk_into(const fs::path& folder,
     } else if (S_ISDIR(state->st_mode)) {
       const Identity own{state->st_dev, state->st_ino};
       if (std::ranges::find(above, own) != above.end())
-        throw std::runtime_error(
-            formatted("[stores] {} is a link to a folder that it lies in", path.string()));
+        fail_environment("[stores] {} is a link to a folder that it lies in", path.string());
       above.push_back(own);
       walk_into(path, inner, above, walked);
       above.pop_back();
@@ -95,10 +93,10 @@ std::string stamp_of(const fs::path& file) {
                                                                      : "";
 }
 
-std::optional<FileLook> look_at_file(const fs::path& file) {
+std::optional<Item> look_at_file(const fs::path& file) {
   const auto state = target_of(file);
   if (!state || !S_ISREG(state->st_mode)) return std::nullopt;
-  return FileLook{state->st_size, stamp_text(file_state(*state))};
+  return Item{"", state->st_size, stamp_text(file_state(*state))};
 }
 
 }  // namespace dimred::stores

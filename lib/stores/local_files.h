@@ -1,10 +1,11 @@
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "stores/store.h"
 
 namespace dimred::stores {
 
@@ -29,12 +30,8 @@ std::string text_or_none(const std::filesystem::path& file);
 /// Changes when a file does: length, time and inode; empty when there is no regular file.
 std::string stamp_of(const std::filesystem::path& file);
 
-/// A regular file as one look finds it; nullopt where there is none. Throws
-/// std::filesystem::filesystem_error where nobody can tell.
-struct FileLook {
-  std::int64_t size = 0;
-  std::string stamp;
-};
-std::optional<FileLook> look_at_file(const std::filesystem::path& file);
+/// A regular file as one look finds it, without a name; the etag is its stamp. nullopt where there
+/// is none. Throws std::filesystem::filesystem_error where nobody can tell.
+std::optional<Item> look_at_file(const std::filesystem::path& file);
 
 }  // namespace dimred::stores

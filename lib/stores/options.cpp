@@ -1,8 +1,7 @@
 #include "stores/options.h"
 
-#include <cstdlib>
-
 #include "support/errors.h"
+#include "support/text.h"
 
 namespace dimred::stores {
 
@@ -60,14 +59,13 @@ void add_options(OptionTable& table, StoreOptions& options, bool uploads) {
 
 std::filesystem::path cache_folder(const StoreOptions& options) {
   if (!options.cache.empty()) return options.cache;
-  const auto* const chosen = std::getenv("XDG_CACHE_HOME");
-  if (chosen != nullptr && chosen[0] == '/')
-    return std::filesystem::path(chosen) / "dimred" / "stores";
-  const auto* const home = std::getenv("HOME");
+  const std::filesystem::path chosen = environment_text("XDG_CACHE_HOME");
+  if (chosen.is_absolute()) return chosen / "dimred" / "stores";
+  const std::filesystem::path home = environment_text("HOME");
   require_environment(
-      home != nullptr && home[0] == '/',
+      home.is_absolute(),
       "[stores] neither $XDG_CACHE_HOME nor $HOME is set; give --store_cache FOLDER");
-  return std::filesystem::path(home) / ".cache" / "dimred" / "stores";
+  return home / ".cache" / "dimred" / "stores";
 }
 
 }  // namespace dimred::stores

@@ -1,8 +1,7 @@
 #include "stores/oss.h"
 
-#include <cstdlib>
-
 #include "stores/store.h"
+#include "support/text.h"
 
 namespace dimred::stores {
 namespace {
@@ -12,8 +11,7 @@ constexpr std::string_view plain = "http://", secured = "https://";
 /// Returns the option's or the environment's host without its scheme; sets `https` to false for
 /// http.
 std::string named_endpoint(const StoreOptions& options, bool& https) {
-  const auto* const set = std::getenv("OSS_ENDPOINT");
-  std::string endpoint = !options.endpoint.empty() ? options.endpoint : set != nullptr ? set : "";
+  auto endpoint = options.endpoint.empty() ? environment_text("OSS_ENDPOINT") : options.endpoint;
   https = !endpoint.starts_with(plain);
   if (!https) endpoint.erase(0, plain.size());
   if (endpoint.starts_with(secured)) endpoint.erase(0, secured.size());

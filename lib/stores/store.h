@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <span>
@@ -124,9 +123,6 @@ class Store {
  private:
   StoreOptions options_;
 };
-
-/// Whether what a library or program said holds one of these words.
-bool mentions(const std::string& text, std::initializer_list<const char*> words);
 
 /// The store of the URL's scheme. Throws StoreError where its library or program is missing.
 std::unique_ptr<Store> open_store(const Url& url, const StoreOptions& options);

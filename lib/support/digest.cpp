@@ -7,9 +7,7 @@
 #include <xxh_x86dispatch.h>
 #endif
 
-#include <algorithm>
 #include <new>
-#include <vector>
 
 #include "support/atomic_file.h"
 #include "support/errors.h"
@@ -20,42 +18,37 @@ namespace {
 std::string hex_of(XXH128_hash_t hash) {
   XXH128_canonical_t canonical;
   XXH128_canonicalFromHash(&canonical, hash);
+  return hex_text(canonical.digest);
+}
+
+}  // namespace
+
+std::string hex_text(Bytes bytes) {
   std::string text;
-  for (unsigned char byte : canonical.digest) {
+  for (const auto byte : bytes) {
     text += "0123456789abcdef"[byte >> 4];
     text += "0123456789abcdef"[byte & 15];
   }
   return text;
 }
 
-}  // namespace
-
 std::string digest(ByteView bytes) { return hex_of(XXH3_128bits(bytes.data(), bytes.size())); }
 
 std::uint64_t digest64(ByteView bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }
 
-struct DigestStream::State {
-  // The library's own allocation: the state needs 64-byte alignment.
-  XXH3_state_t* xxh = XXH3_createState();
-  State() {
-    if (xxh == nullptr) throw std::bad_alloc();
-    XXH3_128bits_reset(xxh);
-  }
-  ~State() { XXH3_freeState(xxh); }
-  State(const State&) = delete;
-  State& operator=(const State&) = delete;
-};
-
-DigestStream::DigestStream() : state_(std::make_unique<State>()) {}
-DigestStream::~DigestStream() = default;
-DigestStream::DigestStream(DigestStream&&) noexcept = default;
-DigestStream& DigestStream::operator=(DigestStream&&) noexcept = default;
-
-void DigestStream::update(ByteView bytes) {
-  check(XXH3_128bits_update(state_->xxh, bytes.data(), bytes.size()) == XXH_OK, "XXH3 update");
+// The library's own allocation: the state needs 64-byte alignment.
+DigestStream::DigestStream() : state_(XXH3_createState()) {
+  if (state_ == nullptr) throw std::bad_alloc();
+  XXH3_128bits_reset(state_.get());
 }
 
-std::string DigestStream::hex() const { return hex_of(XXH3_128bits_digest(state_->xxh)); }
+void DigestStream::Free::operator()(XXH3_state_s* state) const { XXH3_freeState(state); }
+
+void DigestStream::update(ByteView bytes) {
+  check(XXH3_128bits_update(state_.get(), bytes.data(), bytes.size()) == XXH_OK, "XXH3 update");
+}
+
+std::string DigestStream::hex() const { return hex_of(XXH3_128bits_digest(state_.get())); }
 
 std::string file_digest(const std::filesystem::path& file, std::int64_t offset) {
   const InputFile input(file);

@@ -4,15 +4,18 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
-#include <span>
 #include <string>
-#include <string_view>
 
 #include "support/bytes.h"
+
+struct XXH3_state_s;  // the library's
 
 // XXH3-128 (https://github.com/Cyan4973/xxHash): finds damage at memory speed; no defence against
 // forgery.
 namespace dimred {
+
+/// Two hexadecimal digits a byte.
+std::string hex_text(Bytes bytes);
 
 /// XXH3-128 of `bytes` as 32 hexadecimal digits (canonical, big-endian).
 std::string digest(ByteView bytes);
@@ -27,15 +30,14 @@ std::uint64_t digest64(ByteView bytes);
 class DigestStream {
  public:
   DigestStream();
-  ~DigestStream();
-  DigestStream(DigestStream&&) noexcept;
-  DigestStream& operator=(DigestStream&&) noexcept;
   void update(ByteView bytes);
   std::string hex() const;
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  struct Free {
+    void operator()(XXH3_state_s* state) const;
+  };
+  std::unique_ptr<XXH3_state_s, Free> state_;
 };
 
 /// XXH3-128 of a file from byte `offset` to its end, read in parts of 1 MiB.

@@ -28,7 +28,6 @@ class FileLock {
 
   /// False while another process has it in a way that excludes this. One taken earlier is replaced.
   bool try_take(LockKind kind);
-  int descriptor() const { return descriptor_; }
   /// Waits for it.
   void take(LockKind kind);
 

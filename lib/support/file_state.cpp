@@ -26,12 +26,6 @@ std::optional<FileState> file_state(const std::filesystem::path& path) {
   return file_state(status);
 }
 
-FileState file_state(int descriptor, const std::filesystem::path& path) {
-  struct stat status {};
-  require_call(::fstat(descriptor, &status) == 0, "fstat", path);
-  return file_state(status);
-}
-
 FileGuard::FileGuard(const std::vector<std::filesystem::path>& files) {
   for (const auto& file : files) add(file);
 }

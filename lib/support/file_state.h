@@ -30,8 +30,6 @@ struct FileState {
 FileState file_state(const struct stat& status);
 /// nullopt: the path leads to nothing. Throws std::runtime_error where nobody can tell.
 std::optional<FileState> file_state(const std::filesystem::path& path);
-/// The open file's. Throws std::runtime_error.
-FileState file_state(int descriptor, const std::filesystem::path& path);
 
 /// Files as they are before their first byte is read, to be asked again after the last.
 class FileGuard {

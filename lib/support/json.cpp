@@ -109,10 +109,12 @@ class Measure {
 
 /// Builds the value; throws for a name that an object has twice (the parser alone would keep the
 /// last). (The library's own builder looks for each name of an ordered object among all before it.)
+/// With a taker, the value has to be an object, whose members go there one by one; none is kept.
 template <class Json>
 class Builder {
  public:
-  Builder(Json& value, std::string_view source) : value_(&value), source_(source) {}
+  Builder(Json& value, std::string_view source, const TakeMember* take)
+      : value_(&value), source_(source), take_(take) {}
 
   bool null() { return put(nullptr); }
   bool boolean(bool value) { return put(value); }
@@ -130,14 +132,10 @@ class Builder {
   }
   bool end_object() {
     names_.pop_back();
-    open_.pop_back();
-    return true;
+    return close();
   }
   bool start_array(std::size_t /*size*/) { return open(Json::array()); }
-  bool end_array() {
-    open_.pop_back();
-    return true;
-  }
+  bool end_array() { return close(); }
 
   bool key(std::string& name) {
     if (!names_.back().insert(name).second)
@@ -157,12 +155,29 @@ class Builder {
     open_.push_back(place(std::move(value)));
     return true;
   }
+  bool close() {
+    open_.pop_back();
+    give_member();
+    return true;
+  }
   bool put(Json value) {
     place(std::move(value));
+    give_member();
     return true;
+  }
+  /// Gives what is whole now to the taker, where it is a member of the text's object.
+  void give_member() {
+    if constexpr (std::is_same_v<Json, json>) {
+      if (take_ == nullptr || open_.size() != 1) return;
+      const auto member = value_->begin();
+      (*take_)(member.key(), member.value());
+      value_->clear();
+    }
   }
   Json* place(Json value) {
     if (open_.empty()) {
+      require_environment(
+          take_ == nullptr || value.is_object(), "{}: needs a JSON object {{...}}", source_);
       *value_ = std::move(value);
       return value_;
     }
@@ -179,102 +194,23 @@ class Builder {
 
   Json* value_;
   std::string_view source_;
+  const TakeMember* take_;  // null: the whole value is built
   std::vector<Json*> open_;
   std::vector<std::set<std::string>> names_;  // of the objects that are open
   std::string key_;
 };
 
-/// Builds one member of an object after the other; none is kept.
-class MemberBuilder {
- public:
-  MemberBuilder(std::string_view source, const TakeMember& take)
-      : source_(source), take_(&take), builder_(member_, source) {}
-
-  bool null() {
-    return put([&] { builder_.null(); });
-  }
-  bool boolean(bool value) {
-    return put([&] { builder_.boolean(value); });
-  }
-  bool number_integer(std::int64_t value) {
-    return put([&] { builder_.number_integer(value); });
-  }
-  bool number_unsigned(std::uint64_t value) {
-    return put([&] { builder_.number_unsigned(value); });
-  }
-  bool number_float(double value, const std::string& text) {
-    return put([&] { builder_.number_float(value, text); });
-  }
-  bool string(std::string& value) {
-    return put([&] { builder_.string(value); });
-  }
-  bool binary(json::binary_t& /*value*/) { return false; }
-
-  bool start_object(std::size_t size) {
-    if (depth_++ == 0) return true;
-    return builder_.start_object(size);
-  }
-  bool end_object() {
-    if (--depth_ == 0) return true;
-    return put([&] { builder_.end_object(); });
-  }
-  bool start_array(std::size_t size) {
-    require_object();
-    ++depth_;
-    return builder_.start_array(size);
-  }
-  bool end_array() {
-    --depth_;
-    return put([&] { builder_.end_array(); });
-  }
-
-  bool key(std::string& name) {
-    if (depth_ > 1) return builder_.key(name);
-    if (!names_.insert(name).second)
-      fail_environment("{}: {}: given twice", source_, printable(name));
-    name_ = std::move(name);
-    return true;
-  }
-
-  template <class Error>
-  bool parse_error(std::size_t /*at*/, const std::string& /*token*/, const Error& error) {
-    throw error;
-  }
-
- private:
-  void require_object() const {
-    require_environment(depth_ > 0, "{}: needs a JSON object {{...}}", source_);
-  }
-
-  /// Adds what `add` adds; a member that is whole then goes to its taker.
-  template <class Add>
-  bool put(const Add& add) {
-    require_object();
-    add();
-    if (depth_ > 1) return true;
-    (*take_)(name_, member_);
-    member_ = nullptr;
-    return true;
-  }
-
-  std::string_view source_;
-  const TakeMember* take_;
-  json member_;
-  Builder<json> builder_;
-  std::size_t depth_ = 0;  // of objects and lists that are open
-  std::set<std::string> names_;
-  std::string name_;
-};
-
-/// Reads a text by a handler of the library's events.
-template <class Json, class Handler>
-void read(std::string_view text,
-          std::string_view source,
-          const JsonLimits& limits,
-          Handler& handler) {
+template <class Json>
+Json parse(std::string_view text,
+           std::string_view source,
+           const JsonLimits& limits,
+           const TakeMember* take = nullptr) {
+  text = without_byte_order_mark(text, source);
   Measure(text, source, limits).run();
+  Json value;
+  Builder<Json> builder(value, source, take);
   try {
-    Json::sax_parse(text, &handler);
+    Json::sax_parse(text, &builder);
   } catch (const typename Json::parse_error& error) {
     // "... - unexpected '}'; expected ..."; library 3.11.3 words an empty text otherwise.
     std::string_view reason(error.what());
@@ -287,14 +223,6 @@ void read(std::string_view text,
   } catch (const typename Json::exception& error) {  // a number beyond all numbers
     fail_environment("{}: the text is not JSON: {}", source, printable(error.what()));
   }
-}
-
-template <class Json>
-Json parse(std::string_view text, std::string_view source, const JsonLimits& limits) {
-  text = without_byte_order_mark(text, source);
-  Json value;
-  Builder<Json> builder(value, source);
-  read<Json>(text, source, limits, builder);
   return value;
 }
 
@@ -314,9 +242,7 @@ void for_each_member(std::string_view text,
                      std::string_view source,
                      const JsonLimits& limits,
                      const TakeMember& take) {
-  text = without_byte_order_mark(text, source);
-  MemberBuilder builder(source, take);
-  read<json>(text, source, limits, builder);
+  parse<json>(text, source, limits, &take);
 }
 
 void append_value(ordered_json& object, const std::string& name, ordered_json value) {

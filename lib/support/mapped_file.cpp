@@ -12,13 +12,12 @@
 #include "support/descriptor.h"
 #include "support/digest.h"
 #include "support/errors.h"
-#include "support/file_state.h"
 
 namespace dimred {
 
 MappedFile::MappedFile(std::filesystem::path path) : path_(std::move(path)) {
   const InputFile file(path_);  // a mapping outlives it
-  const auto state = file_state(file.descriptor(), path_);
+  const auto& state = file.state();
   modified_ = state.seconds * 1'000'000'000 + state.nanoseconds;
   const std::size_t size = file.size();
   if (size == 0) return;  // cannot be mapped

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <span>
-#include <stdexcept>
 #include <string_view>
 
 #include "support/errors.h"

@@ -75,11 +75,13 @@ def _refuse_type(place: str, received: str) -> NoReturn:
 def as_array(value: Any, place: str) -> tuple[NDArray[Any], str]:
     """Returns the array and the name of its type; a bfloat16 value is given as its 16 bits. place: the value's name."""
     if is_torch(value):
+        import torch
+
         require_dense(value, place)
         value = _resolved(value)
         dtype = dtype_name(value)
         try:
-            return (value.view(_torch_int16(value)).numpy() if dtype == "bfloat16" else value.numpy()), dtype
+            return (value.view(torch.int16).numpy() if dtype == "bfloat16" else value.numpy()), dtype
         except TypeError:  # a type that NumPy lacks
             _refuse_type(place, dtype)
     if np.ma.is_masked(value):
@@ -91,12 +93,6 @@ def as_array(value: Any, place: str) -> tuple[NDArray[Any], str]:
     if array.dtype.byteorder == ">":
         array = array.astype(array.dtype.newbyteorder("="))
     return (array.view(np.uint16) if dtype == "bfloat16" else array), dtype
-
-
-def _torch_int16(value: Any) -> Any:
-    import torch
-
-    return torch.int16
 
 
 def is_matrix(source: Any) -> bool:

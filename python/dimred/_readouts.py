@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from dimred import _core
 from dimred._arguments import one_of, rates_of, require_function, require_kind_of, whole_number
-from dimred._arrays import tied_names
-from dimred._basis import spelled_names
+from dimred._arrays import is_matrix, tied_names
+from dimred._basis import Basis, spelled_names
+from dimred._minimize import minimize
 from dimred._sources import given_order, open_source, row_values
 
 Weights = NDArray[Any]  # float32, or float64
@@ -171,8 +172,7 @@ def average(
     taken = range(0 if unnumbered and isinstance(last, _Usual) else max(0, rows.rows - last), rows.rows)
     _require_no_factors(rows, taken)
     _require_order(rows, taken, kind)
-    of_files = isinstance(source, (str, os.PathLike)) or all(isinstance(item, (str, os.PathLike)) for item in source)
-    if kind == "power" and (rows.counted or not of_files):
+    if kind == "power" and (rows.counted or not _is_of_files(source)):
         raise ValueError(
             f"{SCOPE} kind 'power' needs steps in the names of all snapshots, received names without a step, such as "
             f"{rows.names[taken[0]]}"
@@ -207,6 +207,12 @@ def average(
             result.gain = _interval(judge(_row(rows, taken[-1])) - losses)
     result.evaluations = judge.count
     return result
+
+
+def _is_of_files(source: Any) -> bool:
+    """Returns whether the source is a path or a list of paths."""
+    items = [source] if isinstance(source, (str, os.PathLike)) or is_matrix(source) else source
+    return all(isinstance(item, (str, os.PathLike)) for item in items)
 
 
 def _require_order(rows: _core.Source, taken: range, kind: str) -> None:
@@ -329,9 +335,6 @@ def _learned(
     steps: int,
     batches: Iterable[Any] | None,
 ) -> tuple[Weights, NDArray[np.float64]]:
-    from dimred._basis import Basis
-    from dimred._minimize import minimize
-
     spanned = np.stack([_row(rows, i) for i in taken]).astype(np.float64)
     triangle = np.linalg.qr(spanned.T)
     basis = Basis(np.ascontiguousarray(triangle[0].T, np.float32), None, None)

@@ -79,20 +79,6 @@ TEST(FloatFormats, KeepWhatIsNotFinite) {
   EXPECT_TRUE(std::isnan(from_double(NAN)));
 }
 
-TEST(FloatFormats, RoundToBfloatsNearestValue) {
-  EXPECT_EQ(to_bfloat(1.0F), 0x3F80);
-  EXPECT_EQ(to_bfloat(0x1.00fffep0F), 0x3F80);
-  EXPECT_EQ(to_bfloat(0x1.01p0F), 0x3F80);  // a tie: to the even one
-  EXPECT_EQ(to_bfloat(0x1.010002p0F), 0x3F81);
-  EXPECT_EQ(to_bfloat(-0x1.03p0F), 0xBF82);       // a tie
-  EXPECT_EQ(to_bfloat(0x1.fffffep0F), 0x4000);    // carries into the exponent
-  EXPECT_EQ(to_bfloat(0x1.fffffep127F), 0x7F80);  // beyond the largest: infinity
-  EXPECT_EQ(to_bfloat(0x1p-133F), 0x0001);        // subnormal
-  EXPECT_EQ(to_bfloat(-0.0F), 0x8000);
-  EXPECT_EQ(to_bfloat(-INFINITY), 0xFF80);
-  EXPECT_TRUE(std::isnan(from_bfloat(to_bfloat(std::bit_cast<float>(0x7F800001U)))));
-}
-
 // All halves there are, and the middles between neighbours as float32 has them.
 TEST(FloatFormats, EachHalfComesBackAndMiddlesGoToTheEvenOne) {
   for (std::uint32_t bits = 0; bits < 0x7C00; ++bits) {

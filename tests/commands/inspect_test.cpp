@@ -1,8 +1,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <fstream>
-#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "checkpoints/run_config.h"
@@ -51,19 +49,6 @@ TEST(InspectSnapshot, ShowsItsContents) {
   expect_shown(inspect(file),
                {"digest verified", "40 float32", small_layout().hash, "0.5", "not measured"});
   expect_shown(inspect(file, "--tensors"), {"conv.weight", "4 x 1 x 3 x 3", "weight"});
-}
-
-TEST(InspectSafetensors, ANameIsNeitherACommandToTheTerminalNorALineOfItsOwn) {
-  const TemporaryFolder folder;
-  const auto file = folder.path() / "weights.safetensors";
-  const std::string header =
-      R"({"a\u001b[2J\nwhole               yes":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})";
-  std::ofstream out(file, std::ios::binary);
-  const std::uint64_t length = header.size();
-  out.write(reinterpret_cast<const char*>(&length), sizeof(length));
-  out << header << std::string(4, '\0');
-  out.close();
-  expect_shown(inspect(file, "--tensors"), {"\na\\u001B[2J\\nwhole"});
 }
 
 class DamagedSnapshot : public testing::TestWithParam<std::int64_t> {};

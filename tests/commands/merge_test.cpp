@@ -108,18 +108,11 @@ TEST_F(MergeCommand, ConvertMakesNoFolderWithTheNameOfAFile) {
   }
 }
 
-TEST_F(MergeCommand, SweepsByTheLinesOfAFile) {
-  const auto lines =
-      folder.write("sweep.txt", "# windows\nkind=mean last=1\n\nkind=ema decay=0.5\n");
-  EXPECT_EQ(merged("--sweep " + lines.string()).code, 0);
-  EXPECT_EQ(weight_in(output / "01"), merge::raw(std::vector{3.0F}));
-  EXPECT_EQ(weight_in(output / "02"), merge::raw(std::vector{17.0F / 7}));
-}
-
-TEST_F(MergeCommand, TakesCommentsBehindTheWordsOfASweep) {
+TEST_F(MergeCommand, SweepsByTheLinesOfAFileAndTakesComments) {
   folder.write("c#1.txt", "0.5 # oldest\n0.25\n0.25\n");
   const auto lines = folder.write("sweep.txt",
-                                  "kind=mean last=1 # newest\nkind=ema decay=0.5\t#half\n"
+                                  "# windows\nkind=mean last=1 # newest\n\n"
+                                  "kind=ema decay=0.5\t#half\n"
                                   "coefficients=c#1.txt # by hand\n");
   EXPECT_EQ(merged("--sweep " + lines.string()).code, 0);
   EXPECT_EQ(weight_in(output / "01"), merge::raw(std::vector{3.0F}));

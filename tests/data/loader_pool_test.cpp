@@ -17,6 +17,7 @@
 #include "data/encode.h"
 #include "data/loader.h"
 #include "tests/data/constructed_dataset.h"
+#include "tests/tools/temporary_folder.h"
 
 namespace dimred::data {
 namespace {
@@ -142,15 +143,10 @@ TEST(LoaderPool, ABadSampleFailsWithItsOriginAfterTheBatchesBefore) {
     Loader loader(dataset, order, cropped(), {.batch_size = 10, .threads = threads}, 2);
     ASSERT_TRUE(loader.next());
     ASSERT_TRUE(loader.next());
-    try {
-      loader.next();
-      FAIL() << "the failure was lost";
-    } catch (const std::runtime_error& error) {
-      const std::string text = error.what();
-      EXPECT_TRUE(text.starts_with("sample " + std::to_string(order.at(2, 25)) +
-                                   ": [png] the file ends early"))
-          << text;
-    }
+    const auto text = thrown<std::runtime_error>([&] { loader.next(); });
+    EXPECT_TRUE(text.starts_with("sample " + std::to_string(order.at(2, 25)) +
+                                 ": [png] the file ends early"))
+        << text;
   }
 }
 

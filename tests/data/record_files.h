@@ -51,15 +51,4 @@ inline std::int64_t label_at(const Dataset& dataset, std::int64_t index) {
   return dataset.read(index, scratch).label;
 }
 
-/// The exception of the call, as text; empty: none.
-template <class Call>
-std::string error_of(const Call& call) {
-  try {
-    call();
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return {};
-}
-
 }  // namespace dimred::data

@@ -31,7 +31,6 @@ class Connect : public testing::Test {
             .size = size,
             .local_rank = rank,
             .local_size = size,
-            .launcher = "torchrun",
             .address = "127.0.0.1",
             .port = server_->getPort(),
             .agent_store = true,

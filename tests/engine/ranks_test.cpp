@@ -1,7 +1,6 @@
 #include <gtest/gtest.h>
 #include <torch/nn/modules/conv.h>
 
-#include <atomic>
 #include <mutex>
 
 #include "engine/passes/buckets.h"
@@ -10,6 +9,7 @@
 #include "support/agreement.h"
 #include "support/errors.h"
 #include "tests/tools/gloo_ranks.h"
+#include "tests/tools/temporary_folder.h"
 
 namespace dimred::engine {
 namespace {
@@ -174,24 +174,18 @@ TEST(GradientBuckets, EqualOneAllReduceAfterTheBackwardPass) {
 }
 
 TEST(Agreement, NamesTheFactAndTheRank) {
-  std::atomic<int> named = 0;
-  on_gloo_ranks(3, [&](distributed::TensorCommunicator& communicator) {
+  on_gloo_ranks(3, [](distributed::TensorCommunicator& communicator) {
     const auto seed = communicator.rank() == 2 ? "7" : "1";
     require_agreement(communicator, {{"model", "convnet"}, {"epochs", "2"}});
-    try {
-      require_agreement(communicator, {{"model", "convnet"}, {"seed", seed}});
-    } catch (const std::invalid_argument& error) {
-      EXPECT_STREQ(error.what(),
-                   "[distributed] ranks disagree in seed: rank 0 has 1, rank 2 has 7");
-      ++named;
-    }
+    EXPECT_EQ(thrown<std::invalid_argument>([&] {
+                require_agreement(communicator, {{"model", "convnet"}, {"seed", seed}});
+              }),
+              "[distributed] ranks disagree in seed: rank 0 has 1, rank 2 has 7");
   });
-  EXPECT_EQ(named, 3);
 }
 
 TEST(OnRank0, GivesTheResultOrTheErrorToAll) {
-  std::atomic<int> refused = 0;
-  on_gloo_ranks(3, [&](distributed::TensorCommunicator& communicator) {
+  on_gloo_ranks(3, [](distributed::TensorCommunicator& communicator) {
     const auto rank = communicator.rank();
     EXPECT_EQ(on_rank_0(communicator, [&] { return formatted("of {}", rank); }), "of 0");
     EXPECT_EQ(on_rank_0(communicator, [&] { return rank == 0; }), true);
@@ -204,14 +198,9 @@ TEST(OnRank0, GivesTheResultOrTheErrorToAll) {
         on_rank_0(communicator,
                   [&]() -> std::string { throw std::runtime_error(formatted("{}", rank)); }),
         std::runtime_error);
-    try {
-      on_rank_0(communicator, []() -> std::string { throw std::invalid_argument("[x] rule"); });
-    } catch (const std::invalid_argument& error) {
-      EXPECT_STREQ(error.what(), "[x] rule");
-      ++refused;
-    }
+    const auto rule = []() -> std::string { throw std::invalid_argument("[x] rule"); };
+    EXPECT_EQ(thrown<std::invalid_argument>([&] { on_rank_0(communicator, rule); }), "[x] rule");
   });
-  EXPECT_EQ(refused, 3);
 }
 
 }  // namespace

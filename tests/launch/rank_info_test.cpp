@@ -23,7 +23,6 @@ TEST(RankInfo, IsASingleProcessWithoutALauncher) {
   const auto rank_info = rank_info_in({});
   EXPECT_EQ(rank_info.rank, 0);
   EXPECT_EQ(rank_info.size, 1);
-  EXPECT_EQ(rank_info.launcher, "none");
 }
 
 TEST(RankInfo, OfTorchrun) {
@@ -45,7 +44,6 @@ TEST(RankInfo, OfTorchrun) {
   EXPECT_EQ(rank_info.port, 29500);
   EXPECT_TRUE(rank_info.agent_store);
   EXPECT_EQ(rank_info.run_id, "abc");
-  EXPECT_EQ(rank_info.launcher, "torchrun");
 }
 
 TEST(RankInfo, OfTorchrunWithOneRankReachesTheAgentsStore) {

@@ -142,21 +142,13 @@ TEST_F(Merge, SaysWhichTensorsBecomeZero) {
   EXPECT_THAT(run("run").remarks, ElementsAre());
 }
 
-TEST_F(Merge, HasTheMeanOfValuesWhoseSumIsBeyondFloat64) {
-  for (const double value : {1.5, 1.7})
-    put_checkpoint(at("run/step" + std::to_string(int(value * 10))),
-                   {{{"d", "F64", {2}, raw(std::vector{value * 1e308, value})}}});
-  run("run");
-  EXPECT_EQ(bytes_of(at("out/model.safetensors"), "d"), raw(std::vector{1.6e308, 1.6}));
-}
-
 // The element whose sum overflows is summed in a scaled form, its neighbours are not.
 TEST_F(Merge, KeepsSmallValuesBesideOnesNearTheEndOfFloat64) {
-  const std::vector<std::vector<double>> steps{{1.7e308, 1e-320, 2.447e-308, -1.7e308},
+  const std::vector<std::vector<double>> steps{{1.5e308, 1e-320, 2.447e-308, -1.7e308},
                                                {1.7e308, 3e-320, 2.893e-308, -1.7e308}};
   for (int step : {1, 2})
     put_checkpoint(at(formatted("run/step{}", step)), {{{"d", "F64", {4}, raw(steps[step - 1])}}});
-  const std::vector<double> mean{1.7e308, 2e-320, (2.447e-308 + 2.893e-308) / 2, -1.7e308};
+  const std::vector<double> mean{1.6e308, 2e-320, (2.447e-308 + 2.893e-308) / 2, -1.7e308};
   run("run");
   EXPECT_EQ(bytes_of(at("out/model.safetensors"), "d"), raw(mean));
   merge({at("run")}, at("single"), {.block = 1});

@@ -98,33 +98,30 @@ TEST(CombinedRows, HaveDigestsThatTellEqualRows) {
   }
 }
 
+/// Two rows of float64 together.
+std::vector<double> combined(const std::vector<std::vector<double>>& all,
+                             const Coefficients& coefficients) {
+  std::vector<double> out(all.front().size());
+  combine_rows<double>(*source_of(all), std::vector<std::int64_t>{0, 1}, coefficients, out, 1);
+  return out;
+}
+
 TEST(CombinedRows, OfFloat64AreNotRoundedToFloat32) {
-  const std::vector<std::vector<double>> all{{1, 1e300}, {1 + 0x1p-40, 1e300}};
-  std::vector<double> out(2);
-  combine_rows<double>(*source_of(all), std::vector<std::int64_t>{0, 1}, {{1, 1}, 2}, out, 1);
-  EXPECT_THAT(out, ElementsAre(1 + 0x1p-41, 1e300));
+  EXPECT_THAT(combined({{1, 1e300}, {1 + 0x1p-40, 1e300}}, {{1, 1}, 2}),
+              ElementsAre(1 + 0x1p-41, 1e300));
 }
 
 TEST(CombinedRows, MeanNearTheEndOfFloat64IsFinite) {
   const std::vector<std::vector<double>> all{{1.5e308, 3}, {1.7e308, 4}};
-  std::vector<double> out(2);
-  combine_rows<double>(*source_of(all), std::vector<std::int64_t>{0, 1}, {{1, 1}, 2}, out, 1);
-  EXPECT_THAT(out, ElementsAre(1.6e308, 3.5));
-  EXPECT_THAT(
-      thrown<std::invalid_argument>([&] {
-        combine_rows<double>(*source_of(all), std::vector<std::int64_t>{0, 1}, {{1, 1}, 1}, out, 1);
-      }),
-      HasSubstr("the sum at column 0 is beyond the range of F64"));
+  EXPECT_THAT(combined(all, {{1, 1}, 2}), ElementsAre(1.6e308, 3.5));
+  EXPECT_THAT(thrown<std::invalid_argument>([&] {
+                combined(all, {{1, 1}, 1});
+              }),
+              HasSubstr("the sum at column 0 is beyond the range of F64"));
 }
 
 // An element whose sum overflows leaves its neighbours as they are, subnormal ones too.
 TEST(CombinedRows, KeepSmallValuesBesideOnesNearTheEndOfFloat64) {
-  const auto combined = [](const std::vector<std::vector<double>>& all,
-                           const Coefficients& coefficients) {
-    std::vector<double> out(all.front().size());
-    combine_rows<double>(*source_of(all), std::vector<std::int64_t>{0, 1}, coefficients, out, 1);
-    return out;
-  };
   EXPECT_THAT(combined({{1.7e308, 1e-320}, {1.7e308, 3e-320}}, {{1, 1}, 2}),
               ElementsAre(1.7e308, 2e-320));
   EXPECT_THAT(combined({{2.447e-308, 1.7e308}, {2.893e-308, 1.7e308}}, {{1, 1}, 2}),

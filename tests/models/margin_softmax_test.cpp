@@ -82,22 +82,6 @@ TEST_P(Margins, EqualTorchsAutogradOfTheDefinition) {
   EXPECT_TRUE(torch::allclose(ours.weight_gradient, expected.weight_gradient, 1e-9, 1e-11));
 }
 
-TEST_P(Margins, GradientsAreDifferencesOfTheLoss) {
-  const auto p = problem();
-  const auto ours = solve(p, GetParam());
-  const double h = 1e-6;
-  for (int i = 0; i < 5; ++i) {
-    const auto dx = torch::randn_like(p.features);
-    const auto dw = torch::randn_like(p.weights);
-    const auto at = [&](double t) {
-      return solve({p.features + t * dx, p.labels, p.weights + t * dw}, GetParam()).loss;
-    };
-    const double slope =
-        ((ours.feature_gradient * dx).sum() + (ours.weight_gradient * dw).sum()).item<double>();
-    EXPECT_NEAR((at(h) - at(-h)) / (2 * h), slope, 1e-7 * std::max(1.0, std::abs(slope)));
-  }
-}
-
 /// Cosines of -1, nearly -1, nearly 1 and 1, and rows of zeros, in both types.
 TEST_P(Margins, StayFiniteAtTheEndsOfTheCosine) {
   for (const auto type : {torch::kFloat32, torch::kFloat64}) {

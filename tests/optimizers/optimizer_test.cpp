@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 #include <torch/nn/utils/clip_grad.h>
-#include <torch/optim/adagrad.h>
-#include <torch/optim/adam.h>
 
 #include <cmath>
 #include <set>
@@ -26,50 +24,6 @@ torch::Tensor filled(const layout::Layout& layout) {
   for (const auto& entry : layout.entries)
     vector.narrow(0, entry.memory_offset, entry.size).normal_();
   return vector;
-}
-
-/// torch.optim.Adam adds epsilon behind the correction of the second moment, TensorFlow before.
-TEST(Optimizer, AdamIsTorchsWithItsEpsilonMoved) {
-  torch::manual_seed(1);
-  const OptimizerOptions options{
-      .kind = OptimizerKind::adam, .sgd = {.weight_decay = 0.1}, .epsilon = 0.01};
-  auto weights = torch::randn({1000});
-  auto reference = weights.clone().requires_grad_(true);
-  torch::optim::Adam torchs({reference}, torch::optim::AdamOptions(0.1).weight_decay(0.1));
-  const auto ours =
-      make_optimizer(options, {{.columns = {0, 1000}, .decay = true, .size = 1000}}, weights);
-  StepControl control(torch::kCPU);
-  for (int t = 1; t <= 20; ++t) {
-    const auto gradient = torch::randn({1000});
-    reference.mutable_grad() = gradient.clone();
-    auto& group = static_cast<torch::optim::AdamOptions&>(torchs.param_groups()[0].options());
-    group.eps(0.01 / std::sqrt(1 - std::pow(0.999, t)));
-    torchs.step();
-    control.set(0.1, t);
-    ours->step(weights, gradient, control);
-    ASSERT_TRUE(torch::allclose(weights, reference, 1e-5, 1e-6)) << t;
-  }
-}
-
-TEST(Optimizer, AdagradIsTorchsWithoutEpsilon) {
-  torch::manual_seed(1);
-  auto weights = torch::randn({1000});
-  auto reference = weights.clone().requires_grad_(true);
-  torch::optim::Adagrad torchs(
-      {reference}, torch::optim::AdagradOptions(0.1).initial_accumulator_value(0.1).eps(0));
-  const OptimizerOptions options{.kind = OptimizerKind::adagrad,
-                                 .sgd = {.weight_decay = 0},
-                                 .accumulator = {.adagrad_initial = 0.1}};
-  const auto ours = make_optimizer(options, {{.columns = {0, 1000}, .size = 1000}}, weights);
-  StepControl control(torch::kCPU);
-  for (int t = 1; t <= 20; ++t) {
-    const auto gradient = torch::randn({1000});
-    reference.mutable_grad() = gradient.clone();
-    torchs.step();
-    control.set(0.1, t);
-    ours->step(weights, gradient, control);
-    ASSERT_TRUE(torch::allclose(weights, reference, 1e-5, 1e-6)) << t;
-  }
 }
 
 /// The trust ratio by parameter, in float64; biases take the plain momentum step.
@@ -240,28 +194,6 @@ TEST(Gradient, IsCenteredByOutputChannel) {
     }
     const auto rows = was.view({entry.shape.front(), -1});
     EXPECT_TRUE(torch::allclose(is.view_as(rows), rows - rows.mean(1, true), 1e-6, 1e-6));
-  }
-}
-
-TEST(Segments, OfShardsTogetherAreTheWhole) {
-  const auto layout = small_layout();
-  for (const int ranks : {1, 2, 3, 7}) {
-    std::int64_t columns = 0, size = 0, decay = 0;
-    for (int rank = 0; rank < ranks; ++rank) {
-      const auto shard = layout::shard_of(layout, rank, ranks);
-      std::int64_t next = 0;
-      for (const auto& segment : segments_of(layout, shard)) {
-        EXPECT_EQ(segment.columns.begin, next);
-        next = segment.columns.end;
-        size += segment.size;
-        decay += segment.decay ? segment.size : 0;
-      }
-      EXPECT_EQ(next, shard.memory_columns());
-      columns += next;
-    }
-    EXPECT_EQ(columns, layout.memory_size) << ranks;
-    EXPECT_EQ(size, layout.file_size) << ranks;
-    EXPECT_EQ(decay, layout.file_size - 4) << ranks;
   }
 }
 

@@ -8,7 +8,6 @@
 #include "optimizers/optimizer.h"
 
 // Every optimiser, step by step, against its published formula written for one number in float64.
-// (torch's own optimisers: torch_test.cpp.)
 namespace dimred::optimizers {
 namespace {
 

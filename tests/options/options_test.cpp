@@ -154,14 +154,6 @@ TEST(OptionTable, AdoptingSaysWhatWasSetOtherwise) {
   EXPECT_EQ(into.name, "run");  // it does not persist
 }
 
-TEST(OptionTable, NegativeNumberIsAValue) {
-  double shift = 0;
-  OptionTable table("dimred test", "");
-  table.add("shift", &shift, "");
-  table.parse({"--shift", "-1.5"});
-  EXPECT_EQ(shift, -1.5);
-}
-
 TEST(OptionTable, FlagOverridesFileOverridesDefault) {
   const TemporaryFolder folder;
   const auto file = folder.write("a.toml", "batch_size = 32\nlearning_rate = 0.5\n");

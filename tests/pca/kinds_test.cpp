@@ -166,20 +166,7 @@ TEST(Random, NeedsAsManyColumnsAsRows) {
 }
 
 TEST(Random, GivesTheSameBitsForAnyTileSizeAndThreadCount) {
-  const TemporaryFolder folder;
-  const auto source = source_of(random_matrix(1, 60000, 10));
-  std::string first;
-  for (const std::int64_t tile_bytes : {1 << 20, 64 << 20}) {
-    for (const std::int64_t threads : {1, 8}) {  // 8 have tiles of 1024 columns in 1 MiB
-      FitOptions options = kind_options(Kind::random, 7);
-      options.tile_bytes = tile_bytes;
-      options.threads = threads;
-      fit(*source, options, folder / "p.npy");
-      const std::string bytes = text_of_file(folder / "p.npy");
-      if (first.empty()) first = bytes;
-      EXPECT_TRUE(bytes == first) << tile_bytes << " bytes, " << threads << " threads";
-    }
-  }
+  testing::expect_same_bits(*source_of(random_matrix(1, 60000, 10)), kind_options(Kind::random, 7));
 }
 
 TEST(Shuffled, IsThePcaWithTheColumnsOfEachLayerPermuted) {

@@ -1,8 +1,11 @@
 #include "tests/pca/matrices.h"
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <cstring>
 #include <eigen3/Eigen/Dense>
+#include <iterator>
 #include <random>
 
 #include "checkpoints/npy.h"
@@ -117,6 +120,22 @@ FitOptions options_of(std::int64_t components) {
   FitOptions options;
   options.components = components;
   return options;
+}
+
+void expect_same_bits(const SnapshotSource& source, FitOptions options) {
+  const TemporaryFolder folder;
+  std::string first;
+  for (const std::int64_t tile_bytes : {1 << 20, 3 << 20, 64 << 20}) {
+    for (const std::int64_t threads : {1, 2, 3, 8}) {
+      options.tile_bytes = tile_bytes;
+      options.threads = threads;
+      fit(source, options, folder / "p.npy");
+      const std::string bytes = text_of_file(folder / "p.npy");
+      if (first.empty()) first = bytes;
+      EXPECT_EQ(std::ssize(first), 128 + 4 * options.components * source.columns());
+      EXPECT_TRUE(bytes == first) << tile_bytes << " bytes, " << threads << " threads";
+    }
+  }
 }
 
 }  // namespace dimred::pca::testing

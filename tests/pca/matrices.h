@@ -57,4 +57,8 @@ double orthonormality_error(const Matrix& rows);
 
 FitOptions options_of(std::int64_t components);
 
+/// A fit leaves the same bits for any size of its tiles and any number of threads: 8 have tiles of
+/// 1024 columns in 1 MiB.
+void expect_same_bits(const SnapshotSource& source, FitOptions options);
+
 }  // namespace dimred::pca::testing

@@ -23,6 +23,7 @@
 #include "support/parallel.h"
 #include "support/scope_exit.h"
 #include "tests/checkpoints/snapshots_there.h"
+#include "tests/merge/checkpoints.h"
 #include "tests/pca/matrices.h"
 #include "tests/pca/sources.h"
 #include "tests/tools/bytes_read.h"
@@ -47,21 +48,16 @@ std::string npy(const std::string& type, const std::string& fortran, std::string
   return header + std::string(values);
 }
 
-template <class T>
-std::string bytes_of_values(const std::vector<T>& values) {
-  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
-}
-
 TEST(OpenSource, ReadsNpyInBothOrdersAndTypes) {
   const TemporaryFolder folder;
   const std::vector<float> rows{0, 1, 2, 3, 10, 11, 12, 13, 20, 21, 22, 23};
   const std::vector<float> columns{0, 10, 20, 1, 11, 21, 2, 12, 22, 3, 13, 23};
   const std::vector<double> rows64(rows.begin(), rows.end());
   const std::vector<double> columns64(columns.begin(), columns.end());
-  put_file(folder / "c4.npy", npy("<f4", "False", bytes_of_values(rows)));
-  put_file(folder / "f4.npy", npy("<f4", "True ", bytes_of_values(columns)));
-  put_file(folder / "c8.npy", npy("<f8", "False", bytes_of_values(rows64)));
-  put_file(folder / "f8.npy", npy("<f8", "True ", bytes_of_values(columns64)));
+  put_file(folder / "c4.npy", npy("<f4", "False", merge::raw(rows)));
+  put_file(folder / "f4.npy", npy("<f4", "True ", merge::raw(columns)));
+  put_file(folder / "c8.npy", npy("<f8", "False", merge::raw(rows64)));
+  put_file(folder / "f8.npy", npy("<f8", "True ", merge::raw(columns64)));
   for (const char* name : {"c4.npy", "f4.npy", "c8.npy", "f8.npy"}) {
     const auto source = open_source(folder / name);
     EXPECT_EQ(source->rows(), 3);
@@ -218,22 +214,16 @@ TEST(OpenSource, ReadsSafetensorsOfEveryFloatType) {
   const TemporaryFolder folder;
   // 1, -2.5 and 0.0999755859375 (the half next to 0.1), in F32, F64, F16 and BF16; a counter and a
   // running mean, a moment and a rate, which are no weights.
-  const std::string data = bytes_of_values<float>({1, -2.5}) + bytes_of_values<double>({-2.5}) +
-                           bytes_of_values<std::uint16_t>({0x3C00, 0xC100, 0x2E66, 0x0001}) +
-                           bytes_of_values<std::uint16_t>({0x3F80, 0xC020}) +
-                           bytes_of_values<std::int64_t>({7}) + bytes_of_values<float>({9, 5, 6});
-  const std::string header =
-      R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
-      R"("b":{"dtype":"F64","shape":[1],"data_offsets":[8,16]},)"
-      R"("c":{"dtype":"F16","shape":[2,2],"data_offsets":[16,24]},)"
-      R"("d":{"dtype":"BF16","shape":[2],"data_offsets":[24,28]},)"
-      R"("n":{"dtype":"I64","shape":[],"data_offsets":[28,36]},)"
-      R"("bn.running_mean":{"dtype":"F32","shape":[1],"data_offsets":[36,40]},)"
-      R"("moments.a":{"dtype":"F32","shape":[1],"data_offsets":[40,44]},)"
-      R"("learning_rate":{"dtype":"F32","shape":[1],"data_offsets":[44,48]}})";
-  const auto length = static_cast<std::uint64_t>(header.size());
   put_file(folder / "m.safetensors",
-           bytes_of_values(std::vector<std::uint64_t>{length}) + header + data);
+           merge::safetensors(
+               {{"a", "F32", {2}, merge::raw<float>({1, -2.5})},
+                {"b", "F64", {1}, merge::raw<double>({-2.5})},
+                {"c", "F16", {2, 2}, merge::raw<std::uint16_t>({0x3C00, 0xC100, 0x2E66, 0x0001})},
+                {"d", "BF16", {2}, merge::raw<std::uint16_t>({0x3F80, 0xC020})},
+                {"n", "I64", {}, merge::raw<std::int64_t>({7})},
+                merge::f32("bn.running_mean", {9}),
+                merge::f32("moments.a", {5}),
+                merge::f32("learning_rate", {6})}));
   const auto source = open_source(folder.path());
   EXPECT_EQ(all_of(*source),
             (std::vector<float>{1, -2.5, -2.5, 1, -2.5, 0.0999755859375, 0x1p-24F, 1, -2.5}));
@@ -245,11 +235,10 @@ TEST(OpenSource, ReadsSafetensorsOfEveryFloatType) {
 
 TEST(OpenSource, ValueBeyondFloatIsRefusedByTheFitAsOneThatIsNotFinite) {
   const TemporaryFolder folder;
-  const std::string header = R"({"a":{"dtype":"F64","shape":[3],"data_offsets":[0,24]}})";
   for (int i = 0; i < 3; ++i) {
+    const auto values = merge::raw<double>({1.0 * i, 2.0 * i * i, i == 1 ? 1e39 : 3});
     put_file(folder / formatted("{}.safetensors", i),
-             bytes_of_values<std::uint64_t>({header.size()}) + header +
-                 bytes_of_values<double>({1.0 * i, 2.0 * i * i, i == 1 ? 1e39 : 3}));
+             merge::safetensors({{"a", "F64", {3}, values}}));
   }
   const auto source = open_source(folder.path());
   const std::string text = thrown<std::invalid_argument>(
@@ -300,8 +289,7 @@ TEST(OpenSource, RefusesWhatIsMissingEmptyOrMixed) {
   EXPECT_THAT(refusal("run"),
               HasSubstr("holds weights and also folders with weights, such as 'step1'"));
   put_file(folder / "codes.safetensors",
-           std::string("\x4a\0\0\0\0\0\0\0", 8) +
-               R"({"layer.weight":{"dtype":"F8_E4M3","shape":[2],"data_offsets":[0,2]}}     ab)");
+           merge::safetensors({{"layer.weight", "F8_E4M3", {2}, "ab"}}));
   EXPECT_THAT(refusal("codes.safetensors"),
               HasSubstr("\"layer.weight\" (F8_E4M3) holds quantised weights"))
       << refusal("codes.safetensors");

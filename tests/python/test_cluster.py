@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ import yaml
 from cli import completed
 from conftest import REPOSITORY
 from fashion import few
-from ranks import ended, free_port
+from ranks import ended, free_port, running
 
 FILES = REPOSITORY / "scripts" / "cluster"
 SMALL = "--train_samples=200 --test_samples=50 --global_batch_size=50 --threads=1 --epochs=1"
@@ -68,17 +67,10 @@ def test_the_pods_of_the_kubernetes_job_train(
     }
     path = f"{binaries}:{os.environ['PATH']}"
     script = container(manifests)
-    processes = [
-        subprocess.Popen(
-            [*script["command"], *script["args"]],
-            text=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=os.environ | own | {"PATH": path, "JOB_COMPLETION_INDEX": str(index)},
-        )
-        for index in range(int(own["WORLD_SIZE"]))
-    ]
-    done = ended(processes)
+    pods = int(own["WORLD_SIZE"])
+    environments = [os.environ | own | {"PATH": path, "JOB_COMPLETION_INDEX": str(index)} for index in range(pods)]
+    with running([[*script["command"], *script["args"]]] * pods, environments) as processes:
+        done = ended(processes)
     assert done.codes == [0, 0], done.errors
     assert json.loads((tmp_path / "two" / "manifest.json").read_text())["ranks"] == 2
     assert "accuracy" in done.output[0]

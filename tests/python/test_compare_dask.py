@@ -25,17 +25,10 @@ pytest_plugins = ["fake_comparison"]
 NEEDS = "needs Dask: .venv/bin/python -m pip install -r requirements/engine.txt"
 # A mark, not importorskip: a file without any test is a failure of pytest's.
 pytestmark = pytest.mark.skipif(not all(map(find_spec, ("distributed", "dask_jobqueue"))), reason=NEEDS)
-RUNS_64 = """
-selection_seeds = [1, 2, 3, 4, 5, 6, 7, 8]
-[stage1]
-epochs = 2
-validation_fraction = 0.1
-[matrices.pca]
+RUNS_64 = SHORT.replace("[1, 2]", "[1, 2, 3, 4, 5, 6, 7, 8]").replace('"pca"', '"pca"\nalpha = [0.1, 0.2, 0.3, 0.4]')
+RUNS_64 += """
 [matrices.random]
 kind = "random"
-[methods.robust]
-matrix = "pca"
-alpha = [0.1, 0.2, 0.3, 0.4]
 [methods.random]
 role = "control"
 matrix = "random"
@@ -43,11 +36,6 @@ matrix = "random"
 role = "baseline"
 command = "stage1"
 epochs = "+2"
-[methods.annealed]
-role = "baseline"
-command = "stage1"
-epochs = "+2"
-anneal_from_epoch = "+0"
 """
 
 

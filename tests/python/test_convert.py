@@ -23,6 +23,7 @@ import safetensors
 import safetensors.torch
 import torch
 import torch.distributed.checkpoint as dcp
+from cli import completed
 from conftest import REPOSITORY, marked_blocks
 from reference import mindspore_checkpoint
 from safetensors.torch import load_file, save_file
@@ -341,15 +342,17 @@ def test_shards_without_their_metadata_are_named(tmp_path: Path, fails) -> None:
 
 
 def test_raw_and_averaged_weights_of_one_standing_name_the_choice(tmp_path: Path, fails) -> None:
-    """BasicSR's file, whose keys say no usual choice; two networks have none to name."""
+    """BasicSR's file, whose keys say no usual choice, and NeMo's; two networks have none to name."""
     raw, averaged = {"w": torch.ones(2)}, {"w": torch.zeros(2)}
     torch.save({"params": raw, "params_ema": averaged}, tmp_path / "w.pt")
     error = fails(1, "convert", tmp_path / "w.pt", "--output", tmp_path / "out")
     both = "raw weights, params, and averaged weights, params_ema; with --take raw or averaged, merge, convert and diff"
     assert f"{both} read one of them" in error
-    for take, expected in (("raw", raw), ("averaged", averaged)):
-        dimred.convert(tmp_path / "w.pt", tmp_path / take, take=take)
-        same_bits(load_file(tmp_path / take / "model.safetensors"), expected)
+    torch.save({"state_dict": averaged, "current_model_state": raw}, tmp_path / "both.ckpt")
+    for name in ("w.pt", "both.ckpt"):
+        for take, expected in (("raw", raw), ("averaged", averaged)):
+            dimred.convert(tmp_path / name, tmp_path / f"{take}_{name[0]}", take=take)
+            same_bits(load_file(tmp_path / f"{take}_{name[0]}/model.safetensors"), expected)
     for two in ({"params": raw, "params_d": averaged}, {"g_ema": averaged, "d": {"w": torch.ones(3)}}):
         torch.save(two, tmp_path / "two.pt")
         assert "save only one network" in fails(1, "convert", tmp_path / "two.pt", "--output", tmp_path / "out")
@@ -774,14 +777,6 @@ def test_snapshots_runs_and_states_of_ours(ours: Path, tmp_path: Path) -> None:
         assert floats_of(tmp_path / f"{name}.safetensors").tobytes() == expected.tobytes(), name
 
 
-def test_raw_and_averaged_weights(tmp_path: Path) -> None:
-    raw, average = {"w": torch.ones(3)}, {"w": torch.full((3,), 2.0)}
-    torch.save({"state_dict": average, "current_model_state": raw}, tmp_path / "both.ckpt")
-    for take, expected in {"raw": raw, "averaged": average}.items():
-        dimred.convert(tmp_path / "both.ckpt", tmp_path / f"{take}.safetensors", take=take)
-        same_bits(load_file(tmp_path / f"{take}.safetensors"), expected)
-
-
 def test_a_series_is_refused_with_its_newest(tmp_path: Path, fails) -> None:
     for step in (9, 10):
         folder_of(tmp_path / f"run/step{step}", {"w": torch.ones(2)})
@@ -833,37 +828,31 @@ def when_there(file: Path, count: int, action) -> threading.Thread:
     return thread
 
 
-def test_a_killed_conversion_goes_on_by_shard(tmp_path: Path, dimred: Path, execute) -> None:
-    sparse_shards(tmp_path / "source", 12, 8 << 20)
-    words = ["convert", tmp_path / "source", "--output", tmp_path / "out", "--threads", "1"]
+def killed_conversion(dimred: Path, folder: Path) -> list[object]:
+    """Kills a conversion when three shards are finished; its words."""
+    sparse_shards(folder / "source", 12, 8 << 20)
+    words = ["convert", folder / "source", "--output", folder / "out", "--threads", "1"]
     process = subprocess.Popen([dimred, *words], stdout=subprocess.DEVNULL)
-    when_there(tmp_path / "out.tmp", 2, process.kill).join()
+    when_there(folder / "out.tmp", 3, process.kill).join()
     assert process.wait() == -signal.SIGKILL
-    done = {file.name: file.stat().st_mtime_ns for file in (tmp_path / "out.tmp").glob("*.safetensors")}
-    finished = [file.name[1:-5] for file in (tmp_path / "out.tmp").glob(".*.safetensors.json")]
-    assert len(finished) >= 2
-    execute("dimred", *words)
-    for name in finished:
-        assert (tmp_path / "out" / name).stat().st_mtime_ns == done[name], name
-    assert len(list((tmp_path / "out").glob("*.safetensors"))) == 12
-    assert not (tmp_path / "out.tmp").exists()
-    assert all(
-        not value.any() for file in (tmp_path / "out").glob("*.safetensors") for value in load_file(file).values()
-    )
+    return words
 
 
-def test_a_finished_shard_that_was_damaged_is_written_again(tmp_path: Path, dimred: Path, execute) -> None:
-    sparse_shards(tmp_path / "source", 12, 8 << 20)
-    words = ["convert", tmp_path / "source", "--output", tmp_path / "out", "--threads", "1"]
-    process = subprocess.Popen([dimred, *words], stdout=subprocess.DEVNULL)
-    when_there(tmp_path / "out.tmp", 2, process.kill).join()
-    process.wait()
-    first, second = sorted(file.name[1:-5] for file in (tmp_path / "out.tmp").glob(".*.safetensors.json"))[:2]
+def test_a_killed_conversion_goes_on_by_shard(tmp_path: Path, dimred: Path, execute) -> None:
+    """Finished shards that were damaged meanwhile are written again."""
+    words = killed_conversion(dimred, tmp_path)
+    first, second, *whole = sorted(file.name[1:-5] for file in (tmp_path / "out.tmp").glob(".*.safetensors.json"))
+    assert whole
+    written = {name: (tmp_path / "out.tmp" / name).stat().st_mtime_ns for name in whole}
     for name, offset in ((first, -5), (second, 12)):  # in the values, and in the header
         content = bytearray((tmp_path / "out.tmp" / name).read_bytes())
         content[offset] ^= 1
         (tmp_path / "out.tmp" / name).write_bytes(content)
     execute("dimred", *words)
+    for name, time_of_it in written.items():
+        assert (tmp_path / "out" / name).stat().st_mtime_ns == time_of_it, name
+    assert len(list((tmp_path / "out").glob("*.safetensors"))) == 12
+    assert not (tmp_path / "out.tmp").exists()
     for file in (tmp_path / "out").glob("*.safetensors"):
         assert all(not value.any() for value in load_file(file).values())
     assert not faults_of(tmp_path / "out")
@@ -883,7 +872,7 @@ def test_a_check_compares_the_digests_of_a_conversion(tmp_path: Path, dimred: Pa
     assert not faults_of(converted(source, tmp_path / "out"))
     save_file({name: torch.full((2,), 2.0) for name in NAMES}, tmp_path / "out/model.safetensors")
     assert "convert.json has another digest" in faults_of(tmp_path / "out")[0]
-    done = subprocess.run([dimred, "inspect", tmp_path / "out", "--check"], capture_output=True, text=True, check=False)
+    done = completed([dimred, "inspect", tmp_path / "out", "--check"])
     assert done.returncode == 1
     assert "convert.json has another digest" in done.stdout + done.stderr
     save_file({"of_another_program": torch.ones(2)}, tmp_path / "out/adapter_model.safetensors")
@@ -891,12 +880,7 @@ def test_a_check_compares_the_digests_of_a_conversion(tmp_path: Path, dimred: Pa
 
 
 def test_another_plan_begins_anew(tmp_path: Path, execute, dimred: Path) -> None:
-    sparse_shards(tmp_path / "source", 12, 8 << 20)
-    words = ["convert", tmp_path / "source", "--output", tmp_path / "out", "--threads", "1"]
-    process = subprocess.Popen([dimred, *words], stdout=subprocess.DEVNULL)
-    when_there(tmp_path / "out.tmp", 2, process.kill).join()
-    process.wait()
-    execute("dimred", *words, "--dtype", "bfloat16")
+    execute("dimred", *killed_conversion(dimred, tmp_path), "--dtype", "bfloat16")
     types = {value.dtype for file in (tmp_path / "out").glob("*.safetensors") for value in load_file(file).values()}
     assert types == {torch.bfloat16}
 

@@ -10,7 +10,6 @@ import os
 import pickle
 import re
 import runpy
-import socket
 from collections.abc import Callable
 from copy import deepcopy
 from pathlib import Path
@@ -28,6 +27,7 @@ import transformers
 from conftest import PACKAGE, REPOSITORY
 from lightning.pytorch.callbacks import GradientAccumulationScheduler, LearningRateMonitor, StochasticWeightAveraging
 from lightning.pytorch.loggers import CSVLogger
+from ranks import free_port
 from torch import nn
 from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
@@ -225,18 +225,16 @@ def test_lightning_takes_searched_steps_by_manual_optimization() -> None:
     assert module.trainer_of_last_fit.global_step == 10
 
 
+def after_each_step(call: Callable[..., None]) -> type[transformers.TrainerCallback]:
+    return type("AfterEachStep", (transformers.TrainerCallback,), {"on_step_end": call})
+
+
 def test_trainer_records_the_weights_of_its_steps(tmp_path: Path) -> None:
     trainer = PlainTrainer(
         Regression(), arguments(tmp_path / "out", 2), train_dataset=Rows(), callbacks=[TrainerSnapshots(tmp_path / "w")]
     )
     seen = []
-    trainer.add_callback(
-        type(
-            "Seen",
-            (transformers.TrainerCallback,),
-            {"on_step_end": lambda *_, model, **__: seen.append(weights(model))},
-        )
-    )
+    trainer.add_callback(after_each_step(lambda *_, model, **__: seen.append(weights(model))))
     trainer.train()
     assert names(tmp_path / "w") == [f"snapshot_{step:08d}.h5" for step in (3, 5, 8, 10)]
     for step in (3, 5, 8, 10):
@@ -256,7 +254,7 @@ def test_a_training_that_broke_off_is_recorded_on(tmp_path: Path) -> None:
         if state.global_step == 7:
             raise RuntimeError("the loader broke")
 
-    broken.add_callback(type("Fails", (transformers.TrainerCallback,), {"on_step_end": fail}))
+    broken.add_callback(after_each_step(fail))
     with pytest.raises(RuntimeError, match="the loader broke"):
         broken.train()
     again = PlainTrainer(
@@ -373,13 +371,10 @@ def test_trainer_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
 
 
 def test_ranks_of_both_trainers_take_the_steps_of_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(PACKAGE), str(Path(__file__).parent)]))
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["trainer_parts"])  # so that Transformers is imported once
-    common = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    common = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     ranks = [
         context.Process(target=train_rank, args=(tmp_path, common | {"RANK": rank, "LOCAL_RANK": rank}))
         for rank in "01"
@@ -445,14 +440,7 @@ def by_lightning(model: nn.Module, folder: Path) -> Callable[[nn.Module], object
             super().__init__(sgd)
             self.network = model
 
-    trainer = lightning.Trainer(
-        accelerator="cpu",
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        max_steps=0,
-    )
+    trainer = lightning.Trainer(max_steps=0, **QUIET)
     trainer.fit(Held(), DataLoader(TensorDataset(*data()), BATCH))
     trainer.save_checkpoint(folder / "last.ckpt")
     state = torch.load(folder / "last.ckpt", weights_only=False)["state_dict"]
@@ -621,14 +609,11 @@ def check_adapter(known: dict[str, Any], folder: Path) -> None:
     moved = torch.cat([value.flatten() for value in trained.values()]).numpy()
     assert 0 < np.linalg.norm(moved - last.w) < np.linalg.norm(last.w)  # the descent began there
     np.testing.assert_allclose(saved.project(adapted.state_dict()), saved.project(moved), rtol=1e-6)
-    last.load_into(adapted)
-    np.testing.assert_array_equal(
-        torch.cat([adapted.get_parameter(name).flatten() for name in trained]).detach(), last.w
-    )
-    dimred.average(folder / "lora", last=1).load_into(adapted)  # of a file, under its names
-    np.testing.assert_array_equal(
-        torch.cat([adapted.get_parameter(name).flatten() for name in trained]).detach(), last.w
-    )
+    for average in (last, dimred.average(folder / "lora", last=1)):  # which is of a file, under its names
+        average.load_into(adapted)
+        np.testing.assert_array_equal(
+            torch.cat([adapted.get_parameter(name).flatten() for name in trained]).detach(), last.w
+        )
 
 
 def two_gpus(folder: Path) -> transformers.TrainingArguments:

@@ -13,7 +13,7 @@ import pytest
 from cli import cli
 from fashion import few
 from hosts import Host, on_a_switch, placed
-from ranks import PATIENCE, Ended, ended, free_port
+from ranks import Ended, ended, free_port, running
 
 SMALL = cli("--train_samples=2000 --test_samples=100 --global_batch_size=100 --threads=1 --epochs=1", data=few())
 
@@ -44,25 +44,10 @@ def names(hosts) -> Iterator[str]:
 
 def run_on(hosts: list[Host], program: Path, arguments: list[object], master: str = "") -> Ended:
     """One rank a host."""
-    port = free_port()
-    processes = []
-    for rank, host in enumerate(hosts):
-        environment = placed(rank, len(hosts), port, master or hosts[0].address, node_size=1)
-        processes.append(
-            subprocess.Popen(
-                [*host.command(), str(program), *map(str, arguments)],
-                text=True,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                env=environment,
-            )
-        )
-    try:
+    port, master = free_port(), master or hosts[0].address
+    environments = [placed(rank, len(hosts), port, master, node_size=1) for rank in range(len(hosts))]
+    with running([[*host.command(), program, *arguments] for host in hosts], environments) as processes:
         return ended(processes)
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait(timeout=PATIENCE)
 
 
 def test_both_stages_across_two_hosts_send_what_they_count(hosts, tmp_path: Path, binaries: Path) -> None:

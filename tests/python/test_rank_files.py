@@ -470,3 +470,11 @@ def test_zero_that_does_not_fit_is_refused_by_name(tmp_path: Path, deepspeed, re
         saved["optimizer_state_dict"][key][0] = torch.ones(3)
         torch.save(saved, file)
         assert "elements" in refused(folder)
+
+    # Four such numbers of elements add up to 0 in 64 bits.
+    folder = save_zero(tmp_path / "d/global_step5", whole, 2, 2, deepspeed)
+    file = folder / "mp_rank_00_model_states.pt"
+    saved = torch.load(file, weights_only=False)
+    saved["param_shapes"][0] |= {f"large{i}": torch.Size([2**31, 2**31]) for i in range(4)}
+    torch.save(saved, file)
+    assert 'the parameter "large0" needs a shape of fewer elements' in refused(folder)

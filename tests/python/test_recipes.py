@@ -16,7 +16,7 @@ import pytest
 import recipe
 import recipe_twin
 from cli import cli
-from comparison.options import read_options_of
+from comparison.options import Tables
 from conftest import REPOSITORY
 from dimred_twins.training import CannotFollow, learning_rate, require_followable, train_as
 from fashion import few
@@ -94,7 +94,7 @@ def test_every_option_of_a_recipe_exists(file: Path, short: bool, binaries: Path
     read = recipe.read_recipe(file, Path("out"), places, short)
     assert all(read.texts[key] for key in ("title", "source", "cost", "gives"))
     for step in read.steps:
-        known = set(read_options_of(binaries / "dimred", step.command)) | {"fastnn", "config"}
+        known = set(Tables(binaries / "dimred").ask(step.command)) | {"fastnn", "config"}
         assert set(step.options) <= known, step.name
         own_rate = {"learning_rate", "fastnn"} & set(step.options) or step.options.get("schedule") == "piecewise"
         # The default rate goes with a batch below 64, and what was published does not.

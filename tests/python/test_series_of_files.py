@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from cli import completed
 from safetensors.torch import load_file, save_file
 
 import dimred
@@ -45,8 +45,7 @@ def test_a_range_counts_the_epochs_that_the_names_say(name: str, tmp_path: Path,
 
 
 def said(binaries: Path, *words: object) -> tuple[int, str]:
-    command = [binaries / "dimred", *map(str, words)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = completed([binaries / "dimred", *words])
     return done.returncode, done.stdout + done.stderr
 
 
@@ -185,9 +184,7 @@ def test_an_exclusion_of_nothing_is_said(tmp_path: Path, binaries: Path, fails) 
     (tmp_path / "names.txt").write_text(r"\Ab -> c")
     assert r"names.txt:1: needs a regular expression" in fails(2, *convert, rename=tmp_path / "names.txt")
     for words in (convert, ("diff", file, file)):
-        done = subprocess.run(
-            [binaries / "dimred", *words, "--exclude", "^bb$"], capture_output=True, text=True, check=False
-        )
+        done = completed([binaries / "dimred", *words, "--exclude", "^bb$"])
         assert done.returncode == 0
         assert '"^bb$" excludes no tensor' in done.stdout + done.stderr
     assert any("excludes no tensor" in remark for remark in dimred.diff(file, file, exclude="^bb$").remarks)

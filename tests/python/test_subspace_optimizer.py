@@ -218,12 +218,7 @@ def test_an_epoch_of_steps_goes_back_to_the_trainer(preset: str, stage1: Path, t
 
 
 def test_states_that_the_trainer_could_not_go_on_from_are_not_written(stage1: Path, tmp_path: Path, execute) -> None:
-    execute(
-        "dimred",
-        "stage2 --preset=robust --batch_size=640 --threads=1 --epochs=2",
-        checkpoint=stage1,
-        output=tmp_path / "run",
-    )
+    second_stage(execute, stage1, tmp_path / "run", "--preset=robust --batch_size=640 --epochs=2")
     first, last = sorted((tmp_path / "run" / "checkpoints").glob("state_*"))
     basis = dimred.Basis.load(tmp_path / "run" / "pca_mat.npy")
 
@@ -273,18 +268,9 @@ def test_states_that_the_trainer_could_not_go_on_from_are_not_written(stage1: Pa
 
 
 def test_rates_that_fall_need_the_length_of_the_trainer_s_run(stage1: Path, tmp_path: Path, execute) -> None:
-    execute(
-        "dimred",
-        "stage2 --preset=swa --batch_size=640 --threads=1 --epochs=1 --learning_rate=0.005",
-        checkpoint=stage1,
-        output=tmp_path / "mean",
-    )
-    execute(
-        "dimred",
-        "stage2 --preset=sgd --batch_size=640 --threads=1 --epochs=2 --learning_rate=0.005",
-        checkpoint=stage1,
-        output=tmp_path / "run",
-    )
+    words = "--batch_size=640 --learning_rate=0.005"
+    second_stage(execute, stage1, tmp_path / "mean", words, "--preset=swa --epochs=1")
+    second_stage(execute, stage1, tmp_path / "run", words, "--preset=sgd --epochs=2")
     for run, preset, steps, text in (
         ("mean", "swa", None, "needs average = uniform, as in the run, received none"),
         ("run", "sgd", 6, "the run ends after 4 steps, received total_steps = 6"),
@@ -299,8 +285,8 @@ def test_rates_that_fall_need_the_length_of_the_trainer_s_run(stage1: Path, tmp_
 
 def test_no_state_lies_beyond_the_rates_of_the_trainer_s_run(stage1: Path, tmp_path: Path, execute) -> None:
     """`dimred stage2` could continue there neither to the run's own length nor to a longer one."""
-    words = "stage2 --preset=sgd --batch_size=640 --threads=1 --epochs=2 --learning_rate=0.005 --keep_checkpoints=2"
-    execute("dimred", words, checkpoint=stage1, output=tmp_path / "run")
+    words = "--preset=sgd --batch_size=640 --epochs=2 --learning_rate=0.005 --keep_checkpoints=2"
+    second_stage(execute, stage1, tmp_path / "run", words)
     images, labels = torch.randn(8, 1, 28, 28), torch.arange(8)
     model = build("convnet", 1, 28, 28, 10)
     optimizer = dimred.SubspaceOptimizer(model, None, preset="sgd", total_steps=4, learning_rate=0.005)
@@ -502,6 +488,9 @@ def test_minimize_gives_each_call_a_whole_batch() -> None:
 # What a loop asks for.
 
 
+PSGD = {"preset": "psgd", "learning_rate": 0.05, "alpha": 0.01, "total_steps": 8}
+
+
 class Net(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -540,6 +529,18 @@ def closure_of(model: nn.Module, seed: int = 0, calls: list[int] | None = None) 
         return functional.cross_entropy(model(images), labels)
 
     return closure
+
+
+def states_near(model: nn.Module, count: int = 6) -> list[dict[str, np.ndarray]]:
+    """The weights of checkpoints around its own."""
+    random = np.random.default_rng(4)
+    return [
+        {
+            name: p.detach().numpy() + random.normal(0, 0.1, p.shape).astype(np.float32)
+            for name, p in model.named_parameters()
+        }
+        for _ in range(count)
+    ]
 
 
 def momentum_of(optimizer: dimred.SubspaceOptimizer) -> torch.Tensor:
@@ -600,9 +601,7 @@ def test_an_error_in_the_closure_changes_nothing(failing: int, flatten: bool) ->
 
 def test_a_state_goes_on_bit_for_bit(tmp_path: Path) -> None:
     model = net()
-    optimizer = dimred.SubspaceOptimizer(
-        model, random_basis(model), preset="psgd", learning_rate=0.05, alpha=0.01, total_steps=8
-    )
+    optimizer = dimred.SubspaceOptimizer(model, random_basis(model), **PSGD)
     for seed in range(8):
         if seed == 4:
             torch.save(
@@ -611,9 +610,7 @@ def test_a_state_goes_on_bit_for_bit(tmp_path: Path) -> None:
             )
         optimizer.step(closure_of(model, seed))
     other = net()
-    resumed = dimred.SubspaceOptimizer(
-        other, random_basis(other), preset="psgd", learning_rate=0.05, alpha=0.01, total_steps=8
-    )
+    resumed = dimred.SubspaceOptimizer(other, random_basis(other), **PSGD)
     saved = torch.load(tmp_path / "state.pt", weights_only=True)
     other.load_state_dict(saved["model"])
     resumed.load_state_dict(saved["optimizer"])
@@ -694,15 +691,7 @@ def test_frozen_and_tied_parameters() -> None:
 def test_columns_follow_the_names_of_the_basis(tmp_path: Path) -> None:
     """A basis of checkpoints whose order is another gives the same step."""
     model, other = net(), net()
-    random = np.random.default_rng(4)
-    states = []
-    for _ in range(6):
-        states.append(
-            {
-                name: p.detach().numpy() + random.normal(0, 0.1, p.shape).astype(np.float32)
-                for name, p in model.named_parameters()
-            }
-        )
+    states = states_near(model)
     forward = dimred.fit(states, 4)
     backward = dimred.fit([dict(reversed(list(state.items()))) for state in states], 4)
     assert forward.names == list(reversed(backward.names))
@@ -723,11 +712,7 @@ def test_columns_follow_the_names_of_the_basis(tmp_path: Path) -> None:
 def test_a_basis_of_blocks(tmp_path: Path) -> None:
     """Each layer has components of its own: a block's rows act on its columns alone."""
     model = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2))
-    random = np.random.default_rng(4)
-    states = [
-        {name: random.normal(size=p.shape).astype(np.float32) for name, p in model.named_parameters()} for _ in range(6)
-    ]
-    basis = dimred.fit(states, 2, blocks="layers")
+    basis = dimred.fit(states_near(model), 2, blocks="layers")
     assert len(basis.blocks) > 1
     optimizer = dimred.SubspaceOptimizer(model, basis, alpha=0)
     w = nn.utils.parameters_to_vector(model.parameters()).detach().numpy().astype(np.float64)
@@ -890,15 +875,7 @@ def test_steps_are_those_of_torch(variant: str, flatten: bool) -> None:
 def test_groups_in_a_subspace_take_the_steps_of_the_module(tmp_path: Path) -> None:
     """Matched by name, in whatever order; a decay of the weights is what the module's own would be."""
     model, other = net(), net()
-    random = np.random.default_rng(4)
-    states = [
-        {
-            name: p.detach().numpy() + random.normal(0, 0.1, p.shape).astype(np.float32)
-            for name, p in model.named_parameters()
-        }
-        for _ in range(6)
-    ]
-    basis = dimred.fit(states, 4)
+    basis = dimred.fit(states_near(model), 4)
     whole = dimred.SubspaceOptimizer(model, basis, weight_decay=0.05, alpha=0.01)
     parted = dimred.SubspaceOptimizer(grouped(other.eval(), 0.05), basis, alpha=0.01)
     model.eval()
@@ -957,7 +934,8 @@ def test_what_a_narrow_type_rounds_off_is_kept() -> None:
     twin = deepcopy(model)
     master = [p.detach().float() for p in twin.parameters()]
     velocity = [torch.zeros_like(w) for w in master]
-    optimizer = dimred.SubspaceOptimizer(model, None, preset="swa", learning_rate=1e-3, momentum=0.9, weight_decay=0)
+    sgd = {"preset": "swa", "learning_rate": 1e-3, "momentum": 0.9, "weight_decay": 0}
+    optimizer = dimred.SubspaceOptimizer(model, None, **sgd)
 
     def loss_of(network: nn.Module, step: int) -> torch.Tensor:
         x = torch.randn(8, 6, generator=torch.Generator().manual_seed(step)).bfloat16()
@@ -968,9 +946,7 @@ def test_what_a_narrow_type_rounds_off_is_kept() -> None:
             model, optimizer = deepcopy((model, optimizer))
         if step == 20:
             state, model = optimizer.state_dict(), deepcopy(model)
-            optimizer = dimred.SubspaceOptimizer(
-                model, None, preset="swa", learning_rate=1e-3, momentum=0.9, weight_decay=0
-            )
+            optimizer = dimred.SubspaceOptimizer(model, None, **sgd)
             optimizer.load_state_dict(state)
         if step == 30:
             with torch.no_grad():
@@ -1026,9 +1002,7 @@ def test_every_pass_begins_with_the_same_buffers() -> None:
 @pytest.mark.parametrize("way", [deepcopy, lambda pair: pickle.loads(pickle.dumps(pair))], ids=["deepcopy", "pickle"])
 def test_copies_go_on_by_themselves(way: Callable[..., Any], flatten: bool) -> None:
     model = net()
-    optimizer = dimred.SubspaceOptimizer(
-        model, random_basis(model), preset="psgd", learning_rate=0.05, alpha=0.01, total_steps=8, flatten=flatten
-    )
+    optimizer = dimred.SubspaceOptimizer(model, random_basis(model), flatten=flatten, **PSGD)
     optimizer.step(closure_of(model))
     other, again = way((model, optimizer))
     assert again.param_groups[0]["params"][0] is next(other.parameters()) and again.steps == 1
@@ -1294,10 +1268,7 @@ def test_parameters_that_will_not_do_are_refused() -> None:
     """And are where they were, with their values."""
     model, make = net(), dimred.SubspaceOptimizer
     weights, basis = list(model.parameters()), random_basis(model)
-    random = np.random.default_rng(4)
-    named = dimred.fit(
-        [{name: random.normal(size=p.shape) for name, p in model.named_parameters()} for _ in range(4)], 2
-    )
+    named = dimred.fit(states_near(model, 4), 2)
 
     def groups(**options: Any) -> list[dict[str, Any]]:
         return [{"params": weights, **options}]

@@ -1,13 +1,13 @@
 #include "run/hooks.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <type_traits>
 
 #include "run/hook_options.h"
 #include "run/train.h"
 #include "support/errors.h"
+#include "tests/tools/temporary_folder.h"
 #include "tests/tools/toy_setup.h"
 
 namespace dimred::run {
@@ -78,9 +78,8 @@ struct EndlessStage final : StageOfLosses {
 TEST(Hooks, AreCalledAroundEachStepUntilOneWantsTheEnd) {
   for (const std::int64_t last : {2, 3}) {
     auto setup = engine::toy_setup(models::Precision::float32);
-    const auto path =
-        std::filesystem::temp_directory_path() / formatted("dimred_hooks_{}", ::getpid());
-    const RunFolder folder(path, {}, *setup.communicator);
+    const TemporaryFolder place;
+    const RunFolder folder(place / "run", {}, *setup.communicator);
     Console quiet(/*quiet=*/true);
     run::Run run{
         .setup = &setup, .folder = &folder, .console = &quiet, .states = {folder.checkpoints(), 1}};
@@ -94,7 +93,6 @@ TEST(Hooks, AreCalledAroundEachStepUntilOneWantsTheEnd) {
     EXPECT_EQ(end, last == 2 ? EpochEnd::enough : EpochEnd::finished);
     const std::string two = "begin before0 after1 before1 after2 ";
     EXPECT_EQ(notes, last == 2 ? two : two + "before2 after3 ");
-    std::filesystem::remove_all(path);
   }
 }
 

@@ -1,7 +1,7 @@
 #include "run/run_folder.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -9,7 +9,7 @@
 #include "checkpoints/run_config.h"
 #include "models/network.h"
 #include "run/curve.h"
-#include "support/errors.h"
+#include "tests/tools/temporary_folder.h"
 #include "tests/tools/toy_setup.h"
 
 namespace dimred::run {
@@ -19,15 +19,11 @@ using checkpoints::read_config;
 
 class Files : public testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = std::filesystem::temp_directory_path() / formatted("dimred_run_{}", ::getpid());
-    std::filesystem::remove_all(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
   void start(const std::string& config) const {
     const RunFolder folder(folder_, {.toml = config, .may_change = {"epochs"}}, *ranks_);
   }
-  std::filesystem::path folder_;
+  TemporaryFolder place_;
+  std::filesystem::path folder_ = place_ / "run";
   std::unique_ptr<distributed::TensorCommunicator> ranks_ = distributed::single_rank();
 };
 
@@ -46,12 +42,11 @@ TEST_F(Files, CurveIsCutToTheLengthOfTheState) {
     CurveWriter curve(path, {});
     curve.append({.stage = "stage1", .method = "sgd", .epoch = 1, .test_accuracy = 0.5});
     prefix = curve.prefix();
-    first_two = std::string(std::istreambuf_iterator<char>(std::ifstream(path).rdbuf()), {});
+    first_two = text_of_file(path);
     curve.append({.stage = "stage1", .method = "sgd", .epoch = 2});
   }
   CurveWriter again(path, prefix);
-  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(std::ifstream(path).rdbuf()), {}),
-            first_two);
+  EXPECT_EQ(text_of_file(path), first_two);
   EXPECT_THROW(CurveWriter(path, {.length = prefix.length + 1000}), std::runtime_error);
   std::fstream(path).seekp(prefix.length - 3).put('#');
   EXPECT_THROW(CurveWriter(path, prefix), std::runtime_error);  // damaged where it counts
@@ -60,14 +55,9 @@ TEST_F(Files, CurveIsCutToTheLengthOfTheState) {
 TEST_F(Files, RunFolderRefusesAnotherConfigurationByName) {
   start("seed = 1\nepochs = 2\nmodel = \"convnet\"\n");
   start("seed = 1\nepochs = 5\nmodel = \"convnet\"\n");  // longer: taken up again
-  try {
-    start("seed = 1\nepochs = 5\nmodel = \"resnet20\"\n");
-    FAIL();
-  } catch (const std::invalid_argument& error) {
-    EXPECT_NE(std::string(error.what()).find("model = \"convnet\", received \"resnet20\""),
-              std::string::npos)
-        << error.what();
-  }
+  EXPECT_THAT([&] { start("seed = 1\nepochs = 5\nmodel = \"resnet20\"\n"); },
+              testing::ThrowsMessage<std::invalid_argument>(
+                  testing::HasSubstr("model = \"convnet\", received \"resnet20\"")));
 }
 
 TEST_F(Files, ARunWithOtherOptionsThanTheseIsRefused) {

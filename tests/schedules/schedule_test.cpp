@@ -46,11 +46,6 @@ TEST(Schedule, EveryKindOfOursWarmsUpLinearly) {
   }
 }
 
-TEST(Schedule, ConstantStays) {
-  const auto options = warmed(ScheduleKind::constant);
-  for (const double epoch : {2.0, 7.3, 12.0, 500.0}) EXPECT_EQ(at_epoch(options, epoch), 0.8);
-}
-
 TEST(Schedule, LinearReachesItsEndAndStays) {
   const auto options = warmed(ScheduleKind::linear);
   EXPECT_NEAR(at_epoch(options, 4.5), 0.65, rounding);  // a quarter of the way
@@ -89,13 +84,6 @@ TEST(Schedule, InverseSqrtHalvesInFourTimesTheWarmup) {
     EXPECT_NEAR(learning_rate(options, step, steps_per_epoch), 0.8 / std::sqrt(step), rounding);
 }
 
-TEST(Schedule, OptionsSpellTheKindsWithDashes) {
-  const auto& kinds = schedule_kinds();
-  EXPECT_EQ(kinds.front(), std::pair(std::string("constant"), ScheduleKind::constant));
-  EXPECT_EQ(kinds.at(5), std::pair(std::string("inverse-sqrt"), ScheduleKind::inverse_sqrt));
-  EXPECT_EQ(kinds.back(), std::pair(std::string("plsc"), ScheduleKind::plsc));
-}
-
 TEST(Schedule, StepDropsAtEachMilestone) {
   auto options = warmed(ScheduleKind::step);
   options.milestones = {5, 8};
@@ -105,46 +93,6 @@ TEST(Schedule, StepDropsAtEachMilestone) {
   EXPECT_EQ(at_epoch(options, 7.9), 0.4);
   EXPECT_EQ(at_epoch(options, 8), 0.2);
   EXPECT_EQ(at_epoch(options, 100), 0.2);
-}
-
-// models/official/cv/ResNet/src/lr_generator.py, _generate_linear_lr, line by line.
-std::vector<double> generate_linear_lr(
-    double lr_init, double lr_end, double lr_max, int total_steps, int warmup_steps) {
-  std::vector<double> lr_each_step;
-  for (int i = 0; i < total_steps; ++i) {
-    double lr = 0;
-    if (i < warmup_steps) {
-      lr = lr_init + (lr_max - lr_init) * i / warmup_steps;
-    } else {
-      lr = lr_max - (lr_max - lr_end) * (i - warmup_steps) / (total_steps - warmup_steps);
-    }
-    lr_each_step.push_back(lr);
-  }
-  return lr_each_step;
-}
-
-TEST(Schedule, LinearIsMindSporesGenerator) {
-  ScheduleOptions options;
-  options.learning_rate = 0.8;
-  options.start_learning_rate = 0.01;
-  options.end_learning_rate = 0.001;
-  options.warmup_epochs = 5;
-  options.total_epochs = 90;
-  constexpr int per_epoch = 625;
-  const auto expected = generate_linear_lr(0.01, 0.001, 0.8, 90 * per_epoch, 5 * per_epoch);
-  for (std::size_t i = 0; i < expected.size(); ++i) {
-    ASSERT_NEAR(learning_rate(options, static_cast<double>(i), per_epoch), expected[i], rounding)
-        << i;
-  }
-}
-
-TEST(Schedule, SeedsRecipeStoppedAt70IsStillHigh) {
-  ScheduleOptions options;
-  options.learning_rate = 0.8;
-  options.warmup_epochs = 5;
-  options.total_epochs = 90;
-  EXPECT_NEAR(at_epoch(options, 70), 0.8 * 20 / 85, rounding);
-  EXPECT_NEAR(at_epoch(options, 70), 0.188, 0.0005);  // the three digits of facts 0.1
 }
 
 TEST(Schedule, AnnealsFromWhereverItIsToZero) {

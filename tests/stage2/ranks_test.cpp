@@ -7,7 +7,6 @@
 #include "method/make_method.h"
 #include "method/method.h"
 #include "method/presets.h"
-#include "stage2/projection.h"
 #include "support/errors.h"
 #include "tests/tools/function_space.h"
 #include "tests/tools/gloo_ranks.h"
@@ -161,13 +160,6 @@ TEST(Wire, IsWhatTheScalingModelPredicts) {
       EXPECT_EQ(result.bytes_sent, predicted);
     });
   }
-}
-
-TEST(Project, OfNoColumnsIsZero) {
-  const auto nothing = torch::zeros({3, 0});
-  EXPECT_EQ(project(nothing, torch::zeros({0})), (std::vector<double>{0, 0, 0}));
-  const std::vector<double> ones{1, 1, 1};
-  EXPECT_EQ(back_project(nothing, ones, ones).first.numel(), 0);
 }
 
 }  // namespace

@@ -52,28 +52,25 @@ TEST(TensorSpace, ReturnsToTheStartBitForBit) {
   EXPECT_TRUE(torch::equal(problem.weights, start));
 }
 
-TEST(TensorSpace, HasWeightsAndMomentumOfBeforeTheStepWhereATrialThrows) {
-  Quadratic problem;
-  const auto method = make_method(preset("robust").method, problem.space.block_sizes());
-  method->step(problem.space, 0);
-  const auto weights = problem.weights.clone(), momentum = problem.space.momentum().clone();
-  ASSERT_GT(momentum.abs().max().item<float>(), 0);
-  problem.space.trial = [](double) -> double { throw std::runtime_error("stopped"); };
-  EXPECT_THROW(method->step(problem.space, 0), std::runtime_error);
-  EXPECT_TRUE(torch::equal(problem.weights, weights));
-  EXPECT_TRUE(torch::equal(problem.space.momentum(), momentum));
-}
-
-TEST(TensorSpace, HasWeightsAndMomentumOfBeforeTheStepWhereTheGradientThrows) {
-  Quadratic problem;
-  const auto method = make_method(preset("robust").method, problem.space.block_sizes());
-  method->step(problem.space, 0);
-  const auto weights = problem.weights.clone(), momentum = problem.space.momentum().clone();
-  ASSERT_GT(weights.abs().max().item<float>(), 0);
-  problem.space.gradient_at_weights = []() -> torch::Tensor { throw std::runtime_error("lost"); };
-  EXPECT_THROW(method->step(problem.space, 0), std::runtime_error);
-  EXPECT_TRUE(torch::equal(problem.weights, weights));
-  EXPECT_TRUE(torch::equal(problem.space.momentum(), momentum));
+TEST(TensorSpace, HasWeightsAndMomentumOfBeforeTheStepWhereATrialOrTheGradientThrows) {
+  for (const bool in_a_trial : {true, false}) {
+    Quadratic problem;
+    const auto method = make_method(preset("robust").method, problem.space.block_sizes());
+    method->step(problem.space, 0);
+    const auto weights = problem.weights.clone(), momentum = problem.space.momentum().clone();
+    ASSERT_GT(momentum.abs().max().item<float>(), 0);
+    ASSERT_GT(weights.abs().max().item<float>(), 0);
+    if (in_a_trial) {
+      problem.space.trial = [](double) -> double { throw std::runtime_error("stopped"); };
+    } else {
+      problem.space.gradient_at_weights = []() -> torch::Tensor {
+        throw std::runtime_error("lost");
+      };
+    }
+    EXPECT_THROW(method->step(problem.space, 0), std::runtime_error) << in_a_trial;
+    EXPECT_TRUE(torch::equal(problem.weights, weights)) << in_a_trial;
+    EXPECT_TRUE(torch::equal(problem.space.momentum(), momentum)) << in_a_trial;
+  }
 }
 
 /// As on a device that has failed: its weights take no copy any more.

@@ -64,20 +64,6 @@ TEST(Download, ALaterCallContinuesTheSameFile) {
   EXPECT_EQ(text_of_file(folder / "a"), store.objects[remote_file.path]);
 }
 
-TEST(Download, APartOfAnotherFileIsNotContinued) {
-  const TemporaryFolder folder;
-  MemoryStore store(1);
-  store.objects[remote_file.path] = std::string(1000, 'x');
-  store.cut_after = 600;
-  EXPECT_THROW(download(store, remote_file, folder / "a"), StoreError);
-  store.cut_after = -1;
-  store.read_bytes = 0;
-  store.objects[remote_file.path] = std::string(1000, 'y');  // of the same length
-  download(store, remote_file, folder / "a");
-  EXPECT_EQ(store.read_bytes, 1000);
-  EXPECT_EQ(text_of_file(folder / "a"), std::string(1000, 'y'));
-}
-
 TEST(Download, AnothersFileWithATemporaryNameStays) {
   for (const std::string name : {"a.bin.part", "a.bin.part.of"}) {
     const TemporaryFolder folder;
@@ -203,16 +189,6 @@ TEST(Download, APatternTakesTheFilesOfOneFolder) {
                    {"/data/t/t-3.rec", "4"}};
   download(store, parse_url("s3://bucket/data/t-*.rec"), folder / "got");
   EXPECT_EQ(files_of(folder / "got"), (Files{{"t-1.rec", "1"}, {"t-2.rec", "2"}}));
-}
-
-TEST(Listing, TextComesBack) {
-  const Listing listing{{"a b", {3, std::string(32, '0'), "a b"}},
-                        {"c", {0, std::string(32, 'f'), "c.12"}}};
-  const auto back = parse_listing(listing_text(listing), "here");
-  ASSERT_EQ(back.size(), 2U);
-  EXPECT_EQ(back.at("a b").size, 3);
-  EXPECT_EQ(back.at("c").stored, "c.12");
-  EXPECT_EQ(back.at("c").digest, std::string(32, 'f'));
 }
 
 TEST(Listing, NamesOutsideOfTheFolderAndNonsenseAreRefused) {

@@ -138,14 +138,4 @@ inline void make_files(const std::filesystem::path& folder, const Files& files) 
   }
 }
 
-/// The error of `work`; empty: none.
-inline std::string error_of(const std::function<void()>& work) {
-  try {
-    work();
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "";
-}
-
 }  // namespace dimred::stores

@@ -7,7 +7,6 @@
 #include <chrono>
 #include <functional>
 #include <stdexcept>
-#include <string>
 #include <thread>
 #include <vector>
 
@@ -69,14 +68,10 @@ TEST(StartThreads, EndsThoseThatRunWhereOneCannotStart) {
         ++ended;
       },
       copies);
-  try {
-    start_threads("scope", 4, work, [&] { stopping = true; });
-    FAIL() << "a thread was not started, and nobody said so";
-  } catch (const std::runtime_error& error) {
-    EXPECT_EQ(
-        std::string(error.what()),
-        "[scope] cannot start thread 3 of 4 (no more); perhaps this machine allows fewer threads");
-  }
+  EXPECT_THAT(
+      [&] { start_threads("scope", 4, work, [&] { stopping = true; }); },
+      testing::ThrowsMessage<std::runtime_error>("[scope] cannot start thread 3 of 4 (no more); "
+                                                 "perhaps this machine allows fewer threads"));
   EXPECT_EQ(ended, 2);
 }
 

@@ -6,6 +6,8 @@
 #include <functional>
 #include <stdexcept>
 
+#include "tests/tools/temporary_folder.h"
+
 namespace dimred::commands {
 namespace {
 
@@ -21,20 +23,17 @@ TEST(WithRanks, AloneReturnsTheCodeAndLetsExceptionsPass) {
 
 TEST(WithRanks, MemoryThatIsShortIsSaidWithTheCommandsOptions) {
   const OptionTable table("dimred stage2", "");
-  try {
-    with_ranks(table, run::CommonOptions{}, [](const auto&) -> int {
-      throw c10::OutOfMemoryError({"work", __FILE__, static_cast<std::uint32_t>(__LINE__)},
-                                  "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a "
-                                  "total capacity of 79.11 GiB of which 1.50 GiB is free. Process");
-    });
-    FAIL() << "needs an exception";
-  } catch (const std::runtime_error& error) {
-    EXPECT_THAT(error.what(),
-                testing::AllOf(testing::StartsWith("[device] out of memory: Tried to allocate 2.00 "
-                                                   "GiB. GPU 0 has a total capacity of 79.11 GiB "
-                                                   "of which 1.50 GiB is free; "),
-                               testing::HasSubstr("n_component")));
-  }
+  const auto work = [](const auto&) -> int {
+    throw c10::OutOfMemoryError({"work", __FILE__, static_cast<std::uint32_t>(__LINE__)},
+                                "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a "
+                                "total capacity of 79.11 GiB of which 1.50 GiB is free. Process");
+  };
+  EXPECT_THAT(
+      thrown<std::runtime_error>([&] { with_ranks(table, run::CommonOptions{}, work); }),
+      testing::AllOf(testing::StartsWith("[device] out of memory: Tried to allocate 2.00 GiB. GPU "
+                                         "0 has a total capacity of 79.11 GiB of which 1.50 GiB "
+                                         "is free; "),
+                     testing::HasSubstr("n_component")));
 }
 
 }  // namespace

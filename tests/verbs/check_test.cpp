@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <fstream>
 #include <limits>
 #include <map>
 #include <random>
@@ -14,6 +13,7 @@
 #include "checkpoints/float_formats.h"
 #include "checkpoints/safetensors.h"
 #include "support/formatted.h"
+#include "tests/merge/checkpoints.h"
 #include "tests/tools/temporary_folder.h"
 
 namespace dimred::verbs {
@@ -162,22 +162,9 @@ TEST(CountValues, AMaskHasZerosAndMinusInfinitiesAlone) {
 /// A safetensors file of float32 tensors, whose values are written as they are.
 std::filesystem::path write_floats(const std::filesystem::path& file,
                                    const std::map<std::string, std::vector<float>>& tensors) {
-  std::string header = "{", data;
-  for (const auto& [name, values] : tensors) {
-    const auto begin = data.size();
-    data.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
-    header += formatted(R"({}"{}":{{"dtype":"F32","shape":[{}],"data_offsets":[{},{}]}})",
-                        header == "{" ? "" : ",",
-                        name,
-                        values.size(),
-                        begin,
-                        data.size());
-  }
-  header += "}";
-  const std::uint64_t length = header.size();
-  std::ofstream out(file, std::ios::binary);
-  out.write(reinterpret_cast<const char*>(&length), sizeof length);
-  out << header << data;
+  std::vector<merge::Stored> stored;
+  for (const auto& [name, values] : tensors) stored.push_back(merge::f32(name, values));
+  put_file(file, merge::safetensors(stored));
   return file;
 }
 

@@ -95,15 +95,6 @@ TEST(Manifest, DifferencesAreALineEach) {
   EXPECT_TRUE(differences(expected, expected).faults.empty());
 }
 
-TEST(Manifest, OtherFilesOfTheSameValuesAreSaid) {
-  const Manifest expected{{{"a", one}}, {{"s", "F32", {2}, one}}};
-  auto now = expected;
-  now.files = {{"b", two}};
-  const auto found = differences(expected, now);
-  EXPECT_THAT(found.faults, ElementsAre("a: missing", "b: not listed in the manifest"));
-  EXPECT_THAT(found.remarks, ElementsAre(HasSubstr("the values of the tensor are the same")));
-}
-
 TEST(Manifest, HasTheVisibleFilesOfAFolderAndItsOwnHiddenOnes) {
   const TemporaryFolder folder;
   for (const auto* name : {"a", "b.tmp", ".hidden", ".metadata", "m"}) folder.write(name, name);

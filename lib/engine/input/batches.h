@@ -5,7 +5,6 @@
 #include <optional>
 
 #include "data/loader.h"
-#include "distributed/communicator.h"
 #include "engine/device/device_stream.h"
 #include "engine/passes/gradient.h"
 #include "engine/setup.h"

@@ -5,8 +5,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <iomanip>
-#include <sstream>
 #include <utility>
 
 #include "support/errors.h"
@@ -157,7 +155,7 @@ void GradientBuckets::finish() {
   const Stopwatch waiting;
   for (const auto& one : pending_) one->wait();
   overlap_.exposed_seconds += waiting.seconds();
-  overlap_.seconds += since_first_.seconds();
+  if (!pending_.empty()) overlap_.seconds += since_first_.seconds();
   pending_.clear();
   active_ = false;
 }

@@ -3,7 +3,6 @@
 #include <ATen/ops/_amp_foreach_non_finite_check_and_unscale.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "options/options.h"
 #include "support/errors.h"
@@ -77,7 +76,8 @@ void add_options(OptionTable& table, LossScaleOptions& options) {
 LossScale::LossScale(const LossScaleOptions& options)
     : options_(options), active_(options.dynamic || options.loss_scale.has_value()) {
   validate(options);
-  value_ = options.dynamic ? options.init_loss_scaling : options.loss_scale.value_or(1);
+  state_.dynamic = options.dynamic;
+  state_.value = options.dynamic ? options.init_loss_scaling : options.loss_scale.value_or(1);
 }
 
 torch::Tensor LossScale::unscale(torch::Tensor& gradient) const {
@@ -87,56 +87,47 @@ torch::Tensor LossScale::unscale(torch::Tensor& gradient) const {
   auto overflow = torch::zeros({1}, single);
   std::vector<torch::Tensor> list{gradient};
   at::_amp_foreach_non_finite_check_and_unscale_(
-      list, overflow, torch::full({1}, 1 / value_, single));
+      list, overflow, torch::full({1}, 1 / state_.value, single));
   return overflow;
 }
 
 void LossScale::update(bool overflow) {
   if (!active_) return;
-  in_a_row_ = overflow ? in_a_row_ + 1 : 0;
-  overflows_ += overflow ? 1 : 0;
+  state_.overflows_in_a_row = overflow ? state_.overflows_in_a_row + 1 : 0;
+  state_.overflows += overflow ? 1 : 0;
   require_environment(!overflow || options_.drop_overflow,
                       "[loss_scale] the gradient is not finite at loss scale {}, and drop_overflow "
                       "= false ends the run; earlier files are kept",
-                      value_);
+                      state_.value);
   require_environment(
-      in_a_row_ < most_in_a_row || can_fall(),
+      state_.overflows_in_a_row < most_in_a_row || can_fall(),
       "[loss_scale] the gradient of the last {} steps is not finite, at loss scale {}{}; "
       "earlier files are kept; {}a lower learning_rate or precision = bfloat16 may help",
-      in_a_row_,
-      value_,
+      state_.overflows_in_a_row,
+      state_.value,
       options_.dynamic ? ", the smallest possible" : ", which is fixed",
       options_.dynamic ? "" : "a smaller loss_scale, use_dynamic_loss_scaling, ");
   if (!options_.dynamic) return;
-  good_steps_ = overflow ? 0 : good_steps_ + 1;
-  bad_steps_ = overflow ? bad_steps_ + 1 : 0;
-  if (good_steps_ == options_.incr_every_n_steps) {
-    const double grown = value_ * options_.incr_ratio;
-    if (grown <= largest_loss_scale) value_ = grown;
-    good_steps_ = 0;
+  state_.good_steps = overflow ? 0 : state_.good_steps + 1;
+  state_.bad_steps = overflow ? state_.bad_steps + 1 : 0;
+  if (state_.good_steps == options_.incr_every_n_steps) {
+    const double grown = state_.value * options_.incr_ratio;
+    if (grown <= largest_loss_scale) state_.value = grown;
+    state_.good_steps = 0;
   }
-  if (bad_steps_ == options_.decr_every_n_nan_or_inf) {
-    value_ = std::max(1.0, value_ * options_.decr_ratio);
-    bad_steps_ = 0;
+  if (state_.bad_steps == options_.decr_every_n_nan_or_inf) {
+    state_.value = std::max(1.0, state_.value * options_.decr_ratio);
+    state_.bad_steps = 0;
   }
-}
-
-LossScaleState LossScale::state() const {
-  return {.dynamic = options_.dynamic,
-          .value = value_,
-          .good_steps = good_steps_,
-          .bad_steps = bad_steps_,
-          .overflows = overflows_,
-          .overflows_in_a_row = in_a_row_};
 }
 
 void LossScale::restore(const LossScaleState& saved) {
-  overflows_ = saved.overflows;
-  in_a_row_ = saved.overflows_in_a_row;
-  if (!options_.dynamic || !saved.dynamic) return;
-  value_ = saved.value;
-  good_steps_ = saved.good_steps;
-  bad_steps_ = saved.bad_steps;
+  if (options_.dynamic && saved.dynamic) {
+    state_ = saved;
+    return;
+  }
+  state_.overflows = saved.overflows;
+  state_.overflows_in_a_row = saved.overflows_in_a_row;
 }
 
 std::string describe(const LossScale& scale) {

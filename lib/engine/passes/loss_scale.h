@@ -53,9 +53,9 @@ class LossScale {
 
   /// False without any: gradients are neither divided nor looked at.
   bool active() const { return active_; }
-  double value() const { return value_; }
+  double value() const { return state_.value; }
   /// True while overflows make it smaller, so that they may end by themselves.
-  bool can_fall() const { return options_.dynamic && value_ > 1; }
+  bool can_fall() const { return options_.dynamic && state_.value > 1; }
 
   /// g <- g / value() in place. Returns, on the device, [1] float32, which is 0 when all of it is
   /// finite: one pass. For a gradient summed over ranks all ranks see the same, so the answer needs
@@ -67,17 +67,15 @@ class LossScale {
   /// the first where none is dropped.
   void update(bool overflow);
 
-  std::int64_t overflows() const { return overflows_; }
-  LossScaleState state() const;
+  std::int64_t overflows() const { return state_.overflows; }
+  const LossScaleState& state() const { return state_; }
   /// Counts go on; of a scale that moves its place, too.
   void restore(const LossScaleState& saved);
 
  private:
   LossScaleOptions options_;
   bool active_ = false;
-  double value_ = 1;
-  std::int64_t good_steps_ = 0, bad_steps_ = 0;  // in a row, since the scale last moved
-  std::int64_t overflows_ = 0, in_a_row_ = 0;
+  LossScaleState state_;
 };
 
 /// "          loss scale 512, 3 steps left out by overflow so far".

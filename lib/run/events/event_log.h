@@ -17,7 +17,6 @@ struct LineFile {
   bool run_ended = false;              // no other run can go on from its state
 
   LineFile(std::filesystem::path line_file) : path(std::move(line_file)) {}
-  operator const std::filesystem::path&() const { return path; }
 };
 
 /// TensorBoard's events of a CSV's rows: <folder>/events.out.tfevents.<seconds>.dimred, TFRecords

@@ -1,7 +1,5 @@
 #include "run/events/event_rows.h"
 
-#include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <map>
 

@@ -134,7 +134,6 @@ TEST(LossScale, APowerOfTwoChangesNoBit) {
   }
 }
 
-/// Rank 1's gradient alone overflows; the sum tells both.
 TEST(LossScale, WhereNoneIsDroppedTheFirstOverflowEndsTheRun) {
   LossScale scale({.loss_scale = 1024, .drop_overflow = false});
   scale.update(false);
@@ -145,6 +144,7 @@ TEST(LossScale, WhereNoneIsDroppedTheFirstOverflowEndsTheRun) {
   EXPECT_THROW(LossScale({.dynamic = true, .drop_overflow = false}), std::invalid_argument);
 }
 
+/// Rank 1's gradient alone overflows; the sum tells both.
 TEST(LossScale, RanksAgreeOnAnOverflow) {
   std::vector<int> fits(2, -1);
   on_gloo_ranks(2, [&](distributed::TensorCommunicator& communicator) {
