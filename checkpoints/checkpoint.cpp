@@ -83,11 +83,6 @@ void require_listed(const fs::path& index,
                         shard);
 }
 
-std::string_view format_name(WeightsFormat format) {
-  if (format == WeightsFormat::safetensors) return "safetensors";
-  return format == WeightsFormat::pytorch ? "PyTorch" : "MindSpore";
-}
-
 void require_no_choice(const fs::path& path, const OpenOptions& options) {
   require(options.take != "averaged",
           "[{}] take = averaged needs raw and averaged weights, received '{}' with one kind of "
@@ -160,16 +155,16 @@ void read_file(Checkpoint& checkpoint, const fs::path& file, const OpenOptions& 
   checkpoint.guard.add(file);
   const bool as_saved = options.as_saved;
   const bool by_name = !as_saved && file.extension() == ".safetensors";
-  const auto format = by_name ? WeightsFormat::safetensors : weights_format(file);
-  checkpoint.format = format_name(format);
-  if (format == WeightsFormat::pytorch) {
+  const auto& format = by_name ? safetensors_format : weights_format(file);
+  checkpoint.format = format.name;
+  if (&format == &pytorch_format) {
     require_all_experts(file);
     auto table = pytorch_table(file, options.take);
     std::ranges::move(table.remarks, std::back_inserter(checkpoint.remarks));
     checkpoint.averaging = std::move(table.averaging);
     return add_file(checkpoint, file, std::move(table.tensors));
   }
-  add_file(checkpoint, file, as_saved ? read_tensor_table(file, format) : read_tensor_table(file));
+  add_file(checkpoint, file, as_saved ? format.table(file) : read_tensor_table(file));
 }
 
 void read_shards(Checkpoint& checkpoint, const fs::path& index) {

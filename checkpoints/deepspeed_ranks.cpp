@@ -30,13 +30,23 @@ struct NamedShape {
   std::int64_t elements = 0;
 };
 
+/// So that sums of their elements fit 63 bits.
+constexpr std::int64_t most_parameters = 1 << 20;
+
+void require_few(std::size_t parameters) {
+  require(std::cmp_less_equal(parameters, most_parameters),
+          "[DeepSpeed] needs at most {} parameters, received {}",
+          most_parameters,
+          parameters);
+}
+
 std::vector<NamedShape> shapes_of(const nlohmann::json& pairs) {
+  require_few(pairs.size());
   std::vector<NamedShape> shapes;
   for (const auto& pair : pairs) {
     shapes.push_back({pair.at(0), pair.at(1)});
     auto& [name, shape, elements] = shapes.back();
-    constexpr std::int64_t most = 1 << 20;  // parameters, whose elements are added up
-    require(product(shape, most).has_value(),
+    require(product(shape, most_parameters).has_value(),
             "[DeepSpeed] the parameter \"{}\" needs a shape of fewer elements, received {}",
             printable(name),
             extents_text(shape));
@@ -284,6 +294,7 @@ class ZeroTensors {
     std::vector<NamedShape> shapes;
     for (const auto& group : zero_.models.front().at("groups"))
       for (auto& shape : shapes_of(group)) shapes.push_back(std::move(shape));
+    require_few(shapes.size());
     std::int64_t needed = 0;
     for (const auto& shape : shapes) needed += elements_of_rank(shape);
     for (std::size_t rank = 0; rank < zero_.flat.size(); ++rank) {

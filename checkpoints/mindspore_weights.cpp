@@ -6,6 +6,8 @@
 #include <array>
 
 #include "checkpoints/shape.h"
+#include "checkpoints/stored_tensor.h"
+#include "checkpoints/weights_format.h"
 #include "support/atomic_file.h"
 #include "support/bytes.h"
 #include "support/errors.h"
@@ -13,6 +15,10 @@
 #include "support/protobuf.h"
 #include "support/utf8.h"
 
+// Protobuf Checkpoint { repeated Value { tag = 1; TensorProto tensor = 2 } value = 1 } with
+// TensorProto { repeated int64 dims = 1; tensor_type = 2; tensor_content = 3 }; a large tensor
+// comes in several values of one tag; maybe "crc_num" and a CRC-32 of 10 bytes at the end. Source:
+// mindspore/ccsrc/utils/checkpoint.proto, mindspore/train/serialization.py.
 namespace dimred::checkpoints {
 namespace {
 
@@ -174,26 +180,6 @@ std::vector<SlicedTensor> tensors_of(const CheckpointMessage& message) {
   return tensors;
 }
 
-}  // namespace
-
-std::string name_from_mindspore(std::string_view name) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 4> ends{
-      {{".gamma", ".weight"},
-       {".beta", ".bias"},
-       {".moving_mean", ".running_mean"},
-       {".moving_variance", ".running_var"}}};
-  std::string own(name);
-  for (const auto& [theirs, ours] : ends) {
-    if (own.ends_with(theirs)) own.replace(own.size() - theirs.size(), theirs.size(), ours);
-  }
-  constexpr std::string_view branch = ".down_sample_layer.";  // of its ResNet
-  if (const auto at = own.find(branch); at != std::string::npos)
-    own.replace(at, branch.size(), ".downsample.");
-  constexpr std::string_view head = "end_point.";
-  if (own.starts_with(head)) own.replace(0, head.size(), "fc.");
-  return own;
-}
-
 std::vector<StoredTensor> mindspore_table(const std::filesystem::path& path) {
   const auto length = verified_length(InputFile(path));
   const MappedFile file(path);
@@ -225,5 +211,32 @@ std::vector<StoredTensor> mindspore_table(const std::filesystem::path& path) {
                      std::string_view(error.what()).substr(scope.size() + 3));
   }
 }
+
+}  // namespace
+
+std::string name_from_mindspore(std::string_view name) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 4> ends{
+      {{".gamma", ".weight"},
+       {".beta", ".bias"},
+       {".moving_mean", ".running_mean"},
+       {".moving_variance", ".running_var"}}};
+  std::string own(name);
+  for (const auto& [theirs, ours] : ends) {
+    if (own.ends_with(theirs)) own.replace(own.size() - theirs.size(), theirs.size(), ours);
+  }
+  constexpr std::string_view branch = ".down_sample_layer.";  // of its ResNet
+  if (const auto at = own.find(branch); at != std::string::npos)
+    own.replace(at, branch.size(), ".downsample.");
+  constexpr std::string_view head = "end_point.";
+  if (own.starts_with(head)) own.replace(0, head.size(), "fc.");
+  return own;
+}
+
+// A message of protobuf, whose first field is a Value.
+const WeightsFormat mindspore_format{
+    .name = scope,
+    .begins = [](std::string_view head) { return head.starts_with("\x0a"); },
+    .table = mindspore_table,
+    .pytorch_name = name_from_mindspore};
 
 }  // namespace dimred::checkpoints

@@ -2,7 +2,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "checkpoints/mindspore_weights.h"
 #include "checkpoints/read_pickle.h"
 #include "checkpoints/safetensors.h"
 #include "checkpoints/stored_tensor.h"
@@ -12,6 +11,7 @@ namespace dimred::checkpoints {
 namespace {
 
 namespace fs = std::filesystem;
+using std::string_view_literals::operator""sv;
 
 using Table = std::vector<StoredTensor>;
 
@@ -57,22 +57,22 @@ PytorchTable read_pytorch_table(const fs::path& path, const std::string& take) {
 
 Table read_tensor_table(const fs::path& path) {
   if (path.extension() == ".safetensors") return safetensors_table(path);
-  const auto format = weights_format(path);
-  auto table = read_tensor_table(path, format);
-  if (format == WeightsFormat::mindspore)
-    for (auto& tensor : table) tensor.name = name_from_mindspore(tensor.name);
+  const auto& format = weights_format(path);
+  auto table = format.table(path);
+  if (format.pytorch_name != nullptr)
+    for (auto& tensor : table) tensor.name = format.pytorch_name(tensor.name);
   return table;
 }
 
-Table read_tensor_table(const fs::path& path, WeightsFormat format) {
-  switch (format) {
-    case WeightsFormat::safetensors:
-      return safetensors_table(path);
-    case WeightsFormat::pytorch:
-      return read_pytorch_table(path, "").tensors;
-    default:
-      return mindspore_table(path);
-  }
-}
+// The length of a header comes first, in 8 bytes.
+const WeightsFormat safetensors_format{
+    .name = "safetensors",
+    .begins = [](std::string_view head) { return head.find("\0\0\0\0{"sv) == 4; },
+    .table = safetensors_table};
+
+const WeightsFormat pytorch_format{
+    .name = "PyTorch",
+    .begins = [](std::string_view head) { return head.starts_with("PK"); },
+    .table = [](const fs::path& path) { return read_pytorch_table(path, "").tensors; }};
 
 }  // namespace dimred::checkpoints

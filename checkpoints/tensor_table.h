@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "checkpoints/stored_tensor.h"
-#include "checkpoints/weights_format.h"
 
 namespace dimred::checkpoints {
 
@@ -14,10 +13,6 @@ namespace dimred::checkpoints {
 /// and MindSpore's files are compared, which reads them once. Throws as read_weights, but for
 /// values.
 std::vector<StoredTensor> read_tensor_table(const std::filesystem::path& path);
-
-/// Reads the tensors of a file of that format, MindSpore's under its own names.
-std::vector<StoredTensor> read_tensor_table(const std::filesystem::path& path,
-                                            WeightsFormat format);
 
 struct PytorchTable {
   std::vector<StoredTensor> tensors;

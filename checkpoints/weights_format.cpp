@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -26,13 +25,15 @@ std::string first_bytes_of(const InputFile& file) {
   return file.part(0, std::min<std::int64_t>(16, file.size()));
 }
 
-std::optional<WeightsFormat> format_of(std::string_view head) {
-  using namespace std::string_view_literals;
-  // First, as a header's length may begin like anything.
-  if (head.find("\0\0\0\0{"sv) == 4) return WeightsFormat::safetensors;
-  if (head.starts_with("PK")) return WeightsFormat::pytorch;
-  if (head.starts_with("\x0a")) return WeightsFormat::mindspore;
-  return {};
+const WeightsFormat* format_of(std::string_view head) {
+#define DIMRED_WEIGHTS_FORMAT(name) &name##_format,
+  constexpr std::array formats{
+#include "checkpoints/weights_formats.inc"
+  };
+#undef DIMRED_WEIGHTS_FORMAT
+  const auto* const found = std::ranges::find_if(
+      formats, [&](const WeightsFormat* format) { return format->begins(head); });
+  return found == formats.end() ? nullptr : *found;
 }
 
 /// The program that has packed a file; empty: none.
@@ -55,10 +56,10 @@ std::string packing_remark(const InputFile& file) {
   return packing.empty() ? "" : formatted(", which is {}; unpack the file first", packing);
 }
 
-WeightsFormat weights_format(const fs::path& path) {
+const WeightsFormat& weights_format(const fs::path& path) {
   const InputFile file(path);
   const auto head = first_bytes_of(file);
-  if (const auto format = format_of(head)) return *format;
+  if (const auto* const format = format_of(head)) return *format;
   if (file.size() == 0) refuse_file(path, "the file is empty; copy or save it again");
   if (head.starts_with(old_pytorch_head)) {
     refuse_file(path,
@@ -72,15 +73,15 @@ WeightsFormat weights_format(const fs::path& path) {
   refuse_file(
       path,
       packing_of(head).empty()
-          ? "needs safetensors, PyTorch's zip format or MindSpore's .ckpt; save the weights "
+          ? "needs safetensors, PyTorch's zip format, MindSpore's .ckpt or GGUF; save the weights "
             "of a TensorFlow or Keras checkpoint as safetensors"
-          : "needs safetensors, PyTorch's zip format or MindSpore's .ckpt, received a packed "
+          : "needs safetensors, PyTorch's zip format, MindSpore's .ckpt or GGUF, received a packed "
             "file",
       file.placeholder_remark() + packing_remark(file));
 }
 
 bool has_weights_format(const InputFile& file) {
-  return format_of(first_bytes_of(file)).has_value();
+  return format_of(first_bytes_of(file)) != nullptr;
 }
 
 }  // namespace dimred::checkpoints

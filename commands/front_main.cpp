@@ -142,11 +142,11 @@ int dispatch(const std::vector<std::string>& arguments) {
     print(dimred::formatted("dimred {} ({})\n", dimred::version(), dimred::revision()));
     return exit_success;
   }
-  const auto& command = subcommand(subcommands,
-                                   name,
-                                   {"--help", "--version"},
-                                   dimred::printable(name) + ": unknown subcommand",
-                                   "dimred --help");
+  const auto command = subcommand(subcommands,
+                                  name,
+                                  {"--help", "--version"},
+                                  dimred::printable(name) + ": unknown subcommand",
+                                  "dimred --help");
   const std::vector<std::string> rest(arguments.begin() + 1, arguments.end());
   if (needs_trainer(command, rest)) execute_trainer(arguments);
   return command.run(rest);

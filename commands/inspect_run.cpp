@@ -87,14 +87,9 @@ bool has_weights(const fs::path& file) { return checkpoints::has_weights_format(
 
 /// The size, and the format that the first bytes say.
 std::string describe_weights(const fs::path& file) {
-  const auto format = checkpoints::weights_format(file);
-  const bool pytorch = format == checkpoints::WeightsFormat::pytorch;
-  const bool mindspore = format == checkpoints::WeightsFormat::mindspore;
   return formatted("{}, {}",
                    bytes_text(static_cast<std::int64_t>(fs::file_size(file))),
-                   pytorch     ? "PyTorch"
-                   : mindspore ? "MindSpore"
-                               : "safetensors");
+                   checkpoints::weights_format(file).name);
 }
 
 bool holds_idx(const fs::path& folder) {

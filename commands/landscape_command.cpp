@@ -398,7 +398,7 @@ std::vector<PathFile> all_path_files(const LandscapeOptions& options) {
   auto files = path_files(options.run);
   std::istringstream more(options.paths);
   for (std::string path; std::getline(more, path, ',');) {
-    require(!path.empty(),
+    require(!path.empty() && !options.paths.ends_with(','),
             "[inspect] --paths needs a path on both sides of each comma, received {}",
             printable(options.paths));
     const auto absolute = fs::absolute(path).lexically_normal();

@@ -124,11 +124,11 @@ std::string summaries(std::span<const Subcommand> all, std::size_t column) {
   return text;
 }
 
-const Subcommand& subcommand(std::span<const Subcommand> all,
-                             const std::string& name,
-                             std::vector<std::string> flags,
-                             const std::string& unknown,
-                             const std::string& help) {
+Subcommand subcommand(std::span<const Subcommand> all,
+                      const std::string& name,
+                      std::vector<std::string> flags,
+                      const std::string& unknown,
+                      const std::string& help) {
   const auto found = std::ranges::find(all, name, &Subcommand::name);
   if (found != all.end()) return *found;
   for (const auto& known : all) flags.emplace_back(known.name);

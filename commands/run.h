@@ -67,11 +67,11 @@ std::string summaries(std::span<const Subcommand> all, std::size_t column);
 
 /// The one that is called `name`; else throws std::invalid_argument("UNKNOWN; did you mean X?"), X
 /// the nearest of them and of `flags`, or "UNKNOWN; see HELP" where none is near.
-const Subcommand& subcommand(std::span<const Subcommand> all,
-                             const std::string& name,
-                             std::vector<std::string> flags,
-                             const std::string& unknown,
-                             const std::string& help);
+Subcommand subcommand(std::span<const Subcommand> all,
+                      const std::string& name,
+                      std::vector<std::string> flags,
+                      const std::string& unknown,
+                      const std::string& help);
 
 /// Adds the row `threads` of a command that does not train.
 Row add_threads_option(OptionTable& table, std::int64_t& threads);

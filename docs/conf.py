@@ -37,6 +37,7 @@ NAVIGATION = {
         "docs/how-to/export_and_predict",
         "docs/how-to/add_a_network",
         "docs/how-to/add_a_data_format",
+        "docs/how-to/add_a_weights_format",
         "docs/how-to/add_a_preprocessing",
         "docs/how-to/add_a_schedule",
         "docs/how-to/add_an_update_rule",

@@ -348,9 +348,11 @@ def tests_of(listing: dict[str, Any]) -> dict[str, Test]:
 
 
 def limits_of(memory: float) -> list[str]:
-    """The words that limit a program: a mutation may ask for all memory or fill a disk."""
-    gigabyte = 1 << 30
-    return ["prlimit", f"--data={int(memory * gigabyte)}", f"--fsize={8 * gigabyte}", "--core=0"]
+    """The words that limit a program: a mutation may ask for all memory, or write on and on.
+
+    A test has a sparse file of 1 TB, and another sets the limit of files itself.
+    """
+    return ["prlimit", f"--data={int(memory * (1 << 30))}", f"--fsize={2 << 40}:unlimited", "--core=0"]
 
 
 def failure_in(output: str, code: int) -> str:

@@ -5,13 +5,13 @@
 #include <string>
 #include <vector>
 
-#include "data/bytes.h"
 #include "data/format.h"
 #include "data/gz_file.h"
 #include "data/inflated_file.h"
 #include "data/planes.h"
 #include "data/unread_files.h"
 #include "support/atomic_file.h"
+#include "support/binary.h"
 #include "support/digest.h"
 #include "support/errors.h"
 #include "support/text.h"

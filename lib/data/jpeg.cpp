@@ -14,10 +14,10 @@
 #include <optional>
 #include <string>
 
-#include "data/bytes.h"
 #include "data/codecs.h"
 #include "data/encode.h"
 #include "data/jitter.h"
+#include "support/binary.h"
 #include "support/ceiling.h"
 #include "support/errors.h"
 

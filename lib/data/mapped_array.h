@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "checkpoints/npy.h"
-#include "data/bytes.h"
+#include "support/binary.h"
 #include "support/errors.h"
 #include "support/mapped_file.h"
 

@@ -6,10 +6,10 @@
 #include <fstream>
 #include <limits>
 
-#include "data/bytes.h"
 #include "data/format.h"
 #include "data/record_index.h"
 #include "data/splits.h"
+#include "support/binary.h"
 #include "support/digest.h"
 #include "support/errors.h"
 #include "support/mapped_file.h"

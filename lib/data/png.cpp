@@ -7,12 +7,12 @@
 #include <span>
 #include <string>
 
-#include "data/bytes.h"
 #include "data/codecs.h"
 #include "data/encode.h"
 #include "data/inflated_file.h"
 #include "data/jitter.h"
 #include "data/png_chunks.h"
+#include "support/binary.h"
 #include "support/errors.h"
 
 // libpng's row interface. Errors leave by longjmp, so the functions below it own nothing.

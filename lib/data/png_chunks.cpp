@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-#include "data/bytes.h"
+#include "support/binary.h"
 #include "support/errors.h"
 #include "support/printable.h"
 #include "support/scope_exit.h"

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "data/bytes.h"
+#include "support/binary.h"
 #include "support/bytes.h"
 #include "support/mapped_file.h"
 

@@ -7,13 +7,13 @@
 #include <tuple>
 #include <utility>
 
-#include "data/bytes.h"
 #include "data/cache_folder.h"
 #include "data/inflated_file.h"
 #include "data/shard_names.h"
 #include "data/streamed_files.h"
 #include "data/tfrecord_format.h"
 #include "support/atomic_file.h"
+#include "support/binary.h"
 #include "support/counted.h"
 #include "support/digest.h"
 #include "support/errors.h"

@@ -3,8 +3,8 @@
 #include <cstring>
 #include <limits>
 
-#include "data/bytes.h"
 #include "data/inflated_file.h"
+#include "support/binary.h"
 #include "support/crc32c.h"
 #include "support/errors.h"
 

@@ -13,7 +13,7 @@ torch::Tensor find(models::Objective& objective, const std::string& name) {
   return {};
 }
 
-void append(std::vector<double>& numbers, const torch::Tensor& output) {
+void append_output(std::vector<double>& numbers, const torch::Tensor& output) {
   const auto values = output.to(torch::kFloat64).cpu().contiguous();
   require_environment(values.isfinite().all().item<bool>(),
                       "[verify] the network gives embeddings that are not finite");
@@ -60,10 +60,10 @@ Embeddings embeddings_of(engine::Setup& setup,
     }
     const auto output = setup.model.objective->logits(pixels, models::Mode::evaluate);
     result.size = output.size(1);
-    append(result.plain, output);
+    append_output(result.plain, output);
     if (with_flipped)
-      append(result.flipped,
-             setup.model.objective->logits(pixels.flip({3}), models::Mode::evaluate));
+      append_output(result.flipped,
+                    setup.model.objective->logits(pixels.flip({3}), models::Mode::evaluate));
   });
   return result;
 }

@@ -6,10 +6,10 @@
 #include <optional>
 
 #include "checkpoints/read_pickle.h"
-#include "data/bytes.h"
 #include "data/class_names.h"
 #include "data/read_file.h"
 #include "options/option_values.h"
+#include "support/binary.h"
 #include "support/errors.h"
 #include "support/printable.h"
 #include "support/text.h"
@@ -26,7 +26,7 @@ PairList read_bin(const fs::path& file) {
     const auto* const first = reinterpret_cast<const std::uint8_t*>(part.data());
     bytes->insert(bytes->end(), first, first + part.size());
   });
-  data::ByteReader rest(*bytes, "pairs");
+  ByteReader rest(*bytes, "pairs");
 
   PairList list{.memory = bytes};
   const auto pairs = rest.number<std::int64_t>();

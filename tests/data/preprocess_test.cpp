@@ -109,6 +109,14 @@ TEST(Preprocess, RescaleResizesTheWholeImageAndDividesBy255) {
     EXPECT_EQ(table[0][pixel], static_cast<float>(pixel / 255.0));
 }
 
+/// TF-Slim's lenet_preprocessing.
+TEST(Preprocess, LenetCentresPixelsAt128) {
+  const auto options = recipe(Recipe::lenet, 28);
+  const auto table = pixel_table({.mean = options.mean, .deviation = options.deviation});
+  for (int pixel = 0; pixel < 256; ++pixel)
+    EXPECT_NEAR(table[0][pixel], (pixel - 128) / 128.0, 1e-7);
+}
+
 TEST(Preprocessing, RefusesBadValues) {
   const ImageShape shape{3, 5, 4};
   EXPECT_NO_THROW(validate(three_channels(3, true), shape));

@@ -2,7 +2,9 @@
 
 #include <array>
 #include <cstring>
+#include <tuple>
 
+#include "support/binary.h"
 #include "tests/fuzz/fuzz.h"
 
 // A weight file of any kind, by its content, but for PyTorch's archives, which Python reads.
@@ -27,6 +29,19 @@ std::string mindspore(std::string_view tag, const std::string& dims, std::string
   return field(1, field(1, tag) + field(2, tensor));
 }
 
+/// A list of a text, and a tensor of four numbers.
+std::string gguf() {
+  using std::string;
+  constexpr std::uint32_t version = 3, list = 9, text = 8, dimensions = 1, float32 = 0;
+  constexpr std::uint64_t one = 1, four = 4, offset = 0;
+  string file = "GGUF";
+  dimred::append(file, std::tuple(version, one, one));
+  dimred::append(file, std::tuple(string("k"), list, text, one, string("t")));
+  dimred::append(file, std::tuple(string("w"), dimensions, four, float32, offset));
+  file.append(32 - file.size() % 32, '\0');
+  return file.append(16, '\1');
+}
+
 }  // namespace
 
 std::vector<std::string> dimred::fuzz::seeds() {
@@ -37,7 +52,8 @@ std::vector<std::string> dimred::fuzz::seeds() {
                       R"("b":{"dtype":"BF16","shape":[4],"data_offsets":[0,8]}})",
                       8),
           mindspore("conv.weight", std::string("\010\002\010\001", 4), "Float32") +
-              mindspore("n", field(1, "\1"), "Int64")};
+              mindspore("n", field(1, "\1"), "Int64"),
+          gguf()};
 }
 
 int dimred::fuzz::parse(const std::uint8_t* data, std::size_t size) {

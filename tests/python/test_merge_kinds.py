@@ -309,6 +309,13 @@ def test_counters_and_statistics_of_saved_modules_are_the_copied_adapters(tmp_pa
     assert_array_equal(mean["bn.running_var"], norm["bn.running_var"] + 20)
     assert_allclose(mean["bn.weight"], norm["bn.weight"] + np.mean(STEPS), rtol=1e-6)
 
+    half = {name: value.astype(np.float16) for name, value in norm.items()}
+    save_file({**weights, **half, "bn.num_batches_tracked": np.array(1)}, base / "model.safetensors")
+    more["base_model.model.bn.running_mean"] = np.full(3, 1e5, np.float32)
+    put_adapter(tmp_path / "large", dict.fromkeys(LAYERS, 2), config, more)
+    with pytest.raises(ValueError, match=r'bn\.running_mean" at element 0 is beyond the range of F16'):
+        dimred.merge(tmp_path / "large", tmp_path / "none", base=base)
+
 
 def test_adapters_are_read_by_blocks(tmp_path: Path, binaries: Path, execute) -> None:
     """Blocks of any size give the same bits; a tensor that was trained whole, 24 MB here, is never in memory."""

@@ -92,6 +92,16 @@ TEST_F(Files, AFinishedRunThatIsStartedAgainKeepsWhatItHasRead) {
   EXPECT_EQ(finish(), first);
 }
 
+TEST_F(Files, AnAbandonedRunLeavesNoTraceUnlessItHasTrained) {
+  for (const bool trained : {false, true}) {
+    const RunFolder folder(folder_, {.toml = "seed = 1\n"}, *ranks_);
+    CurveWriter curve(folder_ / "curve.csv", {});
+    if (trained) curve.append({.stage = "stage1", .method = "sgd", .epoch = 1});
+    folder.abandon();
+    EXPECT_EQ(std::filesystem::exists(folder_ / "curve.csv"), trained);
+  }
+}
+
 TEST_F(Files, RunFolderRefusesForeignFiles) {
   std::filesystem::create_directories(folder_);
   std::ofstream(folder_ / "thesis.txt") << "precious";

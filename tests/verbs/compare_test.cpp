@@ -214,6 +214,8 @@ TEST(Compare, PartsAddUpToTheWhole) {
 }
 
 TEST(Compare, CosinesOfKnownAngles) {
+  EXPECT_EQ(distance(f32({1, 0}), f32({0, 2})).cosine(), 0);
+  EXPECT_NEAR(*distance(f32({1, 2}), f32({-2, -4})).cosine(), -1, 1e-15);
   EXPECT_EQ(distance(f32({0}), f32({1})).cosine(), std::nullopt);
   EXPECT_EQ(distance(f32({}), f32({})).cosine(), std::nullopt);
   EXPECT_NEAR(*distance(i64({3, 4}), i64({4, 3})).cosine(), 24.0 / 25, 1e-15);

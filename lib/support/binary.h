@@ -16,7 +16,7 @@
 
 // Little-endian numbers and counted texts in our own binary files (caches), and big-endian ones in
 // those of others.
-namespace dimred::data {
+namespace dimred {
 
 static_assert(std::endian::native == std::endian::little, "files are read as they lie in memory");
 
@@ -116,4 +116,4 @@ std::uint32_t big_endian(Bytes bytes, std::size_t at) {
   return value;
 }
 
-}  // namespace dimred::data
+}  // namespace dimred
