@@ -16,7 +16,7 @@
 #include "support/printable.h"
 #include "support/utf8.h"
 
-// Source: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
+// Source: the description of the format at https://github.com/ggml-org/ggml
 namespace dimred::checkpoints {
 namespace {
 

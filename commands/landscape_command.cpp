@@ -395,12 +395,12 @@ std::string validation_remark(const OptionTable& table,
 }
 
 std::vector<PathFile> all_path_files(const LandscapeOptions& options) {
+  require(options.paths.empty() || ("," + options.paths + ",").find(",,") == std::string::npos,
+          "[inspect] --paths needs a path on both sides of each comma, received {}",
+          printable(options.paths));
   auto files = path_files(options.run);
   std::istringstream more(options.paths);
   for (std::string path; std::getline(more, path, ',');) {
-    require(!path.empty() && !options.paths.ends_with(','),
-            "[inspect] --paths needs a path on both sides of each comma, received {}",
-            printable(options.paths));
     const auto absolute = fs::absolute(path).lexically_normal();
     const auto found = path_files(absolute.has_filename() ? absolute : absolute.parent_path());
     files.insert(files.end(), found.begin(), found.end());
