@@ -18,45 +18,37 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A file that is being replaced: kept under a second name, which nothing had, until this ends. A
-/// file system without hard links keeps none.
+/// A file that is being replaced: kept under a second name until this ends. What a killed fit has
+/// left under that name goes. A file system without hard links keeps none.
 class Earlier {
  public:
-  explicit Earlier(fs::path path) : path_(std::move(path)), was_there_(fs::exists(path_)) {
-    if (was_there_) keep();
+  explicit Earlier(const fs::path& path)
+      : path_(path), kept_(path.string() + ".dimred_old.tmp"), was_there_(fs::exists(path)) {
+    remove_kept();
+    std::error_code failed;
+    if (was_there_) fs::create_hard_link(path_, kept_, failed);
+    is_kept_ = was_there_ && !failed;
   }
-  ~Earlier() {
-    std::error_code ignored;
-    if (!kept_.empty()) fs::remove(kept_, ignored);
-  }
+  ~Earlier() { remove_kept(); }
   Earlier(const Earlier&) = delete;
   Earlier& operator=(const Earlier&) = delete;
 
   /// Puts back what was there; false: it was not kept, and what is there now stays.
   bool restore() const {
     std::error_code failed;
-    if (was_there_) {
-      fs::rename(kept_, path_, failed);
-    } else {
-      fs::remove(path_, failed);
-    }
-    return !failed;
+    if (is_kept_) fs::rename(kept_, path_, failed);
+    if (!was_there_) fs::remove(path_, failed);
+    return (is_kept_ || !was_there_) && !failed;
   }
 
  private:
-  void keep() {
-    kept_ = path_.string() + ".old.tmp";
-    std::error_code failed;
-    fs::create_hard_link(path_, kept_, failed);
-    for (int number = 2; failed == std::errc::file_exists; ++number) {
-      kept_ = formatted("{}.old{}.tmp", path_.string(), number);
-      fs::create_hard_link(path_, kept_, failed);
-    }
-    if (failed) kept_.clear();
+  void remove_kept() const {
+    std::error_code ignored;
+    if (fs::is_regular_file(fs::symlink_status(kept_, ignored))) fs::remove(kept_, ignored);
   }
 
   fs::path path_, kept_;
-  bool was_there_;
+  bool was_there_, is_kept_ = false;
 };
 
 /// The part of commit_output that rank 0 does.

@@ -200,6 +200,7 @@ TEST_F(SeriesOfFiles, StepsStandBehindTheFirstWordThatAllNamesHave) {
   EXPECT_EQ(steps({"ckpt_7", "checkpoint_5"}), (Values{1, 2}));
   // fairseq's checkpoint_EPOCH_UPDATES; a name of another form makes no order.
   EXPECT_EQ(steps({"checkpoint_1_5000.pt", "checkpoint_2_10000.pt"}), (Values{5000, 10000}));
+  EXPECT_EQ(steps({"checkpoint_1_5000.pt", "checkpoint_1_10000.pt"}), (Values{5000, 10000}));
   EXPECT_EQ(steps({"checkpoint_1_5000.pt", "checkpoint_3.pt"}), (Values{1, 2}));
   EXPECT_EQ(steps({"step1000-tokens5B", "step2000-tokens9B"}), (Values{1000, 2000}));
 }

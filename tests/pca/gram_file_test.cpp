@@ -20,7 +20,7 @@ extern "C" int rename(const char* from, const char* to) noexcept {
   static const auto real =
       reinterpret_cast<int (*)(const char*, const char*)>(dlsym(RTLD_NEXT, "rename"));
   if (stays.empty() || !std::string_view(to).ends_with(stays) ||
-      std::string_view(from).find(".old") != std::string_view::npos)
+      std::string_view(from).find("_old") != std::string_view::npos)
     return real(from, to);
   errno = EIO;
   return -1;
@@ -153,21 +153,20 @@ TEST(FitOutput, KeepsTheEarlierPairWhereTheNewOneCannotBeMade) {
   EXPECT_EQ(testing::names_in(folder), (std::vector<std::string>{"p.json", "p.npy"}));
 }
 
-/// Files of a user that have the names under which the earlier pair is kept meanwhile.
-TEST(FitOutput, LeavesWhatHasTheNameOfAnEarlierFile) {
+/// The names under which the earlier pair is kept meanwhile; nothing but a file goes.
+TEST(FitOutput, RemovesWhatAKilledFitHasKept) {
   const TemporaryFolder folder;
   const LaidOutSource source(testing::layered_snapshots(9, 6), testing::six_layers());
-  const std::vector<std::string> mine{"p.json.old.tmp", "p.json.old2.tmp", "p.npy.old.tmp"};
-  for (const auto& name : mine) put_file(folder / name, "mine");
-  fit(source, kind_options(Kind::pca, 3), folder / "p.npy");
-  fit(source, kind_options(Kind::pca, 2), folder / "p.npy");
-  const auto matrix = text_of_file(folder / "p.npy");
-  stays = "p.npy";
-  EXPECT_THROW(fit(source, kind_options(Kind::pca, 1), folder / "p.npy"), std::runtime_error);
-  stays = {};
-  EXPECT_EQ(text_of_file(folder / "p.npy"), matrix);
-  for (const auto& name : mine) EXPECT_EQ(text_of_file(folder / name), "mine") << name;
-  EXPECT_EQ(testing::names_in(folder).size(), mine.size() + 2);
+  const std::vector<std::string> kept{"p.json.dimred_old.tmp", "p.npy.dimred_old.tmp"};
+  for (const int components : {3, 2}) {
+    for (const auto& name : kept) put_file(folder / name, "earlier");
+    fit(source, kind_options(Kind::pca, components), folder / "p.npy");
+    EXPECT_EQ(testing::names_in(folder), (std::vector<std::string>{"p.json", "p.npy"}));
+  }
+  std::filesystem::create_symlink("p.json", folder / kept[1]);
+  fit(source, kind_options(Kind::pca, 1), folder / "p.npy");
+  EXPECT_EQ(testing::names_in(folder),
+            (std::vector<std::string>{"p.json", "p.npy", "p.npy.dimred_old.tmp"}));
 }
 
 TEST(GramFile, DestroysNothing) {
