@@ -18,8 +18,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A file that is being replaced: kept under a second name until this ends. What a killed fit has
-/// left under that name goes. A file system without hard links keeps none.
+/// A file during its replacement, kept under a second name. The constructor removes a file of that
+/// name, which a killed fit has left. A file system without hard links keeps none.
 class Earlier {
  public:
   explicit Earlier(const fs::path& path)

@@ -399,8 +399,8 @@ TEST(OpenSource, SaysThatAveragesAreReadBesideRawWeights) {
   const TemporaryFolder folder;
   for (const int step : {1, 2, 3})
     put_file(folder / formatted("step_{}.safetensors", step),
-             merge::safetensors({merge::f32("net.w", {1.0F * step, 2}),
-                                 merge::f32("ema.w", {1, 2.0F * step})}));
+             merge::safetensors(
+                 {merge::f32("net.w", {1.0F * step, 2}), merge::f32("ema.w", {1, 2.0F * step})}));
   EXPECT_THAT(open_source(folder.path())->info().remarks,
               ::testing::Contains(HasSubstr("raw weights (net.*) and their average (ema.*)")));
 }
