@@ -90,11 +90,12 @@ void check_matrix(const fs::path& output, const SnapshotSource& source) {
   }
 }
 
-/// Tells this start's file from any other of its name.
+/// Tells this start's file from any other of its name. It begins as a .npy file does, so that the
+/// next start knows the file again if this one is killed.
 std::string unique_mark() {
   constexpr std::size_t size = 32;  // a header has 64 bytes at least
   std::random_device random;
-  std::string mark;
+  std::string mark = "\x93NUMPY";
   while (mark.size() < size) mark += std::to_string(random());
   mark.resize(size);
   return mark;

@@ -47,13 +47,15 @@ bool takes_bytes(const fs::file_status& status) {
   return fs::is_character_file(status) || fs::is_fifo(status);
 }
 
-/// Returns whether the file is an earlier output, or holds nothing to lose.
-bool is_ours(const fs::path& path, const ResultMark& mark) {
+/// Returns whether the file is an earlier output, or holds nothing to lose. A `temporary` one may
+/// have zeros in the place of the mark: a killed start has reserved it, and written nothing.
+bool is_ours(const fs::path& path, const ResultMark& mark, bool temporary = false) {
   const InputFile file(path);
   if (file.size() == 0 || mark.text.empty()) return file.size() == 0;
   const auto looked_at = static_cast<std::int64_t>(std::max(mark.within, mark.text.size()));
   const auto begin = file.part(0, std::min(file.size(), looked_at));
-  return begin.find(mark.text) != std::string::npos;
+  return begin.find(mark.text) != begin.npos ||
+         (temporary && begin.find_first_not_of('\0') == begin.npos);
 }
 
 void require_replaceable_file(const ResultPlace& place) {
@@ -85,7 +87,8 @@ fs::path target_of(const fs::path& path) {
 void require_free_temporary(const ResultPlace& place) {
   const fs::path temporary = target_of(place.path).string() + ".tmp";
   const auto status = fs::symlink_status(temporary);
-  require(!fs::exists(status) || (fs::is_regular_file(status) && is_ours(temporary, place.mark)),
+  require(!fs::exists(status) ||
+              (fs::is_regular_file(status) && is_ours(temporary, place.mark, /*temporary=*/true)),
           "[file] {} has the temporary name '{}', but another file has this temporary name; move "
           "that file, or choose another {}",
           place.path,

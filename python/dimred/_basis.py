@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import itertools
 import json
 import os
 import sys
@@ -355,30 +354,28 @@ class _Stream:
 
 
 class _Earlier:
-    """A file that is being replaced, kept under a second name that nothing had; without hard links, it is not kept."""
+    """A file during its replacement, kept under a second name. A file of that name, which a killed save has left, is
+    removed. Without hard links, none is kept."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._there = path, path.exists()
-        self._kept = self._linked() if self._there else None
+        self._kept = Path(f"{path}.dimred_old.tmp")
+        self.discard()
+        self._is_kept = self._there and self._linked()
 
-    def _linked(self) -> Path | None:
-        for number in itertools.count(1):
-            kept = Path(f"{self._path}.old{'' if number == 1 else number}.tmp")
-            try:
-                os.link(self._path, kept)
-            except FileExistsError:
-                continue
-            except OSError:
-                return None
-            return kept
-        return None
+    def _linked(self) -> bool:
+        try:
+            os.link(self._path, self._kept)
+        except OSError:
+            return False
+        return True
 
     def restore(self) -> bool:
         """Puts back what was there. Returns False if that is not possible; the new file then stays."""
-        if self._there and self._kept is None:
+        if self._there and not self._is_kept:
             return False
         try:
-            if self._kept is not None:
+            if self._is_kept:
                 self._kept.replace(self._path)
             else:
                 self._path.unlink(missing_ok=True)
@@ -387,9 +384,9 @@ class _Earlier:
         return True
 
     def discard(self) -> None:
-        if self._kept is not None:
-            with suppress(OSError):
-                self._kept.unlink(missing_ok=True)
+        with suppress(OSError):
+            if self._kept.is_file() and not self._kept.is_symlink():
+                self._kept.unlink()
 
 
 class _Written:
