@@ -4,6 +4,11 @@
 
 namespace dimred::checkpoints {
 
+/// Renames a file or folder to a name that nothing has, not even since the caller looked; false:
+/// something has it, and both stay. A file system without this operation (renameat2) is looked at
+/// first, and what gets the name in that moment is replaced. Throws std::runtime_error.
+bool rename_to_new(const std::filesystem::path& from, const std::filesystem::path& to);
+
 enum class Replacement { exchange, two_renames };
 
 /// Makes the folder `temporary`, whose files are durable already, appear as `final_path` (same

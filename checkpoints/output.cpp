@@ -10,8 +10,8 @@
 #include <system_error>
 #include <utility>
 
+#include "checkpoints/folder_commit.h"
 #include "support/atomic_file.h"
-#include "support/descriptor.h"
 #include "support/errors.h"
 #include "support/json.h"
 #include "support/list_files.h"
@@ -221,19 +221,21 @@ void Output::fill(const std::function<void()>& write) {
 }
 
 void Output::commit() {
-  require(
-      !fs::exists(fs::symlink_status(final_path_)),
-      "[{}] another program created '{}' meanwhile; the complete output of this command is in '{}'",
-      plan_.command,
-      final_path_,
-      temporary_);
+  const auto require_new = [&](bool is_new) {
+    require(
+        is_new,
+        "[{}] another program created '{}' meanwhile; the complete output of this command is in "
+        "'{}'",
+        plan_.command,
+        final_path_,
+        temporary_);
+  };
+  require_new(!fs::exists(fs::symlink_status(final_path_)));
   for (const auto& name : plan_.names)
     for (const auto& record : record_names(name)) fs::remove(temporary_ / record);
   sync_folder(temporary_);
-  const auto whole = plan_.one_file ? temporary_ / plan_.names.front() : temporary_;
-  require_call(retrying([&] { return ::rename(whole.c_str(), final_path_.c_str()); }) == 0,
-               "rename",
-               final_path_);
+  require_new(
+      rename_to_new(plan_.one_file ? temporary_ / plan_.names.front() : temporary_, final_path_));
   sync_folder(final_path_.parent_path());
   // These go last: they say whose the temporary folder is, and keep others out.
   remove_marks(plan_.one_file ? temporary_ : final_path_);

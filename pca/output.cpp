@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <random>
 #include <span>
-#include <system_error>
 #include <utility>
 
 #include "support/agreement.h"
+#include "support/earlier_file.h"
 #include "support/errors.h"
 #include "support/stopwatch.h"
 
@@ -18,39 +18,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A file during its replacement, kept under a second name. The constructor removes a file of that
-/// name, which a killed fit has left. A file system without hard links keeps none.
-class Earlier {
- public:
-  explicit Earlier(const fs::path& path)
-      : path_(path), kept_(path.string() + ".dimred_old.tmp"), was_there_(fs::exists(path)) {
-    remove_kept();
-    std::error_code failed;
-    if (was_there_) fs::create_hard_link(path_, kept_, failed);
-    is_kept_ = was_there_ && !failed;
-  }
-  ~Earlier() { remove_kept(); }
-  Earlier(const Earlier&) = delete;
-  Earlier& operator=(const Earlier&) = delete;
-
-  /// Puts back what was there; false: it was not kept, and what is there now stays.
-  bool restore() const {
-    std::error_code failed;
-    if (is_kept_) fs::rename(kept_, path_, failed);
-    if (!was_there_) fs::remove(path_, failed);
-    return (is_kept_ || !was_there_) && !failed;
-  }
-
- private:
-  void remove_kept() const {
-    std::error_code ignored;
-    if (fs::is_regular_file(fs::symlink_status(kept_, ignored))) fs::remove(kept_, ignored);
-  }
-
-  fs::path path_, kept_;
-  bool was_there_, is_kept_ = false;
-};
-
 /// The part of commit_output that rank 0 does.
 double commit(AtomicFile& matrix, const fs::path& output, const Sidecar& sidecar) {
   const auto path = sidecar_path(output);
@@ -58,7 +25,7 @@ double commit(AtomicFile& matrix, const fs::path& output, const Sidecar& sidecar
   AtomicFile description(path);
   description.append(text);
   double seconds = description.sync();  // a full disk shows before anything is replaced
-  const Earlier old_matrix(output), old_description(path);
+  const EarlierFile old_matrix(output), old_description(path);
   try {
     if (fs::remove(path)) {
       const ScopedSeconds waiting(seconds);

@@ -55,6 +55,7 @@
 #include "python/watched_source.h"
 #include "python/watched_work.h"
 #include "support/atomic_file.h"
+#include "support/earlier_file.h"
 #include "support/errors.h"
 #include "support/named.h"
 #include "support/parallel.h"
@@ -542,6 +543,9 @@ void bind_results(nb::module_& module) {
       .def(nb::init<fs::path>(), "path"_a)
       .def("fileno", &AtomicFile::descriptor)
       .def("commit", &AtomicFile::commit, nb::call_guard<nb::gil_scoped_release>());
+  nb::class_<EarlierFile>(module, "EarlierFile")
+      .def(nb::init<fs::path>(), "path"_a)
+      .def("restore", &EarlierFile::restore);
 }
 
 void bind_sources(nb::module_& module) {

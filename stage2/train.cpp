@@ -92,8 +92,6 @@ class SubspaceDescent final : public run::Stage {
   }
 
   void see_row(const run::CurveRow& row) override {
-    if (row.step == 0) first_ = score_of(row);
-    last_ = score_of(row);
     for (const auto& [set, loss] :
          {std::pair("test", row.test_loss), std::pair("validation", row.validation_loss)})
       require_environment(!loss || std::isfinite(*loss),
@@ -101,6 +99,8 @@ class SubspaceDescent final : public run::Stage {
                           "a lower learning rate or alpha may help",
                           set,
                           row.step);
+    if (row.step == 0) first_ = score_of(row);
+    last_ = score_of(row);
   }
 
   void describe_epoch(Run& run) override {
@@ -154,7 +154,7 @@ class SubspaceDescent final : public run::Stage {
     const bool held_out = row.validation_loss.has_value();
     const auto& loss = held_out ? row.validation_loss : row.test_loss;
     const auto& accuracy = held_out ? row.validation_accuracy : row.test_accuracy;
-    if (!loss || !accuracy || !std::isfinite(*loss) || !std::isfinite(*accuracy)) return {};
+    if (!loss || !accuracy) return {};
     return engine::Score{.loss = *loss, .accuracy = *accuracy};
   }
 

@@ -73,7 +73,7 @@ def batch_at(text: Tensor, seed: int, step: int) -> Tensor:
 def mean_loss(model: nn.Module, text: Tensor) -> float:
     """Nats a character over consecutive windows of `text`."""
     windows = text[: (len(text) - 1) // CONTEXT * CONTEXT + 1].unfold(0, CONTEXT + 1, CONTEXT).int()
-    losses = [loss_of(model, part).item() * len(part) for part in torch.split(windows, 256)]
+    losses = [loss_of(model, part).item() * len(part) for part in torch.split(windows, 24)]
     return math.fsum(losses) / len(windows)
 
 

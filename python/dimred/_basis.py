@@ -9,7 +9,6 @@ import os
 import sys
 import zipfile
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -151,11 +150,11 @@ class Basis:
             held = {"mean": self.mean, "checksum": np.array(_checksum(self._sidecar))}
             files.append((mean, lambda file: np.savez(file, **cast(Any, held))))
         written: list[_Written] = []
-        earlier: list[_Earlier] = []
+        earlier: list[Any] = []
         try:
             for path, write in files:
                 written.append(_Written(path, write))
-            earlier = [_Earlier(path) for path in (npy, sidecar, mean)]
+            earlier = [_core.EarlierFile(path) for path in (npy, sidecar, mean)]
             for old in (sidecar, mean):  # neither may stand beside a matrix that it does not describe
                 old.unlink(missing_ok=True)
             for part in written:
@@ -166,8 +165,7 @@ class Basis:
         finally:
             for part in written:
                 part.discard()
-            for kept in earlier:
-                kept.discard()
+            earlier.clear()  # the core removes what was kept
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], verify: bool = True) -> Basis:
@@ -351,42 +349,6 @@ class _Stream:
 
     def __init__(self, file: Any) -> None:
         self.write = file.write
-
-
-class _Earlier:
-    """A file during its replacement, kept under a second name. A file of that name, which a killed save has left, is
-    removed. Without hard links, none is kept."""
-
-    def __init__(self, path: Path) -> None:
-        self._path, self._there = path, path.exists()
-        self._kept = Path(f"{path}.dimred_old.tmp")
-        self.discard()
-        self._is_kept = self._there and self._linked()
-
-    def _linked(self) -> bool:
-        try:
-            os.link(self._path, self._kept)
-        except OSError:
-            return False
-        return True
-
-    def restore(self) -> bool:
-        """Puts back what was there. Returns False if that is not possible; the new file then stays."""
-        if self._there and not self._is_kept:
-            return False
-        try:
-            if self._is_kept:
-                self._kept.replace(self._path)
-            else:
-                self._path.unlink(missing_ok=True)
-        except OSError:
-            return False
-        return True
-
-    def discard(self) -> None:
-        with suppress(OSError):
-            if self._kept.is_file() and not self._kept.is_symlink():
-                self._kept.unlink()
 
 
 class _Written:

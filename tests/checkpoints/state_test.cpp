@@ -112,6 +112,19 @@ TEST(CommitFolder, LeavesWhatHasTheNameOfAnOldFolder) {
   EXPECT_EQ(folder.count(), 4U);
 }
 
+TEST(RenameToNew, ReplacesNothing) {
+  const TemporaryFolder folder;
+  put_file(folder / "a", "a");
+  std::filesystem::create_directory(folder / "folder");
+  std::filesystem::create_symlink("nowhere", folder / "link");
+  for (const auto* taken : {"folder", "link"})
+    EXPECT_FALSE(rename_to_new(folder / "a", folder / taken));
+  EXPECT_TRUE(rename_to_new(folder / "a", folder / "b"));
+  EXPECT_FALSE(rename_to_new(folder / "folder", folder / "b"));
+  EXPECT_EQ(text_of_file(folder / "b"), "a");
+  EXPECT_EQ(folder.count(), 3U);
+}
+
 TEST(CommitFolder, RefusesAFileInTheWay) {
   const TemporaryFolder folder;
   put_file(folder / "state", "a file");

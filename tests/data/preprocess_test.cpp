@@ -4,8 +4,10 @@
 
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <stdexcept>
 
+#include "data/jitter.h"
 #include "data/presets.h"
 #include "support/random.h"
 #include "tests/data/constructed_dataset.h"
@@ -115,6 +117,22 @@ TEST(Preprocess, LenetCentresPixelsAt128) {
   const auto table = pixel_table({.mean = options.mean, .deviation = options.deviation});
   for (int pixel = 0; pixel < 256; ++pixel)
     EXPECT_NEAR(table[0][pixel], (pixel - 128) / 128.0, 1e-7);
+}
+
+/// A change that is off draws no number.
+TEST(Jitter, DrawsANumberForEachChangeThatIsOn) {
+  constexpr double strength = 0.5;
+  std::vector<std::uint8_t> expected(3 * 50);
+  std::iota(expected.begin(), expected.end(), 40);
+  auto received = expected;
+  RandomStream own(4, RandomPurpose::augmentation), stream(4, RandomPurpose::augmentation);
+  const float brightness = 1 - strength + 2 * strength * own.uniform();
+  brighten(brightness, expected);
+  const float saturation = 1 - strength + 2 * strength * own.uniform();
+  saturate(saturation, expected, 3);
+  jitter({.brightness = strength, .saturation = strength}, received, 3, stream);
+  EXPECT_EQ(received, expected);
+  EXPECT_EQ(stream.next(), own.next());
 }
 
 TEST(Preprocessing, RefusesBadValues) {

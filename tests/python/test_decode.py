@@ -37,6 +37,13 @@ def test_jpeg_decodes_as_pillow_does(ask: Ask, tmp_path: Path, name: str) -> Non
         np.testing.assert_array_equal(decoded(ask, path, tmp_path / "out"), expected)
 
 
+def test_any_ink_and_key_are_pillows_colour(ask: Ask, tmp_path: Path) -> None:
+    inks = np.random.default_rng(1).integers(0, 256, (128, 128, 4), dtype=np.uint8)  # Pillow makes CMYK without a key
+    path = save(Image.fromarray(inks, "CMYK"), tmp_path / "a.jpg", quality=100, subsampling=0)
+    expected = np.asarray(Image.open(path).convert("RGB"))
+    np.testing.assert_array_equal(decoded(ask, path, tmp_path / "out"), expected)
+
+
 @pytest.mark.parametrize("name", JPEGS)
 def test_a_region_is_the_same_pixels(ask: Ask, tmp_path: Path, name: str) -> None:
     mode, options = JPEGS[name]

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from cli import cli, completed, rows
 from PIL import Image
+from safetensors.torch import load_file
 
 FAST = cli("--batch_size=4 --threads=1 --learning_rate=0.05")
 
@@ -235,6 +237,17 @@ def test_runs_of_a_mean_that_held_out_other_samples_are_said(place: Path, execut
         assert f"trained on: the run held out {held_out}" in line, names
     assert trained_on not in execute("dimred", "evaluate", listed("own", "other"), "--validation_fraction=0")
     assert trained_on not in execute("dimred", "evaluate", listed("own", "same"))
+
+
+def test_a_mean_is_not_of_raw_and_averaged_weights(made: Path, tmp_path: Path, execute, fails) -> None:
+    run = made / "run"
+    execute("dimred", "convert", max((run / "snapshots").glob("*.h5")), output=tmp_path / "plain.safetensors")
+    weights = load_file(tmp_path / "plain.safetensors")
+    for name in ("model", "model_ema"):
+        torch.save({name: weights}, tmp_path / f"{name}.pt")
+    (tmp_path / "both.txt").write_text("model.pt\nmodel_ema.pt\n")
+    line = fails(2, "evaluate", tmp_path / "both.txt", *cli("--model=convnet", data=made / "p"))
+    assert "[weights] needs weights of one kind" in line
 
 
 def test_a_temperature_at_the_end_of_the_search_is_said_to_be_one(tmp_path: Path, execute) -> None:

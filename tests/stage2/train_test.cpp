@@ -32,7 +32,7 @@ struct Case {
   std::set<int> not_finite;  // passes
   std::int64_t epochs = 2;
   double budget = 0;
-  bool recalibrate = false;
+  bool recalibrate = false, no_score = false;
   SignalAt signal;
 };
 
@@ -40,6 +40,7 @@ struct Case {
 EpochEnd run_case(const std::filesystem::path& folder, const Case& wanted) {
   const auto network = std::make_shared<DisturbedNet>();
   network->not_finite = wanted.not_finite;
+  network->no_score = wanted.no_score;
   auto setup = engine::toy_setup(models::Precision::float32, network);
   setup.stops = run::stops_by_signal();
   setup.data.train = std::make_shared<SignallingData>(samples, wanted.signal.train);
@@ -105,6 +106,12 @@ TEST(Train, EndsAfterTenBatchesInARowWhoseLossIsNotFinite) {
   EXPECT_EQ(run_case(folder / "nine", nine), EpochEnd::finished);
   EXPECT_THAT(thrown<std::runtime_error>([&] { run_case(folder / "ten", ten); }),
               testing::HasSubstr("the loss or the gradient of the last 10 steps is not finite"));
+}
+
+TEST(Train, EndsWhereATestLossIsNotFinite) {
+  const TemporaryFolder folder;
+  EXPECT_THAT(thrown<std::runtime_error>([&] { run_case(folder / "run", {.no_score = true}); }),
+              testing::HasSubstr("[stage2] the test loss is not finite at step 0"));
 }
 
 class StoppedOutsideOfSteps : public testing::TestWithParam<Case> {};
