@@ -51,15 +51,20 @@ void commit_folder(const fs::path& temporary, const fs::path& final_path, Replac
     sync_folder(parent);
     return;
   }
+  require_environment(replacement != Replacement::none,
+                      "[file] another program created '{}' meanwhile",
+                      final_path);
   require_environment(
       fs::is_directory(final_path), "[file] '{}' exists and is not a folder", final_path);
   fs::path old = temporary;
   if (replacement == Replacement::two_renames ||
       rename_with(RENAME_EXCHANGE, temporary, final_path) != Renaming::done) {
     old = set_aside(final_path);
-    require_environment(rename_to_new(temporary, final_path),
-                        "[file] another program created '{}' meanwhile",
-                        final_path);
+    require_environment(
+        rename_to_new(temporary, final_path),
+        "[file] another program created '{}' meanwhile; what had this name before is '{}'",
+        final_path,
+        old);
   }
   sync_folder(parent);
   fs::remove_all(old);

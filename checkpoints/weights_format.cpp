@@ -5,8 +5,10 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "support/errors.h"
+#include "support/text.h"
 
 namespace dimred::checkpoints {
 namespace {
@@ -25,12 +27,19 @@ std::string first_bytes_of(const InputFile& file) {
   return file.part(0, std::min<std::int64_t>(16, file.size()));
 }
 
-const WeightsFormat* format_of(std::string_view head) {
 #define DIMRED_WEIGHTS_FORMAT(name) &name##_format,
-  constexpr std::array formats{
+constexpr std::array formats{
 #include "checkpoints/weights_formats.inc"
-  };
+};
 #undef DIMRED_WEIGHTS_FORMAT
+
+std::string format_names() {
+  std::vector<std::string> names;
+  for (const auto* format : formats) names.emplace_back(format->name);
+  return name_list(names);
+}
+
+const WeightsFormat* format_of(std::string_view head) {
   const auto* const found = std::ranges::find_if(
       formats, [&](const WeightsFormat* format) { return format->begins(head); });
   return found == formats.end() ? nullptr : *found;
@@ -72,11 +81,11 @@ const WeightsFormat& weights_format(const fs::path& path) {
         "the file is a plain pickle, which could run code; write the file again with torch.save");
   refuse_file(
       path,
-      packing_of(head).empty()
-          ? "needs safetensors, PyTorch's zip format, MindSpore's .ckpt or GGUF; save the weights "
-            "of a TensorFlow or Keras checkpoint as safetensors"
-          : "needs safetensors, PyTorch's zip format, MindSpore's .ckpt or GGUF, received a packed "
-            "file",
+      formatted("needs one of the formats {}{}",
+                format_names(),
+                packing_of(head).empty()
+                    ? "; save the weights of a TensorFlow or Keras checkpoint as safetensors"
+                    : ", received a packed file"),
       file.placeholder_remark() + packing_remark(file));
 }
 

@@ -25,18 +25,21 @@ double commit(AtomicFile& matrix, const fs::path& output, const Sidecar& sidecar
   AtomicFile description(path);
   description.append(text);
   double seconds = description.sync();  // a full disk shows before anything is replaced
-  const EarlierFile old_matrix(output), old_description(path);
+  std::vector<EarlierFile> earlier;
   try {
-    if (fs::remove(path)) {
+    earlier.emplace_back(output, EarlierFile::Keep::in_place);
+    earlier.emplace_back(path, EarlierFile::Keep::away);
+    {
       const ScopedSeconds waiting(seconds);
       sync_folder(path.parent_path());
     }
     seconds += matrix.commit();
     seconds += description.commit();
   } catch (...) {
-    if (old_matrix.restore()) old_description.restore();
+    std::ranges::all_of(earlier, &EarlierFile::restore);  // the matrix first
     throw;
   }
+  for (const auto& file : earlier) file.forget();
   return seconds;
 }
 

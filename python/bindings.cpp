@@ -544,8 +544,16 @@ void bind_results(nb::module_& module) {
       .def("fileno", &AtomicFile::descriptor)
       .def("commit", &AtomicFile::commit, nb::call_guard<nb::gil_scoped_release>());
   nb::class_<EarlierFile>(module, "EarlierFile")
-      .def(nb::init<fs::path>(), "path"_a)
-      .def("restore", &EarlierFile::restore);
+      .def(
+          "__init__",
+          [](EarlierFile* file, const fs::path& path, bool away) {
+            new (file)
+                EarlierFile(path, away ? EarlierFile::Keep::away : EarlierFile::Keep::in_place);
+          },
+          "path"_a,
+          "away"_a)
+      .def("restore", &EarlierFile::restore)
+      .def("forget", &EarlierFile::forget);
 }
 
 void bind_sources(nb::module_& module) {

@@ -148,7 +148,8 @@ fs::path export_network(engine::Setup& setup,
     checkpoints::seal(json, version.temporary, files);
     const auto text = json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
     write_file_atomically(version.temporary / signature_file, text + "\n");
-    checkpoints::commit_folder(version.temporary, version.final_path);
+    checkpoints::commit_folder(
+        version.temporary, version.final_path, checkpoints::Replacement::none);
   } catch (...) {
     std::error_code ignored;
     fs::remove_all(version.temporary, ignored);

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdint>
 #include <cstdio>
 #include <iostream>
@@ -47,15 +48,18 @@ bool takes_bytes(const fs::file_status& status) {
   return fs::is_character_file(status) || fs::is_fifo(status);
 }
 
-/// Returns whether the file is an earlier output, or holds nothing to lose. A `temporary` one may
-/// have zeros in the place of the mark: a killed start has reserved it, and written nothing.
-bool is_ours(const fs::path& path, const ResultMark& mark, bool temporary = false) {
+/// Returns whether the file has no bytes, or none that was written: a killed start has reserved it.
+bool holds_nothing(const InputFile& file) {
+  return file.size() == 0 || (::lseek(file.descriptor(), 0, SEEK_DATA) < 0 && errno == ENXIO);
+}
+
+/// Returns whether the file is an earlier output, or holds nothing to lose.
+bool is_ours(const fs::path& path, const ResultMark& mark) {
   const InputFile file(path);
-  if (file.size() == 0 || mark.text.empty()) return file.size() == 0;
+  if (mark.text.empty() || holds_nothing(file)) return holds_nothing(file);
   const auto looked_at = static_cast<std::int64_t>(std::max(mark.within, mark.text.size()));
   const auto begin = file.part(0, std::min(file.size(), looked_at));
-  return begin.find(mark.text) != begin.npos ||
-         (temporary && begin.find_first_not_of('\0') == begin.npos);
+  return begin.find(mark.text) != begin.npos;
 }
 
 void require_replaceable_file(const ResultPlace& place) {
@@ -86,9 +90,9 @@ fs::path target_of(const fs::path& path) {
 /// command has left it, or a user calls a file so.
 void require_free_temporary(const ResultPlace& place) {
   const fs::path temporary = target_of(place.path).string() + ".tmp";
-  const auto status = fs::symlink_status(temporary);
-  require(!fs::exists(status) ||
-              (fs::is_regular_file(status) && is_ours(temporary, place.mark, /*temporary=*/true)),
+  std::error_code none;  // a name too long, which the writer says
+  const auto status = fs::symlink_status(temporary, none);
+  require(!fs::exists(status) || (fs::is_regular_file(status) && is_ours(temporary, place.mark)),
           "[file] {} has the temporary name '{}', but another file has this temporary name; move "
           "that file, or choose another {}",
           place.path,

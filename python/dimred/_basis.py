@@ -154,18 +154,18 @@ class Basis:
         try:
             for path, write in files:
                 written.append(_Written(path, write))
-            earlier = [_core.EarlierFile(path) for path in (npy, sidecar, mean)]
-            for old in (sidecar, mean):  # neither may stand beside a matrix that it does not describe
-                old.unlink(missing_ok=True)
+            for path in (npy, sidecar, mean):  # away: neither may stand beside a matrix that it does not describe
+                earlier.append(_core.EarlierFile(path, away=path != npy))
             for part in written:
                 part.commit()
+            for old in earlier:
+                old.forget()
         except BaseException:
             all(old.restore() for old in earlier)  # the matrix first: without it, the others say nothing
             raise
         finally:
             for part in written:
                 part.discard()
-            earlier.clear()  # the core removes what was kept
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], verify: bool = True) -> Basis:
@@ -254,9 +254,12 @@ def require_matrix_place(npy: Path, option: str, inputs: list[Path]) -> None:
     _core.require_result_place(sidecar, option, SIDECAR, inputs)
     if npy.is_file() and npy.stat().st_size > 0 and not _is_own(npy, sidecar):
         there = sidecar.is_file() and sidecar.stat().st_size > 0
+        kept = [f"{file}.dimred_old.tmp" for file in (npy, sidecar)]
+        pair = f" (a save that was killed has left the earlier pair as {kept[0]} and {kept[1]})"
         raise ValueError(
             f"[file] '{npy}' exists already and cannot be recognised as an earlier {MATRIX[0]} of dimred, because "
-            f"{sidecar.name} {'describes another matrix' if there else 'is missing'}; choose another {option} or "
+            f"{sidecar.name} {'describes another matrix' if there else 'is missing'}"
+            f"{pair if all(map(os.path.exists, kept)) else ''}; choose another {option} or "
             "remove the file"
         )
 

@@ -172,7 +172,10 @@ TEST(WriteResult, ReplacesNoOtherTemporaryFile) {
     const auto text = thrown<std::invalid_argument>([&] { write_result(at, "a,b\nnew"); });
     EXPECT_NE(text.find("table.tmp', but another file has this temporary name"), std::string::npos);
     EXPECT_EQ(text_of_file(folder / "table.tmp"), "notes of a user");
-    put_file(folder / "table.tmp", std::string(4096, '\0'));  // as a killed start reserves it
+    put_file(folder / "table.tmp", std::string(4096, '\0'));
+    EXPECT_THROW(write_result(at, "a,b\nnew"), std::invalid_argument);
+    std::filesystem::resize_file(folder / "table.tmp", 0);
+    std::filesystem::resize_file(folder / "table.tmp", 4096);  // as a killed start reserves it
     write_result(at, "a,b\nold");
     EXPECT_FALSE(std::filesystem::exists(folder / "table.tmp"));
   }

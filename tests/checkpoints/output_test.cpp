@@ -2,18 +2,39 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "checkpoints/folder_commit.h"
 #include "support/atomic_file.h"
+#include "support/scope_exit.h"
 #include "tests/tools/temporary_folder.h"
+
+namespace {
+struct Renaming {
+  std::function<void()> before;  // what others do
+  bool supported = true;         // false: a file system without renameat2
+} renaming;
+}  // namespace
+
+// In front of libc's, for two tests.
+extern "C" int renameat2(
+    int from_folder, const char* from, int to_folder, const char* to, unsigned flags) noexcept {
+  if (renaming.before) renaming.before();
+  if (renaming.supported)
+    return static_cast<int>(::syscall(SYS_renameat2, from_folder, from, to_folder, to, flags));
+  errno = EINVAL;
+  return -1;
+}
 
 namespace dimred::checkpoints {
 namespace {
@@ -267,11 +288,36 @@ TEST_F(OutputTest, KeepsRecordsOfOneNameApart) {
 }
 
 TEST_F(OutputTest, ReplacesNothingThatHasAppearedMeanwhile) {
-  Output output(out, plan_of());
-  put_file(out, "precious");
-  EXPECT_THAT(thrown<std::invalid_argument>([&] { output.commit(); }),
-              HasSubstr("out' meanwhile; the complete output of this command is in"));
-  EXPECT_EQ(text_of_file(out), "precious");
+  const ScopeExit undo([] { renaming = {}; });
+  for (const bool at_last : {false, true}) {
+    Output output(out, plan_of());
+    const auto appear = [&] { put_file(out, "precious"); };
+    if (at_last)
+      renaming.before = appear;
+    else
+      appear();
+    EXPECT_THAT(thrown<std::invalid_argument>([&] { output.commit(); }),
+                HasSubstr("out' meanwhile; the complete output of this command is in"));
+    EXPECT_EQ(text_of_file(out), "precious");
+    fs::remove(out);
+  }
+}
+
+TEST(RenameToNew, ReplacesNothing) {
+  const ScopeExit undo([] { renaming = {}; });
+  for (const bool supported : {true, false}) {
+    renaming.supported = supported;
+    const TemporaryFolder folder;
+    put_file(folder / "a", "a");
+    fs::create_directory(folder / "folder");
+    fs::create_symlink("nowhere", folder / "link");
+    for (const auto* taken : {"folder", "link"})
+      EXPECT_FALSE(rename_to_new(folder / "a", folder / taken));
+    EXPECT_TRUE(rename_to_new(folder / "a", folder / "b"));
+    EXPECT_FALSE(rename_to_new(folder / "folder", folder / "b"));
+    EXPECT_EQ(text_of_file(folder / "b"), "a");
+    EXPECT_EQ(folder.count(), 3U);
+  }
 }
 
 TEST(RequireOutside, FollowsLinks) {

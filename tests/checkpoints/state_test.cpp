@@ -112,17 +112,14 @@ TEST(CommitFolder, LeavesWhatHasTheNameOfAnOldFolder) {
   EXPECT_EQ(folder.count(), 4U);
 }
 
-TEST(RenameToNew, ReplacesNothing) {
+TEST(CommitFolder, ReplacesNoOtherFolderWhereItIsToBeNew) {
   const TemporaryFolder folder;
-  put_file(folder / "a", "a");
-  std::filesystem::create_directory(folder / "folder");
-  std::filesystem::create_symlink("nowhere", folder / "link");
-  for (const auto* taken : {"folder", "link"})
-    EXPECT_FALSE(rename_to_new(folder / "a", folder / taken));
-  EXPECT_TRUE(rename_to_new(folder / "a", folder / "b"));
-  EXPECT_FALSE(rename_to_new(folder / "folder", folder / "b"));
-  EXPECT_EQ(text_of_file(folder / "b"), "a");
-  EXPECT_EQ(folder.count(), 3U);
+  for (const auto* name : {"new.tmp", "final"}) std::filesystem::create_directory(folder / name);
+  put_file(folder / "final" / "file", "mine");
+  EXPECT_THROW(commit_folder(folder / "new.tmp", folder / "final", Replacement::none),
+               std::runtime_error);
+  EXPECT_EQ(text_of_file(folder / "final" / "file"), "mine");
+  EXPECT_EQ(folder.count(), 2U);
 }
 
 TEST(CommitFolder, RefusesAFileInTheWay) {

@@ -116,6 +116,9 @@ class ChangingSource final : public SnapshotSource {
   const SnapshotSource* source_;
 };
 
+/// Under which the earlier pair is kept meanwhile.
+const std::vector<std::string> kept_names{"p.json.dimred_old.tmp", "p.npy.dimred_old.tmp"};
+
 /// A second run of the command would be refused by "exists already".
 TEST(GramFile, StandsOnlyBesideItsMatrix) {
   const TemporaryFolder folder;
@@ -133,7 +136,7 @@ TEST(GramFile, StandsOnlyBesideItsMatrix) {
   EXPECT_EQ(testing::names_in(folder), std::vector<std::string>{});
 }
 
-/// Whichever of the two cannot be renamed.
+/// Whichever of the two cannot be renamed, and although a killed fit has kept files.
 TEST(FitOutput, KeepsTheEarlierPairWhereTheNewOneCannotBeMade) {
   const TemporaryFolder folder;
   const LaidOutSource source(testing::layered_snapshots(9, 6), testing::six_layers());
@@ -141,6 +144,7 @@ TEST(FitOutput, KeepsTheEarlierPairWhereTheNewOneCannotBeMade) {
   const auto matrix = text_of_file(folder / "p.npy");
   const auto sidecar = text_of_file(folder / "p.json");
   for (const auto* name : {"p.json", "p.npy"}) {
+    for (const auto& kept : kept_names) put_file(folder / kept, "earlier");
     stays = name;
     EXPECT_THROW(fit(source, kind_options(Kind::pca, 2), folder / "p.npy"), std::runtime_error);
     stays = {};
@@ -153,20 +157,25 @@ TEST(FitOutput, KeepsTheEarlierPairWhereTheNewOneCannotBeMade) {
   EXPECT_EQ(testing::names_in(folder), (std::vector<std::string>{"p.json", "p.npy"}));
 }
 
-/// The names under which the earlier pair is kept meanwhile; nothing but a file goes.
+/// Nothing but a file goes.
 TEST(FitOutput, RemovesWhatAKilledFitHasKept) {
   const TemporaryFolder folder;
   const LaidOutSource source(testing::layered_snapshots(9, 6), testing::six_layers());
-  const std::vector<std::string> kept{"p.json.dimred_old.tmp", "p.npy.dimred_old.tmp"};
   for (const int components : {3, 2}) {
-    for (const auto& name : kept) put_file(folder / name, "earlier");
+    for (const auto& name : kept_names) put_file(folder / name, "earlier");
     fit(source, kind_options(Kind::pca, components), folder / "p.npy");
     EXPECT_EQ(testing::names_in(folder), (std::vector<std::string>{"p.json", "p.npy"}));
   }
-  std::filesystem::create_symlink("p.json", folder / kept[1]);
-  fit(source, kind_options(Kind::pca, 1), folder / "p.npy");
-  EXPECT_EQ(testing::names_in(folder),
-            (std::vector<std::string>{"p.json", "p.npy", "p.npy.dimred_old.tmp"}));
+  const auto before = text_of_file(folder / "p.npy");
+  for (const auto& name : kept_names) {
+    std::filesystem::create_symlink("p.json", folder / name);
+    const auto refusal = thrown<std::invalid_argument>(
+        [&] { fit(source, kind_options(Kind::pca, 1), folder / "p.npy"); });
+    EXPECT_NE(refusal.find(name + "' is a link"), std::string::npos);
+    std::filesystem::remove(folder / name);
+    EXPECT_EQ(text_of_file(folder / "p.npy"), before);
+    EXPECT_EQ(testing::names_in(folder), (std::vector<std::string>{"p.json", "p.npy"}));
+  }
 }
 
 TEST(GramFile, DestroysNothing) {

@@ -264,7 +264,8 @@ TEST(OpenSource, RefusesWhatIsMissingEmptyOrMixed) {
   put_file(folder / "x.dat", "x");
   EXPECT_THAT(refusal("x.dat"), HasSubstr("needs a folder"));
   put_file(folder / "x.bin", "x");
-  EXPECT_THAT(refusal("x.bin"), HasSubstr("needs safetensors"));
+  EXPECT_THAT(refusal("x.bin"),
+              HasSubstr("needs one of the formats safetensors, PyTorch, MindSpore"));
   put_file(folder / "v.npy", checkpoints::npy_header_bytes({0}));
   EXPECT_THAT(refusal("v.npy"), HasSubstr("needs a matrix"));
   put_file(folder / "z.npy", checkpoints::npy_header_bytes({0, 5}));

@@ -873,6 +873,37 @@ def test_a_saved_basis_leaves_files_with_the_names_of_temporary_ones(snapshots: 
     assert (tmp_path / "p.npy").read_bytes() == before
 
 
+@pytest.mark.parametrize("failing", range(3))
+def test_a_save_that_fails_puts_the_earlier_files_back(
+    snapshots: np.ndarray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: int
+) -> None:
+    path = tmp_path / "p.npy"
+    dimred.fit(snapshots, K).save(path)
+    before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    assert len(before) == 3
+    commit, calls = dimred._basis._Written.commit, iter(range(3))
+
+    def fail(part: object) -> None:
+        if next(calls) == failing:
+            raise OSError("the disk is gone")
+        commit(part)
+
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="the disk is gone"):
+        patch.setattr(dimred._basis._Written, "commit", fail)
+        dimred.fit(snapshots, 1).save(path)
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
+    (tmp_path / "p.mean.npz").rename(tmp_path / "mine")
+    (tmp_path / "p.mean.npz").symlink_to("mine")
+    with pytest.raises(ValueError, match=r"p\.mean\.npz' is a link"):
+        dimred.Basis(dimred.fit(snapshots, 1).components, None, None).save(path)
+    assert (tmp_path / "p.mean.npz").is_symlink() and path.read_bytes() == before["p.npy"]
+    for name in ("p.npy", "p.json"):  # a kill between two renames
+        (tmp_path / f"{name}.dimred_old.tmp").write_bytes(before[name])
+    (tmp_path / "p.json").unlink()
+    with pytest.raises(ValueError, match=r"the earlier pair as \S+p\.npy\.dimred_old\.tmp and \S+p\.json\.dimred"):
+        dimred.fit(snapshots, 1).save(path)
+
+
 def test_a_basis_behaves_as_a_value(snapshots: np.ndarray, tmp_path: Path) -> None:
     states = [state_of(row) for row in snapshots]
     basis = dimred.fit(states, K)
