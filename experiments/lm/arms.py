@@ -108,11 +108,12 @@ def second_stage(preset: str, sizes: tuple[int, ...], alphas: tuple[float | None
 
 
 def searched(base: Base, basis: dimred.Basis, preset: str, times: int = 1, **options: Any) -> Losses:
-    """Losses after steps of a preset from the mean that cost what `after` gradients cost; a trial costs a third."""
+    """Losses after steps of a preset from the mean that cost what `after` gradients cost; a trial costs a third. The
+    last step is one of which half can be paid, so that variants with dear steps cost as much as others on average."""
     model, task = from_mean(base), base.task
     optimizer = dimred.SubspaceOptimizer(model, basis, preset=preset, weight_decay=0.0, **options)
-    left, step = 3 * base.after, base.end - base.after
-    while left > 0:
+    left, cost, step = 3 * base.after, 0, base.end - base.after
+    while left > 0 and 2 * left >= cost:
 
         def loss(begin: int = times * step) -> Tensor:
             return torch.stack([task.loss(model, base.seed, begin + i) for i in range(times)]).mean()
@@ -120,7 +121,8 @@ def searched(base: Base, basis: dimred.Basis, preset: str, times: int = 1, **opt
         optimizer.step(loss)
         if optimizer.report["not_finite"]:
             raise Diverged(f"a loss or gradient that is not finite at step {optimizer.steps}")
-        left -= times * (3 + optimizer.report["trials"])
+        cost = times * (3 + optimizer.report["trials"])
+        left -= cost
         step += 1
     return base.losses(model)
 

@@ -5,6 +5,7 @@ python experiments/lm/says_table.py [ROWS]
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
 from collections import Counter
@@ -28,6 +29,7 @@ STATISTICS = ("straightness", "pc1", "effective dimension", "cosine 1", "cosine 
 LOGARITHMIC = ("straightness", "effective dimension")
 GAINS = ("mean", "annealing", "higher rate", "step")
 PERMUTATIONS = 99_999
+SEEDS, SETTINGS = 8, 3  # before which there is no verdict
 
 
 def runs_of(rows: list[Row], setting: str) -> dict[tuple[float, int], dict[str, Row]]:
@@ -46,7 +48,7 @@ def gains_of(runs: dict[tuple[float, int], dict[str, Row]]) -> dict[tuple[float,
     rates = sorted({rate for rate, _ in runs})
     found = {}
     for (rate, seed), known in runs.items():
-        if "losses" not in known:
+        if "losses" not in known or "statistics" not in known:
             continue
         losses = {name: values for name, values in known["losses"].items() if isinstance(values, list)}
         step = min((values for name, values in losses.items() if name.startswith("step")), key=lambda both: both[0])
@@ -88,6 +90,23 @@ def partial_correlation(x: Numbers, y: Numbers, rates: Numbers) -> tuple[float, 
     return float(a @ b / size), (1 + as_large) / (1 + PERMUTATIONS)
 
 
+def p_of_seeds(x: Numbers, y: Numbers, rates: Numbers, seeds: NDArray[np.int64]) -> float:
+    """Two-sided p of the same correlation by all orders of the seeds, which the rates share: a seed's runs begin alike.
+    Over the seeds that have every rate; nan where nothing varies."""
+    names = np.unique(rates)
+    whole = [seed for seed in np.unique(seeds) if np.count_nonzero(seeds == seed) == len(names)]
+    if not whole:
+        return np.nan
+    places = np.array([[np.flatnonzero((rates == rate) & (seeds == seed))[0] for seed in whole] for rate in names])
+    groups = np.repeat(names, len(whole))
+    a, b = (ranks_within(values[places].ravel(), groups).reshape(places.shape) for values in (x, y))
+    if not a.any() or not b.any():
+        return np.nan
+    orders = np.array(list(itertools.permutations(range(len(whole)))))
+    products = sum(a[row][orders] @ b[row] for row in range(len(names)))
+    return float(np.mean(np.abs(products) >= abs((a * b).sum()) - 1e-9))
+
+
 def left_out_error(x: Numbers | None, y: Numbers, rates: Numbers) -> float:
     """Mean absolute error at each rate of a line (x None: a mean) fitted to the others."""
     errors = []
@@ -109,6 +128,7 @@ def comparisons(rows: list[Row], setting: str) -> list[Row]:
     for gain in GAINS:
         taken = [run for run in gains if gain in gains[run]]
         y, rates = np.array([gains[run][gain] for run in taken]), np.array([run[0] for run in taken])
+        seeds = np.array([run[1] for run in taken])
         finite = np.isfinite(y)
         few = len(set(rates[finite])) < 3
 
@@ -118,9 +138,11 @@ def comparisons(rows: list[Row], setting: str) -> list[Row]:
         for statistic in STATISTICS:
             x = np.array([runs[run]["statistics"][statistic] for run in taken], dtype=float)
             correlation, p = partial_correlation(x, y, rates) if len(taken) else (np.nan, np.nan)
+            of_seeds = p_of_seeds(x, y, rates, seeds) if len(taken) else np.nan
             by = np.log(x) if statistic in LOGARITHMIC else x
             errors = [np.nan] * 3 if few else [error(by), error(np.log(rates)), error(None)]
-            lines.append({"gain": gain, "statistic": statistic, "correlation": correlation, "p": p, "errors": errors})
+            lines.append({"gain": gain, "statistic": statistic, "correlation": correlation, "errors": errors})
+            lines[-1] |= {"p": p, "p of seeds": of_seeds}
     return lines
 
 
@@ -147,8 +169,10 @@ def found_of(rows: list[Row]) -> list[tuple[str, Row]]:
     """Every setting with its lines, their p-values corrected over all."""
     settings = sorted({row["setting"] for row in rows})
     found = [(setting, line) for setting in settings for line in comparisons(rows, setting)]
-    for (_, line), corrected in zip(found, holm([line["p"] for _, line in found]), strict=True):
-        line["corrected"] = corrected
+    for p in ("p", "p of seeds"):
+        known = [1.0 if np.isnan(line[p]) else line[p] for _, line in found]
+        for (_, line), corrected in zip(found, holm(known), strict=True):
+            line[f"corrected {p}"] = corrected
     return found
 
 
@@ -157,7 +181,8 @@ def known(found: list[tuple[str, Row]]) -> list[str]:
     signs: dict[str, Counter[float]] = {}
     for _, line in found:
         own, *others = line["errors"]
-        if abs(line["correlation"]) >= 0.5 and line["corrected"] < 0.01 and own < min(others):
+        p = max(line["corrected p"], line["corrected p of seeds"])
+        if abs(line["correlation"]) >= 0.5 and p < 0.01 and own < min(others):
             name = f"{line['statistic']} knows the gain of: {line['gain']}"
             signs.setdefault(name, Counter())[np.sign(line["correlation"])] += 1
     return [name for name, counts in signs.items() if max(counts.values()) >= 2] or ["no statistic knows a gain"]
@@ -167,21 +192,28 @@ def main() -> int:
     file = Path(sys.argv[1]) if len(sys.argv) > 1 else EXPERIMENTS / "records" / "trajectory_says_rows.jsonl"
     rows = [json.loads(line) for line in file.read_text().splitlines()]
     found = found_of(rows)
-    for setting in sorted({row["setting"] for row in rows}):
-        print(f"{setting}: {len({seed for _, seed in runs_of(rows, setting)})} seeds\n\n{means(rows, setting)}\n")
-    header = ["setting", "gain", "statistic", "correlation", "p (Holm)", "error", "of the rate", "of the mean"]
+    counts = {s: len({seed for _, seed in runs_of(rows, s)}) for s in sorted({row["setting"] for row in rows})}
+    for setting, count in counts.items():
+        print(f"{setting}: {count} seeds\n\n{means(rows, setting)}\n")
+    for row in rows:
+        if "reason" in row:
+            print("{setting}, seed {seed}, rate {rate:g}: {what}, {reason}\n".format(**row))
+    header = ["setting", "gain", "statistic", "correlation", "p (Holm)", "p of seeds (Holm)"]
+    header += ["error", "of the rate", "of the mean"]
     lines = [
         [
             setting,
             line["gain"],
             line["statistic"],
             f"{line['correlation']:+.2f}",
-            f"{line['corrected']:.2g}",
+            f"{line['corrected p']:.2g}",
+            f"{line['corrected p of seeds']:.2g}",
             *(f"{error:.4f}" for error in line["errors"]),
         ]
         for setting, line in found
     ]
-    print(text_table(header, lines), *known(found), sep="\n")
+    ended = len(counts) == SETTINGS and min(counts.values()) >= SEEDS
+    print(text_table(header, lines), *(known(found) if ended else ["no verdict before eight seeds"]), sep="\n")
     return 0
 
 

@@ -21,6 +21,7 @@ from lm.arms import IN_THE_WINDOW, WITH_EACH_RATE  # noqa: E402
 from lm.training import SCHEDULE_FREE  # noqa: E402
 
 Row = dict[str, Any]
+SEEDS = 8  # before which there is no verdict
 SHOWN = "last weights"  # of the first question, beside its tests
 HEADER = ["arm", "chosen (seeds)", "test loss (mean ± sd)", "difference", "95 % interval", "p", "p (Holm)"]
 
@@ -58,7 +59,8 @@ def table_of(arms: dict[str, list[Row]], rival: str, shown: tuple[str, ...] = ()
             line += [f"{pair.mean:+.4f}", f"{pair.low:+.4f} to {pair.high:+.4f}"]
             line += [f"{pair.p:.2g}", f"{corrected[arm]:.2g}"]
         lines.append(line + ["–"] * (len(HEADER) - len(line)))
-    return f"{len(seeds)} seeds ({' '.join(map(str, seeds))})\n\n" + text_table(HEADER, lines)
+    early = "" if len(seeds) >= SEEDS else ", no verdict before eight"
+    return f"{len(seeds)} seeds ({' '.join(map(str, seeds))}){early}\n\n" + text_table(HEADER, lines)
 
 
 def shown_variant(row: Row) -> str:
