@@ -7,11 +7,12 @@ import warnings
 from collections.abc import Iterable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from faults import compare, damage, kills, poison, prefixes, writes
 from faults.draws import generator
 from faults.known import reason_of
-from faults.launch import TIMEOUTS, Build, Call, Command, Ended, Running
+from faults.launch import TIMEOUTS, Build, Call, Command, Ended, Fault, Running, execute
 from faults.workplace import NAMES, Case, Workplace
 
 SEED = int(os.environ.get("DIMRED_FAULT_SEED", "1"))
@@ -55,6 +56,38 @@ def test_damaged_files_are_noticed(place: Workplace) -> None:
 
 def test_what_is_not_finite_is_not_saved(place: Workplace) -> None:
     check(poison.cases(place))
+
+
+@pytest.mark.parametrize("action", ["exit_before", "errno:5"])
+def test_an_earlier_basis_is_put_back_or_kept(place: Workplace, tmp_path: Path, action: str) -> None:
+    """At each call that changes files from the keeping on: no sidecar stands beside another matrix."""
+    folder = tmp_path / "basis"
+    for seed in (1, 2):
+        np.save(tmp_path / f"{seed}.npy", np.random.default_rng(seed).normal(size=(35, 90)).astype(np.float32))
+
+    def fit(seed: int, number: int = 10**6) -> Ended:
+        words = ("pca", f"--snapshots={tmp_path / f'{seed}.npy'}", f"--output={folder / 'p.npy'}", "--overwrite")
+        return execute(place.build, Command(words, folder), Fault(action, number))
+
+    def held() -> dict[str, bytes]:
+        return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+    folder.mkdir()
+    pairs = []
+    for seed in (1, 2):
+        calls = fit(seed).calls
+        pairs.append(held())
+    first = next(call.number for call in calls if "dimred_old" in call.path)
+    last = calls[-1].number
+    assert fit(1).code == 0 and held() == pairs[0] and last - first > 8
+    for number in range(first, last + 1):
+        ended, left = fit(2, number), held()
+        assert ended.hit, number
+        pair = {name: left[name] for name in pairs[0] if name in left}
+        whole = pair in pairs
+        assert whole or (action == "exit_before" and {"p.json.dimred_old.tmp", "p.npy.dimred_old.tmp"} < set(left))
+        assert ended.killed or (left == pairs[0] if ended.code else pair == pairs[1]), number
+        assert fit(1).code == 0 and held() == pairs[0], number
 
 
 # The harness itself: what it must not overlook.

@@ -10,6 +10,7 @@ import pytest
 import torch
 from lm import run, says_table, table
 from lm.base import Base, make
+from lm.says import measured
 from lm.training import SCHEDULE_FREE, Diverged
 from torch import nn
 from torch.nn import functional
@@ -174,6 +175,56 @@ def test_a_statistic_that_knows_a_gain_is_found_and_no_other(monkeypatch) -> Non
     assert math.isnan(lines["b", "higher rate", "straightness"]["errors"][0])
     only = says_table.found_of([row for row in rows if row["setting"] == "a"])
     assert says_table.known(only) == ["no statistic knows a gain"]  # one setting is not enough
+
+
+def test_a_run_without_statistics_is_in_no_pair_and_still_the_next_rate() -> None:
+    rows = said("a", (1e-3, 3e-3, 1e-2))
+    found = next(row for row in rows if (row["rate"], row["seed"], row["what"]) == (3e-3, 4, "statistics"))
+    for name in says_table.STATISTICS:
+        del found[name]
+    found |= {"what": "no statistics", "reason": "equal snapshots"}
+    gains = says_table.gains_of(says_table.runs_of(rows, "a"))
+    assert (3e-3, 4) not in gains and math.isfinite(gains[1e-3, 4]["higher rate"])
+    assert len(says_table.comparisons(rows, "a")) == 20
+
+
+def test_the_p_of_seeds_is_exact() -> None:
+    random = np.random.default_rng(1)
+    seeds, rates = np.tile(np.arange(4), 3), np.repeat([1.0, 2.0, 3.0], 4)
+    of_seed, of_run = np.array([3.0, 1.0, 4.0, 2.0])[seeds], random.permuted(np.arange(12.0).reshape(3, 4), axis=1)
+    # What the seeds alone decide is one finding, however many rates repeat it: the order and its reverse of 24.
+    assert says_table.p_of_seeds(of_seed, of_seed, rates, seeds) == pytest.approx(2 / 24)
+    assert says_table.partial_correlation(of_seed, of_seed, rates)[1] < 0.001
+    assert says_table.p_of_seeds(of_run.ravel(), of_run.ravel(), rates, seeds) == pytest.approx(1 / 24)
+    # A seed that lacks a rate is left out.
+    assert says_table.p_of_seeds(of_seed[:11], of_seed[:11], rates[:11], seeds[:11]) == pytest.approx(2 / 6)
+    assert math.isnan(says_table.p_of_seeds(0 * of_seed, of_seed, rates, seeds))
+
+
+def test_no_verdict_before_eight_seeds_of_three_settings(tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.setattr(says_table, "PERMUTATIONS", 99)
+    rows = [row for name in "abc" for row in said(name, (1e-3, 3e-3, 1e-2))]
+
+    def verdict(rows: list[dict]) -> str:
+        (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        monkeypatch.setattr("sys.argv", ["says_table.py", str(tmp_path / "rows.jsonl")])
+        says_table.main()
+        return capsys.readouterr().out
+
+    assert "a, seed 3, rate 0.01: diverged, a loss of nan" in verdict(rows)
+    early = "no verdict before eight seeds"
+    assert early not in verdict(rows)
+    for part in ([row for row in rows if row["setting"] != "c"], [row for row in rows if row["seed"] < 8]):
+        assert verdict(part).splitlines()[-1] == early
+
+
+def test_a_window_that_does_not_move_has_a_reason(tmp_path) -> None:
+    class Still(Line):
+        def loss(self, model, seed, step):
+            return super().loss(model, seed, step) * 0
+
+    found = dict(measured(Base(Still(), 1, 0.0, tmp_path)))
+    assert "different snapshots" in found["no statistics"]["reason"] and len(found["losses"]) == 8
 
 
 def test_a_next_rate_that_diverged_is_the_lowest_gain() -> None:
