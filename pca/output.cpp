@@ -36,7 +36,8 @@ double commit(AtomicFile& matrix, const fs::path& output, const Sidecar& sidecar
     seconds += matrix.commit();
     seconds += description.commit();
   } catch (...) {
-    std::ranges::all_of(earlier, &EarlierFile::restore);  // the matrix first
+    for (const auto& file : earlier)
+      if (!file.restore()) break;  // the matrix comes first: without it, its sidecar says nothing
     throw;
   }
   for (const auto& file : earlier) file.forget();

@@ -39,9 +39,9 @@ std::int64_t page_bytes(Communicator& communicator);
 double write_borders(const MatrixTarget& matrix, Communicator& communicator);
 
 /// Makes the matrix and its sidecar durable under their final names, by rank 0, once write_borders
-/// is through; all wait for it. Old sidecar deleted, matrix renamed, new sidecar renamed, so that a
-/// sidecar never stands beside another matrix. When either cannot be written, both earlier files
-/// are put back. Returns seconds spent in fsync, 0 on the ranks that only wait.
+/// is through; all wait for it. Old sidecar moved away, matrix renamed, new sidecar renamed, so
+/// that a sidecar never stands beside another matrix. When either cannot be written, both earlier
+/// files are put back. Returns seconds spent in fsync, 0 on the ranks that only wait.
 double commit_output(AtomicFile& matrix,
                      const std::filesystem::path& output,
                      const Sidecar& sidecar,
