@@ -18,6 +18,7 @@
 #include "support/agreement.h"
 #include "support/atomic_file.h"
 #include "support/console.h"
+#include "support/earlier_files.h"
 #include "support/errors.h"
 #include "support/formatted.h"
 #include "support/parallel.h"
@@ -149,13 +150,15 @@ OptionTable pca_table(PcaOptions& options) {
 void require_place(const PcaOptions& options, const fs::path& path, const char* option) {
   require_regular_or_absent(path);
   const bool matrix = path.extension() == ".npy";
-  require_result_place({.path = path,
-                        .option = option,
-                        .mark = {.what = matrix ? "matrix" : "sidecar of a matrix",
-                                 .text = matrix ? "NUMPY" : "{\n \"format\": \"dimred-pca",
-                                 .within = 64},
-                        .overwrite = options.overwrite,
-                        .inputs = {options.snapshots}});
+  require_result_place(
+      {.path = path,
+       .option = option,
+       .mark = {.what = matrix ? "matrix" : "sidecar of a matrix",
+                .text = matrix ? "NUMPY" : "{\n \"format\": \"dimred-pca",
+                .within = 64},
+       .overwrite = options.overwrite,
+       .inputs = {options.snapshots},
+       .remark = path == options.output ? EarlierFiles(pca::pair_of(path)).remark() : ""});
 }
 
 /// All that can be refused is refused before the snapshots are read.

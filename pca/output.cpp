@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "support/agreement.h"
-#include "support/earlier_file.h"
+#include "support/earlier_files.h"
 #include "support/errors.h"
 #include "support/stopwatch.h"
 
@@ -24,11 +24,11 @@ double commit(AtomicFile& matrix, const fs::path& output, const Sidecar& sidecar
   const auto text = to_json(sidecar);
   AtomicFile description(path);
   description.append(text);
-  double seconds = description.sync();  // a full disk shows before anything is replaced
-  std::vector<EarlierFile> earlier;
+  // a full disk shows before anything is replaced
+  double seconds = description.sync() + matrix.sync();
+  EarlierFiles earlier(pair_of(output));
   try {
-    earlier.emplace_back(output, EarlierFile::Keep::in_place);
-    earlier.emplace_back(path, EarlierFile::Keep::away);
+    earlier.keep();
     {
       const ScopedSeconds waiting(seconds);
       sync_folder(path.parent_path());
@@ -36,11 +36,10 @@ double commit(AtomicFile& matrix, const fs::path& output, const Sidecar& sidecar
     seconds += matrix.commit();
     seconds += description.commit();
   } catch (...) {
-    for (const auto& file : earlier)
-      if (!file.restore()) break;  // the matrix comes first: without it, its sidecar says nothing
+    earlier.restore();
     throw;
   }
-  for (const auto& file : earlier) file.forget();
+  earlier.forget();
   return seconds;
 }
 

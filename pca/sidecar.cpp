@@ -5,6 +5,7 @@
 
 #include "support/atomic_file.h"
 #include "support/digest.h"
+#include "support/earlier_files.h"
 #include "support/errors.h"
 #include "support/json.h"
 #include "support/named.h"
@@ -116,6 +117,8 @@ OrderedJson read_verified(const fs::path& path) {
 
 fs::path sidecar_path(const fs::path& npy) { return fs::path(npy).replace_extension(".json"); }
 
+std::vector<fs::path> pair_of(const fs::path& npy) { return {npy, sidecar_path(npy)}; }
+
 std::string to_json(const Sidecar& sidecar) {
   OrderedJson json{{"format", format}};
   for_each_field(sidecar, [&](const char* name, const auto& field) { json[name] = field; });
@@ -136,7 +139,7 @@ std::string to_json(const Sidecar& sidecar) {
 
 void require_replaceable(const fs::path& npy) {
   const auto path = sidecar_path(npy);
-  require_regular_or_absent(path);
+  const EarlierFiles names(pair_of(npy));  // none is too long
   if (fs::exists(path)) require_ours(text_of_file(path), path);
 }
 

@@ -45,6 +45,9 @@ struct Sidecar {
 /// pca_mat.npy -> pca_mat.json.
 std::filesystem::path sidecar_path(const std::filesystem::path& npy);
 
+/// The matrix, then its sidecar.
+std::vector<std::filesystem::path> pair_of(const std::filesystem::path& npy);
+
 /// Ends with a checksum of itself.
 std::string to_json(const Sidecar& sidecar);
 

@@ -55,7 +55,7 @@
 #include "python/watched_source.h"
 #include "python/watched_work.h"
 #include "support/atomic_file.h"
-#include "support/earlier_file.h"
+#include "support/earlier_files.h"
 #include "support/errors.h"
 #include "support/named.h"
 #include "support/parallel.h"
@@ -543,17 +543,12 @@ void bind_results(nb::module_& module) {
       .def(nb::init<fs::path>(), "path"_a)
       .def("fileno", &AtomicFile::descriptor)
       .def("commit", &AtomicFile::commit, nb::call_guard<nb::gil_scoped_release>());
-  nb::class_<EarlierFile>(module, "EarlierFile")
-      .def(
-          "__init__",
-          [](EarlierFile* file, const fs::path& path, bool away) {
-            new (file)
-                EarlierFile(path, away ? EarlierFile::Keep::away : EarlierFile::Keep::in_place);
-          },
-          "path"_a,
-          "away"_a)
-      .def("restore", &EarlierFile::restore)
-      .def("forget", &EarlierFile::forget);
+  nb::class_<EarlierFiles>(module, "EarlierFiles")
+      .def(nb::init<std::vector<fs::path>>(), "names"_a)
+      .def("keep", &EarlierFiles::keep)
+      .def("restore", &EarlierFiles::restore)
+      .def("forget", &EarlierFiles::forget)
+      .def("remark", &EarlierFiles::remark);
 }
 
 void bind_sources(nb::module_& module) {

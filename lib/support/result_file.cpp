@@ -63,7 +63,7 @@ bool is_ours(const fs::path& path, const ResultMark& mark) {
 }
 
 void require_replaceable_file(const ResultPlace& place) {
-  const auto& [path, option, mark, overwrite, inputs] = place;
+  const auto& [path, option, mark, overwrite, inputs, remark] = place;
   std::error_code none;
   for (const auto& input : inputs)
     require(!fs::equivalent(path, input, none),
@@ -71,8 +71,9 @@ void require_replaceable_file(const ResultPlace& place) {
             path,
             option);
   require(overwrite.value_or(true),
-          "[file] {} exists already; choose another {} or give --overwrite",
+          "[file] {} exists already{}; choose another {} or give --overwrite",
           path,
+          remark,
           option);
   require(overwrite || is_ours(path, mark),
           "[file] {} exists already{}; choose another {} or remove this file",

@@ -26,6 +26,7 @@ struct ResultPlace {
   ResultMark mark = {};
   std::optional<bool> overwrite = {};  // --overwrite as given; unset: the command has none
   std::vector<std::filesystem::path> inputs = {};  // files that this command reads
+  std::string remark = {};  // begins with a space; of a refusal, as the file exists
 };
 
 /// Throws std::invalid_argument where write_result() could not write (a folder, a block device or a

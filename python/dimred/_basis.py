@@ -33,10 +33,10 @@ class Basis:
 
     components: [k, M] float32, read-only. A basis from a file is mapped into memory, not loaded.
     mean: [M] float64, the mean of the snapshots; with centre="base", the first snapshot. None where the mean is
-        unknown: for kind "random" and for a matrix of another program.
+        unknown: for kind "random", and for a matrix of `dimred pca` or of another program.
     singular_values, explained_variance_ratio: [k] float64. Both are empty without a sidecar.
     random_walk_ratio: [k] float64, the explained variance ratio that a random walk with the same number of snapshots
-        would show (Antognini & Sohl-Dickstein, 2018). Empty without a sidecar.
+        would show (Antognini & Sohl-Dickstein, 2018). Zeros for kinds without such a ratio; empty without a sidecar.
     snapshots: the names of the fitted snapshots, in the order of the fit.
     blocks: for a block-diagonal basis (blocks="layers"), the range of columns (begin, end) on which each group of k
         rows acts. Empty if all rows act on all columns.
@@ -139,33 +139,44 @@ class Basis:
         npy = local_path("[Basis.save]", "path", path)
         if npy.suffix != ".npy":
             raise ValueError(f"[Basis.save] needs a name that ends in .npy, received '{npy}'")
-        sidecar, mean = npy.with_suffix(".json"), npy.with_suffix(".mean.npz")
+        sidecar, mean = npy.with_suffix(".json"), mean_path(npy)
         require_matrix_place(npy, "path", [])
-        _require_own_mean(mean)
+        require_own_mean(npy)
         files: list[tuple[Path, Any]] = [(npy, lambda file: np.save(_Stream(file), self.components))]
         if self._sidecar is not None:
             text = self._sidecar.encode()
             files.append((sidecar, lambda file: file.write(text)))
         if self.mean is not None:
-            held = {"mean": self.mean, "checksum": np.array(_checksum(self._sidecar))}
-            files.append((mean, lambda file: np.savez(file, **cast(Any, held))))
+            files.append((mean, self._write_mean))
         written: list[_Written] = []
-        earlier: list[Any] = []
+        earlier = _core.EarlierFiles([npy, sidecar, mean])  # the others may not stand beside another matrix
         try:
             for path, write in files:
                 written.append(_Written(path, write))
-            for path in (npy, sidecar, mean):  # away: neither may stand beside a matrix that it does not describe
-                earlier.append(_core.EarlierFile(path, away=path != npy))
+            earlier.keep()
             for part in written:
                 part.commit()
-            for old in earlier:
-                old.forget()
+            earlier.forget()
         except BaseException:
-            all(old.restore() for old in earlier)  # the matrix first: without it, the others say nothing
+            earlier.restore()
             raise
         finally:
             for part in written:
                 part.discard()
+
+    def _write_mean(self, file: Any) -> None:
+        held = {"mean": self.mean, "checksum": np.array(_checksum(self._sidecar))}
+        np.savez(file, **cast(Any, held))
+
+    def _save_mean(self, npy: Path) -> None:
+        """Writes the mean, if it is known, beside a matrix and a sidecar that are there."""
+        if self.mean is None:
+            return
+        part = _Written(mean_path(npy), self._write_mean, "[dimred.fit]")
+        try:
+            part.commit()
+        finally:
+            part.discard()
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], verify: bool = True) -> Basis:
@@ -254,12 +265,11 @@ def require_matrix_place(npy: Path, option: str, inputs: list[Path]) -> None:
     _core.require_result_place(sidecar, option, SIDECAR, inputs)
     if npy.is_file() and npy.stat().st_size > 0 and not _is_own(npy, sidecar):
         there = sidecar.is_file() and sidecar.stat().st_size > 0
-        kept = [f"{file}.dimred_old.tmp" for file in (npy, sidecar)]
-        pair = f" (a save that was killed has left the earlier pair as {kept[0]} and {kept[1]})"
+        names = [npy, sidecar, mean_path(npy)]
         raise ValueError(
             f"[file] '{npy}' exists already and cannot be recognised as an earlier {MATRIX[0]} of dimred, because "
             f"{sidecar.name} {'describes another matrix' if there else 'is missing'}"
-            f"{pair if all(map(os.path.exists, kept)) else ''}; choose another {option} or "
+            f"{_core.EarlierFiles(names).remark()}; choose another {option} or "
             "remove the file"
         )
 
@@ -280,8 +290,14 @@ def _first_bytes(path: Path, count: int) -> bytes:
         return file.read(count)
 
 
-def _require_own_mean(path: Path) -> None:
+def mean_path(npy: Path) -> Path:
+    return npy.with_suffix(".mean.npz")
+
+
+def require_own_mean(npy: Path) -> None:
     """Raises ValueError for a file that is no mean of an earlier matrix, also under the name of the temporary file."""
+    path = mean_path(npy)
+    _core.EarlierFiles([path, path])  # a link or a folder
     begun = Path(f"{path}.tmp")
     if begun.is_file() and _first_bytes(begun, 2) not in (b"", b"PK"):
         raise ValueError(
@@ -340,7 +356,7 @@ def _checksum(sidecar: str | None) -> str:
 
 def _mean_beside(npy: Path, sidecar: str | None) -> Numbers | None:
     """Returns the mean that was saved with exactly this matrix."""
-    path = npy.with_suffix(".mean.npz")
+    path = mean_path(npy)
     if not path.exists():
         return None
     with np.load(path) as held:
@@ -357,7 +373,7 @@ class _Stream:
 class _Written:
     """A file that appears under its name when it is complete and durable. A full disk shows before that."""
 
-    def __init__(self, path: Path, write: Any) -> None:
+    def __init__(self, path: Path, write: Any, scope: str = "[Basis.save]") -> None:
         self._file: Any = _core.AtomicFile(path)  # locked, so that a second writer is refused
         try:
             with open(self._file.fileno(), "wb", closefd=False) as stream:
@@ -366,9 +382,7 @@ class _Written:
         except OSError as error:
             self.discard()
             reason = error.strerror or str(error)
-            raise OSError(
-                error.errno or errno.EIO, f"[Basis.save] cannot write the file, {reason}", str(path)
-            ) from None
+            raise OSError(error.errno or errno.EIO, f"{scope} cannot write the file, {reason}", str(path)) from None
 
     def commit(self) -> None:
         self._file.commit()

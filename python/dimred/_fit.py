@@ -16,7 +16,7 @@ import numpy as np
 
 from dimred import _core
 from dimred._arguments import local_path, one_of, shown, whole_number
-from dimred._basis import Basis, require_matrix_place
+from dimred._basis import Basis, require_matrix_place, require_own_mean
 from dimred._sources import given_order, open_source, row_values
 
 SCOPE = "[dimred.fit]"
@@ -58,19 +58,19 @@ def fit(
         Files, also those of a list, are sorted by the steps in their names. A list whose names give no order keeps its
         own. BatchNorm's statistics, integers and training state (an optimizer's moments, learning_rate, n_averaged) are
         left out. Tied weights count once. float64 is centred before it is rounded.
-    components: k, the number of rows of the basis. A given k needs k <= n - 1 (kind "span": k <= n). The default is 32;
-        with fewer than 33 snapshots it is n - 1, and a warning says so. None takes n - 1, at most M ("span": n). A
-        float in (0, 1) takes the fewest components that explain more than this part of the variance (kinds "pca" and
-        "shuffled").
+    components: k, the number of rows of the basis. A given k needs k <= n - 1 (kind "span": k <= n). The default is 32,
+        or as many as fewer snapshots have, with a warning (kind "random": always 32). None takes n - 1, at most M
+        ("span": n). A float in (0, 1) takes the fewest components that explain more than this part of the variance
+        (kinds "pca" and "shuffled").
     kind: "pca"; "span" is a basis of the snapshots themselves, not centred; "random" has random rows; "shuffled"
         permutes the columns of the principal components within each layer.
     centre: "base" takes the differences from the first snapshot and does not centre them (kind "pca" only). The Basis
         then has the first snapshot as its mean, "span" as its kind, and ratios of the squared norm instead of the
         variance. If the names give no order, the first snapshot of the given order is taken, and a warning says so.
     exclude: patterns (as in fnmatch) for names of parameters to leave out, such as "*.bias".
-    output: the .npy file to write, with its .json beside it. An earlier matrix of dimred, which has its .json, is
-        replaced; any other file there is refused. Without output, the basis stays in memory until you save it; if it
-        would take more than half of the free memory, it lies in a temporary file.
+    output: the .npy file to write, with its .json and, if there is a mean, its .mean.npz beside it. An earlier matrix
+        of dimred, which has its .json, is replaced; any other file there is refused. Without output, the basis stays in
+        memory until you save it; if it would take more than half of the free memory, it lies in a temporary file.
     blocks: "layers" fits each parameter on its own.
     seed: the seed of the kinds "random" and "shuffled".
     threads: 0 takes all cores of this process.
@@ -115,8 +115,11 @@ def fit(
         if output is not None:
             path = local_path(SCOPE, "output", output)
             require_matrix_place(path, "output", _paths_of(source))
+            require_own_mean(path)
             _core.fit(rows, path, *arguments)
-            return Basis._of_files(path, mean)
+            basis = Basis._of_files(path, mean)
+            basis._save_mean(path)
+            return basis
         room = max(1, k or most)  # the core refuses what k cannot be; 0 is all of a span
         if 4 * room * rows.columns < _available_memory() / 2:
             matrix = np.empty((room, rows.columns), np.float32)

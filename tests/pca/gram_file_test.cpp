@@ -157,6 +157,42 @@ TEST(FitOutput, KeepsTheEarlierPairWhereTheNewOneCannotBeMade) {
   EXPECT_EQ(testing::names_in(folder), (std::vector<std::string>{"p.json", "p.npy"}));
 }
 
+/// A fit that fails after a kill puts back what the killed one has moved away.
+TEST(FitOutput, KeepsWhatAKilledFitHasKeptUntilItEnds) {
+  const TemporaryFolder folder;
+  const LaidOutSource source(testing::layered_snapshots(9, 6), testing::six_layers());
+  fit(source, kind_options(Kind::pca, 3), folder / "p.npy");
+  const auto matrix = text_of_file(folder / "p.npy");
+  const auto sidecar = text_of_file(folder / "p.json");
+  for (const bool renamed : {false, true}) {  // the new matrix, before the kill
+    std::filesystem::copy_file(folder / "p.npy", folder / kept_names[1]);
+    std::filesystem::rename(folder / "p.json", folder / kept_names[0]);
+    if (renamed) put_file(folder / "p.npy", "new");
+    for (const auto* name : {"p.json", "p.npy"}) {
+      stays = name;
+      EXPECT_THROW(fit(source, kind_options(Kind::pca, 2), folder / "p.npy"), std::runtime_error);
+      stays = {};
+    }
+    EXPECT_EQ(text_of_file(folder / "p.npy"), matrix);
+    EXPECT_EQ(text_of_file(folder / "p.json"), sidecar);
+    EXPECT_EQ(testing::names_in(folder), (std::vector<std::string>{"p.json", "p.npy"}));
+  }
+}
+
+/// Before a long fit, not after it.
+TEST(FitOutput, RefusesANameThatIsTooLongToKeep) {
+  const TemporaryFolder folder;
+  const LaidOutSource source(testing::layered_snapshots(9, 6), testing::six_layers());
+  for (const std::size_t length : {230, 240}) {
+    const auto npy = folder / (std::string(length, 'p') + ".npy");
+    const auto made = [&] { require_replaceable(npy); };
+    if (length == 230)
+      made();
+    else
+      EXPECT_THROW(made(), std::exception);
+  }
+}
+
 /// Nothing but a file goes.
 TEST(FitOutput, RemovesWhatAKilledFitHasKept) {
   const TemporaryFolder folder;
