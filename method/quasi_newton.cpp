@@ -68,7 +68,7 @@ StepReport QuasiNewton::descend(SubspaceSpace& space, double progress) {
   report.search = armijo(loss_at, report.loss, report.slope, options_.search);
 
   next.last_gradient = g_k;
-  next.has_last = true;
+  next.has_last = options_.curvature == Curvature::between;
   const bool accepted = report.search.outcome == SearchOutcome::accepted;
   if (accepted) {
     report.step_size = report.search.step_size;
@@ -118,8 +118,8 @@ void QuasiNewton::learn_between_batches(State& next,
   report.update = next.h.update(state_.s, y, rule_, options_.floors);
 }
 
-/// H learns from the change of g_k on the batch that the step was taken on, and nothing is left to
-/// be compared with another batch. B s = -t g_k, because d = -H g_k.
+/// H learns from the change of g_k on the batch that the step was taken on. B s = -t g_k, because
+/// d = -H g_k.
 void QuasiNewton::learn_on_the_same_batch(SubspaceSpace& space,
                                           const VectorXd& g_k,
                                           State& next,
@@ -127,7 +127,6 @@ void QuasiNewton::learn_on_the_same_batch(SubspaceSpace& space,
   space.gradient(Buffers::restore);
   ++report.gradients;
   const VectorXd y = space.project().g_k - g_k;
-  next.has_last = false;
   report.curvature = next.s.dot(y);
   report.update = UpdateOutcome::skipped;
   if (!y.allFinite()) return;

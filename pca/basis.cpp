@@ -274,7 +274,7 @@ Basis load_basis(const fs::path& npy,
   if (tolerance <= 0 || !complete) return basis;
   const auto measured = measure_orthonormality(basis, threads_of_a_load(), communicator);
   basis.header.orthonormality_error = measured.error;
-  const bool small_blocks = basis.block_count() > 1 && basis.dtype == BasisDtype::bfloat16;
+  const bool small_blocks = !basis.header.blocks.empty() && basis.dtype == BasisDtype::bfloat16;
   const double limit = small_blocks ? std::max(tolerance, rounded_block) : tolerance;
   require(
       measured.error <= limit || measured.apparent_blocks < 2,

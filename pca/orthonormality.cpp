@@ -89,12 +89,13 @@ Orthonormality measure_orthonormality(const Basis& basis,
   const auto grams = grams_of(basis, threads, communicator);
   const auto k = basis.header.components;
   const std::size_t size = k * (k + 1) / 2;
+  const bool in_blocks = !basis.header.blocks.empty();  // one of them may be all
   Orthonormality result;
   for (std::size_t at = 0; at < grams.size(); at += size) {
     const std::span lower = std::span(grams).subspan(at, size);
-    result.error = std::max(result.error, identity_error(lower, k, basis.block_count() > 1));
+    result.error = std::max(result.error, identity_error(lower, k, in_blocks));
   }
-  if (basis.block_count() == 1) result.apparent_blocks = whole_diagonal(grams, k);
+  if (!in_blocks) result.apparent_blocks = whole_diagonal(grams, k);
   return result;
 }
 

@@ -222,6 +222,21 @@ TEST(QuasiNewton, OfTheSameBatchKnowsTheCurvatureOfTheStepItTook) {
   EXPECT_EQ(descent.method->state_dict().at("has_last")[0], 0);  // nothing for another batch
 }
 
+/// A step that the version of MindSpore takes although its search failed tells nothing of a batch.
+TEST(QuasiNewton, OfTheSameBatchLearnsNothingBetweenBatches) {
+  auto options = robust(0);
+  options.curvature = Curvature::same;
+  options.failed_search = FailedSearch::mindspore_first;
+  Descent descent(options, first_axes(1));
+  descent.step();
+  const auto learnt = descent.method->state_dict().at("inverse_hessian");
+  descent.space.disturb_loss = [](double loss) { return loss + 100; };
+  EXPECT_EQ(descent.step().search.outcome, SearchOutcome::no_decrease);
+  EXPECT_EQ(descent.method->state_dict().at("has_last")[0], 0);
+  EXPECT_EQ(descent.step().update, UpdateOutcome::none);
+  EXPECT_EQ(descent.method->state_dict().at("inverse_hessian"), learnt);
+}
+
 TEST(Method, GoesOnFromWhatItSaved) {
   for (const auto kind : {MethodKind::quasi_newton, MethodKind::psgd, MethodKind::sgd}) {
     auto options = robust(0.005);

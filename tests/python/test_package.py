@@ -399,6 +399,32 @@ def test_other_kinds_are_the_command_s(kind: str, snapshots: np.ndarray, tmp_pat
         assert_allclose(basis.mean, snapshots.astype(np.float64).mean(axis=0), rtol=1e-6, atol=1e-6)
 
 
+def test_a_matrix_that_a_fit_has_written_keeps_its_mean(snapshots: np.ndarray, tmp_path: Path) -> None:
+    written = dimred.fit(snapshots, K, output=tmp_path / "p.npy")
+    again = dimred.Basis.load(tmp_path / "p.npy")
+    assert again == written
+    assert_array_equal(again.transform(snapshots), written.transform(snapshots))
+
+
+@pytest.mark.parametrize("n", [3, 7, 12])
+def test_a_float64_layer_that_never_moves_has_no_rows(n: int) -> None:
+    random = np.random.default_rng(n)
+    still = random.normal(size=50)
+    states = [{"moves": random.normal(size=(4, 5)), "still": still} for _ in range(n)]
+    basis = dimred.fit(states, 2, blocks="layers")
+    assert not basis.components[:, 20:].any() and basis.components[:, :20].any(axis=1).all()
+    assert_array_equal(basis.mean[20:], still)
+
+
+def test_a_layer_alone_may_have_fewer_rows_than_components(tmp_path: Path) -> None:
+    random = np.random.default_rng(1)
+    rows = random.normal(size=(8, 3)).astype(np.float32)
+    rows[:, 2] = -rows[:, 0] - rows[:, 1]  # two directions
+    made = dimred.fit([{"fc.bias": row} for row in rows], 3, blocks="layers", output=tmp_path / "p.npy")
+    assert made.components.any(axis=1).tolist() == [True, True, False]
+    assert dimred.Basis.load(tmp_path / "p.npy") == made
+
+
 def test_a_basis_larger_than_half_the_free_memory_is_mapped(
     snapshots: np.ndarray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -761,6 +787,15 @@ def test_the_package_needs_neither_torch_nor_scikit_learn_to_be_imported() -> No
     assert done.stdout == "set()\n", done.stderr
 
 
+def test_help_shows_what_the_installed_libraries_allow() -> None:
+    done = run_python(
+        "import sys; sys.modules.update(dict.fromkeys(['sklearn', 'torch', 'pandas']));"
+        "import pydoc, dimred; print(dir(dimred)); print(pydoc.render_doc(dimred))"
+    )
+    assert done.returncode == 0, done.stderr
+    assert "'trajectory'" in done.stdout and "'SnapshotPCA'" not in done.stdout.splitlines()[0]
+
+
 def test_nothing_of_torch_is_linked() -> None:
     for library in (dimred._core.__file__, *(PACKAGE.parent / "lib").glob("libdimred_pca.so")):
         needed = subprocess.run(["ldd", library], capture_output=True, text=True, check=True).stdout
@@ -840,7 +875,10 @@ def test_a_saved_basis_is_loaded_as_it_was(snapshots: np.ndarray, tmp_path: Path
     again.save(tmp_path / "pca_mat.npy")  # over the file that it is mapped from
     dimred.fit(snapshots, K, "span", output=tmp_path / "pca_mat.npy")
     other = dimred.Basis.load(tmp_path / "pca_mat.npy")
-    assert (other.kind, other.mean) == ("span", None)  # the old mean is another fit's
+    assert other.kind == "span"
+    np.save(tmp_path / "rows.npy", snapshots)
+    execute("dimred", "pca", tmp_path / "rows.npy", "--output", tmp_path / "pca_mat.npy", "--overwrite")
+    assert dimred.Basis.load(tmp_path / "pca_mat.npy").mean is None  # the old mean is another fit's
     assert_array_equal(again.components, basis.components)
     data = bytearray((tmp_path / "pca_mat.npy").read_bytes())
     data[-7] ^= 64
@@ -897,11 +935,14 @@ def test_a_save_that_fails_puts_the_earlier_files_back(
     with pytest.raises(ValueError, match=r"p\.mean\.npz' is a link"):
         dimred.Basis(dimred.fit(snapshots, 1).components, None, None).save(path)
     assert (tmp_path / "p.mean.npz").is_symlink() and path.read_bytes() == before["p.npy"]
+    (tmp_path / "p.mean.npz").unlink()
     for name in ("p.npy", "p.json"):  # a kill between two renames
         (tmp_path / f"{name}.dimred_old.tmp").write_bytes(before[name])
     (tmp_path / "p.json").unlink()
-    with pytest.raises(ValueError, match=r"the earlier pair as \S+p\.npy\.dimred_old\.tmp and \S+p\.json\.dimred"):
+    with pytest.raises(ValueError, match=r"earlier files as \S+p\.npy\.dimred_old\.tmp', \S+p\.json\.dimred_old\.tmp'"):
         dimred.fit(snapshots, 1).save(path)
+    with pytest.raises(OSError, match="File name too long"):
+        dimred.fit(snapshots, 1).save(tmp_path / ("p" * 240 + ".npy"))
 
 
 def test_a_basis_behaves_as_a_value(snapshots: np.ndarray, tmp_path: Path) -> None:
@@ -1386,6 +1427,10 @@ def test_what_trains_is_recorded(tmp_path: Path) -> None:
             recorder.step()
         model[3].requires_grad_(False)  # frozen later: it is recorded, as it was from the start
         recorder.step()
+        model.append(torch.nn.Linear(2, 2))
+        with pytest.raises(ValueError, match=r"in which \S+ \[2, 2\] was added, removed or reshaped"):
+            recorder.step()
+        del model[-1]
         model[0].bias.requires_grad_(True)
         with pytest.raises(
             ValueError, match=r"received 0\.bias, which was frozen then; trainable_only=False records all"
