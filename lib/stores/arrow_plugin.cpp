@@ -9,10 +9,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <mutex>
 #include <regex>
 #include <tuple>
+#include <vector>
 
 #include "stores/oss.h"
+#include "stores/proxy.h"
 #include "stores/store.h"
 #include "support/atomic_file.h"
 
@@ -36,7 +39,7 @@ namespace objects = arrow::fs;
            "SIGNATURE_DOES_NOT_MATCH|SignatureDoesNotMatch|HTTP status 40[13]|UNRECOGNIZED_CLIENT|"
            "PERMISSION_DENIED|UNAUTHENTICATED|Could not create a OAuth2 access token"))
     throw Refused("cannot {} {}: the credentials are refused: {}", doing, url, text);
-  if (status.IsInvalid() || says("NO_SUCH_BUCKET|NoSuchBucket|does not exist"))
+  if (status.IsInvalid() || says("NO_SUCH_BUCKET|NoSuchBucket|does not exist|InvalidArgument"))
     throw StoreError("cannot {} {}: {}", doing, url, text);
   throw Passing("cannot {} {}: {}", doing, url, text);
 }
@@ -78,6 +81,29 @@ void take_oss_key(objects::S3Options& options) {
     options.ConfigureAccessKey(name, secret, token != nullptr ? token : "");
 }
 
+/// The proxy for an s3:// URL; empty: none. Without an endpoint, Arrow would ask Amazon for the
+/// bucket's region, by no proxy.
+std::string proxy_of_s3(const Url& url) {
+  const auto named = [&](const std::string& key) {
+    const auto at = ("&" + url.query).find("&" + key + "=");
+    if (at == std::string::npos) return std::string();
+    const auto value = url.query.substr(at + key.size() + 1);
+    return percent_decoded(value.substr(0, value.find('&')));
+  };
+  auto endpoint = named("endpoint_override");
+  for (const auto* const name : {"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"})
+    if (const auto* const set = std::getenv(name); endpoint.empty() && set != nullptr)
+      endpoint = set;
+  const auto region = named("region");
+  const bool amazon = endpoint.empty();
+  if (amazon) endpoint = formatted("{}.s3.{}.amazonaws.com", url.authority, region);
+  const auto scheme = named("scheme");
+  const auto proxy = proxy_of(scheme.empty() ? "https" : scheme, endpoint);
+  if (amazon && region.empty() && !proxy.empty())
+    throw StoreError("cannot use {}: behind a proxy, the URL needs ?region=NAME", url);
+  return proxy;
+}
+
 std::shared_ptr<objects::FileSystem> system_of(const Url& url, const StoreOptions& options) {
   const bool is_oss = url.scheme == "oss";
   const auto oss = is_oss ? oss_bucket(url, options) : OssBucket{.in_host = false};
@@ -88,10 +114,22 @@ std::shared_ptr<objects::FileSystem> system_of(const Url& url, const StoreOption
     if (!gcs.retry_limit_seconds) gcs.retry_limit_seconds = options.timeout;
     return value_of(objects::GcsFileSystem::Make(gcs), url, "use");
   }
+  // Checksums behind the body, Amazon's default, are refused by OSS and others.
+  ::setenv("AWS_REQUEST_CHECKSUM_CALCULATION", "when_required", /*overwrite=*/0);
   done(objects::EnsureS3Initialized(), url, "use");
+  const auto proxy = proxy_of_s3(as_read);
   auto s3 = parsed(objects::S3Options::FromUri(bucket, nullptr), url);
   s3.force_virtual_addressing = oss.in_host;
   if (is_oss && url.user.empty()) take_oss_key(s3);
+  if (!proxy.empty()) {
+    const auto known = objects::S3ProxyOptions::FromUri(proxy);
+    if (!known.ok())  // Arrow prints the password
+      throw StoreError(
+          "cannot use {}: the environment's proxy needs the form http://USER:PASSWORD@HOST:PORT, "
+          "with characters other than letters and digits in a password as %2F, %40, ...",
+          url);
+    s3.proxy_options = *known;
+  }
   s3.connect_timeout = options.timeout;
   s3.request_timeout = options.timeout;
   s3.retry_strategy = std::make_shared<NoRetry>();
@@ -149,18 +187,41 @@ class ArrowStore : public Store {
 
  private:
   void put_one(const std::filesystem::path& local, const Url& url) {
-    // Not closed after a failure: an object appears with the close, and then as a whole.
+    constexpr std::int64_t s3_limit = 10'000LL * (10 << 20);  // parts of Arrow's one size
+    constexpr std::int64_t unsent = 64 << 20;  // Arrow queues its parts without a limit
+    const InputFile file(local);
+    if (url.scheme != "gs" && file.size() > s3_limit)
+      throw StoreError("cannot write {}: Arrow uploads at most {} to {}://, received {}",
+                       url,
+                       bytes_text(s3_limit),
+                       url.scheme,
+                       bytes_text(file.size()));
+    if (is_stopped(options())) throw StopRequested("{} was stopped", url);
     const auto out = value_of(system_->OpenOutputStream(path_of(url)), url, "write");
     try {
-      InputFile(local).read(0, [&](std::span<const std::byte> bytes) {
+      std::int64_t written = 0;
+      file.read(0, [&](std::span<const std::byte> bytes) {
         if (is_stopped(options())) throw StopRequested("{} was stopped", url);
         done(out->Write(bytes.data(), std::ssize(bytes)), url, "write");
+        written += std::ssize(bytes);
+        if (written % unsent == 0) done(out->Flush(), url, "write");
       });
+      done(out->Flush(), url, "write");  // after a failed Close(), nothing can be aborted
+      done(out->Close(), url, "write");
     } catch (...) {
-      std::ignore = out->Abort();
+      abandon(url, out);
       throw;
     }
-    done(out->Close(), url, "write");
+  }
+
+  /// An object appears with the close, and then as a whole. The destructor closes too, as does
+  /// Abort() of Google's streams: a stream that cannot be aborted stays for good.
+  static void abandon(const Url& url, const std::shared_ptr<arrow::io::OutputStream>& out) {
+    static auto& left = *new std::vector<std::shared_ptr<arrow::io::OutputStream>>;
+    static std::mutex mutex;
+    if (url.scheme != "gs" && out->Abort().ok()) return;
+    const std::scoped_lock lock(mutex);
+    left.push_back(out);
   }
 
   static std::string path_of(const Url& url) {

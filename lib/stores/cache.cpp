@@ -208,6 +208,10 @@ CachePaths cache_paths_of(const Url& url, const std::string& kind, const StoreOp
 }
 
 Brought bring(const Url& url, const StoreOptions& options) {
+  const auto name = last_name(url);
+  require(!name.ends_with(".index.json") && name != ".metadata",
+          "[stores] needs the URL of the folder, because {} only names the files with the weights",
+          url);
   return bring_kind(url, options, "inputs", std::nullopt);
 }
 

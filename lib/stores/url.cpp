@@ -68,6 +68,11 @@ bool is_host(const std::string& text) {
          (!part[2].matched || std::stoi(part[2]) <= 65535);
 }
 
+/// Says where '@' may stand as %40.
+std::string place_of_codes(const Url& url) {
+  return decodes(url) ? ", in a path too" : "; a path cannot have an '@' here";
+}
+
 }  // namespace
 
 std::string percent_decoded(std::string_view text) {
@@ -90,9 +95,11 @@ Url parse_url(std::string_view text) {
   };
   rule(looks_like_url(text), "needs scheme://...");
   auto url = split_url(text);
-  rule(!hides_password(url),
-       "an '@' after the host looks like the end of a password; write '/', '?' and '@' in a name, "
-       "password or path as %2F, %3F and %40");
+  rule(
+      !hides_password(url),
+      formatted("an '@' after the host looks like the end of a password; write '/', '?' and '@' in "
+                "a name or password as %2F, %3F and %40{}",
+                place_of_codes(url)));
   while (url.path.size() > 1 && url.path.back() == '/') url.path.pop_back();
   name = printable(shown(url));
   const bool local = url.scheme == "file";
@@ -116,7 +123,9 @@ Url parse_url(std::string_view text) {
   rule(!local || !url.path.empty(), "file:// needs a path");
   constexpr std::array without_query = {"file", "oss"};
   rule(std::ranges::count(without_query, url.scheme) == 0 || url.query.empty(),
-       formatted("{}:// takes no query (write a '?' in a name as %3F)", url.scheme));
+       formatted("{}:// takes no query {}",
+                 url.scheme,
+                 local ? "(write a '?' in a name as %3F)" : "and no '?' in a name"));
   if (local) url.authority.clear();
   return url;
 }

@@ -126,6 +126,7 @@ class Proxy(threading.Thread):
         self.stall_after: int | None = None  # bytes of requests: then nothing moves any more
         self.stall_at: bytes | None = None  # a request with this in it does not get further
         self.stalled = False
+        self.refuse_at: bytes | None = None  # a request with this in it is answered by 503
         self.answer: bytes | None = None  # instead of the server's
         self.start()
 
@@ -151,6 +152,9 @@ class Proxy(threading.Thread):
                 while self.stall_at is not None and self.stall_at in data:
                     self.stalled = True
                     time.sleep(0.02)
+                if self.refuse_at is not None and self.refuse_at in data:
+                    client.sendall(s3_error(503, "ServiceUnavailable"))
+                    return client.close()
                 while self.stall_after is not None and self.passed > self.stall_after:
                     time.sleep(0.02)
                 server.sendall(data)

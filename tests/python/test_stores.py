@@ -226,6 +226,43 @@ def test_s3_that_stalls_is_given_up(s3: S3, folder: Path, dimred: Path) -> None:
     assert time.monotonic() - began < 25
 
 
+def test_a_part_that_s3_refuses_leaves_no_upload_behind(s3: S3, tmp_path: Path, dimred: Path) -> None:
+    """One that is neither completed nor aborted is not seen and costs money."""
+    (tmp_path / "large.bin").write_bytes(bytes(25_000_000))
+    s3.proxy.refuse_at = b"partNumber=2"
+    try:
+        command = cli(dimred, "store put", tmp_path / "large.bin", "s3://bucket/parts/x --store_attempts=1")
+        line = refusal(completed(command, env=s3.environment(s3.proxy.port)))
+    finally:
+        s3.proxy.refuse_at = None
+    assert "cannot write s3://bucket/parts/x" in line and not s3.keys("parts")
+    uploads = s3.client.list_multipart_uploads(Bucket="bucket").get("Uploads", [])
+    assert not [upload for upload in uploads if upload["Key"].startswith("parts/")]
+
+
+def test_s3_is_asked_through_the_environments_proxy(s3: S3, folder: Path, dimred: Path) -> None:
+    s3.proxy.passed = 0
+    env = s3.environment() | {"AWS_ENDPOINT_URL": "http://s3.invalid:9000", "no_proxy": ""}
+    for name in ("http_proxy", "https_proxy"):
+        env[name] = f"http://127.0.0.1:{s3.proxy.port}"
+    store(dimred, "put", folder / "big.bin", "s3://bucket/proxied/x", env=env)
+    assert s3.proxy.passed > 0
+    s3.proxy.passed = 0
+    done = store(
+        dimred,
+        "put",
+        folder / "big.bin",
+        "s3://bucket/direct/x",
+        env=env | s3.environment() | {"no_proxy": "127.0.0.1"},
+    )
+    assert done.returncode == 0 and s3.proxy.passed == 0, done.stderr
+    del env["AWS_ENDPOINT_URL"]
+    assert "needs ?region=NAME" in refusal(store(dimred, "ls", "s3://bucket/x", env=env))
+    env["https_proxy"] = "http://me:secret^word@127.0.0.1:9"
+    line = refusal(store(dimred, "ls", "s3://bucket/x?region=eu-west-1", env=env))
+    assert "the environment's proxy needs the form" in line
+
+
 def test_a_folder_whose_download_is_killed_goes_on(web: HttpFiles, s3: S3, tmp_path: Path, dimred: Path) -> None:
     """The files that are whole are not asked for again: neither by `store get` nor by a command."""
     for name in "abcd":
@@ -325,7 +362,10 @@ def test_a_put_replaces_a_file_of_this_machine_only_when_told(tmp_path: Path, di
         (["gett"], "did you mean get?"),
         (["get", "file:///x", "s3://me:secret@bucket/x"], "a path on this machine, received s3://bucket/x"),
         (["put", "s3://me:secret@bucket/x", "file:///x"], "no such file or folder: s3://bucket/x"),
-        (["ls", "s3://AKIA:ab/secret@bucket/x"], "as %2F, %3F and %40, received s3://..."),
+        (
+            ["ls", "s3://AKIA:ab/secret@bucket/x"],
+            "as %2F, %3F and %40; a path cannot have an '@' here, received s3://...",
+        ),
         (["ls", "http://me:secret@[::1:9/x"], "needs a host, or host:port"),
         (["ls", "http://h:99999/x"], "with a port of 1 to 65535"),
         (["get", "s3://bucket/x"], "get needs URL and file or folder"),
