@@ -66,14 +66,14 @@ std::optional<std::uint64_t> shuffle_seed(const ConvertOptions& options) {
   return options.shuffle ? std::optional(static_cast<std::uint64_t>(options.seed)) : std::nullopt;
 }
 
-/// nullopt: an earlier start has written it.
-std::optional<data::WriteReport> write_packed(const ConvertOptions& options,
-                                              const SourcePart& part,
-                                              const std::string& job,
-                                              const data::Progress& progress) {
+/// Writes nothing where an earlier start has written it.
+data::WriteReport write_packed(const ConvertOptions& options,
+                               const SourcePart& part,
+                               const std::string& job,
+                               const data::Progress& progress) {
   const data::OutputFolder folder(options.output, job);
   const auto name = part.name + ".packed";
-  if (folder.has(name)) return std::nullopt;
+  if (folder.has(name)) return {.earlier_files = 1};
   auto dataset = part.dataset;
   if (const auto seed = shuffle_seed(options))
     dataset = data::subset(dataset, data::shuffled_indices(dataset->size(), *seed));
@@ -98,11 +98,9 @@ data::WriteReport write_files(const ConvertOptions& options,
                             shuffle_seed(options));
   plan.threads = thread_count(options.source);
   plan.skip_bad = options.source.dataset.skip_bad;
-  const auto left_out = data::write_records(dataset, plan, folder, progress);
+  auto report = data::write_records(dataset, plan, folder, progress);
   data::write_lists(dataset, plan, folder);
-  return {.samples = dataset.size() - left_out.count,
-          .bad = left_out.count,
-          .first_bad = left_out.first};
+  return report;
 }
 
 void write_part(const ConvertOptions& options, const SourcePart& part, const std::string& job) {
@@ -110,13 +108,14 @@ void write_part(const ConvertOptions& options, const SourcePart& part, const std
   const auto report = options.target == TargetFormat::packed
                           ? write_packed(options, part, job, progress)
                           : write_files(options, part, job, progress);
-  report_samples(part, report.value_or(data::WriteReport{}));
+  report_samples(part, report);
   if (options.source.quiet) return;
-  print(formatted("{}: {} of {} in {}\n",
+  print(formatted("{}: {} of {} in {}{}\n",
                   part.name,
-                  counted(report ? report->samples : part.dataset->size(), "image"),
+                  counted(report.samples, "image"),
                   counted(part.dataset->classes(), "class", "classes"),
-                  options.output));
+                  options.output,
+                  earlier_text(report)));
 }
 
 /// Before anything is written: what contradicts the parts.

@@ -74,17 +74,18 @@ int data_pack(const std::vector<std::string>& arguments) {
   for (const auto& part : parts) {
     const auto& [name, dataset] = part;
     const auto file = options.output / (name + ".packed");
-    data::WriteReport report{.samples = dataset->size()};  // of a file that is there
+    data::WriteReport report{.earlier_files = 1};
     if (!folder.has(name + ".packed"))
       report = data::pack(
           *dataset, file, options.pack, progress_bar(name, dataset->size(), options.source.quiet));
     report_samples(part, report);
     if (!options.source.quiet)
-      print(formatted("{}: {}, {}, in {}\n",
+      print(formatted("{}: {}, {}, in {}{}\n",
                       name,
                       counted(report.samples, "image"),
                       bytes_text(static_cast<std::int64_t>(fs::file_size(file))),
-                      file));
+                      file,
+                      earlier_text(report)));
   }
   return exit_success;
 }

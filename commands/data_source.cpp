@@ -139,6 +139,11 @@ void report_samples(const SourcePart& part, const data::WriteReport& report) {
                   report.first_damaged));
 }
 
+std::string earlier_text(const data::WriteReport& report) {
+  if (report.earlier_files == 0) return "";
+  return formatted("; {} of an earlier start stayed", counted(report.earlier_files, "file"));
+}
+
 void check_output(const fs::path& output, const SourceOptions& options) {
   require(!output.empty(), "[data] needs --output FOLDER");
   for (const auto& source : {options.dataset.path, options.dataset.test_path}) {

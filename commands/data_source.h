@@ -56,4 +56,7 @@ void report_samples(const SourcePart& part, const data::WriteReport& report);
 /// folder that a pattern looks through).
 void check_output(const std::filesystem::path& output, const SourceOptions& options);
 
+/// Stands behind the number of images that this start has written; empty without earlier files.
+std::string earlier_text(const data::WriteReport& report);
+
 }  // namespace dimred::commands

@@ -74,12 +74,15 @@ std::size_t data_size(const GzFile& input, const std::vector<std::uint32_t>& dim
   return size;
 }
 
+std::string dotted(std::string name) {
+  name[name.find("-idx")] = '.';
+  return name;
+}
+
 /// train-images-idx3-ubyte as MNIST's site names it, or train-images.idx3-ubyte as some archives
 /// do, plain or .gz; empty when there is none.
 fs::path file_of(const fs::path& folder, const std::string& name) {
-  auto dotted = name;
-  dotted[dotted.find("-idx")] = '.';
-  for (const auto& form : {name, name + ".gz", dotted, dotted + ".gz"})
+  for (const auto& form : {name, name + ".gz", dotted(name), dotted(name) + ".gz"})
     if (fs::is_regular_file(folder / form)) return folder / form;
   return {};
 }
@@ -87,9 +90,10 @@ fs::path file_of(const fs::path& folder, const std::string& name) {
 fs::path find_file(const fs::path& folder, const std::string& name) {
   auto file = file_of(folder, name);
   require(!file.empty(),
-          "[idx] needs the file {} (.idx or .gz may follow the name), received {}; the Debian "
+          "[idx] needs the file {} (or {}; .gz may follow the name), received {}; the Debian "
           "package dataset-fashion-mnist has the files of Fashion-MNIST",
           folder / name,
+          dotted(name),
           fs::is_directory(folder) ? "a folder without this file" + remark_on_files_in(folder)
                                    : "no such folder");
   return file;

@@ -196,6 +196,13 @@ bool read(Decompressor& decompressor,
     jpeg_read_scanlines(&info, &line, 1);
     if (is_cmyk) from_cmyk(line, image.width, channels, to);
   }
+  // Whether a file is damaged does not depend on the region: one without its end mark is read on.
+  constexpr std::array<std::uint8_t, 2> end_mark{0xFF, 0xD9};
+  if (jpeg_has_multiple_scans(&info) != FALSE) return true;  // was read at the start
+  if (bytes.size() >= 2 && std::ranges::equal(bytes.last(2), end_mark)) return true;
+  row.resize(std::max<std::size_t>(row.size(), std::int64_t{info.output_components} * image.width));
+  auto* line = row.data();
+  while (info.output_scanline < info.output_height) jpeg_read_scanlines(&info, &line, 1);
   return true;
 }
 

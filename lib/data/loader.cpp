@@ -258,7 +258,7 @@ void Loader::fill(Batch& batch, std::size_t slot, Worker& worker) const {
                           "[data] stopped after {} bad samples in a row; the last error is: {}",
                           most_replacements + 1,
                           failure.what());
-      ++worker.report.bad_samples;
+      if (attempt == 0) ++worker.report.bad_samples;
       take_note(worker.report, failure.what());
     }
     if (options_.bad_sample == BadSample::drop) {

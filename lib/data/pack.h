@@ -19,14 +19,6 @@ struct PackOptions {
   std::int64_t threads = 1;
 };
 
-/// A tool's findings in the samples that it wrote.
-struct WriteReport {
-  std::int64_t samples = 0;  // written
-  std::int64_t bad = 0;      // left out
-  std::int64_t damaged = 0;  // decoded as far as they go, which nothing tells afterwards
-  std::string first_bad, first_damaged;
-};
-
 /// Writes all samples of a data set, in its order, as a packed file (data/packed.h). An image is
 /// reduced to height or width = short_side (the other side rounded down), never enlarged; what is
 /// then encoded again is JPEG when the encoding is jpeg or the sample was a JPEG, else planes. Any

@@ -28,10 +28,11 @@ class LabelledPlanes : public Dataset {
                       : std::ssize(names);
     for (std::int64_t i = 0; i < count; ++i)
       require_environment(labels[i] >= 0 && labels[i] < classes,
-                          "[{}] {}: needs labels >= 0 and labels < {}, received {} at index {}",
+                          "[{}] {}: needs labels >= 0 and labels < {}{}, received {} at index {}",
                           kind,
                           file,
                           classes,
+                          kind == "idx" ? " (num_classes)" : "",
                           labels[i],
                           i);
     facts_ = {

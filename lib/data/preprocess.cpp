@@ -124,7 +124,9 @@ void decode_and_crop(const Sample& sample,
   decode(sample, cutting.region, cutting.resized, shape.channels, image);
   if (sample.encoding != Encoding::planes) scratch.decode_seconds = clock.seconds();
   scratch.damage = image.damage;
-  const bool fits = Size{image.height, image.width} == cutting.resized &&
+  // A decoder may have read more than the region.
+  const bool fits = image.covers == cutting.region &&
+                    Size{image.height, image.width} == cutting.resized &&
                     Size{shape.height, shape.width} == cutting.resized;
   if (fits) {  // nothing to resize or to cut off
     std::swap(scratch.pixels, image.pixels);

@@ -17,9 +17,9 @@ namespace dimred::data {
 using PixelChange = void (*)(std::vector<std::uint8_t>& pixels, std::int64_t channels);
 
 /// x = (pixel / 255 - mean) / deviation per channel, after, in this order: a crop to another size,
-/// a change of its pixels, an optional zero-padded random crop (of the same height x width; padding
-/// is pixel 0, before normalisation, as torchvision's RandomCrop does), a random horizontal flip, a
-/// change of colours; all keyed by (seed, epoch, sample).
+/// a change of its pixels, a change of colours, an optional zero-padded random crop (of the same
+/// height x width; padding is pixel 0, before normalisation, as torchvision's RandomCrop does), a
+/// random horizontal flip; all keyed by (seed, epoch, sample).
 struct Preprocessing {
   std::vector<double> mean;       // [channels], of pixel / 255
   std::vector<double> deviation;  // [channels], > 0

@@ -72,6 +72,14 @@ class Resident : public DatasetView {
             .damage = damaged_.has(at) ? damaged_.text(at) : ""};
   }
 
+  std::vector<std::string> notes() const override {
+    auto notes = whole_->notes();
+    if (coloured_ > 0)
+      notes.push_back(formatted(
+          "{} of {} images have colours, and are read as grey", coloured_.load(), size()));
+    return notes;
+  }
+
   std::string pixel_digest() const override { return digest_; }
 
   std::string description() const override {
@@ -110,6 +118,7 @@ class Resident : public DatasetView {
         differs_ = true;
         return;
       }
+      if (shape.channels > shape_.channels) ++coloured_;
       decode(sample,
              {0, 0, shape.height, shape.width},
              {shape.height, shape.width},
@@ -128,6 +137,7 @@ class Resident : public DatasetView {
   std::vector<std::int64_t> labels_;
   std::string digest_;
   std::atomic<bool> differs_ = false;
+  std::atomic<std::int64_t> coloured_ = 0;
   Faults bad_, damaged_;
 };
 

@@ -36,7 +36,7 @@ void write_file(const Dataset& dataset,
                 std::int64_t number,
                 const std::filesystem::path& path,
                 const Progress& progress,
-                SkippedSamples& left_out) {
+                WriteReport& report) {
   const auto files = std::ssize(plan.names);
   const auto first = number * plan.count / files, last = (number + 1) * plan.count / files;
   AtomicFile file(path);
@@ -55,24 +55,20 @@ void write_file(const Dataset& dataset,
     } catch (const std::runtime_error& error) {
       const auto failure = with_origin(error, dataset.origin(index));
       if (!plan.skip_bad) throw failure;
-      if (left_out.count++ == 0) left_out.first = failure.what();
+      if (report.bad++ == 0) report.first_bad = failure.what();
     }
     if (buffer.size() >= 1 << 20) flush();
   }
   flush();
   const auto* const advice =
       files > 1 ? "; give fewer --files, so that each file has more samples" : "";
-  require_environment(left_out.count < last - first,
+  report.samples = last - first - report.bad;
+  require_environment(report.samples > 0,
                       "[data] cannot write {}: none of its samples can be read ({}){}",
                       path.filename(),
-                      left_out.first,
+                      report.first_bad,
                       advice);
   file.commit();
-}
-
-void add_skipped(const SkippedSamples& part, SkippedSamples& sum) {
-  if (sum.count == 0) sum.first = part.first;
-  sum.count += part.count;
 }
 
 /// The lines of labels.txt. Throws std::invalid_argument for a name that would be read otherwise
@@ -93,28 +89,35 @@ std::string labels_text(const Dataset& dataset) {
 
 }  // namespace
 
-SkippedSamples write_records(const Dataset& dataset,
-                             const RecordPlan& plan,
-                             const OutputFolder& folder,
-                             const Progress& progress) {
+WriteReport write_records(const Dataset& dataset,
+                          const RecordPlan& plan,
+                          const OutputFolder& folder,
+                          const Progress& progress) {
   const auto files = plan.names.size();
   require(files >= 1 && plan.count >= std::ssize(plan.names),
           "[data] needs at least one sample for each of {} files, received {} samples",
           files,
           plan.count);
   labels_text(dataset);  // before anything is written
-  std::vector<SkippedSamples> left_out(files);
+  std::vector<WriteReport> reports(files);
   std::mutex mutex;  // one report at a time
   const Progress report = [&](std::int64_t samples) {
     const std::scoped_lock lock(mutex);
     if (progress) progress(samples);
   };
   in_parallel(files, plan.threads, [&](std::size_t i) {
-    if (!folder.has(plan.names[i]))
-      write_file(dataset, plan, i, folder.path() / plan.names[i], report, left_out[i]);
+    if (folder.has(plan.names[i]))
+      reports[i].earlier_files = 1;
+    else
+      write_file(dataset, plan, i, folder.path() / plan.names[i], report, reports[i]);
   });
-  SkippedSamples sum;
-  for (const auto& part : left_out) add_skipped(part, sum);
+  WriteReport sum;
+  for (const auto& part : reports) {
+    if (sum.bad == 0) sum.first_bad = part.first_bad;
+    sum.bad += part.bad;
+    sum.samples += part.samples;
+    sum.earlier_files += part.earlier_files;
+  }
   return sum;
 }
 
@@ -138,7 +141,8 @@ ReadableSamples readable_samples(const Dataset& dataset, std::int64_t threads) {
   ReadableSamples all;
   for (const auto& [indices, left_out] : found) {
     all.indices.insert(all.indices.end(), indices.begin(), indices.end());
-    add_skipped(left_out, all.left_out);
+    if (all.left_out.count == 0) all.left_out.first = left_out.first;
+    all.left_out.count += left_out.count;
   }
   return all;
 }

@@ -27,19 +27,29 @@ struct RecordPlan {
   std::int64_t threads = 1;
 };
 
+/// A tool's findings in the samples that it wrote.
+struct WriteReport {
+  std::int64_t samples = 0;  // written
+  std::int64_t bad = 0;      // left out
+  std::int64_t damaged = 0;  // decoded as far as they go, which nothing tells afterwards
+  std::string first_bad, first_damaged;
+  std::int64_t earlier_files = 0;  // of an earlier start, counted by it
+};
+
 /// Writes the files that `folder` does not have yet, several at a time. TFRecord: tf.Example with
 /// image/class/label, image/class/text, image/encoded and image/format; Base64: `base64<TAB>label`.
 /// JPEG and PNG stay as they are, planes become PNG. Memory: one sample a thread and 1 MB.
-/// Returns how many samples are left out, with the first of the lowest file. Throws what reading a
-/// sample or writing a file throws.
+/// Throws what reading a sample or writing a file throws.
+WriteReport write_records(const Dataset& dataset,
+                          const RecordPlan& plan,
+                          const OutputFolder& folder,
+                          const Progress& progress);
+
+/// Samples that are left out, with the first of them.
 struct SkippedSamples {
   std::int64_t count = 0;
   std::string first;
 };
-SkippedSamples write_records(const Dataset& dataset,
-                             const RecordPlan& plan,
-                             const OutputFolder& folder,
-                             const Progress& progress);
 
 /// The indices of the samples that can be read, in ascending order, and the others' count. A plan
 /// that gives all files the same number of samples has to know this first. Cost: each sample is

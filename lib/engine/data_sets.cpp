@@ -53,12 +53,17 @@ bool sizes_differ(const data::Dataset& dataset) {
   });
 }
 
-/// Images of one size are taken as they are; others need a crop.
+/// Images of several sizes need a crop.
+void take_as_photographs(DataOptions& options) {
+  options.preprocessing_name = options.photograph_recipe;
+  options.image_size = options.photograph_size;
+}
+
+/// Images of one size are taken as they are.
 void choose_preprocessing(DataOptions& options, const data::Dataset& train) {
   options.preprocessing_name = data::Recipe::none;
   if (train.shape() || options.image_size > 0 || !sizes_differ(train)) return;
-  options.preprocessing_name = options.photograph_recipe;
-  options.image_size = options.photograph_size;
+  take_as_photographs(options);
 }
 
 /// Whether the options say the mean and deviation of each channel.
@@ -67,17 +72,18 @@ bool has_trained_normalisation(const DataOptions& options, std::int64_t channels
          std::ssize(options.trained_deviation) == channels;
 }
 
-/// Refuses images of one size that are neither kept decoded nor cut: without either, an image's
-/// size is only known when it is read. Images of several sizes are refused by the preparation.
-void require_known_size(const data::Dataset& set,
+/// Refuses images that seem to have one size and are neither kept decoded nor cut: without either,
+/// an image's size is only known when it is read. Returns whether images differ that seemed alike.
+/// Images of several sizes are refused by the preparation.
+bool require_known_size(const data::Dataset& set,
                         const DataOptions& options,
                         const data::Preprocessing& preprocessing,
                         std::int64_t channels) {
   if (set.shape() || set.stream_capacity() || preprocessing.crop.cut != data::CropMode::none)
-    return;
-  if (sizes_differ(set)) return;
+    return false;
+  if (sizes_differ(set)) return false;
   const auto shapes = data::some_shapes(set, 1);
-  if (shapes.empty()) return;
+  if (shapes.empty()) return false;
   constexpr auto remedy = "or a preprocessing_name with a crop";
   require(options.datasets_use_caching,
           "[data] needs datasets_use_caching = true, {}, received false",
@@ -92,6 +98,7 @@ void require_known_size(const data::Dataset& set,
           static_cast<double>(bytes) / 1e9,
           remedy,
           options.cache_memory);
+  return true;  // they would have been kept
 }
 
 /// For preprocessing without its own mean and deviation: those of the weights' training, else those
@@ -268,18 +275,27 @@ DataSets load_data(DataOptions& options,
   require_streamable(*data.train, options, preprocessing_of(options, run_seed));
   const auto whole = data.train;
   data.train = some_samples(whole, options.train_samples, "train_samples");
-  if (!options.preprocessing_name) choose_preprocessing(options, *data.train);
-  data.preprocessing = preprocessing_of(options, run_seed);
-  const auto of_recipe = std::ssize(data.preprocessing.mean);
-  const auto channels = of_recipe > 0 ? of_recipe : data::channels_of(*whole);
+  const bool by_images = !options.preprocessing_name;
+  if (by_images) choose_preprocessing(options, *data.train);
+  std::int64_t channels = 0;
+  const auto take_recipe = [&] {
+    data.preprocessing = preprocessing_of(options, run_seed);
+    const auto of_recipe = std::ssize(data.preprocessing.mean);
+    channels = of_recipe > 0 ? of_recipe : data::channels_of(*whole);
+  };
+  take_recipe();
   const auto resident = [&](data::SharedDataset set) {
     return kept(std::move(set), options, threads, data.preprocessing.crop, channels);
   };
   data.train = resident(std::move(data.train));
+  const bool differ = require_known_size(*data.train, options, data.preprocessing, channels);
+  if (differ && by_images && options.image_size == 0) {
+    take_as_photographs(options);
+    take_recipe();
+  }
   if (data.test)
     data.test = resident(some_samples(std::move(data.test), options.test_samples, "test_samples"));
-  for (const auto& set : {data.train, data.test})
-    if (set) require_known_size(*set, options, data.preprocessing, channels);
+  if (data.test) require_known_size(*data.test, options, data.preprocessing, channels);
   note_pixels(*data.train, data.record.train);
   if (data.test) note_pixels(*data.test, *data.record.test);
   hold_out(data, options, static_cast<std::uint64_t>(options.split_seed.value_or(batches.seed)));

@@ -221,9 +221,9 @@ TEST_F(DamagedIdx, WrongMagicNumberIsRefused) {
 
 TEST_F(DamagedIdx, LabelOutOfRangeIsRefused) {
   write_file(label_file(folder_), idx_bytes({5}, {3, 1, 11, 1, 5}));
-  expect_contains(damage(folder_), "labels < 10, received 11 at index 2");
+  expect_contains(damage(folder_), "labels < 10 (num_classes), received 11 at index 2");
   write_file(label_file(folder_), idx_bytes({5}, {3, 1, 10, 1, 5}));
-  expect_contains(damage(folder_), "labels < 10, received 10 at index 2");
+  expect_contains(damage(folder_), "labels < 10 (num_classes), received 10 at index 2");
 }
 
 TEST_F(DamagedIdx, UnequalCountsAreRefused) {

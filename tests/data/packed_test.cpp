@@ -197,11 +197,17 @@ TEST(WriteRecords, LeavesOutAndCounts) {
   EXPECT_THROW(write_records(source, plan, output, {}), std::runtime_error);
   plan.skip_bad = true;
   const OutputFolder other(folder / "other", "job");
-  const auto left_out = write_records(source, plan, other, {});
-  EXPECT_EQ(left_out.count, 1);
-  EXPECT_THAT(left_out.first, HasSubstr("sample 4"));
+  const auto report = write_records(source, plan, other, {});
+  EXPECT_EQ(report.samples, 6);
+  EXPECT_EQ(report.bad, 1);
+  EXPECT_THAT(report.first_bad, HasSubstr("sample 4"));
   std::string text = text_of_file(folder / "other/a") + text_of_file(folder / "other/b");
   EXPECT_EQ(std::ranges::count(text, '\n'), 6);
+  fs::remove(folder / "other/a");  // of a start that was killed: b's samples are not counted again
+  const auto rest = write_records(source, plan, other, {});
+  EXPECT_EQ(rest.samples, 3);
+  EXPECT_EQ(rest.bad, 0);
+  EXPECT_EQ(rest.earlier_files, 1);
 }
 
 TEST(WriteRecords, RefusesNamesThatALineCannotHold) {
@@ -276,8 +282,8 @@ std::string error_with_little_memory() {
   auto text = thrown<std::bad_alloc>([] { return std::string(50'000'000, 'x'); });
   if (text != std::bad_alloc().what()) return "the limit does not hold: " + text;
   text = error_of([&] {
-    const auto left_out = write_records(*source, shuffle_split_plan(count, 1, 3), output, {});
-    check(left_out.count == 0, "samples are left out");
+    const auto report = write_records(*source, shuffle_split_plan(count, 1, 3), output, {});
+    check(report.bad == 0, "samples are left out");
   });
   ::setrlimit(RLIMIT_AS, &before);
   const bool whole = fs::file_size(output.path() / "base64_rank_0") > count * 1'333'000;

@@ -20,6 +20,10 @@ TEST(Resident, KeepsImagesOfOneSize) {
   EXPECT_EQ(kept->shape(), (ImageShape{3, 4, 5}));
   for (std::int64_t i = 0; i < 9; ++i) EXPECT_EQ(shade_of(*kept, i), i);
   EXPECT_NE(kept->description(), files->description());
+  EXPECT_TRUE(kept->notes().empty());
+  const auto grey = resident(files, 9 * 60, 3, /*channels=*/1);
+  ASSERT_EQ(grey->notes().size(), 1);
+  EXPECT_TRUE(grey->notes()[0].starts_with("9 of 9 images have colours, and are read as grey"));
   EXPECT_EQ(resident(files, 9 * 60 - 1, 3), files);           // too little memory
   EXPECT_EQ(resident(files, 9 * 60, 3, 0, false, 4), files);  // too long a side
   put(folder / "a/5.png", image(5, 5, 4));

@@ -148,6 +148,25 @@ TEST(LoadData, OpensImagesOfDifferingSizesOnce) {
   EXPECT_EQ(load(std::nullopt), asked + images);
 }
 
+/// One image of 200: not among those whose headers are looked at first.
+TEST(LoadData, FindsTheOneImageOfAnotherSize) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directories(folder / "set/a");
+  for (int i = 0; i < 200; ++i) {
+    const data::ImageShape shape{3, 8, i == 101 ? 9 : 8};
+    put_file(
+        folder / "set/a" / formatted("{}.png", 100 + i),
+        data::to_png(std::vector<std::uint8_t>(static_cast<std::size_t>(shape.size())), shape));
+  }
+  const auto ranks = distributed::single_rank();
+  DataOptions options{.dataset = {.path = folder / "set"},
+                      .photograph_recipe = data::Recipe::vgg,
+                      .photograph_size = 4};
+  const auto loaded = load_data(options, {.global_batch_size = 2}, *ranks, 1);
+  EXPECT_EQ(options.preprocessing_name, data::Recipe::vgg);
+  EXPECT_EQ(loaded.image_shape, (data::ImageShape{3, 4, 4}));
+}
+
 TEST(LoadData, TakesTheMeanAndDeviationOfTheWeightsTraining) {
   const TemporaryFolder folder;
   std::filesystem::create_directories(folder / "set/a");

@@ -6,6 +6,7 @@ at reduction 2, 4, 8 against the mean of blocks      mean error <= 1.5 levels, o
 
 from __future__ import annotations
 
+import re
 import struct
 import zlib
 from pathlib import Path
@@ -158,6 +159,19 @@ def test_a_missing_tail_is_borne_and_said(ask: Ask, tmp_path: Path) -> None:
     assert "on are missing" in " ".join(ask("decode", png, 0, 0, 0, 0, 9999, 9999, 3, tmp_path / "out"))
     answer = " ".join(ask("decode", cut_short(png, 0.5), 0, 0, 0, 0, 9999, 9999, 3, tmp_path / "out"))
     assert answer.startswith("error: [png] the file ends early")
+
+
+@pytest.mark.parametrize("options", [{"subsampling": 0}, {"subsampling": 2}, {"progressive": True}])
+def test_what_is_missing_does_not_depend_on_the_region(ask: Ask, tmp_path: Path, options: dict[str, int]) -> None:
+    whole = save(photograph(150, 201), tmp_path / "a.jpg", **options).read_bytes()
+    cut = tmp_path / "cut.jpg"
+    for size in (len(whole) // 3, 3 * len(whole) // 4, 9 * len(whole) // 10, len(whole) - 2):
+        cut.write_bytes(whole[:size])
+        said = set()
+        for region in ((0, 0, 0, 0), (0, 0, 10, 10), (60, 50, 20, 100), (140, 191, 10, 10)):
+            answer = " ".join(ask("decode", cut, *region, 9999, 9999, 3, tmp_path / "out"))
+            said.add(re.sub(r"^[\d .]+", "", answer))
+        assert len(said) == 1 and "ends" in said.pop()
 
 
 @pytest.mark.parametrize("size", [(8, 8), (21, 27), (64, 64), (65, 40), (200, 8)])

@@ -95,6 +95,17 @@ def test_inception_evaluates_the_middle_in_minus_one_to_one(ask: Ask, tmp_path: 
     np.testing.assert_allclose(values, (np.asarray(image) / 127.5 - 1).transpose(2, 0, 1), atol=1e-6)
 
 
+@pytest.mark.parametrize("width", range(330, 338))
+def test_a_decoder_s_window_of_the_wanted_size_is_not_the_area(ask: Ask, tmp_path: Path, width: int) -> None:
+    """It reads whole blocks: the middle of 341 x 333 is 299 x 293, and the window may be 299 x 299."""
+    path = save(photograph(341, width), tmp_path / "a.jpg")
+    values, cutting = prepared(ask, path, tmp_path / "out", "inception", 299, "test", 1, 0, 0)
+    top, left, height, columns = cutting[:4]
+    part = Image.open(path).crop((left, top, left + columns, top + height))
+    expected = np.asarray(part.resize((299, 299), Image.Resampling.BILINEAR)) / 127.5 - 1
+    np.testing.assert_allclose(values, expected.transpose(2, 0, 1), atol=1e-6)
+
+
 def test_random_areas_are_those_of_the_full_image(ask: Ask, tmp_path: Path) -> None:
     """Also where a reduction is used: areas of a 600 x 800 image that become 64 x 64."""
     path = save(photograph(600, 800), tmp_path / "a.jpg")
