@@ -11,6 +11,7 @@
 
 #include "checkpoints/safetensors.h"
 #include "checkpoints/shape.h"
+#include "checkpoints/side_files.h"
 #include "checkpoints/tied.h"
 #include "checkpoints/weight_names.h"
 #include "support/atomic_file.h"
@@ -71,7 +72,7 @@ bool is_embedding(std::string_view name) {
 nlohmann::json config_of(const Checkpoint& base) {
   const auto file = base.folder() / "config.json";
   if (base.folder().empty() || !std::filesystem::is_regular_file(file)) return {};
-  return parse_json(InputFile(file).text(JsonLimits{}.bytes), file.string());
+  return read_settings(file);
 }
 
 /// Whether a model ties its head to its embedding; true where its configuration does not say, which

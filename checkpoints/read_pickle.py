@@ -152,6 +152,67 @@ def parameter_from(tensor: Any, _requires_grad: Any, _hooks: Any) -> Any:
     return tensor
 
 
+def data_of(tensor: Any, *_others: Any) -> Any:
+    """_rebuild_parameter_with_state."""
+    return tensor
+
+
+def typed_from(build: Any, _kind: Any, arguments: Any, state: Any) -> Any:
+    """_rebuild_from_type_v2: a tensor with attributes of Python; those of a DTensor say what it holds."""
+    if build in (tensor_from, parameter_from):
+        return build(*arguments)
+    if build is not wrapper_from:
+        raise Refused("has a tensor with an unknown constructor")
+    states = state if type(state) is tuple else (state,)  # of __dict__ and of __slots__
+    fields = {name: value for each in states if isinstance(each, dict) for name, value in each.items()}
+    wrapper = wrapper_from(*arguments)
+    local, spec = (fields.get(name) for name in ("_local_tensor", "_spec"))
+    if not isinstance(local, Tensor) or not isinstance(spec, Spec):
+        raise Refused("has a DTensor without a local tensor or a DTensorSpec")
+    return Sharded(wrapper.type, wrapper.shape, local, spec)
+
+
+def nothing(*_arguments: Any) -> None:
+    """What does not matter for values."""
+
+
+class Opaque:
+    """A stand-in for an object that is no tensor: it takes what a pickle gives it, and keeps nothing."""
+
+    def __new__(cls, *_arguments: Any, **_named: Any) -> Opaque:
+        return object.__new__(cls)
+
+    def __init__(self, *_arguments: Any, **_named: Any) -> None:
+        pass
+
+    def __setstate__(self, _state: Any) -> None:
+        pass
+
+    def __setitem__(self, _key: Any, _value: Any) -> None:
+        pass
+
+    def append(self, _value: Any) -> None:
+        """Takes a value."""
+
+    def extend(self, _values: Any) -> None:
+        """Takes values."""
+
+
+DTYPES = {
+    "float32": "F32",
+    "float64": "F64",
+    "float16": "F16",
+    "bfloat16": "BF16",
+    "bool": "BOOL",
+    "uint8": "U8",
+    "int8": "I8",
+    "int16": "I16",
+    "int32": "I32",
+    "int64": "I64",
+    "complex64": "C64",
+}
+
+
 class Values(pickle.Unpickler):
     """Plain values alone."""
 
@@ -188,6 +249,13 @@ class Weights(Typed):
         ("torch._utils", "_rebuild_tensor_v2"): tensor_from,
         ("torch._utils", "_rebuild_tensor_v3"): other_tensor,
         ("torch._utils", "_rebuild_parameter"): parameter_from,
+        ("torch._utils", "_rebuild_parameter_with_state"): data_of,
+        ("torch._tensor", "_rebuild_from_type_v2"): typed_from,
+        ("torch", "Tensor"): nothing,
+        ("torch.nn.parameter", "Parameter"): nothing,
+        ("torch", "device"): nothing,
+        ("collections", "Counter"): Opaque,  # a scheduler's milestones
+        **{("torch", name): ElementType(type) for name, type in DTYPES.items()},
         ("torch", "UntypedStorage"): ElementType(""),
         ("torch.storage", "UntypedStorage"): ElementType(""),
         **{("torch", f"{name}Storage"): ElementType(type) for name, type in STORAGES.items()},
@@ -228,25 +296,8 @@ class TensorMetadata(Fields):
     """The stand-in for TensorStorageMetadata."""
 
 
-def nothing(*_arguments: Any) -> None:
-    """What does not matter for values."""
-
-
 METADATA = "torch.distributed.checkpoint.metadata"
 MEMBER = (("builtins", "getattr"), ("__builtin__", "getattr"))  # of an enumeration, as Python 3.11.0 to 3.11.3 write it
-DTYPES = {
-    "float32": "F32",
-    "float64": "F64",
-    "float16": "F16",
-    "bfloat16": "BF16",
-    "bool": "BOOL",
-    "uint8": "U8",
-    "int8": "I8",
-    "int16": "I16",
-    "int32": "I32",
-    "int64": "I64",
-    "complex64": "C64",
-}
 OTHER_COMPLEX = {  # safetensors has no such type
     ("torch", "ComplexDoubleStorage"): "complex128",
     ("torch", "complex128"): "complex128",
@@ -366,26 +417,6 @@ def wrapper_from(kind: Any, dtype: Any, size: Any, *_others: Any) -> Wrapper:
     return Wrapper(dtype.name, size)
 
 
-def typed_from(build: Any, _kind: Any, arguments: Any, state: Any) -> Any:
-    """_rebuild_from_type_v2: a tensor with attributes of Python; those of a DTensor say what it holds."""
-    if build in (tensor_from, parameter_from):
-        return build(*arguments)
-    if build is not wrapper_from:
-        raise Refused("has a tensor with an unknown constructor")
-    states = state if type(state) is tuple else (state,)  # of __dict__ and of __slots__
-    fields = {name: value for each in states if isinstance(each, dict) for name, value in each.items()}
-    wrapper = wrapper_from(*arguments)
-    local, spec = (fields.get(name) for name in ("_local_tensor", "_spec"))
-    if not isinstance(local, Tensor) or not isinstance(spec, Spec):
-        raise Refused("has a DTensor without a local tensor or a DTensorSpec")
-    return Sharded(wrapper.type, wrapper.shape, local, spec)
-
-
-def data_of(tensor: Any, *_others: Any) -> Any:
-    """_rebuild_parameter_with_state."""
-    return tensor
-
-
 OLD, NEW = "torch.distributed._tensor", "torch.distributed.tensor"  # until torch 2.4, and since
 
 
@@ -394,14 +425,8 @@ class Ranks(Weights):
 
     allowed: ClassVar = {
         **Weights.allowed,
-        ("torch._tensor", "_rebuild_from_type_v2"): typed_from,
         ("torch._utils", "_rebuild_wrapper_subclass"): wrapper_from,
-        ("torch._utils", "_rebuild_parameter_with_state"): data_of,
         ("torch.serialization", "_get_layout"): nothing,
-        ("torch", "device"): nothing,
-        ("torch", "Tensor"): nothing,
-        ("torch.nn.parameter", "Parameter"): nothing,
-        **{("torch", name): ElementType(type) for name, type in DTYPES.items()},
         **{(module, "DTensor"): Sharded for module in (NEW, f"{NEW}._api", OLD, f"{OLD}.api")},
         **{(module, "DeviceMesh"): Mesh for module in ("torch.distributed.device_mesh", f"{OLD}.device_mesh")},
         ("torch.distributed._mesh_layout", "_MeshLayout"): MeshLayout,
@@ -420,28 +445,6 @@ class Ranks(Weights):
                 "torch.distributed.checkpoint"
             )
         return super().find_class(module, name)
-
-
-class Opaque:
-    """A stand-in for an object that is no tensor: it takes what a pickle gives it, and keeps nothing."""
-
-    def __new__(cls, *_arguments: Any, **_named: Any) -> Opaque:
-        return object.__new__(cls)
-
-    def __init__(self, *_arguments: Any, **_named: Any) -> None:
-        pass
-
-    def __setstate__(self, _state: Any) -> None:
-        pass
-
-    def __setitem__(self, _key: Any, _value: Any) -> None:
-        pass
-
-    def append(self, _value: Any) -> None:
-        """Takes a value."""
-
-    def extend(self, _values: Any) -> None:
-        """Takes values."""
 
 
 def stage_from(stage: Any) -> Any:
@@ -468,19 +471,20 @@ class Zero(Ranks):
         *("accelerate", "argparse", "datetime", "deepspeed", "lightning", "megatron", "numpy", "omegaconf"),
         *("pathlib", "pytorch_lightning", "transformers"),
     )
-    opaque_builtins: ClassVar = ("bytearray", "complex", "frozenset", "range", "set", "slice")
+    opaque_builtins: ClassVar = ("bytearray", "complex", "frozenset", "range", "set", "slice", "xrange")
     allowed: ClassVar = {
         **Ranks.allowed,
         ("deepspeed.runtime.zero.config", "ZeroStageEnum"): stage_from,
         **dict.fromkeys(MEMBER, member_from),
         ("_codecs", "encode"): Opaque,
         ("types", "SimpleNamespace"): Opaque,
-        **{("collections", name): Opaque for name in ("Counter", "defaultdict", "deque")},
+        **{("collections", name): Opaque for name in ("defaultdict", "deque")},
     }
 
     def find_class(self, module: str, name: str) -> Any:
         known = (module, name) in self.allowed
-        stands_in = module.split(".")[0] in self.opaque or (module == "builtins" and name in self.opaque_builtins)
+        builtin = module in ("builtins", "__builtin__")  # Python 2's name, by protocol 2
+        stands_in = module.split(".")[0] in self.opaque or (builtin and name in self.opaque_builtins)
         return Opaque if stands_in and not known else super().find_class(module, name)
 
 
@@ -490,6 +494,8 @@ def value_of(unpickler: Values) -> Any:
         return unpickler.load()
     except Refused:
         raise
+    except MemoryError as error:
+        raise Refused("is damaged, or needs more memory than a file of its size should (MemoryError)") from error
     except Exception as error:
         raise Refused(f"is damaged or is cut off: {type(error).__name__}: {error}") from error
 
@@ -497,9 +503,19 @@ def value_of(unpickler: Values) -> Any:
 def opened(file: str) -> zipfile.ZipFile:
     """An archive."""
     try:
-        return zipfile.ZipFile(file)
+        return archive_of(file)
     except Exception as error:
         raise Refused(f"is damaged or cut off at byte {os.path.getsize(file)}: {error}") from error
+
+
+def archive_of(file: Any) -> zipfile.ZipFile:
+    """zipfile's; after torch.serialization.set_crc32_options(False), torch has written no CRC to compare."""
+    archive = zipfile.ZipFile(file)
+    records = archive.infolist()
+    if not any(record.CRC for record in records):
+        for record in records:
+            record.CRC = None  # type: ignore[assignment]
+    return archive
 
 
 def checked(call: Callable[[], Result], record: str) -> Result:
@@ -1339,6 +1355,17 @@ class Chunk(NamedTuple):
     length: int
 
 
+def tensor_of(archive: zipfile.ZipFile, part: Part, chunk: Chunk, dtype: str) -> tuple[Tensor, int]:
+    """The one tensor of an archive, and the byte of the archive at which its record begins."""
+    with archive:
+        inner = folder_of(archive.namelist())
+        tensor = value_of(Weights(io.BytesIO(content(archive, f"{inner}data.pkl")), encoding="utf-8"))
+        if not isinstance(tensor, Tensor) or tensor.shape != chunk.sizes or tensor.storage.type != dtype:
+            raise Refused("holds another tensor than the metadata says")
+        check(archive, inner, chunk.file, tensor)
+        return tensor, begin_of(archive, f"{inner}data/{tensor.storage.key}", part)
+
+
 def stored_chunk(chunk: Chunk, folder: str, dtype: str) -> tuple[tuple[int, ...], int]:
     """Its strides and the byte in its file at which it begins: a record is what torch.save writes of one tensor."""
     path = os.path.join(folder, chunk.file)
@@ -1350,14 +1377,11 @@ def stored_chunk(chunk: Chunk, folder: str, dtype: str) -> tuple[tuple[int, ...]
         )
     with open(path, "rb") as stream:
         part = Part(stream, chunk.offset, chunk.length)
-        archive = checked(lambda: zipfile.ZipFile(part), f"at byte {chunk.offset} of {chunk.file}")
-        with archive:
-            inner = folder_of(archive.namelist())
-            tensor = value_of(Weights(io.BytesIO(content(archive, f"{inner}data.pkl")), encoding="utf-8"))
-            if not isinstance(tensor, Tensor) or tensor.shape != chunk.sizes or tensor.storage.type != dtype:
-                raise Refused(f"record at byte {chunk.offset} of {chunk.file} is another tensor than the metadata says")
-            check(archive, inner, chunk.file, tensor)
-            begin = begin_of(archive, f"{inner}data/{tensor.storage.key}", part)
+        archive = checked(lambda: archive_of(part), f"at byte {chunk.offset} of {chunk.file}")
+        try:
+            tensor, begin = tensor_of(archive, part, chunk, dtype)
+        except Refused as error:
+            raise Refused(f"{chunk.file} at byte {chunk.offset}: {error}") from error
     return tensor.strides(), chunk.offset + begin + tensor.offset * BYTES[dtype]
 
 
@@ -1495,11 +1519,11 @@ def archive(file: str, _out: BinaryIO) -> None:
         raise Refused(f"record {bad} is damaged: the CRC-32 does not match")
 
 
-def limit_memory(file: str) -> None:
-    """A size that a file names is not allocated before its bytes are seen."""
+def limit_memory(file: str, per_byte: int) -> None:
+    """A size that a file names is not allocated before its bytes are seen. per_byte: of the file, what it may hold."""
     with open("/proc/self/status", encoding="ascii") as status:
         used = re.search(r"VmData:\s*(\d+) kB", status.read())
-    most = int(used[1] if used else 0) * 1024 + 2 * os.path.getsize(file) + (256 << 20)
+    most = int(used[1] if used else 0) * 1024 + per_byte * os.path.getsize(file) + (256 << 20)
     hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
     resource.setrlimit(resource.RLIMIT_DATA, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
 
@@ -1520,7 +1544,7 @@ READERS: dict[str, Callable[[str, BinaryIO], None]] = {
 def main(kind: str, file: str) -> int:
     """The exit code."""
     try:
-        limit_memory(file)
+        limit_memory(file, 64 if kind == "distributed" else 2)  # whose small file has many objects
         READERS[kind](file, sys.stdout.buffer)
         sys.stdout.buffer.flush()
     except Exception as error:

@@ -247,6 +247,15 @@ std::map<std::string, std::string> values_before(const fs::path& file,
   return values;
 }
 
+/// In TOML, "cuda:1" as "cuda": devices of a kind compute the same. "auto", which earlier revisions
+/// wrote, says none.
+bool same_device(const std::string& was, const std::string& is) {
+  const auto kind = [](const std::string& device) {
+    return device.substr(0, device.find_first_of(":\"", 1));
+  };
+  return was == "\"auto\"" || kind(was) == kind(is);
+}
+
 }  // namespace
 
 void require_same_configuration(const fs::path& folder,
@@ -264,7 +273,8 @@ void require_same_configuration(const fs::path& folder,
   for (const auto& [option, value] : before) now.try_emplace(option, unset);
   for (const auto& [option, value] : now) {
     const auto was = before.try_emplace(option, unset).first->second;
-    require(was == value || config.may_change.contains(option),
+    const bool same = option == "device" ? same_device(was, value) : was == value;
+    require(same || config.may_change.contains(option),
             "[run] {} belongs to another configuration: the run has {} = {}, received {}{}",
             folder,
             option,

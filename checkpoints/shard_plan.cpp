@@ -137,7 +137,16 @@ std::int64_t bytes_of(std::string_view dtype, const std::vector<std::int64_t>& s
   return product(shape).value() * bits_of(dtype) / 8;
 }
 
+void require_unquantised(const StoredTensor& tensor, std::string_view dtype) {
+  require(dtype.empty() || dtype == "F32" || tensor.role != Role::quantised,
+          "[checkpoint] needs unquantised weights for --dtype {}, received the codes \"{}\", whose "
+          "scales would be rounded; leave out --dtype",
+          dtype,
+          printable(tensor.name));
+}
+
 std::vector<PlannedTensor> planned_tensors(const Checkpoint& like, std::string_view dtype) {
+  for (const auto& tensor : like.tensors) require_unquantised(tensor, dtype);
   std::vector<PlannedTensor> planned;
   std::size_t group = 0;
   for (std::size_t i = 0; i < like.tensors.size(); ++i) {

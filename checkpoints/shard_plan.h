@@ -42,8 +42,11 @@ bool is_summed(const StoredTensor& tensor);
 /// Bytes that a tensor of this type and shape has.
 std::int64_t bytes_of(std::string_view dtype, const std::vector<std::int64_t>& shape);
 
+/// Throws std::invalid_argument for codes, whose scales would be rounded to `dtype` (empty: none).
+void require_unquantised(const StoredTensor& tensor, std::string_view dtype);
+
 /// All tensors of the checkpoint, in groups by file; is_summed() ones become `dtype` (empty: as
-/// they are).
+/// they are). Throws as require_unquantised() does.
 std::vector<PlannedTensor> planned_tensors(const Checkpoint& like, std::string_view dtype);
 
 /// Lays the tensors out in shards, in their order, named as those of `like`. `shard_size`: a new

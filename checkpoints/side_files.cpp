@@ -207,6 +207,19 @@ std::vector<std::string> left_behind(const Checkpoint& checkpoint) {
   return names;
 }
 
+nlohmann::json read_settings(const fs::path& file) {
+  const auto text = InputFile(file).text(table_json_limits.bytes);
+  try {
+    return parse_json(text, file.string(), table_json_limits);  // a tokenizer's table is large
+  } catch (const std::runtime_error&) {
+    try {
+      return parse_json(with_marked_numbers(text, ""), file.string(), table_json_limits);
+    } catch (const std::runtime_error&) {  // the place is that in the text without marks
+    }
+    throw;
+  }
+}
+
 void copy_side_file(const fs::path& from, const fs::path& to, const ConfigChange& change) {
   const InputFile source(from);
   AtomicFile copy(to);

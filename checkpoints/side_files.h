@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,10 @@ struct ConfigChange {
 void copy_side_file(const std::filesystem::path& from,
                     const std::filesystem::path& to,
                     const ConfigChange& change);
+
+/// A configuration. Python's NaN and infinities, which JSON has not, become texts, as all numbers
+/// then do. Throws std::runtime_error for another text.
+nlohmann::json read_settings(const std::filesystem::path& file);
 
 /// The names of what in a checkpoint's folder is neither a side file, nor one of its files, their
 /// index or hidden.

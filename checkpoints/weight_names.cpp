@@ -486,7 +486,10 @@ bool is_statistic(std::string_view name) {
 bool holds_codes(const TypedName& tensor) {
   const auto name = tensor.name, dtype = tensor.dtype;
   constexpr Words<4> packed{"qweight", "qzeros", "weight_packed", "g_idx"};
-  const auto ends_so = [&](std::string_view end) { return name.ends_with(end); };
+  const auto ends_so = [&](std::string_view end) {
+    return name.ends_with(end) &&
+           (name.size() == end.size() || name[name.size() - end.size() - 1] == '.');
+  };
   const bool bytes = dtype == "U8" || dtype == "I8";
   return (dtype.starts_with("F") && !is_float_type(dtype)) || (bytes && name.ends_with("weight")) ||
          (!is_float_type(dtype) && std::ranges::any_of(packed, ends_so));

@@ -95,6 +95,8 @@ int diff_command(const std::vector<std::string>& arguments) {
   const auto difference = verbs::diff(given.a, given.b, options);
   console.clear();
   if (given.json) {
+    if (!given.quiet)
+      for (const auto& remark : difference.remarks) console.warn(remark);
     print(verbs::to_json(difference) + "\n");
   } else if (!given.quiet) {
     print(diff_text(difference, options.tolerance));

@@ -55,7 +55,7 @@ std::string different_text(const verbs::TensorDiff& tensor) {
 std::vector<std::string> diff_row(const verbs::TensorDiff& tensor) {
   const auto& distance = tensor.distance;
   const bool paired = tensor.status != DiffStatus::shape;
-  return {printable(tensor.b.name),
+  return {terminal_text(tensor.b.name, ""),
           both_texts(tensor.a.dtype, tensor.b.dtype),
           both_texts(shape_text(tensor.a.shape), shape_text(tensor.b.shape)),
           different_text(tensor),
@@ -79,7 +79,7 @@ std::string alone_text(std::string_view side, const std::vector<verbs::DiffSide>
   auto text = formatted("only in {}: {}\n", side, counted(std::ssize(tensors), "tensor"));
   for (std::size_t i = 0; i < std::min(most_names, tensors.size()); ++i)
     text += formatted("  {}  {}  {}\n",
-                      printable(tensors[i].name),
+                      terminal_text(tensors[i].name, ""),
                       tensors[i].dtype,
                       shape_text(tensors[i].shape));
   if (tensors.size() > most_names)

@@ -96,9 +96,10 @@ std::string summary_text(const verbs::Inspection& inspection) {
   return text;
 }
 
-/// Runs `work`, which a progress line follows once it takes a while.
+/// Runs `work`, which a progress line follows on a terminal once it takes a while.
 template <class Work>
 auto with_progress(ByteProgress& progress, const Work& work) {
+  if (terminal_columns(stderr) == 0) return work();
   using std::chrono::milliseconds;
   auto done = std::async(std::launch::async, work);
   Console console(/*quiet=*/false);

@@ -8,6 +8,7 @@
 
 #include "checkpoints/artifact.h"
 #include "checkpoints/file_names.h"
+#include "checkpoints/side_files.h"
 #include "support/atomic_file.h"
 #include "support/digest.h"
 #include "support/errors.h"
@@ -63,7 +64,7 @@ bool same_settings(const fs::path& a, const fs::path& b) {
   if (file_digest(a) == file_digest(b)) return true;
   if (a.extension() != ".json") return false;
   const auto settings = [](const fs::path& file) {
-    auto json = parse_json(InputFile(file).text(JsonLimits{}.bytes), file.string());
+    auto json = checkpoints::read_settings(file);
     if (json.is_object())
       for (const auto* name : {"_name_or_path", "transformers_version"}) json.erase(name);
     return json;

@@ -28,6 +28,7 @@
 #include "support/printable.h"
 #include "support/stopwatch.h"
 #include "support/text.h"
+#include "support/utf8.h"
 #include "support/version.h"
 
 namespace dimred::merge {
@@ -707,7 +708,7 @@ std::string describe(const Report& report) {
     if (!part.not_copied.empty())
       text += formatted("  not copied from {}: {}\n",
                         part.copied_from.filename(),
-                        printable(name_list(part.not_copied)));
+                        terminal_text(name_list(part.not_copied), ""));
   }
   for (const auto& remark : remarks_on(report)) text += remark + "\n";
   if (!report.left_out.empty())

@@ -27,6 +27,7 @@
 #include "support/printable.h"
 #include "support/stopwatch.h"
 #include "support/text.h"
+#include "support/utf8.h"
 #include "support/version.h"
 
 namespace dimred::verbs {
@@ -280,7 +281,10 @@ ConvertWork open_work(const fs::path& source,
   auto tensors = chosen_tensors(work.source, options, report);
   report_tied(work, tensors, report);
   report_folded(work, tensors, report);
-  for (auto& tensor : tensors) give_type(tensor, options.dtype, report);
+  for (auto& tensor : tensors) {
+    checkpoints::require_unquantised(work.source.tensors[tensor.index], options.dtype);
+    give_type(tensor, options.dtype, report);
+  }
   rename_tensors(tensors, options.renames, report);
   plan_files(work, std::move(tensors), output, options.shard_size, report);
   if (work.source.in_folder()) {
@@ -331,9 +335,9 @@ std::string describe(const ConvertReport& report) {
   add("left out by --include and --exclude", report.excluded);
   add("left out as training state", report.left_out);
   for (const auto& names : report.tied)
-    text += formatted("tied, written under each name: {}\n", printable(name_list(names)));
+    text += formatted("tied, written under each name: {}\n", terminal_text(name_list(names), ""));
   if (!report.not_copied.empty())
-    text += formatted("not copied: {}\n", printable(name_list(report.not_copied)));
+    text += formatted("not copied: {}\n", terminal_text(name_list(report.not_copied), ""));
   for (const auto& remark : report.remarks) text += remark + "\n";
   return text + formatted("read {}, wrote {} in {}",
                           bytes_text(report.bytes_read),

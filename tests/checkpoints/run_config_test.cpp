@@ -144,7 +144,7 @@ TEST_F(Run, IsNotNeededByWhatSaysItItself) {
 
 /// A table with every kind of row, as a run and its resume see it.
 struct Resumed {
-  std::string model = "convnet", data = "here";
+  std::string model = "convnet", data = "here", device = "cuda";
   std::int64_t epochs = 3, threads = 2, seed = 1;
   bool caching = true, deterministic = false;
   OptionTable table{"test", ""};
@@ -155,6 +155,7 @@ struct Resumed {
     table.add("threads", &threads, "").may_change_unless(is_on("deterministic"));
     table.add("deterministic", &deterministic, "");
     table.add("seed", &seed, "").way_on("; with --seed {} it goes on");
+    table.add("device", &device, "");
     table.group("Data", {.persists = true});
     table.add("data", &data, "");
     table.add("datasets_use_caching", &caching, "").may_change();
@@ -172,6 +173,18 @@ struct Resumed {
 TEST(RunConfig, ThatPersistsIsWhatTheWeightsDependOn) {
   const Resumed now;
   EXPECT_EQ(run_config(now.table).persistent, "data = \"here\"\nmodel = \"convnet\"\n");
+}
+
+TEST(RunConfig, GoesOnOnAnotherDeviceOfItsKind) {
+  Resumed before, now;
+  for (const auto& [was, is] : {std::pair{"cuda", "cuda:1"}, {"cuda:0", "cuda"}, {"auto", "cpu"}}) {
+    before.device = was;
+    now.device = is;
+    EXPECT_EQ(now.refusal(run_config(before.table)), "no exception") << was << ", " << is;
+  }
+  before.device = "cuda:1";
+  now.device = "cpu";
+  EXPECT_THAT(now.refusal(run_config(before.table)), HasSubstr("cuda:1"));
 }
 
 TEST(RunConfig, MayChangeWhereItsRowsSaySo) {

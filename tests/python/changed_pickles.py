@@ -38,7 +38,7 @@ def main(reader: str, folder: Path) -> None:
     module: Any = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     read, refused, content = 0, 0, module.content
-    module.limit_memory(__file__)
+    module.limit_memory(__file__, 2)
     for seed in ("2.pt", "4.pt", "pairs.bin"):
         sound = (folder / seed).read_bytes()
         if seed.endswith("pt"):

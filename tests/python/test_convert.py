@@ -981,3 +981,16 @@ def test_a_line_end_in_a_name_forges_no_line(tmp_path: Path, execute) -> None:
     save_file({"a\nsame": torch.ones(2)}, tmp_path / "w.safetensors")
     words = ["--output", tmp_path / "out.safetensors", "--dtype", "float16"]
     assert "same" not in execute("dimred", "convert", tmp_path / "w.safetensors", *words).splitlines()
+
+
+def test_scales_of_quantised_weights_are_not_rounded(tmp_path: Path, fails, execute) -> None:
+    """Codes mean nothing without them; as they are, both are copied."""
+    codes = {"l.weight": torch.ones(8, dtype=torch.uint8), "l.weight.absmax": torch.tensor([0.1])}
+    codes |= {"l.weight.quant_map": torch.linspace(-1, 1, 16), "norm.weight": torch.ones(4)}
+    (tmp_path / "in").mkdir()
+    save_file(codes, tmp_path / "in/model.safetensors")
+    line = fails(2, "convert", tmp_path / "in", "--dtype=bfloat16", "--output", tmp_path / "half")
+    assert 'needs unquantised weights for --dtype BF16, received the codes "l.weight"' in line
+    assert "scales would be rounded; leave out --dtype" in line
+    execute("dimred", "convert", tmp_path / "in", "--output", tmp_path / "same")
+    same_bits(load_file(tmp_path / "same/model.safetensors"), codes)

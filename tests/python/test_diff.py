@@ -429,3 +429,11 @@ def test_python_returns_the_document(tmp_path: Path) -> None:
     sides[0].write_bytes(b"x" * 100)
     with pytest.raises((OSError, ValueError), match=r"a\.safetensors"):
         dimred.diff(*sides)
+
+
+def test_json_leaves_notes_to_standard_error(tmp_path: Path, binaries: Path) -> None:
+    save_file({"l.weight": torch.ones(3)}, tmp_path / "a.safetensors")
+    command = [binaries / "dimred", "diff", tmp_path / "a.safetensors", tmp_path / "a.safetensors", "--exclude=none"]
+    done = completed([*command, "--json"])
+    assert json.loads(done.stdout)["same"] and "none" in done.stderr, done.stderr
+    assert completed([*command, "--json", "--quiet"]).stderr == ""

@@ -496,3 +496,18 @@ def test_files_without_the_kind_that_is_asked(tmp_path: Path, fails, execute) ->
     save_file({"w": normal(3)}, tmp_path / "w.safetensors")
     said = fails(2, "merge", tmp_path / "w.safetensors", "--take=averaged", "--output", tmp_path / "x")
     assert "with one kind of weights" in said
+
+
+def test_configurations_of_pythons_infinity_and_large_tokenizers_are_compared(run: Path, tmp_path: Path, fails) -> None:
+    """JSON has no infinity; a table of 200,000 pairs takes more memory than other texts may."""
+    pairs = [["ab", f"c{i}"] for i in range(200_000)]
+    for indent, step in enumerate(STEPS):
+        folder = run / f"checkpoint-{step}"
+        config = {"time_step_limit": [0.0, float("inf")], "transformers_version": f"5.{step}"}
+        (folder / "config.json").write_text(json.dumps(config))
+        (folder / "tokenizer.json").write_text(json.dumps({"truncation": None, "merges": pairs}, indent=indent))
+    dimred.merge(run, tmp_path / "merged")
+    assert (tmp_path / "merged/tokenizer.json").exists()
+    (run / "checkpoint-20/tokenizer.json").write_text(json.dumps({"truncation": 7, "merges": pairs}))
+    line = fails(2, "merge", run, "--output", tmp_path / "other")
+    assert "tokenizer.json" in line and "--allow_different_config" in line

@@ -398,6 +398,7 @@ def save_zero(folder: Path, network: Network, stage: int, ranks: int, deepspeed:
             "shared_params": network.shared,
             "ds_config": {"train_batch_size": 8},
             "mp_world_size": 1,
+            "sparse_tensor_module_names": set(),
         }
         torch.save(model, folder / f"{prefix}mp_rank_00_model_states.pt")
     for rank in range(ranks):

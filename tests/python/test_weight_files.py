@@ -13,7 +13,7 @@ import struct
 import subprocess
 import sys
 import zipfile
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 from pathlib import Path
 
@@ -197,6 +197,12 @@ def adam_state() -> dict[str, object]:
     return optimizer.state_dict()
 
 
+def named_parameter(value: float) -> nn.Parameter:
+    parameter = nn.Parameter(torch.full((3,), value))
+    parameter.tag = "head"  # type: ignore[attr-defined]
+    return parameter
+
+
 SCALAR = torch.tensor(90.0)
 NESTED = {
     "net_and_accuracy": (lambda i: {"net": linear(i), "acc": SCALAR + i}, "l.weight l.bias", "acc"),
@@ -261,6 +267,12 @@ NESTED = {
         "l.weight l.bias",
         "cpu.generator, rng.a",
     ),
+    "plain_objects": (
+        lambda i: {"net": linear(i), "milestones": Counter({3: 1}), "dtype": torch.float16, "to": torch.device("cpu")},
+        "l.weight l.bias",
+        "",
+    ),
+    "attributes": (lambda i: {"w": named_parameter(float(i))}, "w", ""),
     "extra_state": (
         lambda i: {"w": torch.ones(5) * i, "q._extra_state": {"amax": torch.ones(5)}},
         "w",
@@ -598,6 +610,20 @@ def test_a_distributed_checkpoint_of_other_types_is_refused_by_type(
     dcp.save({"fc.w": torch.empty(2, dtype=dtype), "b": torch.ones(2)}, checkpoint_id=tmp_path / "dcp", no_dist=True)
     line = fails(1, "inspect", tmp_path / "dcp")
     assert rule in line and ".metadata" in line and "nothing of it was run" not in line
+
+
+def test_an_archive_without_checksums_is_read(tmp_path: Path, execute) -> None:
+    before = torch.serialization.get_crc32_options()
+    torch.serialization.set_crc32_options(False)
+    try:
+        torch.save({"w": torch.arange(6.0)}, tmp_path / "model.pt")
+        dcp.save({"w": torch.arange(6.0)}, checkpoint_id=tmp_path / "dcp", no_dist=True)
+    finally:
+        torch.serialization.set_crc32_options(before)
+    for name, output in (("model.pt", "one"), ("dcp", "two")):
+        execute("dimred", "convert", tmp_path / name, "--output", tmp_path / output)
+        converted = safetensors.torch.load_file(tmp_path / output / "model.safetensors")
+        assert torch.equal(converted["w"], torch.arange(6.0))
 
 
 def test_a_tensor_that_stands_for_the_negative_of_its_storage_is_refused(tmp_path: Path, refused) -> None:
