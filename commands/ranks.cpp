@@ -74,6 +74,20 @@ Failure cause_of(distributed::Ranks& ranks, double patience, const std::exceptio
 
 using Work = std::function<int(const distributed::Ranks&)>;
 
+/// Names the remedy of an error of torch that names no option; empty: unknown.
+std::string advice_on(std::string_view text) {
+  const auto says = [&](std::string_view words) { return text.find(words) != text.npos; };
+  if (says("Expected more than 1 value per channel when training"))
+    return "[batch_size] BatchNorm needs several values for each channel, but a pass has one "
+           "sample; choose a batch size and gradient_accumulation that leave no single sample at "
+           "an epoch's end";
+  if (says("cannot reshape tensor of 0 elements"))
+    return "[model] batchnorm_statistics = synchronized runs the network also where a rank has no "
+           "sample, but the network's view or reshape needs one; write x.flatten(1), or choose a "
+           "batch size that divides the samples";
+  return {};
+}
+
 /// work(ranks), where a device's memory is short with the options that lower its need. `samples`:
 /// of a pass, once the options are resolved.
 int advised(const std::string& command,
@@ -82,8 +96,13 @@ int advised(const std::string& command,
             const std::function<std::int64_t()>& samples) {
   try {
     return work(ranks);
+  } catch (const std::runtime_error& error) {  // of a TorchScript module
+    if (const auto advice = advice_on(error.what()); !advice.empty())
+      throw std::runtime_error(advice);
+    throw;
   } catch (const c10::Error& error) {
     const std::string text = error.what_without_backtrace();
+    if (const auto advice = advice_on(text); !advice.empty()) throw std::runtime_error(advice);
     if (!is_memory_shortage(text)) throw;
     throw std::runtime_error(memory_advice(text, command, samples()));
   }

@@ -352,6 +352,7 @@ int stage1_command(const std::vector<std::string>& arguments) {
   run::validate(options.hooks, rank_info.size);
 
   return with_ranks(table, common, [&](const auto& ranks) {
+    on_rank_0(*ranks.communicator, [&] { run::require_run_place(common.run.output); });
     const auto preprocessing = common.data.preprocessing_name;
     auto setup = run::make_setup(common, ranks);
     auto config = run_config(common, table);

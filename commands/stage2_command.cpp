@@ -312,6 +312,7 @@ int descend(Stage2Plan& plan,
             const distributed::Ranks& ranks,
             const OptionTable& table,
             const std::vector<std::string>& overridden) {
+  on_rank_0(*ranks.communicator, [&] { run::require_run_place(plan.common.run.output); });
   const auto preprocessing = plan.common.data.preprocessing_name;
   auto setup = run::make_setup(plan.common, ranks);
   const auto config = run_config(plan.common, table);

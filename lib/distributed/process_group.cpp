@@ -167,7 +167,7 @@ class ProcessGroup final : public TensorCommunicator {
                                        name(kind),
                                        rank_,
                                        size_,
-                                       head_line(error.what())));
+                                       error_line(error.what())));
     }
   }
 
@@ -295,6 +295,14 @@ std::vector<std::string> ProcessGroup::gather(const std::string& text) {
 }
 
 }  // namespace
+
+std::string error_line(const std::string& text) {
+  constexpr std::string_view mark = "\nLast error:\n";
+  const auto at = text.find(mark);
+  const auto line = head_line(text);
+  if (at == text.npos) return line;
+  return formatted("{}: {}", line, head_line(std::string_view(text).substr(at + mark.size())));
+}
 
 std::unique_ptr<TensorCommunicator> process_group(Backends backends,
                                                   int rank,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "distributed/backends.h"
 #include "distributed/communicator.h"
@@ -14,5 +15,9 @@ std::unique_ptr<TensorCommunicator> process_group(Backends backends,
                                                   int rank,
                                                   int size,
                                                   int node_size);
+
+/// A line of a backend's error: the first and, as NCCL has its reason there, the one behind "Last
+/// error:".
+std::string error_line(const std::string& text);
 
 }  // namespace dimred::distributed

@@ -113,11 +113,12 @@ void recalibrate_batchnorm(Setup& setup, std::int64_t batches_wanted) {
     batches->recycle(std::move(*batch));
   }
   if (setup.communicator->size() == 1) return;
-  model.flat.buffers.mul_(done[0]);  // the mean over batches, a rank's may be fewer
-  setup.communicator->all_reduce(model.flat.buffers);
-  setup.communicator->sum(done);
-  model.flat.buffers.div_(done[0]);
-  model.objective->restore_constants();
+  change_buffers(model, [&] {
+    model.flat.buffers.mul_(done[0]);  // the mean over batches, a rank's may be fewer
+    setup.communicator->all_reduce(model.flat.buffers);
+    setup.communicator->sum(done);
+    model.flat.buffers.div_(done[0]);
+  });
 }
 
 }  // namespace dimred::engine

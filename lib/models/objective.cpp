@@ -1,6 +1,7 @@
 #include "models/objective.h"
 
 #include <ATen/cpu/Utils.h>
+#include <ATen/detail/CUDAHooksInterface.h>
 
 #include <optional>
 #include <set>
@@ -50,8 +51,12 @@ class Classifier final : public Objective {
   std::vector<NamedTensor> parameters() override {
     auto list = listed(network_->named_parameters(),
                        [](const auto& item) { return item.value().requires_grad(); });
-    if (options_.head)
-      for (auto& parameter : options_.head->parameters()) list.push_back(std::move(parameter));
+    if (!options_.head) return list;
+    const auto own = network_->named_parameters();
+    for (auto& parameter : options_.head->parameters()) {
+      if (own.contains(parameter.name)) parameter.name = "margin_" + parameter.name;
+      list.push_back(std::move(parameter));
+    }
     return list;
   }
 
@@ -109,8 +114,9 @@ class Classifier final : public Objective {
     if (network_->operator_norms) network_->operator_norms->reset_running_statistics();
   }
 
-  void restore_constants() override {
-    if (network_->operator_norms) network_->operator_norms->restore_constants();
+  std::vector<torch::Tensor> constants() override {
+    return network_->operator_norms ? network_->operator_norms->constants
+                                    : std::vector<torch::Tensor>();
   }
 
   void synchronize_batchnorm(const SumOverRanks& sum) override {
@@ -170,7 +176,7 @@ std::vector<NamedTensor> all_tensors(Objective& objective) {
 }
 
 bool has_native_bfloat16(torch::Device device) {
-  if (device.is_cuda()) return true;
+  if (device.is_cuda()) return at::detail::getCUDAHooks().supportsBFloat16ConvolutionWithCuDNNv8();
   const auto capabilities = at::cpu::get_cpu_capabilities();
   const auto has = [&](const char* name) {
     const auto found = capabilities.find(name);

@@ -39,7 +39,8 @@ struct NamedTensor {
   std::int64_t first_row = 0;
 };
 
-/// The name of a head's weights among the parameters.
+/// The name of a head's weights, the last of the parameters; "margin_head.weight" behind a network
+/// that has this name.
 inline constexpr auto head_weights = "head.weight";
 
 /// A last layer with its loss, behind a network whose outputs are features.
@@ -89,8 +90,9 @@ class Objective {
   virtual void set_cumulative_batchnorm(bool cumulative) = 0;
   /// Running statistics and their counters to zero; a network's other buffers stay.
   virtual void reset_running_statistics() = 0;
-  /// Gives buffers that training never changes their exact values back, after a sum over ranks.
-  virtual void restore_constants() = 0;
+  /// The floating buffers that training never changes, themselves, which sums over ranks would
+  /// round. Only TorchScript modules have some.
+  virtual std::vector<torch::Tensor> constants() = 0;
   /// From now on BatchNorm normalises by the statistics of the global batch.
   virtual void synchronize_batchnorm(const SumOverRanks& sum) = 0;
 };

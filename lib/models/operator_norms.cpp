@@ -72,10 +72,6 @@ void OperatorNorms::reset_running_statistics() {
   for (auto& counter : counters) counter.zero_();
 }
 
-void OperatorNorms::restore_constants() {
-  for (auto& [buffer, value] : constants) buffer.copy_(value);
-}
-
 OperatorNormsScope::OperatorNormsScope(OperatorNorms& norms) : before_(active) { active = &norms; }
 OperatorNormsScope::~OperatorNormsScope() { active = before_; }
 

@@ -3,7 +3,6 @@
 #include <torch/types.h>
 
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "models/batch_norm.h"
@@ -22,16 +21,14 @@ struct OperatorNorms {
     std::int64_t batches = 0;  // since set_cumulative
   };
   std::vector<Layer> layers;
-  std::vector<torch::Tensor> others;    // floating buffers that training moves beside these
-  std::vector<torch::Tensor> counters;  // num_batches_tracked of each, where there is one
-  /// Floating buffers that training leaves alone, and their values: sums over ranks round them.
-  std::vector<std::pair<torch::Tensor, torch::Tensor>> constants;
+  std::vector<torch::Tensor> others;     // floating buffers that training moves beside these
+  std::vector<torch::Tensor> counters;   // num_batches_tracked of each, where there is one
+  std::vector<torch::Tensor> constants;  // floating buffers that training leaves alone
 
   /// Whether a tensor is one of the layers' statistics.
   bool has(const torch::Tensor& buffer) const;
   void set_cumulative(bool on);
   void reset_running_statistics();
-  void restore_constants();
 };
 
 /// While it lives, dimred::batch_norm in this thread obeys `norms` and reports its layers there.

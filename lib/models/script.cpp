@@ -143,6 +143,11 @@ void check_buffers(const Network& network, const std::string& file) {
             file,
             item.key(),
             type);
+    require(torch::isfinite(item.value()).all().item<bool>(),
+            "[model] {}: needs finite buffers, received infinity or NaN in {}, which no state "
+            "keeps; make a mask in forward, or give it a large number such as -1e9",
+            file,
+            item.key());
   }
 }
 
@@ -262,7 +267,8 @@ void learn_buffers(ScriptNetwork& network, const torch::Tensor& images, const st
     const bool moved = !torch::equal(buffer, before[i]);
     if (moved && !buffer.is_floating_point()) norms.counters.push_back(buffer);
     if (moved && buffer.is_floating_point() && !norms.has(buffer)) norms.others.push_back(buffer);
-    if (!moved && buffer.is_floating_point()) norms.constants.emplace_back(buffer, before[i]);
+    if (!moved && buffer.is_floating_point() && !norms.has(buffer))
+      norms.constants.push_back(buffer);
     buffer.copy_(before[i]);
   }
 }

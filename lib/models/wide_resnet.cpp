@@ -14,8 +14,9 @@ namespace nn = torch::nn;
 
 constexpr std::int64_t first_width = 16;
 
-/// WRN-depth-widen. Source: Zagoruyko and Komodakis, BMVC 2016; names, order, initialisation and
-/// the last BatchNorm's momentum of 0.9 of timgaripov/swa's wide_resnet.py without dropout.
+/// WRN-depth-widen. Source: Zagoruyko and Komodakis, BMVC 2016; names, order and the last
+/// BatchNorm's momentum of 0.9 of timgaripov/swa's wide_resnet.py, whose dropout is 0. Initialised
+/// by its conv_init, which that repository's training does not call.
 struct WideResNet final : Network {
   WideResNet(std::int64_t blocks, std::int64_t widen, std::int64_t channels, std::int64_t classes)
       : conv1(register_module("conv1", conv(channels, first_width, 3, {.bias = true}))) {

@@ -493,11 +493,23 @@ void OptionTable::apply(const ConfigEntry& entry) {
   row->given_in = entry.source;
 }
 
+void OptionTable::require_once(const std::string& name,
+                               const std::string& source,
+                               std::set<std::string>& given) {
+  const auto* found = find(name);
+  const auto& own = found != nullptr ? found->name : name;
+  require(given.insert(own).second,
+          "{}: {}: given twice{}",
+          source,
+          printable(name),
+          own == name ? "" : formatted(" (another name of {})", own));
+}
+
 void OptionTable::read_file(const fs::path& file) {
   std::set<std::string> given;
   for (auto entry : read_config_file(file)) {
     std::ranges::replace(entry.name, '-', '_');
-    require(given.insert(entry.name).second, "{}: {}: given twice", entry.source, entry.name);
+    require_once(entry.name, entry.source, given);
     apply(entry);
   }
   apply_choices();
@@ -747,9 +759,9 @@ void OptionTable::read_words(const std::string& words,
             source,
             printable(word));
     const auto name = word.substr(0, equals);
-    require(given.insert(name).second, "{}: {}: given twice", source, printable(name));
+    require_once(name, source, given);
+    const auto* found = find(name);
     auto text = word.substr(equals + 1);
-    const auto* found = row(name);
     const bool is_path = found != nullptr && found->kind == OptionKind::path;
     if (is_path && !text.empty() && !looks_like_url(text)) text = (folder / text).string();
     apply(ConfigEntry{.name = name, .text = std::move(text), .source = source});

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -303,6 +304,10 @@ class OptionTable {
                            std::function<void(std::size_t)> assign,
                            std::function<std::size_t()> show);
   Option* find(std::string_view name);
+  /// Refuses a name that `given` has, also under its other name.
+  void require_once(const std::string& name,
+                    const std::string& source,
+                    std::set<std::string>& given);
   std::string hint(std::string_view name, std::string_view prefix) const;
   void locate();
   void apply_choices();

@@ -1,6 +1,5 @@
 #include "run/make_setup.h"
 
-#include <ATen/DeviceAccelerator.h>
 #include <malloc.h>
 #include <torch/utils.h>
 
@@ -45,12 +44,9 @@ engine::Setup make_setup(CommonOptions& options, const distributed::Ranks& ranks
   setup.stops = stops_by_signal();
   const auto share = std::max<std::int64_t>(1, available_threads() / ranks.rank_info.local_size);
   torch::set_num_threads(options.run.threads > 0 ? options.run.threads : share);
-  model.device = engine::parse_device(options.run.device, ranks.rank_info.local_rank);
+  model.device = engine::take_device(
+      options.run.device, ranks.rank_info.local_rank, options.run.tf32, options.run.cudnn_autotune);
   setup.seed = options.run.seed;
-  if (model.device.is_cuda()) {
-    at::accelerator::setDeviceIndex(model.device.index());
-    engine::choose_cuda_algorithms(options.run.tf32, options.run.cudnn_autotune);
-  }
   model.gradient_accumulation = options.run.gradient_accumulation;
   const bool open = !options.data.preprocessing_name && !options.model.for_photographs.empty();
   const auto batches = batches_of(options.run);

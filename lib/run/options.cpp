@@ -100,11 +100,12 @@ void add_data_options(OptionTable& table, engine::DataOptions& options) {
   add_split_options(table, options);
   std::vector<std::pair<std::string, std::optional<data::Recipe>>> recipes{{"auto", std::nullopt}};
   for (const auto& [name, recipe] : data::recipe_names()) recipes.emplace_back(name, recipe);
-  table.add_choice("preprocessing_name",
-                   &options.preprocessing_name,
-                   "preprocessing of images; none: only --pad, --flip and normalisation; auto: the "
-                   "network's preprocessing if images differ in size, else none",
-                   recipes);
+  table.add_choice(
+      "preprocessing_name",
+      &options.preprocessing_name,
+      "preprocessing of images; none: only --pad, --flip and normalisation; auto: the "
+      "built-in network's preprocessing if images differ in size and image_size is 0, else none",
+      recipes);
   table.add("image_size",
             &options.image_size,
             "height and width of the network's input; 0: the preprocessing's own size (default: "

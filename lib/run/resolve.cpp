@@ -18,8 +18,9 @@ engine::PrecisionChoice as_choice(models::Precision precision) {
 }
 
 void resolve_precision(CommonOptions& options) {
-  const auto precision =
-      engine::choose_precision(options.model.precision, engine::parse_device(options.run.device));
+  const auto device = engine::parse_device(options.run.device);
+  if (options.run.device == "auto") options.run.device = device.is_cuda() ? "cuda" : "cpu";
+  const auto precision = engine::choose_precision(options.model.precision, device);
   options.model.precision = as_choice(precision);
   const auto lists = engine::amp_lists(options.model);
   models::validate(lists);

@@ -105,6 +105,15 @@ std::string processor() {
 
 }  // namespace
 
+void require_run_place(const fs::path& path) {
+  require(!path.empty(), "[output] needs --output FOLDER");
+  require(!fs::exists(path) || fs::is_directory(path), "[output] {} is not a folder", path);
+  require(checkpoints::is_run(path) || checkpoints::holds_nothing(path),
+          "[output] {} holds files, but no run of dimred; choose another --output",
+          path);
+  if (!checkpoints::is_run(path)) require_outside_runs(path, "--output");
+}
+
 RunFolder::RunFolder(fs::path path,
                      const checkpoints::RunConfig& config,
                      Communicator& communicator,
@@ -117,13 +126,8 @@ RunFolder::RunFolder(fs::path path,
 }
 
 void RunFolder::take(const checkpoints::RunConfig& wanted) {
-  require(!path_.empty(), "[output] needs --output FOLDER");
-  require(!fs::exists(path_) || fs::is_directory(path_), "[output] {} is not a folder", path_);
+  require_run_place(path_);
   const auto config = path_ / "config.toml";
-  require(checkpoints::is_run(path_) || checkpoints::holds_nothing(path_),
-          "[output] {} holds files, but no run of dimred; choose another --output",
-          path_);
-  if (!checkpoints::is_run(path_)) require_outside_runs(path_, "--output");
   created_ = create_folders(path_);
   lock_ = std::make_unique<checkpoints::FolderLock>(path_);
   new_run_ = !checkpoints::is_run(path_);

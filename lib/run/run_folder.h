@@ -20,6 +20,10 @@ inline constexpr auto module_file = "model.pt";
 /// The TorchScript module of resolved options; empty for a network by name.
 std::filesystem::path module_of(const engine::ModelOptions& options);
 
+/// Throws std::invalid_argument where no run can be: an empty path, a file, a folder of other files
+/// or a place within a run. For a check before the data are read.
+void require_run_place(const std::filesystem::path& path);
+
 /// config.toml, manifest.json, curve.csv, checkpoints/, snapshots/ of one run, and model.pt of a
 /// TorchScript module.
 class RunFolder {

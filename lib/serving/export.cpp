@@ -165,7 +165,7 @@ engine::Setup open_export(const fs::path& folder,
   torch::set_num_threads(run.threads > 0 ? run.threads : available_threads());
   engine::Setup setup;
   setup.communicator = distributed::single_rank();
-  setup.model.device = engine::parse_device(run.device);
+  setup.model.device = engine::take_device(run.device, 0, run.tf32, run.cudnn_autotune);
   setup.data.image_shape = signature.input;
   setup.data.preprocessing = signature.preprocessing;
   engine::ModelOptions model;

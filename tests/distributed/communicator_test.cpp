@@ -8,6 +8,7 @@
 #include <mutex>
 #include <numeric>
 
+#include "distributed/process_group.h"
 #include "distributed/volume.h"
 #include "support/agreement.h"
 #include "tests/tools/gloo_ranks.h"
@@ -206,6 +207,17 @@ TEST_P(OverRanks, AFlagOfOneIsEverybodys) {
     EXPECT_TRUE(any_rank(communicator, communicator.rank() == 1));
     EXPECT_FALSE(any_rank(communicator, false));
   });
+}
+
+TEST(Nccl, AnErrorsReasonStandsBehindItsFirstLine) {
+  const auto line = error_line(
+      "NCCL error in: ProcessGroupNCCL.cpp:94, invalid usage\nncclInvalidUsage: See above.\n"
+      "Last error:\nDuplicate GPU detected : rank 1 and rank 0 both on CUDA device 1b000\n");
+  EXPECT_EQ(
+      line,
+      "NCCL error in: ProcessGroupNCCL.cpp:94, invalid usage: Duplicate GPU detected : rank 1 "
+      "and rank 0 both on CUDA device 1b000");
+  EXPECT_EQ(error_line("one\ntwo"), "one");
 }
 
 TEST(Gloo, ADeadRankIsAFailureThatNamesRankAndCollective) {

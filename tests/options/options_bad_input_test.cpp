@@ -198,6 +198,19 @@ INSTANTIATE_TEST_SUITE_P(
         BadFile{"epochs=3\nepochs=4\n", {"2:1: epochs: given twice"}},
         BadFile{"[data]\n", {"1:1: ", "needs a line key=value, received [data]"}}));
 
+TEST(BadInput, AnOptionAndItsOtherNameAreGivenTwice) {
+  const TemporaryFolder folder;
+  std::int64_t ahead = 0;
+  OptionTable table("test", "of names");
+  table.group("Data");
+  table.add("prefetch", &ahead, "batches ahead").alias("prefetch_buffer_size");
+  const auto file = folder.write("run.cfg", "prefetch=2\nprefetch_buffer_size=8\n");
+  EXPECT_THAT(refusal([&] { table.read_file(file); }),
+              HasSubstr("2:1: prefetch_buffer_size: given twice (another name of prefetch)"));
+  EXPECT_THAT(refusal([&] { table.read_words("prefetch=2 prefetch_buffer_size=8", "words", {}); }),
+              HasSubstr("words: prefetch_buffer_size: given twice"));
+}
+
 TEST(BadInput, FileIsNotReadWhenAFlagIsUnknown) {
   const TemporaryFolder folder;
   const auto file = folder.write("run.toml", "batch_size = 3\n");

@@ -110,3 +110,9 @@ def test_a_damaged_newest_state_falls_back(tmp_path: Path, execute) -> None:
     newest.write_bytes(data)
     printed = execute("dimred", "stage1", *SMALL, "--epochs=3", "--total_epochs=4", "--output", folder)
     assert "continuing at epoch 1" in printed
+
+
+def test_a_last_batch_of_one_sample_is_named_with_the_remedy(tmp_path: Path, fails) -> None:
+    mock = ["--dataset=mock", "--mock_shape=3,32,32", "--train_samples=5", "--test_samples=2", "--batch_size=4"]
+    line = fails(1, "stage1", *mock, "--model=resnet18", "--epochs=1", "--threads=1", "--output", tmp_path / "run")
+    assert "BatchNorm needs several values for each channel, but a pass has one sample; choose a batch size" in line

@@ -7,6 +7,7 @@ Dropout is off where another random stream would be compared; that its masks are
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import zipfile
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+import safetensors.torch
 import torch
 from cli import cli, completed, rows, rows_in
 from fashion import fashion, few
@@ -157,6 +159,84 @@ def test_buffers_of_its_own_are_no_global_statistics(tmp_path: Path, execute, bi
     )
     assert refused.codes == [2, 2]
     assert "needs a network in which only BatchNorm changes" in refused.errors[0]
+
+
+class Shifted(nn.Module):
+    """Its buffer is a statistic from elsewhere, which training leaves alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("shift", torch.zeros(784))
+        self.fc = nn.Linear(784, 10)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.fc(x.flatten(1) - self.shift)
+
+
+class Masked(nn.Module):
+    """Its buffer is a mask with infinities."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("mask", torch.triu(torch.full((10, 10), -math.inf), 1))
+        self.fc = nn.Linear(784, 10)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.fc(x.flatten(1)) @ torch.softmax(self.mask, 1)
+
+
+def test_a_mask_of_infinities_is_refused_before_training(tmp_path: Path, fails) -> None:
+    torch.jit.script(Masked()).save(tmp_path / "net.pt")
+    line = fails(2, "stage1", *DROPPED, "--model", tmp_path / "net.pt", "--output", tmp_path / "run")
+    assert "needs finite buffers, received infinity or NaN in mask" in line and "make a mask in forward" in line
+
+
+class Unmoved(Net):
+    """A BatchNorm behind zeros, whose statistics the first pass does not move."""
+
+    def __init__(self) -> None:
+        super().__init__(0.0)
+        nn.init.zeros_(self.features[3].weight)
+        nn.init.zeros_(self.features[3].bias)
+        self.features[4].running_var.fill_(0)
+
+
+@pytest.mark.parametrize("kind", [Shifted, Unmoved])
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_buffers_that_training_leaves_alone_keep_loaded_values(
+    ranks: int, kind: type[nn.Module], tmp_path: Path, binaries: Path
+) -> None:
+    module = kind()
+    torch.jit.script(module).save(tmp_path / "net.pt")
+    words = ["stage1", *DROPPED, "--epochs=1", "--model", tmp_path / "net.pt"]
+    if kind is Shifted:
+        module.shift.fill_(0.3)
+        safetensors.torch.save_file(module.state_dict(), tmp_path / "net.safetensors")
+        words.append(f"--initialize_from={tmp_path / 'net.safetensors'}")
+    done = run_ranks(binaries / "dimred", [*words, "--output", tmp_path / "run"], ranks)
+    assert done.codes == [0] * ranks, done.errors
+    if kind is Shifted:
+        np.testing.assert_array_equal(newest(tmp_path / "run")["buffers"], module.shift.numpy())
+
+
+class Headed(nn.Module):
+    """Its last layer has the name of a margin head's weights, as that of timm's transformers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(784, 16)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(x.flatten(1))
+
+
+def test_a_margin_head_stands_beside_a_layer_of_its_name(tmp_path: Path, execute) -> None:
+    torch.jit.script(Headed()).save(tmp_path / "net.pt")
+    words = ["--epochs=1", "--margin_loss=arcface", "--embedding_size=16", "--model", tmp_path / "net.pt"]
+    execute("dimred", "stage1", *DROPPED, *words, "--output", tmp_path / "run")
+    execute("dimred", "export", tmp_path / "run", "--output", tmp_path / "export")
+    weights = next((tmp_path / "export").rglob("*.safetensors"))
+    assert set(safetensors.torch.load_file(weights)) == {"head.weight", "head.bias"}
 
 
 class Wrapped(nn.Module):

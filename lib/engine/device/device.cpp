@@ -1,6 +1,7 @@
 #include "engine/device/device.h"
 
 #include <ATen/Context.h>
+#include <ATen/DeviceAccelerator.h>
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <c10/util/Exception.h>
 #include <torch/cuda.h>
@@ -116,12 +117,16 @@ void make_deterministic() {
   context.setDeterministicMkldnn(true);
 }
 
-void choose_cuda_algorithms(bool tf32, bool autotune) {
+torch::Device take_device(const std::string& text, int local_rank, bool tf32, bool autotune) {
+  const auto device = parse_device(text, local_rank);
+  if (!device.is_cuda()) return device;
+  at::accelerator::setDeviceIndex(device.index());
   auto& context = at::globalContext();
   context.setAllowTF32CuBLAS(tf32);
   context.setAllowTF32CuDNN(tf32);
   context.setDeterministicCuDNN(!autotune);
   context.setBenchmarkCuDNN(autotune);
+  return device;
 }
 
 }  // namespace dimred::engine

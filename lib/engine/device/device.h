@@ -26,9 +26,10 @@ std::string reason_of_warning(const std::string& warning, const std::string& cud
 /// reproducibility, use_deterministic_algorithms(True).
 void make_deterministic();
 
-/// How CUDA's libraries may compute, for this process from now on: float32 rounded to TF32 (10 bits
-/// of mantissa; else all 23, also in convolutions, where torch alone would round), and cuDNN's
-/// algorithms by time instead of those whose bits are the same in every run.
-void choose_cuda_algorithms(bool tf32, bool autotune);
+/// parse_device(), whose CUDA device becomes the present one. How CUDA's libraries may compute, for
+/// this process from now on: float32 rounded to TF32 (10 bits of mantissa; else all 23, also in
+/// convolutions, where torch alone would round), and cuDNN's algorithms by time instead of those
+/// whose bits are the same in every run.
+torch::Device take_device(const std::string& text, int local_rank, bool tf32, bool autotune);
 
 }  // namespace dimred::engine

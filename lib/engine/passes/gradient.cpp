@@ -113,15 +113,25 @@ bool needs_all_ranks(const Model& model) {
   return head != nullptr && head->needs_all_ranks();
 }
 
+void change_buffers(Model& model, const std::function<void()>& change) {
+  const torch::NoGradGuard no_grad;
+  const auto constants = model.objective->constants();
+  std::vector<torch::Tensor> values;
+  for (const auto& constant : constants) values.push_back(constant.clone());
+  change();
+  for (std::size_t i = 0; i < constants.size(); ++i) constants[i].copy_(values[i]);
+}
+
 void share_running_statistics(Setup& setup) {
   auto& communicator = *setup.communicator;
   if (communicator.size() == 1 || setup.model.flat.buffers.numel() == 0) return;
   const torch::NoGradGuard no_grad;
   switch (setup.model.batchnorm_statistics) {
     case BatchNormPolicy::averaged:
-      communicator.all_reduce(setup.model.flat.buffers);
-      setup.model.flat.buffers.div_(communicator.size());
-      setup.model.objective->restore_constants();
+      change_buffers(setup.model, [&] {
+        communicator.all_reduce(setup.model.flat.buffers);
+        setup.model.flat.buffers.div_(communicator.size());
+      });
       break;
     case BatchNormPolicy::rank0:
       communicator.broadcast(setup.model.flat.buffers, 0);

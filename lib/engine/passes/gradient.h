@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <future>
 
 #include "engine/passes/buckets.h"
@@ -52,6 +53,10 @@ PendingResult start_loss(Setup& setup, const models::Minibatch& batch, ForwardKe
 
 /// Other ranks wait for this one at every batch, also when it has no sample of it.
 bool needs_all_ranks(const Model& model);
+
+/// Runs `change`, which writes to all of the network's buffers; the constants() among them get
+/// their values back.
+void change_buffers(Model& model, const std::function<void()>& change);
 
 /// BatchNorm's running statistics of all ranks become one, by the setup's policy.
 void share_running_statistics(Setup& setup);

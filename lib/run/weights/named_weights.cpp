@@ -112,9 +112,10 @@ void write_named_weights(engine::Model& model, const fs::path& file) {
   std::vector<checkpoints::FloatTensor> floats;
   std::vector<checkpoints::IntegerTensor> integers;
   auto& objective = *model.objective;
+  const auto of_head = objective.head() ? objective.parameters().back().name : std::string();
   for (const auto& parameter : models::all_tensors(objective)) {
     const auto& [name, tensor] = std::tie(parameter.name, parameter.tensor);
-    if (objective.head() != nullptr && name == models::head_weights) continue;
+    if (name == of_head) continue;
     if (tensor.is_floating_point()) {  // in PyTorch's memory order, whatever the tensor's own
       floats.push_back({name, tensor.sizes().vec(), models::to_vector(tensor.contiguous())});
     } else {

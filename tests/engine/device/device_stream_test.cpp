@@ -6,6 +6,7 @@
 #include <torch/cuda.h>
 #include <torch/utils.h>
 
+#include <cstdlib>
 #include <thread>
 
 namespace dimred::engine {
@@ -56,11 +57,14 @@ TEST_F(DeviceStreams, AreNotThePresentOne) {
 /// A context takes half a gigabyte of a device on which nothing of this process is.
 TEST_F(DeviceStreams, LeaveOtherDevicesAlone) {
   if (torch::cuda::device_count() < 2) GTEST_SKIP() << "needs two CUDA devices";
-  const torch::Device device(torch::kCUDA, 1);
-  const auto values = torch::ones({100}, device);
-  std::jthread([copied = copy_on_side_stream(values)] { copied.get(); }).join();
-  EXPECT_EQ(read_back(values).get().sum().item<float>(), 100);
-  EXPECT_FALSE(at::detail::getCUDAHooks().hasPrimaryContext(0));
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto look = [] {  // in a process of its own: other tests use the first device
+    const auto values = torch::ones({100}, torch::Device(torch::kCUDA, 1));
+    std::jthread([copied = copy_on_side_stream(values)] { copied.get(); }).join();
+    const bool arrived = read_back(values).get().sum().item<float>() == 100;
+    std::_Exit(arrived && !at::detail::getCUDAHooks().hasPrimaryContext(0) ? 0 : 1);
+  };
+  EXPECT_EXIT(look(), testing::ExitedWithCode(0), "");
 }
 
 }  // namespace
