@@ -7,6 +7,7 @@ memory, and trains in the subspace of the components.
 from __future__ import annotations
 
 import importlib
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ __all__ = [
     "trajectory",
 ]
 # Imported at their first use: some need torch, scikit-learn, matplotlib or pandas, which not everyone has.
+NEEDS = {"SnapshotPCA": "sklearn", "SubspaceOptimizer": "torch", "runs": "pandas"}
 MODULES = {
     "Average": "_readouts",
     "Basis": "_basis",
@@ -98,4 +100,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return __all__
+    """The names whose library is there, so that help() and completion do not fail at the others."""
+    return [name for name in __all__ if name not in NEEDS or find_spec(NEEDS[name]) is not None]

@@ -157,8 +157,8 @@ def diff(
     be of any kind and size.
 
     Without a tolerance, two elements of one type are the same if their bits are the same: -0.0 differs from 0.0, and
-        NaNs
-    with different payloads differ. Tensors of different types count as different; their values are compared as well.
+    NaNs with different payloads differ. Tensors of different types count as different; their values are compared as
+    well.
     rtol, atol: if one is given, two values are the same if |a - b| <= atol + rtol * |b|, and two NaNs are the same.
     rename: changes A's names by a file of lines `REGEX -> TEXT` or by such pairs; the first expression that matches
         decides.

@@ -49,8 +49,7 @@ class SnapshotPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         """Adds the rows X and fits all rows since the last fit(), exactly.
 
         The estimator keeps all these rows in memory: n_samples_ x n_features values. While few rows are known,
-            n_components is
-        at most n_samples_ - 1. Cost: each call costs as much as a fit of all the rows.
+        n_components is at most n_samples_ - 1. Cost: each call costs as much as a fit of all the rows.
         """
         first = not self._seen
         X = validate_data(self, X, dtype=FLOATS, reset=first, ensure_min_samples=2 if first else 1)
@@ -76,8 +75,7 @@ class SnapshotPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         """Returns the log-likelihood [n_samples] of each row under probabilistic PCA (Tipping & Bishop, 1999).
 
         Cost: O(k n_features) for each row. Raises ValueError if the components leave no variance for the noise, that
-            is, if
-        noise_variance_ is 0 and there are fewer components than features.
+        is, if noise_variance_ is 0 and there are fewer components than features.
         """
         X = self._validated(X)
         rows = X.astype(np.float64) - self.mean_

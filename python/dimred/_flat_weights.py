@@ -19,8 +19,7 @@ class FlatWeights:
 
     Both are float32, or float64 if a parameter is float64. gather() copies the parameters into the vector, and
     scatter() copies the vector into the parameters; each is one fused pass. If a parameter has a narrower type, the
-    vector keeps the
-    bits that the parameter rounds off: gather() takes only values that have changed since scatter().
+    vector keeps the bits that the parameter rounds off: gather() takes only values that have changed since scatter().
     """
 
     def __init__(self, trained: Trained, length: int) -> None:

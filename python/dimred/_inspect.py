@@ -102,8 +102,8 @@ def inspect(
     manifest: str | os.PathLike[str] | None = None,
     write_manifest: str | os.PathLike[str] | None = None,
 ) -> Inspection:
-    """Shows the contents of one checkpoint, like the command `dimred inspect`. By default only headers are read. The
-    checkpoint may be of any kind that dimred reads.
+    """Shows the contents of one checkpoint, like the command `dimred inspect`. By default only headers are read (of
+    PyTorch's files all bytes). The checkpoint may be of any kind that dimred reads.
 
     check: reads all values, block by block. NaN, infinities, and an index that does not match its shards are faults.
         Constant tensors and masks of -inf are remarks.

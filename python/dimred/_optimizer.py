@@ -46,7 +46,8 @@ class SubspaceOptimizer(torch.optim.Optimizer):
         float64 parameters) keeps the bits that a narrower type rounds off.
     check_closure: True evaluates the closure once more at each step and compares the two losses. False does so at the
         first step only.
-    grad_scaler: a torch.amp.GradScaler. Call its update() after step(). Do not call its step(): it refuses closures.
+    grad_scaler: a torch.amp.GradScaler. Call its update() after step(), also after one that raised. Do not call its
+        step(): it refuses closures.
     process_group: the ranks whose gradients and losses are averaged, for modules without DistributedDataParallel. True
         is the default group; with False each rank descends on its own. Several ranks need a process_group or a
         DistributedDataParallel. All ranks need to begin with the same weights and basis; the first step compares them.
@@ -61,8 +62,8 @@ class SubspaceOptimizer(torch.optim.Optimizer):
     schedulers.
 
     Cost of a step: one forward and backward pass, one forward pass for each trial, and two readings of the basis (k x M
-    float32; each of several ranks reads a part). R ranks also need one all-reduce of k + 2 numbers and one all-gather
-    of M numbers.
+    float32; each of several ranks reads a part). R ranks also reduce-scatter the M gradients (DDP: all-reduce),
+    all-gather M numbers (`mindspore-*`: twice), and make small all-reduces.
     """
 
     # Keywords, as all optimizers of torch take them, rather than a value of options that users would have to import.

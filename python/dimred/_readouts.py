@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import warnings
@@ -20,7 +19,7 @@ from dimred._arguments import one_of, rates_of, require_function, require_kind_o
 from dimred._arrays import is_matrix, tied_names
 from dimred._basis import Basis, spelled_names
 from dimred._minimize import minimize
-from dimred._sources import given_order, open_source, row_values
+from dimred._sources import given_order, layout_of, open_source, row_values
 
 Weights = NDArray[Any]  # float32, or float64
 SCOPE = "[dimred.average]"
@@ -43,8 +42,7 @@ class Average:
     names, shapes: the names and shapes of the parameters; empty where the snapshots had no names.
     loss: the loss of w, if average() evaluated it.
     gain: (mean, low, high) of the last snapshot's losses minus the losses of w, with a 95 % interval over the sample
-        pairs. None unless evaluate returns a loss for each sample, and None for snapshots without an order, none of
-        which is the last one.
+        pairs. None if evaluate returns one number, or if the snapshots have no order and so no last one.
     evaluations: the number of calls of evaluate.
     tied: the further names of tied weights, each with the name in `names` that has the same values.
     """
@@ -138,9 +136,8 @@ def average(
     """Returns an average of the last `last` snapshots of a source.
 
     source: as dimred.fit takes it. Files, also those of a list, are sorted by the steps in their names, as by
-        dimred.merge. If the names have no steps, all files are averaged unless `last` is given. The given order then
-        counts, and a warning says so if the kind or the window needs an order. The warning also names files of equal
-        values.
+        dimred.merge. If the names have no steps, the given order counts, and all files are averaged unless `last` is
+        given. A warning says so if the kind or the window needs an order, and names files of equal values.
     kind: a kind of dimred.merge, or "greedy" or "learned". The default rates are decay 0.9 for "ema", alpha 0.2 for
         "pma-ema" and gamma 1 for "power". "power" needs steps in the names of the snapshots. "greedy" starts from the
         best snapshot and adds each next best one if the mean improves (Wortsman et al. 2022); it needs evaluate.
@@ -151,7 +148,7 @@ def average(
         BatchNorm, recalibrate the statistics inside evaluate.
     loss_and_grad, batches: for "learned", as dimred.minimize takes them, on held-out data.
 
-    Memory: one vector [M]; two with evaluate, and three for "greedy". "learned" holds all averaged snapshots.
+    Memory: one vector [M]; two with evaluate, and six for "greedy". "learned" holds all averaged snapshots.
 
     Raises ValueError for snapshots that cannot be averaged, such as LoRA factors. Several checkpoints of one step, or
     checkpoints of several stages, have no order: other kinds than "mean", "greedy" and "learned" are refused, and so is
@@ -191,15 +188,8 @@ def average(
     if kind == "learned":
         assert loss_and_grad is not None
         w, coefficients = _learned(rows, taken, w, loss_and_grad, 50 if steps is None else steps, batches)
-    parameters = json.loads(rows.layout)["parameters"] if rows.layout else []
-    result = Average(
-        w,
-        coefficients,
-        [rows.names[i] for i in taken],
-        [p["name"] for p in parameters],
-        [tuple(p["shape"]) for p in parameters],
-        tied=_tied(source, rows, [p["name"] for p in parameters]),
-    )
+    names, shapes = layout_of(rows)
+    result = Average(w, coefficients, [rows.names[i] for i in taken], names, shapes, tied=_tied(source, rows, names))
     if evaluate is not None:
         losses = judge(w)
         result.loss = float(losses.mean())
@@ -261,7 +251,7 @@ def _require_no_factors(rows: _core.Source, taken: range) -> None:
 
     A single factor has a mean if the other factor is fixed.
     """
-    names = [parameter["name"] for parameter in json.loads(rows.layout)["parameters"]] if rows.layout else []
+    names, _ = layout_of(rows)
     factors = {part: name for part, name in zip(_core.adapter_parts(names), names, strict=True) if part}
     if len(taken) > 1 and len(factors) > 1:
         raise ValueError(
@@ -320,10 +310,13 @@ def _greedy(rows: _core.Source, taken: range, judge: _Judge) -> tuple[list[float
     chosen, best = [order[0]], alone[order[0]]
     total = _row(rows, taken[order[0]]).astype(np.float64)
     for i in order[1:]:
-        trial = total + _row(rows, taken[i])
-        loss = float(judge((trial / (len(chosen) + 1)).astype(_dtype(rows))).mean())
+        w = _row(rows, taken[i])
+        trial = np.empty(len(w), _dtype(rows))
+        np.divide(total + w, len(chosen) + 1, out=trial, casting="unsafe")
+        loss = float(judge(trial).mean())
         if loss < best:
-            chosen, best, total = [*chosen, i], loss, trial
+            chosen, best = [*chosen, i], loss
+            total += w
     return [float(i in chosen) for i in range(len(taken))], float(len(chosen))
 
 
@@ -336,11 +329,12 @@ def _learned(
     batches: Iterable[Any] | None,
 ) -> tuple[Weights, NDArray[np.float64]]:
     spanned = np.stack([_row(rows, i) for i in taken]).astype(np.float64)
-    triangle = np.linalg.qr(spanned.T)
-    basis = Basis(np.ascontiguousarray(triangle[0].T, np.float32), None, None)
+    left, sizes, right = np.linalg.svd(spanned, full_matrices=False)
+    kept = sizes > max(spanned.shape) * np.finfo(np.float64).eps * sizes[0]  # equal snapshots span less
+    left, sizes, right = left[:, kept], sizes[kept], right[kept]
+    basis = Basis(right.astype(np.float32), None, None)
     done = minimize(loss_and_grad, w, basis, steps=steps, batches=batches, alpha=0.0)
-    coefficients = np.linalg.lstsq(triangle[1], triangle[0].T @ done.w.astype(np.float64), rcond=None)[0]
-    return done.w, coefficients
+    return done.w, left @ (right @ done.w.astype(np.float64) / sizes)
 
 
 def _interval(difference: NDArray[np.float64]) -> tuple[float, float, float] | None:

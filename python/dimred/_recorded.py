@@ -65,16 +65,15 @@ class Recorded:
         now = values_of(self._model, False)
         named = dict(now.parameters)
         thawed = [
-            name
-            for name, value in now.parameters
-            if self._trainable_only and name not in self._names and _trains(value)
+            name for name, value in now.parameters if self._trainable_only and name in self.lacks and _trains(value)
         ]
         if thawed:
             raise ValueError(
                 f"{SCOPE} needs the same trainable parameters as when the recorder was made, received {thawed[0]}, "
                 "which was frozen then; trainable_only=False records all"
             )
-        parameters = [(name, named[name]) for name, _ in self.tables[0] if name in named]
+        added = [(name, value) for name, value in now.parameters if name not in self._names and name not in self.lacks]
+        parameters = [*((name, named[name]) for name, _ in self.tables[0] if name in named), *added]
         for part, table, out in zip(
             (parameters, now.buffers, now.counters), self.tables, (weights, buffers, counters), strict=True
         ):

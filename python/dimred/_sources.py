@@ -52,9 +52,15 @@ def row_values(rows: _core.Source, i: int) -> NDArray[Any]:
     return row
 
 
+def layout_of(rows: _core.Source) -> tuple[list[str], list[tuple[int, ...]]]:
+    """Returns the names and shapes of the parameters, in the order of the columns; both are empty without names."""
+    parameters = json.loads(rows.layout)["parameters"] if rows.layout else []
+    return [part["name"] for part in parameters], [tuple(part["shape"]) for part in parameters]
+
+
 def _left(rows: _core.Source, patterns: list[str]) -> list[str]:
     """Returns the names of parameters that match no pattern."""
-    names = [parameter["name"] for parameter in json.loads(rows.layout)["parameters"]] if rows.layout else []
+    names, _ = layout_of(rows)
     if not names:
         raise ValueError(
             f"[dimred.fit] exclude needs snapshots with names of parameters, received {rows.names[0]}, which has no "

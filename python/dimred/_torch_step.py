@@ -207,6 +207,7 @@ class TorchStep:
         if self._moved:
             self._swap_momenta(moved=False)
         self._weights.scatter()
+        torch.clear_autocast_cache()
         _put(self._before)
         set_random_state(self._random)
         for parameter in self._weights.parameters:
@@ -216,6 +217,7 @@ class TorchStep:
 
     def _evaluate(self) -> Tensor:
         self._state.cost.forward_passes += 1
+        torch.clear_autocast_cache()  # an autocast around the step keeps copies of earlier weights
         _put(self._before)
         set_random_state(self._random)
         return _scalar(self._objective.closure())
@@ -335,7 +337,13 @@ def _put(values: Values) -> None:
     if values:
         for buffers, name, buffer, _ in values:
             buffers[name] = buffer
-        torch._foreach_copy_([buffer for *_, buffer, _ in values], [value for *_, value in values])
+        written = [(buffer, value) for *_, buffer, value in values if not is_expanded(buffer)]
+        torch._foreach_copy_([buffer for buffer, _ in written], [value for _, value in written])
+
+
+def is_expanded(tensor: Tensor) -> bool:
+    """Whether elements share memory, as expand() leaves them: nothing can write to such a tensor in place."""
+    return any(step == 0 and size > 1 for step, size in zip(tensor.stride(), tensor.shape, strict=True))
 
 
 def random_state(device: torch.device) -> Random:

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from dimred._basis import Basis
 from dimred._fit import fit
-from dimred._readouts import _parameters_of, _row
-from dimred._sources import given_order, open_source
+from dimred._readouts import _parameters_of, _row, _split
+from dimred._sources import given_order, layout_of, open_source
 from dimred._trajectory import Trajectory
 
 Grid = NDArray[np.float64]
@@ -41,7 +41,8 @@ def spectrum(basis: Basis, axes: Any = None) -> Any:
     axes = _axes(axes)
     numbers = np.arange(1, len(basis.explained_variance_ratio) + 1)
     axes.semilogy(numbers, basis.explained_variance_ratio, "o-", label="snapshots")
-    axes.semilogy(numbers, basis.random_walk_ratio, "--", color="grey", label="random walk")
+    if basis.random_walk_ratio.any():
+        axes.semilogy(numbers, basis.random_walk_ratio, "--", color="grey", label="random walk")
     axes.set(
         xlabel="component",
         ylabel="explained variance ratio",
@@ -57,7 +58,7 @@ def trajectory(source: Any, basis: Basis | None = None, axes: Any = None) -> Any
 
     A random walk also looks like a smooth arc here. Compare the grey line of spectrum() before you interpret the path.
     """
-    coordinates, basis = _coordinates(source, basis)
+    coordinates, basis, _ = _coordinates(source, basis)
     axes = _axes(axes)
     axes.plot(*coordinates.T, "-", color="grey", zorder=1)
     points = axes.scatter(*coordinates.T, c=np.arange(len(coordinates)), zorder=2)
@@ -100,12 +101,10 @@ def landscape(
     The model's own weights and buffers are restored afterwards. `axes.landscape` is (x [points], y [points], losses
     [points, points]). Cost: points^2 calls of loss, and as many copies of M weights.
     """
-    coordinates, basis = _coordinates(source, basis)
+    coordinates, basis, centre = _coordinates(source, basis)
     low, high = coordinates.min(axis=0), coordinates.max(axis=0)
     reach = margin * np.maximum(high - low, 1e-12)
     x, y = (np.linspace(low[i] - reach[i], high[i] + reach[i], points) for i in (0, 1))
-    rows = open_source(source)
-    centre = _row(rows, rows.rows - 1)
     losses = np.empty((points, points))
     with _written(model, basis) as write:
         for i, b in enumerate(y):
@@ -152,8 +151,8 @@ def compare(
     return axes
 
 
-def _coordinates(source: Any, basis: Basis | None) -> tuple[Grid, Basis]:
-    """Returns the coordinates [n, 2] relative to the last snapshot, and the basis."""
+def _coordinates(source: Any, basis: Basis | None) -> tuple[Grid, Basis, NDArray[Any]]:
+    """Returns the coordinates [n, 2] relative to the last snapshot, the basis, and this snapshot in its order."""
     rows = open_source(source)
     if rows.rows < 3:
         raise ValueError(f"[dimred.plot] needs 3 or more snapshots, received {rows.rows}")
@@ -168,8 +167,15 @@ def _coordinates(source: Any, basis: Basis | None) -> tuple[Grid, Basis]:
             f"[dimred.plot] needs a basis of 2 or more components with {rows.columns} columns, received the shape "
             f"{list(basis.components.shape)}"
         )
-    found = np.stack([basis.project(_row(rows, i))[:2] for i in range(rows.rows)])
-    return found - found[-1], basis
+    names, shapes = layout_of(rows)
+    reordered = names != basis.names and sorted(names) == sorted(basis.names)
+    found = []
+    for i in range(rows.rows):
+        row = _row(rows, i)
+        if reordered:
+            row = basis._flat("project", dict(_split(row, names, shapes)))
+        found.append(basis.project(row)[:2])
+    return np.stack(found) - found[-1], basis, row
 
 
 def _labels(basis: Basis) -> dict[str, str]:
@@ -185,6 +191,8 @@ def _written(model: Any, basis: Basis) -> Iterator[Callable[[NDArray[np.float32]
     """Yields a function that gives a torch module weights [M]; the module gets its weights and buffers back."""
     import torch
 
+    from dimred._torch_step import is_expanded
+
     parameters = _parameters_of(model, basis.names) if basis.names else list(model.parameters())
     shapes = basis.shapes or [tuple(parameter.shape) for parameter in parameters]
     first: dict[Any, str] = {}
@@ -197,7 +205,7 @@ def _written(model: Any, basis: Basis) -> Iterator[Callable[[NDArray[np.float32]
         raise ValueError(
             f"[dimred.plot.landscape] the basis has {columns} columns, but the model's parameters have {values} values"
         )
-    own = [(tensor, tensor.detach().clone()) for tensor in (*model.parameters(), *model.buffers())]
+    own = [(part, part.detach().clone()) for part in (*model.parameters(), *model.buffers()) if not is_expanded(part)]
 
     def write(w: NDArray[np.float32]) -> None:
         begin = 0
@@ -206,6 +214,7 @@ def _written(model: Any, basis: Basis) -> Iterator[Callable[[NDArray[np.float32]
                 size = int(np.prod(shape, dtype=np.int64))
                 parameter.copy_(torch.from_numpy(w[begin : begin + size].reshape(shape)))
                 begin += size
+        torch.clear_autocast_cache()  # an autocast around all keeps copies of earlier weights
 
     try:
         yield write
@@ -213,3 +222,4 @@ def _written(model: Any, basis: Basis) -> Iterator[Callable[[NDArray[np.float32]
         with torch.no_grad():
             for tensor, value in own:
                 tensor.copy_(value)
+        torch.clear_autocast_cache()

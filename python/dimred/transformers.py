@@ -128,7 +128,7 @@ class SubspaceTrainer(Trainer):  # type: ignore[misc]
     def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
         """Returns a scheduler that reports the step sizes of the line search and changes nothing."""
         assert self._searching is not None
-        self._searching.total_steps = num_training_steps
+        self._searching.total_steps, self._searching.steps = num_training_steps, 0  # of this train()
         self.lr_scheduler = _StepSizes(self._searching)
         return self.lr_scheduler
 

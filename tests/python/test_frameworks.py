@@ -277,6 +277,15 @@ def test_trainer_takes_searched_steps(tmp_path: Path) -> None:
     ]  # of the first batch
 
 
+def test_a_second_training_has_rates_of_its_own(tmp_path: Path) -> None:
+    """A preset's rates fall to 0 at the end of each."""
+    trainer = Subspace(Regression(), arguments(tmp_path / "out", 2), basis=None, preset="sgd", train_dataset=Rows())
+    for _ in range(2):
+        before = weights(trainer.model)
+        trainer.train()
+        assert np.abs(weights(trainer.model) - before).max() > 1e-4
+
+
 class Outputs(nn.Module):
     """Regression() without a loss, which is the Trainer's to compute."""
 

@@ -204,6 +204,17 @@ def test_learned_coefficients_solve_least_squares(snapshots: np.ndarray) -> None
     np.testing.assert_allclose(found.w, expected @ members, atol=1e-4)
 
 
+def test_learned_weights_of_equal_snapshots_lie_in_their_span(snapshots: np.ndarray) -> None:
+    members, target = snapshots[[-3, -1, -1]], np.random.default_rng(2).normal(size=M)
+    found = dimred.average(
+        members, "learned", last=3, steps=40, loss_and_grad=lambda w: (0.5 * np.square(w - target).sum(), w - target)
+    )
+    np.testing.assert_allclose(found.w, found.coefficients @ members.astype(np.float64), atol=1e-4)
+    plane = members[:2].astype(np.float64)
+    best = np.linalg.lstsq(plane.T, target, rcond=None)[0] @ plane
+    np.testing.assert_allclose(found.w, best, atol=1e-4)
+
+
 def test_the_interval_is_of_pairs(snapshots: np.ndarray) -> None:
     targets = np.random.default_rng(3).normal(size=(200, M)) + snapshots[-3:].mean(axis=0)
     result = dimred.average(snapshots, last=3, evaluate=lambda w: np.square(w - targets).mean(axis=1))
@@ -418,6 +429,30 @@ def test_pictures(trained: tuple[Net, Path], tmp_path: Path) -> None:
     axes.figure.savefig(tmp_path / "picture.png")
     axes = dimred.plot.compare(tmp_path / "a", weights="recalibrated")
     assert np.column_stack(axes.lines[0].get_data()).tolist() == [[2, 0.8]]
+
+
+def test_pictures_match_columns_by_name(trained: tuple[Net, Path]) -> None:
+    """The source's order of parameters need not be the basis's."""
+    model = deepcopy(trained[0]).eval()
+    random = np.random.default_rng(0)
+    states = [
+        {
+            name: p.detach().numpy() + random.normal(0, 0.1, p.shape).astype(np.float32)
+            for name, p in model.named_parameters()
+        }
+        for _ in range(4)
+    ]
+    backward = [dict(reversed(list(state.items()))) for state in states]
+    basis, x = dimred.fit(states, 2), torch.randn(16, 4)
+
+    def picture(source: list[dict[str, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
+        with torch.no_grad():
+            path = np.column_stack(dimred.plot.trajectory(source, basis).lines[0].get_data())
+            drawn = dimred.plot.landscape(model, lambda: float(model(x).square().mean()), source, points=3, basis=basis)
+        return path, drawn.landscape[2]
+
+    for one, other in zip(picture(states), picture(backward), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
 
 
 def test_a_landscape_finds_parameters_by_the_names_that_others_give_them(trained: tuple[Net, Path]) -> None:

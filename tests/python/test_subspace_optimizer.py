@@ -573,6 +573,37 @@ def test_trials_leave_batchnorm_and_random_numbers_alone(flatten: bool) -> None:
     assert int(model.norm.num_batches_tracked) == 4
 
 
+def test_an_autocast_around_the_step_sees_each_trial() -> None:
+    """It keeps copies of the weights in bfloat16, which a trial changes."""
+    within, around = net(), net()
+    losses: list[list[float]] = [[], []]
+    for model, found in ((within, losses[0]), (around, losses[1])):
+        optimizer = dimred.SubspaceOptimizer(model, random_basis(model))
+        for seed in range(3):
+            plain = closure_of(model, seed)
+
+            def cast(plain: Callable[[], torch.Tensor] = plain) -> torch.Tensor:
+                with torch.autocast("cpu", torch.bfloat16):
+                    return plain()
+
+            torch.manual_seed(seed)
+            if model is within:
+                found.append(float(optimizer.step(cast)))
+            else:
+                with torch.autocast("cpu", torch.bfloat16):
+                    found.append(float(optimizer.step(plain)))
+            assert optimizer.report["accepted"]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-2)
+
+
+def test_a_buffer_that_repeats_one_element_stays() -> None:
+    model = net()
+    model.register_buffer("mask", torch.ones(1, 2).expand(4, 2))
+    optimizer = dimred.SubspaceOptimizer(model, random_basis(model))
+    optimizer.step(closure_of(model))
+    assert optimizer.report["accepted"] and torch.equal(model.mask, torch.ones(4, 2))
+
+
 @pytest.mark.parametrize("failing", [0, 2, 3])
 @pytest.mark.parametrize("flatten", [True, False])
 def test_an_error_in_the_closure_changes_nothing(failing: int, flatten: bool) -> None:

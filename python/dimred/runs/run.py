@@ -28,7 +28,7 @@ AVERAGES = ("mean", "ema")
 
 @dataclass
 class Run:
-    """One run folder. `curve` has one row per evaluation; epochs are counted from the start of stage 1."""
+    """One run folder. `curve` has one row per evaluation; `read_runs` counts epochs from the parent's start."""
 
     folder: Path
     curve: pd.DataFrame
@@ -49,7 +49,7 @@ class Run:
 
     @property
     def method(self) -> str:
-        """ "sgd", or the name of the preset."""
+        """The optimizer of stage 1 ("sgd", "adam", ...), or the preset or method of stage 2."""
         return str(self.curve["method"].iloc[0])
 
     @property

@@ -28,8 +28,7 @@ def mean_interval(values: Sequence[float], confidence: float = 0.95) -> Differen
     """Returns Student's t interval of a mean, and its test against 0.
 
     The interval and p are nan if the spread is unknown: for n < 2, and if all values are equal within RESOLUTION. But p
-        is 1
-    if all values are 0.
+    is 1 if all values are 0.
     """
     numbers = np.asarray(values, dtype=float)
     n = len(numbers)
