@@ -32,7 +32,7 @@ from comparison.readings import Readings
 from comparison.results import Outcome, Reader, save_table, tidy
 from comparison.rows import Rows
 from comparison.schedule import Busy, Journal, Scheduler, Stopped, in_words, take
-from comparison.summary import EQUALS, NOTES, Condition, Ranked, choose, conditions, ranking, shown, summarise, within
+from comparison.summary import EQUALS, NOTES, Choices, choose, conditions, ranking, shown, summarise, within
 from workbench.files import require_place, write_whole
 from workbench.jobs import DIMRED
 
@@ -42,7 +42,6 @@ TABLES = {  # and what is near their beginnings
     "summary.csv": "role,method,variant,chosen,",
     "summary.txt": EQUALS[None],
 }
-Choices = dict[Condition, tuple[dict[str, str], Ranked]]  # variants, baselines
 LISTS = {"baselines": "test_accuracy", "baselines_by_loss": "test_loss"}  # key of a file of choices -> metric
 
 
@@ -291,6 +290,13 @@ class Comparison:
         selection = self.done_already() if self.options.choices else self.execute(self.entries.selection, "selection")
         choices = before
         if before is None and self.options.confirm:
+            if unfinished := [outcome for outcome in selection if outcome.word not in ("finished", "diverged")]:
+                self.report(selection, [], None)
+                say(
+                    f"nothing is chosen, because {len(unfinished)} runs of the selection failed; start again, or take "
+                    "their variants out of the file"
+                )
+                return 1
             choices = choices_of(selection, self.plan)
             save_choices(file, choices, self.plan)
         confirmation = self.execute(self.entries.confirmed(choices), "confirmation") if choices is not None else []
@@ -306,11 +312,10 @@ class Comparison:
         table = tidy(everything, list(axes), output)
         table.insert(table.columns.get_loc("variant") + 1, "chosen", [chosen(o.entry, resolved) for o in everything])
         save_table(table, output / "results")
-        ranked = {condition: baselines for condition, (_, baselines) in resolved.items()}
         texts, tables = [self.plan.title], []
-        for phase, outcomes, baselines in (("selection", selection, None), ("confirmation", confirmation, ranked)):
+        for phase, outcomes, frozen in (("selection", selection, None), ("confirmation", confirmation, resolved)):
             for cost, words in EQUALS.items() if outcomes else ():
-                table = summarise(outcomes, axes, cost, baselines)
+                table = summarise(outcomes, axes, cost, frozen)
                 tables.append(table.assign(phase=phase, compared_at=words))
                 if cost is None or table["difference"].notna().any():
                     texts.append(f"\n{phase}, {words}\n{shown(table, list(axes), cost)}")

@@ -48,7 +48,10 @@ def network_of(folder: Path, signature: dict[str, Any]) -> torch.nn.Module:
     if name == "torchscript":
         network: torch.nn.Module = torch.jit.load(folder / "module.pt", map_location="cpu")
     elif name in NAMES:
-        network = build(name, channels, height, width, signature["output"]["shape"][1])
+        try:
+            network = build(name, channels, height, width, signature["output"]["shape"][1])
+        except ModuleNotFoundError as error:
+            raise ExportError(f"{name} needs {error.name}; run scripts/setup.sh --tests") from None
     else:
         raise ExportError(
             f"{name} has no PyTorch twin in experiments/dimred_twins, so only weights.safetensors exists; "

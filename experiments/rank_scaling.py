@@ -112,6 +112,7 @@ def summary(rows: list[list[Any]]) -> list[list[str]]:
         ratios = [row[4] / alone[row[3]] for row in mine if row[3] in alone]
         ratio = f"{statistics.median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f})" if ratios else "–"
         accuracies = [100 * row[6] for row in mine]
+        deviation = f"{statistics.stdev(accuracies):.2f}" if len(accuracies) > 1 else "–"
         table.append(
             [
                 fixed,
@@ -120,7 +121,7 @@ def summary(rows: list[list[Any]]) -> list[list[str]]:
                 f"{statistics.median(rates):,.0f} ({min(rates):,.0f}-{max(rates):,.0f})",
                 ratio,
                 f"{mine[0][5]:.2f} MB",
-                f"{statistics.mean(accuracies):.2f} ± {statistics.pstdev(accuracies):.2f}",
+                f"{statistics.mean(accuracies):.2f} ± {deviation}",
             ]
         )
     return table

@@ -165,11 +165,11 @@ def results(recipe: Recipe) -> list[str]:
         if not step.command.startswith("stage"):
             continue
         run = read_run(step.output)
-        last, trained = run.result(), run.curve["train_loss"].dropna().iloc[-1]
+        last, losses = run.result(), run.curve["train_loss"].dropna()
+        trained = f"training loss {losses.iloc[-1]:.4f}" if len(losses) else "no training"
         tested = f"test accuracy {100 * last['test_accuracy']:.2f} %" if run.is_tested else "no test set"
         lines.append(
-            f"{step.name:12} {last['epoch']:6.3g} epochs  training loss {trained:.4f}  "
-            f"{tested}  {run.curve['seconds'].iloc[-1]:.0f} s"
+            f"{step.name:12} {last['epoch']:6.3g} epochs  {trained}  {tested}  {run.curve['seconds'].iloc[-1]:.0f} s"
         )
     return lines
 

@@ -199,7 +199,10 @@ class Scheduler:
                 self.fail(job, job.diverged.read_text().strip(), report=False)
                 waiting.remove(job)
             elif broken := [need for need in job.needs if need in self.failed]:
-                self.fail(job, f"not started: {names[broken[0]]} failed", report=False)
+                ended = "diverged" if self.failed[broken[0]].startswith("diverged") else "not started"
+                self.fail(
+                    job, f"{ended}: {names[broken[0]]} {'did' if ended == 'diverged' else 'failed'}", report=False
+                )
                 waiting.remove(job)
             elif engine.has_room() and not open_targets.intersection(job.needs):
                 waiting.remove(job)

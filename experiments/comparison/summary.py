@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 from workbench.jobs import as_text
-from workbench.text_table import interval, number, percent, text_table
+from workbench.text_table import interval, number, p_value, percent, text_table
 
 from dimred.runs import holm, mean_interval, paired_difference
 
@@ -26,6 +26,7 @@ Condition = tuple[tuple[str, Any], ...]
 Group = tuple[str, str]  # method, variant
 Groups = dict[Group, list[Outcome]]
 Ranked = dict[str, list[Group]]  # metric -> baselines from the best on
+Choices = dict[Condition, tuple[dict[str, str], Ranked]]  # variants, baselines
 
 
 def conditions(axes: dict[str, list[Any]]) -> list[Condition]:
@@ -139,20 +140,16 @@ def summary_line(
 
 
 def summarise(
-    outcomes: Sequence[Outcome],
-    axes: dict[str, list[Any]],
-    cost: str | None,
-    rankings: dict[Condition, Ranked] | None = None,
+    outcomes: Sequence[Outcome], axes: dict[str, list[Any]], cost: str | None, choices: Choices | None = None
 ) -> pd.DataFrame:
-    """One line per condition, method and variant. `rankings` of baselines are those made before
-    (confirmation); without them each condition ranks its own here. Holm's correction is over all of the table's
+    """One line per condition, method and variant. `choices` are those made before (confirmation); without them each
+    condition makes its own here. Holm's correction is over all of the table's
     tests; one that stands in several conditions, because it does not depend on an axis, counts once."""
     lines = []
     tests: dict[str, list[tuple[str, ...]]] = {metric: [] for metric in METRICS}
     for condition in conditions(axes):
         groups = within(outcomes, condition)
-        ranked = ranking(groups) if rankings is None else rankings[condition]
-        chosen = choose(groups)
+        chosen, ranked = (choose(groups), ranking(groups)) if choices is None else choices[condition]
         for (method, variant), group in groups.items():
             role = group[0].entry.role
             if cost is not None and role == "start":
@@ -175,7 +172,7 @@ def summarise(
                     "role": role,
                     "method": method,
                     "variant": variant,
-                    "chosen": chosen[method] == variant,
+                    "chosen": chosen.get(method) == variant,
                     **named,
                     **summary_line(group, against, cost),
                 }
@@ -207,11 +204,6 @@ def summarise(
         corrected = dict(zip(by_test, holm(list(by_test.values())), strict=True))
         table[f"{prefix}p_holm"] = [corrected[test] for test in tests[metric]]
     return table
-
-
-def p_value(value: float) -> str:
-    """Three digits, `< 0.001` below them."""
-    return "–" if pd.isna(value) else "< .001" if value < 0.001 else f"{value:.3f}"
 
 
 def loss_text(value: float, sign: str = "") -> str:

@@ -91,7 +91,7 @@ def partial_correlation(x: Numbers, y: Numbers, rates: Numbers) -> tuple[float, 
 
 
 def p_of_seeds(x: Numbers, y: Numbers, rates: Numbers, seeds: NDArray[np.int64]) -> float:
-    """Two-sided p of the same correlation by all orders of the seeds, which the rates share: a seed's runs begin alike.
+    """Two-sided p of such a correlation by all orders of the seeds, which the rates share: a seed's runs begin alike.
     Over the seeds that have every rate; nan where nothing varies."""
     names = np.unique(rates)
     whole = [seed for seed in np.unique(seeds) if np.count_nonzero(seeds == seed) == len(names)]
@@ -162,7 +162,14 @@ def means(rows: list[Row], setting: str) -> str:
             one = mean_interval([found for run in seeds if np.isfinite(found := value(run))])
             line.append(f"{one.mean:.4f} ± {one.sd:.4f}")
         lines.append(line)
-    return text_table(["rate", "ended", *STATISTICS, *GAINS], lines)
+    return text_table(["rate", "with statistics", *STATISTICS, *GAINS], lines)
+
+
+def whole_seeds(rows: list[Row], setting: str) -> int:
+    """How many seeds have statistics at every rate at which any seed has them: those that the test of seeds counts."""
+    gains = gains_of(runs_of(rows, setting))
+    rates = {rate for rate, _ in gains}
+    return sum(all((rate, seed) in gains for rate in rates) for seed in {seed for _, seed in gains})
 
 
 def found_of(rows: list[Row]) -> list[tuple[str, Row]]:
@@ -192,7 +199,7 @@ def main() -> int:
     file = Path(sys.argv[1]) if len(sys.argv) > 1 else EXPERIMENTS / "records" / "trajectory_says_rows.jsonl"
     rows = [json.loads(line) for line in file.read_text().splitlines()]
     found = found_of(rows)
-    counts = {s: len({seed for _, seed in runs_of(rows, s)}) for s in sorted({row["setting"] for row in rows})}
+    counts = {setting: whole_seeds(rows, setting) for setting in sorted({row["setting"] for row in rows})}
     for setting, count in counts.items():
         print(f"{setting}: {count} seeds\n\n{means(rows, setting)}\n")
     for row in rows:

@@ -97,8 +97,8 @@ def uncertainty_section(runs: Sequence[Run]) -> str:
         "Each difference is the mean over pairs with the same seed, in percentage points, against "
         f"{best}, the baseline with the highest validation accuracy. The p-values are Holm-corrected over the table."
         if best
-        else "The table has no differences, because the runs have no validation set. Only the test set could choose "
-        "the best baseline, and that choice would be biased."
+        else "The table has no differences, because no baseline (stage 1 continued or annealed, or SGD in stage 2) has "
+        "validation accuracies. Only the test set could choose the best baseline, and that choice would be biased."
     )
     note = f"Intervals and p-values are from Student's t over seeds. {why}"
     keys = group_colours(runs)

@@ -10,7 +10,7 @@ from statistics import fmean
 from dimred.runs import Run, groups, holm, mean_interval, paired_difference
 from dimred.runs.grouping import preference, seeds_of, settings
 
-from .text_table import interval, number
+from .text_table import interval, number, p_value
 
 Table = tuple[list[str], list[list[str]]]  # header, rows
 
@@ -42,18 +42,20 @@ def by_start(values: dict[tuple[int, int], float]) -> dict[int, dict[int, float]
 
 
 def pairs(values: dict[tuple[int, int], float], others: dict[tuple[int, int], float]) -> list[tuple[float, float]]:
-    """The pairs of two groups: runs of one start, and by their own seeds where several of each group have that start.
-    Where only one group has several, its mean stands beside the other's run, because they are not independent pairs."""
-    found = []
-    theirs = by_start(others)
-    for start, mine in by_start(values).items():
-        if start not in theirs:
-            continue
-        if len(mine) > 1 and len(theirs[start]) > 1:
-            found += [(mine[own], theirs[start][own]) for own in mine if own in theirs[start]]
-        else:
-            found.append((fmean(mine.values()), fmean(theirs[start].values())))
-    return found
+    """The pairs of two groups by start: the means where a start has several runs, because they are not independent
+    pairs; of one start alone, its runs by their own seeds."""
+    mine, theirs = by_start(values), by_start(others)
+    shared = [start for start in mine if start in theirs]
+    if len(mine) == len(theirs) == len(shared) == 1 and min(len(values), len(others)) > 1:
+        one, other = mine[shared[0]], theirs[shared[0]]
+        return [(one[own], other[own]) for own in one if own in other]
+    return [(fmean(mine[start].values()), fmean(theirs[start].values())) for start in shared]
+
+
+def independent(values: dict[tuple[int, int], float]) -> list[float]:
+    """The means of the starts; of one start alone, its runs."""
+    starts = list(by_start(values).values())
+    return list(starts[0].values()) if len(starts) == 1 else [fmean(start.values()) for start in starts]
 
 
 def is_baseline(run: Run) -> bool:
@@ -88,7 +90,7 @@ def uncertainty(runs: Sequence[Run]) -> tuple[Table, str | None]:
     rows, differences = [], []
     for name, members in found.items():
         values = accuracies(members, "test_accuracy")
-        mean = mean_interval(list(values.values()))
+        mean = mean_interval(independent(values))
         validation = fmean(accuracies(members, "validation_accuracy").values())
         compared = name != best and members[0].kind != "stage 1"
         shared = pairs(values, against) if compared else []
@@ -111,7 +113,7 @@ def uncertainty(runs: Sequence[Run]) -> tuple[Table, str | None]:
             row += [
                 "best baseline" if row[0] == best else number(difference.mean, "+"),
                 interval(difference.low, difference.high, "+"),
-                number(p, "", 3),
+                p_value(p),
             ]
     return (header, rows), best
 

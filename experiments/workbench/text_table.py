@@ -18,6 +18,11 @@ def number(value: float, sign: str = "", digits: int = 2) -> str:
     return "–" if math.isnan(value) else f"{value:{sign}.{digits}f}"
 
 
+def p_value(value: float) -> str:
+    """Three digits, `< .001` below them."""
+    return "–" if math.isnan(value) else "< .001" if value < 0.001 else f"{value:.3f}"
+
+
 def percent(value: float, sign: str = "") -> str:
     """A fraction as per cent with two decimals."""
     return number(100 * value, sign)

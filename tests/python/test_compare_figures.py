@@ -114,6 +114,21 @@ def test_at_equal_passes_the_best_baseline_that_cost_no_more_is_the_rival() -> N
     assert rival(("dear", ""), groups, frozen, "spent") == ("free", "")
 
 
+def test_a_confirmation_keeps_the_variants_that_were_chosen() -> None:
+    """Whichever does better on the confirmation's seeds."""
+    outcomes = []
+    for variant, validation in (("rate=1", 0.8), ("rate=2", 0.9)):
+        group = fake_group("baseline", validation, 1)
+        for outcome in group:
+            outcome.entry = Entry(outcome.entry.seed, "baseline", "sgd", variant, (), outcome.entry.job)
+        outcomes += group
+    own = summarise(outcomes, {}, None).set_index("variant")["chosen"]
+    assert own.to_dict() == {"rate=1": False, "rate=2": True}
+    ranked = {metric: [("sgd", "rate=1"), ("sgd", "rate=2")] for metric in ("test_accuracy", "test_loss")}
+    frozen = summarise(outcomes, {}, None, {(): ({"sgd": "rate=1"}, ranked)}).set_index("variant")["chosen"]
+    assert frozen.to_dict() == {"rate=1": True, "rate=2": False}
+
+
 def test_what_is_cheaper_than_all_baselines_stands_alone() -> None:
     outcomes = [*fake_group("baseline", 0.9, 3), *fake_group("method", 0.99, 1)]
     table = summarise(outcomes, {}, "spent").set_index("role")

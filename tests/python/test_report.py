@@ -24,7 +24,7 @@ from workbench.ranks import groups, ranks_rows
 from workbench.scales import log_ticks, nice_ticks
 from workbench.summary import comparison, mixed
 from workbench.svg import make_frame
-from workbench.tables import best_baseline, pairs
+from workbench.tables import best_baseline, independent, pairs
 
 from dimred.runs import colours, read_runs
 from dimred.runs import groups as groups_of
@@ -193,6 +193,11 @@ def test_several_runs_of_one_start_are_told_apart_by_their_own_seeds(tmp_path: P
     (sentence,) = comparison(read_runs([tmp_path / "one", *sorted(tmp_path.glob("seed_*/*"))]))
     assert "over 3 seeds, +2.00 points (-0.48 to +4.48) against sgd" in sentence
     assert pairs({(7, 1): 1.0, (7, 2): 3.0, (8, 1): 5.0}, {(7, 1): 1.5, (9, 1): 0.0}) == [(2.0, 1.5)]
+    several = {(7, 1): 1.0, (7, 2): 3.0, (8, 1): 5.0, (8, 2): 7.0}  # two starts: two pairs, not four
+    assert pairs(several, {key: value - 1 for key, value in several.items()}) == [(2.0, 1.0), (6.0, 5.0)]
+    assert independent(several) == [2.0, 6.0]
+    of_one = {(7, 1): 1.0, (7, 2): 3.0}
+    assert pairs(of_one, of_one) == [(1.0, 1.0), (3.0, 3.0)] and independent(of_one) == [1.0, 3.0]
 
 
 def test_of_many_runs_the_groups_that_validation_prefers_are_shown(tmp_path: Path, capsys) -> None:
