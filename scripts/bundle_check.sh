@@ -6,7 +6,8 @@
 #   DIMRED_PYTHON    the Python, default .venv's; another version than the build's makes the check stronger
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
-archive=$(realpath "${1:-$root/runs/bundle.tar.xz}")
+case "${1:-}" in '' | -*) set -- "$root/runs/bundle.tar.xz" "$@" ;; esac
+archive=$(realpath "$1")
 python=${DIMRED_PYTHON:-$root/.venv/bin/python}
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

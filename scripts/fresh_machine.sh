@@ -17,7 +17,7 @@ refuse() { echo "fresh_machine: $1" >&2; exit "${2:-2}"; }
 suite='' commands=(demo test) werror=OFF keep=''
 while [ $# -gt 0 ]; do
   case $1 in
-    --only) commands=("${2:-}"); shift ;;
+    --only) commands=("${2:-}"); shift $(($# > 1)) ;;
     --werror) werror=ON ;;
     --keep) keep=1 ;;
     -*) refuse "unknown option $1 (--only, --werror, --keep)" ;;

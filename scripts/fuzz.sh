@@ -17,7 +17,7 @@ cmake -S . -B "$build" -G Ninja -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=cl
   -DBUILD_TESTING=ON -DDIMRED_TRAINERS=OFF -DDIMRED_FUZZ=ON -DDIMRED_FUZZ_SANITIZERS="$sanitizers" -DDIMRED_FUZZ_COVERAGE=$coverage -DCMAKE_UNITY_BUILD=OFF >/dev/null
 targets=("$@")
 [ ${#targets[@]} -gt 0 ] || targets=(idx cifar npy tfrecord tf_example base64_part record_index packed jpeg png label_list weights_file shards_index json config listing hdf5_attributes)
-ninja -C "$build" -j "${DIMRED_JOBS:-$(nproc)}" "${targets[@]/#/fuzz_}" >/dev/null
+ninja --quiet -C "$build" -j "${DIMRED_JOBS:-$(nproc)}" "${targets[@]/#/fuzz_}"
 root=$PWD failed=0
 profile=$((runs <= 1000000))  # of compared values: it finds magic numbers, and halves the speed
 # Longest inputs: several times the seeds, which are what a format needs at least (packed: three pages).

@@ -14,5 +14,15 @@ if [ -f "$here/bundle.json" ]; then
 else
   sources=$(dirname "$here")
   python=${DIMRED_PYTHON:-$sources/.venv/bin/python}
+  # shellcheck source=scripts/needs_build.sh
+  . "$here/needs_build.sh"
+  build=${DIMRED_BUILD:-$sources/build}
+  case " $* " in
+    *' --help '*) ;;
+    *)
+      needs_build gpu_check --tests "$python" "$build/bin/device_algebra" "$build/bin/engine_test"
+      "$python" -c 'import pytest' 2>/dev/null || { echo "gpu_check: $python needs pytest; run scripts/setup.sh --tests" >&2 && exit 2; }
+      ;;
+  esac
 fi
 exec "$python" "$sources/experiments/benchmarks/gpu/check.py" "$@"

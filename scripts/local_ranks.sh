@@ -21,7 +21,7 @@ cuda_devices() {
 is_rank() { [ "${WORLD_SIZE:-${OMPI_COMM_WORLD_SIZE:-${SLURM_STEP_NUM_TASKS:-1}}}" != 1 ]; }
 
 start() {
-  local root ranks='' device='' arguments=()
+  local root ranks='' device='' devices arguments=()
   root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
   while [ $# -gt 0 ]; do
     case $1 in
@@ -38,9 +38,10 @@ start() {
     echo "scripts/run_${arguments[0]/stage/stage_}.sh: error: --ranks needs a number in [1, 9999], and no launcher around it, received $ranks" >&2
     exit 2
   fi
-  if [ -z "$ranks" ] && ! is_rank && [[ ${device:-auto} =~ ^(auto|cuda)$ ]]; then
-    ranks=$(cuda_devices)
-    [ "$ranks" = 0 ] || [ -n "$device" ] || arguments+=(--device cuda)
+  if ! is_rank && [[ ${device:-auto} =~ ^(auto|cuda)$ ]]; then
+    devices=$(cuda_devices)
+    ranks=${ranks:-$devices}
+    [ "$ranks" = 0 ] || [ "$ranks" -gt "$devices" ] || [ -n "$device" ] || arguments+=(--device cuda)
   fi
   # shellcheck source=scripts/needs_build.sh
   . "$root/scripts/needs_build.sh"

@@ -4,13 +4,13 @@
 # address of the page. Ctrl-C ends JupyterLab.
 #   scripts/notebooks.sh [RUNS] [OPTION...]   RUNS: default runs/demo, which scripts/demo.sh makes; OPTION: of jupyter lab, such as --no-browser
 set -euo pipefail
-cd "$(dirname "$0")/.."
 case "${1:-}" in
-  '' | -*) runs=runs/demo ;;
-  *) runs=$1; shift ;;
+  '' | -*) named=runs/demo runs=runs/demo ;;
+  *) named=$1 runs=$(realpath -m "$1"); shift ;;
 esac
+cd "$(dirname "$0")/.."
 if [ ! -d "$runs" ]; then
-  echo "notebooks: needs a folder of runs, received $runs; scripts/demo.sh makes runs/demo, scripts/notebooks.sh RUNS opens another" >&2
+  echo "notebooks: needs a folder of runs, received $named; scripts/demo.sh makes runs/demo, scripts/notebooks.sh RUNS opens another" >&2
   exit 2
 fi
 stamp=.venv-notebooks/.requirements-notebooks

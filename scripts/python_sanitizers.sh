@@ -14,7 +14,7 @@ flags="-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-fr
 cmake -S . -B "$build" -G Ninja -DCMAKE_CXX_COMPILER=g++ -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS="$flags" \
   -DDIMRED_TRAINERS=OFF -DDIMRED_PACKAGE=ON -DDIMRED_PYTHON="$python" >/dev/null
 begin=$SECONDS
-ninja -C "$build" -j "${DIMRED_JOBS:-$(nproc)}" _core dimred >/dev/null
+ninja --quiet -C "$build" -j "${DIMRED_JOBS:-$(nproc)}" _core dimred
 echo "built in $((SECONDS - begin)) s"
 rm -rf "$reports"
 mkdir "$reports"

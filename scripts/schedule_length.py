@@ -52,9 +52,10 @@ def ask(program: str, arguments: Sequence[str]) -> subprocess.CompletedProcess[s
     return subprocess.run(command, capture_output=True, text=True, check=False, env=alone)
 
 
-def recorded_length(path: str) -> tuple[Path, float] | None:
-    """The run that `path` is or lies in, and the length of its schedule; None where no run is."""
-    for folder in (Path(path), *Path(path).parents[:2]) if path else ():
+def recorded_length(path: str, parents: int) -> tuple[Path, float] | None:
+    """The run that `path` is, or lies in by as many folders at most, and the length of its schedule; None where no run
+    is."""
+    for folder in (Path(path), *Path(path).parents[:parents]) if path else ():
         if (config := folder / "config.toml").is_file():
             return folder, float(tomllib.loads(config.read_text()).get("total_epochs", 0))
     return None
@@ -73,7 +74,7 @@ def choose(options: dict[str, dict[str, Any]]) -> tuple[str, str]:
             "the learning rate falls to its end, because the output is a URL; "
             f"--total_epochs {wanted} keeps the rate high"
         )
-    if run := recorded_length(output) or recorded_length(value["resume_from"]):
+    if run := recorded_length(output, 0) or recorded_length(value["resume_from"], 2):
         folder, length = run
         return (f"{length:g}", f"{folder} keeps its schedule of {length:g} epochs") if length > epochs else ("", "")
     if value["resume_from"] or value["anneal_from_epoch"] >= 0:

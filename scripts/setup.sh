@@ -8,7 +8,12 @@
 #   DIMRED_JOBS=N              number of parallel compile jobs (default: one for each core)
 #   DIMRED_WERROR=ON           ends the build at a warning, as in .ci/run; other compilers may have other warnings
 set -euo pipefail
+shopt -s inherit_errexit # also in $(...)
 cd "$(dirname "$0")/.."
+case "$#${1:-}" in
+  0 | 1--no-build | 1--tests | 1--benchmarks | 1--lint) ;;
+  *) echo "setup: needs at most one of --no-build, --tests, --benchmarks and --lint, received $*" >&2; exit 2 ;;
+esac
 
 # The one place where system packages are named.
 packages=(g++ cmake ninja-build git pkg-config python3 python3-venv python3-dev
@@ -45,7 +50,7 @@ require_offered() {
   local package
   for package in "$@"; do
     is_offered "$package" && continue
-    echo "setup: needs the package $package, which this distribution does not offer; Debian 12 and Ubuntu 24.04 or later offer it" >&2
+    echo "setup: apt finds no package $package: apt-get update failed (see above), or this distribution does not offer it; Debian 12 and Ubuntu 24.04 or later do" >&2
     exit 1
   done
 }
@@ -72,7 +77,7 @@ install_packages() {
   fi
   local install=("${run[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends)
   say "system packages: installing ${missing[*]} ${optional[*]}"
-  "${run[@]}" apt-get update -q
+  "${run[@]}" apt-get update -q || [ ${#missing[@]} -eq 0 ] # an optional package ends no setup
   require_offered "${missing[@]}"
   [ ${#missing[@]} -eq 0 ] || "${install[@]}" "${missing[@]}"
   for package in "${optional[@]}"; do
@@ -80,16 +85,29 @@ install_packages() {
   done
 }
 
+make_environment() {
+  if [ ! -x .venv/bin/python ]; then
+    python3 -m venv .venv
+    rm -f .venv/.requirements-* # of a Python that is gone
+  fi
+  .venv/bin/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' || {
+    echo "setup: needs Python >= 3.11, received $(.venv/bin/python --version) in .venv; remove .venv, and put a later python3 first in PATH" >&2
+    exit 1
+  }
+  # One that was interrupted, or was made without pip.
+  .venv/bin/python -m pip --version >/dev/null 2>&1 || .venv/bin/python -m ensurepip >/dev/null
+}
+
 # install_python FILE WHAT: the packages of a requirements file.
 install_python() {
   local stamp
+  make_environment
   stamp=.venv/.requirements-$(basename "$1" .txt)
   if [ -e "$stamp" ] && cmp -s "$1" "$stamp"; then
     say "$2: installed already"
     return
   fi
   say "$2: installing"
-  [ -x .venv/bin/python ] || python3 -m venv .venv
   .venv/bin/python -m pip install -q --disable-pip-version-check --no-compile -r "$1"
   cp "$1" "$stamp"
 }
@@ -160,5 +178,4 @@ case "${1:-}" in
   --tests) install_test_python; build build all -DBUILD_TESTING=ON ;;
   --benchmarks) install_test_python; build build all -DDIMRED_BENCHMARKS=ON ;;
   '') build build programs ;;
-  *) echo "setup: unknown option $1 (--no-build, --tests, --benchmarks, --lint)" >&2; exit 2 ;;
 esac

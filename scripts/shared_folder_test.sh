@@ -9,7 +9,8 @@ cd "$(dirname "$0")/.."
 if [ "${1:-}" = --install ]; then
   run() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }
   run apt-get update -q
-  exec env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends fuse3 libfuse3-dev pkg-config gcc
+  run env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends fuse3 libfuse3-dev pkg-config gcc
+  exit
 fi
 # shellcheck source=scripts/needs_build.sh
 . scripts/needs_build.sh

@@ -6,6 +6,7 @@
 #   DIMRED_DEBIAN=trixie           checks the wheel for 3.12 and later in this release of Debian, too (as root, by debootstrap)
 # The wheels go to build/wheels. Earlier wheels stay there until all new ones are built and checked.
 set -euo pipefail
+shopt -s inherit_errexit # also in $(...)
 cd "$(dirname "$0")/.."
 [ $# -gt 0 ] || set -- python3
 most=$((20 * 1000 * 1000))
@@ -58,8 +59,7 @@ for python in "$@"; do
   size=$(stat -c %s "$wheel")
   say "Python $version: $(basename "$wheel"), $size bytes"
   [ "$size" -le "$most" ] || { echo "wheel: needs at most $most bytes, received $size" >&2; exit 1; }
-  least=1.26.4
-  [ "$version" != 3.13 ] || least=2.1.0
+  case $version in 3.11 | 3.12) least=1.26.4 ;; 3.13) least=2.1.0 ;; *) least=2.3.2 ;; esac
   for numpy in "numpy==$least" numpy; do
     say "Python $version, $numpy, no torch"
     check "$(environment "$version-${numpy/==/-}" "$python" "$wheel" "$numpy")" no

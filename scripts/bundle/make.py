@@ -24,7 +24,6 @@ from torch_libraries import Unfit, library_folders, torch_folder, torch_version 
 
 HERE = Path(__file__).resolve().parent
 OURS = ("dimred", "dimred-train", "device_algebra")
-REQUIRED = ("dimred", "dimred-train")
 # The part of our Python that runs there, below python/ as it lies here.
 PYTHON = (
     "experiments/benchmarks/gpu/*.py",
@@ -52,18 +51,20 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def build_folder() -> Path:
-    """Raises Unusable where no build is."""
+    """Raises Unusable where no build with tests is."""
     build = Path(os.environ.get("DIMRED_BUILD", REPOSITORY / "build")).resolve()
-    missing = [name for name in REQUIRED if not (build / "bin" / name).is_file()]
-    if missing:
-        raise Unusable(f"needs a finished build, but {build / 'bin' / missing[0]} does not exist")
+    programs_of(build)
     return build
 
 
 def programs_of(build: Path) -> list[Path]:
     """The programs, and the tests of rooms that have some for a device."""
-    tests = [build / "bin" / f"{room}_test" for room in DEVICE_TESTS]
-    return [program for program in [*(build / "bin" / name for name in OURS), *tests] if program.is_file()]
+    programs = [build / "bin" / name for name in (*OURS, *(f"{room}_test" for room in DEVICE_TESTS))]
+    if missing := [program.name for program in programs if not program.is_file()]:
+        raise Unusable(
+            f"needs a finished build, but {build / 'bin'} has no {', '.join(missing)}; run scripts/setup.sh --tests"
+        )
+    return programs
 
 
 def begin(folder: Path) -> None:

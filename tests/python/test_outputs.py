@@ -511,6 +511,7 @@ def clone_of_scripts(folder: Path) -> Path:
         (["compare.sh", "none.toml", "--engine=slurm", "--jobs=2"], "none.toml"),
         (["notebooks.sh", "none"], "needs a folder of runs, received none;"),
         (["docs.sh", "--serv"], "unknown option --serv"),
+        (["setup.sh", "--test"], "needs at most one of --no-build, --tests, --benchmarks and --lint, received --test"),
         (["demo.sh", "--help"], "takes one folder for the runs, received --help"),
         (["benchmark.sh", "--larg"], "takes --large or --peer mindspore, received --larg"),
     ],

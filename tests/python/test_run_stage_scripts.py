@@ -132,6 +132,9 @@ def test_each_cuda_device_has_a_rank(answers) -> None:
         f"{LAUNCHER} 2 " in answers("run_stage_1.sh", "DATA", gpus=True, CUDA_VISIBLE_DEVICES="0,GPU-b,junk,1").stdout
     )
     assert f"{LAUNCHER} 3 " in answers("run_stage_1.sh", "DATA", "--device", "cuda", gpus=True).stdout
+    for ranks in (1, 3, 4):  # NCCL takes no two ranks of one device
+        said = answers("run_stage_1.sh", "DATA", f"--ranks={ranks}", gpus=True).stdout
+        assert said.endswith("--device cuda\n") == (ranks <= 3)
     for options in (["--device=cpu"], ["--device", "cuda:1"], ["--config", "mine.toml"]):
         said = answers("run_stage_1.sh", "DATA", *options, gpus=True).stdout
         assert said.startswith("dimred stage1 ") and "--device cuda\n" not in said
@@ -221,6 +224,11 @@ def test_a_run_that_is_there_keeps_its_schedule(epochs: int, kept: str, lengths,
     assert lengths(f"--epochs={epochs}", "--output", run) == (lines, kept)
     for source in (run, state):  # continued in another folder
         assert lengths(f"--epochs={epochs}", "--output", tmp_path / "new", "--resume_from", source) == (lines, kept)
+
+
+def test_a_file_above_a_new_output_is_no_run_of_it(lengths, tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text("of another program")
+    assert lengths("--epochs=20", "--output", tmp_path / "runs" / "new")[1] == "26"
 
 
 def test_what_the_program_refuses_is_said_by_it(answers, binaries: Path) -> None:
