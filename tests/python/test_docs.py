@@ -43,7 +43,7 @@ FOREIGN = {
     "signal",
     "install",
 }
-LAUNCHERS = ("torchrun", "srun", "mpirun", "bundle/run")
+LAUNCHERS = (".venv/bin/torchrun", "srun", "mpirun", "bundle/run")
 OPTION = re.compile(r"(?<![\w-])--([a-z][a-z0-9_-]*)")
 # Run by test_bring_your_own.py, which takes longer, and by test_convert.py.
 OF_ANOTHER_TEST = {
@@ -294,7 +294,7 @@ def test_files_that_a_page_shows_are_those() -> None:
         (page, *found)
         for page in PAGES
         for found in re.findall(
-            r"the\swhole\sof\s`([^`]+)`:\n\n```cpp\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL
+            r"already\shas\sthis\sexample,\s`([^`]+)`:\n\n```cpp\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL
         )
     ]
     assert [file for _, file, _ in shown] == [
