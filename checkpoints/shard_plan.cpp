@@ -7,8 +7,10 @@
 #include "checkpoints/safetensors.h"
 #include "checkpoints/shape.h"
 #include "support/atomic_file.h"
+#include "support/errors.h"
 #include "support/formatted.h"
 #include "support/json.h"
+#include "support/printable.h"
 #include "support/text.h"
 
 namespace dimred::checkpoints {

@@ -3,6 +3,7 @@
 #include "commands/run.h"
 #include "data/open.h"
 #include "support/console.h"
+#include "support/counted.h"
 #include "support/errors.h"
 #include "support/formatted.h"
 #include "support/list_files.h"

@@ -299,7 +299,7 @@ std::vector<std::string> ProcessGroup::gather(const std::string& text) {
 std::string error_line(const std::string& text) {
   constexpr std::string_view mark = "\nLast error:\n";
   const auto at = text.find(mark);
-  const auto line = head_line(text);
+  auto line = head_line(text);
   if (at == text.npos) return line;
   return formatted("{}: {}", line, head_line(std::string_view(text).substr(at + mark.size())));
 }

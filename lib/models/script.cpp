@@ -263,7 +263,7 @@ void learn_buffers(ScriptNetwork& network, const torch::Tensor& images, const st
   auto& norms = *network.operator_norms;
   const auto buffers = network.buffers();
   for (std::size_t i = 0; i < buffers.size(); ++i) {
-    auto buffer = buffers[i];
+    const auto& buffer = buffers[i];
     const bool moved = !torch::equal(buffer, before[i]);
     if (moved && !buffer.is_floating_point()) norms.counters.push_back(buffer);
     if (moved && buffer.is_floating_point() && !norms.has(buffer)) norms.others.push_back(buffer);

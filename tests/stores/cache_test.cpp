@@ -151,6 +151,12 @@ TEST_F(Cache, AFailureIsTheSameForWhoeverWaitedAndNotForTheNext) {
   EXPECT_EQ(answered(R"({"copy": 1})"), other.path);
 }
 
+TEST_F(Cache, AnIndexAloneBringsNoWeights) {
+  const auto text = [](const char* url) { return error_of([&] { bring(parse_url(url), {}); }); };
+  for (const auto* url : {"file:///a/model.safetensors.index.json", "s3://b/step_1/.metadata"})
+    EXPECT_THAT(text(url), HasSubstr("needs the URL of the folder, because ")) << url;
+}
+
 TEST_F(Cache, ACopyThatSomebodyReadsStaysAsItIs) {
   make_files(folder / "data", {{"x", "old"}, {"gone", "g"}});
   {
