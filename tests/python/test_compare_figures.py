@@ -15,7 +15,7 @@ import record
 from comparison.jobs import Entry, Job
 from comparison.readings import Reading
 from comparison.results import foreign, is_place
-from comparison.summary import ranking, rival, shown, summarise
+from comparison.summary import Choices, ranking, rival, shown, summarise
 from fake_comparison import arguments, results
 
 from dimred.runs import holm, paired_difference, run_folders
@@ -68,7 +68,7 @@ def test_figures_are_those_of_the_runs(whole: Path) -> None:
 def test_a_confirmation_runs_the_rival_of_each_metric() -> None:
     """The variant with the lowest loss need not be its method's best in accuracy, which is what was chosen."""
     ranked = {"test_accuracy": [("sgd", "rate=1")], "test_loss": [("sgd", "rate=2"), ("mean", "")]}
-    choices: compare.Choices = {(("methods.budget", 1.0),): ({"sgd": "rate=1", "mean": ""}, ranked)}
+    choices: Choices = {(("methods.budget", 1.0),): ({"sgd": "rate=1", "mean": ""}, ranked)}
     job = Job(Path("run"), "run", "run", "stage2", ())
 
     def runs(variant: str, budget: float) -> bool:
