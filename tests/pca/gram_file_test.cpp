@@ -136,34 +136,46 @@ TEST(GramFile, StandsOnlyBesideItsMatrix) {
   EXPECT_EQ(testing::names_in(folder), std::vector<std::string>{});
 }
 
+/// A matrix with its sidecar, as an earlier fit has left them.
+struct EarlierPair {
+  TemporaryFolder folder;
+  LaidOutSource source{testing::layered_snapshots(9, 6), testing::six_layers()};
+  std::string matrix, sidecar;
+
+  EarlierPair() {
+    fit(source, kind_options(Kind::pca, 3), folder / "p.npy");
+    matrix = text_of_file(folder / "p.npy");
+    sidecar = text_of_file(folder / "p.json");
+  }
+  void expect_back(const std::string& place) const {
+    EXPECT_EQ(text_of_file(folder / "p.npy"), matrix) << place;
+    EXPECT_EQ(text_of_file(folder / "p.json"), sidecar) << place;
+    EXPECT_EQ(testing::names_in(folder), (std::vector<std::string>{"p.json", "p.npy"}));
+  }
+};
+
 /// Whichever of the two cannot be renamed, and although a killed fit has kept files.
 TEST(FitOutput, KeepsTheEarlierPairWhereTheNewOneCannotBeMade) {
-  const TemporaryFolder folder;
-  const LaidOutSource source(testing::layered_snapshots(9, 6), testing::six_layers());
-  fit(source, kind_options(Kind::pca, 3), folder / "p.npy");
-  const auto matrix = text_of_file(folder / "p.npy");
-  const auto sidecar = text_of_file(folder / "p.json");
+  const EarlierPair earlier;
+  const auto& folder = earlier.folder;
+  const auto& source = earlier.source;
   for (const auto* name : {"p.json", "p.npy"}) {
     for (const auto& kept : kept_names) put_file(folder / kept, "earlier");
     stays = name;
     EXPECT_THROW(fit(source, kind_options(Kind::pca, 2), folder / "p.npy"), std::runtime_error);
     stays = {};
-    EXPECT_EQ(text_of_file(folder / "p.npy"), matrix) << name;
-    EXPECT_EQ(text_of_file(folder / "p.json"), sidecar) << name;
-    EXPECT_EQ(testing::names_in(folder), (std::vector<std::string>{"p.json", "p.npy"}));
+    earlier.expect_back(name);
   }
   fit(source, kind_options(Kind::pca, 2), folder / "p.npy");
-  EXPECT_NE(text_of_file(folder / "p.npy"), matrix);
+  EXPECT_NE(text_of_file(folder / "p.npy"), earlier.matrix);
   EXPECT_EQ(testing::names_in(folder), (std::vector<std::string>{"p.json", "p.npy"}));
 }
 
 /// A fit that fails after a kill puts back what the killed one has moved away.
 TEST(FitOutput, KeepsWhatAKilledFitHasKeptUntilItEnds) {
-  const TemporaryFolder folder;
-  const LaidOutSource source(testing::layered_snapshots(9, 6), testing::six_layers());
-  fit(source, kind_options(Kind::pca, 3), folder / "p.npy");
-  const auto matrix = text_of_file(folder / "p.npy");
-  const auto sidecar = text_of_file(folder / "p.json");
+  const EarlierPair earlier;
+  const auto& folder = earlier.folder;
+  const auto& source = earlier.source;
   for (const bool renamed : {false, true}) {  // the new matrix, before the kill
     std::filesystem::copy_file(folder / "p.npy", folder / kept_names[1]);
     std::filesystem::rename(folder / "p.json", folder / kept_names[0]);
@@ -173,9 +185,7 @@ TEST(FitOutput, KeepsWhatAKilledFitHasKeptUntilItEnds) {
       EXPECT_THROW(fit(source, kind_options(Kind::pca, 2), folder / "p.npy"), std::runtime_error);
       stays = {};
     }
-    EXPECT_EQ(text_of_file(folder / "p.npy"), matrix);
-    EXPECT_EQ(text_of_file(folder / "p.json"), sidecar);
-    EXPECT_EQ(testing::names_in(folder), (std::vector<std::string>{"p.json", "p.npy"}));
+    earlier.expect_back(renamed ? "renamed" : "not yet");
   }
 }
 

@@ -29,7 +29,7 @@ void make_deterministic();
 /// parse_device(), whose CUDA device becomes the present one. How CUDA's libraries may compute, for
 /// this process from now on: float32 rounded to TF32 (10 bits of mantissa; else all 23, also in
 /// convolutions, where torch alone would round), and cuDNN's algorithms by time instead of those
-/// whose bits are the same in every run.
+/// whose bits are the same in every run. Throws as parse_device() does.
 torch::Device take_device(const std::string& text, int local_rank, bool tf32, bool autotune);
 
 }  // namespace dimred::engine
